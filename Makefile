@@ -17,7 +17,7 @@ help: ## what can be done here
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 ##—— environment
-.PHONY: venv venv-run venv-load venv-spark
+.PHONY: venv venv-run venv-load venv-spark venv-docs
 venv: ## .venv with all that tests and checks need
 	$(SYNC) run dev load
 
@@ -28,7 +28,10 @@ venv-load: # what a load test needs, and no more: the first one shall not wait f
 	$(SYNC) run load
 
 venv-spark: ## adds what the Spark validation needs
-	$(SYNC) run dev load spark
+	$(SYNC) run dev load spark docs
+
+venv-docs: ## adds what the site of the docs needs
+	$(SYNC) run dev docs
 
 .PHONY: kernels
 kernels: $(VENV)/.kernels ## compiles the kernels to the on-disk cache, once
@@ -147,8 +150,8 @@ soak-groups: venv-bench peer kernels ## 1,000 groups of 5 members and one of 500
 	@$(BIN)/python -m bench.soak_groups --minutes $(or $(MINUTES),10)
 
 ##—— checks
-.PHONY: check ruff format mypy imports generated fmt docs
-check: ruff format mypy imports generated ## lint, format, types, import direction, generated files fresh
+.PHONY: check ruff format mypy imports generated site fmt docs
+check: ruff format mypy imports generated site ## lint, format, types, import direction, generated files fresh, links of the docs
 
 ruff: venv
 	$(BIN)/ruff check
@@ -166,14 +169,20 @@ generated: venv
 	$(BIN)/python -m kbroker.protocol.generate --check
 	$(BIN)/python -m docs.generate --check
 
+# Strict: a link or an anchor that leads nowhere ends the build.
+site: venv-docs
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
 fmt: venv ## formats the code, wraps the prose of pages
 	$(BIN)/ruff check --fix-only
 	$(BIN)/ruff format
 	$(BIN)/python -m docs.wrap
 
-docs: venv ## writes the generated pages and files anew
+docs: venv-docs ## writes the generated pages and files anew, and builds the site: .cache/site/index.html
 	$(BIN)/python -m kbroker.protocol.generate
 	$(BIN)/python -m docs.generate
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	@echo 'the site: .cache/site/index.html'
 
 ##—— dependencies
 # Each later file is held to the versions of the one before, so all of them fit into one environment.
@@ -186,6 +195,7 @@ lock: venv ## locks the requirements anew from pyproject.toml (UPGRADE=1 takes n
 	$(COMPILE) $(if $(UPGRADE),--upgrade) --extra load -c requirements/dev.txt -o requirements/load.txt
 	$(COMPILE) $(if $(UPGRADE),--upgrade) --extra spark -c requirements/load.txt -c requirements/dev.txt -o requirements/spark.txt
 	$(COMPILE) $(if $(UPGRADE),--upgrade) --extra bench -c requirements/dev.txt -o requirements/bench.txt
+	$(COMPILE) $(if $(UPGRADE),--upgrade) --extra docs -c requirements/load.txt -c requirements/dev.txt -o requirements/docs.txt
 	$(COMPILE) $(if $(UPGRADE),--upgrade) --extra java -c requirements/dev.txt -o requirements/java.txt
 	@echo uv | $(BIN)/uv pip compile - --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 		--no-emit-find-links --no-annotate --no-header -c requirements/dev.txt -o requirements/uv.txt

@@ -13,6 +13,8 @@ from docs.wrap import wrapped
 ROOT = Path(__file__).parents[1]
 
 GENERATED: dict[str, str] = {
+    "docs/architecture.svg": "docs.architecture_picture:picture",
+    "docs/bars.svg": "docs.bars:picture",
     "docs/apis.md": "kbroker.api.docs:page",
     "docs/cli.md": "kbroker.cli.docs:page",
     "docs/config.md": "kbroker.config.docs:page",

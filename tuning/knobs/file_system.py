@@ -139,7 +139,7 @@ FILE_SYSTEM: tuple[Knob[Mount], ...] = (
         _shown("sync", "dirsync"),
         _option(("sync",), "async", Severity.SERIOUS, "Every append waits for the disk here."),
         "Durable acks are had by write.caching=false, one sync for all that wait: 39 µs of CPU an ack.",
-        "docs/benchmarks.md, durable acks",
+        "docs/lab/durable-acks.md",
     ),
     Knob(
         "journalled data",
@@ -196,7 +196,7 @@ FILE_SYSTEM: tuple[Knob[Mount], ...] = (
         _read_inodes,
         _inodes,
         "A log has five files and more.",
-        "docs/architecture.md, files",
+        "docs/paths.md, files",
     ),
     Knob(
         "place of log.dirs",

@@ -129,7 +129,7 @@ MEMORY: tuple[Knob[None], ...] = (
         "Writers are held back above it: below a second of disk writing bursts stall, above half a minute a crash "
         "loses more and a sync of it all takes as long. Earlier write-back is no gain: acks p99 2-4 ms without, "
         "18-25 ms with.",
-        "docs/benchmarks.md, pacing of write-back",
+        "docs/lab/write-back.md",
     ),
     sysctl(
         "vm.max_map_count",

@@ -1,0 +1,127 @@
+"""Runs the blocks of a page in their order, in one shell, in a network and a folder of its own.
+
+The namespace leaves every address as the page has it: 127.0.0.1:9092 is free there, whatever runs on this machine.
+"""
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.docs.blocks import ROOT, WITH_BROKER, Block, blocks
+
+NAMESPACE = ("unshare", "--map-root-user", "--net", "--pid", "--fork", "--mount-proc", "--kill-child")
+MARK = "@@ block "
+LIMIT_S = 240
+
+# Places that pages name and that lie in the session's folder instead.
+PLACES = ("/var/lib/kbroker", "/etc/kbroker", "/backup")
+
+_PRELUDE = """
+set -euo pipefail
+{python} -c 'import fcntl, socket, struct
+fcntl.ioctl(socket.socket(), 0x8914, struct.pack("16sh14x", b"lo", 0x41))'
+export XDG_CACHE_HOME=${{XDG_CACHE_HOME:-$HOME/.cache}} PATH={programs}:$PATH HOME=$PWD DATA=$PWD/data COLUMNS=100
+stay() {{ # stay FILE TEXT: runs a block until the end of the page, from when it has printed TEXT on
+    setsid bash -euo pipefail "$1" > "$1.log" 2>&1 &
+    STAYING="$! ${{STAYING:-}}"
+    for _ in $(seq 900); do
+        if grep -qF -- "$2" "$1.log"; then return; fi
+        if ! kill -0 $! 2> /dev/null; then break; fi
+        sleep 0.1
+    done
+    cat "$1.log"; return 1
+}}
+"""
+_BROKER = """
+cat > .broker.sh <<< 'kbroker serve --override log.dirs=$DATA --override listeners=PLAINTEXT://127.0.0.1:9092'
+stay .broker.sh 'kbroker ready in'
+kbroker topics create orders --partitions 3
+seq 100 | kbroker produce orders
+kbroker consume orders --group billing --from-beginning --max-messages 60 > /dev/null
+"""
+_END = """
+for one in ${STAYING:-}; do
+    kill -TERM -- -$one
+    for _ in $(seq 300); do if ! kill -0 -- -$one 2> /dev/null; then break; fi; sleep 0.1; done
+done
+"""
+
+
+class Session:
+    """One page's run: what its shell printed, block by block."""
+
+    def __init__(self, page: Path, folder: Path) -> None:
+        self.page = page
+        self.folder = folder
+        self.blocks = [block for block in blocks(page) if block.runs or block.role == "file"]
+        self.output: list[str] = []
+        self.code = 0
+
+    def run(self) -> None:
+        """Until the first command that fails, or the last."""
+        (self.folder / ".venv").symlink_to(ROOT / ".venv")
+        script = self.folder / ".page.sh"
+        script.write_text(self._script())
+        done = subprocess.run(
+            [*NAMESPACE, "bash", str(script)],
+            cwd=self.folder,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=LIMIT_S,
+            check=False,
+        )
+        self.code = done.returncode
+        self.output = re.split(rf"^{MARK}\d+\n", done.stdout, flags=re.MULTILINE)
+
+    def logs(self) -> str:
+        """What the blocks that stay have printed, the brokers' logs among it."""
+        return "".join(log.read_text() for log in sorted(self.folder.glob(".*.sh.log")))
+
+    def failure(self) -> str:
+        """What to show of a page whose shell ended early."""
+        number = len(self.output) - 2
+        if number < 0:
+            return f"{self.page.name}: before the first block:\n{self.output[0]}"
+        block = self.blocks[number]
+        return f"{block.page}:{block.line}:\n{block.commands}\n{self.output[-1]}\n{self.logs()[-3000:]}"
+
+    def _script(self) -> str:
+        parts = [_PRELUDE.format(python=sys.executable, programs=Path(sys.executable).parent)]
+        if WITH_BROKER in self.page.read_text():
+            parts.append(_BROKER)
+        parts += [
+            f"echo; echo '{MARK}{number}'\n{self._part(number, block)}"
+            for number, block in enumerate(self.blocks)
+        ]
+        return "".join([*parts, _END])
+
+    def _part(self, number: int, block: Block) -> str:
+        text = block.commands
+        for place in PLACES:
+            text = text.replace(place, str(self.folder / place.strip("/").replace("/", "-")))
+        if block.role == "file":
+            file = self.folder / block.argument
+            return f"cat > {file} <<'@@ END'\n{text}@@ END\n"
+        if block.language == "python":
+            return f"{sys.executable} - <<'@@ END'\n{text}@@ END\n"
+        if block.role == "stays":
+            (self.folder / f".{number}.sh").write_text(_at_home(text))
+            return f"stay .{number}.sh '{block.argument}'\n"
+        return text
+
+
+def _at_home(text: str) -> str:
+    """`make` works in the project, with the session's data."""
+    return text.replace("make run", f"make -C {ROOT} run DATA=$DATA")
+
+
+def available() -> str:
+    """Why no page can run here; empty where it can."""
+    if shutil.which(NAMESPACE[0]) is None:
+        return "no unshare on this machine"
+    tried = subprocess.run([*NAMESPACE, "true"], capture_output=True, text=True, check=False)
+    return "" if tried.returncode == 0 else f"no namespace of one's own: {tried.stderr.strip()}"

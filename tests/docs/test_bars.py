@@ -1,0 +1,36 @@
+"""The bars of the README show the figures of the table, to scale."""
+
+import pytest
+
+from docs.bars import LONGEST, PAGE, SHOWN, Bar, measured, picture
+
+TABLE = "\n".join(
+    f"| {work} | {measure} | {number},000 | {number + 10}.5 | 2 (1–3) | | |"
+    for number, (work, measure, _, _) in enumerate(SHOWN, 1)
+)
+
+
+def test_six_bars_have_the_values_of_the_table() -> None:
+    bars = measured(TABLE)
+    assert [(bar.theirs, bar.ours) for bar in bars] == [(f"{n},000", f"{n + 10}.5") for n in range(1, 7)]
+
+
+def test_a_work_is_named_once_for_its_measures() -> None:
+    work, _measure, title, better = SHOWN[0]
+    head, rest = TABLE.split("\n", 1)
+    split = f"| {work} | something else | 1 | 2 | 2 | | |\n{head.replace(work, '')}\n{rest}"
+    assert measured(split)[0] == Bar(title, better, "1,000", "11.5")
+
+
+def test_a_measure_that_is_gone_is_an_error() -> None:
+    with pytest.raises(KeyError):
+        measured(TABLE.split("\n", 1)[1])
+
+
+def test_lengths_are_to_scale() -> None:
+    assert Bar("t", "more", "250", "1,000").lengths() == (LONGEST // 4, LONGEST)
+
+
+def test_the_picture_shows_the_page() -> None:
+    svg = picture()
+    assert all(bar.ours in svg and bar.theirs in svg for bar in measured(PAGE.read_text()))
