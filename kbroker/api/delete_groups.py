@@ -14,7 +14,7 @@ from kbroker.protocol.messages.delete_groups import (
     DeleteGroupsRequest,
     DeleteGroupsResponse,
 )
-from kbroker.protocol.slices import paced
+from kbroker.protocol.slices import distinct
 
 API = Api(ApiKey.DELETE_GROUPS, 0, 2)
 AT_ONCE = 64
@@ -35,7 +35,7 @@ async def handle(ctx: RequestContext, request: DeleteGroupsRequest) -> DeleteGro
             return _failed(group_id, error)
         return result
 
-    names = iter(paced(dict.fromkeys(request.groups_names)))
+    names = iter(distinct(request.groups_names))
     results: list[DeletableGroupResult] = []
     while some := list(islice(names, AT_ONCE)):
         results += await asyncio.gather(*map(delete, some))

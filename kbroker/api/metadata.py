@@ -8,7 +8,7 @@ A topic that is created for the request is still answered UNKNOWN_TOPIC_OR_PARTI
 and a client that has just deleted the topic, or only checks whether it exists, gets the truth.
 """
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterable
 
 from kbroker.api.audit import topic_created
 from kbroker.api.cached_answers import cached_answers, cached_by_topic
@@ -26,13 +26,14 @@ from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.metadata import (
     MetadataRequest,
+    MetadataRequestTopic,
     MetadataResponse,
     MetadataResponseBroker,
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
 from kbroker.protocol.schema import ZERO_UUID
-from kbroker.protocol.slices import paced
+from kbroker.protocol.slices import distinct, paced
 
 API = Api(ApiKey.METADATA, 0, 13, fast_paths=(REPEATED, BY_TOPIC))
 
@@ -87,8 +88,8 @@ def missing(ctx: RequestContext, request: MetadataRequest) -> list[str]:
     allowed = ctx.version < 4 or request.allow_auto_topic_creation
     if not allowed or not ctx.broker.config.get_bool("auto.create.topics.enable"):
         return []
-    names = dict.fromkeys(topic.name for topic in request.topics or () if topic.name)
-    return [name for name in paced(names) if name not in ctx.broker.catalogue.topics and is_valid(name)]
+    names = distinct(topic.name for topic in request.topics or () if topic.name)
+    return [name for name in names if name not in ctx.broker.catalogue.topics and is_valid(name)]
 
 
 async def _before_creating(
@@ -123,25 +124,31 @@ def _asked(broker: Broker, request: MetadataRequest, version: int) -> list[Topic
     if is_all(request, version):
         return list(catalogue.topics.values())
     topics = request.topics or []
-    ids = dict.fromkeys(topic.topic_id for topic in topics if topic.topic_id != ZERO_UUID)
-    if ids:
-        found = (catalogue.by_id(topic_id) for topic_id in paced(ids))
+    if _is_by_id(topics):
+        found = (catalogue.by_id(topic_id) for topic_id in _ids(topics))
     else:
-        found = (catalogue.get(name) for name in paced(dict.fromkeys(topic.name for topic in topics)))
+        found = (catalogue.get(name) for name in distinct(topic.name for topic in topics))
     return [topic for topic in found if topic is not None]
+
+
+def _is_by_id(topics: Iterable[MetadataRequestTopic]) -> bool:
+    return any(topic.topic_id != ZERO_UUID for topic in topics)
+
+
+def _ids(topics: Iterable[MetadataRequestTopic]) -> Iterable[bytes]:
+    return distinct(topic.topic_id for topic in topics if topic.topic_id != ZERO_UUID)
 
 
 def _unknown(broker: Broker, request: MetadataRequest, operations: int) -> list[MetadataResponseTopic]:
     topics = request.topics or []
-    ids = dict.fromkeys(topic.topic_id for topic in topics if topic.topic_id != ZERO_UUID)
-    if ids:
+    if _is_by_id(topics):
         return [
             MetadataResponseTopic(ErrorCode.UNKNOWN_TOPIC_ID, None, topic_id)
-            for topic_id in paced(ids)
+            for topic_id in _ids(topics)
             if broker.catalogue.by_id(topic_id) is None
         ]
     answers = []
-    for name in paced(dict.fromkeys(topic.name for topic in topics)):
+    for name in distinct(topic.name for topic in topics):
         if name is None or name in broker.catalogue.topics:
             continue
         code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_valid(name) else ErrorCode.INVALID_TOPIC_EXCEPTION

@@ -8,16 +8,18 @@ while it stood still: between two elements of a `paced` loop.
 
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Any, Final, TypeVar
 
 from greenlet import getcurrent, greenlet
 
 T = TypeVar("T")
+H = TypeVar("H", bound=Hashable)
 
 SLICE_NS: Final = 1_000_000
 LOOK_EVERY: Final = 8
 """Elements of a loop between two looks at the clock."""
+SETS: Final = 256
 SHORT: Final = 64
 """Lists up to this length are freed at once."""
 
@@ -74,6 +76,25 @@ def _paced(items: Iterable[T]) -> Iterator[T]:
         yield item
 
 
+def distinct(items: Iterable[H]) -> Iterable[H]:
+    """The items, each once, in the order in which they first come.
+
+    In slices they are remembered in many small sets: one large one would stop for everybody each time it grows."""
+    return _distinct(items) if type(getcurrent()) is Work else dict.fromkeys(items)
+
+
+def _distinct(items: Iterable[H]) -> Iterator[H]:
+    seen: list[set[H]] = [set() for _ in range(SETS)]
+    for item in paced(items):
+        some = seen[hash(item) & (SETS - 1)]
+        if item not in some:
+            some.add(item)
+            yield item
+    for some in seen:
+        some.clear()
+        breathe()
+
+
 class PacedList(list[Any]):
     """A long list that a client sent: who iterates over it does so in slices."""
 
@@ -90,6 +111,17 @@ def release(message: Any) -> None:
         part = getattr(message, name)
         if part and sys.getrefcount(part) <= _OWN_REFERENCES:
             _empty(part)
+
+
+def emptied(items: list[Any] | dict[Any, Any] | set[Any]) -> None:
+    """Empty what nobody uses any more, in slices; outside of them it ends with its last reference."""
+    if not is_sliced():
+        return
+    take = items.popitem if isinstance(items, dict) else items.pop
+    while items:
+        for _ in range(min(SHORT, len(items))):
+            take()
+        breathe()
 
 
 def _empty(items: list[Any]) -> None:

@@ -19,7 +19,17 @@ from kbroker.protocol.messages.metadata import (
 )
 from kbroker.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
 from kbroker.protocol.schema import ProtocolError
-from kbroker.protocol.slices import SLICE_NS, PacedList, Work, breathe, is_sliced, paced, release
+from kbroker.protocol.slices import (
+    SLICE_NS,
+    PacedList,
+    Work,
+    breathe,
+    distinct,
+    emptied,
+    is_sliced,
+    paced,
+    release,
+)
 
 COUNT = 20_000
 
@@ -113,3 +123,24 @@ def test_what_others_hold_is_not_emptied() -> None:
     held.append(MetadataResponseBroker(1, "h", 1))
     release(answer)
     assert (answer.topics, len(held), len(topic.partitions), len(mine.partitions)) == ([], 1, 1000, 1)
+
+
+def test_each_item_comes_once_in_its_order_in_slices_too() -> None:
+    items = [f"name-{number % 700}" for number in range(COUNT)]
+    found, slices = finish(lambda: list(distinct(items)))
+    assert found == list(dict.fromkeys(items)) == list(distinct(items))
+    assert slices > 1
+
+
+@pytest.mark.parametrize("kind", [list, dict.fromkeys, set])
+def test_what_nobody_uses_is_emptied_in_slices(kind: Callable[[Any], Any]) -> None:
+    items = kind(range(500_000))
+    _, slices = finish(lambda: emptied(items))
+    assert not items
+    assert slices > 1
+
+
+def test_outside_of_slices_nothing_is_emptied() -> None:
+    items = [1, 2]
+    emptied(items)
+    assert items == [1, 2]

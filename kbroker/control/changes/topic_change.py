@@ -32,7 +32,7 @@ from kbroker.control.store.store import Change, Deletion
 from kbroker.ipc.link import AsyncLink
 from kbroker.ipc.messages import ClosePartition
 from kbroker.protocol.errors import ErrorCode, KafkaError
-from kbroker.protocol.slices import paced
+from kbroker.protocol.slices import is_sliced, paced
 
 log = logging.getLogger(__name__)
 
@@ -51,28 +51,42 @@ async def create_topics(
 
     count: called with each topic's partitions before they are created; may raise a KafkaError (quotas)."""
     check_total_partitions(specs, broker.config)
+    if validate_only:
+        return _planned(broker, specs, count)
+    refused: dict[str, TopicPlan | KafkaError] = {}
+    if is_sliced():  # many names: those that are refused anyway keep no other change waiting
+        refused = _planned(broker, specs, _uncounted)
+        specs = [spec for spec in paced(specs) if isinstance(refused[spec.name], TopicPlan)]
     async with broker.changing:
-        results: dict[str, TopicPlan | KafkaError] = {}
-        records = 0
-        for spec in paced(specs):
-            try:
-                plan = plan_topic(spec, broker.catalogue, broker.config, sites_open(broker))
-                records += records_of(plan)
-                if records > MAX_RECORDS_PER_REQUEST:
-                    break
-                count(plan.num_partitions)
-                results[spec.name] = plan
-            except KafkaError as error:
-                results[spec.name] = error
-        if records > MAX_RECORDS_PER_REQUEST:
-            raise too_many_records()
+        results = _planned(broker, specs, count)
         plans = [plan for plan in results.values() if isinstance(plan, TopicPlan)]
-        if plans and not validate_only:
+        if plans:
             results.update(await _create(broker, plans))
             for plan in plans:
                 if plan.note is not None and results[plan.name] is plan:
                     log.warning("%s", plan.note)
-        return results
+        return {**refused, **results}
+
+
+def _planned(
+    broker: Broker, specs: Sequence[NewTopic], count: Callable[[int], None]
+) -> dict[str, TopicPlan | KafkaError]:
+    """Each topic's plan, or why it is refused. Raises KafkaError when all plans together are too large."""
+    results: dict[str, TopicPlan | KafkaError] = {}
+    records = 0
+    for spec in paced(specs):
+        try:
+            plan = plan_topic(spec, broker.catalogue, broker.config, sites_open(broker))
+            records += records_of(plan)
+            if records > MAX_RECORDS_PER_REQUEST:
+                break
+            count(plan.num_partitions)
+            results[spec.name] = plan
+        except KafkaError as error:
+            results[spec.name] = error
+    if records > MAX_RECORDS_PER_REQUEST:
+        raise too_many_records()
+    return results
 
 
 async def _create(broker: Broker, plans: list[TopicPlan]) -> dict[str, KafkaError]:

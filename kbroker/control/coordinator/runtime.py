@@ -28,6 +28,7 @@ from kbroker.control.links.appender import Appender
 from kbroker.control.metadata.catalogue import Partition
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.records import build_batch
+from kbroker.protocol.slices import is_sliced
 
 log = logging.getLogger(__name__)
 
@@ -84,6 +85,8 @@ class Runtime(CoordinatorTopic):
         The response itself when nothing has to be written or waited for, a Deferred of it (or of the KafkaError), or
         an awaitable that must be awaited. Raises KafkaError.
         """
+        if is_sliced():  # it may stand still in the middle, while others of the key have to wait
+            return self.run(key, operation)
         if not by_records:
             self._leave_lane(key)
         if key in self._tails:
@@ -104,6 +107,8 @@ class Runtime(CoordinatorTopic):
         """As `ask`, for operations that need not see pending ones of their kind (commits of offsets)."""
         tail = self._tails.get(key)
         group = self._independent.get(key)
+        if is_sliced():
+            return self.run(key, operation)
         if tail is not None and (group is None or group.tail is not tail):
             return self.run(key, operation)
         partition = self._partition(key)

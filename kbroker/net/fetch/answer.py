@@ -19,7 +19,7 @@ from kbroker.protocol.messages.fetch import (
     LeaderIdAndEpoch,
     PartitionData,
 )
-from kbroker.protocol.slices import paced
+from kbroker.protocol.slices import is_sliced, paced, release
 
 LAST_WITHOUT_STORAGE_ERROR = 5
 FIRST_WITH_LEADER = 16
@@ -43,6 +43,8 @@ class FetchAnswer:
         response = FetchResponse(throttle_ms, error, session_id, self._topics(selected))
         out = _Gapped()
         encode_response_into(out, ApiKey.FETCH, self._version, self._header.correlation_id, response)
+        if is_sliced():
+            release(response)
         return out.parts()
 
     def _topics(self, selected: Selected) -> list[FetchableTopicResponse]:

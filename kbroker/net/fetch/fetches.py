@@ -41,7 +41,7 @@ from kbroker.protocol.codec import decode
 from kbroker.protocol.errors import ErrorCode
 from kbroker.protocol.frame import RequestHeader
 from kbroker.protocol.messages.fetch import FetchRequest
-from kbroker.protocol.slices import paced
+from kbroker.protocol.slices import emptied, is_sliced, paced, release
 from kbroker.purgatory.delayed_fetch import DelayedFetch
 from kbroker.purgatory.purgatory import Purgatory
 
@@ -115,6 +115,13 @@ class Fetches:
     def take(self, connection: Connection, header: RequestHeader, frame: bytes, body: int) -> None:
         """Serve a request. Raises ProtocolError when it cannot be read."""
         request, _ = decode(FetchRequest, header.api_version, frame, body)
+        try:
+            self._serve(connection, header, request)
+        finally:
+            if is_sliced():
+                release(request)
+
+    def _serve(self, connection: Connection, header: RequestHeader, request: FetchRequest) -> None:
         found = self._context(connection, header, request)
         if isinstance(found, ErrorCode):
             self._counts.fetch_error(found)
@@ -128,7 +135,12 @@ class Fetches:
         enough = sum(reading.length for reading in paced(readings)) >= found.min_bytes
         refused = any(reading.error or reading.diverging for reading in paced(readings))
         if request.max_wait_ms <= 0 or not interesting or enough or refused:
-            self._answer(found, list(zip(interesting, readings, strict=True)))
+            pairs = list(zip(paced(interesting), readings, strict=True))
+            self._answer(found, pairs)
+            emptied(readings)
+            emptied(interesting)
+            if found.session is None:
+                emptied(found.partitions)
         else:
             self._wait(found, interesting, request.max_wait_ms)
 
@@ -188,6 +200,7 @@ class Fetches:
         for wanted in paced(list(fetch.partitions.values())):
             if id(wanted) not in seen:  # unknown topics and partitions come last
                 readings.append((wanted, self.reader.read(wanted, Limits(0, False, fetch.isolation))))
+        emptied(seen)
         session_id = NO_SESSION
         if fetch.session is not None:
             session_id = fetch.session.id
@@ -200,6 +213,7 @@ class Fetches:
             made = self.sessions.create(fetch.partitions, uses_ids, _now_ms()) if readings else None
             if made is not None:
                 session_id = made.id
+                fetch.session = made
                 self._table.lend(made)
         self._count(readings)
         cold = self.cold.of([reading for _, reading in readings])
@@ -210,6 +224,7 @@ class Fetches:
             self._send(
                 fetch.connection, FetchAnswer(fetch.header, self._node_id).build(readings, 0, session_id)
             )
+            emptied(readings)
 
     def _held_back(self, fetch: Fetch, readings: Selected) -> bool:
         """Whether a quota is used up: the client gets a throttle time, and its session stays unchanged."""

@@ -1,6 +1,8 @@
 """The coordinator runtime: append, replay, answer, in turn per key; load at start."""
 
 import asyncio
+import inspect
+import time
 from pathlib import Path
 from typing import Any
 
@@ -8,8 +10,10 @@ import pytest
 
 from kbroker.control.coordinator.machine import Deferred, Outcome, Record
 from kbroker.control.coordinator.runtime import Runtime
+from kbroker.ipc.slicing import Slicing
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.records import read_all
+from kbroker.protocol.slices import SLICE_NS, breathe
 from tests.control.coordinator.runtime_scene import Log, Machine, puts, run
 from tests.control.fakes import World
 
@@ -193,5 +197,38 @@ def test_a_fault_behind_an_append_is_answered_and_others_go_on(tmp_path: Path) -
         assert await runtime.run("h", lambda now_ms: Outcome(response="next")) == "next"
         assert faulty.value.code is ErrorCode.UNKNOWN_SERVER_ERROR
         assert other.value == "written"
+
+    run(tmp_path, test)
+
+
+@pytest.mark.parametrize("way", ["ask", "ask_beside"])
+def test_an_operation_that_stands_still_keeps_others_of_its_key_waiting(tmp_path: Path, way: str) -> None:
+    async def test(runtime: Runtime, machine: Machine, log: Log, made: World) -> None:
+        seen: list[str] = []
+
+        def long(now_ms: int) -> Outcome:
+            seen.append("long begins")
+            for _ in range(5):
+                until_ns = time.monotonic_ns() + 2 * SLICE_NS
+                while time.monotonic_ns() < until_ns:
+                    pass
+                breathe()
+            seen.append("long ends")
+            return Outcome([Record(b"k", b"long")], "long")
+
+        def short(now_ms: int) -> Outcome:
+            seen.append("short")
+            return Outcome([Record(b"k", b"short")], "short")
+
+        async def later() -> str:
+            while not seen:
+                await asyncio.sleep(0)
+            answer = getattr(runtime, way)("g", short)
+            return str(await answer if inspect.isawaitable(answer) else answer)
+
+        sliced = Slicing().run(lambda: getattr(runtime, way)("g", long))
+        assert await asyncio.gather(sliced, later()) == ["long", "short"]
+        assert seen == ["long begins", "long ends", "short"]
+        assert machine.state == {b"k": b"short"}
 
     run(tmp_path, test)
