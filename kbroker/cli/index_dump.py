@@ -6,7 +6,7 @@ from pathlib import Path
 
 from kbroker.cli.segment_dump import Item, problem, view_of
 from kbroker.io.files import producer_snapshot
-from kbroker.io.files.index import OFFSET, TIME
+from kbroker.io.files.segment import OFFSET, TIME
 from kbroker.log.errors import CorruptLog
 from kbroker.log.files import LOG, base_offset_of
 from kbroker.log.transaction_index import parse_entries

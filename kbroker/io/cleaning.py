@@ -5,16 +5,13 @@ Rules: Kafka's LogCleanerManager. The cleaner chooses among the logs of all work
 """
 
 import logging
-import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from kbroker.config.topic import TopicConfig
-from kbroker.io.files.log_dir import LogDir
-from kbroker.io.files.segment import Segment, largest_timestamp
+from kbroker.io.files.segment import Segment
 from kbroker.io.logs import Logs
 from kbroker.io.partition.unified_log import UnifiedLog
-from kbroker.io.recovery.segment_scan import first_timestamp
 from kbroker.ipc.clock import wall_clock_ms
 from kbroker.ipc.messages import (
     BeginCleaning,
@@ -22,6 +19,7 @@ from kbroker.ipc.messages import (
     CleanableLogs,
     CleaningJob,
     ClosedSegment,
+    ConfigurePartition,
     EndCleaning,
     SwapSegments,
 )
@@ -64,7 +62,7 @@ def cleanable_range(log: UnifiedLog, now: int) -> CleanableRange:
     upper = min(log.published.last_stable, active, log.segments.first_unsynced_base)
     lag = log.config.min_compaction_lag_ms
     if lag > 0:
-        young = (segment for segment in dirty if largest_timestamp(log.folder, segment) > now - lag)
+        young = (segment for segment in dirty if log.segments.largest_timestamp_of(segment) > now - lag)
         upper = min(upper, next((segment.base_offset for segment in young), upper))
     upper = max(first_dirty, upper)
     # the segment that holds `upper` is left alone as a whole
@@ -82,17 +80,7 @@ def _end(closed: list[Segment], n: int, active: int) -> int:
 
 def _is_overdue(log: UnifiedLog, dirty: list[Segment], now: int) -> bool:
     until = now - log.config.max_compaction_lag_ms
-    return until > 0 and any(0 < _first_timestamp(log.folder, segment) < until for segment in dirty)
-
-
-def _first_timestamp(folder: str, segment: Segment) -> int:
-    if segment.first_timestamp is None:
-        fd = os.open(files.path(folder, segment.base_offset, files.LOG), os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            segment.first_timestamp = first_timestamp(fd, segment.base_offset, segment.size)
-        finally:
-            os.close(fd)
-    return segment.first_timestamp
+    return until > 0 and any(0 < log.segments.first_timestamp_of(segment) < until for segment in dirty)
 
 
 class Cleaning:
@@ -114,6 +102,17 @@ class Cleaning:
         self._wait_for_sync: set[int] = set()
         self._unsynced: set[str] = set()  # log dirs whose checkpoint is written, but perhaps not on disk
 
+    @property
+    def handlers(self) -> Mapping[type, Callable[[Any], object]]:
+        """What it does for messages of control and the cleaner."""
+        return {
+            CleanableLogs: self.cleanable,
+            BeginCleaning: self.begin,
+            SwapSegments: self.swap,
+            EndCleaning: self.end,
+            ConfigurePartition: self._configure,
+        }
+
     def cleanable(self, _: CleanableLogs) -> tuple[CleanableLog, ...]:
         """Every compacted log with something in it, and how dirty it is."""
         now = self._clock_ms()
@@ -132,10 +131,12 @@ class Cleaning:
                 found.append(CleanableLog(log.slot, generation, span.ratio, due))
         return tuple(found)
 
-    def configured(self, before: TopicConfig, now: TopicConfig) -> None:
-        """A log's settings have changed: cleaning that is due now need not wait for
-        log.cleaner.backoff.ms."""
-        if now.compact and now != before:
+    def _configure(self, body: ConfigurePartition) -> None:
+        """New settings of a log: cleaning that is due now need not wait for log.cleaner.backoff.ms."""
+        log = self._logs.require(body.slot)
+        before = log.config
+        log.configure(body.config)
+        if body.config.compact and body.config != before:
             self._call_cleaner()
 
     def synced(self, slot: int) -> None:
@@ -181,7 +182,8 @@ class Cleaning:
         log.cleaned_up_to(body.first_dirty)
         log_dir = files.log_dir_of(log.folder)
         try:
-            LogDir(log_dir).update_cleaner_offsets({(log.topic, log.partition): body.first_dirty}, sync=False)
+            offsets = {(log.topic, log.partition): body.first_dirty}
+            self._logs.log_dir(log_dir).update_cleaner_offsets(offsets, sync=False)
             self._unsynced.add(log_dir)
         except OSError as error:
             logger.warning("%s: its first dirty offset is not written: %s", log.folder, error)
@@ -189,7 +191,7 @@ class Cleaning:
     def sync_checkpoints(self) -> None:
         """Have the checkpoints of cleanings that ended since the last time on disk. Raises OSError."""
         while self._unsynced:
-            LogDir(self._unsynced.pop()).sync_cleaner_offsets()
+            self._logs.log_dir(self._unsynced.pop()).sync_cleaner_offsets()
 
     def _log(self, slot: int, generation: int) -> UnifiedLog:
         log = self._logs.require(slot)

@@ -21,7 +21,7 @@ import numpy as np
 
 from kbroker.io.append.rows import SyncJob
 from kbroker.io.append.sync_kernel import serve_syncs
-from kbroker.io.partition.flush_job import FlushJob
+from kbroker.io.partition.log_durability import FlushJob
 
 THREADS = 8
 WHOLE_THREADS = 4

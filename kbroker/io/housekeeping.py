@@ -7,6 +7,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,7 @@ from kbroker.io.cleaning import Cleaning
 from kbroker.io.durability import Durability
 from kbroker.io.logs import Logs
 from kbroker.ipc.clock import wall_clock_ms
+from kbroker.ipc.messages import Settings
 from kbroker.metrics.slots import Slots, bind
 
 log = logging.getLogger(__name__)
@@ -103,6 +105,11 @@ class Housekeeping:
     def config(self) -> BrokerConfig:
         """Settings as they are now."""
         return self._config
+
+    @property
+    def handlers(self) -> Mapping[type, Callable[[Any], object]]:
+        """What it does for messages of control."""
+        return {Settings: lambda body: self.configure(body.values)}
 
     def configure(self, values: Mapping[str, str]) -> None:
         """New dynamic broker settings by Kafka name."""

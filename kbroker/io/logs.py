@@ -7,26 +7,34 @@ import logging
 import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kbroker.io.append.drain import Drain
-from kbroker.io.append.rows import AppendRow, AppendState
 from kbroker.io.files.log_dir import LogDir
-from kbroker.io.log_dirs.offset_checkpoints import OffsetCheckpoints
-from kbroker.io.log_dirs.recovery_notes import RecoveryNotes
+from kbroker.io.log_dirs.offset_checkpoints import OffsetCheckpoints, RecoveryNotes
 from kbroker.io.log_dirs.reservations import Reservations
 from kbroker.io.openings import Opening, Openings, load_again, published_end
 from kbroker.io.partition.deletions import Deletions
 from kbroker.io.partition.unified_log import LogSpec, UnifiedLog, open_log
-from kbroker.io.recovery import closed_logs
-from kbroker.io.recovery.closed_logs import ClosedLog
+from kbroker.io.recovery import loaded_log
+from kbroker.io.recovery.loaded_log import ClosedLog
 from kbroker.ipc.child import ChildContext
 from kbroker.ipc.clock import wall_clock_ms
 from kbroker.ipc.layout import Slot, SlotState
 from kbroker.ipc.log_dir_errors import OF_THE_DISK, LogDirErrors
-from kbroker.ipc.messages import Follow, Lead, OpenPartition, Reply
+from kbroker.ipc.messages import (
+    DeleteRecords,
+    DescribeProducers,
+    EpochEndOffset,
+    Follow,
+    Lead,
+    OpenPartition,
+    Reply,
+    SetLeaderEpoch,
+)
 from kbroker.kernels.sequence import write_group
 from kbroker.log import files
 from kbroker.metrics.slots import bind
@@ -91,6 +99,35 @@ class Logs:
             offline = self._shared.slots[slot, Slot.STATE] == SlotState.OFFLINE
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR if offline else ErrorCode.NOT_LEADER_OR_FOLLOWER)
         return partition
+
+    def log_dir(self, path: str) -> LogDir:
+        return self._dirs[path]
+
+    @property
+    def handlers(self) -> Mapping[type, Callable[[Any], object]]:
+        """What it does for messages of control."""
+        return {
+            DeleteRecords: self._delete_records,
+            EpochEndOffset: lambda body: self.require(body.slot).end_offset_for(body.leader_epoch),
+            DescribeProducers: lambda body: tuple(map(self._producers_of, body.slots)),
+            SetLeaderEpoch: lambda body: self.require(body.slot).role.set_leader_epoch(body.leader_epoch),
+        }
+
+    def _delete_records(self, body: DeleteRecords) -> int:
+        partition = self.require(body.slot)
+        start = partition.delete_records(body.offset)
+        self._checkpoints.write_starts(
+            [(partition, start)]
+        )  # before the answer: a crash must not bring them back
+        return start
+
+    def _producers_of(self, slot: int) -> tuple[tuple[int, ...], ...] | int:
+        try:
+            self.require(slot)
+        except KafkaError as error:
+            return int(error.code)
+        states = self._drain.producers.states(slot)
+        return tuple(map(tuple, states))  # a link packs plain tuples several times as fast
 
     # --- opening -------------------------------------------------------------------------------------
 
@@ -205,7 +242,7 @@ class Logs:
         if error.errno not in NO_ROOM:
             self._dir_failed(files.log_dir_of(partition.folder), error)
             return
-        self._drain.rows[slot, AppendRow.STATE] = AppendState.DISK_FULL
+        partition.active.refuse_appends()
         if slot not in self._full:
             log.error("%s: produce is refused until there is room: %s", partition.folder, error)
             self._full.add(slot)
@@ -330,11 +367,6 @@ class Logs:
         """Write what a log's copy in another log dir, all on disk, is to be opened with. Raises OSError."""
         self._checkpoints.write_copy(self._partitions[slot], log_dir)
 
-    def checkpoint_start(self, slot: int) -> None:
-        """Write one log's start, that of deleted records."""
-        partition = self._partitions[slot]
-        self._checkpoints.write_starts([(partition, partition.log_start)])
-
     def advance_log_starts(self, starts: Mapping[int, int]) -> None:
         """Follow leaders' logs in where they start, as far as the high watermarks here go; starts: by slot.
 
@@ -377,7 +409,7 @@ class Logs:
                 self._dir_failed(path, error)
                 continue
             try:
-                closed_logs.write(path, self._worker, closed_here)
+                loaded_log.write_closed(path, self._worker, closed_here)
             except OSError as error:
                 log.warning("the next start has to look at every log of %s: %s", path, error)
         self.checkpoint()

@@ -1,5 +1,6 @@
 """Opening of logs: from the state saved at the last clean shutdown, or else in threads from their files."""
 
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -15,10 +16,8 @@ from kbroker.io.files.leader_epoch_cache import LeaderEpochFileCache
 from kbroker.io.files.log_dir import finish_future
 from kbroker.io.files.segment import ActiveState, open_files
 from kbroker.io.log_dirs.offset_checkpoints import OffsetCheckpoints
-from kbroker.io.recovery import closed_logs, recovery
-from kbroker.io.recovery.closed_logs import ClosedLog
-from kbroker.io.recovery.loaded_log import LoadedLog, LoadRequest, TrustedEnd
-from kbroker.io.recovery.progress import RecoveryProgress
+from kbroker.io.recovery import loaded_log, recovery
+from kbroker.io.recovery.loaded_log import ClosedLog, LoadedLog, LoadRequest, TrustedEnd
 from kbroker.ipc.child import ChildContext
 from kbroker.ipc.clock import wall_clock_ms
 from kbroker.ipc.layout import Slot, SlotState
@@ -27,6 +26,7 @@ from kbroker.log import checkpoint, files
 from kbroker.log.checkpoint import TopicPartition
 from kbroker.protocol.errors import ErrorCode, KafkaError
 
+EVERY_NS = 1_000_000_000  # between two lines on the progress
 PRODUCER_EXPIRATION_MS = 86_400_000
 
 
@@ -95,7 +95,7 @@ class Openings:
         points, starts, first_dirty = self._checkpoints.at_start(message.log_dir)
         opening.first_dirty = first_dirty.get(key, -1)
         expired_before_ms = wall_clock_ms() - PRODUCER_EXPIRATION_MS
-        opening.loaded = closed_logs.load(
+        opening.loaded = loaded_log.recall(
             closed,
             opening.folder,
             message.topic_id,
@@ -226,5 +226,50 @@ def _left_by_last_stop(context: ChildContext) -> dict[str, dict[TopicPartition, 
     for log_dir, contents in context.closed_logs.items():
         of_dir = found[log_dir] = {}
         for content in contents:
-            of_dir.update(closed_logs.parse(content))
+            of_dir.update(loaded_log.parse_closed(content))
     return found
+
+
+class RecoveryProgress:
+    """Counts logs and scanned bytes. Runs in: io. Owner: Logs; loading threads call `scanned`. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._wanted = 0
+        self._done = 0
+        self._bytes = 0
+        self._began_ns = 0
+        self._reported_ns = 0
+
+    def begin(self, now_ns: int) -> None:
+        """One more log is to be loaded."""
+        with self._lock:
+            if self._wanted == self._done:
+                self._wanted = self._done = self._bytes = 0
+                self._began_ns = self._reported_ns = now_ns
+            self._wanted += 1
+
+    def scanned(self, count: int) -> None:
+        """Bytes of a log were checked."""
+        with self._lock:
+            self._bytes += count
+
+    def finish(self) -> None:
+        """One log is loaded, or cannot be."""
+        with self._lock:
+            self._done += 1
+
+    def tell(self, now_ns: int) -> str | None:
+        """The line that is due now: each second while loading takes longer, and at its end when it was scanning."""
+        with self._lock:
+            ended = self._wanted > 0 and self._wanted == self._done
+            if self._wanted == 0 or (not ended and now_ns - self._reported_ns < EVERY_NS):
+                return None
+            self._reported_ns = now_ns
+            seconds = (now_ns - self._began_ns) / 1e9
+            line = f"{self._done} of {self._wanted} logs loaded, {self._bytes / 1e6:.0f} MB checked in {seconds:.1f} s"
+            if ended:
+                slow = seconds >= 1 or self._bytes > 0
+                self._wanted = self._done = 0
+                return line if slow else None
+            return line

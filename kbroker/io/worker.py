@@ -12,10 +12,8 @@ import select
 import time
 from collections.abc import Callable
 
-from kbroker.config.sites import sites_of
-from kbroker.io.append.drain import Drain, Marker
-from kbroker.io.append.producer_table import ProducerTable
-from kbroker.io.append.rows import Batch, Drained, Stop, Wants
+from kbroker.io.append.drain import Drain, MarkerAppend
+from kbroker.io.append.rows import Drained, Stop, Wants
 from kbroker.io.cleaning import Cleaning
 from kbroker.io.commands import Commands
 from kbroker.io.durability import Durability
@@ -25,12 +23,11 @@ from kbroker.io.log_dirs.moves import Moves
 from kbroker.io.logs import Logs
 from kbroker.io.read_ahead import ReadAheadPool
 from kbroker.io.replication.replicas import Replicas
-from kbroker.io.replication.throttle import Throttle
 from kbroker.ipc.child import ChildContext, on_stop
 from kbroker.ipc.crash_point import crash_point, is_armed
 from kbroker.ipc.layout import Counter, ProcessLine
 from kbroker.ipc.link import TOGETHER, LinkClosed, PolledLink
-from kbroker.ipc.messages import Hello, Reply
+from kbroker.ipc.messages import ClosePartition, Hello, OpenPartition, Reply
 from kbroker.ipc.ring import Sleeper, mark_recovered
 from kbroker.metrics import layout as ml
 from kbroker.metrics.slots import bind
@@ -54,9 +51,8 @@ class Worker:
         self.context = context
         self.shared = context.shared
         self._line = context.shared.processes[context.process]
-        self.producers = ProducerTable()
         self._notify_again: set[int] = set()
-        self.drain = Drain(self.shared, context.index, self.producers)
+        self.drain = Drain(self.shared, context.index)
         self.sleeper = Sleeper(self.shared, context.process)
         self.logs = Logs(context, self.drain, self.sleeper.ring)
         self.cleaning = Cleaning(
@@ -79,7 +75,7 @@ class Worker:
         self.housekeeping = Housekeeping(
             context.config,
             self.logs,
-            self.producers,
+            self.drain.producers,
             self.durability,
             self.cleaning,
             self.metrics,
@@ -88,17 +84,11 @@ class Worker:
         )
         self.moves = Moves(self.logs, lambda: self.housekeeping.config, self._notify_again.add)
         self._moves_due_ms = 0
-        sites = len(sites_of(context.config))
-        throttle = Throttle(self.shared, context.index, context.config.node_id, sites)
-        self.replicas = Replicas(self.shared, self.drain, self.logs, self.durability, throttle)
+        self.replicas = Replicas(context, self.drain, self.logs, self.durability)
         self.commands = Commands(
-            self.logs,
-            self.durability,
-            self.housekeeping,
-            self.producers,
-            self.cleaning,
-            self.moves,
-            self.replicas,
+            *(self.logs.handlers, self.cleaning.handlers, self.moves.handlers, self.replicas.handlers),
+            self.housekeeping.handlers,
+            {ClosePartition: self._close},
         )
         self.link: PolledLink | None = None
         self.stopping = False
@@ -231,12 +221,26 @@ class Worker:
         try:
             messages = self.link.receive()
             for first in range(0, len(messages), TOGETHER):
-                replies = [self.commands.handle(*each) for each in messages[first : first + TOGETHER]]
+                replies = [self._handle(*each) for each in messages[first : first + TOGETHER]]
                 self.link.reply_all([reply for reply in replies if reply is not None and reply.call_id])
         except LinkClosed:
             self._poll.unregister(self.link.fileno())
             self.link.close()
             self.link = None
+
+    def _handle(self, call_id: int, body: object) -> Reply | None:
+        """The reply to a message; that to OpenPartition comes when a thread has loaded the log."""
+        if isinstance(body, OpenPartition):
+            self.moves.reopened(body.slot, body.log_dir)
+            self.logs.open(body, call_id)
+            return None
+        return self.commands.handle(call_id, body)
+
+    def _close(self, body: ClosePartition) -> None:
+        self.moves.drop(body.slot)
+        self.replicas.forget(body.slot)
+        self.logs.close(body.slot, body.delete)
+        self.durability.forget(body.slot)
 
     def _tell(self, body: object) -> None:
         if self.link is not None:
@@ -279,7 +283,7 @@ class Worker:
                 self.handles.opened(self.logs.get)
             return True
         if out[Drained.STOP] == Stop.PRODUCERS:
-            self.producers.make_room(Batch.ROWS)
+            self.drain.make_room()
             return True
         return taken > 0
 
@@ -295,7 +299,7 @@ class Worker:
 
     def _finish_held(self) -> None:
         for entry in self.drain.held():
-            if isinstance(entry, Marker):
+            if isinstance(entry, MarkerAppend):
                 self._finish_marker(entry)
             else:
                 file = self.logs.segment_file(entry.slot, entry.segment_base)
@@ -307,13 +311,13 @@ class Worker:
                     self.read_ahead.ask(entry, file)
         self.drain.wake()
 
-    def _finish_marker(self, marker: Marker) -> None:
-        log_ = self.logs.get(marker.append.slot)
-        if log_ is not None:
+    def _finish_marker(self, held: MarkerAppend) -> None:
+        log_ = self.logs.get(held.append.slot)
+        if log_ is not None and held.marker is not None:
             crash_point("marker: in the log, transaction open")
-            log_.complete_transaction(marker)
-            self.drain.notify(marker.append.slot)
-        self.durability.hold(marker.append)
+            log_.complete_transaction(held.marker)
+            self.drain.notify(held.append.slot)
+        self.durability.hold(held.append)
 
     # --- stop --------------------------------------------------------------------------------------
 

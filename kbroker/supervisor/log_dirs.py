@@ -38,7 +38,10 @@ class LogDirs:
             found = [meta_properties.read(path) for path in self.online]
             self.cluster_id = next((f.cluster_id for f in found if f), None) or meta_properties.random_id()
             self.directory_ids = {
-                folder.path: folder.identify(self.cluster_id, node_id).directory_id for folder in self._dirs
+                folder.path: meta_properties.verify_or_create(
+                    folder.path, self.cluster_id, node_id
+                ).directory_id
+                for folder in self._dirs
             }
         except (MetaPropertiesError, OSError) as error:
             raise LogDirsUnusable(str(error)) from error

@@ -12,6 +12,7 @@ from kbroker.cleaner.offset_map import OffsetMap
 from kbroker.cleaner.throttle import Throttle
 from kbroker.io.append.rows import AppendRow
 from kbroker.io.cleaning import Cleaning
+from kbroker.io.files.log_dir import LogDir
 from kbroker.io.partition import segment_swap
 from kbroker.io.partition import unified_log as log_module
 from kbroker.io.partition.unified_log import UnifiedLog
@@ -221,6 +222,9 @@ class OneLog:
         return self._partition
 
     require = get
+
+    def log_dir(self, path: str) -> LogDir:
+        return LogDir(path)
 
     def failed(self, _: int, error: OSError) -> None:
         raise error

@@ -7,6 +7,7 @@ import pytest
 from kbroker.cli.app import run
 from kbroker.control.metadata import kafka_metadata as km
 from kbroker.io.files.log_dir import LogDir
+from kbroker.io.files.meta_properties import verify_or_create
 from kbroker.log import files
 from tests.control.fakes import CLUSTER_ID, world
 from tests.control.kraft.fill import fill
@@ -18,7 +19,7 @@ def stopped(tmp_path: Path) -> LogDir:
     with world(tmp_path) as made:
         fill(made)
         folder = LogDir(made.dirs[0])
-    folder.identify(CLUSTER_ID, 1)
+    verify_or_create(folder.path, CLUSTER_ID, 1)
     folder.write_clean_marker()
     return folder
 

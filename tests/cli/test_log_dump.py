@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Producer
 
 from kbroker.io.files import producer_snapshot
-from kbroker.io.files.producer_entry import BatchMetadata, ProducerEntry
+from kbroker.io.files.producer_snapshot import BatchMetadata, ProducerEntry
 from kbroker.protocol.compression import Codec
 from kbroker.protocol.records import ControlType, build_batch, build_control_batch
 from tests.cli.conftest import Shell, Target, offered

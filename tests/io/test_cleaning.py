@@ -6,7 +6,7 @@ import pytest
 
 from kbroker.io.cleaning import Cleaning, cleanable_range
 from kbroker.ipc.layout import Slot
-from kbroker.ipc.messages import BeginCleaning, CleanableLogs
+from kbroker.ipc.messages import BeginCleaning, CleanableLogs, ConfigurePartition
 from kbroker.log import checkpoint, files
 from kbroker.protocol.errors import KafkaError
 from tests.cleaner.compacted import DAY, Compacted
@@ -165,10 +165,14 @@ def test_settings_that_change_what_is_due_call_the_cleaner(tmp_path: Path) -> No
     case = Compacted(tmp_path)
     calls: list[None] = []
     cleaning = Cleaning(case.cleaning._logs, case.woken.append, call_cleaner=lambda: calls.append(None))
+    configure = cleaning.handlers[ConfigurePartition]
     compact, delete = topic_config(cleanup_policy="compact"), topic_config(cleanup_policy="delete")
-    cleaning.configured(compact, delete)
-    cleaning.configured(compact, topic_config(cleanup_policy="compact"))
-    assert not calls
-    cleaning.configured(delete, compact)
-    cleaning.configured(compact, topic_config(cleanup_policy="compact", max_compaction_lag_ms=DAY))
+    configure(ConfigurePartition(3, compact))  # from smaller segments
+    calls.clear()
+    for unchanged in (compact, delete):
+        configure(ConfigurePartition(3, unchanged))
+        assert not calls
+        assert case.partition.config == unchanged
+    configure(ConfigurePartition(3, compact))
+    configure(ConfigurePartition(3, topic_config(cleanup_policy="compact", max_compaction_lag_ms=DAY)))
     assert len(calls) == 2

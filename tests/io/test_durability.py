@@ -14,7 +14,7 @@ from kbroker.io.append.drain import HeldAppend
 from kbroker.io.append.rows import SyncRow, SyncState
 from kbroker.io.durability import Durability
 from kbroker.io.group_commit import RECORD
-from kbroker.io.partition.flush_job import FlushJob
+from kbroker.io.partition.log_durability import FlushJob
 from kbroker.ipc.layout import Slot, SlotFlag
 from kbroker.protocol.errors import ErrorCode
 from tests.io.append.drain_case import DrainCase, batch

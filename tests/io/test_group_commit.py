@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kbroker.io.group_commit import RECORD, Commit, Committed, GroupCommit
-from kbroker.io.partition.flush_job import FlushJob
+from kbroker.io.partition.log_durability import FlushJob
 
 
 @pytest.fixture

@@ -7,8 +7,14 @@ from pathlib import Path
 import pytest
 
 from kbroker.io.append.drain import ReadAhead
-from kbroker.io.cold_stream import FIRST_WINDOW_BYTES, MOST_WINDOW_BYTES, PIECE_BYTES, ColdStream, grown
-from kbroker.io.read_ahead import ReadAheadPool
+from kbroker.io.read_ahead import (
+    FIRST_WINDOW_BYTES,
+    MOST_WINDOW_BYTES,
+    PIECE_BYTES,
+    ColdStream,
+    ReadAheadPool,
+    grown,
+)
 
 MIB = 1 << 20
 

@@ -3,7 +3,6 @@
 Runs in: io. Owner: the IO worker. Not thread-safe.
 """
 
-import struct
 import time
 from dataclasses import dataclass
 
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 
 from kbroker.io.append import completion_kernel, drain_kernel, group_commit_kernel
 from kbroker.io.append import delayed_produce_kernel as delayed_kernel
-from kbroker.io.append.producer_table import ProducerTable
+from kbroker.io.append.producer_table import EndTxnMarker, ProducerTable
 from kbroker.io.append.rows import (
     AppendRow,
     Batch,
@@ -26,17 +25,14 @@ from kbroker.io.append.rows import (
 )
 from kbroker.ipc.shared import Shared
 from kbroker.metrics.slots import Slots
-from kbroker.protocol import batch_layout
+from kbroker.protocol.records import ControlType, read_batches, read_marker
+from kbroker.protocol.schema import ProtocolError
 from kbroker.purgatory.delayed_produce_layout import DelayedList, DelayedProduce
 
 Words = NDArray[np.int64]
 NEVER = AppendRow.NEVER
 INDEX_ENTRY_BYTES = 8
 TIME_INDEX_ENTRY_BYTES = 12
-PRODUCER = struct.Struct(">qh")
-TIMESTAMP = struct.Struct(">q")
-MARKER_KEY = struct.Struct(">hh")
-MARKER_VALUE = struct.Struct(">hi")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,15 +51,11 @@ class HeldAppend:
 
 
 @dataclass(frozen=True, slots=True)
-class Marker:
-    """A written transaction marker (control batch); the transaction ends in memory after it."""
+class MarkerAppend:
+    """A written control batch; the transaction ends in memory after it. marker: see `marker_of`."""
 
     append: HeldAppend
-    producer_id: int
-    producer_epoch: int
-    commit: bool
-    coordinator_epoch: int
-    timestamp_ms: int
+    marker: EndTxnMarker | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +71,14 @@ class ReadAhead:
 
 
 class Drain:
-    """Owns rows[max_partitions, AppendRow.WORDS], the producer table and the scratch of the drain kernel (env)."""
+    """Owns rows[max_partitions, AppendRow.WORDS], the producer table and the scratch of the drain kernel (env).
 
-    def __init__(self, shared: Shared, worker: int, producers: ProducerTable) -> None:
+    producers: room in the table at first."""
+
+    def __init__(self, shared: Shared, worker: int, producers: int = 1024) -> None:
         partitions = shared.sizes.max_partitions
         self.shared = shared
-        self.producers = producers
+        self.producers = ProducerTable(producers)
         self.rows: Words = np.zeros((partitions, AppendRow.WORDS), np.int64)
         self.counters = shared.counters[shared.worker_process(worker)]
         self.metrics = Slots(shared.metrics[shared.worker_process(worker)])
@@ -159,6 +153,10 @@ class Drain:
         producers.claimed(int(self.out[Drained.PRODUCERS]))
         return int(self.out[Drained.COUNT])
 
+    def make_room(self) -> None:
+        """The kernel stopped because the producer table has no room."""
+        self.producers.make_room(Batch.ROWS)
+
     @property
     def waiting(self) -> int:
         """Entries in the append rings now."""
@@ -173,19 +171,19 @@ class Drain:
         """(slot, errno) of the last run's failed writes; their rows are closed."""
         return [(slot, error) for slot, error in self._failed[: self.out[Drained.FAILED]].tolist()]
 
-    def held(self) -> list[Marker | ReadAhead]:
+    def held(self) -> list[MarkerAppend | ReadAhead]:
         """Entries of the last run that Python has to complete, in order."""
         batches = self._batches[: self.out[Drained.COUNT]]
-        held: list[Marker | ReadAhead] = []
+        held: list[MarkerAppend | ReadAhead] = []
         for row in batches[batches[:, Batch.HELD] > Held.APPEND].tolist():
             held.append(_read_ahead(row) if row[Batch.HELD] == Held.READ_AHEAD else self._marker(row))
         return held
 
-    def _marker(self, row: list[int]) -> Marker:
+    def _marker(self, row: list[int]) -> MarkerAppend:
         arena = self.shared.arenas[row[Batch.CLIENT]]
         start = row[Batch.ADDRESS] - arena.address
         data = arena.bytes[start : start + row[Batch.LENGTH]].tobytes()
-        return marker_of(data, _held_append(row))
+        return MarkerAppend(_held_append(row), marker_of(data))
 
     def complete(self, held: HeldAppend, error: int) -> bool:
         """Answer a held append; False when the client's ring is full (try again). Then ``wake``."""
@@ -284,26 +282,23 @@ class Drain:
         return [(token, error, time_ns) for token, error, time_ns in self._sync_results[:count].tolist()]
 
 
-def marker_of(batch: bytes, append: HeldAppend) -> Marker:
-    """The transaction marker in a control batch."""
-    producer_id, producer_epoch = PRODUCER.unpack_from(batch, batch_layout.PRODUCER_ID)
-    (timestamp_ms,) = TIMESTAMP.unpack_from(batch, batch_layout.MAX_TIMESTAMP)
-    commit, coordinator_epoch = control_record(batch)
-    return Marker(append, producer_id, producer_epoch, commit, coordinator_epoch, timestamp_ms)
-
-
-def control_record(batch: bytes) -> tuple[bool, int]:
-    """(commit, coordinator epoch) of a transaction marker: a batch of one uncompressed record whose key is
-    (version int16, type int16: 0 abort, 1 commit) and whose value is (version int16, coordinator epoch int32)."""
-    position = batch_layout.RECORDS
-    for _ in range(4):  # length, attributes, timestamp delta, offset delta: each one varint or byte
-        while batch[position] & 0x80:
-            position += 1
-        position += 1
-    key = position + 1  # key length 4 and value length 6 are varints of one byte
-    _, kind = MARKER_KEY.unpack_from(batch, key)
-    _, coordinator_epoch = MARKER_VALUE.unpack_from(batch, key + MARKER_KEY.size + 1)
-    return kind == 1, coordinator_epoch
+def marker_of(data: bytes) -> EndTxnMarker | None:
+    """The transaction marker in a control batch; None in one of another type, or that compaction has emptied."""
+    batch = next(read_batches(data, check_crc=False))
+    if not batch.record_count:
+        return None
+    try:
+        type_, coordinator_epoch = read_marker(batch)
+    except ProtocolError:
+        return None
+    return EndTxnMarker(
+        batch.producer_id,
+        batch.producer_epoch,
+        type_ == ControlType.COMMIT,
+        coordinator_epoch,
+        batch.max_timestamp,
+        batch.last_offset,
+    )
 
 
 def _held_append(row: list[int]) -> HeldAppend:

@@ -3,13 +3,27 @@
 Runs in: io. Owner: the IO worker. Not thread-safe.
 """
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
-from kbroker.io.files.producer_entry import BatchMetadata, ProducerEntry
+from kbroker.io.files.producer_snapshot import BatchMetadata, ProducerEntry
 from kbroker.ipc.messages import ProducerState
 from kbroker.kernels import producers as kernel
 from kbroker.kernels.producer_rows import Producer, ProducerBatch, Sequence
+
+
+@dataclass(frozen=True, slots=True)
+class EndTxnMarker:
+    """A transaction marker in the log, a control batch at an offset."""
+
+    producer_id: int
+    producer_epoch: int
+    commit: bool
+    coordinator_epoch: int
+    timestamp_ms: int
+    offset: int
 
 
 class ProducerTable:
@@ -107,26 +121,24 @@ class ProducerTable:
                 batch.timestamp,
             )
 
-    def end_transaction(
-        self, slot: int, producer_id: int, epoch: int, coordinator_epoch: int, timestamp_ms: int, end: int
-    ) -> int:
-        """A marker of this epoch is in the log at `end`: first offset of the transaction that it ends, -1 for none.
+    def end_transaction(self, slot: int, marker: EndTxnMarker) -> int:
+        """A marker is in the log: first offset of the transaction that it ends, -1 for none.
 
         The producer keeps its batches unless the epoch is newer: then its sequences start again."""
         self.make_room(1)
-        found = kernel.find(self.rows, slot, producer_id)
+        found = kernel.find(self.rows, slot, marker.producer_id)
         if found < 0:
-            found = kernel.claim(self.rows, slot, producer_id)
+            found = kernel.claim(self.rows, slot, marker.producer_id)
             self._claimed += 1
             self._moved()
         row = self.rows[found]
         first_offset = _open_since(int(row[Producer.TXN_FIRST_OFFSET]))
-        if epoch != row[Producer.EPOCH]:
-            row[Producer.EPOCH] = epoch
+        if marker.producer_epoch != row[Producer.EPOCH]:
+            row[Producer.EPOCH] = marker.producer_epoch
             row[Producer.BATCH_COUNT] = 0
-        row[Producer.COORDINATOR_EPOCH] = coordinator_epoch
-        row[Producer.LAST_TIMESTAMP] = timestamp_ms
-        row[Producer.TXN_FIRST_OFFSET] = Producer.ENDED - end
+        row[Producer.COORDINATOR_EPOCH] = marker.coordinator_epoch
+        row[Producer.LAST_TIMESTAMP] = marker.timestamp_ms
+        row[Producer.TXN_FIRST_OFFSET] = Producer.ENDED - marker.offset
         return first_offset
 
     def first_open_transaction(self, slot: int) -> int:

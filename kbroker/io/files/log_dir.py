@@ -9,9 +9,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from kbroker.io.files import meta_properties
-from kbroker.io.files.meta_properties import MetaProperties
-from kbroker.io.recovery import closed_logs
 from kbroker.log import checkpoint, files
 from kbroker.log.checkpoint import CorruptCheckpoint, TopicPartition
 
@@ -26,7 +23,7 @@ class LogDir:
     """One entry of log.dirs. Runs in: the supervisor (lock, identity), io workers, control. Owner: its maker.
 
     failed: what took it offline in this process, None while it is in use. closed_logs: what IO workers left at a clean
-    stop (`closed_logs.take`), taken along with the marker.
+    stop (`take_closed`), taken along with the marker.
     """
 
     def __init__(self, path: str) -> None:
@@ -60,10 +57,6 @@ class LogDir:
             os.close(self._lock_fd)
             self._lock_fd = -1
 
-    def identify(self, cluster_id: str, node_id: int) -> MetaProperties:
-        """Check meta.properties, or write it into a new log dir. Raises MetaPropertiesError, OSError."""
-        return meta_properties.verify_or_create(self.path, cluster_id, node_id)
-
     def fail(self, error: OSError) -> None:
         """Take the log dir offline after an I/O error; the first one is kept."""
         if self.failed is None:
@@ -86,10 +79,10 @@ class LogDir:
         try:
             Path(self._marker).unlink()
         except FileNotFoundError:
-            closed_logs.take(self.path)  # of an older stop: nothing is to be believed of them
+            take_closed(self.path)  # of an older stop: nothing is to be believed of them
             return False
         files.sync_folder(self.path)
-        self.closed_logs = closed_logs.take(self.path)
+        self.closed_logs = take_closed(self.path)
         return True
 
     def write_clean_marker(self, broker_epoch: int = -1) -> None:
@@ -167,6 +160,17 @@ class LogDir:
                 raise OSError(number, os.strerror(number), self.path)
         finally:
             os.close(fd)
+
+
+def take_closed(log_dir: str) -> list[bytes]:
+    """Read and remove the files that the IO workers of the last run left in a log dir. Raises OSError."""
+    contents = []
+    with os.scandir(log_dir) as entries:
+        paths = [Path(entry.path) for entry in entries if entry.name.startswith(files.CLOSED_LOGS)]
+    for path in paths:
+        contents.append(path.read_bytes())
+        path.unlink()
+    return contents
 
 
 def finish_future(log_dir: str, topic: str, partition: int, topic_id: bytes) -> None:

@@ -20,7 +20,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kbroker.io.files.log_dir import futures_of
-from kbroker.io.partition.log_segments import NO_CUT
 from kbroker.io.partition.unified_log import UnifiedLog
 from kbroker.ipc.crash_point import crash_point
 from kbroker.log import checkpoint, files
@@ -29,6 +28,7 @@ LAST_BYTES = 8 << 20
 PIECE = 4 << 20
 LEAST_PIECE = 4096
 PAUSE_S = 0.05
+INT64_MAX = (1 << 63) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +149,7 @@ class LogMove:
         if cuts == self._cuts:
             return
         bases = sorted(self._have)
-        for base, following in zip(bases, [*bases[1:], NO_CUT], strict=True):
+        for base, following in zip(bases, [*bases[1:], INT64_MAX], strict=True):
             if following > self.log.segments.lowest_cut:
                 self._drop(base)
         self._cuts = cuts

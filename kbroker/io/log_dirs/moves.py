@@ -8,8 +8,9 @@ undecided move continues.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from math import inf
+from typing import Any
 
 from kbroker.config.broker import BrokerConfig
 from kbroker.io.log_dirs.log_move import LogMove
@@ -46,6 +47,17 @@ class Moves:
         self._notify = notify
         self._moves: dict[int, LogMove] = {}
         logs.offline_listeners.append(self.leave)
+
+    @property
+    def handlers(self) -> Mapping[type, Callable[[Any], object]]:
+        """What it does for messages of control."""
+        return {
+            BeginMove: self.begin,
+            CancelMove: self.cancel,
+            MovesUnderWay: self.progress,
+            SwitchMove: self.switch,
+            FinishMove: self.finish,
+        }
 
     def begin(self, body: BeginMove) -> None:
         """Start a move, in the place of one to another log dir. Raises KafkaError, OSError."""

@@ -233,12 +233,16 @@ class ActiveSegment:
 
     # --- who may append ------------------------------------------------------------------------------------
 
-    def let_append(self, state: int) -> None:
-        """Set the AppendState, which the drain kernel asks."""
-        self.row[AppendRow.STATE] = state
+    def let_append(self) -> None:
+        """Open the row to the drain kernel."""
+        self.row[AppendRow.STATE] = AppendState.OPEN
 
     def stop_appends(self) -> None:
-        self.let_append(AppendState.CLOSED)
+        self.row[AppendRow.STATE] = AppendState.CLOSED
+
+    def refuse_appends(self) -> None:
+        """The disk is full."""
+        self.row[AppendRow.STATE] = AppendState.DISK_FULL
 
     def count_cut(self) -> None:
         """A truncation: a sync that was begun before it is of other records."""

@@ -1,11 +1,78 @@
-"""Which records of an open log are on disk. This bounds the loss of a crash; durable acks wait for it."""
+"""Which records of an open log are on disk, and the syncs that put them there. This bounds the loss of a crash; durable
+acks wait for it."""
 
 import os
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 
-from kbroker.io.partition.flush_job import FlushJob, duplicate
+from kbroker.io.files.segment import SegmentFds
 from kbroker.io.partition.log_segments import LogSegments
 from kbroker.io.partition.log_slot import LogSlot
+from kbroker.ipc.crash_point import crash_point
 from kbroker.ipc.layout import SlotFlag
+from kbroker.log import files
+from kbroker.log.checkpoint import sync_file
+
+
+@dataclass(slots=True)
+class FlushJob:
+    """The files to sync so that everything below next_offset is on disk. The job owns its descriptors; `run`
+    closes them.
+
+    closed: base offset and open files of segments rolled since the last sync (their indexes and snapshot count,
+    because recovery will not look at them again); active: descriptor of the active .log (its indexes are rebuilt),
+    -1 to leave it out.
+    segment_base, position: where next_offset lies. names: folder and file names, and the leader epoch that opening the
+    log wrote, have not been synced yet.
+    """
+
+    folder: str
+    closed: Sequence[tuple[int, SegmentFds]]
+    active: int
+    next_offset: int
+    segment_base: int
+    position: int
+    records: int = 0
+    names: bool = False
+
+    @property
+    def active_alone(self) -> bool:
+        """Whether one fdatasync of the active .log is all of it."""
+        return self.active >= 0 and not self.closed and not self.names
+
+    def run(self) -> None:
+        """Raises OSError: after a failed sync nothing of the log dir can be trusted."""
+        try:
+            for base, fds in self.closed:
+                os.fdatasync(fds.log)
+                os.fdatasync(fds.index)
+                os.fdatasync(fds.time_index)
+                for suffix in (files.TXN_INDEX, files.SNAPSHOT):
+                    sync_if_exists(files.path(self.folder, base, suffix))
+            if self.closed:
+                sync_if_exists(files.path(self.folder, self.segment_base, files.SNAPSHOT))
+            crash_point("sync: closed segments")
+            if self.names:
+                sync_if_exists(f"{self.folder}/{files.LEADER_EPOCH_CHECKPOINT}")
+            if self.closed or self.names:
+                files.sync_folder(self.folder)
+            if self.names:
+                files.sync_folder(files.log_dir_of(self.folder))
+            if self.active >= 0:
+                os.fdatasync(self.active)
+            crash_point("sync: done, not published")
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Give up the descriptors of a job that is not run."""
+        for _, fds in self.closed:
+            fds.close()
+        self.closed = ()
+        if self.active >= 0:
+            os.close(self.active)
+            self.active = -1
 
 
 class LogDurability:
@@ -38,7 +105,7 @@ class LogDurability:
     def begin_last(self) -> FlushJob:
         """The sync of a log that is being closed: of the active segment's indexes, too."""
         segments, active = self._segments, self._segments.active
-        closed = [*segments.unsynced.duplicates(), (active.base_offset, duplicate(active.files))]
+        closed = [*segments.unsynced.duplicates(), (active.base_offset, active.files.duplicate())]
         names = segments.unsynced.names
         return FlushJob(
             segments.folder, closed, -1, active.next_offset, active.base_offset, active.position, names=names
@@ -76,3 +143,9 @@ class LogDurability:
         segments = self._segments
         rolled = segments.unsynced.first_base is not None
         return not rolled and self._slot.recovery_point >= segments.active.next_offset
+
+
+def sync_if_exists(path: str) -> None:
+    """fsync of a file that may have been deleted meanwhile."""
+    with suppress(FileNotFoundError):
+        sync_file(path)

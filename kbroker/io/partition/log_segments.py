@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from kbroker.config.topic import TopicConfig
-from kbroker.io.files import index
+from kbroker.io.files import segment
 from kbroker.io.files.segment import (
     ActiveState,
     Segment,
@@ -23,15 +23,46 @@ from kbroker.io.files.segment import (
 )
 from kbroker.io.partition.active_segment import ActiveSegment
 from kbroker.io.partition.deletions import Deletions
-from kbroker.io.partition.flush_job import Unsynced
-from kbroker.io.recovery.segment_scan import Scan, rebuild_indexes, resume
+from kbroker.io.recovery.segment_scan import Scan, first_timestamp, rebuild_indexes, resume
 from kbroker.ipc.crash_point import crash_point
+from kbroker.ipc.messages import SwapSegments
 from kbroker.kernels import search
 from kbroker.kernels.scan_rows import FoundPlace, Located
 from kbroker.log import files, transaction_index
 from kbroker.log.transaction_index import seal
 
 NO_CUT = 1 << 62
+
+
+class Unsynced:
+    """What of a log is not on disk, apart from records of the active segment. Runs in: io. Owner: the log.
+
+    Segments rolled since the last sync, their files still open. names: folder and file names, since it was opened.
+    """
+
+    def __init__(self) -> None:
+        self.names = False
+        self._segments: list[tuple[int, SegmentFds]] = []
+
+    def add(self, base_offset: int, fds: SegmentFds) -> None:
+        """Take over the files of a segment that was just rolled."""
+        self._segments.append((base_offset, fds))
+
+    @property
+    def first_base(self) -> int | None:
+        """Base offset of the oldest of them: nothing from there on counts as synced yet."""
+        return self._segments[0][0] if self._segments else None
+
+    def duplicates(self) -> list[tuple[int, SegmentFds]]:
+        """All of them, for a FlushJob."""
+        return [(base, fds.duplicate()) for base, fds in self._segments]
+
+    def drop(self, below: int = 1 << 62, above: int = -1) -> None:
+        """Close those with above < base < below: they are synced, or they are deleted."""
+        gone = [entry for entry in self._segments if above < entry[0] < below]
+        self._segments = [entry for entry in self._segments if not above < entry[0] < below]
+        for _, fds in gone:
+            fds.close()
 
 
 class LogSegments:
@@ -47,13 +78,12 @@ class LogSegments:
         folder: str,
         config: TopicConfig,
         active: ActiveSegment,
-        unsynced: Unsynced,
         deletions: Deletions,
     ) -> None:
         self.folder = folder
         self.config = config
         self.active = active
-        self.unsynced = unsynced
+        self.unsynced = Unsynced()
         self.closed: list[Segment] = []
         self.cuts, self.lowest_cut = 0, NO_CUT
         self._deletions = deletions
@@ -76,8 +106,23 @@ class LogSegments:
     def largest_timestamp(self, n: int) -> int:
         """Largest timestamp of the n-th segment (ms)."""
         if n < len(self.closed):
-            return largest_timestamp(self.folder, self.closed[n])
+            return self.largest_timestamp_of(self.closed[n])
         return self.active.largest_timestamp
+
+    def largest_timestamp_of(self, segment: Segment) -> int:
+        """Largest timestamp of a closed segment (ms)."""
+        return largest_timestamp(self.folder, segment)
+
+    def first_timestamp_of(self, segment: Segment) -> int:
+        """Largest timestamp of the first batch of a closed segment (ms), -1 when it is empty. Raises OSError."""
+        if segment.first_timestamp is None:
+            path = files.path(self.folder, segment.base_offset, files.LOG)
+            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                segment.first_timestamp = first_timestamp(fd, segment.base_offset, segment.size)
+            finally:
+                os.close(fd)
+        return segment.first_timestamp
 
     def shapes(self) -> list[tuple[int, int]]:
         """(base offset, bytes) of each segment, oldest first."""
@@ -189,7 +234,7 @@ class LogSegments:
             size = int(place[FoundPlace.POSITION])
         os.ftruncate(fds.log, size)
         crash_point("truncate: cut")
-        index.cut_behind(fds.index, fds.time_index, offset - base)
+        segment.cut_behind(fds.index, fds.time_index, offset - base)
         transaction_index.truncate_index(self.folder, base, offset)
         state = resume(fds, base, size)
         if state is None:
@@ -198,8 +243,11 @@ class LogSegments:
         state.next_offset = offset
         return state
 
-    def replace(self, found: Sequence[Segment], new: Segment, deleted: Sequence[str], now_ms: int) -> None:
+    def replace(
+        self, found: Sequence[Segment], request: SwapSegments, deleted: Sequence[str], now_ms: int
+    ) -> None:
         """List a cleaned segment in the place of those it was made of, whose files were renamed."""
+        new = Segment(found[0].base_offset, request.size, request.modified_ms, request.max_timestamp)
         at = self.closed.index(found[0])
         self.closed[at : at + len(found)] = [new]
         self.delete_later(deleted, now_ms)

@@ -5,10 +5,9 @@ import logging
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from kbroker.io.append.drain import Marker
-from kbroker.io.append.producer_table import ProducerTable
+from kbroker.io.append.producer_table import EndTxnMarker, ProducerTable
 from kbroker.io.files import producer_snapshot
-from kbroker.io.files.producer_entry import ProducerEntry
+from kbroker.io.files.producer_snapshot import ProducerEntry
 from kbroker.io.partition.log_segments import LogSegments
 from kbroker.io.recovery.producer_replay import ProducerReplay
 from kbroker.log import files, transaction_index
@@ -70,20 +69,13 @@ class ProducerStateManager:
         self.load(replay.entries())
         segments.active.first_unstable = replay.first_unstable_offset
 
-    def complete_transaction(self, marker: Marker) -> None:
+    def complete_transaction(self, marker: EndTxnMarker) -> None:
         """Close the producer's open transaction after its marker is in the log, and note it when aborted (completeTxn).
 
         The producer keeps its sequences unless the marker carries a newer epoch: then they start again. Raises
         OSError."""
-        active, end = self._segments.active, marker.append.last_offset
-        first_offset = self._table.end_transaction(
-            self._slot,
-            marker.producer_id,
-            marker.producer_epoch,
-            marker.coordinator_epoch,
-            marker.timestamp_ms,
-            end,
-        )
+        active, end = self._segments.active, marker.offset
+        first_offset = self._table.end_transaction(self._slot, marker)
         first_unstable = active.first_unstable
         if 0 <= first_offset <= first_unstable:  # it was the earliest: which one is now?
             first_unstable = self._table.first_open_transaction(self._slot)

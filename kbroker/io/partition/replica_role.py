@@ -1,6 +1,5 @@
 """The role of an open log among its partition's replicas: leads, follows, and has a high watermark below its end."""
 
-from kbroker.io.append.rows import AppendState
 from kbroker.io.files.leader_epoch_cache import LeaderEpochFileCache
 from kbroker.io.partition.log_segments import LogSegments
 from kbroker.io.partition.log_slot import LogSlot
@@ -56,8 +55,8 @@ class ReplicaRole:
 
     def let_append(self) -> None:
         """Open the append row to the drain kernel, or keep it closed in a follower and while it is paused."""
-        may = self.leads and not self.paused
-        self._segments.active.let_append(AppendState.OPEN if may else AppendState.CLOSED)
+        active = self._segments.active
+        active.let_append() if self.leads and not self.paused else active.stop_appends()
 
     # --- leading and following -----------------------------------------------------------------------------
 
@@ -134,7 +133,7 @@ class ReplicaRole:
         """Go on where `pause` left off."""
         self.end_pause()
         if self._was_full:
-            self._segments.active.let_append(AppendState.DISK_FULL)
+            self._segments.active.refuse_appends()
         self._slot.publish(SlotState.ONLINE)
 
     def end_pause(self) -> None:

@@ -10,13 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbroker.config.topic import TopicConfig
-from kbroker.io.append.drain import Marker
-from kbroker.io.append.producer_table import ProducerTable
+from kbroker.io.append.producer_table import EndTxnMarker, ProducerTable
 from kbroker.io.files.leader_epoch_cache import LeaderEpochFileCache
-from kbroker.io.files.segment import Segment
 from kbroker.io.partition.active_segment import ActiveSegment
 from kbroker.io.partition.deletions import Deletions
-from kbroker.io.partition.flush_job import Unsynced
 from kbroker.io.partition.log_durability import LogDurability
 from kbroker.io.partition.log_segments import LogSegments
 from kbroker.io.partition.log_slot import LogSlot
@@ -24,9 +21,8 @@ from kbroker.io.partition.producer_state import ProducerStateManager
 from kbroker.io.partition.replica_role import ReplicaRole
 from kbroker.io.partition.retention import LogShape, above_size, below_log_start, too_old
 from kbroker.io.partition.segment_swap import CleanedFilesGone, files_unchanged, swap_steps
-from kbroker.io.recovery import closed_logs
-from kbroker.io.recovery.closed_logs import ClosedLog
-from kbroker.io.recovery.loaded_log import LoadedLog
+from kbroker.io.recovery import loaded_log
+from kbroker.io.recovery.loaded_log import ClosedLog, LoadedLog
 from kbroker.ipc.crash_point import crash_point
 from kbroker.ipc.layout import SlotState
 from kbroker.ipc.messages import SwapSegments
@@ -172,7 +168,7 @@ class UnifiedLog:
         self.segments.roll(now_ms, self.producers.snapshot)
         self.published.publish(changed=True)
 
-    def complete_transaction(self, marker: Marker) -> None:
+    def complete_transaction(self, marker: EndTxnMarker) -> None:
         """A transaction's marker is in the log: let the last stable offset go on. Raises OSError."""
         self.producers.complete_transaction(marker)
         self.published.publish()
@@ -293,8 +289,7 @@ class UnifiedLog:
         except CleanedFilesGone:
             self.published.publish(changed=True)
             return False
-        new = Segment(bases[0], request.size, request.modified_ms, request.max_timestamp)
-        self.segments.replace(found, new, deleted, now_ms)
+        self.segments.replace(found, request, deleted, now_ms)
         self.published.publish(changed=True)
         return True
 
@@ -348,7 +343,7 @@ class UnifiedLog:
         if sync and changed:
             self.durability.begin_last().run()
         self._release(SlotState.FREE, durable=state.next_offset)
-        return closed_logs.describe((self.topic, self.partition), self.folder, self.topic_id, names, loaded)
+        return loaded_log.describe((self.topic, self.partition), self.folder, self.topic_id, names, loaded)
 
     def abandon(self, state: int = SlotState.OFFLINE) -> None:
         """Let go of the files as they are: the log dir failed, or the partition is being deleted."""
@@ -381,7 +376,7 @@ def open_log(
 ) -> UnifiedLog:
     """Compose a loaded log and bring it online. producers: of all logs of the worker; deletions: its own."""
     active = ActiveSegment(spec.row, spec.folder, spec.reserve_most)
-    segments = LogSegments(spec.folder, spec.config, active, Unsynced(), deletions)
+    segments = LogSegments(spec.folder, spec.config, active, deletions)
     slot = LogSlot(spec.words, segments, loaded.epochs)
     opened = UnifiedLog(
         spec,

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from kbroker.io.append.producer_table import ProducerTable
 from kbroker.io.files import producer_snapshot
-from kbroker.io.files.producer_entry import ProducerEntry
-from kbroker.io.files.producer_snapshot import CorruptSnapshot
+from kbroker.io.files.producer_snapshot import CorruptSnapshot, ProducerEntry
 from kbroker.io.recovery.segment_scan import Scan
 from kbroker.kernels import rebuild
 from kbroker.kernels.producer_rows import Producer

@@ -11,13 +11,14 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from kbroker.io.files import index, producer_snapshot
+from kbroker.io.files import producer_snapshot
 from kbroker.io.files.leader_epoch_cache import LeaderEpochFileCache
 from kbroker.io.files.segment import (
     SLACK_BYTES,
     ActiveState,
     Segment,
     SegmentFds,
+    cut_behind,
     finish,
     mark_deleted,
     open_files,
@@ -243,7 +244,7 @@ class LogLoader:
             state = None
             if os.fstat(fds.log).st_size >= end.position:
                 os.ftruncate(fds.log, end.position)
-                index.cut_behind(fds.index, fds.time_index, end.next_offset - end.active_base)
+                cut_behind(fds.index, fds.time_index, end.next_offset - end.active_base)
                 state = segment_scan.resume(fds, end.active_base, end.position)
             if state is not None and state.next_offset == end.next_offset:
                 segment.size = end.position

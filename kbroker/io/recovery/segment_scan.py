@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbroker.config.topic import TopicConfig
-from kbroker.io.files import index
+from kbroker.io.files import segment
 from kbroker.io.files.segment import ActiveState, SegmentFds
 from kbroker.kernels import batches as bt
 from kbroker.kernels import rebuild
@@ -144,8 +144,8 @@ def rebuild_indexes(
         if on_rows:
             on_rows(rows, count)
     since, largest, largest_offset, indexed, index_bytes, time_bytes = carry.tolist()
-    index.set_length(fds.index, index_bytes)
-    index.set_length(fds.time_index, time_bytes)
+    segment.set_length(fds.index, index_bytes)
+    segment.set_length(fds.time_index, time_bytes)
     return ActiveState(
         base_offset=base,
         position=scan.result.position,
@@ -163,7 +163,7 @@ def rebuild_indexes(
 def resume(fds: SegmentFds, base: int, log_bytes: int) -> ActiveState | None:
     """Where appending goes on in a segment whose indexes and batches are believed: reads only what follows
     the last index entry. None when something does not fit, and the segment must be scanned."""
-    ends = index.read_ends(fds.index, fds.time_index, log_bytes)
+    ends = segment.read_ends(fds.index, fds.time_index, log_bytes)
     if ends is None:
         return None
     largest, largest_offset = ends.last_timestamp, base + ends.last_timestamp_relative

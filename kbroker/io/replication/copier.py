@@ -8,7 +8,7 @@ import struct
 import numpy as np
 from numpy.typing import NDArray
 
-from kbroker.io.append.drain import Drain, HeldAppend, Marker, marker_of
+from kbroker.io.append.drain import Drain, marker_of
 from kbroker.io.append.rows import Batch
 from kbroker.io.partition.unified_log import UnifiedLog
 from kbroker.io.replication import copy_kernel as ck
@@ -88,9 +88,9 @@ class Copier:
         return int(out[Copied.BYTES])
 
     def _finish_marker(self, partition: UnifiedLog, start: int, end: int) -> None:
-        last = int(self._out[Copied.LAST_OFFSET])
-        append = HeldAppend(-1, -1, partition.slot, last, last, -1, -1, 0)
-        marker: Marker = marker_of(self._buffer[start:end].tobytes(), append)
+        marker = marker_of(self._buffer[start:end].tobytes())
+        if marker is None:
+            return  # as when the log is loaded
         try:
             partition.complete_transaction(marker)
         except OSError as error:

@@ -16,10 +16,9 @@ from numpy.typing import NDArray
 
 from kbroker.io.append.drain import Drain
 from kbroker.io.durability import Durability
-from kbroker.io.files.leader_epoch_cache import LeaderEpochFileCache
+from kbroker.io.files.leader_epoch_cache import LeaderEpochFileCache, agreed_end
 from kbroker.io.logs import Logs
 from kbroker.io.partition.unified_log import UnifiedLog
-from kbroker.io.replication.agreement import agreed_end
 from kbroker.io.replication.copier import Copier, CopyFailed, DamagedBatch
 from kbroker.io.replication.copy_kernel import any_behind
 from kbroker.io.replication.throttle import Throttle

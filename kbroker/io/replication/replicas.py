@@ -1,13 +1,17 @@
 """The IO worker's interface to replication: one object for its loop, over leading and following."""
 
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from kbroker.config.sites import sites_of
 from kbroker.io.append.drain import Drain
 from kbroker.io.durability import Durability
 from kbroker.io.logs import Logs
 from kbroker.io.replication.following import Following
 from kbroker.io.replication.leading import Leading
 from kbroker.io.replication.throttle import Throttle
+from kbroker.ipc.child import ChildContext
 from kbroker.ipc.messages import Follow, Lead
-from kbroker.ipc.shared import Shared
 from kbroker.protocol.errors import ErrorCode
 
 LOOK_EVERY_MS = 500  # high watermarks and log starts of idle partitions reach their copies this often
@@ -20,15 +24,20 @@ class Replicas:
     active: whether this worker has any such partition; while it has none nothing here is called.
     """
 
-    def __init__(
-        self, shared: Shared, drain: Drain, logs: Logs, durability: Durability, throttle: Throttle
-    ) -> None:
+    def __init__(self, context: ChildContext, drain: Drain, logs: Logs, durability: Durability) -> None:
+        shared, sites = context.shared, len(sites_of(context.config))
+        throttle = Throttle(shared, context.index, context.config.node_id, sites)
         self.leading = Leading(shared, drain, logs, durability)
         self.following = Following(shared, drain, logs, durability, throttle)
         self.active = False
         self._drain = drain
         self._logs = logs
         self._look_due_ms = 0
+
+    @property
+    def handlers(self) -> Mapping[type, Callable[[Any], object]]:
+        """What it does for messages of control."""
+        return {Lead: self.take_role, Follow: self.take_role}
 
     def take_role(self, role: Lead | Follow) -> object:
         """Control's decision about one slot; the reply to it. Raises KafkaError, OSError."""

@@ -12,7 +12,7 @@ from kbroker.cli.backup.taking import take
 from kbroker.cli.connection import Connection
 from kbroker.cli.failures import CommandFailed, UsageFailed
 from kbroker.control.metadata import kafka_metadata as km
-from kbroker.io.files.log_dir import LogDir
+from kbroker.io.files.meta_properties import verify_or_create
 from kbroker.log import checkpoint, files
 from kbroker.protocol.records import build_batch
 from tests.control.fakes import CLUSTER_ID, world
@@ -28,7 +28,7 @@ def log_dir(tmp_path: Path) -> str:
         folder = Path(made.dirs[0], "orders-0")
         checkpoint.write_topic_id(str(folder), topic_id)
         checkpoint.write_leader_epochs(str(folder), [(0, 0), (3, 6)])
-    LogDir(made.dirs[0]).identify(CLUSTER_ID, 1)
+    verify_or_create(made.dirs[0], CLUSTER_ID, 1)
     for base, offsets in ((0, (0, 2)), (4, (4,)), (6, (6,))):
         Path(files.path(str(folder), base, files.LOG)).write_bytes(b"".join(map(batch, offsets)))
     return made.dirs[0]

@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 
 from kbroker.io.append.drain import Drain
-from kbroker.io.append.producer_table import ProducerTable
 from kbroker.io.append.rows import AppendRow
 from kbroker.ipc.layout import AppendEntry, Completion, Operation, Slot, SlotState
 from kbroker.ipc.ring import ring_push, ring_take
@@ -43,7 +42,7 @@ class DrainCase:
         self.shared = Shared(
             Sizes(clients=2, workers=1, max_partitions=16, ring_entries=CAPACITY, arena_bytes=1 << 20)
         )
-        self.drain = Drain(self.shared, 0, ProducerTable(16))
+        self.drain = Drain(self.shared, 0, producers=16)
         self.folder = folder
         self.row = self.drain.rows[self.slot]
         self.words = self.shared.slots[self.slot]

@@ -13,7 +13,7 @@ from kbroker.config.broker import BrokerConfig
 from kbroker.config.topic import TopicConfig
 from kbroker.io.append.producer_table import ProducerTable
 from kbroker.io.append.rows import AppendRow
-from kbroker.io.files.producer_entry import BatchMetadata, ProducerEntry, increment_sequence
+from kbroker.io.files.producer_snapshot import BatchMetadata, ProducerEntry, increment_sequence
 from kbroker.io.openings import create_folder
 from kbroker.io.partition.deletions import Deletions
 from kbroker.io.partition.unified_log import LogSpec, UnifiedLog, open_log

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from kbroker.io.append.drain import Marker
+from kbroker.io.append.drain import MarkerAppend, marker_of
 from kbroker.io.append.rows import AppendRow, Drained, Stop, Wants
 from kbroker.ipc.layout import Completion, ProcessLine, Slot, SlotFlag, SlotState
 from kbroker.protocol import batch_layout as rb
+from kbroker.protocol.records import ControlType, build_batch, build_control_batch
 from tests.io.append.drain_case import CAPACITY, DrainCase, batch, header
 
 OUT_OF_ORDER = 45
@@ -296,17 +297,28 @@ def test_transaction_marker_is_written_and_left_for_python_to_finish(case: Drain
     attributes = rb.ATTRIBUTE_CONTROL | rb.ATTRIBUTE_TRANSACTIONAL
     token = case.push(batch(attributes=attributes, producer=(7, 3, -1), payload=payload), client=1, acks=-1)
     case.drain.run()
-    (marker,) = case.drain.held()
-    assert isinstance(marker, Marker)
-    assert (marker.producer_id, marker.producer_epoch, marker.commit, marker.coordinator_epoch) == (
-        7,
-        3,
-        commit,
-        5,
-    )
-    assert (marker.append.token, marker.append.base_offset) == (token, 0)
+    (held,) = case.drain.held()
+    assert isinstance(held, MarkerAppend)
+    assert held.marker is not None
+    assert (held.marker.producer_id, held.marker.producer_epoch, held.marker.offset) == (7, 3, 0)
+    assert (held.marker.commit, held.marker.coordinator_epoch) == (commit, 5)
+    assert (held.append.token, held.append.base_offset) == (token, 0)
     assert case.outcomes(client=1) == []
     assert case.words[Slot.LOG_END] == 1
+
+
+def test_a_control_batch_without_a_marker_ends_no_transaction() -> None:
+    """A follower copies them, too: compaction leaves the header of a producer's last marker."""
+    marker = build_control_batch(
+        ControlType.COMMIT, producer_id=7, producer_epoch=3, coordinator_epoch=1, timestamp_ms=0
+    )
+    assert marker_of(marker) is not None
+    emptied = bytearray(marker[: rb.HEADER_BYTES])
+    struct.pack_into(">i", emptied, rb.LENGTH, rb.HEADER_BYTES - rb.LENGTH_OVERHEAD)
+    struct.pack_into(">i", emptied, rb.RECORD_COUNT, 0)
+    assert marker_of(bytes(emptied)) is None
+    leader_change = build_batch([(struct.pack(">hh", 0, 2), b"\0\0\0\0\0\0", (), 0)], control=True)
+    assert marker_of(leader_change) is None
 
 
 @pytest.mark.parametrize("flag", [SlotFlag.DURABLE, SlotFlag.REPLICATED])

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kbroker.io.append.drain import Marker
+from kbroker.io.append.drain import MarkerAppend
 from kbroker.io.append.rows import AppendRow, Drained, Stop
-from kbroker.io.files.producer_entry import ProducerEntry
+from kbroker.io.files.producer_snapshot import ProducerEntry
 from kbroker.ipc.layout import AppendEntry, Completion, Operation, Slot
 from kbroker.ipc.ring import ring_push
 from kbroker.protocol import batch_layout as rb
@@ -68,11 +68,9 @@ def marker(epoch: int = 0, commit: bool = True, coordinator_epoch: int = 5, base
 def finish(case: DrainCase) -> None:
     """End the transaction of the marker that is held, as the worker does."""
     (held,) = case.drain.held()
-    assert isinstance(held, Marker)
-    case.drain.producers.end_transaction(
-        *(case.slot, held.producer_id, held.producer_epoch, held.coordinator_epoch, held.timestamp_ms),
-        held.append.last_offset,
-    )
+    assert isinstance(held, MarkerAppend)
+    assert held.marker is not None
+    case.drain.producers.end_transaction(case.slot, held.marker)
     case.row[AppendRow.FIRST_UNSTABLE] = -1
 
 

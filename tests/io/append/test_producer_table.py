@@ -3,8 +3,8 @@
 import random
 from dataclasses import replace
 
-from kbroker.io.append.producer_table import ProducerTable
-from kbroker.io.files.producer_entry import BatchMetadata, ProducerEntry
+from kbroker.io.append.producer_table import EndTxnMarker, ProducerTable
+from kbroker.io.files.producer_snapshot import BatchMetadata, ProducerEntry
 from kbroker.ipc.messages import ProducerState
 from kbroker.kernels import producers as kernel
 from kbroker.kernels.producer_rows import Producer
@@ -87,7 +87,7 @@ def test_no_transaction_is_open_behind_its_end() -> None:
     table = ProducerTable()
     table.put(0, replace(entry(1, random.Random(1)), current_txn_first_offset=40))
     assert [each.current_txn_start_offset for each in table.states(0)] == [40]
-    assert table.end_transaction(0, 1, 3, 0, 5000, end=44) == 40
+    assert table.end_transaction(0, EndTxnMarker(1, 3, True, 0, 5000, 44)) == 40
     assert [each.current_txn_start_offset for each in table.states(0)] == [-1]
     assert [each.current_txn_first_offset for each in table.entries(0)] == [-1]
-    assert table.end_transaction(0, 1, 3, 0, 5000, end=45) == -1
+    assert table.end_transaction(0, EndTxnMarker(1, 3, True, 0, 5000, 45)) == -1

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kbroker.io.files.producer_entry import ProducerEntry
+from kbroker.io.files.producer_snapshot import ProducerEntry
 from kbroker.protocol.compression import Codec
 from kbroker.protocol.records import build_batch
 from tests.io.append.plain_append import NOW, Log, topic_config

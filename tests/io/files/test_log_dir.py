@@ -9,7 +9,7 @@ import pytest
 
 from kbroker.io.files import meta_properties
 from kbroker.io.files.log_dir import LogDir, LogDirInUse, finish_future, futures_of
-from kbroker.io.files.meta_properties import MetaProperties, MetaPropertiesError
+from kbroker.io.files.meta_properties import MetaProperties, MetaPropertiesError, verify_or_create
 from kbroker.log import checkpoint, files
 
 TRY_LOCK = """
@@ -63,17 +63,17 @@ os.read(int(sys.argv[2]), 1)
 
 def test_identity_is_written_once_and_checked_ever_after(tmp_path: Path) -> None:
     log_dir = LogDir(str(tmp_path))
-    made = log_dir.identify("cluster=1", 3)
-    assert log_dir.identify("cluster=1", 3) == made
+    made = verify_or_create(log_dir.path, "cluster=1", 3)
+    assert verify_or_create(log_dir.path, "cluster=1", 3) == made
     assert len(made.directory_id) == 22
     text = (tmp_path / "meta.properties").read_text()
     assert "cluster.id=cluster\\=1\n" in text
     assert "node.id=3\n" in text
     assert text.endswith("version=1\n")
     with pytest.raises(MetaPropertiesError, match=r"cluster\.id is cluster=1, this broker's is other"):
-        log_dir.identify("other", 3)
+        verify_or_create(log_dir.path, "other", 3)
     with pytest.raises(MetaPropertiesError, match=r"node\.id is 3, this broker's is 4"):
-        log_dir.identify("cluster=1", 4)
+        verify_or_create(log_dir.path, "cluster=1", 4)
 
 
 @pytest.mark.parametrize(

@@ -8,14 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbroker.io.files import producer_snapshot
-from kbroker.io.files.producer_entry import (
+from kbroker.io.files.producer_snapshot import (
     MAX_BATCHES,
     BatchMetadata,
+    CorruptSnapshot,
     ProducerEntry,
     decrement_sequence,
     increment_sequence,
 )
-from kbroker.io.files.producer_snapshot import CorruptSnapshot
 
 LONG = st.integers(0, 2**62)
 

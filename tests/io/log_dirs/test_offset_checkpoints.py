@@ -5,7 +5,10 @@ from pathlib import Path
 import pytest
 
 from kbroker.io.files.log_dir import LogDir
-from kbroker.io.log_dirs.offset_checkpoints import OffsetCheckpoints
+from kbroker.io.log_dirs.offset_checkpoints import OffsetCheckpoints, RecoveryNotes
+from kbroker.io.recovery.loaded_log import LoadRequest
+from kbroker.io.recovery.recovery import load
+from kbroker.ipc.clock import wall_clock_ms
 from kbroker.log import checkpoint
 from tests.io.append.plain_append import Log
 from tests.log.batch_bytes import batch
@@ -35,3 +38,106 @@ def test_a_log_start_is_written_before_the_answer_and_not_again(
     assert LogDir(str(tmp_path)).log_start_offsets() == {}
     checkpoints.write_starts([(log.partition, log.partition.log_start)])
     assert LogDir(str(tmp_path)).log_start_offsets() == {("t", 0): 2}
+
+
+class Scene:
+    """One log of a log dir, its notes, and what failed."""
+
+    def __init__(self, root: Path) -> None:
+        self.log = Log(root)
+        self.log.open()
+        self.dir = LogDir(str(root))
+        self.failed: list[tuple[str, OSError]] = []
+        self.notes = RecoveryNotes(
+            {str(root): self.dir},
+            lambda slot: self.log.partition if slot == self.log.partition.slot else None,
+            lambda path, error: self.failed.append((path, error)),
+        )
+
+    def roll_and_sync(self) -> None:
+        partition = self.log.partition
+        partition.roll(wall_clock_ms())
+        job = partition.durability.begin(rolled_only=True)
+        job.run()
+        partition.durability.finish(job)
+        self.notes.synced(partition.slot)
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Scene:
+    return Scene(tmp_path)
+
+
+def test_the_point_of_a_rolled_log_is_on_disk_soon_and_bounds_what_a_crash_costs(scene: Scene) -> None:
+    partition = scene.log.partition
+    for number in range(4):
+        scene.log.append(batch(number, [bytes(50_000)]))
+    scene.roll_and_sync()
+    scene.log.append(batch(4, [b"in the active segment"]))
+    scene.notes.write()
+    scene.notes.close()
+    points = scene.dir.recovery_points()
+    assert points == {("t", 0): 4}
+    loaded = load(
+        LoadRequest(
+            folder=partition.folder, config=partition.config, clean=False, recovery_point=points["t", 0],
+            log_start=0, now_ms=wall_clock_ms(),
+        )
+    )  # fmt: skip
+    assert loaded.active.next_offset == 5
+    assert 0 < loaded.scanned_bytes < 1000
+    assert scene.failed == []
+
+
+def test_a_roll_during_a_sync_is_noted_when_it_is_synced_too(scene: Scene) -> None:
+    partition = scene.log.partition
+    scene.log.append(batch(0, [b"one"]))
+    partition.roll(wall_clock_ms())
+    job = partition.durability.begin(rolled_only=True)
+    scene.log.append(batch(1, [b"two"]))
+    partition.roll(wall_clock_ms())
+    job.run()
+    partition.durability.finish(job)
+    scene.notes.synced(partition.slot)
+    scene.notes.write()
+    job = partition.durability.begin(rolled_only=True)
+    job.run()
+    partition.durability.finish(job)
+    scene.notes.synced(partition.slot)
+    while scene.notes._due or scene.notes._writing:
+        scene.notes._not_before = 0.0
+        scene.notes.write()
+    assert scene.dir.recovery_points() == {("t", 0): 2}
+    scene.notes.close()
+
+
+def test_a_sync_without_a_roll_writes_nothing(scene: Scene) -> None:
+    scene.log.append(batch(0, [b"one"]))
+    scene.roll_and_sync()
+    scene.notes.write()
+    scene.notes.close()
+    scene.dir.update_recovery_points({("t", 0): 0})
+    scene.notes.synced(scene.log.partition.slot)
+    scene.notes.write()
+    assert scene.dir.recovery_points() == {("t", 0): 0}
+
+
+def test_the_point_of_a_closed_log_is_left_alone(scene: Scene) -> None:
+    scene.log.append(batch(0, [b"one"]))
+    scene.roll_and_sync()
+    scene.log.partition.abandon()
+    scene.notes.write()
+    scene.notes.close()
+    assert scene.dir.recovery_points() == {}
+
+
+def test_a_log_dir_that_cannot_be_written_is_reported(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise OSError(5, "Input/output error")
+
+    scene.log.append(batch(0, [b"one"]))
+    scene.roll_and_sync()
+    monkeypatch.setattr(LogDir, "update_recovery_points", broken)
+    scene.notes.write()
+    scene.notes.close()
+    assert [path for path, _ in scene.failed] == [scene.dir.path]

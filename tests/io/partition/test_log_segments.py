@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 from kbroker.io.append.rows import AppendRow
-from kbroker.io.files.producer_entry import ProducerEntry
+from kbroker.io.files.producer_snapshot import ProducerEntry
 from kbroker.log import files
 from tests.io.append.plain_append import NOW, Log, offsets, topic_config
 from tests.log.batch_bytes import batch

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kbroker.io.append.drain import HeldAppend, Marker
+from kbroker.io.append.producer_table import EndTxnMarker
 from kbroker.io.append.rows import AppendRow
 from kbroker.ipc.layout import Slot
 from kbroker.log import transaction_index
@@ -50,8 +50,7 @@ class Transactions:
             self.log.producers.remove(slot, producer_id)
         else:
             self.log.producers.put(slot, known)  # the drain kernel leaves a marker's producer as it is
-        append = HeldAppend(0, 0, slot, offset, offset, -1, -1, 0)
-        self.log.partition.complete_transaction(Marker(append, producer_id, epoch, commit, 4, NOW))
+        self.log.partition.complete_transaction(EndTxnMarker(producer_id, epoch, commit, 4, NOW, offset))
         return offset
 
     @property

@@ -1,6 +1,6 @@
 """Whoever waits for a recovery sees it move; whoever does not wait sees nothing."""
 
-from kbroker.io.recovery.progress import RecoveryProgress
+from kbroker.io.openings import RecoveryProgress
 
 SECOND = 1_000_000_000
 

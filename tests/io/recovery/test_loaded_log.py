@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kbroker.io.files.log_dir import take_closed
 from kbroker.io.openings import PRODUCER_EXPIRATION_MS
-from kbroker.io.recovery import closed_logs
-from kbroker.io.recovery.closed_logs import ClosedLog
-from kbroker.io.recovery.loaded_log import LoadedLog
+from kbroker.io.recovery import loaded_log
+from kbroker.io.recovery.loaded_log import ClosedLog, LoadedLog
 from kbroker.log import files
 from tests.io.append.plain_append import NOW, Log, names, offsets, topic_config
 from tests.io.recovery.torn_log import appended
@@ -24,9 +24,9 @@ def closed(log: Log) -> ClosedLog:
     """Closed, written, read again."""
     left = log.partition.close()
     assert left is not None
-    closed_logs.write(str(log.root), 0, [left])
-    (content,) = closed_logs.take(str(log.root))
-    return closed_logs.parse(content)["t", 0]
+    loaded_log.write_closed(str(log.root), 0, [left])
+    (content,) = take_closed(str(log.root))
+    return loaded_log.parse_closed(content)["t", 0]
 
 
 def recall(log: Log, left: ClosedLog, topic_id: bytes = TOPIC_ID, now_ms: int = NOW) -> LoadedLog | None:
@@ -40,7 +40,7 @@ def load(
     log: Log, left: ClosedLog, topic_id: bytes, recovery_point: int, log_start: int, now_ms: int = NOW
 ) -> LoadedLog | None:
     expired = now_ms - PRODUCER_EXPIRATION_MS
-    return closed_logs.load(left, str(log.folder), topic_id, recovery_point, log_start, expired)
+    return loaded_log.recall(left, str(log.folder), topic_id, recovery_point, log_start, expired)
 
 
 def essence(loaded: LoadedLog) -> tuple[object, ...]:
@@ -213,7 +213,7 @@ def test_logs_with_transactions_leftovers_or_many_producers_are_left_to_the_star
     (log.folder / f"{0:020d}.log.deleted").write_bytes(b"")
     assert log.partition.close() is None
     log = appended(tmp_path / "c", 9)
-    monkeypatch.setattr(closed_logs, "MOST_PRODUCERS", 1)
+    monkeypatch.setattr(loaded_log, "MOST_PRODUCERS", 1)
     assert log.partition.close() is None
 
 
@@ -221,15 +221,15 @@ def test_what_is_damaged_or_of_another_version_says_nothing(tmp_path: Path) -> N
     log = appended(tmp_path, 9)
     left = log.partition.close()
     assert left is not None
-    closed_logs.write(str(tmp_path), 3, [left])
-    (content,) = closed_logs.take(str(tmp_path))
-    assert closed_logs.take(str(tmp_path)) == []
-    assert list(closed_logs.parse(content)) == [("t", 0)]
+    loaded_log.write_closed(str(tmp_path), 3, [left])
+    (content,) = take_closed(str(tmp_path))
+    assert take_closed(str(tmp_path)) == []
+    assert list(loaded_log.parse_closed(content)) == [("t", 0)]
     for position in range(len(content)):
         damaged = bytearray(content)
         damaged[position] ^= 1
-        assert closed_logs.parse(bytes(damaged)) == {}, position
-    assert closed_logs.parse(content[:-1]) == closed_logs.parse(b"") == {}
+        assert loaded_log.parse_closed(bytes(damaged)) == {}, position
+    assert loaded_log.parse_closed(content[:-1]) == loaded_log.parse_closed(b"") == {}
 
 
 def test_closing_leaves_one_snapshot_behind_the_last_segment(tmp_path: Path) -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from kbroker.io.files import index
-from kbroker.io.files.index import IndexEnds
+from kbroker.io.files import segment
+from kbroker.io.files.segment import IndexEnds
 
 
 class Files:
@@ -37,12 +37,12 @@ GOOD = (offsets((5, 100), (9, 200)), times((1000, 4), (1001, 9)))
 @pytest.mark.parametrize("zeros", [0, 1, 7, 1000])
 def test_ends_are_found_before_preallocated_zeros(tmp_path: Path, zeros: int) -> None:
     files = Files(tmp_path, GOOD[0] + bytes(8 * zeros), GOOD[1] + bytes(12 * zeros))
-    assert index.read_ends(*files.fds, 300) == IndexEnds(16, 9, 200, 24, 1001, 9)
+    assert segment.read_ends(*files.fds, 300) == IndexEnds(16, 9, 200, 24, 1001, 9)
 
 
 def test_empty_indexes_are_sane(tmp_path: Path) -> None:
-    assert index.read_ends(*Files(tmp_path, b"", b"").fds, 0) == IndexEnds(0, -1, 0, 0, -1, 0)
-    assert index.read_ends(*Files(tmp_path, bytes(80), bytes(120)).fds, 0) == IndexEnds(0, -1, 0, 0, -1, 0)
+    assert segment.read_ends(*Files(tmp_path, b"", b"").fds, 0) == IndexEnds(0, -1, 0, 0, -1, 0)
+    assert segment.read_ends(*Files(tmp_path, bytes(80), bytes(120)).fds, 0) == IndexEnds(0, -1, 0, 0, -1, 0)
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_empty_indexes_are_sane(tmp_path: Path) -> None:
 def test_indexes_that_can_not_be_true_are_refused(
     tmp_path: Path, offset_bytes: bytes, time_bytes: bytes, log_bytes: int
 ) -> None:
-    assert index.read_ends(*Files(tmp_path, offset_bytes, time_bytes).fds, log_bytes) is None
+    assert segment.read_ends(*Files(tmp_path, offset_bytes, time_bytes).fds, log_bytes) is None
 
 
 @pytest.mark.parametrize(
@@ -74,13 +74,13 @@ def test_cutting_removes_entries_at_and_behind_an_offset(
     tmp_path: Path, relative: int, kept: tuple[int, int]
 ) -> None:
     files = Files(tmp_path, GOOD[0] + bytes(16), GOOD[1] + bytes(5))
-    index.cut_behind(*files.fds, relative)
+    segment.cut_behind(*files.fds, relative)
     assert files.contents() == (GOOD[0][: 8 * kept[0]], GOOD[1][: 12 * kept[1]])
 
 
 def test_the_last_time_of_a_closed_segment(tmp_path: Path) -> None:
     files = Files(tmp_path, b"", GOOD[1] + bytes(120))
-    assert index.last_time(str(files.paths[1])) == (1001, 9)
+    assert segment.last_time(str(files.paths[1])) == (1001, 9)
     files.paths[1].write_bytes(b"")
-    assert index.last_time(str(files.paths[1])) is None
-    assert index.last_time(str(tmp_path / "none")) is None
+    assert segment.last_time(str(files.paths[1])) is None
+    assert segment.last_time(str(tmp_path / "none")) is None
