@@ -6,7 +6,8 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kbroker.ipc.messages import Reply
+from kbroker.io.logs import Logs
+from kbroker.ipc.messages import DeleteRecords, DescribeProducers, EpochEndOffset, Reply, SetLeaderEpoch
 from kbroker.protocol.errors import ErrorCode, KafkaError
 
 log = logging.getLogger(__name__)
@@ -35,3 +36,33 @@ class Commands:
         except OSError as error:
             log.error("%s failed: %s", type(body).__name__, error)
             return Reply(call_id, None, int(ErrorCode.KAFKA_STORAGE_ERROR), str(error))
+
+
+class LogCommands:
+    """Runs in: io. Owner: the IO worker. What is asked of one log, or of several by their slots."""
+
+    def __init__(self, logs: Logs) -> None:
+        self._logs = logs
+
+    @property
+    def handlers(self) -> Handlers:
+        """What it does for messages of control."""
+        return {
+            DeleteRecords: lambda body: self._logs.delete_records(body.slot, body.offset),
+            EpochEndOffset: self._epoch_end_offset,
+            DescribeProducers: lambda body: tuple(map(self._producers_of, body.slots)),
+            SetLeaderEpoch: self._set_leader_epoch,
+        }
+
+    def _epoch_end_offset(self, body: EpochEndOffset) -> tuple[int, int]:
+        return self._logs.require(body.slot).end_offset_for(body.leader_epoch)
+
+    def _producers_of(self, slot: int) -> tuple[tuple[int, ...], ...] | int:
+        try:
+            states = self._logs.require(slot).producers.states()
+        except KafkaError as error:
+            return int(error.code)
+        return tuple(map(tuple, states))  # a link packs plain tuples several times as fast
+
+    def _set_leader_epoch(self, body: SetLeaderEpoch) -> None:
+        self._logs.require(body.slot).role.set_leader_epoch(body.leader_epoch)

@@ -7,7 +7,6 @@ import logging
 import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,14 +25,10 @@ from kbroker.ipc.clock import wall_clock_ms
 from kbroker.ipc.layout import Slot, SlotState
 from kbroker.ipc.log_dir_errors import OF_THE_DISK, LogDirErrors
 from kbroker.ipc.messages import (
-    DeleteRecords,
-    DescribeProducers,
-    EpochEndOffset,
     Follow,
     Lead,
     OpenPartition,
     Reply,
-    SetLeaderEpoch,
 )
 from kbroker.kernels.sequence import write_group
 from kbroker.log import files
@@ -102,32 +97,6 @@ class Logs:
 
     def log_dir(self, path: str) -> LogDir:
         return self._dirs[path]
-
-    @property
-    def handlers(self) -> Mapping[type, Callable[[Any], object]]:
-        """What it does for messages of control."""
-        return {
-            DeleteRecords: self._delete_records,
-            EpochEndOffset: lambda body: self.require(body.slot).end_offset_for(body.leader_epoch),
-            DescribeProducers: lambda body: tuple(map(self._producers_of, body.slots)),
-            SetLeaderEpoch: lambda body: self.require(body.slot).role.set_leader_epoch(body.leader_epoch),
-        }
-
-    def _delete_records(self, body: DeleteRecords) -> int:
-        partition = self.require(body.slot)
-        start = partition.delete_records(body.offset)
-        self._checkpoints.write_starts(
-            [(partition, start)]
-        )  # before the answer: a crash must not bring them back
-        return start
-
-    def _producers_of(self, slot: int) -> tuple[tuple[int, ...], ...] | int:
-        try:
-            self.require(slot)
-        except KafkaError as error:
-            return int(error.code)
-        states = self._drain.producers.states(slot)
-        return tuple(map(tuple, states))  # a link packs plain tuples several times as fast
 
     # --- opening -------------------------------------------------------------------------------------
 
@@ -366,6 +335,15 @@ class Logs:
     def checkpoint_copy(self, slot: int, log_dir: str) -> None:
         """Write what a log's copy in another log dir, all on disk, is to be opened with. Raises OSError."""
         self._checkpoints.write_copy(self._partitions[slot], log_dir)
+
+    def delete_records(self, slot: int, offset: int) -> int:
+        """Advance a log's start and write it; returns it. Raises KafkaError."""
+        partition = self.require(slot)
+        start = partition.delete_records(offset)
+        self._checkpoints.write_starts(
+            [(partition, start)]
+        )  # before the answer: a crash must not bring them back
+        return start
 
     def advance_log_starts(self, starts: Mapping[int, int]) -> None:
         """Follow leaders' logs in where they start, as far as the high watermarks here go; starts: by slot.

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from kbroker.io.append.drain import Drain, MarkerAppend
 from kbroker.io.append.rows import Drained, Stop, Wants
 from kbroker.io.cleaning import Cleaning
-from kbroker.io.commands import Commands
+from kbroker.io.commands import Commands, LogCommands
 from kbroker.io.durability import Durability
 from kbroker.io.housekeeping import Housekeeping
 from kbroker.io.log_dirs.file_handles import FileHandles, process_limit
@@ -86,7 +86,12 @@ class Worker:
         self._moves_due_ms = 0
         self.replicas = Replicas(context, self.drain, self.logs, self.durability)
         self.commands = Commands(
-            *(self.logs.handlers, self.cleaning.handlers, self.moves.handlers, self.replicas.handlers),
+            *(
+                LogCommands(self.logs).handlers,
+                self.cleaning.handlers,
+                self.moves.handlers,
+                self.replicas.handlers,
+            ),
             self.housekeeping.handlers,
             {ClosePartition: self._close},
         )

@@ -34,6 +34,10 @@ class ProducerStateManager:
         """All of them, by producer id."""
         return self._table.entries(self._slot)
 
+    def states(self) -> tuple[ProducerState, ...]:
+        """All of them for DescribeProducers, by producer id."""
+        return self._table.states(self._slot)
+
     def load(self, entries: Iterable[ProducerEntry]) -> None:
         """Replace them."""
         self._table.drop(self._slot)
