@@ -10,17 +10,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kbroker.config.broker import BrokerConfig
-from kbroker.io.append.producer_table import ProducerTable
+from kbroker.io.append.drain import Drain
 from kbroker.io.append.rows import AppendRow
 from kbroker.io.cleaning import Cleaning
 from kbroker.io.durability import Durability
 from kbroker.io.logs import Logs
 from kbroker.ipc.clock import wall_clock_ms
 from kbroker.ipc.messages import Settings
-from kbroker.metrics.slots import Slots, bind
+from kbroker.metrics.slots import bind
 
 log = logging.getLogger(__name__)
 
@@ -49,20 +48,18 @@ class Housekeeping:
         self,
         config: BrokerConfig,
         logs: Logs,
-        producers: ProducerTable,
+        drain: Drain,
         durability: Durability,
         cleaning: Cleaning,
-        metrics: Slots,
-        rows: NDArray[np.int64],
         now_ms: int,
     ) -> None:
         self._config = config
-        self._metrics = metrics
+        self._metrics = drain.metrics
         self._logs = logs
-        self._producers = producers
+        self._producers = drain.producers
         self._durability = durability
         self._cleaning = cleaning
-        self._rows = rows
+        self._rows = drain.rows
         self._to_retain: list[int] = []
         self._retaining_ns = 0
         self._flushing: list[int] = []  # slots that flush.ms has synced as a whole just now

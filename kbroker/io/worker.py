@@ -73,25 +73,16 @@ class Worker:
         self.read_ahead = ReadAheadPool(self.sleeper.ring)
         self.metrics = self.drain.metrics
         self.housekeeping = Housekeeping(
-            context.config,
-            self.logs,
-            self.drain.producers,
-            self.durability,
-            self.cleaning,
-            self.metrics,
-            self.drain.rows,
-            now_ms(),
+            context.config, self.logs, self.drain, self.durability, self.cleaning, now_ms()
         )
         self.moves = Moves(self.logs, lambda: self.housekeeping.config, self._notify_again.add)
         self._moves_due_ms = 0
         self.replicas = Replicas(context, self.drain, self.logs, self.durability)
         self.commands = Commands(
-            *(
-                LogCommands(self.logs).handlers,
-                self.cleaning.handlers,
-                self.moves.handlers,
-                self.replicas.handlers,
-            ),
+            LogCommands(self.logs).handlers,
+            self.cleaning.handlers,
+            self.moves.handlers,
+            self.replicas.handlers,
             self.housekeeping.handlers,
             {ClosePartition: self._close},
         )
@@ -100,12 +91,14 @@ class Worker:
         if is_armed(BEFORE_WRITE, WRITTEN):
             self.drain.run = _mortal(self.drain)  # type: ignore[method-assign]
         self._due_ms = 0
-        self._poll = select.epoll()
-        self._poll.register(
-            self.sleeper.event_fd, select.EPOLLIN | select.EPOLLET
-        )  # its count need not be read
         self._synced_fd = self.durability.fileno()
-        self._poll.register(self._synced_fd, select.EPOLLIN)
+        self._poll = self._new_poll()
+
+    def _new_poll(self) -> select.epoll:
+        poll = select.epoll()
+        poll.register(self.sleeper.event_fd, select.EPOLLIN | select.EPOLLET)  # its count need not be read
+        poll.register(self._synced_fd, select.EPOLLIN)
+        return poll
 
     def run(self) -> None:
         """Serve until the parent asks for a stop, then flush and close every log."""

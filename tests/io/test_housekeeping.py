@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from kbroker.config.broker import BrokerConfig
@@ -33,9 +34,8 @@ class Scene:
         self.deletions = Deletions()
         helper: Any = self
         self.reservations = self.recovery_notes = helper
-        self.housekeeping = Housekeeping(
-            BrokerConfig(), helper, helper, helper, helper, private(), self.node.rows, 0
-        )
+        drain: Any = SimpleNamespace(producers=helper, metrics=private(), rows=self.node.rows)
+        self.housekeeping = Housekeeping(BrokerConfig(), helper, drain, helper, helper, 0)
 
     def __iter__(self) -> Iterator[UnifiedLog]:
         return iter(self.node)

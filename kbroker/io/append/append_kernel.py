@@ -7,6 +7,7 @@ Rules: Kafka's UnifiedLog.analyzeAndValidateProducerState, LogSegment.shouldRoll
 import numpy as np
 from numpy.typing import NDArray
 
+from kbroker.io.append.publish_kernel import kept_below
 from kbroker.io.append.rows import AppendRow, AppendState, Batch, Chain, Drained, Held, Stop
 from kbroker.ipc.layout import AppendEntry, Completion, Operation, Slot, SlotFlag, SlotState
 from kbroker.kernels import producers as pr
@@ -173,17 +174,6 @@ def remember(producers: Table, batch: Words, row: Words, transactional: bool) ->
         if row[AppendRow.FIRST_UNSTABLE] < 0:
             row[AppendRow.FIRST_UNSTABLE] = base_offset
     return added
-
-
-@inlined
-def kept_below(slots: Table, row: Words, slot: int) -> int:
-    """The offset below which records are where acks=all wants them."""
-    durable = slots[slot, Slot.DURABLE]
-    if not slots[slot, Slot.FLAGS] & SlotFlag.REPLICATED:
-        return durable
-    if row[AppendRow.FLUSH_RECORDS] < AppendRow.NEVER:
-        return min(slots[slot, Slot.HIGH_WATERMARK], durable)
-    return slots[slot, Slot.HIGH_WATERMARK]
 
 
 @inlined

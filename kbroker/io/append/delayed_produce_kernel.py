@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbroker.io.append.completion_kernel import clock_ns, push_completion
+from kbroker.io.append.publish_kernel import kept_below
 from kbroker.io.append.rows import AppendRow, Batch, Client, Environment
-from kbroker.ipc.layout import Slot, SlotFlag
+from kbroker.ipc.layout import Slot
 from kbroker.ipc.ring import ring_free
 from kbroker.kernels.codes import Code
 from kbroker.kernels.jit import inlined, kernel
@@ -84,13 +85,8 @@ def release(
 ) -> int:  # fmt: skip
     """Answer what a slot's durable offset or high watermark has reached; how many. ``wake_clients`` afterwards."""
     durable = slots[slot, Slot.DURABLE]
-    replicated = slots[slot, Slot.HIGH_WATERMARK]
+    replicated = kept_below(slots, rows[slot], slot)
     farthest = max(durable, replicated)
-    if not slots[slot, Slot.FLAGS] & SlotFlag.REPLICATED:
-        replicated = durable
-        farthest = durable
-    elif rows[slot, AppendRow.FLUSH_RECORDS] < AppendRow.NEVER:  # flush.messages: on the leader's disk, too
-        replicated = min(replicated, durable)
     count = 0
     previous = 0
     number = lists[slot, DelayedList.HEAD]

@@ -14,13 +14,34 @@ Words = NDArray[np.int64]
 Table = NDArray[np.int64]
 
 
+def last_stable(high_watermark: int, first_unstable: int) -> int:
+    """The last stable offset: no farther than the high watermark, nor into the first open transaction (-1: none is)."""
+    return min(high_watermark, first_unstable) if first_unstable >= 0 else high_watermark
+
+
+def sync_moves_mark(flags: int, high_watermark: int, synced_end: int) -> bool:
+    """Whether the high watermark goes on to where a sync has come: of a single replica, with write.caching=false."""
+    return flags & SlotFlag.ACKS_WAIT == SlotFlag.DURABLE and synced_end > high_watermark
+
+
+_last_stable = inlined(last_stable)  # Python asks the same two
+_sync_moves_mark = inlined(sync_moves_mark)
+
+
 @inlined
 def _set_last_stable(words: Words, row: Words) -> None:
-    """No farther than the high watermark, nor into the first transaction that is open."""
-    stable = words[Slot.HIGH_WATERMARK]
-    if 0 <= row[AppendRow.FIRST_UNSTABLE] < stable:
-        stable = row[AppendRow.FIRST_UNSTABLE]
-    words[Slot.LAST_STABLE] = stable
+    words[Slot.LAST_STABLE] = _last_stable(words[Slot.HIGH_WATERMARK], row[AppendRow.FIRST_UNSTABLE])
+
+
+@inlined
+def kept_below(slots: Table, row: Words, slot: int) -> int:
+    """The offset below which records are where acks=all wants them: flush.messages wants the leader's disk, too."""
+    durable = slots[slot, Slot.DURABLE]
+    if not slots[slot, Slot.FLAGS] & SlotFlag.REPLICATED:
+        return durable
+    if row[AppendRow.FLUSH_RECORDS] < AppendRow.NEVER:
+        return min(slots[slot, Slot.HIGH_WATERMARK], durable)
+    return slots[slot, Slot.HIGH_WATERMARK]
 
 
 @inlined
@@ -53,8 +74,7 @@ def publish_durable(slots: Table, row: Words, slot: int, sync: Words) -> None:
     store_release(sequence, load_i64(sequence) + 1)
     fence()
     words[Slot.DURABLE] = max(words[Slot.DURABLE], sync[SyncRow.NEXT_OFFSET])
-    waits = words[Slot.FLAGS] & SlotFlag.ACKS_WAIT
-    if waits == SlotFlag.DURABLE and sync[SyncRow.NEXT_OFFSET] > words[Slot.HIGH_WATERMARK]:
+    if _sync_moves_mark(words[Slot.FLAGS], words[Slot.HIGH_WATERMARK], sync[SyncRow.NEXT_OFFSET]):
         words[Slot.HIGH_WATERMARK] = sync[SyncRow.NEXT_OFFSET]
         words[Slot.HW_BASE] = sync[SyncRow.SEGMENT_BASE]
         words[Slot.HW_POSITION] = sync[SyncRow.POSITION]

@@ -10,7 +10,6 @@ from kbroker.io.files.segment import SegmentFds
 from kbroker.io.partition.log_segments import LogSegments
 from kbroker.io.partition.log_slot import LogSlot
 from kbroker.ipc.crash_point import crash_point
-from kbroker.ipc.layout import SlotFlag
 from kbroker.log import files
 from kbroker.log.checkpoint import sync_file
 
@@ -133,7 +132,7 @@ class LogDurability:
             slot.publish(durable=max(slot.recovery_point, min(pending, next_offset)))
             return
         mark, place = None, None
-        if slot.acks_wait_for == SlotFlag.DURABLE and next_offset > slot.high_watermark:
+        if slot.sync_moves_mark(next_offset):
             mark, place = next_offset, (segment_base, position)
         slot.publish(high_watermark=mark, place=place, durable=max(slot.recovery_point, next_offset))
 

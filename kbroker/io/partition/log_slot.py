@@ -4,6 +4,7 @@ sequence."""
 import numpy as np
 from numpy.typing import NDArray
 
+from kbroker.io.append.publish_kernel import last_stable, sync_moves_mark
 from kbroker.io.files.leader_epoch_cache import LeaderEpochFileCache
 from kbroker.io.partition.log_segments import LogSegments
 from kbroker.ipc.layout import Slot, SlotFlag
@@ -48,9 +49,13 @@ class LogSlot:
         return int(self.words[Slot.SEGMENTS_VERSION])
 
     @property
-    def acks_wait_for(self) -> int:
-        """SlotFlags: what an append with acks=all waits for."""
-        return int(self.words[Slot.FLAGS]) & SlotFlag.ACKS_WAIT
+    def is_durable(self) -> bool:
+        """Whether appends with acks=all wait for the disk."""
+        return bool(self.words[Slot.FLAGS] & SlotFlag.DURABLE)
+
+    def sync_moves_mark(self, synced_end: int) -> bool:
+        """Whether the high watermark goes on to where a sync has come."""
+        return sync_moves_mark(int(self.words[Slot.FLAGS]), self.high_watermark, synced_end)
 
     def forget_largest_timestamp(self) -> None:
         """The log was just opened: the next `publish` gives that of its active segment."""
@@ -103,8 +108,3 @@ class LogSlot:
         elif changing:
             fields[Slot.SEGMENTS_VERSION] = self.segments_version | 1
         write_group(words, np.array(list(fields), np.int64), np.array(list(fields.values()), np.int64))
-
-
-def last_stable(high_watermark: int, first_unstable: int) -> int:
-    """No farther than the high watermark, nor into the first transaction that is open (-1: none is)."""
-    return min(high_watermark, first_unstable) if first_unstable >= 0 else high_watermark

@@ -10,6 +10,7 @@ from kbroker.io.files import producer_snapshot
 from kbroker.io.files.producer_snapshot import ProducerEntry
 from kbroker.io.partition.log_segments import LogSegments
 from kbroker.io.recovery.producer_replay import ProducerReplay
+from kbroker.ipc.messages import ProducerState
 from kbroker.log import files, transaction_index
 from kbroker.log.transaction_index import AbortedTransaction
 

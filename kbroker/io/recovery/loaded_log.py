@@ -155,8 +155,8 @@ def recall(
     where they know none. expired_before_ms: producers whose last timestamp is not above it are forgotten."""
     active = ActiveState(*closed.active)
     first_base = closed.closed[0][0] if closed.closed else active.base_offset
-    known = closed.log_start if closed.log_start > first_base else 0
-    if closed.topic_id != topic_id.hex() or (recovery_point, log_start) != (active.next_offset, known):
+    start = closed.log_start if closed.log_start > first_base else 0
+    if closed.topic_id != topic_id.hex() or (recovery_point, log_start) != (active.next_offset, start):
         return None
     try:
         if _left(folder, active.base_offset) != closed.left:

@@ -12,7 +12,7 @@ from kbroker.io.append.drain import Drain, marker_of
 from kbroker.io.append.rows import Batch
 from kbroker.io.partition.unified_log import UnifiedLog
 from kbroker.io.replication import copy_kernel as ck
-from kbroker.io.replication.copy_layout import Copied, CopyStop
+from kbroker.io.replication.copy_kernel import Copied, CopyStop
 from kbroker.ipc.clock import wall_clock_ms
 from kbroker.ipc.layout import Counter
 from kbroker.protocol import batch_layout

@@ -12,7 +12,6 @@ from kbroker.io.append.append_kernel import must_roll, remember
 from kbroker.io.append.reserve_kernel import reserve_ahead
 from kbroker.io.append.rows import AppendRow, Batch
 from kbroker.io.append.write_kernel import index_batches, write_batches
-from kbroker.io.replication.copy_layout import Copied, CopyStop
 from kbroker.ipc.layout import Slot
 from kbroker.kernels import producers as pr
 from kbroker.kernels.crc32c import crc32c_at
@@ -26,10 +25,34 @@ from kbroker.kernels.memory import (
     load_i64,
     load_i64_be,
 )
+from kbroker.kernels.row import Row, Values, word
 from kbroker.protocol import batch_layout as rb
 
 Words = NDArray[np.int64]
 Table = NDArray[np.int64]
+
+
+class Copied(Row, writer="io", words=8):
+    """Results of a call of the copy kernel."""
+
+    BYTES = word("bytes", "of the buffer that are done with")
+    STOP = word("value", "CopyStop")
+    ERROR = word("errno", "of a failed write")
+    MARKER = word("bytes", "position in the buffer of a written transaction marker, -1: none")
+    PRODUCERS = word("count", "producers added to the table")
+    RECORDS = word("count", "records that were written")
+    LAST_OFFSET = word("offset", "of the marker")
+
+
+class CopyStop(Values):
+    """Why the copy kernel ended before the last whole batch."""
+
+    END = 0  # nothing whole is left
+    ROLL = 1  # the next batch needs a new segment
+    EPOCH = 2  # the next batch is of another leader epoch than AppendRow.BATCH_EPOCH
+    PRODUCERS = 3  # the producer table is full
+    CORRUPT = 4  # the next batch is damaged, or not after the log's end
+    FULL = 5  # the batch array is full, or a marker was written: call again
 
 
 @inlined

@@ -23,7 +23,7 @@ from kbroker.io.replication.copier import Copier, CopyFailed, DamagedBatch
 from kbroker.io.replication.copy_kernel import any_behind
 from kbroker.io.replication.throttle import Throttle
 from kbroker.ipc.clock import wall_clock_ms
-from kbroker.ipc.layout import Slot, SlotFlag, SlotState
+from kbroker.ipc.layout import Slot, SlotState
 from kbroker.ipc.messages import Follow
 from kbroker.ipc.ring import wake_process
 from kbroker.ipc.shared import Shared
@@ -240,7 +240,7 @@ class Following:
         if copied or mark > partition.high_watermark:
             partition.role.publish_copied(mark)
         if copied:
-            if partition.published.acks_wait_for & SlotFlag.DURABLE:
+            if partition.published.is_durable:
                 self._durability.flush((partition.slot,))
             self._tell(followed)
         if words[Slot.LOG_START] > partition.log_start:

@@ -4,7 +4,7 @@ Rules: Kafka's Partition.maybeIncrementLeaderHW and checkEnoughReplicasReachOffs
 """
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from kbroker.io.append.drain import Drain
 from kbroker.io.append.rows import AppendRow
-from kbroker.io.durability import Durability
 from kbroker.io.logs import Logs
 from kbroker.io.replication.copy_kernel import least_end
 from kbroker.ipc.layout import Slot, SlotFlag
@@ -37,14 +36,14 @@ class Led:
 class Leading:
     """Runs in: io. Owner: the worker's Replicas.
 
-    unsettled: slots whose log goes on above the high watermark.
+    unsettled: slots whose log goes on above the high watermark. advanced: called with a slot whose mark has moved.
     """
 
-    def __init__(self, shared: Shared, drain: Drain, logs: Logs, durability: Durability) -> None:
+    def __init__(self, shared: Shared, drain: Drain, logs: Logs, advanced: Callable[[int], None]) -> None:
         self._shared = shared
         self._drain = drain
         self._logs = logs
-        self._durability = durability
+        self._advanced = advanced
         self._led: dict[int, Led] = {}
         self._unsettled: set[int] = set()
 
@@ -144,7 +143,7 @@ class Leading:
         if mark is not None:
             partition.role.publish_high_watermark(mark)
             self._drain.notify(slot)
-            self._durability.advanced(slot)
+            self._advanced(slot)
         if partition.high_watermark == partition.log_end:
             self._unsettled.discard(slot)
         return mark is not None

@@ -27,7 +27,7 @@ class Replicas:
     def __init__(self, context: ChildContext, drain: Drain, logs: Logs, durability: Durability) -> None:
         shared, sites = context.shared, len(sites_of(context.config))
         throttle = Throttle(shared, context.index, context.config.node_id, sites)
-        self.leading = Leading(shared, drain, logs, durability)
+        self.leading = Leading(shared, drain, logs, durability.advanced)
         self.following = Following(shared, drain, logs, durability, throttle)
         self.active = False
         self._drain = drain

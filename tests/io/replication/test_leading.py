@@ -31,8 +31,7 @@ class Scene:
         shared: Any = SimpleNamespace(slots=self.slots, worker_process=lambda worker: worker)
         drain: Any = SimpleNamespace(rows=self.rows, notify=self.notified.append)
         logs: Any = SimpleNamespace(require=lambda slot: self, get=lambda slot: self)
-        durability: Any = SimpleNamespace(advanced=self.answered.append)
-        self.leading = Leading(shared, drain, logs, durability)
+        self.leading = Leading(shared, drain, logs, self.answered.append)
         for slot in (OWN, FIRST, SECOND):
             self.slots[slot, Slot.LEADER_EPOCH] = EPOCH
 
