@@ -1,1 +1,4 @@
-"""Reading of log directories: file names, segments, look-up by offset and time. Writes nothing."""
+"""What a log directory looks like: file names, small files, segments, look-up by offset and time.
+
+Segments and their indexes are written by `kbroker.io` alone.
+"""

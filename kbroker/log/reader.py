@@ -61,7 +61,7 @@ class LogReader:
         self.folder = folder
         self.open_files = open_files
         self.max_timestamps: dict[int, tuple[int, int]] = {}  # of closed segments: see log/timestamps.py
-        self.transaction_indexes: frozenset[int] | None = None  # see log/aborted_transactions.py
+        self.transaction_indexes: frozenset[int] | None = None  # see log/transaction_index.py
         self._version: int | None = None
         self._segments: list[files.SegmentFile] = []
         self._bases: list[int] = []

@@ -86,7 +86,7 @@ DISK: tuple[Knob[Disk], ...] = (
         lambda _, disk: _text(disk.read_ahead_kb),
         _read_ahead,
         "kbroker reads 4 to 32 MiB ahead of a lagging consumer by itself, so only extremes matter.",
-        "kbroker/io/cold_stream.py; docs/lab/cold-reader.md",
+        "kbroker/io/read_ahead.py; docs/lab/cold-reader.md",
     ),
     Knob(
         "queue/nr_requests",
