@@ -11,9 +11,11 @@ from tuning.knobs.settings import SETTINGS
 _INTRO = """\
 # Knobs
 
-Generated from `tuning/knobs/` and `tuning/broker/` by `make docs`; do not edit. How to use it: [tuning.md](tuning.md).
+Look up what a setting of the host or the broker should be, and why. Generated from `tuning/knobs/` and
+`tuning/broker/` by `make docs`; do not edit. How to use it: [tuning.md](tuning.md).
 
-`python -m tuning check` looks at each of these. What it wants depends on the host and the workload: the value is the
+`python -m tuning check` looks at each of these. What it wants depends on the host and the workload: the
+value is the
 one that is well, and `check` says which one it proposes here.
 """
 

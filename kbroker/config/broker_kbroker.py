@@ -24,11 +24,11 @@ KBROKER = (
             doc="Address of the http process: /metrics, /healthz, /readyz. Empty turns it off, port 0 "
                 "takes any free port, and so does the default when its port is taken."),
     Setting("kbroker.console.enable", BOOLEAN, True,
-            doc="Serve the console, a web page and its JSON API, at kbroker.http.listen: to anybody on loopback, on "
+            doc="Serve the console, a web page and its JSON API, at kbroker.http.listen: to everyone on loopback, on "
                 "other addresses only to users that log in with SCRAM, and not where no SASL listener offers that."),
     Setting("kbroker.console.readonly", BOOLEAN, True,
             doc="The console only shows. False lets it create, alter and delete topics, alter settings, reset offsets "
-                "and delete groups, with the rights that the broker gives to whoever asks."),
+                "and delete groups, with the rights that the broker gives to the user that asks."),
     Setting("kbroker.schema.registry.listen", STRING, "", listen_address,
             doc="Address of the schema registry (Confluent's REST API, docs/registry.md), served by the http process: "
                 "to anybody on loopback, on other addresses only to users that log in with SCRAM. Confluent's port is "

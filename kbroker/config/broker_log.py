@@ -28,16 +28,16 @@ LOG = (
     Setting("log.segment.bytes", INT, 1073741824, at_least(1048576), CLUSTER, HIGH,
             doc="A segment that would grow past this is rolled."),
     Setting("log.roll.ms", LONG, None, dynamic=CLUSTER, importance=HIGH,
-            doc="Age at which the active segment is rolled. Goes before log.roll.hours."),
+            doc="Age at which the active segment is rolled. Takes precedence over log.roll.hours."),
     Setting("log.roll.hours", INT, 168, at_least(1), importance=HIGH,
             doc="The same in hours, used when log.roll.ms is unset."),
     Setting("log.roll.jitter.ms", LONG, None, dynamic=CLUSTER, importance=HIGH,
-            doc="Most that is taken off the roll time at random, so that segments do not roll together. "
-                "Goes before log.roll.jitter.hours."),
+            doc="Maximum taken off the roll time at random, so that segments do not roll together. "
+                "Takes precedence over log.roll.jitter.hours."),
     Setting("log.roll.jitter.hours", INT, 0, at_least(0), importance=HIGH,
             doc="The same in hours, used when log.roll.jitter.ms is unset."),
     Setting("log.retention.ms", LONG, None, dynamic=CLUSTER, importance=HIGH,
-            doc="Age at which a closed segment is deleted; -1 keeps for ever. Goes before the minutes "
+            doc="Age at which a closed segment is deleted; -1 keeps for ever. Takes precedence over the minutes "
                 "and the hours."),
     Setting("log.retention.minutes", INT, None, importance=HIGH,
             doc="The same in minutes, used when log.retention.ms is unset."),
@@ -46,7 +46,7 @@ LOG = (
     Setting("log.retention.bytes", LONG, -1, dynamic=CLUSTER, importance=HIGH,
             doc="Size a partition may reach before its oldest segments are deleted; -1 is without limit."),
     Setting("log.retention.check.interval.ms", LONG, 300000, at_least(1),
-            doc="How often retention is looked at."),
+            doc="How often retention is checked."),
     Setting("log.cleanup.policy", LIST, ("delete",), list_of("compact", "delete"), CLUSTER,
             doc="What happens to old segments: delete, compact, both, or nothing when empty."),
     Setting("log.index.size.max.bytes", INT, 10485760, at_least(4), CLUSTER,
@@ -101,7 +101,7 @@ LOG = (
     Setting("log.cleaner.io.buffer.load.factor", DOUBLE, 0.9, dynamic=CLUSTER,
             doc="How full an offset map may become."),
     Setting("log.cleaner.io.max.bytes.per.second", DOUBLE, DOUBLE_MAX, dynamic=CLUSTER,
-            doc="Most bytes a second that the cleaner reads and writes together."),
+            doc="Maximum bytes a second that the cleaner reads and writes together."),
     Setting("log.cleaner.backoff.ms", LONG, 15000, at_least(0), CLUSTER,
             doc="How long the cleaner sleeps when nothing needs cleaning."),
     Setting("log.cleaner.min.cleanable.ratio", DOUBLE, 0.5, between(0, 1), CLUSTER,

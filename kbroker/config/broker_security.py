@@ -23,7 +23,7 @@ SECURITY = (
             doc="Empty allows everything; Kafka's StandardAuthorizer name turns on kbroker's own "
                 "authorizer with the same rules."),
     Setting("config.providers", LIST, (), list_of(), CLUSTER, LOW,
-            doc="Names of providers of values that settings refer to, so that no secret stands in server.properties: "
+            doc="Names of providers of values that settings refer to, so that server.properties holds no secret: "
                 "${file:PATH:KEY}, ${directory:PATH:FILE}, ${env:NAME}. config.providers.NAME.class is Kafka's File-, "
                 "Directory- or EnvVarConfigProvider, config.providers.NAME.param.allowed.paths or .allowlist.pattern "
                 "what it may read. Read at the start; a reference to nothing refuses it."),

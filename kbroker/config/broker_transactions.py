@@ -35,6 +35,6 @@ TRANSACTIONS = (
     Setting("add.partitions.to.txn.retry.backoff.ms", INT, 20, at_least(1), importance=HIGH,
             doc="Pause between the broker's own retries while the transaction before is still completing."),
     Setting("add.partitions.to.txn.retry.backoff.max.ms", INT, 100, at_least(0), importance=HIGH,
-            doc="Most time spent on such retries before the client is asked to retry."),
+            doc="Maximum time spent on such retries before the client is asked to retry."),
 )
 # fmt: on

@@ -22,16 +22,24 @@ from kbroker.config.topic import TOPIC
 _INTRO = """\
 # Settings
 
-Generated from the tables in `kbroker/config/` by `make docs`; do not edit.
+Look up what a setting does, its default, what it may be, and whether it changes without a restart.
+[server.properties](server-properties.md) shows the common ones together. Generated from the tables in
+`kbroker/config/` by `make docs`; do not edit.
 
-kbroker reads a Kafka `server.properties`: names, defaults and checks are those of Apache Kafka 4.3. Values are looked
-up in this order: set at run time for this broker, set at run time for all brokers, `--override key=value`, the file,
-the default. *Change* tells how a broker setting may change while the broker runs: `read-only` needs a restart,
-`cluster-wide` may be set for all brokers or for one, `per-broker` for one only. Topic, group and client metrics
-settings may change at any time. A key may be set for one listener as `listener.name.NAME.KEY`, for one SASL mechanism
+kbroker reads a Kafka `server.properties`: names, defaults and checks are those of Apache Kafka 4.3. Values
+are looked
+up in this order: set at run time for this broker, set at run time for all brokers, `--override key=value`,
+the file,
+the default. *Change* tells how a broker setting may change while the broker runs: `read-only` needs a
+restart,
+`cluster-wide` may be set for all brokers or for one, `per-broker` for one only. Topic, group and client
+metrics
+settings may change at any time. A key may be set for one listener as `listener.name.NAME.KEY`, for one
+SASL mechanism
 of it as `listener.name.NAME.MECHANISM.KEY`, both in lower case.
 
-An unknown key is a warning, a bad value stops the start with a text that names the key, the value and what is allowed.
+An unknown key is a warning, a bad value stops the start with a text that names the key, the value and what
+is allowed.
 """
 
 _BROKER_SECTIONS = (

@@ -31,7 +31,7 @@ ROWS = (
             one_of("read_committed", "read_uncommitted"),
             doc="Whether this share group sees records of transactions that are open or aborted."),
     Setting("share.partition.max.record.locks", INT, 2000, at_least(100),
-            doc="Most records of one partition that this share group has acquired at a time."),
+            doc="Maximum number of records of one partition that this share group has acquired at a time."),
     Setting("share.record.lock.duration.ms", INT, 30000, at_least(1000),
             doc="How long a record stays acquired by a consumer of this share group."),
     Setting("share.renew.acknowledge.enable", BOOLEAN, True,

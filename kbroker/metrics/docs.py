@@ -19,20 +19,30 @@ SECTIONS = {
 
 HEAD = f"""# Metrics
 
-The http process serves them at `http://127.0.0.1:9404/metrics` (setting `kbroker.http.listen`) in Prometheus' text
-format or OpenMetrics, as the scraper asks; `/healthz` and `/readyz` beside it answer 200 or 503 with the reason.
+Look up what a series means and what Kafka's dashboards call it; [health, logs, alerts](observe.md) says
+which to watch. The http process serves them at `http://127.0.0.1:9404/metrics` (setting
+`kbroker.http.listen`) in Prometheus' text
+format or OpenMetrics, as the scraper asks; `/healthz` and `/readyz` beside it answer 200 or 503 with the
+reason.
 
-Each process counts in slots of shared memory; a scrape sums them. Counters survive the restart of a process, not of
-the broker. Histograms have the bounds 100 µs · 2^k up to {EXPORTED[-1][0]:.1f} s. Series that have counted nothing yet
+Each process counts in slots of shared memory; a scrape sums them. Counters survive the restart of a
+process, not of
+the broker. Histograms have the bounds 100 µs · 2^k up to {EXPORTED[-1][0]:.1f} s. Series that have counted
+nothing yet
 are left out.
 
-`kbroker.metrics.kafka.names=true` (the default) adds the names that dashboards for Kafka use: the third column, and
+`kbroker.metrics.kafka.names=true` (the default) adds the names that dashboards for Kafka use: the third
+column, and
 the last table.
 
-A scrape is bounded: `kbroker.metrics.partitions.max` topics, partitions, groups and partitions of groups have series of
-their own, the busiest ones and those with the largest lag; `kbroker_topics_left_out`, `kbroker_partitions_left_out`,
-`kbroker_groups_left_out` and `kbroker_group_partitions_left_out` count the others, which sums hold all the same.
-`/metrics?name[]=kbroker_log_bytes&name[]=kbroker_group_lag` gives these families alone, and gzip is used when the
+A scrape is bounded: `kbroker.metrics.partitions.max` topics, partitions, groups and partitions of groups
+have series of
+their own, the busiest ones and those with the largest lag; `kbroker_topics_left_out`,
+`kbroker_partitions_left_out`,
+`kbroker_groups_left_out` and `kbroker_group_partitions_left_out` count the others, which sums hold all the
+same.
+`/metrics?name[]=kbroker_log_bytes&name[]=kbroker_group_lag` gives these families alone, and gzip is used
+when the
 scraper takes it.
 """
 
