@@ -84,6 +84,11 @@ fuzz-login: venv kernels ## REQUESTS=1000000 fuzzed requests before and after a 
 crash-streams: venv peer kernels ## Kafka Streams, exactly once, under KILLS=100 kill -9 of the broker's children and itself
 	@KBROKER_STREAMS_KILLS=$(or $(KILLS),100) $(BIN)/python -m pytest -q -s -m crash tests/crash/test_streams.py
 
+.PHONY: crash-backup
+crash-backup: venv kernels ## KILLS=100 interruptions of backups to a folder, by hard links and to a bucket
+	@KBROKER_KILLS=$(or $(KILLS),100) $(BIN)/python -m pytest -q -s -m crash --timeout 7200 tests/crash/test_backup.py \
+		tests/crash/test_backup_places.py
+
 .PHONY: crash-matrix
 crash-matrix: venv kernels ## the broker dies at every named step, 300 times (KBROKER_CRASHES, KBROKER_CRASH_SEED)
 	@KBROKER_CRASHES=$(or $(KBROKER_CRASHES),300) KBROKER_FLIPS=$(or $(KBROKER_FLIPS),100) $(BIN)/python -m pytest -q -s \

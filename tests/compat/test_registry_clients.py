@@ -82,6 +82,7 @@ def test_serialisers_of_confluent_kafka_understand_each_other(broker_factory: Br
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_ten_thousand_schemas_are_there_after_a_restart(broker_factory: BrokerFactory) -> None:
     broker = broker_factory(LISTEN)
     client = SchemaRegistryClient({"url": url_of(broker)})

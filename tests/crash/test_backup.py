@@ -114,10 +114,10 @@ def judge(bootstrap: str, acknowledged: dict[int, int], committed: int) -> None:
     assert place.offset == len(left)
 
 
-def killed_at_random(bootstrap: str, dest: Path, after_s: float) -> bool:
+def killed_at_random(bootstrap: str, dest: Path | str, after_s: float, *more: str) -> bool:
     """Whether the backup was killed before its end."""
     process = subprocess.Popen(
-        command("backup", str(dest), "--bootstrap", bootstrap), cwd=ROOT, stderr=subprocess.DEVNULL
+        command("backup", str(dest), "--bootstrap", bootstrap, *more), cwd=ROOT, stderr=subprocess.DEVNULL
     )
     try:
         process.wait(after_s)
@@ -126,7 +126,7 @@ def killed_at_random(bootstrap: str, dest: Path, after_s: float) -> bool:
     return process.wait() != 0
 
 
-def restored(broker_factory: BrokerFactory, dest: Path, target: Path) -> KBroker:
+def restored(broker_factory: BrokerFactory, dest: Path | str, target: Path) -> KBroker:
     run("restore", str(dest), str(target))
     return broker_factory({"log.dirs": str(target)})
 

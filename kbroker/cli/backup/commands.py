@@ -17,6 +17,7 @@ from kbroker.cli.progress import progress
 app = typer.Typer(name="backups", no_args_is_help=True, help="List, verify and prune backups.")
 BACKUP_EXAMPLES = examples(
     "kbroker backup /backup/kbroker",
+    "AWS_ENDPOINT_URL=https://minio:9000 kbroker backup s3://backups/kbroker",
     "# every hour, 48 of them",
     "0 * * * *  kbroker backup /backup/kbroker && kbroker backups prune /backup/kbroker --keep 48",
 )
@@ -24,33 +25,38 @@ RESTORE_EXAMPLES = examples(
     "kbroker restore /backup/kbroker /var/lib/kbroker",
     "kbroker restore /backup/kbroker /tmp/look --to 2026-01-31T12:00:00+01:00 --topic orders",
 )
-Repository = Annotated[Path, typer.Argument(metavar="BACKUPS", show_default=False)]
+Repository = Annotated[str, typer.Argument(metavar="BACKUPS", show_default=False)]
 
 
 @connected
 def backup(
     broker: Connection,
-    dest: Annotated[Path, typer.Argument(metavar="DEST", show_default=False)],
+    dest: Annotated[str, typer.Argument(metavar="DEST", show_default=False)],
+    link: Annotated[
+        bool,
+        typer.Option(
+            "--link", help="Hard links to closed segments, if DEST is on the log dirs' file system."
+        ),
+    ] = False,
     json: AsJson = False,
 ) -> None:
-    """Back a running broker up: every record, offset and setting as of one point in time, into a folder.
+    """Back a running broker up: every record, offset and setting as of one point in time, into a folder or s3://BUCKET/PREFIX.
 
     Run it on the broker's host, as its user. Only what is new since the last backup is copied; one that was interrupted
     goes on. See docs/backup.md."""
     from kbroker.cli.backup.cut import take_cut
-    from kbroker.cli.backup.repository import Repository as Folder
+    from kbroker.cli.backup.place import at
     from kbroker.cli.backup.taking import take
 
     os.nice(10)  # the broker comes first
-    repository = Folder(dest)
-    repository.lock()
+    repository = at(dest, link=link)
     log_dirs, folders = _folders(broker)
     with progress("backup", None, "bytes") as advance:
         point = take(repository, take_cut(broker), log_dirs, folders, advance)
         place = repository.add(point)
     result = _row(point)
     if json:
-        print_json(result | {"manifest": str(place)})
+        print_json(result | {"manifest": place})
     else:
         say(
             f"{result['partitions']} partitions, {result['bytes']} bytes as of {result['time']} are in {place}"
@@ -150,13 +156,10 @@ def prune(
     say(f"{len(old)} backups and {gone} files removed, {len(points) - len(old)} backups left")
 
 
-def _open(folder: Path) -> tuple[Any, list[Any]]:
-    from kbroker.cli.backup.repository import Repository as Folder
+def _open(place: str) -> tuple[Any, list[Any]]:
+    from kbroker.cli.backup.place import at
 
-    if not (folder / "points").is_dir():
-        raise UsageFailed(f"{folder}: no backups here")
-    repository = Folder(folder)
-    repository.lock()
+    repository = at(place, must_exist=True)
     return repository, repository.points()
 
 

@@ -27,8 +27,9 @@ _WRITING: Final = ".writing"
 class Repository:
     """Owner: the one command that has it locked."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, link: bool = False) -> None:
         self.folder = folder
+        self._link = link
         self._points = folder / "points"
         self._objects = folder / "objects"
         self._journal = folder / "journal"
@@ -77,12 +78,20 @@ class Repository:
         with open(self._journal, "a", opener=_private) as journal:
             journal.write(f"{key} {sha256}\n")
 
-    def store(self, source: int, size: int) -> str:
+    def store(self, source: int, size: int, *, whole: bool = False) -> str:
         """Keep the first `size` bytes of an open file; its checksum. Raises CommandFailed, OSError."""
         folder = self._objects / f"{os.getpid() % 256:02x}"
         folder.mkdir(mode=0o700, exist_ok=True)
         writing = folder / f"{os.getpid()}{_WRITING}"
-        with open(writing, "wb", opener=_private) as out:
+        writing.unlink(missing_ok=True)
+        if self._link and whole and _linked(source, size, writing):
+            sha256 = _checksum(source, size)
+            self._name(writing, sha256)
+            writing.unlink(missing_ok=True)  # rename leaves it when the object is a link to this file already
+            return sha256
+        with open(
+            writing, "xb", opener=_private
+        ) as out:  # never into a file that is there: it may be a segment
             sha256 = _copy(source, size, out.fileno())
             os.fsync(out.fileno())
         self._name(writing, sha256)
@@ -114,7 +123,14 @@ class Repository:
         except (msgspec.MsgspecError, ValueError) as error:
             raise CommandFailed(f"{path}: {error}") from None
 
-    def add(self, point: Point) -> Path:
+    def fetch(self, wanted: SegmentFile, target: Path) -> None:
+        """Write an object into a new file, checked on the way. Raises CommandFailed, OSError."""
+        source = self.path(wanted.sha256)
+        if not source.exists():
+            raise CommandFailed(f"{source} is missing: the backup is damaged")
+        clone(source, wanted.size, wanted.sha256, target)
+
+    def add(self, point: Point) -> str:
         """Write a point's manifest, which makes the point valid."""
         _sync(self._objects)
         place = self._points / f"{point.name}.json"
@@ -122,7 +138,7 @@ class Repository:
         _write(writing, encode(point))
         writing.replace(place)
         _sync(self._points)
-        return place
+        return str(place)
 
     def damaged(self, point: Point) -> Iterator[str]:
         """Missing objects and wrong checksums, a line each."""
@@ -181,6 +197,29 @@ def _copy(source: int, size: int, target: int) -> str:
             while view:
                 view = view[os.write(target, view) :]
         position += len(chunk)
+    return digest.hexdigest()
+
+
+def _linked(source: int, size: int, target: Path) -> bool:
+    """A further name for an open file of this size; False on another file system, or where links are forbidden."""
+    status = os.fstat(source)
+    if status.st_size != size or not status.st_nlink:
+        return False
+    descriptors = os.open("/proc/self/fd", os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        # With a folder's descriptor Python calls linkat(2), which follows the link in /proc to the file.
+        os.link(str(source), target, src_dir_fd=descriptors, follow_symlinks=True)
+    except OSError:
+        return False
+    finally:
+        os.close(descriptors)
+    return True
+
+
+def _checksum(source: int, size: int) -> str:
+    digest = hashlib.sha256()
+    for position in range(0, size, _CHUNK):
+        digest.update(os.pread(source, min(_CHUNK, size - position), position))
     return digest.hexdigest()
 
 

@@ -9,9 +9,9 @@ import hashlib
 from collections.abc import Callable, Collection
 from pathlib import Path
 
+from kbroker.cli.backup.place import Backups
 from kbroker.cli.backup.point import PartitionFiles, Point, SegmentFile
-from kbroker.cli.backup.repository import Repository, clone
-from kbroker.cli.failures import CommandFailed, UsageFailed
+from kbroker.cli.failures import UsageFailed
 from kbroker.control.kraft.snapshot import SnapshotId
 from kbroker.control.metadata.kafka_metadata import FOLDER
 from kbroker.control.metadata.topic_name import INTERNAL
@@ -22,7 +22,7 @@ RESTORING = ".restoring"
 
 
 def restore(
-    repository: Repository,
+    repository: Backups,
     point: Point,
     target: Path,
     topics: Collection[str],
@@ -54,7 +54,7 @@ def restore(
 
 
 def _partition(
-    repository: Repository, one: PartitionFiles, log_dir: Path, advance: Callable[[int], None]
+    repository: Backups, one: PartitionFiles, log_dir: Path, advance: Callable[[int], None]
 ) -> None:
     folder = log_dir / files.folder_name(one.topic, one.index)
     folder.mkdir(mode=0o700, exist_ok=True)
@@ -67,12 +67,9 @@ def _partition(
     checkpoint.write_topic_id(str(folder), checkpoint.parse_uuid(one.topic_id))
 
 
-def _file(repository: Repository, wanted: SegmentFile, place: Path) -> None:
+def _file(repository: Backups, wanted: SegmentFile, place: Path) -> None:
     if place.exists() and place.stat().st_size == wanted.size:
         with open(place, "rb") as restored:
             if hashlib.file_digest(restored, "sha256").hexdigest() == wanted.sha256:
                 return
-    source = repository.path(wanted.sha256)
-    if not source.exists():
-        raise CommandFailed(f"{source} is missing: the backup is damaged")
-    clone(source, wanted.size, wanted.sha256, place)
+    repository.fetch(wanted, place)

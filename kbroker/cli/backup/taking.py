@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Final
 
 from kbroker.cli.backup.cut import Cut
+from kbroker.cli.backup.place import Backups
 from kbroker.cli.backup.point import PartitionFiles, Point, SegmentFile
-from kbroker.cli.backup.repository import Repository
 from kbroker.cli.failures import CommandFailed
 from kbroker.cli.partitions import Partition
 from kbroker.control.kraft.export import NEWEST, portable
@@ -32,7 +32,7 @@ class Changed(Exception):
 
 
 def take(
-    repository: Repository,
+    repository: Backups,
     cut: Cut,
     log_dirs: Sequence[str],
     folders: Mapping[Partition, str],
@@ -76,7 +76,7 @@ def _metadata(log_dirs: Iterable[str], node_id: int, directory_id: str, now_ms: 
 
 
 def _partition(
-    repository: Repository,
+    repository: Backups,
     partition: Partition,
     folder: str,
     bounds: tuple[int, int],
@@ -101,7 +101,7 @@ def _partition(
 
 
 def _segments(
-    repository: Repository, folder: str, end: int, advance: Callable[[int], None]
+    repository: Backups, folder: str, end: int, advance: Callable[[int], None]
 ) -> list[SegmentFile]:
     """All segments below `end`. Raises Changed, FileNotFoundError when the files have changed."""
     open_files = OpenFiles()
@@ -125,7 +125,7 @@ def _segments(
 
 
 def _segment(
-    repository: Repository, folder: str, base: int, log: OpenFile, size: int, *, whole: bool
+    repository: Backups, folder: str, base: int, log: OpenFile, size: int, *, whole: bool
 ) -> SegmentFile:
     if not whole:
         return SegmentFile(base, size, repository.store(log.fd, size))
@@ -133,7 +133,7 @@ def _segment(
     key = f"{folder}/{base}:{status.st_ino}:{size}:{status.st_mtime_ns}"
     sha256 = repository.known(key, size)
     if sha256 is None:
-        sha256 = repository.store(log.fd, size)
+        sha256 = repository.store(log.fd, size, whole=True)
         repository.note(key, sha256)
     return SegmentFile(base, size, sha256)
 

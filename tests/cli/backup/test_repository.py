@@ -109,6 +109,23 @@ def test_a_manifest_of_another_format_is_refused(repository: Repository) -> None
     place = repository.add(Point(1, "c", 1, "d", SegmentFile(0, 0, ""), [], format=99))
     with pytest.raises(CommandFailed, match="format 99"):
         repository.points()
-    place.write_text("{")
+    Path(place).write_text("{")
     with pytest.raises(CommandFailed, match="json"):
         repository.points()
+
+
+def test_a_linked_segment_takes_no_room_and_stays_as_it_is(repository: Repository, tmp_path: Path) -> None:
+    """Twice, and then with less of it: a link must never be opened for writing."""
+    linking = Repository(repository.folder, link=True)
+    segment = source(tmp_path, b"abc" * 1000)
+    with open(segment, "rb") as opened:
+        first = linking.store(opened.fileno(), 3000, whole=True)
+        assert linking.store(opened.fileno(), 3000, whole=True) == first
+        part = linking.store(opened.fileno(), 30)
+        assert linking.store(opened.fileno(), 30, whole=True) == part  # it has grown: not all of it
+    assert linking.path(first).stat().st_ino == segment.stat().st_ino
+    assert linking.path(part).stat().st_ino != segment.stat().st_ino
+    assert segment.read_bytes() == b"abc" * 1000
+    assert not list((repository.folder / "objects").glob("*/*.writing"))
+    segment.unlink()
+    assert linking.path(first).read_bytes() == b"abc" * 1000

@@ -1,0 +1,226 @@
+"""Backups in a bucket of an S3-compatible store, through obstore, with the names that a folder of backups has.
+
+An object is there as a whole or not at all, which is what the store promises. Nothing is locked: objects are named by
+their contents and points by their time, so two backups at a time only do some work twice. Before a point is added, all
+of its objects are looked for once more, because pruning may have removed some meanwhile."""
+
+import hashlib
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from kbroker.cli.backup.point import Point, SegmentFile, decode, encode
+from kbroker.cli.failures import CommandFailed, UsageFailed
+
+if TYPE_CHECKING:
+    from obstore.store import S3Store
+
+_CHUNK: Final = 8 << 20
+_NOTES: Final = 32
+"""Closed segments between two writings of the journal: so many are read once more after an interruption."""
+
+
+class Bucket:
+    """Runs in: one command. address: s3://BUCKET/PREFIX; credentials, region and endpoint come from AWS_* variables."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address.rstrip("/")
+        self._known: dict[str, str] = {}
+        self._held: dict[str, int] = {}
+        self._unwritten = 0
+        self._store = self._open()
+
+    def _open(self) -> "S3Store":
+        try:
+            from obstore.store import S3Store
+        except ModuleNotFoundError as missing:
+            raise UsageFailed("obstore is not installed; try: pip install 'kbroker[s3]'") from missing
+        endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or ""
+        options: Any = {"client_options": {"allow_http": endpoint.startswith("http://"), "timeout": "600s"}}
+        if endpoint:
+            options["endpoint"] = endpoint
+        if "AWS_REGION" not in os.environ and "AWS_DEFAULT_REGION" not in os.environ:
+            options["region"] = "us-east-1"
+        try:
+            return S3Store.from_url(self.address, **options)
+        except Exception as error:
+            raise UsageFailed(f"{self.address}: {_text(error)}") from error
+
+    def lock(self) -> None:
+        """Reads what is there. Raises CommandFailed."""
+        self._held = {path.rpartition("/")[2]: size for path, size in self._list("objects/")}
+        with suppress(FileNotFoundError):
+            noted = (line.rpartition(" ") for line in self._get("journal").decode().split("\n"))
+            self._known = {key: sha256 for key, _, sha256 in noted if key}
+
+    # --- objects ---------------------------------------------------------------------------------------
+
+    def known(self, key: str, size: int) -> str | None:
+        """As of the start of this command."""
+        sha256 = self._known.get(key)
+        return sha256 if sha256 is not None and self._held.get(sha256) == size else None
+
+    def note(self, key: str, sha256: str) -> None:
+        """The journal is one object: it is written now and then, and with the point."""
+        self._known[key] = sha256
+        self._unwritten += 1
+        if self._unwritten >= _NOTES:
+            self._write_journal()
+
+    def _write_journal(self) -> None:
+        text = "".join(f"{key} {sha256}\n" for key, sha256 in self._known.items())
+        self._put("journal", text.encode())
+        self._unwritten = 0
+
+    def store(self, source: int, size: int, *, whole: bool = False) -> str:  # noqa: ARG002
+        """The name is the checksum, so the bytes are read once for it, and once more if the store has them not."""
+        digest = hashlib.sha256()
+        for chunk in _chunks(source, size):
+            digest.update(chunk)
+        sha256 = digest.hexdigest()
+        if self._held.get(sha256) != size:
+            self._put(_object(sha256), _chunks(source, size))
+            self._held[sha256] = size
+        return sha256
+
+    def store_bytes(self, data: bytes) -> SegmentFile:
+        """The checksum names them."""
+        sha256 = hashlib.sha256(data).hexdigest()
+        if self._held.get(sha256) != len(data):
+            self._put(_object(sha256), data)
+            self._held[sha256] = len(data)
+        return SegmentFile(0, len(data), sha256)
+
+    def fetch(self, wanted: SegmentFile, target: Path) -> None:
+        """Streams; a file with a wrong checksum does not stay."""
+        digest = hashlib.sha256()
+        try:
+            with open(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as out:
+                for chunk in self._stream(_object(wanted.sha256)):
+                    digest.update(chunk)
+                    out.write(chunk)
+                out.flush()
+                os.fsync(out.fileno())
+        except FileNotFoundError:
+            raise CommandFailed(f"{self._shown(wanted.sha256)} is missing: the backup is damaged") from None
+        if digest.hexdigest() != wanted.sha256:
+            target.unlink()
+            raise CommandFailed(
+                f"{self._shown(wanted.sha256)} is damaged: the checksum is {digest.hexdigest()}"
+            )
+
+    # --- points ----------------------------------------------------------------------------------------
+
+    def points(self) -> list[Point]:
+        """Raises CommandFailed for an unreadable one."""
+        found = []
+        for path in sorted(path for path, _ in self._list("points/") if path.endswith(".json")):
+            try:
+                found.append(decode(self._get(path)))
+            except (msgspec.MsgspecError, ValueError) as error:
+                raise CommandFailed(f"{self.address}/{path}: {error}") from None
+        return found
+
+    def add(self, point: Point) -> str:
+        """Raises CommandFailed when an object is gone."""
+        self.lock_again()
+        for one in point.objects():
+            if self._held.get(one.sha256) != one.size:
+                raise CommandFailed(f"{self._shown(one.sha256)} was removed meanwhile: take the backup again")
+        path = f"points/{point.name}.json"
+        self._put(path, encode(point))
+        return f"{self.address}/{path}"
+
+    def lock_again(self) -> None:
+        """Writes the journal, then looks which objects are there."""
+        self._write_journal()
+        self._held = {path.rpartition("/")[2]: size for path, size in self._list("objects/")}
+
+    def damaged(self, point: Point) -> Iterator[str]:
+        """Reads every object."""
+        for wanted in {one.sha256: one for one in point.objects()}.values():
+            digest = hashlib.sha256()
+            try:
+                for chunk in self._stream(_object(wanted.sha256)):
+                    digest.update(chunk)
+                if digest.hexdigest() != wanted.sha256:
+                    yield f"{self._shown(wanted.sha256)}: the checksum is {digest.hexdigest()}"
+            except FileNotFoundError:
+                yield f"{self._shown(wanted.sha256)}: No such object"
+
+    def drop(self, points: list[Point]) -> int:
+        """Points first: an interruption leaves objects that no point needs, and the next pruning removes them."""
+        self._delete([f"points/{point.name}.json" for point in points])
+        needed = {one.sha256 for point in self.points() for one in point.objects()}
+        gone = [path for path, _ in self._list("objects/") if path.rpartition("/")[2] not in needed]
+        self._delete(gone)
+        self._known = {key: sha256 for key, sha256 in self._known.items() if sha256 in needed}
+        self._write_journal()
+        return len(gone)
+
+    # --- the store -------------------------------------------------------------------------------------
+
+    def _shown(self, sha256: str) -> str:
+        return f"{self.address}/{_object(sha256)}"
+
+    def _list(self, prefix: str) -> Iterator[tuple[str, int]]:
+        try:
+            for page in self._store.list(prefix):
+                for one in page:
+                    # Paths of a listing are relative to the store's prefix.
+                    yield str(one["path"]), int(one["size"])
+        except Exception as error:
+            raise self._failed(error) from error
+
+    def _get(self, path: str) -> bytes:
+        return b"".join(self._stream(path))
+
+    def _stream(self, path: str) -> Iterator[bytes]:
+        try:
+            for chunk in self._store.get(path).stream(min_chunk_size=_CHUNK):
+                yield bytes(chunk)
+        except FileNotFoundError:
+            raise
+        except Exception as error:
+            raise self._failed(error) from error
+
+    def _put(self, path: str, data: bytes | Iterator[bytes]) -> None:
+        try:
+            self._store.put(path, data)
+        except CommandFailed:
+            raise
+        except Exception as error:
+            raise self._failed(error) from error
+
+    def _delete(self, paths: list[str]) -> None:
+        try:
+            if paths:
+                self._store.delete(paths)
+        except Exception as error:
+            raise self._failed(error) from error
+
+    def _failed(self, error: Exception) -> CommandFailed:
+        return CommandFailed(f"{self.address}: {_text(error)}")
+
+
+def _object(sha256: str) -> str:
+    return f"objects/{sha256[:2]}/{sha256}"
+
+
+def _text(error: Exception) -> str:
+    """The first line: the library adds debugging output."""
+    return next(iter(str(error).splitlines()), type(error).__name__)[:500]
+
+
+def _chunks(source: int, size: int) -> Iterator[bytes]:
+    position = 0
+    while position < size:
+        chunk = os.pread(source, min(_CHUNK, size - position), position)
+        if not chunk:
+            raise CommandFailed(f"a file ends at byte {position}, before byte {size}")
+        yield chunk
+        position += len(chunk)

@@ -1,0 +1,64 @@
+"""Where backups are: a folder, or a bucket of an S3-compatible store; what both can do."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Protocol
+
+from kbroker.cli.backup.point import Point, SegmentFile
+from kbroker.cli.failures import UsageFailed
+
+BUCKET = "s3://"
+
+
+class Backups(Protocol):
+    """Owner: the one command that has it locked."""
+
+    def lock(self) -> None:
+        """Make it ready. Raises CommandFailed, OSError."""
+
+    def known(self, key: str, size: int) -> str | None:
+        """The checksum of a source file that is stored already, whole."""
+
+    def note(self, key: str, sha256: str) -> None:
+        """Remember a source file that never changes."""
+
+    def store(self, source: int, size: int, *, whole: bool = False) -> str:
+        """Keep the first `size` bytes of an open file; its checksum. whole: the file is closed and that is all of
+        it. Raises CommandFailed, OSError."""
+
+    def store_bytes(self, data: bytes) -> SegmentFile:
+        """Keep these bytes."""
+
+    def fetch(self, wanted: SegmentFile, target: Path) -> None:
+        """Write an object into a new file, checked on the way. Raises CommandFailed, OSError."""
+
+    def points(self) -> list[Point]:
+        """All points, the oldest first. Raises CommandFailed."""
+
+    def add(self, point: Point) -> str:
+        """Write a point's manifest, which makes the point valid; where it is."""
+
+    def damaged(self, point: Point) -> Iterator[str]:
+        """Missing objects and wrong checksums, a line each."""
+
+    def drop(self, points: list[Point]) -> int:
+        """Delete points and every object that no other point needs; returns the number of deleted objects."""
+
+
+def at(place: str, *, link: bool = False, must_exist: bool = False) -> Backups:
+    """The backups at a folder or an s3:// address, locked. Raises UsageFailed, CommandFailed, OSError."""
+    found: Backups
+    if place.startswith(BUCKET):
+        from kbroker.cli.backup.bucket import Bucket
+
+        if link:
+            raise UsageFailed("--link needs a folder on the file system of the log dirs")
+        found = Bucket(place)
+    else:
+        from kbroker.cli.backup.repository import Repository
+
+        if must_exist and not (Path(place) / "points").is_dir():
+            raise UsageFailed(f"{place}: no backups here")
+        found = Repository(Path(place), link=link)
+    found.lock()
+    return found

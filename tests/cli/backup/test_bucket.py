@@ -1,0 +1,105 @@
+"""Backups in a bucket, at moto's S3 server on loopback."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kbroker.cli.backup.bucket import Bucket
+from kbroker.cli.backup.place import at
+from kbroker.cli.backup.point import PartitionFiles, Point, SegmentFile
+from kbroker.cli.failures import CommandFailed, UsageFailed
+
+pytestmark = pytest.mark.slow  # the server takes a second or two
+
+
+@pytest.fixture(scope="module")
+def endpoint() -> Iterator[str]:
+    from tests.cli.backup.s3_server import s3_server
+
+    with s3_server() as found:
+        yield found
+
+
+@pytest.fixture
+def bucket(endpoint: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Bucket:
+    from tests.cli.backup.s3_server import environment
+
+    for name, value in environment(endpoint).items():
+        monkeypatch.setenv(name, value)
+    made = Bucket(f"s3://backups/{tmp_path.name}/")
+    made.lock()
+    return made
+
+
+def reopened(bucket: Bucket) -> Bucket:
+    again = Bucket(bucket.address)
+    again.lock()
+    return again
+
+
+def stored(bucket: Bucket, tmp_path: Path, data: bytes, size: int) -> str:
+    path = tmp_path / "segment"
+    path.write_bytes(data)
+    with open(path, "rb") as opened:
+        return bucket.store(opened.fileno(), size)
+
+
+def point(bucket: Bucket, time_ms: int, *contents: bytes) -> Point:
+    segments = [bucket.store_bytes(data) for data in contents]
+    partition = PartitionFiles("orders", 0, "A" * 22, 0, 9, segments, [(1, 0)])
+    return Point(time_ms, "cluster", 1, "directory", bucket.store_bytes(b"metadata"), [partition])
+
+
+def test_a_large_object_comes_back_whole(bucket: Bucket, tmp_path: Path) -> None:
+    data = os.urandom(20 << 20)  # several parts
+    sha256 = stored(bucket, tmp_path, data, len(data) - 5)
+    target = tmp_path / "copy"
+    bucket.fetch(SegmentFile(0, len(data) - 5, sha256), target)
+    assert target.read_bytes() == data[:-5]
+    assert target.stat().st_mode & 0o777 == 0o600
+    with pytest.raises(CommandFailed, match="ends at byte 3"):
+        stored(bucket, tmp_path, b"abc", 4)
+
+
+def test_points_and_notes_are_found_by_the_next_command(bucket: Bucket) -> None:
+    late, early = point(bucket, 2_000, b"b"), point(bucket, 1_000, b"a")
+    bucket.note("/data with blanks/a-0/0:1:1:5", late.partitions[0].segments[0].sha256)
+    for one in (late, early):
+        assert bucket.add(one).startswith(bucket.address)
+    again = reopened(bucket)
+    assert again.points() == [early, late]
+    assert again.known("/data with blanks/a-0/0:1:1:5", 1) == late.partitions[0].segments[0].sha256
+    assert again.known("/data with blanks/a-0/0:1:1:5", 2) is None
+
+
+def test_pruning_keeps_what_a_point_needs(bucket: Bucket) -> None:
+    old, new = point(bucket, 1_000, b"a", b"shared"), point(bucket, 2_000, b"shared", b"c")
+    bucket.add(old)
+    bucket.add(new)
+    assert bucket.drop([old]) == 1
+    again = reopened(bucket)
+    assert again.points() == [new]
+    assert not list(again.damaged(new))
+
+
+def test_damage_and_loss_are_found(bucket: Bucket, tmp_path: Path) -> None:
+    one = point(bucket, 1_000, b"a", b"b")
+    first, second = one.partitions[0].segments
+    bucket._put(f"objects/{first.sha256[:2]}/{first.sha256}", b"x")
+    bucket._delete([f"objects/{second.sha256[:2]}/{second.sha256}"])
+    assert len(list(bucket.damaged(one))) == 2
+    for wanted, why in ((first, "is damaged"), (second, "is missing")):
+        with pytest.raises(CommandFailed, match=why):
+            bucket.fetch(wanted, tmp_path / f"copy{why}")
+    with pytest.raises(CommandFailed, match="removed meanwhile"):
+        bucket.add(one)
+    assert not reopened(bucket).points()
+
+
+def test_a_wrong_address_is_said_in_one_line(bucket: Bucket) -> None:
+    with pytest.raises(CommandFailed, match="s3://missing"):
+        at("s3://missing/x")
+    with pytest.raises(UsageFailed, match="--link"):
+        at(bucket.address, link=True)
