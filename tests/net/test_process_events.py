@@ -56,5 +56,5 @@ def test_connections_that_end_after_the_acceptor_are_logged_in_one_line() -> Non
     acceptor.close()
     process._report_closed()
     assert process._closed_ids == []
-    assert rate_limited_log == ["2 closed connections are not told: the acceptor has closed its end"]
+    assert rate_limited_log == ["2 closed connections are not reported: the acceptor has closed its end"]
     handoff.close()
