@@ -6,9 +6,7 @@ group's partition of the offsets topic.
 
 from kbroker.api.context import RequestContext
 from kbroker.api.row import Api
-from kbroker.control.groups.service import GroupService
 from kbroker.control.transactions.metadata import TV_0
-from kbroker.control.transactions.service import TransactionService
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
@@ -19,10 +17,10 @@ FENCED_FROM = 2
 
 async def handle(ctx: RequestContext, request: AddOffsetsToTxnRequest) -> AddOffsetsToTxnResponse:
     """The partition is in the transaction."""
-    groups = GroupService.of(ctx.broker).runtime
+    groups = ctx.services.groups.runtime
     await groups.ready()
     where = (groups.topic, groups.partition_for(request.group_id))
-    code = await TransactionService.of(ctx.broker).add_partitions(
+    code = await ctx.services.transactions.add_partitions(
         request.transactional_id, request.producer_id, request.producer_epoch, frozenset((where,)), TV_0
     )
     if code:

@@ -13,7 +13,6 @@ from kbroker.api.context import RequestContext
 from kbroker.api.later import then
 from kbroker.api.row import Api
 from kbroker.control.transactions.metadata import TV_0, TV_2, TopicPartition
-from kbroker.control.transactions.service import TransactionService
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.add_partitions_to_txn import (
@@ -41,7 +40,7 @@ def handle(ctx: RequestContext, request: AddPartitionsToTxnRequest) -> Any:
         return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_not_attempted(topics, missing))
     if not transactional_id:
         raise KafkaError(ErrorCode.INVALID_REQUEST)
-    service = TransactionService.of(ctx.broker)
+    service = ctx.services.transactions
     producer = request.v3_and_below_producer_id, request.v3_and_below_producer_epoch
     answer = service.ask(
         transactional_id,
@@ -83,7 +82,7 @@ async def _one(
         return _not_attempted(transaction.topics, missing)
     codes: Mapping[TopicPartition, ErrorCode] = {}
     code = ErrorCode.NONE
-    service = TransactionService.of(ctx.broker)
+    service = ctx.services.transactions
     if transaction.verify_only:
         try:
             codes = service.verify_partitions(

@@ -93,4 +93,4 @@ async def _reassign(
     elif not partition.adding and not partition.removing:
         raise KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
     if len(broker.sites) > 1:
-        await reassign(broker, topic, partition, spec.replicas)
+        await reassign(ctx.services.replication, topic, partition, spec.replicas)

@@ -7,7 +7,6 @@ begins. The node that is asked moves its own replicas; a partition that has none
 
 from kbroker.api.context import RequestContext
 from kbroker.api.row import Api
-from kbroker.control.changes.log_dir_moves import LogDirMoves
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.alter_replica_log_dirs import (
@@ -28,7 +27,7 @@ async def handle(ctx: RequestContext, request: AlterReplicaLogDirsRequest) -> Al
         for topic in one.topics
         for index in topic.partitions
     }
-    moves = LogDirMoves.of(ctx.broker)
+    moves = ctx.services.moves
     results: dict[str, AlterReplicaLogDirTopicResult] = {}
     for (name, index), log_dir in specs.items():
         code = ErrorCode.NONE

@@ -4,8 +4,6 @@ from kbroker.api.context import RequestContext
 from kbroker.api.group_protocol import check_protocol
 from kbroker.api.row import Api
 from kbroker.api.share_offsets import NO_PARTITION, empty_share_group
-from kbroker.control.groups.service import GroupService
-from kbroker.control.share.service import ShareService
 from kbroker.control.share.state_shard import ShareKey
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
@@ -25,7 +23,7 @@ async def handle(
 ) -> AlterShareGroupOffsetsResponse:
     """A code per partition. The group begins to share partitions that it did not share before."""
     check_protocol(ctx.broker, "share")
-    groups = GroupService.of(ctx.broker)
+    groups = ctx.services.groups
     empty_share_group(groups, request.group_id, create=True)
     answers = [await _topic(ctx, request.group_id, topic) for topic in request.topics]
     wanted: dict[str, set[int]] = {}
@@ -47,7 +45,7 @@ def refuse(
 async def _topic(
     ctx: RequestContext, group_id: str, spec: AlterShareGroupOffsetsRequestTopic
 ) -> AlterShareGroupOffsetsResponseTopic:
-    service = ShareService.of(ctx.broker)
+    service = ctx.services.shares
     topic = ctx.broker.catalogue.get(spec.topic_name)
     topic_id = bytes(16) if topic is None else topic.topic_id
     parts = []

@@ -7,7 +7,6 @@ from typing import Any, Final
 
 from kbroker.api.error_counts import REFUSALS
 from kbroker.control.audit.log import AuditLog, shortened
-from kbroker.control.broker import Broker
 from kbroker.ipc.messages import ClientRequest
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode
@@ -54,10 +53,11 @@ HIDDEN: Final = frozenset(("salt", "salted_password", "value", "hmac", "iteratio
 """Fields whose values no line holds: values of settings may be passwords."""
 
 
-def audit(broker: Broker, client: ClientRequest, request: Struct, response: Struct, refused: bool) -> None:
+def audit(
+    log: AuditLog | None, client: ClientRequest, request: Struct, response: Struct, refused: bool
+) -> None:
     """Write a line if this request was a change or was refused."""
-    found = broker.attachments.get(AuditLog)
-    if not isinstance(found, AuditLog) or not (refused or client.api_key in CHANGES):
+    if log is None or not (refused or client.api_key in CHANGES):
         return
     counts: Counter[int] = Counter()
     named: list[dict[str, str]] = []
@@ -65,7 +65,7 @@ def audit(broker: Broker, client: ClientRequest, request: Struct, response: Stru
         counts[code] += 1
         if names and len(named) < MOST_NAMED and (not refused or code in REFUSALS):
             named.append({"name": shortened("/".join(names)), "error": ErrorCode(code).name})
-    found.write(
+    log.write(
         {
             "event": "refusal" if refused else "change",
             **of_client(client),
@@ -78,13 +78,12 @@ def audit(broker: Broker, client: ClientRequest, request: Struct, response: Stru
     )
 
 
-def topic_created(broker: Broker, client: ClientRequest, names: list[str]) -> None:
+def topic_created(log: AuditLog | None, client: ClientRequest, names: list[str]) -> None:
     """A Metadata request has created topics."""
-    found = broker.attachments.get(AuditLog)
-    if isinstance(found, AuditLog) and names:
+    if log is not None and names:
         named = [{"name": shortened(name)} for name in names[:MOST_NAMED]]
         line = {"event": "change", **of_client(client), "operation": "Metadata", "allowed": True}
-        found.write({**line, "resources": named, "request": {"created": len(names)}})
+        log.write({**line, "resources": named, "request": {"created": len(names)}})
 
 
 def of_client(client: ClientRequest) -> dict[str, Any]:

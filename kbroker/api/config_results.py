@@ -14,21 +14,13 @@ MOST = 256
 class ConfigResults:
     """Lists by what they depend on: what is set for the resource, not its name. Good until any settings change.
 
-    Runs in: control. Owner: the broker's attachments.
+    Runs in: control. Owner: the process's main.
     """
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._good_for = -1
         self._kept: dict[object, Listed] = {}
-
-    @staticmethod
-    def of(broker: Broker) -> "ConfigResults":
-        """The one of this process."""
-        found = broker.attachments.get(ConfigResults)
-        if not isinstance(found, ConfigResults):
-            found = broker.attachments[ConfigResults] = ConfigResults(broker)
-        return found
 
     def get(
         self, kind: int, name: str, keys: list[str] | None, synonyms: bool, documentation: bool

@@ -9,7 +9,6 @@ from kbroker.api.context import RequestContext
 from kbroker.api.group_caller import caller
 from kbroker.api.group_protocol import check_protocol
 from kbroker.api.row import COMMIT_LANE, Api
-from kbroker.control.groups.service import GroupService
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import KafkaError
 from kbroker.protocol.messages.consumer_group_heartbeat import (
@@ -23,7 +22,7 @@ API = Api(ApiKey.CONSUMER_GROUP_HEARTBEAT, 0, 1, fast_paths=(COMMIT_LANE,))
 def handle(ctx: RequestContext, request: ConsumerGroupHeartbeatRequest) -> Any:
     """The member's epoch and, when it changed, its assignment."""
     check_protocol(ctx.broker, "consumer")
-    service = GroupService.of(ctx.broker)
+    service = ctx.services.groups
     who = caller(ctx)
     response = service.ask(
         request.group_id,

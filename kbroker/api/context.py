@@ -2,20 +2,29 @@
 
 from dataclasses import dataclass
 
+from kbroker.api.config_results import ConfigResults
 from kbroker.config.listeners import Endpoint
 from kbroker.control.broker import Broker
+from kbroker.control.services import Services
 from kbroker.ipc.messages import ClientRequest
 
 
 @dataclass(frozen=True, slots=True)
 class RequestContext:
-    """One request on its way. Runs in: control. broker: the state that handlers read and change.
+    """One request on its way. Runs in: control. services: the state that handlers read and change, and
+    what does longer work. configs: settings as DescribeConfigs lists them.
 
     narrowed: the answer is for this client alone, or for a part of its request: it must not be cached."""
 
-    broker: Broker
+    services: Services
+    configs: ConfigResults
     client: ClientRequest
     narrowed: bool = False
+
+    @property
+    def broker(self) -> Broker:
+        """The state of the broker."""
+        return self.services.broker
 
     @property
     def version(self) -> int:

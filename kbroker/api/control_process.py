@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 
-from kbroker.api.registry import dispatch
+from kbroker.api.registry import Dispatch
 from kbroker.control import worker
-from kbroker.control.broker import Broker
 from kbroker.control.coordinator.runtime import Runtime
 from kbroker.control.coordinators import make_coordinators
 from kbroker.control.links.appender import Appender
+from kbroker.control.services import Services
 from kbroker.ipc.child import ChildContext
 from kbroker.net.rows.slot_kernel import announce_waiter
 
@@ -19,7 +19,7 @@ def main(context: ChildContext) -> None:
     def announce(slot: int) -> None:
         announce_waiter(shared.slots[slot].ctypes.data, shared.control_client)
 
-    def coordinators(broker: Broker, appender: Appender) -> Sequence[Runtime]:
-        return make_coordinators(broker, appender, announce)
+    def coordinators(services: Services, appender: Appender) -> Sequence[Runtime]:
+        return make_coordinators(services, appender, announce)
 
-    worker.main(context, dispatch, coordinators)
+    worker.main(context, Dispatch, coordinators)

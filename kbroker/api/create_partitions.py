@@ -7,7 +7,6 @@ from collections import Counter
 
 from kbroker.api.context import RequestContext
 from kbroker.api.row import Api
-from kbroker.control.changes.mutation_quotas import quota_of
 from kbroker.control.changes.topic_change import grow_topic
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
@@ -22,7 +21,7 @@ API = Api(ApiKey.CREATE_PARTITIONS, 0, 3)
 
 async def handle(ctx: RequestContext, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
     """Grow each topic; each has its own result."""
-    quota = quota_of(ctx.broker, ctx.client, strict_from=3)
+    quota = ctx.services.mutation_quotas.of_client(ctx.client, strict_from=3)
     times = Counter(topic.name for topic in request.topics)
     results = [
         CreatePartitionsTopicResult(name, ErrorCode.INVALID_REQUEST, "Duplicate topic name.")

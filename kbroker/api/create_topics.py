@@ -14,7 +14,6 @@ from kbroker.api.context import RequestContext
 from kbroker.api.row import Api
 from kbroker.config.describe import describe_topic
 from kbroker.control.broker import Broker
-from kbroker.control.changes.mutation_quotas import quota_of
 from kbroker.control.changes.topic_change import create_topics, new_topic_id
 from kbroker.control.metadata.topic_name import CLUSTER_METADATA
 from kbroker.control.metadata.topic_plan import NewTopic, TopicPlan, check_total_partitions
@@ -37,7 +36,7 @@ async def handle(ctx: RequestContext, request: CreateTopicsRequest) -> CreateTop
     once = (_spec(topic) for topic in request.topics if times[topic.name] == 1)
     check_total_partitions(once, ctx.broker.config)  # before anything is kept of them
     specs = [_spec(topic) for topic in request.topics if times[topic.name] == 1]
-    quota = quota_of(ctx.broker, ctx.client, strict_from=6)
+    quota = ctx.services.mutation_quotas.of_client(ctx.client, strict_from=6)
     results = await create_topics(ctx.broker, specs, request.validate_only, quota.record)
     ordinary = [name for name in results if name != CLUSTER_METADATA]
     answers = [_result(ctx.broker, name, results[name], request.validate_only) for name in ordinary]

@@ -5,8 +5,6 @@ from itertools import islice
 
 from kbroker.api.context import RequestContext
 from kbroker.api.row import Api
-from kbroker.control.groups.service import GroupService
-from kbroker.control.share.service import ShareService
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.delete_groups import (
@@ -22,7 +20,7 @@ AT_ONCE = 64
 
 async def handle(ctx: RequestContext, request: DeleteGroupsRequest) -> DeleteGroupsResponse:
     """One result per group, each on its own; a name given twice is deleted once."""
-    service = GroupService.of(ctx.broker)
+    service = ctx.services.groups
 
     async def delete(group_id: str) -> DeletableGroupResult:
         try:
@@ -30,7 +28,7 @@ async def handle(ctx: RequestContext, request: DeleteGroupsRequest) -> DeleteGro
                 group_id, lambda _: service.shard.delete(group_id)
             )
             if result.error_code == ErrorCode.NONE:
-                await ShareService.of(ctx.broker).partitions.delete_group(group_id)
+                await ctx.services.shares.partitions.delete_group(group_id)
         except KafkaError as error:
             return _failed(group_id, error)
         return result

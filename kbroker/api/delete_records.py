@@ -8,10 +8,10 @@ from typing import Any
 from kbroker.api.context import RequestContext
 from kbroker.api.later import by_topic
 from kbroker.api.row import Api
-from kbroker.control.broker import Broker
 from kbroker.control.coordinator.machine import Deferred
 from kbroker.control.metadata.topic_name import CLUSTER_METADATA, INTERNAL
 from kbroker.control.replication.low_watermark import deleted_everywhere
+from kbroker.control.services import Services
 from kbroker.ipc.messages import DeleteRecords
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
@@ -35,7 +35,7 @@ def handle(ctx: RequestContext, request: DeleteRecordsRequest) -> Struct | Defer
         asked = topics.setdefault(topic.name, {})
         asked.update({partition.partition_index: partition for partition in topic.partitions})
     parts = [
-        (name, [_delete(ctx.broker, name, asked, request.timeout_ms) for asked in partitions.values()])
+        (name, [_delete(ctx.services, name, asked, request.timeout_ms) for asked in partitions.values()])
         for name, partitions in topics.items()
     ]
     return by_topic(parts, DeleteRecordsTopicResult, lambda topics: DeleteRecordsResponse(topics=topics))
@@ -55,8 +55,9 @@ def refuse(request: DeleteRecordsRequest, error: KafkaError, version: int) -> De
 
 
 def _delete(
-    broker: Broker, name: str, asked: DeleteRecordsPartition, timeout_ms: int
+    services: Services, name: str, asked: DeleteRecordsPartition, timeout_ms: int
 ) -> DeleteRecordsPartitionResult | Deferred:
+    broker = services.broker
     index = asked.partition_index
     partition = broker.catalogue.partition(name, index)
     if partition is None:
@@ -78,7 +79,7 @@ def _delete(
         if isinstance(log_start, KafkaError) or not partition.replicated:
             answered(log_start)
         else:
-            deleted_everywhere(broker, partition, log_start, timeout_ms).on_complete(answered)
+            deleted_everywhere(services.replication, partition, log_start, timeout_ms).on_complete(answered)
 
     broker.links.ask_worker(partition.worker, DeleteRecords(partition.slot, asked.offset), deleted)
     return answer

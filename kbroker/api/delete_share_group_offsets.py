@@ -4,8 +4,6 @@ from kbroker.api.context import RequestContext
 from kbroker.api.group_protocol import check_protocol
 from kbroker.api.row import Api
 from kbroker.api.share_offsets import NO_PARTITION, empty_share_group
-from kbroker.control.groups.service import GroupService
-from kbroker.control.share.service import ShareService
 from kbroker.control.share.state_shard import ShareKey
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
@@ -23,8 +21,8 @@ async def handle(
 ) -> DeleteShareGroupOffsetsResponse:
     """A code per topic."""
     check_protocol(ctx.broker, "share")
-    groups = GroupService.of(ctx.broker)
-    service = ShareService.of(ctx.broker)
+    groups = ctx.services.groups
+    service = ctx.services.shares
     group = empty_share_group(groups, request.group_id)
     answers = []
     gone: set[bytes] = set()

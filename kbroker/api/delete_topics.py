@@ -8,7 +8,6 @@ from collections import Counter
 
 from kbroker.api.context import RequestContext
 from kbroker.api.row import Api
-from kbroker.control.changes.mutation_quotas import quota_of
 from kbroker.control.changes.topic_change import delete_topics
 from kbroker.control.metadata.catalogue import Topic
 from kbroker.protocol.api_keys import ApiKey
@@ -30,7 +29,7 @@ async def handle(ctx: RequestContext, request: DeleteTopicsRequest) -> DeleteTop
         raise KafkaError(code, "Topic deletion is disabled.")
     chosen = _Chosen(ctx, request)
     topics = list(chosen.topics)
-    quota = quota_of(ctx.broker, ctx.client, strict_from=5)
+    quota = ctx.services.mutation_quotas.of_client(ctx.client, strict_from=5)
     errors = await delete_topics(ctx.broker, topics, quota.record)
     for topic, error in zip(topics, errors, strict=True):
         chosen.answer(topic.name, topic.topic_id, error)

@@ -6,7 +6,7 @@ Null or empty keys ask for all settings. Sensitive values are null.
 
 from kbroker.api.cached_answers import cached_answers
 from kbroker.api.config_entries import check, entries_of
-from kbroker.api.config_results import ConfigResults, shown
+from kbroker.api.config_results import shown
 from kbroker.api.context import RequestContext
 from kbroker.api.row import REPEATED, Api
 from kbroker.config.setting import ConfigError
@@ -61,7 +61,7 @@ def _result(
         if kind == BROKER_LOGGER:  # levels change without an event
             configs = [shown(entry, synonyms, texts) for entry in entries_of(ctx.broker, kind, name, keys)]
         else:
-            configs = ConfigResults.of(ctx.broker).get(kind, name, keys, synonyms, texts)
+            configs = ctx.configs.get(kind, name, keys, synonyms, texts)
     except ConfigError as error:
         return DescribeConfigsResult(ErrorCode.INVALID_CONFIG, str(error), kind, name)
     except KafkaError as error:

@@ -7,7 +7,7 @@ text for unknown groups (KIP-1043), which older versions show as dead.
 from kbroker.api.context import RequestContext
 from kbroker.api.operations import ON_GROUP
 from kbroker.api.row import Api
-from kbroker.control.groups.service import GroupService, each
+from kbroker.control.groups.service import each
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.describe_groups import (
@@ -21,7 +21,7 @@ API = Api(ApiKey.DESCRIBE_GROUPS, 0, 6)
 
 def handle(ctx: RequestContext, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
     """One description per group."""
-    service = GroupService.of(ctx.broker)
+    service = ctx.services.groups
 
     def describe(group_id: str) -> DescribedGroup:
         group = service.read(group_id).describe(group_id, ctx.version)

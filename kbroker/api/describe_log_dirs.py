@@ -10,7 +10,7 @@ import os
 from kbroker.api.context import RequestContext
 from kbroker.api.row import Api
 from kbroker.control.broker import Broker
-from kbroker.control.changes.log_dir_moves import FutureReplica, LogDirMoves
+from kbroker.control.changes.log_dir_moves import FutureReplica
 from kbroker.control.metadata.catalogue import Replica
 from kbroker.ipc.layout import Slot
 from kbroker.protocol.api_keys import ApiKey
@@ -32,7 +32,7 @@ async def handle(ctx: RequestContext, request: DescribeLogDirsRequest) -> Descri
     replicas = _asked(broker, request)
     takes_new = set(broker.dirs_for_new_partitions())
     results = []
-    futures = await LogDirMoves.of(broker).future_replicas()
+    futures = await ctx.services.moves.future_replicas()
     if futures:
         named = {id(replica) for replica in replicas}
         futures = [one for one in futures if id(one.replica) in named]

@@ -3,10 +3,9 @@
 from kbroker.api.context import RequestContext
 from kbroker.api.group_protocol import check_protocol
 from kbroker.api.row import Api
-from kbroker.control.groups.service import GroupService, each
+from kbroker.control.groups.service import each
 from kbroker.control.groups.share_group.state import ShareGroup
 from kbroker.control.metadata.catalogue import Topic
-from kbroker.control.share.service import ShareService
 from kbroker.control.share.state_shard import ShareKey
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import KafkaError
@@ -28,7 +27,7 @@ def handle(
 ) -> DescribeShareGroupOffsetsResponse:
     """One answer per group; a group that there is not has no offsets."""
     check_protocol(ctx.broker, "share")
-    groups = GroupService.of(ctx.broker)
+    groups = ctx.services.groups
     asked = {group.group_id: group for group in request.groups}
 
     def describe(group_id: str) -> DescribeShareGroupOffsetsResponseGroup:
@@ -83,7 +82,7 @@ def _topics(
 def _describe(
     ctx: RequestContext, group: ShareGroup, topic: Topic, indexes: list[int]
 ) -> DescribeShareGroupOffsetsResponseTopic:
-    service = ShareService.of(ctx.broker)
+    service = ctx.services.shares
     parts = []
     for index in indexes:
         key = ShareKey(group.group_id, topic.topic_id, index)

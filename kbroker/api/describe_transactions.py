@@ -21,7 +21,7 @@ def handle(
     ctx: RequestContext, request: DescribeTransactionsRequest
 ) -> CachedAnswer | DescribeTransactionsResponse:
     """One state, or error, per id. The answer stands until the id, or one of several, changes."""
-    service = TransactionService.of(ctx.broker)
+    service = ctx.services.transactions
     ids = request.transactional_ids
     response = DescribeTransactionsResponse(transaction_states=[_describe(service, each) for each in ids])
     return cached_answers(ctx, response, word_of(ids[0]) if len(ids) == 1 else AnswerVersion.TRANSACTIONS)

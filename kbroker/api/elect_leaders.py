@@ -8,7 +8,6 @@ import asyncio
 
 from kbroker.api.context import RequestContext
 from kbroker.api.row import Api
-from kbroker.control.replication.service import Replication
 from kbroker.ipc.layout import SlotState
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
@@ -66,9 +65,8 @@ async def _elect(ctx: RequestContext, name: str, index: int, unclean: bool) -> N
     partition = broker.catalogue.partition(name, index)
     if partition is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {name}-{index}")
-    replication = broker.attachments.get(Replication)
-    if partition.replicated and isinstance(replication, Replication):
-        await replication.elect_on_demand(partition, unclean)
+    if partition.replicated:
+        await ctx.services.replication.elect_on_demand(partition, unclean)
     elif broker.slots.state(partition.slot) != SlotState.OFFLINE:
         raise KafkaError(ErrorCode.ELECTION_NOT_NEEDED)
     else:

@@ -10,7 +10,6 @@ from kbroker.api.context import RequestContext
 from kbroker.api.later import then
 from kbroker.api.row import Api
 from kbroker.control.transactions.metadata import TV_0, TV_2
-from kbroker.control.transactions.service import TransactionService
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
@@ -23,7 +22,7 @@ V2_FROM = 5
 def handle(ctx: RequestContext, request: EndTxnRequest) -> Any:
     """The outcome is decided, once and for all."""
     client_version = TV_2 if ctx.version >= V2_FROM else TV_0
-    return then(TransactionService.of(ctx.broker).end(request, client_version), _checked)
+    return then(ctx.services.transactions.end(request, client_version), _checked)
 
 
 def _checked(response: EndTxnResponse) -> EndTxnResponse:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 
-from kbroker.control.broker import Broker
 from kbroker.ipc.cached_answers import CachedAnswer
 from kbroker.ipc.messages import ClientRequest
 from kbroker.metrics import layout as ml
@@ -28,19 +27,10 @@ _PLANS: dict[type[Struct], Plan] = {}
 
 
 class ErrorCounts:
-    """Runs in: control. Owner: the broker's attachments."""
+    """Runs in: control. Owner: the process's main."""
 
     def __init__(self, slots: Slots) -> None:
         self._words = slots.words
-
-    @staticmethod
-    def of(broker: Broker) -> "ErrorCounts":
-        """The one of this process."""
-        found = broker.attachments.get(ErrorCounts)
-        if not isinstance(found, ErrorCounts):
-            found = ErrorCounts(broker.metrics)
-            broker.attachments[ErrorCounts] = found
-        return found
 
     def count(self, client: ClientRequest, response: Struct | bytes) -> bool:
         """Count an answer that is about to leave; an encoded answer counts as no error. Whether a part of it was

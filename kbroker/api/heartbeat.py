@@ -7,7 +7,6 @@ from collections.abc import Awaitable
 
 from kbroker.api.context import RequestContext
 from kbroker.api.row import COMMIT_LANE, Api
-from kbroker.control.groups.service import GroupService
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -19,7 +18,7 @@ def handle(
     ctx: RequestContext, request: HeartbeatRequest
 ) -> HeartbeatResponse | Awaitable[HeartbeatResponse]:
     """While the group is being loaded every heartbeat is welcome, as in Kafka."""
-    service = GroupService.of(ctx.broker)
+    service = ctx.services.groups
     try:
         response: HeartbeatResponse | Awaitable[HeartbeatResponse] = service.ask_beside(
             request.group_id, lambda _: service.shard.heartbeat(request)

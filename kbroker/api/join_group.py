@@ -12,7 +12,6 @@ from kbroker.api.context import RequestContext
 from kbroker.api.group_caller import caller
 from kbroker.api.later import then
 from kbroker.api.row import Api
-from kbroker.control.groups.service import GroupService
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import KafkaError
 from kbroker.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
@@ -25,7 +24,7 @@ def handle(ctx: RequestContext, request: JoinGroupRequest) -> Any:
     """The group's answer, when the join phase is over."""
     if ctx.version == 0:
         request.rebalance_timeout_ms = request.session_timeout_ms
-    service = GroupService.of(ctx.broker)
+    service = ctx.services.groups
     who = caller(ctx)
     answer = service.ask(request.group_id, lambda now_ms: service.shard.join(who, request, now_ms))
     return then(answer, partial(_named, None if ctx.version >= NULL_PROTOCOL_FROM else ""))

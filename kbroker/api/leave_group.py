@@ -8,7 +8,6 @@ from typing import Any
 from kbroker.api.context import RequestContext
 from kbroker.api.later import then
 from kbroker.api.row import Api
-from kbroker.control.groups.service import GroupService
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
@@ -22,7 +21,7 @@ def handle(ctx: RequestContext, request: LeaveGroupRequest) -> Any:
     batched = ctx.version >= BATCHED_FROM
     if not batched:
         request.members = [MemberIdentity(request.member_id)]
-    service = GroupService.of(ctx.broker)
+    service = ctx.services.groups
     answer = service.ask(request.group_id, lambda now_ms: service.shard.leave(request, now_ms))
     return answer if batched else then(answer, _of_one)
 

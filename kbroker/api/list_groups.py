@@ -5,7 +5,6 @@ v1 throttle time; v3 flexible; v4 filter by state (KIP-518); v5 filter by type (
 
 from kbroker.api.context import RequestContext
 from kbroker.api.row import Api
-from kbroker.control.groups.service import GroupService
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import KafkaError
 from kbroker.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
@@ -15,7 +14,7 @@ API = Api(ApiKey.LIST_GROUPS, 0, 5)
 
 def handle(ctx: RequestContext, request: ListGroupsRequest) -> ListGroupsResponse:
     """All that pass the filters."""
-    groups = GroupService.of(ctx.broker).listed(request.states_filter, request.types_filter)
+    groups = ctx.services.groups.listed(request.states_filter, request.types_filter)
     return ListGroupsResponse(groups=groups)
 
 

@@ -6,7 +6,6 @@ KIP-664, KIP-994, KIP-1152.
 from kbroker.api.cached_answers import cached_answers
 from kbroker.api.context import RequestContext
 from kbroker.api.row import REPEATED, Api
-from kbroker.control.transactions.service import TransactionService
 from kbroker.ipc.cached_answer_layout import AnswerVersion
 from kbroker.ipc.cached_answers import CachedAnswer
 from kbroker.protocol.api_keys import ApiKey
@@ -18,7 +17,7 @@ API = Api(ApiKey.LIST_TRANSACTIONS, 0, 2, fast_paths=(REPEATED,))
 
 def handle(ctx: RequestContext, request: ListTransactionsRequest) -> CachedAnswer | ListTransactionsResponse:
     """Every id that passes the filters. The answer stands until an id changes, if none passes by its age."""
-    shard = TransactionService.of(ctx.broker).read_all()
+    shard = ctx.services.transactions.read_all()
     response = shard.list_transactions(request, ctx.broker.now_ms())
     return (
         response

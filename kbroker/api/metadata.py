@@ -98,7 +98,7 @@ async def _before_creating(
     response = respond(ctx, request)
     results = await create_topics(ctx.broker, [spec_for(name, ctx.broker.config) for name in paced(names)])
     created = [name for name, result in results.items() if not isinstance(result, KafkaError)]
-    topic_created(ctx.broker, ctx.client, created)
+    topic_created(ctx.services.audit, ctx.client, created)
     return response
 
 

@@ -5,7 +5,7 @@ from typing import Protocol, TypeVar
 
 from kbroker.api.context import RequestContext
 from kbroker.api.operations import ON_GROUP
-from kbroker.control.groups.service import GroupService, each
+from kbroker.control.groups.service import each
 from kbroker.control.groups.shard import GroupShard
 from kbroker.protocol.errors import ErrorCode, KafkaError
 
@@ -33,7 +33,7 @@ def describe_each(
     ctx: RequestContext, request: Request, kind: type[D], describe: Callable[[GroupShard, str], D]
 ) -> list[D]:
     """One description per group. describe(shard, group_id) carries its own GROUP_ID_NOT_FOUND."""
-    service = GroupService.of(ctx.broker)
+    service = ctx.services.groups
 
     def one(group_id: str) -> D:
         if not group_id:

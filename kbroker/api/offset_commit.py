@@ -11,7 +11,6 @@ from kbroker.api.context import RequestContext
 from kbroker.api.row import COMMIT_LANE, Api
 from kbroker.control.coordinator.machine import Deferred
 from kbroker.control.groups.offset_commit import failed_topic, refused
-from kbroker.control.groups.service import GroupService
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.offset_commit import (
@@ -35,7 +34,7 @@ def handle(
 
 
 def _ask(ctx: RequestContext, request: OffsetCommitRequest) -> Any:
-    service = GroupService.of(ctx.broker)
+    service = ctx.services.groups
     answer = service.ask_beside(
         request.group_id, lambda now_ms: service.shard.commit_offsets(request, ctx.version, now_ms)
     )
@@ -68,7 +67,7 @@ async def _handle_partly_known(ctx: RequestContext, request: OffsetCommitRequest
         request.group_instance_id,
         known,
     )
-    service = GroupService.of(ctx.broker)
+    service = ctx.services.groups
     try:
         answer: OffsetCommitResponse = await service.run(
             request.group_id, lambda now_ms: service.shard.commit_offsets(asked, ctx.version, now_ms)

@@ -6,7 +6,6 @@ from typing import Any
 from kbroker.api.context import RequestContext
 from kbroker.api.later import then
 from kbroker.api.row import Api
-from kbroker.control.groups.service import GroupService
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.offset_delete import (
@@ -36,7 +35,7 @@ def handle(ctx: RequestContext, request: OffsetDeleteRequest) -> Any:
             mine.partitions.append(OffsetDeleteResponsePartition(part.partition_index, code))
         if there:
             known.append(OffsetDeleteRequestTopic(topic.name, there))
-    service = GroupService.of(ctx.broker)
+    service = ctx.services.groups
     asked = OffsetDeleteRequest(request.group_id, known)
     answer = service.ask(request.group_id, lambda _: service.shard.delete_offsets(asked))
     return then(answer, partial(_merged, failed))

@@ -8,7 +8,7 @@ from kbroker.api.cached_answers import cached_answers
 from kbroker.api.context import RequestContext
 from kbroker.api.row import REPEATED, Api
 from kbroker.control.groups.offset_fetch import failed_group, failed_partition
-from kbroker.control.groups.service import GroupService, each
+from kbroker.control.groups.service import each
 from kbroker.ipc.cached_answers import CachedAnswer, word_of
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
@@ -134,7 +134,7 @@ def fetch(
     ctx: RequestContext, group: OffsetFetchRequestGroup, require_stable: bool
 ) -> OffsetFetchResponseGroup:
     """The answer of one group. Raises KafkaError when it has none."""
-    service = GroupService.of(ctx.broker)
+    service = ctx.services.groups
     by_id = ctx.version >= TOPIC_IDS_FROM
     unknown = _name_topics(ctx, group) if by_id else []
     answer = service.read(group.group_id).fetch_offsets(group, require_stable)

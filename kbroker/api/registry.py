@@ -77,11 +77,12 @@ from kbroker.api import (
 )
 from kbroker.api.audit import audit
 from kbroker.api.authorization.table import guard_of
+from kbroker.api.config_results import ConfigResults
 from kbroker.api.context import RequestContext
 from kbroker.api.error_counts import ErrorCounts
 from kbroker.api.row import SERVED, Api, Owner
-from kbroker.control.broker import Broker
 from kbroker.control.coordinator.machine import Deferred
+from kbroker.control.services import Services
 from kbroker.ipc.messages import ClientRequest
 from kbroker.protocol.codec import decode
 from kbroker.protocol.compile_encode import MAX_SLICED_BYTES, TooLarge
@@ -172,105 +173,115 @@ Answer = bytes | None
 """A whole response frame, or None: close the connection without an answer."""
 
 
-def dispatch(broker: Broker, client: ClientRequest) -> Answer | Deferred | Awaitable[Answer]:
-    """Answer one request in the control process; a Deferred or awaitable when it cannot be answered at once."""
-    api = APIS.get(client.api_key)
-    if api is None or api.owner is not Owner.CONTROL or not api.accepts(client.api_version):
-        if client.api_key == api_versions.API.key:
-            return api_versions.unsupported(client)
-        _complain(client, f"asked for API {client.api_key} version {client.api_version}, which is not served")
+class Dispatch:
+    """Answers requests in control. Owner: the process's main."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._configs = ConfigResults(services.broker)
+        self._counts = ErrorCounts(services.broker.metrics)
+
+    def __call__(self, client: ClientRequest) -> Answer | Deferred | Awaitable[Answer]:
+        """Answer one request in the control process; a Deferred or awaitable when it cannot be answered at once."""
+        api = APIS.get(client.api_key)
+        if api is None or api.owner is not Owner.CONTROL or not api.accepts(client.api_version):
+            if client.api_key == api_versions.API.key:
+                return api_versions.unsupported(client)
+            _complain(
+                client, f"asked for API {client.api_key} version {client.api_version}, which is not served"
+            )
+            return None
+        try:
+            request, _ = decode(
+                api.request, client.api_version, client.body
+            )  # trailing bytes are legal: librdkafka sends some
+        except ProtocolError as error:
+            _complain(client, f"sent a bad {api.name}: {error}")
+            return None
+        module = _HANDLERS[client.api_key]
+        try:
+            ctx = RequestContext(self._services, self._configs, client)
+            guard = guard_of(self._services.broker, client)
+            response = module.handle(ctx, request) if guard is None else guard(ctx, request, module.handle)
+        except KafkaError as error:
+            return self._refused(module, client, request, error)
+        if isinstance(response, Struct):
+            return self._encoded(module, client, response, request)
+        if response is None:
+            return None
+        if isinstance(response, bytes):
+            self._counts.count(client, response)
+            return response
+        if isinstance(response, Deferred):
+            answer = Deferred()
+
+            def settle(found: Struct | KafkaError) -> None:
+                answer.complete(self._settled(module, client, request, found))
+
+            response.on_complete(settle)
+            return answer
+        return self._later(module, client, request, response)
+
+    def _settled(
+        self, module: ModuleType, client: ClientRequest, request: Struct, found: Struct | KafkaError
+    ) -> Answer:
+        if isinstance(found, KafkaError):
+            return self._refused(module, client, request, found)
+        return self._encoded(module, client, found, request)
+
+    async def _later(
+        self, module: ModuleType, client: ClientRequest, request: Struct, answer: Awaitable[Any]
+    ) -> Answer:
+        try:
+            response = await answer
+        except KafkaError as error:
+            return self._refused(module, client, request, error)
+        if response is None:
+            return None
+        return self._encoded(module, client, response, request)
+
+    def _refused(
+        self, module: ModuleType, client: ClientRequest, request: Struct, error: KafkaError
+    ) -> Answer:
+        """The answer when a request fails as a whole: the API's own form of it."""
+        error.__traceback__ = None  # its frames hold the request
+        response: Struct = module.refuse(request, error, client.api_version)
+        return self._encoded(module, client, response, request)
+
+    def _encoded(
+        self, module: ModuleType, client: ClientRequest, response: Struct, request: Struct
+    ) -> Answer:
+        """The framed answer. In slices both structs are emptied afterwards; too large an answer closes the connection.
+
+        A text that no answer can carry makes it one of UNKNOWN_SERVER_ERROR.
+        """
+        try:
+            try:
+                frame = _framed(client, response)
+            except ProtocolError as error:
+                log.warning("the answer to API %d cannot be written: %s", client.api_key, error)
+                response = module.refuse(
+                    request, KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR), client.api_version
+                )
+                frame = _framed(client, response)
+            refused = self._counts.count(client, response)
+            audit(self._services.audit, client, request, response, refused)
+            return frame
+        except TooLarge:
+            _complain(
+                client, f"asked API {client.api_key} for an answer of more than {MAX_SLICED_BYTES} bytes"
+            )
+        except ProtocolError as error:
+            _complain(client, f"asked API {client.api_key} for what no answer can say: {error}")
+        finally:
+            if is_sliced():
+                release(response)
+                release(request)
         return None
-    try:
-        request, _ = decode(
-            api.request, client.api_version, client.body
-        )  # trailing bytes are legal: librdkafka sends some
-    except ProtocolError as error:
-        _complain(client, f"sent a bad {api.name}: {error}")
-        return None
-    module = _HANDLERS[client.api_key]
-    try:
-        ctx = RequestContext(broker, client)
-        guard = guard_of(broker, client)
-        response = module.handle(ctx, request) if guard is None else guard(ctx, request, module.handle)
-    except KafkaError as error:
-        return _refused(broker, module, client, request, error)
-    if isinstance(response, Struct):
-        return _encoded(broker, module, client, response, request)
-    if response is None:
-        return None
-    if isinstance(response, bytes):
-        ErrorCounts.of(broker).count(client, response)
-        return response
-    if isinstance(response, Deferred):
-        answer = Deferred()
-
-        def settle(found: Struct | KafkaError) -> None:
-            answer.complete(_settled(broker, module, client, request, found))
-
-        response.on_complete(settle)
-        return answer
-    return _later(broker, module, client, request, response)
-
-
-def _settled(
-    broker: Broker, module: ModuleType, client: ClientRequest, request: Struct, found: Struct | KafkaError
-) -> Answer:
-    if isinstance(found, KafkaError):
-        return _refused(broker, module, client, request, found)
-    return _encoded(broker, module, client, found, request)
 
 
 def _complain(client: ClientRequest, what: str) -> None:
     log.warning("%s:%d %s; closed", client.client_host, client.client_port, what)
-
-
-async def _later(
-    broker: Broker, module: ModuleType, client: ClientRequest, request: Struct, answer: Awaitable[Any]
-) -> Answer:
-    try:
-        response = await answer
-    except KafkaError as error:
-        return _refused(broker, module, client, request, error)
-    if response is None:
-        return None
-    return _encoded(broker, module, client, response, request)
-
-
-def _refused(
-    broker: Broker, module: ModuleType, client: ClientRequest, request: Struct, error: KafkaError
-) -> Answer:
-    """The answer when a request fails as a whole: the API's own form of it."""
-    error.__traceback__ = None  # its frames hold the request
-    response: Struct = module.refuse(request, error, client.api_version)
-    return _encoded(broker, module, client, response, request)
-
-
-def _encoded(
-    broker: Broker, module: ModuleType, client: ClientRequest, response: Struct, request: Struct
-) -> Answer:
-    """The framed answer. In slices both structs are emptied afterwards; too large an answer closes the connection.
-
-    A text that no answer can carry makes it one of UNKNOWN_SERVER_ERROR.
-    """
-    try:
-        try:
-            frame = _framed(client, response)
-        except ProtocolError as error:
-            log.warning("the answer to API %d cannot be written: %s", client.api_key, error)
-            response = module.refuse(request, KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR), client.api_version)
-            frame = _framed(client, response)
-        refused = ErrorCounts.of(broker).count(client, response)
-        audit(broker, client, request, response, refused)
-        return frame
-    except TooLarge:
-        _complain(client, f"asked API {client.api_key} for an answer of more than {MAX_SLICED_BYTES} bytes")
-    except ProtocolError as error:
-        _complain(client, f"asked API {client.api_key} for what no answer can say: {error}")
-    finally:
-        if is_sliced():
-            release(response)
-            release(request)
-    return None
 
 
 def _framed(client: ClientRequest, response: Struct) -> bytes:

@@ -9,7 +9,6 @@ from kbroker.api.context import RequestContext
 from kbroker.api.group_protocol import check_protocol
 from kbroker.api.row import Api
 from kbroker.api.share_request import check_sender, code_and_text
-from kbroker.control.share.service import ShareService
 from kbroker.control.share.share_partition import AcknowledgedBatch
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
@@ -27,7 +26,7 @@ async def handle(ctx: RequestContext, request: ShareAcknowledgeRequest) -> Share
     """A code per partition, once its acknowledgements are written."""
     check_protocol(ctx.broker, "share")
     group_id, member_id = check_sender(request.group_id, request.member_id)
-    service = ShareService.of(ctx.broker)
+    service = ctx.services.shares
     batches = {
         (topic.topic_id, part.partition_index): [
             AcknowledgedBatch(batch.first_offset, batch.last_offset, batch.acknowledge_types)

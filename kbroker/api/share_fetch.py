@@ -11,7 +11,7 @@ from kbroker.api.group_protocol import check_protocol
 from kbroker.api.row import Api
 from kbroker.api.share_request import check_sender, code_and_text
 from kbroker.control.share.acquiring import Spec
-from kbroker.control.share.service import Acknowledgements, Fetched, FetchSpec, ShareService
+from kbroker.control.share.service import Acknowledgements, Fetched, FetchSpec
 from kbroker.control.share.sessions import FINAL_EPOCH, TopicPartition
 from kbroker.control.share.share_partition import AcknowledgedBatch
 from kbroker.protocol.api_keys import ApiKey
@@ -34,7 +34,7 @@ async def handle(ctx: RequestContext, request: ShareFetchRequest) -> ShareFetchR
     """The acquired records, as soon as there are some or the wait time is over."""
     check_protocol(ctx.broker, "share")
     group_id, member_id = check_sender(request.group_id, request.member_id)
-    service = ShareService.of(ctx.broker)
+    service = ctx.services.shares
     fetched = await service.fetch(
         FetchSpec(
             group_id,

@@ -6,7 +6,6 @@ from kbroker.api.context import RequestContext
 from kbroker.api.group_caller import caller
 from kbroker.api.group_protocol import check_protocol
 from kbroker.api.row import Api
-from kbroker.control.groups.service import GroupService
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import KafkaError
 from kbroker.protocol.messages.share_group_heartbeat import (
@@ -20,7 +19,7 @@ API = Api(ApiKey.SHARE_GROUP_HEARTBEAT, 1, 1)
 def handle(ctx: RequestContext, request: ShareGroupHeartbeatRequest) -> Any:
     """The member's epoch and, when it changed, its assignment."""
     check_protocol(ctx.broker, "share")
-    service = GroupService.of(ctx.broker)
+    service = ctx.services.groups
     who = caller(ctx)
     return service.ask(request.group_id, lambda now_ms: service.shard.share_heartbeat(who, request, now_ms))
 

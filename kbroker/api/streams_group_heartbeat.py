@@ -12,7 +12,6 @@ from kbroker.api.group_protocol import check_protocol
 from kbroker.api.row import Api
 from kbroker.control.broker import Broker
 from kbroker.control.changes.topic_change import create_topics
-from kbroker.control.groups.service import GroupService
 from kbroker.control.groups.streams_group.configured_topology import Status
 from kbroker.control.groups.streams_group.heartbeat import HeartbeatResult
 from kbroker.control.groups.streams_group.topology import InternalTopic
@@ -32,7 +31,7 @@ log = logging.getLogger(__name__)
 async def handle(ctx: RequestContext, request: StreamsGroupHeartbeatRequest) -> StreamsGroupHeartbeatResponse:
     """The member's epoch, what its application should know and, when they changed, its tasks."""
     check_protocol(ctx.broker, "streams")
-    service = GroupService.of(ctx.broker)
+    service = ctx.services.groups
     who = caller(ctx)
     result: HeartbeatResult = await service.run(
         request.group_id, lambda now_ms: service.shard.streams_heartbeat(who, request, now_ms)

@@ -8,7 +8,6 @@ from typing import Any
 
 from kbroker.api.context import RequestContext
 from kbroker.api.row import Api
-from kbroker.control.groups.service import GroupService
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
@@ -21,7 +20,7 @@ def handle(ctx: RequestContext, request: SyncGroupRequest) -> Any:
     """The member's part, when the leader has assigned."""
     if ctx.version >= PROTOCOL_MANDATORY_FROM and None in (request.protocol_type, request.protocol_name):
         return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-    service = GroupService.of(ctx.broker)
+    service = ctx.services.groups
     return service.ask(request.group_id, lambda now_ms: service.shard.sync(request, now_ms))
 
 

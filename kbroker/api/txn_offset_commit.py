@@ -8,9 +8,7 @@ The offsets are pending until the transaction's marker: OffsetFetch with require
 from kbroker.api.context import RequestContext
 from kbroker.api.row import Api
 from kbroker.control.coordinator.machine import Outcome
-from kbroker.control.groups.service import GroupService
 from kbroker.control.transactions.metadata import TV_2
-from kbroker.control.transactions.service import TransactionService
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.txn_offset_commit import (
@@ -68,8 +66,8 @@ def refuse(request: TxnOffsetCommitRequest, error: KafkaError, version: int) -> 
 
 async def _commit(ctx: RequestContext, request: TxnOffsetCommitRequest) -> TxnOffsetCommitResponse:
     """Verify and commit in one turn of the group, so that no marker comes between."""
-    groups = GroupService.of(ctx.broker)
-    transactions = TransactionService.of(ctx.broker)
+    groups = ctx.services.groups
+    transactions = ctx.services.transactions
     if not request.group_id:
         raise KafkaError(ErrorCode.INVALID_GROUP_ID)
     where = (groups.runtime.topic, groups.runtime.partition_for(request.group_id))

@@ -8,7 +8,6 @@ import asyncio
 
 from kbroker.api.context import RequestContext
 from kbroker.api.row import Api
-from kbroker.control.transactions.service import TransactionService
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.write_txn_markers import (
@@ -70,7 +69,7 @@ async def _write(ctx: RequestContext, marker: WritableTxnMarker) -> WritableTxnM
 
 async def _one(ctx: RequestContext, marker: WritableTxnMarker, topic: str, index: int) -> ErrorCode:
     try:
-        await TransactionService.of(ctx.broker).writer.write(
+        await ctx.services.transactions.writer.write(
             (topic, index),
             marker.producer_id,
             marker.producer_epoch,

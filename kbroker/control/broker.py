@@ -54,7 +54,7 @@ class Broker:
     config: effective broker settings (file, then dynamic). overrides: dynamic configs by (resource type, name).
     quotas: of clients. scram: credentials of users. authorizer: None when every client may do everything.
     coordinators: by coordinator type (0 group, 1 transaction, 2 share), those that run.
-    attachments: objects of upper rooms that live as long as this broker, by type.
+    move_targets: log dirs that logs are being moved to, by slot and generation.
     config_listeners: called with the resource (type, name) whose dynamic configs have changed.
     partition_listeners: called with each topic that is new or has more partitions.
     deletion_listeners: called with each topic that has been deleted.
@@ -109,7 +109,7 @@ class Broker:
         self.changing = asyncio.Lock()
         self.announcing: dict[str, Topic] = {}
         self.opening: dict[str, tuple[Topic, list[Partition]]] = {}
-        self.attachments: dict[type, object] = {}
+        self.move_targets: dict[tuple[int, int], str] = {}
         self.switching: set[int] = set()
         self.config_listeners: list[Callable[[int, str], None]] = []
         self.partition_listeners: list[Callable[[Topic], None]] = []

@@ -3,11 +3,11 @@
 import asyncio
 from collections.abc import Callable, Sequence
 
-from kbroker.control.broker import Broker
 from kbroker.control.coordinator.runtime import Runtime
 from kbroker.control.groups import shard
 from kbroker.control.groups.service import GroupService
 from kbroker.control.links.appender import Appender
+from kbroker.control.services import Services
 from kbroker.control.share import state_shard as share_state
 from kbroker.control.share.service import ShareService
 from kbroker.control.transactions.service import TransactionService
@@ -15,18 +15,21 @@ from kbroker.control.transactions.shard import TOPIC as TRANSACTIONS
 
 
 def make_coordinators(
-    broker: Broker, appender: Appender, announce: Callable[[int], None]
+    services: Services, appender: Appender, announce: Callable[[int], None]
 ) -> Sequence[Runtime]:
-    """Make them and enter them into the broker; called once, from the running loop of control.
+    """Make them and enter them into the services; called once, from the running loop of control.
 
     announce(slot number): sets control's waiter bit in a slot.
     """
-    loop = asyncio.get_running_loop()
+    broker, loop = services.broker, asyncio.get_running_loop()
     groups = Runtime(broker, appender, shard.TOPIC, loop)
     group_service = GroupService(broker, groups, appender)
     group_service.start()
     transactions = Runtime(broker, appender, TRANSACTIONS, loop)
-    TransactionService(broker, transactions, appender, group_service).start()
+    transaction_service = TransactionService(broker, transactions, appender, group_service)
+    transaction_service.start()
     shares = Runtime(broker, appender, share_state.TOPIC, loop)
-    appender.slot_listeners.append(ShareService(broker, group_service, shares, announce).slot_advanced)
+    share_service = ShareService(broker, group_service, shares, announce)
+    appender.slot_listeners.append(share_service.slot_advanced)
+    services.coordinate(group_service, transaction_service, share_service)
     return groups, transactions, shares

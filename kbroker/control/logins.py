@@ -4,6 +4,7 @@ import time
 from typing import Any, Final
 
 from kbroker.control.audit.events import written
+from kbroker.control.audit.log import AuditLog
 from kbroker.control.broker import Broker
 from kbroker.control.guesses import Guesses
 from kbroker.ipc.link import AsyncLink
@@ -15,8 +16,9 @@ MESSAGES: Final = (FindScramCredential, AttemptLogin, LoginSucceeded, AuditEvent
 class Logins:
     """Runs in: control. Owner: the process's main."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Broker, audit: AuditLog | None) -> None:
         self._broker = broker
+        self._audit = audit
         self._guesses = Guesses.of(broker.config)
 
     def serve(self, link: AsyncLink, call_id: int, body: Any) -> None:
@@ -28,4 +30,4 @@ class Logins:
         elif isinstance(body, LoginSucceeded):
             self._guesses.succeeded(body.host, body.user, time.monotonic_ns())
         else:
-            written(self._broker, body.events)
+            written(self._audit, body.events)

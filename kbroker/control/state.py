@@ -14,7 +14,7 @@ from kbroker.config.setting import ConfigError
 from kbroker.config.topic import TopicConfig
 from kbroker.control.broker import Broker, absolute
 from kbroker.control.changes.internal_topic import spec_for
-from kbroker.control.changes.log_dir_moves import LogDirMoves
+from kbroker.control.changes.move_targets import remember
 from kbroker.control.changes.retirement import put_aside, retire_all
 from kbroker.control.kraft.take_back import take_back
 from kbroker.control.metadata import adoption, kafka_metadata
@@ -235,7 +235,7 @@ def _resume_moves(broker: Broker, new_run: bool) -> None:
             log.warning("%s is the copy of a log that is not here any more: put aside as stray", one.folder)
             put_aside(one, files.STRAY_FOLDER)
         elif replica is not None and replica.log_dir != one.log_dir:
-            LogDirMoves.of(broker).remember(replica, one.log_dir)
+            remember(broker, replica, one.log_dir)
 
 
 def _copied(broker: Broker, copy: adoption.FutureCopy) -> Replica | None:

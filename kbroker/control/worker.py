@@ -20,7 +20,6 @@ from kbroker.config.sites import port_key, sites_of
 from kbroker.control import crash_point, state
 from kbroker.control.audit.log import AuditLog
 from kbroker.control.broker import OPENS_AT_ONCE, Broker
-from kbroker.control.changes.log_dir_moves import LogDirMoves
 from kbroker.control.changes.topic_change import close_deleted
 from kbroker.control.cleaner_calls import pass_on
 from kbroker.control.coordinator.machine import Deferred
@@ -33,8 +32,8 @@ from kbroker.control.metadata.catalogue import Partition, Replica, Topic
 from kbroker.control.metadata.endpoint import advertised_endpoint
 from kbroker.control.metadata.topic_name import INTERNAL
 from kbroker.control.replication.reassignment import finish_all
-from kbroker.control.replication.service import Replication
 from kbroker.control.request_time import RequestTime
+from kbroker.control.services import Services
 from kbroker.control.transactions.verification import verify
 from kbroker.ipc.background import Background
 from kbroker.ipc.block import client_request, requests
@@ -64,9 +63,9 @@ from kbroker.protocol.schema import ProtocolError
 
 log = logging.getLogger(__name__)
 
-Dispatch = Callable[[Broker, ClientRequest], bytes | Deferred | Awaitable[bytes | None] | None]
-Coordinators = Callable[[Broker, Appender], Sequence[Runtime]]
-"""Makes the coordinators and enters them into the broker."""
+Dispatch = Callable[[ClientRequest], bytes | Deferred | Awaitable[bytes | None] | None]
+Coordinators = Callable[[Services, Appender], Sequence[Runtime]]
+"""Makes the coordinators and enters them into the services."""
 
 HEARTBEAT_S = 0.5
 MOST_LINKS_A_TURN = 16
@@ -80,11 +79,16 @@ class Control:
     """Serves one broker's links until it gets the stop message. Owner: `main`."""
 
     def __init__(
-        self, context: ChildContext, broker: Broker, dispatch: Dispatch, coordinators: Coordinators
+        self,
+        context: ChildContext,
+        broker: Broker,
+        dispatch: Callable[[Services], Dispatch],
+        coordinators: Coordinators,
     ) -> None:
         self._context = context
         self._broker = broker
-        self._dispatch = dispatch
+        self._services = Services(broker, AuditLog.of(context.config, broker.metrics))
+        self._dispatch = dispatch(self._services)
         self._request_time = RequestTime(broker)
         self._appender = Appender(context.shared, context.epoch)
         self._make_coordinators = coordinators
@@ -95,13 +99,10 @@ class Control:
         self._opened: set[int] = set()
         self._all_opened = asyncio.Event()
         self._stop = asyncio.Event()
-        self._replication = Replication(broker)
-        broker.attachments[Replication] = self._replication
-        self._replication.each_look.append(partial(finish_all, broker))
-        self._logins = Logins(broker)
-        self._audit = AuditLog.of(context.config, broker.metrics)
-        if self._audit is not None:
-            broker.attachments[AuditLog] = self._audit
+        self._replication = self._services.replication
+        self._replication.each_look.append(partial(finish_all, self._replication))
+        self._logins = Logins(broker, self._services.audit)
+        self._audit = self._services.audit
 
     async def run(self) -> None:
         """Serve until the parent asks for a stop."""
@@ -112,7 +113,7 @@ class Control:
         await self._appender.start()
         listener = self._context.ways.listener
         loop.add_reader(listener, self._take_links, listener)
-        self._runtimes = self._make_coordinators(self._broker, self._appender)
+        self._runtimes = self._make_coordinators(self._services, self._appender)
         self._broker.partition_listeners.append(self._has_new_partitions)
         await self._until_stop(self._all_opened.wait())
         if not self._stop.is_set():
@@ -218,7 +219,7 @@ class Control:
         elif isinstance(body, MESSAGES):
             self._logins.serve(link, call_id, body)
         elif isinstance(body, GroupsQuery):
-            link.reply(call_id, summaries(self._broker))
+            link.reply(call_id, summaries(self._services))
         elif isinstance(body, AskWorker):
             self._background.start(pass_on(self._broker, link, call_id, body))
         elif isinstance(body, ConnectionClosed):
@@ -227,9 +228,9 @@ class Control:
         elif isinstance(body, BrokerSettings):
             link.reply(call_id, self._broker.dynamic_settings())
         elif isinstance(body, MoveCaughtUp):
-            self._background.start(LogDirMoves.of(self._broker).caught_up(body))
+            self._background.start(self._services.moves.caught_up(body))
         elif isinstance(body, MoveFailed):
-            LogDirMoves.of(self._broker).failed(body)
+            self._services.moves.failed(body)
         else:
             log.error("a message that control does not know: %s", type(body).__name__)
 
@@ -252,7 +253,7 @@ class Control:
             return
         began_ns = time.monotonic_ns() if self._request_time.counts() else 0
         try:
-            answer = self._dispatch(self._broker, client)
+            answer = self._dispatch(client)
         except Exception:
             log.exception("API %d version %d failed", client.api_key, client.api_version)
             answer = None
@@ -267,7 +268,7 @@ class Control:
 
     async def _serve_in_slices(self, link: AsyncLink, call_id: int, client: ClientRequest) -> None:
         """As `_serve`, in time slices: the request is long, and its answer may be much longer."""
-        work = self._slicing.run(partial(self._dispatch, self._broker, client), partial(self._spent, client))
+        work = self._slicing.run(partial(self._dispatch, client), partial(self._spent, client))
         try:
             answer = await work
         except Exception:
@@ -293,7 +294,7 @@ class Control:
         _reply(link, call_id, client, frame)
 
     async def _verify(self, link: AsyncLink, call_id: int, asked: VerifyTransaction) -> None:
-        link.reply(call_id, await verify(self._broker, asked))
+        link.reply(call_id, await verify(self._services, asked))
 
     def _greet_network(self, link: AsyncLink, hello: Hello) -> None:
         """A network process has started: everything there is, then deltas, in the order of the link."""
@@ -310,7 +311,7 @@ class Control:
         """An IO worker has started, or has found control again: its settings, then all its partitions."""
         began = time.monotonic()
         self._appender.worker_restarted(hello.index)
-        broker, moves = self._broker, LogDirMoves.of(self._broker)
+        broker, moves = self._broker, self._services.moves
         moves.greeted(hello.index)
         try:
             if settings := broker.dynamic_settings():
@@ -340,7 +341,7 @@ class Control:
             self._broker.orphans = [one for one in self._broker.orphans if one not in mine]
 
     async def _open(self, link: AsyncLink, topic: Topic, partition: Partition, replica: Replica) -> None:
-        await LogDirMoves.of(self._broker).decided(replica)
+        await self._services.moves.decided(replica)
         try:
             await link.call(self._broker.open_call(topic, partition, replica))
         except KafkaError as error:
@@ -352,7 +353,7 @@ def _reply(link: AsyncLink, call_id: int, client: ClientRequest, frame: bytes | 
     link.reply(call_id, frame)
 
 
-def main(context: ChildContext, dispatch: Dispatch, coordinators: Coordinators) -> None:
+def main(context: ChildContext, dispatch: Callable[[Services], Dispatch], coordinators: Coordinators) -> None:
     """Entry of the role "control". dispatch answers clients' requests; coordinators makes the machines that run."""
     endpoints = {endpoint.listener: endpoint for endpoint in _advertised(context)}
     broker = state.build(

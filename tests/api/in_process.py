@@ -3,8 +3,9 @@
 import asyncio
 import inspect
 from typing import Any
+from weakref import WeakKeyDictionary
 
-from kbroker.api.registry import dispatch
+from kbroker.api.registry import Dispatch
 from kbroker.control.broker import Broker
 from kbroker.control.coordinator.machine import Deferred
 from kbroker.ipc.messages import ClientRequest
@@ -13,6 +14,7 @@ from kbroker.protocol.codec import decode_exact, encode
 from kbroker.protocol.frame import parse_response
 from kbroker.protocol.messages import response_class
 from kbroker.protocol.schema import Struct
+from tests.control.fakes import services_of
 
 
 def client_request(api: ApiKey, version: int, body: bytes, correlation_id: int = 7) -> ClientRequest:
@@ -31,10 +33,20 @@ def client_request(api: ApiKey, version: int, body: bytes, correlation_id: int =
     )
 
 
+_DISPATCHES: WeakKeyDictionary[Broker, Dispatch] = WeakKeyDictionary()
+
+
+def dispatch_of(broker: Broker) -> Dispatch:
+    """The one that answers a broker's requests."""
+    if broker not in _DISPATCHES:
+        _DISPATCHES[broker] = Dispatch(services_of(broker))
+    return _DISPATCHES[broker]
+
+
 async def send(broker: Broker, api: ApiKey, version: int, request: Struct | bytes) -> bytes | None:
     """The whole answer frame, None when the connection would be closed."""
     body = request if isinstance(request, bytes) else encode(request, version)
-    answer = dispatch(broker, client_request(api, version, body))
+    answer = dispatch_of(broker)(client_request(api, version, body))
     if isinstance(answer, Deferred):
         later: asyncio.Future[bytes | None] = asyncio.get_running_loop().create_future()
         answer.on_complete(later.set_result)

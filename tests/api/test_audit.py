@@ -53,12 +53,12 @@ class Kept(AuditLog):
 @pytest.fixture
 def made(tmp_path: Path):  # type: ignore[no-untyped-def]
     with world(tmp_path) as one:
-        one.broker.attachments[AuditLog] = Kept()
+        one.services.audit = Kept()
         yield one
 
 
 def lines(made: World, api: ApiKey, version: int, request: Any) -> list[dict[str, Any]]:
-    kept = made.broker.attachments[AuditLog]
+    kept: object = made.services.audit
     assert isinstance(kept, Kept)
     asyncio.run(ask(made.broker, api, version, request))
     found, kept.lines = kept.lines, []

@@ -19,7 +19,7 @@ from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode
 from kbroker.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kbroker.protocol.schema import ZERO_UUID
-from tests.api.in_process import ask, client_request
+from tests.api.in_process import ask, client_request, dispatch_of
 from tests.control.fakes import World, world
 
 
@@ -71,14 +71,13 @@ def test_every_answer_has_topic_ids_from_v10(made: World) -> None:
 
 def test_the_broker_is_the_advertised_address_of_the_requests_listener(made: World) -> None:
     made.broker.endpoints["OUTSIDE"] = Endpoint("OUTSIDE", SecurityProtocol.PLAINTEXT, "example.org", 7777)
-    from kbroker.api.registry import dispatch
     from kbroker.protocol.codec import decode_exact, encode
     from kbroker.protocol.messages.metadata import MetadataResponse
 
     body = encode(MetadataRequest([]), 1)
     for listener, address in (("PLAINTEXT", ("127.0.0.1", 9092)), ("OUTSIDE", ("example.org", 7777))):
         client = msgspec.structs.replace(client_request(ApiKey.METADATA, 1, body), listener=listener)
-        frame = dispatch(made.broker, client)
+        frame = dispatch_of(made.broker)(client)
         assert isinstance(frame, bytes)
         (node,) = decode_exact(MetadataResponse, 1, frame, 8).brokers
         assert (node.host, node.port) == address

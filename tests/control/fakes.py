@@ -6,12 +6,14 @@ from collections.abc import Awaitable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from kbroker.config.broker import BrokerConfig
 from kbroker.config.listeners import Endpoint, SecurityProtocol
 from kbroker.control import state
 from kbroker.control.broker import Broker
 from kbroker.control.metadata.catalogue import Partition
+from kbroker.control.services import Services
 from kbroker.ipc import messages as m
 from kbroker.ipc.background import Background
 from kbroker.ipc.layout import Slot, SlotState
@@ -27,6 +29,16 @@ ENDPOINT = Endpoint("PLAINTEXT", SecurityProtocol.PLAINTEXT, "127.0.0.1", 9092)
 
 async def _value(value: Any) -> Any:
     return value
+
+
+_SERVICES: WeakKeyDictionary[Broker, Services] = WeakKeyDictionary()
+
+
+def services_of(broker: Broker) -> Services:
+    """The services of a broker; made when they are first needed."""
+    if broker not in _SERVICES:
+        _SERVICES[broker] = Services(broker)
+    return _SERVICES[broker]
 
 
 class FakeNetwork:
@@ -172,6 +184,11 @@ class World:
         self.sizes = Sizes(2, workers, 256, 16, 1 << 20)
         self.shared = Shared(self.sizes)
         self.broker = self.start()
+
+    @property
+    def services(self) -> Services:
+        """What this broker's control has work done by."""
+        return services_of(self.broker)
 
     def start(self) -> Broker:
         """Control starts, again or for the first time, on the same shared memory."""

@@ -12,6 +12,7 @@ from kbroker.control.broker import Broker
 from kbroker.control.changes.topic_change import create_topics, grow_topic
 from kbroker.control.coordinator.runtime import Runtime
 from kbroker.control.metadata.topic_plan import NewTopic
+from kbroker.control.services import Services
 from kbroker.control.worker import Control
 from kbroker.ipc import connecting
 from kbroker.ipc import messages as m
@@ -99,13 +100,13 @@ async def until(condition: Callable[[], Any]) -> Any:
 def play(
     stage: Stage,
     scene: Callable[[Stage], Awaitable[None]],
-    dispatch: Any = lambda broker, client: b"answer",
-    coordinators: Any = lambda broker, appender: (),
+    dispatch: Any = lambda client: b"answer",
+    coordinators: Any = lambda services, appender: (),
 ) -> None:
     """Run control with a scene beside it, then end it as the supervisor does."""
 
     async def run() -> None:
-        control = Control(stage.context(), stage.broker, dispatch, coordinators)
+        control = Control(stage.context(), stage.broker, lambda _: dispatch, coordinators)
         running = asyncio.ensure_future(control.run())
         try:
             await asyncio.wait_for(scene(stage), 20)
@@ -205,14 +206,14 @@ def test_requests_are_answered_at_once_or_later_or_by_closing(tmp_path: Path) ->
         assert await asyncio.gather(*calls) == [b"now", b"later", None, None, None]
         assert await network.link.call(client_request(ApiKey.METADATA, 0, b"")) == b"now"
 
-    play(Stage(tmp_path), scene, lambda broker, client: answers[client.api_version]())
+    play(Stage(tmp_path), scene, lambda client: answers[client.api_version]())
 
 
 def test_a_coordinators_topic_that_somebody_made_or_grew_is_loaded_unasked(tmp_path: Path) -> None:
     machine = Machine()
 
-    def coordinators(broker: Broker, appender: Any) -> tuple[Runtime]:
-        runtime = Runtime(broker, appender, TOPIC, asyncio.get_running_loop())
+    def coordinators(services: Services, appender: Any) -> tuple[Runtime]:
+        runtime = Runtime(services.broker, appender, TOPIC, asyncio.get_running_loop())
         runtime.attach(machine)
         return (runtime,)
 

@@ -3,16 +3,14 @@
 from typing import Any
 
 from kbroker.control.audit.log import AuditLog, shortened
-from kbroker.control.broker import Broker
 from kbroker.ipc.messages import AuditEvent
 
 
-def written(broker: Broker, events: tuple[AuditEvent, ...]) -> None:
+def written(audit: AuditLog | None, events: tuple[AuditEvent, ...]) -> None:
     """Write what a network process has seen."""
-    found = broker.attachments.get(AuditLog)
-    if isinstance(found, AuditLog):
+    if audit is not None:
         for event in events:
-            found.write(line_of(event), event.time_ms)
+            audit.write(line_of(event), event.time_ms)
 
 
 def line_of(event: AuditEvent) -> dict[str, Any]:

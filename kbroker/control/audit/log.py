@@ -32,7 +32,7 @@ LOST = bind("kbroker_audit_lost_total")
 
 
 class AuditLog:
-    """Runs in: control. Owner: the broker's attachments."""
+    """Runs in: control. Owner: the process's main."""
 
     def __init__(self, files: AuditFiles, slots: Slots, retry_s: float = 1.0) -> None:
         self._files = files

@@ -10,12 +10,12 @@ and the in-sync set are not affected.
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 
 from kbroker.control import crash_point
 from kbroker.control.broker import Broker
+from kbroker.control.changes.move_targets import key_of
 from kbroker.control.changes.retirement import retire_all
 from kbroker.control.metadata.catalogue import Partition, Replica
 from kbroker.control.replication.service import Replication
@@ -48,22 +48,14 @@ class FutureReplica:
 
 
 class LogDirMoves:
-    """Runs in: control. Kept by the Broker. At most one move a replica."""
+    """Runs in: control. Owner: Services. At most one move a replica."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Broker, replication: Replication) -> None:
         self._broker = broker
-        self._targets: dict[tuple[int, int], str] = {}  # by slot and generation
+        self._replication = replication
+        self._targets = broker.move_targets
         self._greetings: Counter[int] = Counter()  # by worker
         self._storing: dict[int, asyncio.Event] = {}  # by slot
-
-    @classmethod
-    def of(cls, broker: Broker) -> "LogDirMoves":
-        """The broker's."""
-        found = broker.attachments.get(cls)
-        if found is None:
-            found = broker.attachments[cls] = cls(broker)
-        assert isinstance(found, cls)
-        return found
 
     async def alter(self, name: str, index: int, log_dir: str, site: int) -> None:
         """Begin to move a site's replica of a partition; to where it is: end a move. Raises KafkaError."""
@@ -77,7 +69,7 @@ class LogDirMoves:
         if broker.dir_errors.of(log_dir):
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{log_dir} is offline")
         replica = self._replica_of(name, index, site)
-        key = _key(replica)
+        key = key_of(replica)
         if broker.slots.state(replica.slot) == SlotState.OFFLINE:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{replica.folder} is offline")
         if log_dir == replica.log_dir:
@@ -119,7 +111,7 @@ class LogDirMoves:
     async def begin_again(self, worker: int, link: AsyncLink) -> None:
         """A worker has opened its logs: what its predecessor was copying, or the last run of the broker."""
         for replica in list(self._broker.catalogue.replicas()):
-            target = self._targets.get(_key(replica))
+            target = self._targets.get(key_of(replica))
             if replica.worker == worker and target is not None and target != replica.log_dir:
                 try:
                     await link.call(_begin(replica, target))
@@ -127,19 +119,7 @@ class LogDirMoves:
                     return
                 except KafkaError as error:
                     log.error("%s is not moved to %s: %s", replica.folder, target, error)
-                    self._targets.pop(_key(replica), None)
-
-    def remember(self, replica: Replica, log_dir: str) -> None:
-        """A ``-future`` folder was found at start."""
-        self._targets[_key(replica)] = log_dir
-
-    def forget(self, replicas: Iterable[Replica]) -> dict[str, set[str]]:
-        """End the moves of deleted logs; returns the target log dirs by source."""
-        found: dict[str, set[str]] = {}
-        for replica in replicas:
-            if (target := self._targets.pop(_key(replica), None)) is not None:
-                found.setdefault(replica.log_dir, set()).add(target)
-        return found
+                    self._targets.pop(key_of(replica), None)
 
     def failed(self, report: MoveFailed) -> None:
         """A worker gives up."""
@@ -169,7 +149,7 @@ class LogDirMoves:
     async def _switch(self, partition: Partition, replica: Replica, log_dir: str) -> None:
         broker = self._broker
         topic = broker.catalogue.get(partition.topic)
-        if topic is None or self._find(*_key(replica)) is None:
+        if topic is None or self._find(*key_of(replica)) is None:
             return
         greeting, link = self._greetings[replica.worker], broker.links.worker(replica.worker)
         try:
@@ -181,12 +161,12 @@ class LogDirMoves:
         old = replace(replica)
         try:
             store = partial(self._store, replica, log_dir, greeting)
-            if not await Replication.of(broker).move_log(partition, replica, log_dir, store):
+            if not await self._replication.move_log(partition, replica, log_dir, store):
                 return
         except KafkaError:
             await broker.links.call_worker(replica.worker, CancelMove(replica.slot))
             raise
-        self._targets.pop(_key(replica), None)
+        self._targets.pop(key_of(replica), None)
         broker.catalogue.put(topic)
         await broker.links.announce(broker.next_image((topic.image(),)))
         await broker.links.call_worker(replica.worker, FinishMove(replica.slot, log_dir))
@@ -214,7 +194,7 @@ class LogDirMoves:
     def _find(self, slot: int, generation: int) -> tuple[Partition, Replica] | None:
         for partition in self._broker.catalogue.partitions():
             for replica in partition.replicas:
-                if _key(replica) == (slot, generation):
+                if key_of(replica) == (slot, generation):
                     return partition, replica
         return None
 
@@ -223,7 +203,7 @@ class LogDirMoves:
         broker = self._broker
         if not self._targets:
             return []
-        mine = [one for one in broker.catalogue.replicas() if _key(one) in self._targets]
+        mine = [one for one in broker.catalogue.replicas() if key_of(one) in self._targets]
         progress: dict[int, MoveProgress] = {}
         for worker in {replica.worker for replica in mine}:
             report: tuple[MoveProgress, ...] = await broker.links.call_worker(worker, MovesUnderWay())
@@ -232,7 +212,7 @@ class LogDirMoves:
         for replica in mine:
             end = broker.slots.word(replica.slot, Slot.LOG_END)
             one = progress.get(replica.slot, MoveProgress(replica.slot, 0, 0))
-            target = self._targets.get(_key(replica))
+            target = self._targets.get(key_of(replica))
             if target is not None:
                 found.append(FutureReplica(replica, target, one.bytes, max(0, end - one.next_offset)))
         return found
@@ -240,7 +220,3 @@ class LogDirMoves:
 
 def _begin(replica: Replica, log_dir: str) -> BeginMove:
     return BeginMove(replica.slot, replica.generation, log_dir)
-
-
-def _key(replica: Replica) -> tuple[int, int]:
-    return replica.slot, replica.generation

@@ -17,7 +17,7 @@ REMEMBERED = 10_000
 
 
 class MutationQuotas:
-    """Buckets by who shares them. Runs in: control. Owner: the broker, as an attachment."""
+    """Buckets by who shares them. Runs in: control. Owner: Services."""
 
     def __init__(self, broker: Broker) -> None:
         config = broker.config
@@ -25,14 +25,6 @@ class MutationQuotas:
         self._broker = broker
         self._seconds = samples * config.get_int("controller.quota.window.size.seconds")
         self._buckets: dict[tuple[str, str], TokenBucket] = {}
-
-    @classmethod
-    def of(cls, broker: Broker) -> "MutationQuotas":
-        """The broker's."""
-        found = broker.attachments.get(cls)
-        if not isinstance(found, cls):
-            found = broker.attachments[cls] = cls(broker)
-        return found
 
     def of_client(self, client: ClientRequest, strict_from: int) -> "MutationQuota":
         """The quota of a request; from this version on it may be refused, older versions are only throttled."""
@@ -76,8 +68,3 @@ class MutationQuota:
             self.throttle_ms = round(bucket.wait_s(0) * 1000)
             if self._strict:
                 raise KafkaError(ErrorCode.THROTTLING_QUOTA_EXCEEDED, EXCEEDED)
-
-
-def quota_of(broker: Broker, client: ClientRequest, strict_from: int) -> MutationQuota:
-    """The quota of a request that creates or deletes partitions."""
-    return MutationQuotas.of(broker).of_client(client, strict_from)

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from kbroker.control.broker import Broker
-from kbroker.control.changes.log_dir_moves import LogDirMoves
+from kbroker.control.changes.move_targets import forget
 from kbroker.control.changes.retirement import retire_all
 from kbroker.control.links.links import bounded
 from kbroker.control.metadata.catalogue import Partition, Replica, Topic
@@ -270,7 +270,7 @@ async def close_deleted(broker: Broker, deletions: Sequence[Deletion], link: Asy
         else:
             closed.append(one)
     reachable = [one for one in closed if not broker.dir_errors.of(one.partition.log_dir)]
-    targets = LogDirMoves.of(broker).forget([one.partition for one in closed])
+    targets = forget(broker, [one.partition for one in closed])
     finished = await asyncio.to_thread(retire_all, reachable, targets)
     if finished:
         await broker.in_store(lambda store: store.finish_deletions(finished))

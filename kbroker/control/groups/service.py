@@ -15,7 +15,7 @@ from kbroker.control.links.appender import Appender
 from kbroker.control.metadata.catalogue import Catalogue, Topic
 from kbroker.control.metadata.config_resource import GROUP
 from kbroker.metrics.slots import bind
-from kbroker.protocol.errors import ErrorCode, KafkaError
+from kbroker.protocol.errors import KafkaError
 from kbroker.protocol.messages.list_groups import ListedGroup
 from kbroker.protocol.slices import paced
 
@@ -68,19 +68,10 @@ class GroupService:
         runtime.lane = self.lane
         broker.block_servers.append(self.lane.take)
         broker.coordinators[COORDINATOR_TYPE] = runtime
-        broker.attachments[GroupService] = self
         broker.deletion_listeners.append(self.topic_deleted)
         broker.config_listeners.append(self.config_changed)
         for kind, name in broker.overrides:
             self.config_changed(kind, name)
-
-    @staticmethod
-    def of(broker: Broker) -> "GroupService":
-        """The broker's group coordinator. Raises COORDINATOR_NOT_AVAILABLE while there is none."""
-        found = broker.attachments.get(GroupService)
-        if not isinstance(found, GroupService):
-            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        return found
 
     def start(self) -> None:
         """Look for expired offsets from now on."""

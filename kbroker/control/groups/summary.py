@@ -1,15 +1,14 @@
 """All groups in short, for metrics."""
 
-from kbroker.control.broker import Broker
-from kbroker.control.groups.service import GroupService
+from kbroker.control.services import Services
 from kbroker.ipc.messages import GroupSummary
 from kbroker.protocol.errors import KafkaError
 
 
-def summaries(broker: Broker) -> tuple[GroupSummary, ...]:
+def summaries(services: Services) -> tuple[GroupSummary, ...]:
     """Groups whose partition of the internal topic is loaded; none before there is a coordinator."""
     try:
-        table = GroupService.of(broker).shard.table
+        table = services.groups.shard.table
     except KafkaError:
         return ()
     return tuple(

@@ -7,7 +7,6 @@ Partition.lowWatermarkIfLeader.
 import asyncio
 import time
 
-from kbroker.control.broker import Broker
 from kbroker.control.coordinator.machine import Deferred
 from kbroker.control.metadata.catalogue import Partition
 from kbroker.control.replication.service import Replication
@@ -17,10 +16,12 @@ from kbroker.protocol.errors import ErrorCode, KafkaError
 LOOK_S = 0.01
 
 
-def deleted_everywhere(broker: Broker, partition: Partition, log_start: int, timeout_ms: int) -> Deferred:
+def deleted_everywhere(
+    replication: Replication, partition: Partition, log_start: int, timeout_ms: int
+) -> Deferred:
     """The lowest log start when it is there in each replica, from the leader's reply on. Or a KafkaError:
     REQUEST_TIMED_OUT, and NOT_LEADER_OR_FOLLOWER when another one leads, which may not have it."""
-    answer, replication = Deferred(), Replication.of(broker)
+    answer, broker = Deferred(), replication.broker
     leader, epoch = partition.leader, partition.leader_epoch
     deadline = time.monotonic() + timeout_ms / 1000
     loop = asyncio.get_running_loop()

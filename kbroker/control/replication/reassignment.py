@@ -7,7 +7,6 @@ import asyncio
 import logging
 from collections.abc import Sequence
 
-from kbroker.control.broker import Broker
 from kbroker.control.changes.topic_change import close_deleted, sites_open
 from kbroker.control.metadata.catalogue import Partition, Replica, Topic
 from kbroker.control.metadata.placement import place_assigned
@@ -21,11 +20,13 @@ OPEN_S = 2.0
 log = logging.getLogger(__name__)
 
 
-async def reassign(broker: Broker, topic: Topic, partition: Partition, nodes: Sequence[int] | None) -> None:
+async def reassign(
+    replication: Replication, topic: Topic, partition: Partition, nodes: Sequence[int] | None
+) -> None:
     """Begin to move a partition's replicas to the nodes, the preferred leader first; None: cancel the pending one.
 
     Raises INVALID_REPLICA_ASSIGNMENT, NO_REASSIGNMENT_IN_PROGRESS, KAFKA_STORAGE_ERROR, UNKNOWN_TOPIC_OR_PARTITION."""
-    replication = replication_of(broker)
+    broker = replication.broker
     sites = sites_open(broker)
     if nodes is not None:
         check_replicas(nodes, sites, None)
@@ -36,9 +37,9 @@ async def reassign(broker: Broker, topic: Topic, partition: Partition, nodes: Se
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         async with replication.deciding:
             if nodes is None:
-                gone = await _cancel(broker, replication, topic, partition)
+                gone = await _cancel(replication, topic, partition)
             else:
-                gone = await _begin(broker, replication, topic, partition, nodes)
+                gone = await _begin(replication, topic, partition, nodes)
         if nodes is not None:
             try:
                 await asyncio.wait_for(broker.open_partitions(topic, [partition]), OPEN_S)
@@ -47,9 +48,9 @@ async def reassign(broker: Broker, topic: Topic, partition: Partition, nodes: Se
         await close_deleted(broker, gone)
 
 
-async def finish(broker: Broker, topic: Topic, partition: Partition) -> None:
+async def finish(replication: Replication, topic: Topic, partition: Partition) -> None:
     """Remove the replicas to be removed once every new replica is in sync; nothing happens before."""
-    replication = replication_of(broker)
+    broker = replication.broker
     async with broker.changing:
         async with replication.deciding:
             wanted = [r for r in partition.replicas if r not in partition.removing]
@@ -64,28 +65,24 @@ async def finish(broker: Broker, topic: Topic, partition: Partition) -> None:
                 await replication.move(partition, there[0])
             gone = partition.removing
             partition.adding, partition.removing = [], []
-            deletions = await _drop(broker, replication, topic, partition, gone)
+            deletions = await _drop(replication, topic, partition, gone)
             log.info(
                 "%s-%d: moved to nodes %s", topic.name, partition.index, broker.nodes(partition.replicas)
             )
         await close_deleted(broker, deletions)
 
 
-async def finish_all(broker: Broker) -> None:
+async def finish_all(replication: Replication) -> None:
     """Look at every pending reassignment."""
-    for partition in replication_of(broker).moving():
-        if (topic := broker.catalogue.get(partition.topic)) is not None:
-            await finish(broker, topic, partition)
-
-
-def replication_of(broker: Broker) -> Replication:
-    """The process's Replication."""
-    return Replication.of(broker)
+    for partition in replication.moving():
+        if (topic := replication.broker.catalogue.get(partition.topic)) is not None:
+            await finish(replication, topic, partition)
 
 
 async def _begin(
-    broker: Broker, replication: Replication, topic: Topic, partition: Partition, nodes: Sequence[int]
+    replication: Replication, topic: Topic, partition: Partition, nodes: Sequence[int]
 ) -> list[Deletion]:
+    broker = replication.broker
     here = {broker.node_of(replica): replica for replica in partition.replicas}
     old = [replica for replica in partition.replicas if replica not in partition.adding]
     missing = [node for node in nodes if node not in here]
@@ -106,12 +103,10 @@ async def _begin(
         partition.replicas.append(partition.leader)
         partition.removing.append(partition.leader)
         dropped.remove(partition.leader)
-    return await _drop(broker, replication, topic, partition, dropped)
+    return await _drop(replication, topic, partition, dropped)
 
 
-async def _cancel(
-    broker: Broker, replication: Replication, topic: Topic, partition: Partition
-) -> list[Deletion]:
+async def _cancel(replication: Replication, topic: Topic, partition: Partition) -> list[Deletion]:
     if not partition.adding and not partition.removing:
         raise KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
     old = [r for r in partition.replicas if r not in partition.adding]
@@ -122,13 +117,14 @@ async def _cancel(
         await replication.move(partition, there[0])
     gone = partition.adding
     partition.adding, partition.removing = [], []
-    return await _drop(broker, replication, topic, partition, gone)
+    return await _drop(replication, topic, partition, gone)
 
 
 async def _drop(
-    broker: Broker, replication: Replication, topic: Topic, partition: Partition, gone: list[Replica]
+    replication: Replication, topic: Topic, partition: Partition, gone: list[Replica]
 ) -> list[Deletion]:
     """Store and tell a partition's new replicas; the logs that are to be closed and removed then."""
+    broker = replication.broker
     partition.replicas = [r for r in partition.replicas if r not in gone]
     for replica in gone:
         replica.in_sync = replica.joining = False

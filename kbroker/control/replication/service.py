@@ -49,20 +49,13 @@ class Replication:
     """
 
     def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+        self.broker = broker
         self._deciding = asyncio.Lock()
         self.each_look: list[Callable[[], Awaitable[None]]] = []
         self._confirmed: Confirmed = {}
         self._unconfirmed: set[tuple[int, int]] = set()
         self._confirming: set[asyncio.Task[list[Any]]] = set()
         self._lag = Lag(broker.shared.slots)
-
-    @classmethod
-    def of(cls, broker: Broker) -> "Replication":
-        """The process's."""
-        found = broker.attachments[cls]
-        assert isinstance(found, cls)
-        return found
 
     @property
     def deciding(self) -> asyncio.Lock:
@@ -72,7 +65,7 @@ class Replication:
     async def run(self) -> None:
         """Look at everything again and again; started when every IO worker has opened its logs."""
         await self.settle(self.partitions())
-        config = self._broker.config
+        config = self.broker.config
         interval_s = config.get_int("leader.imbalance.check.interval.seconds")
         due_s = time.monotonic() + interval_s
         while True:
@@ -89,19 +82,19 @@ class Replication:
 
     def partitions(self) -> list[Partition]:
         """All that have more than one replica."""
-        return [partition for partition in self._broker.catalogue.partitions() if partition.replicated]
+        return [partition for partition in self.broker.catalogue.partitions() if partition.replicated]
 
     def there(self, replica: Replica) -> bool:
         """Whether a replica's log is open in a living worker, or will be once it has switched its log dir."""
-        slots = self._broker.slots
+        slots = self.broker.slots
         return (
-            self._broker.links.worker(replica.worker) is not None
+            self.broker.links.worker(replica.worker) is not None
             and self._is_awake(replica.worker)
             and slots.word(replica.slot, Slot.GENERATION) == replica.generation
             and (
                 slots.state(replica.slot) == SlotState.ONLINE
                 or (
-                    replica.slot in self._broker.switching
+                    replica.slot in self.broker.switching
                     and slots.state(replica.slot) == SlotState.RECOVERING
                 )
             )
@@ -109,9 +102,9 @@ class Replication:
 
     def _is_awake(self, worker: int) -> bool:
         """A worker that hangs (in a disk that does not answer) is as good as dead: epochs fence it when it wakes up."""
-        shared = self._broker.shared
+        shared = self.broker.shared
         beat = int(shared.processes[shared.worker_process(worker), ProcessLine.HEARTBEAT_NS])
-        timeout_ms = self._broker.config.get_int("broker.session.timeout.ms")
+        timeout_ms = self.broker.config.get_int("broker.session.timeout.ms")
         return beat == 0 or time.monotonic_ns() - beat < timeout_ms * 1_000_000
 
     # --- events ------------------------------------------------------------------------------------------
@@ -140,7 +133,7 @@ class Replication:
         lost = [p for p in partitions if self._is_lost(p)]
         if lost:
             await self.settle(lost)
-        max_lag_ns = self._broker.config.get_int("replica.lag.time.max.ms") * 1_000_000
+        max_lag_ns = self.broker.config.get_int("replica.lag.time.max.ms") * 1_000_000
         late, caught_up = self._lag.look(partitions, max_lag_ns)
         if late:
             await self._shrink(late)
@@ -172,7 +165,7 @@ class Replication:
                 await self.publish(changed)
 
     def _unclean(self, partition: Partition) -> bool:
-        return self._broker.topic_config(partition.topic).unclean_leader_election_enable
+        return self.broker.topic_config(partition.topic).unclean_leader_election_enable
 
     def _decide(self, partition: Partition, unclean: bool = False) -> bool:
         """Whether anything about the partition has changed."""
@@ -193,13 +186,13 @@ class Replication:
         for replica in partition.replicas:
             if replica.in_sync and replica is not partition.leader and not self.there(replica):
                 replica.in_sync = False
-                self._broker.metrics.words[SHRINKS] += 1
+                self.broker.metrics.words[SHRINKS] += 1
                 changed = True
         return changed
 
     def elect(self, partition: Partition, chosen: Replica) -> None:
         """Make a replica the leader, with a new epoch; after an unclean election it is alone in sync."""
-        metrics = self._broker.metrics.words
+        metrics = self.broker.metrics.words
         metrics[ELECTIONS] += 1
         if not chosen.in_sync:
             metrics[UNCLEAN_ELECTIONS] += 1
@@ -217,10 +210,10 @@ class Replication:
             gone = [(p, r) for p, r in late if r.in_sync and r is not p.leader]
             for partition, replica in gone:
                 log.warning(
-                    "%s is out of sync with node %d", replica.folder, self._broker.node_of(partition.leader)
+                    "%s is out of sync with node %d", replica.folder, self.broker.node_of(partition.leader)
                 )
                 replica.in_sync = False
-                self._broker.metrics.words[SHRINKS] += 1
+                self.broker.metrics.words[SHRINKS] += 1
             if gone:
                 await self.publish([partition for partition, _ in gone])
 
@@ -232,7 +225,7 @@ class Replication:
             ]
             for _, replica in joining:
                 replica.joining = True
-                self._broker.shared.in_sync[replica.slot] = (
+                self.broker.shared.in_sync[replica.slot] = (
                     1  # it must not be held back: the leader waits for it
                 )
             calls = [partial(self._lead_now, partition) for partition, _ in joining]
@@ -240,10 +233,10 @@ class Replication:
             joined = []
             for (partition, replica), complete in zip(joining, answers, strict=True):
                 replica.joining = False
-                self._broker.shared.in_sync[replica.slot] = complete is True
+                self.broker.shared.in_sync[replica.slot] = complete is True
                 if complete is True:
                     replica.in_sync = True
-                    self._broker.metrics.words[EXPANDS] += 1
+                    self.broker.metrics.words[EXPANDS] += 1
                     joined.append(partition)
             if joined:
                 log.info("%d replicas are in sync again", len(joined))
@@ -261,7 +254,7 @@ class Replication:
         old = partition.leader
         await self._call(old, Follow(old.slot, partition.leader_epoch, -1, -1, -1, ""))
         self._confirmed.pop((old.slot, old.generation), None)
-        slots = self._broker.slots
+        slots = self.broker.slots
         for _ in range(int(CATCH_UP_S / 0.002)):
             if slots.word(target.slot, Slot.LOG_END) >= slots.word(old.slot, Slot.LOG_END):
                 break
@@ -325,7 +318,7 @@ class Replication:
 
     def moving(self) -> list[Partition]:
         """Partitions with a pending reassignment."""
-        return [p for p in self._broker.catalogue.partitions() if p.adding or p.removing]
+        return [p for p in self.broker.catalogue.partitions() if p.adding or p.removing]
 
     # --- telling -----------------------------------------------------------------------------------------
 
@@ -338,7 +331,7 @@ class Replication:
         await self._announce(changed)
 
     async def _announce(self, changed: list[Partition]) -> None:
-        broker = self._broker
+        broker = self.broker
         names = dict.fromkeys(partition.topic for partition in changed)
         topics = (broker.announcing.get(name) or broker.catalogue.get(name) for name in names)
         images = tuple(topic.image() for topic in topics if topic is not None)
@@ -348,7 +341,7 @@ class Replication:
     async def _store(self, changed: list[Partition]) -> None:
         change = Change(led_partitions=changed)
         try:
-            await self._broker.in_store(lambda store: store.apply(change))
+            await self.broker.in_store(lambda store: store.apply(change))
         except KafkaError:
             log.error("leaders and in-sync replicas of %d partitions are not stored", len(changed))
 
@@ -364,10 +357,10 @@ class Replication:
 
     async def _tell(self, partition: Partition, replica: Replica) -> Any:
         """The reply of the worker; None when there is nothing to send, or no worker."""
-        self._broker.shared.in_sync[replica.slot] = replica.in_sync or replica.joining
-        minimum = self._broker.topic_config(partition.topic).min_insync_replicas
+        self.broker.shared.in_sync[replica.slot] = replica.in_sync or replica.joining
+        minimum = self.broker.topic_config(partition.topic).min_insync_replicas
         role, key = role_of(partition, replica, minimum), (replica.slot, replica.generation)
-        if role is None or self._confirmed.get(key) == role or self._broker.dir_errors.of(replica.log_dir):
+        if role is None or self._confirmed.get(key) == role or self.broker.dir_errors.of(replica.log_dir):
             return None
         answer = await self._call(replica, role)
         if isinstance(answer, KafkaError):
@@ -378,7 +371,7 @@ class Replication:
 
     async def _call(self, replica: Replica, body: Lead | Follow) -> Any:
         """The reply, or its KafkaError; a worker that is away gets the role when it is back."""
-        link = self._broker.links.worker(replica.worker)
+        link = self.broker.links.worker(replica.worker)
         if link is None:
             return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         try:

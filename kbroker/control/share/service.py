@@ -98,17 +98,8 @@ class ShareService:
         interval_ms = broker.config.get_int("share.coordinator.state.topic.prune.interval.ms")
         runtime.every(interval_ms, "prune", lambda: self._background.start(self._pruning.prune()))
         broker.coordinators[COORDINATOR_TYPE] = runtime
-        broker.attachments[ShareService] = self
         broker.deletion_listeners.append(self._topic_deleted)
         broker.connection_listeners.append(self._connection_closed)
-
-    @staticmethod
-    def of(broker: Broker) -> "ShareService":
-        """The broker's share service. Raises COORDINATOR_NOT_AVAILABLE while there is none."""
-        found = broker.attachments.get(ShareService)
-        if not isinstance(found, ShareService):
-            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        return found
 
     def slot_advanced(self, slot: int) -> None:
         """New records are in a partition that a fetch waits for."""

@@ -56,16 +56,7 @@ class TransactionService:
         self.shard.table.on_change = broker.cached_answers.transaction_changed
         runtime.attach(self.shard)
         broker.coordinators[COORDINATOR_TYPE] = runtime
-        broker.attachments[TransactionService] = self
         broker.transactions = self
-
-    @staticmethod
-    def of(broker: Broker) -> "TransactionService":
-        """The broker's transaction coordinator. Raises COORDINATOR_NOT_AVAILABLE while there is none."""
-        found = broker.attachments.get(TransactionService)
-        if not isinstance(found, TransactionService):
-            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        return found
 
     def start(self) -> None:
         """Look for timed-out transactions and expired ids from now on."""

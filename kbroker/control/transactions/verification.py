@@ -6,7 +6,7 @@ As Kafka's ReplicaManager and AddPartitionsToTxnManager do before an append, and
 import asyncio
 import time
 
-from kbroker.control.broker import Broker
+from kbroker.control.services import Services
 from kbroker.control.transactions.metadata import TV_2, TopicPartition
 from kbroker.control.transactions.service import TransactionService
 from kbroker.ipc.messages import VerifyTransaction
@@ -25,14 +25,14 @@ NOT_NOW = (
 )
 
 
-async def verify(broker: Broker, asked: VerifyTransaction) -> tuple[tuple[int, str | None], ...]:
+async def verify(services: Services, asked: VerifyTransaction) -> tuple[tuple[int, str | None], ...]:
     """Code and text per partition for the Produce answer; code 0 to append."""
     partitions = frozenset(asked.partitions)
     try:
-        service = TransactionService.of(broker)
+        service = services.transactions
         if asked.produce_version >= ADDS_FROM:
             codes = dict.fromkeys(partitions, await _add(service, asked, partitions))
-        elif not broker.config.get_bool("transaction.partition.verification.enable"):
+        elif not services.broker.config.get_bool("transaction.partition.verification.enable"):
             codes = dict.fromkeys(partitions, ErrorCode.NONE)
         else:
             codes = service.verify_partitions(

@@ -42,8 +42,7 @@ class Case:
 
     def prepare(self) -> None:
         broker = self.world.broker
-        broker.attachments[Replication] = Replication(broker)
-        self.moves = LogDirMoves.of(broker)
+        self.moves = LogDirMoves(broker, Replication(broker))
         self.calls = self.world.worker.calls
         self.calls.clear()
         plain = self.world.worker.call

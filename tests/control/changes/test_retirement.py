@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kbroker.control.changes.log_dir_moves import LogDirMoves
+from kbroker.control.changes.move_targets import remember
 from kbroker.control.changes.retirement import retire_all
 from kbroker.control.changes.topic_change import close_deleted, create_topics, delete_topics
 from kbroker.control.metadata.catalogue import Partition, Replica
@@ -144,7 +144,7 @@ def test_the_copy_of_a_topic_that_is_deleted_goes_with_it(tmp_path: Path) -> Non
         for topic in (a, b):
             replica = topic.partitions[0].leader
             (target,) = set(made.dirs) - {replica.log_dir}
-            LogDirMoves.of(made.broker).remember(replica, target)
+            remember(made.broker, replica, target)
             begun_copy(target, topic.name, topic.topic_id)
         made.worker.opened.clear()
         asyncio.run(delete_topics(made.broker, [a]))
@@ -172,7 +172,7 @@ def test_a_copy_of_nobodys_log_is_put_aside_at_the_next_start(tmp_path: Path, ag
             begun_copy(log_dir, "a", b"an older topic's")
         made.reboot()
         assert suffixes(made, "a") == ["stray", "stray"]
-        assert asyncio.run(LogDirMoves.of(made.broker).future_replicas()) == []
+        assert asyncio.run(made.services.moves.future_replicas()) == []
 
 
 def test_a_control_that_takes_over_leaves_copies_to_the_workers(tmp_path: Path) -> None:

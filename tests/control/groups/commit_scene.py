@@ -5,7 +5,6 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from kbroker.api.registry import dispatch
 from kbroker.control.changes.topic_change import create_topics
 from kbroker.control.coordinator.runtime import Runtime
 from kbroker.control.groups.service import GroupService
@@ -28,7 +27,8 @@ from kbroker.protocol.messages.offset_commit import (
 )
 from kbroker.protocol.record_types import encode_key, encode_value
 from kbroker.protocol.records import Record, read_all
-from tests.control.fakes import World, world
+from tests.api.in_process import dispatch_of
+from tests.control.fakes import World, services_of, world
 from tests.ipc.request_block import pack_request
 
 PEER = pack_peer(Peer(1, "PLAINTEXT", "127.0.0.1", 50000, "User:ANONYMOUS", 0))
@@ -95,6 +95,7 @@ class Scene:
         loop = asyncio.get_running_loop()
         self.runtime = Runtime(self.broker, self.log, TOPIC, loop)
         self.service = GroupService(self.broker, self.runtime, self.log)
+        services_of(self.broker).coordinate(self.service)
         self.shard = self.service.shard
         self.link = Link()
         self.calls = 0
@@ -134,7 +135,7 @@ class Scene:
         return {call: self._serve(peer, frame) for call, peer, frame in requests(block)}
 
     async def _serve(self, peer: bytes, frame: bytes) -> bytes | None:
-        return await answer_of(dispatch(self.broker, client_request(peer, frame)))
+        return await answer_of(dispatch_of(self.broker)(client_request(peer, frame)))
 
     def committed(self, topic: str, partition: int, group: str = GROUP) -> int | None:
         found = self.shard.table.offsets.get(group, topic, partition)

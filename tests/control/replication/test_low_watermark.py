@@ -10,7 +10,6 @@ import pytest
 from kbroker.control.changes.topic_change import create_topics, delete_topics
 from kbroker.control.metadata.catalogue import Partition
 from kbroker.control.metadata.topic_plan import NewTopic
-from kbroker.control.replication.service import Replication
 from kbroker.ipc.layout import Slot
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode
@@ -27,7 +26,6 @@ from tests.control.fakes import World
 def made(tmp_path: Path) -> Iterator[World]:
     dirs = ";".join(str(tmp_path / f"d{number}") for number in range(3))
     one = World(tmp_path, {"kbroker.replica.sites": dirs}, workers=3, dirs=3)
-    one.broker.attachments[Replication] = Replication(one.broker)
     asyncio.run(create_topics(one.broker, [NewTopic("a", 1, 3)]))
     one.workers[0].append(only(one), *[(None, b"v", (), 1)] * 5)
     yield one
@@ -80,7 +78,7 @@ def test_a_partition_that_is_led_by_another_one_may_have_them_still(what: str, m
         if what == "deleted":
             await delete_topics(made.broker, [made.broker.catalogue.topics["a"]])
         else:
-            replication = Replication.of(made.broker)
+            replication = made.services.replication
             replication.elect(only(made), only(made).replicas[1])
             for number in (0, 1, 2):
                 copied(made, number, 3)

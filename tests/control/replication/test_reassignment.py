@@ -18,7 +18,7 @@ def test_a_partition_that_is_deleted_meanwhile_gets_no_replica(tmp_path: Path) -
     dirs = ";".join(str(tmp_path / f"d{number}") for number in range(2))
     made = World(tmp_path, {"kbroker.replica.sites": dirs}, workers=2, dirs=2)
     broker = made.broker
-    broker.attachments[Replication] = Replication(broker)
+    replication = Replication(broker)
     asyncio.run(create_topics(broker, [NewTopic("a", 1, 1)]))
     topic = broker.catalogue.topics["a"]
     (partition,) = topic.partitions
@@ -26,8 +26,8 @@ def test_a_partition_that_is_deleted_meanwhile_gets_no_replica(tmp_path: Path) -
     async def both() -> None:
         await asyncio.gather(
             delete_topics(broker, [topic]),
-            reassign(broker, topic, partition, [1, 2]),
-            finish(broker, topic, partition),
+            reassign(replication, topic, partition, [1, 2]),
+            finish(replication, topic, partition),
         )
 
     with pytest.raises(KafkaError) as refused:

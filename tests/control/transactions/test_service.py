@@ -77,6 +77,8 @@ class Scene:
         self.group_service = GroupService(self.broker, self.groups, self.log)
         self.runtime = Runtime(self.broker, self.log, TOPIC, loop)
         self.service = TransactionService(self.broker, self.runtime, self.log, self.group_service)
+        made.services.coordinate(self.group_service, self.service)
+        self.services = made.services
 
     async def begin(self) -> None:
         await self.runtime.ready()
@@ -88,7 +90,7 @@ class Scene:
 
     async def verify(self, version: int, *partitions: tuple[str, int]) -> list[tuple[int, str | None]]:
         asked = VerifyTransaction(ID, *self.producer, partitions, version)
-        return list(await verify(self.broker, asked))
+        return list(await verify(self.services, asked))
 
     async def end(self, commit: bool = True) -> None:
         asked = self.service.end(EndTxnRequest(ID, *self.producer, commit), TV_2)

@@ -8,8 +8,8 @@ from typing import Any, cast
 import pytest
 
 from kbroker.api.cached_answers import cached_by_topic
+from kbroker.api.config_results import ConfigResults
 from kbroker.api.context import RequestContext
-from kbroker.control.broker import Broker
 from kbroker.ipc.cached_answers import AnswerVersions, CachedAnswer
 from kbroker.ipc.messages import ClientRequest
 from kbroker.metrics import layout as ml
@@ -79,10 +79,13 @@ class Scene:
         return DescribeTopicPartitionsResponseTopic(0, name, bytes(16), False, parts)
 
     def _answer(self, request: ClientRequest) -> bytes:
-        broker = cast(Broker, SimpleNamespace(cached_answers=self.words))
+        services: Any = SimpleNamespace(broker=SimpleNamespace(cached_answers=self.words))
         response: Any = self.response(request.api_key, request.api_version, request.body)
         made = cached_by_topic(
-            RequestContext(broker, request), response, lambda topic: topic.name.encode(), ROOM
+            RequestContext(services, cast(ConfigResults, None), request),
+            response,
+            lambda topic: topic.name.encode(),
+            ROOM,
         )
         assert isinstance(made, CachedAnswer)
         return made

@@ -1,0 +1,57 @@
+"""The services of control, by name: what requests and messages are served with, besides the broker's state."""
+
+from kbroker.control.audit.log import AuditLog
+from kbroker.control.broker import Broker
+from kbroker.control.changes.log_dir_moves import LogDirMoves
+from kbroker.control.changes.mutation_quotas import MutationQuotas
+from kbroker.control.groups.service import GroupService
+from kbroker.control.replication.service import Replication
+from kbroker.control.share.service import ShareService
+from kbroker.control.transactions.service import TransactionService
+from kbroker.protocol.errors import ErrorCode, KafkaError
+
+
+class Services:
+    """Runs in: control. Owner: the process's main. audit: None when nothing is audited."""
+
+    def __init__(self, broker: Broker, audit: AuditLog | None = None) -> None:
+        self.broker = broker
+        self.audit = audit
+        self.replication = Replication(broker)
+        self.moves = LogDirMoves(broker, self.replication)
+        self.mutation_quotas = MutationQuotas(broker)
+        self._groups: GroupService | None = None
+        self._transactions: TransactionService | None = None
+        self._shares: ShareService | None = None
+
+    def coordinate(
+        self,
+        groups: GroupService,
+        transactions: TransactionService | None = None,
+        shares: ShareService | None = None,
+    ) -> None:
+        """The coordinators that run from now on."""
+        self._groups = groups
+        self._transactions = transactions
+        self._shares = shares
+
+    @property
+    def groups(self) -> GroupService:
+        """Raises COORDINATOR_NOT_AVAILABLE while there is none."""
+        if self._groups is None:
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        return self._groups
+
+    @property
+    def transactions(self) -> TransactionService:
+        """Raises COORDINATOR_NOT_AVAILABLE while there is none."""
+        if self._transactions is None:
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        return self._transactions
+
+    @property
+    def shares(self) -> ShareService:
+        """Raises COORDINATOR_NOT_AVAILABLE while there is none."""
+        if self._shares is None:
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        return self._shares
