@@ -6,12 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from kbroker.api.registry import dispatch
 from kbroker.ipc.slicing import Slicing
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.codec import encode
 from kbroker.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from tests.api.in_process import ask, client_request
+from tests.api.in_process import ask, client_request, dispatch_of
 from tests.control.fakes import World, world
 
 COUNT = 5000
@@ -33,7 +32,7 @@ def test_a_request_that_names_thousands_keeps_no_change_waiting(
 
     async def run() -> None:
         request = client_request(ApiKey.CREATE_TOPICS, 5, body)
-        long = asyncio.ensure_future(Slicing().run(partial(dispatch, made.broker, request)))
+        long = asyncio.ensure_future(Slicing().run(partial(dispatch_of(made.broker), request)))
         slices = 0
         while not long.done():
             await asyncio.sleep(0)
