@@ -137,7 +137,10 @@ prove: venv-load kernels ## load with faults for SECONDS=600, then the verdict; 
 HISTORY ?= $(error name the run: make judge HISTORY=reports/load-...)
 REPORT ?= verdict.html
 RECORDS ?= 10000000 30000000 100000000
-.PHONY: judge spark-scale spark-compare
+.PHONY: judge judge-reader spark-scale spark-compare
+judge-reader: venv-spark peer ## the judge's reader beside Apache Kafka's DumpLogSegments on LOGS=1000 random segments
+	@KBROKER_LOGS=$(or $(LOGS),1000) $(BIN)/python -m pytest -q -m kafka tests/spark_validation/test_beside_kafka.py
+
 # Without SEGMENTS (log directories) or BOOTSTRAP (HOST:PORT) the log is where run.json says.
 judge: venv-spark kernels ## the verdict on HISTORY=RUN, from SEGMENTS=DIR or BOOTSTRAP=HOST:PORT; writes REPORT=verdict.html
 	@$(BIN)/python -m spark_validation judge --history $(HISTORY) --report $(REPORT) \

@@ -5,7 +5,8 @@ Value, big endian, 40 bytes of header and then the body:
     0   checksum       u32   CRC-32C of value[4:]
     4   magic          u16   0x4B4C ("KL")
     6   version        u8    1
-    7   flags          u8    bit 0: inside a transaction; bit 1: the producer means to abort that transaction
+    7   flags          u8    bit 0: inside a transaction; bit 1: the producer means to abort that transaction;
+                             bit 2: a tombstone, whose value is null and whose first header holds these 40 bytes
     8   run            u32   run id, 31 bits
     12  producer       u32   producer id, unique in the run: a restarted client gets a new one
     16  seq            u64   0, 1, 2 ... per producer
@@ -16,6 +17,7 @@ Key: 8 bytes of ASCII, "k" and seven decimal digits. A key always goes to partit
 producer, so order per key follows from order per (producer, partition).
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -27,6 +29,8 @@ MAGIC = 0x4B4C
 VERSION = 1
 TRANSACTIONAL = 1
 MEANT_TO_ABORT = 2
+TOMBSTONE = 4  # the record has no value; these bytes are the value of its first header, IDENTITY_HEADER
+IDENTITY_HEADER = "kl"
 KEY_BYTES = 8
 MAX_KEYS = 10_000_000
 
@@ -43,6 +47,32 @@ HEADER = np.dtype(
         ("intended_ns", ">u8"),
     ]
 )
+
+
+Header = tuple[str, bytes | None]
+
+
+def varint(value: int) -> bytes:
+    """Zigzag, as lengths inside a record are."""
+    rest, made = (value << 1) ^ (value >> 63), bytearray()
+    while rest > 0x7F:
+        made.append(rest & 0x7F | 0x80)
+        rest >>= 7
+    return bytes([*made, rest])
+
+
+def header_bytes(headers: Sequence[Header]) -> bytes:
+    """Headers as a record in a log has them: their count, then names and values in order; null has length -1."""
+    parts = [varint(len(headers))]
+    for name, value in headers:
+        parts += [varint(len(name.encode())), name.encode()]
+        parts += [varint(-1)] if value is None else [varint(len(value)), value]
+    return b"".join(parts)
+
+
+def header_sum(headers: Sequence[Header]) -> int:
+    """CRC-32C of `header_bytes`; 0 without headers."""
+    return crc32c(header_bytes(headers)) if headers else 0
 
 
 class NotOurs(ValueError):

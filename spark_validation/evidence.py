@@ -36,7 +36,8 @@ BUCKET_BITS = 12  # offsets whose digests are compared as one
 VISIBLE, ABORTED, OPEN, CONTROL = 0, 1, 2, 3
 LOG_SCHEMA = (
     "topic string, partition int, offset bigint, timestamp_ms bigint, record_key int, producer int, seq bigint, "
-    "partition_seq bigint, flags tinyint, intact boolean, intended_ns bigint, state tinyint"
+    "partition_seq bigint, flags tinyint, intact boolean, intended_ns bigint, header_sum bigint, state tinyint, "
+    "marker bigint"
 )
 
 
@@ -51,6 +52,7 @@ class Evidence:
     batches: DataFrame | None = None
     data_dirs: list[str] = field(default_factory=list)
     earlier: DataFrame | None = None
+    decided: DataFrame | None = None  # of checks.transaction_offsets
     landing: tempfile.TemporaryDirectory[str] | None = (
         None  # what `log` is read from; removed with the last reference
     )
@@ -80,11 +82,18 @@ class Evidence:
 
     @cached_property
     def sends(self) -> DataFrame:
-        return self.rows("sends").withColumnRenamed("key", "record_key")
+        rows = self.rows("sends").withColumnRenamed("key", "record_key")
+        return rows.withColumns(
+            {
+                "header_sum": F.coalesce("header_sum", F.lit(0)),
+                "tombstone": F.coalesce("tombstone", F.lit(False)),
+            }
+        )
 
     @cached_property
     def reads(self) -> DataFrame:
-        return self.rows("reads").withColumnRenamed("key", "record_key")
+        rows = self.rows("reads").withColumnRenamed("key", "record_key")
+        return rows.withColumn("header_sum", F.coalesce("header_sum", F.lit(0)))
 
     @cached_property
     def producers(self) -> DataFrame:
@@ -137,6 +146,31 @@ class Evidence:
             for topic in self.run.topics
             if (not modes or topic.mode in modes) and ("compact" in topic.cleanup_policy) == compacted
         ]
+
+    @cached_property
+    def append_time_topics(self) -> list[str]:
+        """Topics whose records have the time of their append."""
+        setting = "message.timestamp.type"
+        return [topic.name for topic in self.run.topics if topic.config.get(setting) == "LogAppendTime"]
+
+    @property
+    def ends_ms(self) -> int:
+        """When the logs' ends were asked for; everything was over then."""
+        run = self.run
+        return (run.ends_ns or run.ended_ns or run.started_ns) // 1_000_000
+
+    @cached_property
+    def clock_moved(self) -> bool:
+        """Whether the clocks of the run were set: then the broker's times prove nothing."""
+        faults = self.folder / "faults.jsonl"
+        return bool(self.run.clock_steps) or (faults.exists() and '"clock"' in faults.read_text())
+
+    def sent_stamp(self) -> Column:
+        """The timestamp that a record was sent with and must keep; -1 where the broker sets it."""
+        stamp = F.col("timestamp_ms")
+        if not self.append_time_topics:
+            return stamp
+        return F.when(F.col("topic").isin(self.append_time_topics), F.lit(-1)).otherwise(stamp)
 
     @cached_property
     def silent_producers(self) -> list[int]:

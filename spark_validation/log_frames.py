@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -10,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.storagelevel import StorageLevel
 
+from loadtest.record import header_bytes
 from spark_validation.evidence import ABORTED, LOG_SCHEMA, PLACE, VISIBLE
 from spark_validation.segments.frame import segment_frame
 from spark_validation.segments.landing import land
@@ -65,6 +67,7 @@ def connector_records(
     isolation: str,
     ends: str = "latest",
     large_fetches: bool = True,
+    headers: bool = False,
 ) -> DataFrame:
     """What Spark's Kafka connector reads: key, value, topic, partition, offset, timestamp, timestampType."""
     options = (LARGE_FETCHES if large_fetches else {}) | {
@@ -73,6 +76,7 @@ def connector_records(
         "startingOffsets": "earliest",
         "endingOffsets": ends,
         "kafka.isolation.level": isolation,
+        "includeHeaders": str(headers).lower(),
     }
     return spark.read.format("kafka").options(**options).load()
 
@@ -91,7 +95,8 @@ def connector_log(
     from an aborted one). ends: topic, partition: read up to there, so that both isolation levels see one log.
     """
     until = json.dumps(ends) if ends else "latest"
-    log = identified(connector_records(spark, bootstrap, topics, "read_uncommitted", until), run)
+    records = connector_records(spark, bootstrap, topics, "read_uncommitted", until, headers=True)
+    log = identified(records, run)
     if transactional:
         committed = connector_records(spark, bootstrap, topics, "read_committed", until)
         shown = committed.select(*PLACE, F.lit(VISIBLE).cast("tinyint").alias("shown"))
@@ -101,46 +106,56 @@ def connector_log(
 
 
 def identified(records: DataFrame, run: int) -> DataFrame:
-    """The connector's columns as LOG_SCHEMA, all VISIBLE; values are decoded by the segment source's kernel."""
-    columns = records.select(
-        "topic", "partition", "offset", F.unix_millis("timestamp").alias("timestamp_ms"), "key", "value"
-    )
+    """The connector's columns as LOG_SCHEMA, all VISIBLE; values are decoded as those of segments are."""
+    names = ["key", "value", "topic", "partition", "offset"]
+    headers = ["headers"] if "headers" in records.columns else []
+    columns = records.select(*names, *headers, F.unix_millis("timestamp").alias("timestamp_ms"))
 
     def decode(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from spark_validation.segments import decode_kernel as dk
+        from spark_validation.segments.identities import header_sums, identify
 
         for batch in batches:
-            count = batch.num_rows
-            found = np.zeros((count, dk.RECORD_COLUMNS), np.int64)
-            place_bytes(batch.column("key"), found, dk.KEY_AT)
-            place_bytes(batch.column("value"), found, dk.VALUE_AT)
-            identity = np.empty((count, dk.IDENTITY_COLUMNS), np.int64)
-            dk.identities(found, 0, count, run, identity)
+            data, found = as_records(batch.column("key"), batch.column("value"))
+            if headers and batch.column("headers").null_count < batch.num_rows:
+                data = with_headers(data, found, batch.column("headers").to_pylist())
+            who = identify(data, found, run)
             made = [batch.column(name) for name in ("topic", "partition", "offset", "timestamp_ms")]
-            kinds = (
-                (dk.KEY, np.int32),
-                (dk.PRODUCER, np.int32),
-                (dk.SEQ, np.int64),
-                (dk.PARTITION_SEQ, np.int64),
-            )
-            made += [pa.array(identity[:, column].astype(kind)) for column, kind in kinds]
-            made.append(pa.array(identity[:, dk.FLAGS].astype(np.int8)))
-            made.append(pa.array(identity[:, dk.INTACT] > 0))
-            made.append(pa.array(identity[:, dk.INTENDED_NS]))
-            made.append(pa.array(np.zeros(count, np.int8)))
-            yield pa.RecordBatch.from_arrays(made, list(LOG_COLUMNS))
+            made += [pa.array(who.record_key.astype(np.int32)), pa.array(who.producer.astype(np.int32))]
+            made += [pa.array(column) for column in who[2:]]
+            made += [pa.array(header_sums(data, found)), pa.array(np.zeros(len(found), np.int8))]
+            yield pa.RecordBatch.from_arrays([*made, pa.array(np.full(len(found), -1))], list(LOG_COLUMNS))
 
     return columns.mapInArrow(decode, LOG_SCHEMA)
 
 
-def place_bytes(column: pa.Array, found: np.ndarray, at: int) -> None:
-    """Address and size of each value of a binary column, as the decoding kernel gives them."""
-    _, ends_buffer, data = column.buffers()
-    wide = pa.types.is_large_binary(column.type)
-    ends = np.frombuffer(ends_buffer, np.int64 if wide else np.int32)[
-        column.offset : column.offset + len(column) + 1
-    ]
-    found[:, at] = ends[:-1].astype(np.int64) + (data.address if data else 0)
-    found[:, at + 1] = np.diff(ends)
-    if column.null_count:
-        found[np.asarray(column.is_null()), at + 1] = -1
+def as_records(keys: pa.Array, values: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+    """Keys and values in one buffer, and rows of RECORD_COLUMNS that say where they are."""
+    from spark_validation.segments import record_kernels as rk
+
+    found = np.zeros((len(keys), rk.RECORD_COLUMNS), np.int64)
+    parts: list[np.ndarray] = []
+    for column, at in ((keys, rk.KEY_AT), (values, rk.VALUE_AT)):
+        _, ends_buffer, data = column.buffers()
+        kind = np.int64 if pa.types.is_large_binary(column.type) else np.int32
+        ends = np.frombuffer(ends_buffer, kind)[column.offset : column.offset + len(column) + 1]
+        found[:, at] = ends[:-1].astype(np.int64) + sum(map(len, parts))
+        found[:, at + 1] = np.diff(ends)
+        if column.null_count:
+            found[np.asarray(column.is_null()), at + 1] = -1
+        parts.append(np.frombuffer(data, np.uint8) if data else np.empty(0, np.uint8))
+    return np.concatenate([*parts, np.zeros(1, np.uint8)]), found
+
+
+def with_headers(
+    data: np.ndarray, found: np.ndarray, headers: list[list[dict[str, Any]] | None]
+) -> np.ndarray:
+    """The buffer with the records' headers after it, as a log has them."""
+    from spark_validation.segments import record_kernels as rk
+
+    parts, end = [data.tobytes()], len(data)
+    for n, listed in enumerate(headers):
+        if listed:
+            parts.append(header_bytes([(header["key"], header["value"]) for header in listed]))
+            found[n, [rk.HEADERS_AT, rk.HEADERS_SIZE]] = end, len(parts[-1])
+            end += len(parts[-1])
+    return np.frombuffer(b"".join(parts), np.uint8)

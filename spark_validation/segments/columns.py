@@ -7,45 +7,47 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from kbroker.kernels.scan_rows import ScannedBatch
-from kbroker.protocol import batch_layout as b
-from spark_validation.segments import decode_kernel as dk
-from spark_validation.segments import schemas
-from spark_validation.segments.walk import Chunk
-
-Words = NDArray[np.int64]
+from spark_validation.segments import layout, schemas
+from spark_validation.segments import record_kernels as rk
+from spark_validation.segments.decoder import Decoded
+from spark_validation.segments.layout import Words
+from spark_validation.segments.walk import Chunk, Fates
 
 
 @dataclass
 class Records:
-    """Decoded records of a chunk. found: rows of RECORD_COLUMNS; identity: of IDENTITY_COLUMNS, where a column is made
-    of it; texts: the columns key and value, where wanted; state: one a batch."""
+    """Decoded records of a chunk. fates: of its batches, where a column is made of them."""
 
     topic: str
     partition: int
     chunk: Chunk
-    state: NDArray[np.int8] | None
-    found: Words
-    identity: Words
-    texts: dict[str, pa.Array]
+    fates: Fates | None
+    decoded: Decoded
 
     def __len__(self) -> int:
-        return len(self.found)
+        return len(self.decoded.found)
+
+    def field(self, column: int) -> Words:
+        """A column of RECORD_COLUMNS."""
+        return self.decoded.found[:, column]
 
     def header(self, column: int) -> Words:
         """A column of each record's batch header."""
-        return self.chunk.rows[self.found[:, dk.BATCH], column]
+        return self.chunk.rows[self.field(rk.BATCH), column]
 
-    def batch_state(self) -> NDArray[np.int8]:
-        assert self.state is not None
-        return self.state[self.found[:, dk.BATCH]]
+    def fate(self) -> Fates:
+        """Of each record's batch."""
+        assert self.fates is not None
+        batches = self.field(rk.BATCH)
+        return Fates(self.fates.state[batches], self.fates.marker[batches])
 
 
 def repeated(value: str, count: int) -> pa.Array:
     return pa.repeat(pa.scalar(value, pa.string()), count)
 
 
-def number(values: NDArray[np.int64], kind: type) -> pa.Array:
+def number(values: NDArray[np.generic] | None, kind: type) -> pa.Array:
+    assert values is not None
     return pa.array(np.ascontiguousarray(values).astype(kind, copy=False))
 
 
@@ -53,65 +55,61 @@ def timestamp(values: Words) -> pa.Array:
     return pa.array(values * 1000).cast(pa.timestamp("us", tz="UTC"))
 
 
-def identity(column: int, kind: type) -> Callable[[Records], pa.Array]:
-    return lambda r: number(r.identity[:, column], kind)
+def identity(name: str, kind: type) -> Callable[[Records], pa.Array]:
+    return lambda r: number(getattr(r.decoded.identity, name), kind)
 
 
 def sequence(r: Records) -> pa.Array:
     """Idempotence's sequence number of each record; -1 where its producer is not idempotent."""
-    base = r.header(ScannedBatch.BASE_SEQUENCE)
-    counted = (base + r.found[:, dk.OFFSET] - r.header(ScannedBatch.BASE_OFFSET)) & 0x7FFFFFFF
+    base = r.header(layout.BASE_SEQUENCE)
+    counted = (base + r.field(rk.OFFSET) - r.header(layout.BASE_OFFSET)) & 0x7FFFFFFF
     return number(np.where(base < 0, -1, counted), np.int32)
 
 
 RECORD: dict[str, Callable[[Records], pa.Array]] = {
     # the columns of Spark's Kafka connector
-    "key": lambda r: r.texts["key"],
-    "value": lambda r: r.texts["value"],
+    "key": lambda r: r.decoded.texts["key"],
+    "value": lambda r: r.decoded.texts["value"],
     "topic": lambda r: repeated(r.topic, len(r)),
     "partition": lambda r: pa.array(np.full(len(r), r.partition, np.int32)),
-    "offset": lambda r: number(r.found[:, dk.OFFSET], np.int64),
-    "timestamp": lambda r: timestamp(r.found[:, dk.TIMESTAMP]),
-    "timestampType": lambda r: number(
-        (r.header(ScannedBatch.ATTRIBUTES) & b.ATTRIBUTE_LOG_APPEND_TIME) >> 3, np.int32
-    ),
+    "offset": lambda r: number(r.field(rk.OFFSET), np.int64),
+    "timestamp": lambda r: timestamp(r.field(rk.TIMESTAMP)),
+    "timestampType": lambda r: number((r.header(layout.ATTRIBUTES) & layout.LOG_APPEND_TIME) >> 3, np.int32),
     # of the load tests' records
-    "timestamp_ms": lambda r: number(r.found[:, dk.TIMESTAMP], np.int64),
-    "record_key": identity(dk.KEY, np.int32),
-    "producer": identity(dk.PRODUCER, np.int32),
-    "seq": identity(dk.SEQ, np.int64),
-    "partition_seq": identity(dk.PARTITION_SEQ, np.int64),
-    "flags": identity(dk.FLAGS, np.int8),
-    "intact": lambda r: pa.array(r.identity[:, dk.INTACT] > 0),
-    "intended_ns": identity(dk.INTENDED_NS, np.int64),
+    "timestamp_ms": lambda r: number(r.field(rk.TIMESTAMP), np.int64),
+    "record_key": identity("record_key", np.int32),
+    "producer": identity("producer", np.int32),
+    "seq": identity("seq", np.int64),
+    "partition_seq": identity("partition_seq", np.int64),
+    "flags": identity("flags", np.int8),
+    "intact": identity("intact", np.bool_),
+    "intended_ns": identity("intended_ns", np.int64),
     # of the log
-    "state": lambda r: pa.array(r.batch_state()),
-    "value_bytes": lambda r: number(r.found[:, dk.VALUE_SIZE], np.int32),
-    "producer_id": lambda r: number(r.header(ScannedBatch.PRODUCER_ID), np.int64),
-    "producer_epoch": lambda r: number(r.header(ScannedBatch.PRODUCER_EPOCH), np.int32),
+    "header_sum": lambda r: number(r.decoded.header_sums, np.int64),
+    "state": lambda r: pa.array(r.fate().state),
+    "marker": lambda r: pa.array(r.fate().marker),
+    "value_bytes": lambda r: number(r.field(rk.VALUE_SIZE), np.int32),
+    "producer_id": lambda r: number(r.header(layout.PRODUCER_ID), np.int64),
+    "producer_epoch": lambda r: number(r.header(layout.PRODUCER_EPOCH), np.int32),
     "sequence": sequence,
-    "leader_epoch": lambda r: number(r.header(ScannedBatch.LEADER_EPOCH), np.int32),
+    "leader_epoch": lambda r: number(r.header(layout.LEADER_EPOCH), np.int32),
 }
 
-# made while a record's bytes are at hand
-TEXTS = {"key": dk.KEY_AT, "value": dk.VALUE_AT}
-IDENTITY = {"record_key", "producer", "seq", "partition_seq", "flags", "intact", "intended_ns"}
-
 BATCH: dict[str, int] = {
-    "position": ScannedBatch.POSITION,
-    "size": ScannedBatch.SIZE,
-    "base_offset": ScannedBatch.BASE_OFFSET,
-    "last_offset": ScannedBatch.LAST_OFFSET,
-    "base_timestamp_ms": ScannedBatch.BASE_TIMESTAMP,
-    "max_timestamp_ms": ScannedBatch.MAX_TIMESTAMP,
-    "leader_epoch": ScannedBatch.LEADER_EPOCH,
-    "attributes": ScannedBatch.ATTRIBUTES,
-    "producer_id": ScannedBatch.PRODUCER_ID,
-    "producer_epoch": ScannedBatch.PRODUCER_EPOCH,
-    "base_sequence": ScannedBatch.BASE_SEQUENCE,
-    "record_count": ScannedBatch.RECORD_COUNT,
-    "control_type": ScannedBatch.CONTROL_TYPE,
-    "fault": dk.FAULT,
+    "position": layout.POSITION,
+    "size": layout.SIZE,
+    "base_offset": layout.BASE_OFFSET,
+    "last_offset": layout.LAST_OFFSET,
+    "base_timestamp_ms": layout.BASE_TIMESTAMP,
+    "max_timestamp_ms": layout.MAX_TIMESTAMP,
+    "leader_epoch": layout.LEADER_EPOCH,
+    "attributes": layout.ATTRIBUTES,
+    "producer_id": layout.PRODUCER_ID,
+    "producer_epoch": layout.PRODUCER_EPOCH,
+    "base_sequence": layout.BASE_SEQUENCE,
+    "record_count": layout.RECORD_COUNT,
+    "control_type": layout.CONTROL_TYPE,
+    "fault": layout.FAULT,
 }
 NUMPY = {"int": np.int32, "bigint": np.int64}
 
@@ -120,13 +118,16 @@ def record_batch(names: list[str], records: Records) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([RECORD[name](records) for name in names], names)
 
 
-def header_batch(names: list[str], topic: str, partition: int, chunk: Chunk) -> pa.RecordBatch:
-    """A row a batch."""
+def header_batch(
+    names: list[str], topic: str, partition: int, chunk: Chunk, highest: Words
+) -> pa.RecordBatch:
+    """A row a batch. highest: the highest timestamp of its records."""
     count = len(chunk.rows)
     fixed = {
         "topic": lambda: repeated(topic, count),
         "partition": lambda: pa.array(np.full(count, partition, np.int32)),
         "segment": lambda: pa.array(np.full(count, chunk.piece.segment, np.int64)),
+        "highest_timestamp_ms": lambda: pa.array(highest),
     }
     arrays = [
         fixed[name]() if name in fixed else number(chunk.rows[:, BATCH[name]], NUMPY[schemas.BATCH[name]])
@@ -137,4 +138,4 @@ def header_batch(names: list[str], topic: str, partition: int, chunk: Chunk) -> 
 
 def is_data(rows: Words) -> NDArray[np.bool_]:
     """Which batches hold records of producers."""
-    return (rows[:, ScannedBatch.ATTRIBUTES] & b.ATTRIBUTE_CONTROL) == 0
+    return (rows[:, layout.ATTRIBUTES] & layout.CONTROL) == 0

@@ -5,35 +5,52 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from kbroker.kernels.scan_rows import ScannedBatch, ScanStop
-from spark_validation.segments import decode_kernel as dk
+from spark_validation.segments import layout
+from spark_validation.segments import record_kernels as rk
 from spark_validation.segments.columns import Records, header_batch, is_data, record_batch
-from spark_validation.segments.decoder import Decoder
+from spark_validation.segments.decoder import Decoder, decode_batches, groups_of
+from spark_validation.segments.layout import Fault, Words
 from spark_validation.segments.ranges import Range
-from spark_validation.segments.walk import chunks, states
+from spark_validation.segments.walk import Chunk, chunks, fates
+
+READABLE = (Fault.SOUND, Fault.BAD_CRC)
 
 
 def read_records(
     work: Range, names: list[str], run: int, control: bool, read_committed: bool
 ) -> Iterator[pa.RecordBatch]:
     """The range's records. control: markers as rows too (key and value are the marker's)."""
-    wants_state = "state" in names or read_committed
-    fates = states(work) if wants_state else None
+    wanted = "state" in names or "marker" in names or read_committed
+    outcomes = fates(work) if wanted else None
     decoder = Decoder(names, run)
     for number, chunk in enumerate(chunks(work.folder, work.pieces, False)):
-        fate = fates[number] if fates is not None else None
-        keep = (chunk.rows[:, dk.FAULT] == ScanStop.END) & (chunk.rows[:, ScannedBatch.RECORD_COUNT] > 0)
+        fate = outcomes[number] if outcomes is not None else None
+        keep = (chunk.rows[:, layout.FAULT] == Fault.SOUND) & (chunk.rows[:, layout.RECORD_COUNT] > 0)
         if not control:
             keep &= is_data(chunk.rows)
         if read_committed and fate is not None:
-            keep &= fate == 0
-        for found, identity, texts in decoder.decode(chunk, np.flatnonzero(keep)):
-            yield record_batch(
-                names, Records(work.topic, work.partition, chunk, fate, found, identity, texts)
-            )
+            keep &= fate.state == 0
+        for decoded in decoder.decode(chunk, np.flatnonzero(keep)):
+            yield record_batch(names, Records(work.topic, work.partition, chunk, fate, decoded))
 
 
-def read_headers(work: Range, names: list[str], check_crc: bool) -> Iterator[pa.RecordBatch]:
-    """The range's batches, a row each."""
-    for chunk in chunks(work.folder, work.pieces, check_crc):
-        yield header_batch(names, work.topic, work.partition, chunk)
+def read_headers(work: Range, names: list[str], check: bool) -> Iterator[pa.RecordBatch]:
+    """The range's batches, a row each. check: checksums, and their records against their headers."""
+    for chunk in chunks(work.folder, work.pieces, check):
+        highest = check_records(chunk) if check else chunk.rows[:, layout.MAX_TIMESTAMP]
+        yield header_batch(names, work.topic, work.partition, chunk, highest)
+
+
+def check_records(chunk: Chunk) -> Words:
+    """Marks batches whose records are not what the header says; gives the highest timestamp of each one's records."""
+    rows = chunk.rows
+    highest = rows[:, layout.MAX_TIMESTAMP].copy()
+    picked = np.flatnonzero(np.isin(rows[:, layout.FAULT], READABLE) & (rows[:, layout.RECORD_COUNT] > 0))
+    for group in groups_of(chunk, picked):
+        count = int(rows[group, layout.RECORD_COUNT].sum())
+        _, work, _ = decode_batches(chunk, group, np.empty((count, rk.RECORD_COLUMNS), np.int64))
+        highest[group] = work[:, rk.HIGHEST_TIMESTAMP]
+        sound = rows[group, layout.FAULT] == Fault.SOUND
+        rows[group[sound & (work[:, rk.MISNUMBERED] > 0)], layout.FAULT] = Fault.BAD_DELTAS
+        rows[group[sound & (work[:, rk.MALFORMED] > 0)], layout.FAULT] = Fault.BAD_RECORDS
+    return highest

@@ -1,63 +1,37 @@
 """Records out of batches, a few batches at a time: what is unpacked is decoded while it is in the core's cache.
 
-Unpacking a whole chunk first would write it to memory and fetch it again, which costs more than codec and kernels do.
+Unpacking a whole chunk first would write it to memory and fetch it again, which costs more than codec and loops do.
 """
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
-import cramjam
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from kbroker.kernels.scan_rows import ScannedBatch
-from kbroker.protocol import batch_layout as b
-from kbroker.protocol.compression import Codec, decompress
-from kbroker.protocol.schema import ProtocolError
-from spark_validation.segments import decode_kernel as dk
-from spark_validation.segments.columns import IDENTITY, TEXTS
+from spark_validation.segments import layout
+from spark_validation.segments import record_kernels as rk
+from spark_validation.segments.identities import Identities, header_sums, identify
+from spark_validation.segments.layout import Words
+from spark_validation.segments.unpacking import unpack
 from spark_validation.segments.walk import Chunk
 
-Words = NDArray[np.int64]
 GROUP_BYTES = 256 << 10  # of records, in plain, decoded in one go
 EXPANSION = 8  # what a codec is taken to save, until it has unpacked
-ROOM_BYTES = 4 * GROUP_BYTES
 ROWS = 1 << 16  # of an Arrow batch, unless a single group has more
 TEXT_BYTES = 16 << 20
+TEXTS = {"key": rk.KEY_AT, "value": rk.VALUE_AT}
+OF_IDENTITY = frozenset(Identities._fields)
 
 
-class Plain:
-    """Room for unpacked records, used again for each group. What does not fit is kept apart until the next `begin`."""
+class Decoded(NamedTuple):
+    """found: rows of RECORD_COLUMNS; the others only where a wanted column is made of them."""
 
-    def __init__(self) -> None:
-        self._room = np.empty(0, np.uint8)
-        self._used = 0
-        self._apart: list[bytes | memoryview] = []
-
-    def begin(self) -> None:
-        """What was unpacked before is over."""
-        if not len(self._room):
-            self._room = np.empty(ROOM_BYTES, np.uint8)
-        self._used = 0
-        self._apart.clear()
-
-    def unpack(self, codec: int, packed: memoryview) -> tuple[int, int]:
-        """(address, size) of a batch's records; (0, 0) when its data is damaged."""
-        room = self._room[self._used :]
-        if codec == Codec.LZ4:
-            try:
-                size = cramjam.lz4.decompress_into(packed, room.data)
-            except cramjam.DecompressionError:  # too large, or damaged
-                pass
-            else:
-                self._used += size
-                return room.ctypes.data, size
-        try:
-            plain = decompress(codec, packed)
-        except ProtocolError:  # the batch chain check names it
-            return 0, 0
-        self._apart.append(plain)
-        return np.frombuffer(plain, np.uint8).ctypes.data if plain else 0, len(plain)
+    found: Words
+    identity: Identities | None
+    header_sums: Words | None
+    texts: dict[str, pa.Array]
 
 
 class Texts:
@@ -65,29 +39,23 @@ class Texts:
 
     def __init__(self, column: int, rows: int) -> None:
         self._column = column
-        self._ends = np.empty(rows + 1, np.int32)
-        self._ends[0] = 0
+        self._ends = np.zeros(rows + 1, np.int32)
         self._valid = np.zeros((rows + 7) // 8, np.uint8)
         self._nulls = 0
-        self._data = pa.allocate_buffer(0)
+        self._data = np.empty(0, np.uint8)
 
-    def add(self, found: Words, start: int, stop: int) -> None:
+    def add(self, data: NDArray[np.uint8], found: Words, start: int, stop: int) -> None:
         sizes = int(np.maximum(found[start:stop, self._column + 1], 0).sum())
-        wanted = int(self._ends[start]) + sizes
-        if wanted > self._data.size:
-            grown = pa.allocate_buffer(max(wanted, TEXT_BYTES))
-            if start:
-                np.frombuffer(grown, np.uint8)[: self._ends[start]] = np.frombuffer(self._data, np.uint8)[
-                    : self._ends[start]
-                ]
+        used = int(self._ends[start])
+        if used + sizes > len(self._data):
+            grown = np.empty(max(used + sizes, TEXT_BYTES), np.uint8)
+            grown[:used] = self._data[:used]
             self._data = grown
-        self._nulls += dk.gather(
-            found, self._column, start, stop, self._ends, self._valid, self._data.address
-        )
+        self._nulls += rk.gather(data, found, self._column, start, stop, self._ends, self._valid, self._data)
 
     def array(self, rows: int) -> pa.Array:
         valid = pa.py_buffer(self._valid) if self._nulls else None
-        data = self._data.slice(0, int(self._ends[rows]))
+        data = pa.py_buffer(self._data[: int(self._ends[rows])])
         buffers = [valid, pa.py_buffer(self._ends[: rows + 1]), data]
         return pa.Array.from_buffers(pa.binary(), rows, buffers, self._nulls)
 
@@ -97,19 +65,14 @@ class Decoder:
 
     def __init__(self, names: list[str], run: int) -> None:
         self._run = run
-        self._identified = bool(IDENTITY.intersection(names))
+        self._identified = bool(OF_IDENTITY.intersection(names))
+        self._summed = "header_sum" in names
         self._texts = [name for name in TEXTS if name in names]
-        self._plain = Plain()
-        self._found = np.empty((0, dk.RECORD_COLUMNS), np.int64)
-        self._identity = np.empty((0, dk.IDENTITY_COLUMNS), np.int64)
 
-    def decode(self, chunk: Chunk, picked: Words) -> Iterator[tuple[Words, Words, dict[str, pa.Array]]]:
-        """Picked batches of a chunk: rows of RECORD_COLUMNS, of IDENTITY_COLUMNS, and the binary columns.
-
-        The rows are valid until the next ones are asked for.
-        """
+    def decode(self, chunk: Chunk, picked: Words) -> Iterator[Decoded]:
+        """Picked batches of a chunk."""
         groups = groups_of(chunk, picked)
-        counts = [int(chunk.rows[group, ScannedBatch.RECORD_COUNT].sum()) for group in groups]
+        counts = [int(chunk.rows[group, layout.RECORD_COUNT].sum()) for group in groups]
         sizes = [int(plain_sizes(chunk, group).sum()) for group in groups]
         at = 0
         while at < len(groups):
@@ -119,42 +82,53 @@ class Decoder:
             yield from self._arrow_batch(chunk, groups[at:end], rows)
             at = end
 
-    def _arrow_batch(
-        self, chunk: Chunk, groups: list[Words], rows: int
-    ) -> Iterator[tuple[Words, Words, dict[str, pa.Array]]]:
-        if rows > len(self._found):
-            self._found = np.empty((max(rows, ROWS), dk.RECORD_COLUMNS), np.int64)
-            if self._identified:
-                self._identity = np.empty((max(rows, ROWS), dk.IDENTITY_COLUMNS), np.int64)
-        found, identity = self._found, self._identity
+    def _arrow_batch(self, chunk: Chunk, groups: list[Words], rows: int) -> Iterator[Decoded]:
+        found = np.empty((rows, rk.RECORD_COLUMNS), np.int64)
+        identities: list[Identities] = []
+        sums: list[Words] = []
         texts = {name: Texts(TEXTS[name], rows) for name in self._texts}
         filled = 0
         for group in groups:
-            stop = filled + self._unpack(chunk, group, found[filled:])
+            data, _, count = decode_batches(chunk, group, found[filled:])
+            part = found[filled : filled + count]
             if self._identified:
-                dk.identities(found, filled, stop, self._run, identity[filled:])
+                identities.append(identify(data, part, self._run))
+            if self._summed:
+                sums.append(header_sums(data, part))
             for text in texts.values():
-                text.add(found, filled, stop)
-            filled = stop
+                text.add(data, found, filled, filled + count)
+            filled += count
         if filled:
+            identity = Identities(*map(np.concatenate, zip(*identities, strict=True))) if identities else None
             arrays = {name: text.array(filled) for name, text in texts.items()}
-            yield found[:filled], identity[:filled], arrays
+            yield Decoded(found[:filled], identity, np.concatenate(sums) if sums else None, arrays)
 
-    def _unpack(self, chunk: Chunk, group: Words, out: Words) -> int:
-        """Decodes a group's batches into rows of RECORD_COLUMNS; gives how many."""
-        rows = chunk.rows
-        addresses = chunk.addresses[group] + b.HEADER_BYTES
-        lengths = rows[group, ScannedBatch.SIZE] - b.HEADER_BYTES
-        codecs = rows[group, ScannedBatch.ATTRIBUTES] & b.ATTRIBUTE_CODEC_MASK
-        packed = np.flatnonzero(codecs)
-        if len(packed):
-            self._plain.begin()
-            base, data = chunk.buffer.ctypes.data, chunk.buffer.data
-            for n in packed.tolist():
-                at = int(addresses[n]) - base
-                addresses[n], lengths[n] = self._plain.unpack(int(codecs[n]), data[at : at + int(lengths[n])])
-        damaged = np.zeros(len(group), np.uint8)
-        return int(dk.records(rows, group, addresses, lengths, len(group), out, damaged))
+
+def decode_batches(chunk: Chunk, group: Words, out: Words) -> tuple[NDArray[np.uint8], Words, int]:
+    """The buffer that the records of a group lie in, a row of WORK_COLUMNS a batch, and how many rows of `out`."""
+    rows = chunk.rows[group]
+    work = np.empty((len(group), rk.WORK_COLUMNS), np.int64)
+    work[:, rk.ROW] = group
+    work[:, rk.COUNT] = rows[:, layout.RECORD_COUNT]
+    work[:, rk.FIRST_OFFSET] = rows[:, layout.BASE_OFFSET]
+    work[:, rk.LAST_OFFSET] = rows[:, layout.LAST_OFFSET]
+    work[:, rk.FIRST_TIMESTAMP] = rows[:, layout.BASE_TIMESTAMP]
+    own_time = (rows[:, layout.ATTRIBUTES] & layout.LOG_APPEND_TIME) == 0
+    work[:, rk.APPEND_TIME] = np.where(own_time, -1, rows[:, layout.MAX_TIMESTAMP])
+    starts = rows[:, layout.POSITION] - chunk.position + layout.HEADER_BYTES
+    ends = starts + rows[:, layout.SIZE] - layout.HEADER_BYTES
+    codecs = rows[:, layout.ATTRIBUTES] & layout.CODEC_MASK
+    data = chunk.buffer
+    if codecs.any():
+        view = chunk.buffer.data
+        places = zip(codecs.tolist(), starts.tolist(), ends.tolist(), strict=True)
+        parts = [unpack(codec, view[start:end]) or b"" for codec, start, end in places]
+        data = np.frombuffer(b"".join(parts) or b"\0", np.uint8)
+        sizes = np.array([len(part) for part in parts], np.int64)
+        ends = np.cumsum(sizes)
+        starts = ends - sizes
+    work[:, rk.START], work[:, rk.END] = starts, ends
+    return data, work, int(rk.decode(data, work, out))
 
 
 def groups_of(chunk: Chunk, picked: Words) -> list[Words]:
@@ -167,5 +141,5 @@ def groups_of(chunk: Chunk, picked: Words) -> list[Words]:
 
 def plain_sizes(chunk: Chunk, picked: Words) -> Words:
     """What each batch is taken to hold when it is unpacked, in bytes."""
-    packed = (chunk.rows[picked, ScannedBatch.ATTRIBUTES] & b.ATTRIBUTE_CODEC_MASK) > 0
-    return np.where(packed, EXPANSION, 1) * chunk.rows[picked, ScannedBatch.SIZE]
+    packed = (chunk.rows[picked, layout.ATTRIBUTES] & layout.CODEC_MASK) > 0
+    return np.where(packed, EXPANSION, 1) * chunk.rows[picked, layout.SIZE]

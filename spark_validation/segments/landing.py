@@ -26,7 +26,7 @@ REPEATED = (
 )
 RISING = (
     *("offset", "timestamp", "timestamp_ms", "record_key", "seq", "partition_seq", "intended_ns"),
-    *("value_bytes", "producer_id", "sequence"),
+    *("value_bytes", "producer_id", "sequence", "marker"),
 )
 
 

@@ -7,11 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
-from kbroker.log import files
-from kbroker.protocol import batch_layout as b
+from spark_validation.segments import layout
+from spark_validation.segments.layout import HEADER, HEADER_BYTES, INDEX_ENTRY
 
 SPLIT_BYTES = 128 << 20
-INDEX_ENTRY = np.dtype([("relative_offset", ">i4"), ("position", ">i4")])
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +39,8 @@ def partition_folders(data_dirs: list[str], topics: list[str]) -> list[tuple[str
     found = []
     for data_dir in data_dirs:
         for folder in sorted(Path(data_dir).iterdir()):
-            parsed = files.parse_folder(folder.name) if folder.is_dir() else None
-            if parsed and not parsed.suffix and (not topics or parsed.topic in topics):
+            parsed = layout.parse_folder(folder.name) if folder.is_dir() else None
+            if parsed and (not topics or parsed.topic in topics):
                 found.append((str(folder), parsed.topic, parsed.partition))
     return found
 
@@ -92,20 +91,16 @@ def bundled(works: list[Range], split_bytes: int = SPLIT_BYTES) -> list[tuple[Ra
 
 def pieces_of(folder: str, split_bytes: int) -> list[Piece]:
     """A partition's segments in order, the large ones cut at entries of their index."""
-    segments = files.list_segments(folder)
+    segments = layout.segments_among(path.name for path in Path(folder).iterdir())
     pieces = []
     for segment in segments:
-        last = segment is segments[-1]
+        last = segment == segments[-1]
         try:
-            size = Path(files.path(folder, segment.base_offset, files.LOG)).stat().st_size
+            size = Path(layout.segment_path(folder, segment, layout.LOG_FILE)).stat().st_size
         except FileNotFoundError:  # retention took it since the folder was listed
             continue
-        cuts = [0, *cut_positions(folder, segment.base_offset, size, split_bytes), size]
-        pieces += [
-            Piece(segment.base_offset, start, end, last)
-            for start, end in itertools.pairwise(cuts)
-            if end > start
-        ]
+        cuts = [0, *cut_positions(folder, segment, size, split_bytes), size]
+        pieces += [Piece(segment, start, end, last) for start, end in itertools.pairwise(cuts) if end > start]
     return pieces
 
 
@@ -127,18 +122,18 @@ def cut_positions(folder: str, base_offset: int, size: int, split_bytes: int) ->
     if size <= split_bytes * 3 // 2:
         return []
     try:
-        data = Path(files.path(folder, base_offset, files.INDEX)).read_bytes()
+        data = Path(layout.segment_path(folder, base_offset, layout.INDEX_FILE)).read_bytes()
     except FileNotFoundError:
         return []
     entries = np.frombuffer(data[: len(data) // INDEX_ENTRY.itemsize * INDEX_ENTRY.itemsize], INDEX_ENTRY)
     entries = entries[(entries["position"] > 0) & (entries["position"] < size)]
     wanted = np.arange(split_bytes, size - split_bytes // 2, split_bytes)
     cuts = []
-    with open(files.path(folder, base_offset, files.LOG), "rb") as log:
+    with open(layout.segment_path(folder, base_offset, layout.LOG_FILE), "rb") as log:
         for place in np.unique(np.searchsorted(entries["position"], wanted)):
             if place < len(entries):
                 position = int(entries["position"][place])
-                header = os.pread(log.fileno(), b.HEADER_BYTES, position)
+                header = os.pread(log.fileno(), HEADER_BYTES, position)
                 if starts_batch(header, base_offset + int(entries["relative_offset"][place])):
                     cuts.append(position)
     return cuts
@@ -146,8 +141,9 @@ def cut_positions(folder: str, base_offset: int, size: int, split_bytes: int) ->
 
 def starts_batch(header: bytes, last_offset: int) -> bool:
     """Whether bytes are the header of the batch that ends with an offset, so that an index entry can be trusted."""
-    if len(header) < b.HEADER_BYTES or header[b.MAGIC] != b.MAGIC_V2:
+    if len(header) < HEADER_BYTES:
         return False
-    base = int.from_bytes(header[:8], signed=True)
-    delta = int.from_bytes(header[b.LAST_OFFSET_DELTA : b.LAST_OFFSET_DELTA + 4], signed=True)
-    return base + delta == last_offset
+    found = np.frombuffer(header, HEADER)[0]
+    return bool(
+        found["magic"] == layout.MAGIC and found["base_offset"] + found["last_offset_delta"] == last_offset
+    )

@@ -21,7 +21,9 @@ RECORD: dict[str, str] = {
     "intact": "boolean",
     "intended_ns": "bigint",
     # of the log
+    "header_sum": "bigint",
     "state": "tinyint",
+    "marker": "bigint",
     "value_bytes": "int",
     "producer_id": "bigint",
     "producer_epoch": "int",
@@ -41,6 +43,7 @@ BATCH: dict[str, str] = {
     "last_offset": "bigint",
     "base_timestamp_ms": "bigint",
     "max_timestamp_ms": "bigint",
+    "highest_timestamp_ms": "bigint",
     "leader_epoch": "int",
     "attributes": "int",
     "producer_id": "bigint",

@@ -97,7 +97,7 @@ class SegmentTail(DataSourceStreamReader):
 
     def __init__(self, options: dict[str, str], names: list[str]) -> None:
         self.batch = SegmentReader(options, names)
-        if "state" in names or self.batch.rows != "records":
+        if {"state", "marker"}.intersection(names) or self.batch.rows != "records":
             raise ValueError(f"{FORMAT} as a stream gives records without their state")
         self.at: dict[str, list[int]] = {}
 

@@ -1,11 +1,11 @@
 """Where the segment files of a partition end just now, at a batch border: offsets of the streaming reader.
 
-A position is (segment, byte). Imports kernels: it walks the headers of what was appended since the last look.
+A position is (segment, byte). It walks the headers of what was appended since the last look.
 """
 
 from dataclasses import replace
 
-from kbroker.kernels.scan_rows import ScannedBatch
+from spark_validation.segments import layout
 from spark_validation.segments.ranges import Piece, Range, pieces_of
 from spark_validation.segments.walk import chunks
 
@@ -30,8 +30,8 @@ def end_of(folder: str, start: Position) -> Position:
     at = start
     for chunk in chunks(folder, tuple(pieces_after(folder, start)), False):
         last = chunk.rows[-1]
-        if last[ScannedBatch.SIZE] > 0:
-            at = (chunk.piece.segment, int(last[ScannedBatch.POSITION] + last[ScannedBatch.SIZE]))
+        if last[layout.SIZE] > 0:
+            at = (chunk.piece.segment, int(last[layout.POSITION] + last[layout.SIZE]))
     return at
 
 

@@ -7,14 +7,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kbroker.kernels.scan_rows import ScannedBatch, ScanStop
-from kbroker.log import files
-from kbroker.protocol import batch_layout as b
-from spark_validation.segments import decode_kernel as dk
+from spark_validation.segments import layout
+from spark_validation.segments.headers import scan
+from spark_validation.segments.layout import Fault
 from spark_validation.segments.ranges import Piece, Range
 
 CHUNK_BYTES = 8 << 20
-ROWS = 1 << 16
 
 VISIBLE = 0  # to read_committed: not transactional, or committed
 ABORTED = 1
@@ -23,17 +21,12 @@ CONTROL = 3
 
 
 class Chunk(NamedTuple):
-    """Whole batches in memory. rows: BATCH_COLUMNS each, POSITION in the file; address: of byte `position`."""
+    """Whole batches in memory. rows: BATCH_COLUMNS each, POSITION in the file; `position`: of the buffer's start."""
 
     piece: Piece
     buffer: NDArray[np.uint8]
     position: int
     rows: NDArray[np.int64]
-
-    @property
-    def addresses(self) -> NDArray[np.int64]:
-        """Address of each batch."""
-        return self.rows[:, ScannedBatch.POSITION] - self.position + self.buffer.ctypes.data
 
 
 def chunks(folder: str, pieces: tuple[Piece, ...], check_crc: bool) -> Iterator[Chunk]:
@@ -42,11 +35,9 @@ def chunks(folder: str, pieces: tuple[Piece, ...], check_crc: bool) -> Iterator[
     A chunk is valid until the next one is asked for.
     """
     buffer = np.empty(CHUNK_BYTES, np.uint8)
-    rows = np.empty((ROWS, dk.BATCH_COLUMNS), np.int64)
-    state = np.zeros(dk.STATE_WORDS, np.int64)
     for piece in pieces:
         try:
-            fd = os.open(files.path(folder, piece.segment, files.LOG), os.O_RDONLY)
+            fd = os.open(layout.segment_path(folder, piece.segment, layout.LOG_FILE), os.O_RDONLY)
         except FileNotFoundError:
             continue  # retention took the segment after the planning; offsets below the log start count for nothing
         try:
@@ -54,18 +45,18 @@ def chunks(folder: str, pieces: tuple[Piece, ...], check_crc: bool) -> Iterator[
             while position < piece.end:
                 want = min(buffer.size, piece.end - position)
                 got = os.preadv(fd, [buffer.data[:want]], position)
-                count = dk.headers(buffer.ctypes.data, got, position, check_crc, rows, state)
-                if count:
+                found = scan(buffer, got, position, check_crc)
+                if len(found.rows):
                     # What stopped it is looked at from its own start: a batch may end just where a chunk does.
-                    yield Chunk(piece, buffer, position, rows[:count])
-                    position += int(state[dk.CONSUMED])
+                    yield Chunk(piece, buffer, position, found.rows)
+                    position += found.consumed
                     continue
-                size = batch_size(buffer, got) if state[dk.STOP] == ScanStop.TORN else 0
+                size = batch_size(buffer, got) if found.stop == Fault.TORN else 0
                 if buffer.size < size <= piece.end - position:
                     buffer = np.empty(size, np.uint8)
                     continue
                 if not (piece.last and not count_is_damage(buffer, got)):
-                    yield Chunk(piece, buffer, position, damage(rows, position, int(state[dk.STOP])))
+                    yield Chunk(piece, buffer, position, damage(position, found.stop))
                 break
         finally:
             os.close(fd)
@@ -73,64 +64,67 @@ def chunks(folder: str, pieces: tuple[Piece, ...], check_crc: bool) -> Iterator[
 
 def batch_size(buffer: NDArray[np.uint8], got: int) -> int:
     """Bytes of the batch a buffer starts with; 0 when there is not even its length."""
-    if got < b.LENGTH + 4:
+    at = layout.LENGTH_AT
+    if got < at + 4:
         return 0
-    return int.from_bytes(buffer[b.LENGTH : b.LENGTH + 4].tobytes(), signed=True) + b.LENGTH_OVERHEAD
+    return int.from_bytes(buffer[at : at + 4].tobytes(), signed=True) + layout.LENGTH_OVERHEAD
 
 
 def count_is_damage(buffer: NDArray[np.uint8], got: int) -> bool:
     """Whether the rest of the newest segment is more than a write under way or a preallocated file's zeros."""
     if not buffer[: min(got, 4096)].any():
         return False
-    return got >= b.HEADER_BYTES and buffer[b.MAGIC] != b.MAGIC_V2
+    return bool(got >= layout.HEADER_BYTES and buffer[layout.MAGIC_AT] != layout.MAGIC)
 
 
-def damage(rows: NDArray[np.int64], position: int, stop: int) -> NDArray[np.int64]:
+def damage(position: int, stop: Fault) -> NDArray[np.int64]:
     """A row for bytes that are no batch."""
-    rows[0, :] = -1
-    rows[0, ScannedBatch.POSITION] = position
-    rows[0, ScannedBatch.SIZE] = 0
-    rows[0, ScannedBatch.RECORD_COUNT] = 0
-    rows[0, ScannedBatch.ATTRIBUTES] = 0
-    rows[0, dk.FAULT] = ScanStop.TORN if stop == ScanStop.END else stop
-    return rows[:1]
+    row = np.full((1, layout.BATCH_COLUMNS), -1, np.int64)
+    row[0, layout.POSITION] = position
+    row[0, [layout.SIZE, layout.RECORD_COUNT, layout.ATTRIBUTES]] = 0
+    row[0, layout.FAULT] = Fault.TORN if stop == Fault.SOUND else stop
+    return row
 
 
-def states(work: Range) -> list[NDArray[np.int8]]:
-    """For each chunk that `chunks` gives for the range: VISIBLE, ABORTED, OPEN or CONTROL of every batch.
+class Fates(NamedTuple):
+    """Of each batch of a chunk. state: VISIBLE, ABORTED, OPEN or CONTROL; marker: offset of the marker that ended its
+    transaction, -1 without one."""
+
+    state: NDArray[np.int8]
+    marker: NDArray[np.int64]
+
+
+def fates(work: Range) -> list[Fates]:
+    """For each chunk that `chunks` gives for the range.
 
     A transaction that is open at the range's end is followed into the next pieces.
     """
-    found: list[NDArray[np.int8]] = []
+    found: list[Fates] = []
     open_batches: dict[int, list[tuple[int, int]]] = {}
     for number, chunk in enumerate(chunks(work.folder, work.pieces, False)):
         rows = chunk.rows
-        state = np.where(rows[:, ScannedBatch.ATTRIBUTES] & b.ATTRIBUTE_CONTROL, CONTROL, VISIBLE).astype(
-            np.int8
-        )
-        found.append(state)
-        for n in np.flatnonzero(rows[:, ScannedBatch.ATTRIBUTES] & b.ATTRIBUTE_TRANSACTIONAL):
-            producer_id = int(rows[n, ScannedBatch.PRODUCER_ID])
+        control = rows[:, layout.ATTRIBUTES] & layout.CONTROL
+        state = np.where(control, CONTROL, VISIBLE).astype(np.int8)
+        found.append(Fates(state, np.full(len(rows), -1, np.int64)))
+        for n in np.flatnonzero(rows[:, layout.ATTRIBUTES] & layout.TRANSACTIONAL).tolist():
+            producer_id = int(rows[n, layout.PRODUCER_ID])
             if state[n] == CONTROL:
-                settle(found, open_batches.pop(producer_id, []), int(rows[n, ScannedBatch.CONTROL_TYPE]))
+                settle(found, open_batches.pop(producer_id, []), rows[n])
             else:
                 state[n] = OPEN
-                open_batches.setdefault(producer_id, []).append((number, int(n)))
+                open_batches.setdefault(producer_id, []).append((number, n))
     if open_batches:
         for chunk in chunks(work.folder, work.later, False):
             rows = chunk.rows
-            for n in np.flatnonzero(rows[:, ScannedBatch.ATTRIBUTES] & b.ATTRIBUTE_CONTROL):
-                settle(
-                    found,
-                    open_batches.pop(int(rows[n, ScannedBatch.PRODUCER_ID]), []),
-                    int(rows[n, ScannedBatch.CONTROL_TYPE]),
-                )
+            for n in np.flatnonzero(rows[:, layout.ATTRIBUTES] & layout.CONTROL).tolist():
+                settle(found, open_batches.pop(int(rows[n, layout.PRODUCER_ID]), []), rows[n])
             if not open_batches:
                 break
     return found
 
 
-def settle(found: list[NDArray[np.int8]], batches: list[tuple[int, int]], control_type: int) -> None:
+def settle(found: list[Fates], batches: list[tuple[int, int]], marker: NDArray[np.int64]) -> None:
     """Writes what a marker says into the batches of its transaction."""
     for number, n in batches:
-        found[number][n] = VISIBLE if control_type == 1 else ABORTED
+        found[number].state[n] = VISIBLE if marker[layout.CONTROL_TYPE] == layout.COMMIT else ABORTED
+        found[number].marker[n] = marker[layout.BASE_OFFSET]

@@ -1,17 +1,18 @@
-"""The segment source's kernels against the plain decoder of kbroker, and what ranges and transactions come out."""
+"""The segment source against the plain decoder of kbroker, and what ranges and transactions come out."""
 
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
-from kbroker.kernels.scan_rows import ScanStop
 from kbroker.protocol.compression import Codec
 from kbroker.protocol.records import build_batch, read_batches, read_records
 from spark_validation.segments import decode, index_check, schemas, tail, walk
+from spark_validation.segments.layout import Fault
 from spark_validation.segments.ranges import Range, bundled, plan
 from spark_validation.segments.walk import ABORTED, CONTROL, OPEN, VISIBLE
-from tests.spark_validation.world import RUN, Topic, clean, write_log
+from tests.spark_validation.world import RUN, Topic, clean
+from tests.spark_validation.world_files import write_log
 
 COLUMNS = [name for name in schemas.RECORD if name not in ("topic", "timestamp")]
 
@@ -130,7 +131,7 @@ def test_a_batch_that_ends_with_the_chunk_ends_no_segment(
     headers = pa.Table.from_batches(
         [found for work in works for found in decode.read_headers(work, ["fault"], True)]
     )
-    assert set(headers["fault"].to_pylist()) == {ScanStop.END}
+    assert set(headers["fault"].to_pylist()) == {Fault.SOUND}
 
 
 def test_what_is_no_batch_is_damage_behind_whole_ones_of_the_newest_segment_too(tmp_path: Path) -> None:
@@ -143,7 +144,7 @@ def test_what_is_no_batch_is_damage_behind_whole_ones_of_the_newest_segment_too(
         found = pa.Table.from_batches(
             [found for work in works for found in decode.read_headers(work, ["fault"], True)]
         )
-        assert [fault != ScanStop.END for fault in found["fault"].to_pylist()] == (
+        assert [fault != Fault.SOUND for fault in found["fault"].to_pylist()] == (
             [False, True] if damaged else [False]
         )
 

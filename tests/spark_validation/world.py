@@ -4,21 +4,28 @@ A `Topic` is a whole little history of its own, with its own producers and consu
 leaves the others alone, so that one judgement shows every anomaly and that none of them spills over.
 """
 
-import json
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
+from crc32c import crc32c
 
 from kbroker.protocol.compression import Codec
 from kbroker.protocol.records import ControlType, build_batch, build_control_batch
 from loadtest import history
-from loadtest.record import HEADER, MAGIC, VERSION, key_bytes, sealed
-from loadtest.run import ConsumerClient, PartitionEnds, ProducerClient, Run, save_client, save_run
-from loadtest.run import Topic as RunTopic
+from loadtest.record import (
+    HEADER,
+    HEADER_BYTES,
+    IDENTITY_HEADER,
+    MAGIC,
+    TOMBSTONE,
+    VERSION,
+    header_sum,
+    key_bytes,
+    sealed,
+)
+from loadtest.run import Deletion
+from spark_validation.segments import layout
 
 RUN = 7
 START_NS = 1_780_000_000_000_000_000
@@ -30,7 +37,7 @@ Row = dict[str, Any]
 
 @dataclass
 class Record:
-    """One record of the log; `value` overrides what it should hold."""
+    """One record of the log; `value` overrides what it should hold, `timestamp_ms` when it was sent."""
 
     producer: int
     seq: int
@@ -39,6 +46,25 @@ class Record:
     intended_ns: int
     flags: int = 0
     value: bytes | None = None
+    timestamp_ms: int = 0
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+    tombstone: bool = False
+
+    @property
+    def all_flags(self) -> int:
+        return self.flags | (TOMBSTONE if self.tombstone else 0)
+
+    @property
+    def stamp(self) -> int:
+        return self.timestamp_ms or self.intended_ns // MS
+
+    def all_headers(self) -> tuple[tuple[str, bytes | None], ...]:
+        """A tombstone carries its identity in the first one."""
+        return (
+            ((IDENTITY_HEADER, self.bytes()[:HEADER_BYTES]), *self.headers)
+            if self.tombstone
+            else self.headers
+        )
 
     def bytes(self) -> bytes:
         if self.value is not None:
@@ -47,14 +73,14 @@ class Record:
             0,
             MAGIC,
             VERSION,
-            self.flags,
+            self.all_flags,
             RUN,
             self.producer,
             self.seq,
             self.partition_seq,
             self.intended_ns,
         )
-        return sealed(np.array([head], HEADER).tobytes()[4:] + b"body")
+        return sealed(np.array([head], HEADER).tobytes()[4:] + (b"" if self.tombstone else b"body"))
 
 
 @dataclass
@@ -68,29 +94,55 @@ class Batch:
     transactional: bool = False
     control: ControlType | None = None
     broken_crc: bool = False
+    producer_epoch: int = 0
+    leader_epoch: int = 0
+    append_ms: int | None = None  # LogAppendTime
+    patch: dict[str, int] = field(
+        default_factory=dict
+    )  # header fields that are written otherwise, checksum right
 
     def bytes(self, codec: Codec) -> bytes:
         if self.control is not None:
-            return build_control_batch(
+            made = build_control_batch(
                 self.control,
                 producer_id=self.producer_id,
-                producer_epoch=0,
+                producer_epoch=self.producer_epoch,
                 coordinator_epoch=0,
                 timestamp_ms=START_NS // MS,
                 base_offset=self.base,
             )
-        made = build_batch(
-            [(key_bytes(r.key), r.bytes(), (), r.intended_ns // MS) for r in self.records],
-            base_offset=self.base,
-            producer=(self.producer_id, 0 if self.producer_id >= 0 else -1, self.sequence),
-            codec=codec,
-            transactional=self.transactional,
-        )
+        else:
+            made = build_batch(
+                [
+                    (key_bytes(r.key), None if r.tombstone else r.bytes(), r.all_headers(), r.stamp)
+                    for r in self.records
+                ],
+                base_offset=self.base,
+                producer=(
+                    self.producer_id,
+                    self.producer_epoch if self.producer_id >= 0 else -1,
+                    self.sequence,
+                ),
+                codec=codec,
+                transactional=self.transactional,
+                log_append_time_ms=self.append_ms,
+            )
+        made = patched(made, {"leader_epoch": self.leader_epoch, **self.patch})
         return made[:17] + bytes([made[17] ^ 1]) + made[18:] if self.broken_crc else made
 
     @property
     def end(self) -> int:
         return self.base + (1 if self.control is not None else len(self.records))
+
+
+def patched(batch: bytes, fields: dict[str, int]) -> bytes:
+    """The batch with header fields that are written otherwise, and the checksum that belongs to them."""
+    made = bytearray(batch)
+    head = np.frombuffer(made, layout.HEADER, 1)
+    for name, value in fields.items():
+        head[name] = head[name] | value if name == "attributes" else value
+    head["crc"] = crc32c(bytes(made[layout.CHECKED_FROM :]))
+    return bytes(made)
 
 
 @dataclass
@@ -110,6 +162,11 @@ class Topic:
     spoiled_index: bool = False
     copied_from: str = ""  # a topic whose partition 0 is copied, up to `copied_until`
     copied_until: int = 0
+    config: dict[str, str] = field(default_factory=dict)
+    start_offset: int = 0
+    deletions: list[Deletion] = field(default_factory=list)
+    killed: list[int] = field(default_factory=list)  # producers that never ended
+    files: dict[str, bytes] = field(default_factory=dict)  # more files of partition 0, by name
 
     @property
     def group(self) -> str:
@@ -118,6 +175,10 @@ class Topic:
     @property
     def copiers(self) -> str:
         return f"{self.name}-copiers"
+
+    @property
+    def sharers(self) -> str:
+        return f"{self.name}-sharers"
 
     @property
     def producers(self) -> tuple[int, int]:
@@ -208,7 +269,7 @@ def send_row(topic: Topic, partition: int, offset: int, record: Record, transact
         "topic": topic.name,
         "partition": partition,
         "offset": offset if topic.acks != "0" else -1,
-        "timestamp_ms": record.intended_ns // MS,
+        "timestamp_ms": record.stamp,
         "key": record.key,
         "status": 0,
         "error": 0,
@@ -216,6 +277,8 @@ def send_row(topic: Topic, partition: int, offset: int, record: Record, transact
         "intended_ns": record.intended_ns,
         "sent_ns": record.intended_ns + MS,
         "acked_ns": record.intended_ns + 3 * MS,
+        "header_sum": header_sum(record.all_headers()),
+        "tombstone": record.tombstone,
     }
 
 
@@ -244,15 +307,16 @@ def read_row(
         "topic": topic.name,
         "partition": partition,
         "offset": offset,
-        "timestamp_ms": record.intended_ns // MS,
+        "timestamp_ms": record.stamp,
         "key": record.key,
         "producer": record.producer,
         "seq": record.seq,
         "partition_seq": record.partition_seq,
-        "flags": record.flags,
+        "flags": record.all_flags,
         "intact": record.value is None,
         "intended_ns": record.intended_ns,
         "seen_ns": record.intended_ns + 50 * MS,
+        "header_sum": header_sum(record.all_headers()),
     }
 
 
@@ -311,81 +375,3 @@ def assignment_row(topic: Topic, partition: int, assignment: int, start: int, st
         "at_ns": START_NS + step * 10_000 * MS,
     }
     return {"consumer": topic.reader, "group": topic.group, "assignment": assignment, "event": 0} | what
-
-
-def write(folder: Path, topics: list[Topic]) -> None:
-    """folder/run, folder/data and folder/earlier."""
-    run = folder / "run"
-    (run / "intents").mkdir(parents=True)
-    content = Run(RUN, 1, "", "by hand", START_NS, {}, [])
-    content.ended_ns, content.drained = START_NS + 100_000 * MS, True
-    for topic in topics:
-        content.topics.append(RunTopic(topic.name, PARTITIONS, topic.mode, topic.cleanup_policy))
-        ends = {p: topic.log[p][-1].end for p in topic.log}
-        content.ends[topic.name] = {str(p): PartitionEnds(0, end, end) for p, end in ends.items()}
-        content.committed[topic.group] = {topic.name: {str(p): o for p, o in topic.committed.items()}}
-        if topic.copied_from:
-            content.committed[topic.copiers] = {topic.copied_from: {"0": topic.copied_until}}
-        write_clients(run, topic)
-        write_log(folder / "data", topic, topic.log)
-        write_log(folder / "earlier", topic, topic.earlier or topic.log)
-        write_rows(run, topic)
-    save_run(run, content)
-
-
-def write_clients(run: Path, topic: Topic) -> None:
-    ended = START_NS + 90_000 * MS
-    for producer in topic.producers:
-        identifier = f"tx-{producer}" if topic.transactional else None
-        idempotent = topic.mode != "plain"
-        client = ProducerClient(
-            producer, topic.name, topic.acks, idempotent, identifier, "none", 44, 1, START_NS, ended
-        )
-        save_client(run, history.writer_name("producer", producer), client)
-        intent = {
-            "producer": producer,
-            "first_seq": 0,
-            "last_seq": PARTITIONS * BATCHES * BATCH,
-            "at_ns": START_NS,
-        }
-        (run / "intents" / f"p{producer:06d}.jsonl").write_text(json.dumps(intent) + "\n")
-    reader = ConsumerClient(
-        topic.reader, topic.group, "load", [topic.name], "read_committed", "earliest", 1, START_NS, ended
-    )
-    drain = replace(
-        reader, consumer=topic.drain, group=None, role="drain", isolation="read_uncommitted", finished=True
-    )
-    both = replace(drain, consumer=topic.committed_drain, isolation="read_committed")
-    copier = replace(
-        reader, consumer=topic.reader + 3, group=topic.copiers, role="copy", topics=[topic.copied_from]
-    )
-    for consumer in (reader, drain, both, *([copier] if topic.copied_from else [])):
-        save_client(run, history.writer_name("consumer", consumer.consumer), consumer)
-
-
-def write_log(data: Path, topic: Topic, log: dict[int, list[Batch]]) -> None:
-    for partition, batches in log.items():
-        folder = data / f"{topic.name}-{partition}"
-        folder.mkdir(parents=True)
-        # three segments
-        for n in range(0, len(batches), 10):
-            some = batches[n : n + 10]
-            stem = folder / f"{some[0].base:020d}"
-            made = [batch.bytes(topic.codec) for batch in some]
-            stem.with_suffix(".log").write_bytes(b"".join(made))
-            position = len(made[0]) + (7 if topic.spoiled_index and partition == 0 and n == 0 else 0)
-            if len(some) > 1:
-                entry = (some[1].end - 1 - some[0].base).to_bytes(4) + position.to_bytes(4)
-                stem.with_suffix(".index").write_bytes(entry + bytes(80))
-
-
-def write_rows(run: Path, topic: Topic) -> None:
-    positions: dict[int, int] = {}
-    for row in topic.rows["reads"]:
-        row["position"] = positions.setdefault(row["consumer"], 0)
-        positions[row["consumer"]] += 1
-    for kind, rows in topic.rows.items():
-        (run / kind).mkdir(exist_ok=True)
-        if rows:
-            table = pa.Table.from_pylist(rows, history.KINDS[kind])
-            pq.write_table(table, run / kind / f"t{topic.number:06d}-0000.parquet")

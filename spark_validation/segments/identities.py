@@ -1,0 +1,90 @@
+"""Identities of load-test records, out of their values (layout: loadtest/record.py), and sums of their headers.
+
+A tombstone has no value: its identity travels in its first header. Checksums are a library's.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from crc32c import crc32c
+from numpy.typing import NDArray
+
+from loadtest.record import CHECKED_FROM, HEADER, HEADER_BYTES, IDENTITY_HEADER, KEY_BYTES, MAGIC, VERSION
+from spark_validation.segments import record_kernels as rk
+from spark_validation.segments.headers import varint
+from spark_validation.segments.layout import Words
+
+ANY_RUN = -1
+
+
+class Identities(NamedTuple):
+    """Columns, a value a record. A record that is not ours has producer, seq and partition_seq -1."""
+
+    record_key: Words
+    producer: Words
+    seq: Words
+    partition_seq: Words
+    flags: NDArray[np.int8]
+    intact: NDArray[np.bool_]
+    intended_ns: Words
+
+
+def identify(data: NDArray[np.uint8], found: Words, run: int) -> Identities:
+    """Of decoded records (rows of RECORD_COLUMNS) in a buffer. run: 31 bits; ANY_RUN takes any."""
+    at, sizes = found[:, rk.VALUE_AT].copy(), found[:, rk.VALUE_SIZE].copy()
+    for n in np.flatnonzero((sizes < 0) & (found[:, rk.HEADERS_SIZE] > HEADER_BYTES)).tolist():
+        at[n], sizes[n] = in_header(data.data, int(found[n, rk.HEADERS_AT]))
+    raw = np.empty((len(found), HEADER_BYTES), np.uint8)
+    rk.starts(data, at, sizes, raw)
+    heads = raw.view(HEADER).reshape(-1)
+    ours = (sizes >= HEADER_BYTES) & (heads["magic"] == MAGIC) & (heads["version"] == VERSION)
+    intact = ours & (sums(data, at + CHECKED_FROM, at + sizes, ours) == heads["checksum"])
+    if run != ANY_RUN:
+        intact &= heads["run"] == run
+    keys = np.empty(len(found), np.int64)
+    rk.key_numbers(data, found[:, rk.KEY_AT].copy(), found[:, rk.KEY_SIZE].copy(), keys)
+
+    def field(name: str) -> Words:
+        return np.where(ours, heads[name].astype(np.int64), -1)
+
+    return Identities(
+        keys,
+        field("producer").astype(np.int32).astype(np.int64),
+        field("seq"),
+        field("partition_seq"),
+        np.where(ours, heads["flags"], 0).astype(np.int8),
+        intact,
+        field("intended_ns"),
+    )
+
+
+def sums(
+    data: NDArray[np.uint8], begins: Words, ends: Words, wanted: NDArray[np.bool_]
+) -> NDArray[np.uint32]:
+    """CRC-32C of texts in a buffer; 0 where none is wanted."""
+    found = np.zeros(len(begins), np.uint32)
+    picked = np.flatnonzero(wanted)
+    view = data.data
+    places = zip(begins[picked].tolist(), ends[picked].tolist(), strict=True)
+    found[picked] = [crc32c(view[begin:end]) for begin, end in places]
+    return found
+
+
+def header_sums(data: NDArray[np.uint8], found: Words) -> Words:
+    """CRC-32C of each record's headers as they are written: count, names, values, nulls, in order; 0: no headers."""
+    sizes = found[:, rk.HEADERS_SIZE]
+    begins = found[:, rk.HEADERS_AT]
+    return sums(data, begins, begins + sizes, sizes > 1).astype(np.int64)
+
+
+def in_header(data: memoryview, at: int) -> tuple[int, int]:
+    """(place, size) of the value of the first header, where that holds an identity; else (0, -1)."""
+    count, at = varint(data, at)
+    size, at = varint(data, at)
+    if count < 1 or bytes(data[at : at + size]) != IDENTITY_HEADER.encode():
+        return 0, -1
+    size, at = varint(data, at + size)
+    return at, size
+
+
+assert KEY_BYTES == 8, "record_kernels.key_numbers reads keys of 8 bytes"

@@ -1,0 +1,104 @@
+"""Writes small runs made by hand as a load test and its broker would: run folder, histories, segments."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from loadtest import history
+from loadtest.run import ConsumerClient, PartitionEnds, ProducerClient, Run, save_client, save_run
+from loadtest.run import Topic as RunTopic
+from tests.spark_validation.world import BATCH, BATCHES, MS, PARTITIONS, RUN, START_NS, Batch, Topic
+
+
+def write(folder: Path, topics: list[Topic]) -> None:
+    """folder/run, folder/data and folder/earlier."""
+    run = folder / "run"
+    (run / "intents").mkdir(parents=True)
+    content = Run(RUN, 1, "", "by hand", START_NS, {}, [])
+    content.ended_ns, content.drained = START_NS + 100_000 * MS, True
+    for topic in topics:
+        content.topics.append(
+            RunTopic(topic.name, PARTITIONS, topic.mode, topic.cleanup_policy, topic.config)
+        )
+        content.deletions += topic.deletions
+        ends = {p: topic.log[p][-1].end for p in topic.log}
+        content.ends[topic.name] = {
+            str(p): PartitionEnds(0 if p else topic.start_offset, end, end) for p, end in ends.items()
+        }
+        content.committed[topic.group] = {topic.name: {str(p): o for p, o in topic.committed.items()}}
+        if topic.copied_from:
+            content.committed[topic.copiers] = {topic.copied_from: {"0": topic.copied_until}}
+        write_clients(run, topic)
+        write_log(folder / "data", topic, topic.log)
+        write_log(folder / "earlier", topic, topic.earlier or topic.log)
+        write_rows(run, topic)
+    save_run(run, content)
+
+
+def write_clients(run: Path, topic: Topic) -> None:
+    ended = START_NS + 90_000 * MS
+    for producer in topic.producers:
+        identifier = f"tx-{producer}" if topic.transactional else None
+        idempotent = topic.mode != "plain"
+        until = None if producer in topic.killed else ended
+        client = ProducerClient(
+            producer, topic.name, topic.acks, idempotent, identifier, "none", 44, 1, START_NS, until
+        )
+        save_client(run, history.writer_name("producer", producer), client)
+        intent = {
+            "producer": producer,
+            "first_seq": 0,
+            "last_seq": PARTITIONS * BATCHES * BATCH,
+            "at_ns": START_NS,
+        }
+        (run / "intents" / f"p{producer:06d}.jsonl").write_text(json.dumps(intent) + "\n")
+    reader = ConsumerClient(
+        topic.reader, topic.group, "load", [topic.name], "read_committed", "earliest", 1, START_NS, ended
+    )
+    drain = replace(
+        reader, consumer=topic.drain, group=None, role="drain", isolation="read_uncommitted", finished=True
+    )
+    both = replace(drain, consumer=topic.committed_drain, isolation="read_committed")
+    copier = replace(
+        reader, consumer=topic.reader + 3, group=topic.copiers, role="copy", topics=[topic.copied_from]
+    )
+    sharers = [
+        replace(reader, consumer=topic.reader + n, group=topic.sharers, role="share", finished=True)
+        for n in (4, 5)
+    ]
+    more = [*([copier] if topic.copied_from else []), *(sharers if topic.rows["shares"] else [])]
+    for consumer in (reader, drain, both, *more):
+        save_client(run, history.writer_name("consumer", consumer.consumer), consumer)
+
+
+def write_log(data: Path, topic: Topic, log: dict[int, list[Batch]]) -> None:
+    for partition, batches in log.items():
+        folder = data / f"{topic.name}-{partition}"
+        folder.mkdir(parents=True)
+        for name, content in topic.files.items() if partition == 0 else ():
+            (folder / name).write_bytes(content)
+        # three segments
+        for n in range(0, len(batches), 10):
+            some = batches[n : n + 10]
+            stem = folder / f"{some[0].base:020d}"
+            made = [batch.bytes(topic.codec) for batch in some]
+            stem.with_suffix(".log").write_bytes(b"".join(made))
+            position = len(made[0]) + (7 if topic.spoiled_index and partition == 0 and n == 0 else 0)
+            if len(some) > 1:
+                entry = (some[1].end - 1 - some[0].base).to_bytes(4) + position.to_bytes(4)
+                stem.with_suffix(".index").write_bytes(entry + bytes(80))
+
+
+def write_rows(run: Path, topic: Topic) -> None:
+    positions: dict[int, int] = {}
+    for row in topic.rows["reads"]:
+        row["position"] = positions.setdefault(row["consumer"], 0)
+        positions[row["consumer"]] += 1
+    for kind, rows in topic.rows.items():
+        (run / kind).mkdir(exist_ok=True)
+        if rows:
+            table = pa.Table.from_pylist(rows, history.KINDS[kind])
+            pq.write_table(table, run / kind / f"t{topic.number:06d}-0000.parquet")
