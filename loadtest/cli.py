@@ -57,6 +57,8 @@ Copiers = Annotated[
     int, typer.Option(help="Consume-transform-produce, exactly once, from the transactional topic.")
 ]
 Consumers = Annotated[int, typer.Option(help="Group members, spread over the topics.")]
+Sharers = Annotated[int, typer.Option(help="Members of share groups, spread over the topics.")]
+GroupProtocol = Annotated[str, typer.Option(help="Of the consumers' groups: classic, consumer (KIP-848).")]
 ConsumeRate = Annotated[
     float, typer.Option(help="Records a second each consumer takes at most; 0: no limit.")
 ]
@@ -93,6 +95,8 @@ def run(
     transactional: Transactional = DEFAULT.transactional,
     copiers: Copiers = DEFAULT.copiers,
     consumers: Consumers = DEFAULT.consumers,
+    sharers: Sharers = DEFAULT.sharers,
+    group_protocol: GroupProtocol = DEFAULT.group_protocol,
     consume_rate: ConsumeRate = DEFAULT.consume_rate,
     churn_seconds: Churn = DEFAULT.churn_seconds,
     transaction_records: TransactionRecords = DEFAULT.transaction_records,

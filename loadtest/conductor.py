@@ -157,7 +157,7 @@ class Conductor:
 
     def _users(self) -> int:
         settings = self.settings
-        return settings.producers + settings.copiers + settings.consumers
+        return settings.producers + settings.copiers + settings.consumers + settings.sharers
 
     def _follow(self, begin_ns: int) -> None:
         """A line and a row of timeline.jsonl every few seconds, until Locust has ended."""

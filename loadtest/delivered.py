@@ -9,6 +9,13 @@ import numpy.typing as npt
 Numbers = npt.NDArray[np.int64]
 
 
+def described(heads: npt.NDArray[np.void], ours: npt.NDArray[np.bool_]) -> dict[str, Any]:
+    """Columns out of values' headers; -1 where a value has none."""
+    names = ("producer", "seq", "partition_seq", "intended_ns")
+    columns = {name: np.where(ours, heads[name].astype(np.int64), -1) for name in names}
+    return {**columns, "flags": heads["flags"].astype(np.int8)}
+
+
 @dataclass(slots=True)
 class Delivered:
     """Records of one topic, in order of delivery. heads: of record.HEADER; ours: whether the value has one."""
@@ -25,6 +32,7 @@ class Delivered:
     ours: npt.NDArray[np.bool_]
     intact: npt.NDArray[np.bool_]
     seen_ns: Numbers
+    header_sums: Numbers
 
     def __call__(self) -> dict[str, Any]:
         """The columns."""
@@ -37,14 +45,8 @@ class Delivered:
             "offset": self.offsets,
             "timestamp_ms": self.timestamps_ms,
             "key": self.keys,
-            "producer": self._field("producer"),
-            "seq": self._field("seq"),
-            "partition_seq": self._field("partition_seq"),
-            "flags": self.heads["flags"].astype(np.int8),
+            **described(self.heads, self.ours),
             "intact": self.intact,
-            "intended_ns": self._field("intended_ns"),
             "seen_ns": self.seen_ns,
+            "header_sum": self.header_sums,
         }
-
-    def _field(self, name: str) -> Numbers:
-        return np.where(self.ours, self.heads[name].astype(np.int64), -1)

@@ -17,8 +17,13 @@ ISOLATIONS = ("read_uncommitted", "read_committed")
 def drain(folder: Path, run: Run, clock: Clock, seconds: float = 3600.0) -> bool:
     """Fills run.ends, run.committed and run.drained, and saves them; gives run.drained."""
     stable = wait_stable(run, OPEN_TRANSACTIONS_S)
+    run.ends_ns = clock.now_ns()
     run.ends = find_ends(run)
-    groups = {consumer.group: consumer.topics for consumer in load_consumers(folder) if consumer.group}
+    groups = {
+        consumer.group: consumer.topics
+        for consumer in load_consumers(folder)
+        if consumer.group and consumer.role != "share"
+    }
     run.committed = find_committed(run, groups)
     save_run(folder, run)
     readers = [_start(folder, run, clock, isolation) for isolation in ISOLATIONS]

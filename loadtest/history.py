@@ -44,6 +44,15 @@ class TransactionOutcome(IntEnum):
     UNKNOWN = 2  # commit or abort raised, or the client died: either outcome is right, but only one of them
 
 
+class ShareAck(IntEnum):
+    """What a member of a share group said of a record."""
+
+    NOTHING = 0
+    ACCEPT = 1
+    RELEASE = 2
+    REJECT = 3
+
+
 class AssignmentEvent(IntEnum):
     ASSIGNED = 0
     REVOKED = 1
@@ -67,6 +76,8 @@ SENDS = pa.schema(
         ("intended_ns", pa.int64()),  # from the schedule
         ("sent_ns", pa.int64()),  # given to the client library
         ("acked_ns", pa.int64()),  # the delivery report
+        ("header_sum", pa.int64()),  # loadtest.record.header_sum of its headers; null or 0: it has none
+        ("tombstone", pa.bool_()),  # it has no value; null: it has one
     ]
 )
 
@@ -121,6 +132,7 @@ READS = pa.schema(
         ("intact", pa.bool_()),  # checksum right, and the value is of this run
         ("intended_ns", pa.int64()),
         ("seen_ns", pa.int64()),  # when the poll that brought it returned
+        ("header_sum", pa.int64()),  # of the headers that it came with; null or 0: it has none
     ]
 )
 
@@ -161,6 +173,32 @@ ASSIGNMENTS = pa.schema(
     ]
 )
 
+# One record that a member of a share group was given, and how it acknowledged it.
+SHARES = pa.schema(
+    [
+        ("consumer", pa.int32()),
+        ("group", pa.string()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("delivery", pa.int32()),  # delivery count, 1 at first; -1: not known
+        ("timestamp_ms", pa.int64()),
+        ("key", pa.int32()),
+        ("producer", pa.int32()),
+        ("seq", pa.int64()),
+        ("partition_seq", pa.int64()),
+        ("flags", pa.int8()),
+        ("intact", pa.bool_()),
+        ("intended_ns", pa.int64()),
+        ("header_sum", pa.int64()),
+        ("acquired_ns", pa.int64()),  # when the poll that brought it returned
+        ("ack", pa.int8()),  # ShareAck
+        ("error", pa.int16()),  # of the acknowledgement; 0: the broker confirmed it
+        ("asked_ns", pa.int64()),
+        ("answered_ns", pa.int64()),
+    ]
+)
+
 KINDS: dict[str, pa.Schema] = {
     "sends": SENDS,
     "transactions": TRANSACTIONS,
@@ -168,6 +206,7 @@ KINDS: dict[str, pa.Schema] = {
     "reads": READS,
     "commits": COMMITS,
     "assignments": ASSIGNMENTS,
+    "shares": SHARES,
 }
 
 

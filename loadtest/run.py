@@ -16,6 +16,18 @@ class Topic:
     partitions: int
     mode: str
     cleanup_policy: str = "delete"
+    config: dict[str, str] = field(default_factory=dict)  # Kafka's settings that are promises to the judge
+
+
+@dataclass(slots=True)
+class Deletion:
+    """A DeleteRecords request: records below `offset` may be gone, and are gone when it was confirmed."""
+
+    topic: str
+    partition: int
+    offset: int
+    confirmed: bool
+    asked_ns: int
 
 
 @dataclass(slots=True)
@@ -78,6 +90,8 @@ class Run:
     clock_steps: list[dict[str, int]] = field(
         default_factory=list
     )  # {"at_ns", "step_ns"}: wall against monotonic
+    ends_ns: int | None = None  # when `ends` were asked for
+    deletions: list[Deletion] = field(default_factory=list)
     format: int = FORMAT
 
 
@@ -99,6 +113,7 @@ def load_run(folder: Path) -> Run:
         raise ValueError(f"{folder / 'run.json'} has format {content.get('format')}, known is {FORMAT}")
     run = Run(**{name.name: content[name.name] for name in fields(Run) if name.name in content})
     run.topics = [Topic(**topic) for topic in content["topics"]]
+    run.deletions = [Deletion(**deletion) for deletion in content.get("deletions", [])]
     run.ends = {
         topic: {partition: PartitionEnds(**ends) for partition, ends in partitions.items()}
         for topic, partitions in content.get("ends", {}).items()

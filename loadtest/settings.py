@@ -7,6 +7,7 @@ from loadtest.record import HEADER_BYTES, MAX_KEYS
 from loadtest.shape import SHAPES
 
 COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
+PROTOCOLS = ("classic", "consumer")
 ACKS = ("all", "1", "0")
 
 
@@ -34,6 +35,8 @@ class Settings:
     transactional: int = 1
     copiers: int = 1  # consume, transform, produce, exactly once; they read what the transactional ones write
     consumers: int = 5  # a group for each topic; each consumer process joins the next one
+    sharers: int = 0  # members of share groups (KIP-932), a group for each topic
+    group_protocol: str = "classic"  # of the consumers; consumer: KIP-848
     consume_rate: float = 0.0  # records a second of each consumer; 0: no limit
     churn_seconds: float = (
         15.0  # a consumer leaves its group after about so long and another comes; 0: they stay
@@ -60,10 +63,11 @@ class Settings:
         _want(1 <= self.partitions <= 1000, "partitions", self.partitions, "1 to 1000")
         _want(self.compression in COMPRESSIONS, "compression", self.compression, " | ".join(COMPRESSIONS))
         _want(self.acks in ACKS, "acks", self.acks, " | ".join(ACKS))
+        _want(self.group_protocol in PROTOCOLS, "group-protocol", self.group_protocol, " | ".join(PROTOCOLS))
         _want(0 <= self.abort_share <= 1, "abort-share", self.abort_share, "0 to 1")
         _want(self.transaction_records >= 1, "transaction-records", self.transaction_records, "1 or more")
         _want(1 <= self.workers <= 64, "workers", self.workers, "1 to 64")
-        for name in ("plain", "idempotent", "transactional", "copiers", "consumers"):
+        for name in ("plain", "idempotent", "transactional", "copiers", "consumers", "sharers"):
             _want(0 <= getattr(self, name) <= 1000, name, getattr(self, name), "0 to 1000")
         _want(self.producers > 0, "plain + idempotent + transactional", 0, "at least one producer")
         _want(self.copiers == 0 or self.transactional > 0, "copiers", self.copiers, "0 without transactional")

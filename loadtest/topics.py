@@ -12,23 +12,22 @@ from loadtest.run import PartitionEnds, Run, Topic
 from loadtest.settings import Settings
 
 PATIENCE_S = 60.0
+PROMISED = {"retention.ms": "-1", "retention.bytes": "-1", "message.timestamp.type": "CreateTime"}
 T = TypeVar("T")
 
 
 def plan_topics(run: int, settings: Settings) -> list[Topic]:
-    return [Topic(f"load-{run:08x}-{mode}", settings.partitions, mode) for mode in settings.modes()]
+    return [
+        Topic(f"load-{run:08x}-{mode}", settings.partitions, mode, config=dict(PROMISED))
+        for mode in settings.modes()
+    ]
 
 
 def create_topics(run: Run, settings: Settings) -> None:
     """Raises KafkaException, with a clear text, when the broker cannot be reached or refuses."""
     admin = AdminClient({"bootstrap.servers": run.bootstrap, "log_level": 0})
-    config = {
-        "retention.ms": "-1",
-        "retention.bytes": "-1",
-        "segment.bytes": str(settings.segment_bytes),
-        "max.message.bytes": "2097152",
-    }
-    wanted = [NewTopic(topic.name, topic.partitions, 1, config=config) for topic in run.topics]
+    config = {"segment.bytes": str(settings.segment_bytes), "max.message.bytes": "2097152"}
+    wanted = [NewTopic(topic.name, topic.partitions, 1, config=config | topic.config) for topic in run.topics]
     for future in admin.create_topics(wanted, operation_timeout=30, request_timeout=30).values():
         future.result(PATIENCE_S)
 

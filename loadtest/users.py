@@ -191,6 +191,7 @@ def user_classes() -> dict[str, type[PlayerUser]]:
     for place, mode in enumerate(modes):
         share = len(range(place, settings.consumers, len(modes)))
         wanted.append((ConsumerUser, "consume", mode, share))
+        wanted.append((ConsumerUser, "share", mode, len(range(place, settings.sharers, len(modes)))))
     made = {}
     for base, role, mode, count in wanted:
         if count:

@@ -10,6 +10,7 @@ from loadtest.players.copying import CopyingPlayer
 from loadtest.players.draining import DrainingPlayer
 from loadtest.players.part import Part, Player
 from loadtest.players.producing import ProducingPlayer
+from loadtest.players.sharing import SharingPlayer
 from loadtest.players.transacting import TransactingPlayer
 
 PLAYERS: dict[str, type[Player]] = {
@@ -17,6 +18,7 @@ PLAYERS: dict[str, type[Player]] = {
     "transact": TransactingPlayer,
     "copy": CopyingPlayer,
     "consume": ConsumingPlayer,
+    "share": SharingPlayer,
     "drain": DrainingPlayer,
 }
 

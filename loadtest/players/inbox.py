@@ -3,8 +3,10 @@ time.
 """
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 from confluent_kafka import Message
 from crc32c import crc32c
 
@@ -13,10 +15,69 @@ from loadtest.delivered import Delivered, Numbers
 from loadtest.histogram import count
 from loadtest.page import Page, Slot, Times
 from loadtest.players.fields import fields
-from loadtest.record import CHECKED_FROM, HEADER, HEADER_BYTES, MAGIC, VERSION, key_number
+from loadtest.record import (
+    CHECKED_FROM,
+    HEADER,
+    HEADER_BYTES,
+    IDENTITY_HEADER,
+    MAGIC,
+    VERSION,
+    header_sum,
+    key_number,
+)
 from loadtest.writer import HistoryWriter
 
 NOTHING = bytes(HEADER_BYTES)  # in place of a value that is too short to be ours
+
+
+def header_sums(messages: Sequence[Message]) -> Numbers:
+    """loadtest.record.header_sum of each message's headers."""
+    found = [header_sum(listed) if listed else 0 for listed in map(Message.headers, messages)]
+    return np.array(found, np.int64)
+
+
+def in_header(message: Message) -> bytes:
+    """The identity of a tombstone, which has no value, in its first header."""
+    headers = message.headers()
+    name, value = headers[0] if headers else ("", None)
+    return value if name == IDENTITY_HEADER and isinstance(value, bytes) else b""
+
+
+class Decoded(NamedTuple):
+    """What messages carry, a value each. ours: the value is a load test's; intact: of this run, and unaltered."""
+
+    partitions: npt.NDArray[np.int32]
+    offsets: Numbers
+    timestamps_ms: Numbers
+    keys: Numbers
+    heads: npt.NDArray[np.void]
+    ours: npt.NDArray[np.bool_]
+    intact: npt.NDArray[np.bool_]
+    header_sums: Numbers
+    size: int  # bytes of all values
+
+
+def decoded(
+    run: int, messages: Sequence[Message], known: dict[str | bytes | None, int] | None = None
+) -> Decoded:
+    """Of delivered messages, at least one. known: numbers of keys that were seen before."""
+    values: list[bytes] = [
+        value if isinstance(value, bytes) else in_header(message)
+        for message, value in zip(messages, map(Message.value, messages), strict=True)
+    ]
+    heads = np.frombuffer(
+        b"".join([value[:HEADER_BYTES] if len(value) >= HEADER_BYTES else NOTHING for value in values]),
+        HEADER,
+    )
+    sums = np.array([crc32c(value[CHECKED_FROM:]) for value in values], np.uint32)
+    ours = (heads["magic"] == MAGIC) & (heads["version"] == VERSION)
+    intact = ours & (heads["checksum"] == sums) & (heads["run"] == run)
+    known = {} if known is None else known
+    for key in {*map(Message.key, messages)}.difference(known):
+        known[key] = key_number(key if isinstance(key, bytes) else None)
+    keys = np.array([known[key] for key in map(Message.key, messages)], np.int64)
+    size = sum(map(len, values))
+    return Decoded(*fields(messages), keys, heads, ours, intact, header_sums(messages), size)
 
 
 class Inbox:
@@ -48,21 +109,9 @@ class Inbox:
         if not messages:
             return np.empty(0, np.int64)
         seen_ns = np.array(seen or [self._clock.now_ns()] * len(messages), np.int64)
-        values: list[bytes] = [
-            value if isinstance(value, bytes) else b"" for value in map(Message.value, messages)
-        ]
-        heads = np.frombuffer(
-            b"".join([value[:HEADER_BYTES] if len(value) >= HEADER_BYTES else NOTHING for value in values]),
-            HEADER,
-        )
-        sums = np.array([crc32c(value[CHECKED_FROM:]) for value in values], np.uint32)
-        ours = (heads["magic"] == MAGIC) & (heads["version"] == VERSION)
-        intact = ours & (heads["checksum"] == sums) & (heads["run"] == self._run)
-        partitions, offsets, timestamps_ms = fields(messages)
-        known = self._keys
-        for key in {*map(Message.key, messages)}.difference(known):
-            known[key] = key_number(key if isinstance(key, bytes) else None)
-        keys = np.array([known[key] for key in map(Message.key, messages)], np.int64)
+        taken = decoded(self._run, messages, self._keys)
+        partitions, offsets, heads = taken.partitions, taken.offsets, taken.heads
+        ours, intact, keys = taken.ours, taken.intact, taken.keys
         intended_ns = np.where(ours, heads["intended_ns"].astype(np.int64), -1)
         assignments = np.empty(int(partitions.max()) + 1, np.int32)
         for partition in np.unique(partitions).tolist():
@@ -70,7 +119,7 @@ class Inbox:
             assignments[partition] = assignment(partition)
         if self._page is not None:
             self._page.add(Slot.SEEN, len(messages))
-            self._page.add(Slot.SEEN_BYTES, sum(map(len, values)))
+            self._page.add(Slot.SEEN_BYTES, taken.size)
             self._page.times(Times.END_TO_END)[:] += count((seen_ns - intended_ns)[intact])
         if self._history is not None:
             delivered = Delivered(
@@ -80,12 +129,13 @@ class Inbox:
                 assignments,
                 partitions,
                 offsets,
-                timestamps_ms,
+                taken.timestamps_ms,
                 keys,
                 heads,
                 ours,
                 intact,
                 seen_ns,
+                taken.header_sums,
             )
             self._history.add("reads", delivered)
         self._next_position += len(messages)

@@ -104,12 +104,20 @@ class ProducerLife:
         """Hands records to the client library. Raises Fatal, KafkaException."""
         timestamp_ms = self.outbox.add(block, transaction)
         produce, topic, report = self.producer.produce, self.topic, self._on_delivery
-        for value, key, partition in zip(
-            block.values, block.key_texts, block.partitions.tolist(), strict=True
+        for value, key, partition, headers in zip(
+            block.values, block.key_texts, block.partitions.tolist(), block.headers, strict=True
         ):
             while True:
                 try:
-                    produce(topic, value, key, partition, on_delivery=report, timestamp=timestamp_ms)
+                    produce(
+                        topic,
+                        value,
+                        key,
+                        partition,
+                        on_delivery=report,
+                        timestamp=timestamp_ms,
+                        headers=headers or None,  # type: ignore[arg-type] # null values, too
+                    )
                     break
                 except BufferError:
                     self.player.look_around()

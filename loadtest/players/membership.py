@@ -16,6 +16,11 @@ from loadtest.run import ConsumerClient
 CALL_S = 10.0
 TAKE_AT = 5000
 TAKE_EVERY_S = 0.05
+STRATEGIES = {True: "cooperative-sticky", False: "range"}
+CLASSIC: dict[str, str | int] = {"session.timeout.ms": 10_000, "heartbeat.interval.ms": 1000}
+MODERN: dict[str, str | int] = {
+    "group.protocol": "consumer"
+}  # the broker decides on time-outs and assignments
 NONE = -1001  # OFFSET_INVALID: no committed offset
 
 
@@ -54,10 +59,14 @@ class Membership:
         )
         player.register(self._name, self._client)
         player.page.add(Slot.LIVES, 1)
-        self._cooperative = cooperative
+        modern = player.settings.group_protocol == "consumer"
+        self._cooperative = cooperative or modern
         self.consumer = Consumer(
             {
                 **QUICK,
+                **(
+                    MODERN if modern else CLASSIC | {"partition.assignment.strategy": STRATEGIES[cooperative]}
+                ),
                 "bootstrap.servers": player.part.bootstrap,
                 "client.id": self._name,
                 "group.id": group,
@@ -65,12 +74,9 @@ class Membership:
                 "enable.auto.offset.store": False,
                 "auto.offset.reset": "earliest",
                 "isolation.level": isolation,
-                "session.timeout.ms": 10_000,
-                "heartbeat.interval.ms": 1000,
                 "fetch.wait.max.ms": 100,
                 "fetch.error.backoff.ms": 20,
                 "fetch.queue.backoff.ms": 10,  # with its second a full queue is read out before more is asked for
-                "partition.assignment.strategy": "cooperative-sticky" if cooperative else "range",
             }
         )
         self.consumer.subscribe([topic], on_assign=self._given, on_revoke=self._taken, on_lost=self._lost)

@@ -80,7 +80,7 @@ class Outbox:
         self._reports: list[Message] = []
         self._ring = {
             name: np.zeros(RING, np.int64)
-            for name in ("partition_seq", "key", "partition", "transaction", "sent_ns")
+            for name in ("partition_seq", "key", "partition", "transaction", "sent_ns", "header_sum")
         }
         self._open = np.zeros(RING, np.bool_)
         self._open_seqs = np.zeros(RING, np.int64)
@@ -121,6 +121,7 @@ class Outbox:
         ring["partition"][places] = block.partitions
         ring["transaction"][places] = transaction
         ring["sent_ns"][places] = now_ns
+        ring["header_sum"][places] = block.header_sums
         self._intended[places] = block.intended_ns
         self._open[places] = True
         self._open_seqs[places] = block.seqs
@@ -194,6 +195,8 @@ class Outbox:
                 "intended_ns": self._intended[places],
                 "sent_ns": ring["sent_ns"][places],
                 "acked_ns": acked_ns,
+                "header_sum": ring["header_sum"][places],
+                "tombstone": False,
             },
         )
 

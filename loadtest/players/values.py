@@ -12,11 +12,14 @@ from loadtest.record import (
     MAGIC,
     TRANSACTIONAL,
     VERSION,
+    Header,
+    header_sum,
     key_bytes,
     sealed,
 )
 
 POOL = 64
+HEADERS_EVERY = 8
 TAIL_BYTES = HEADER_BYTES - CHECKED_FROM
 
 Numbers = npt.NDArray[np.int64]
@@ -47,6 +50,15 @@ def bodies(low: int, high: int, seed: int) -> list[bytes]:
     return [made[place] for place in random.permutation(POOL)]
 
 
+def headers_of(seq: int) -> list[Header]:
+    """One record in so many has headers: a name twice, a null and an empty value, in an order of its own."""
+    if seq % HEADERS_EVERY:
+        return []
+    listed: list[Header] = [("seq", b"%d" % seq), ("null", None), ("seq", b""), ("n", b"\0\1")]
+    turn = seq // HEADERS_EVERY % len(listed)
+    return listed[turn:] + listed[:turn]
+
+
 @dataclass(slots=True)
 class Block:
     """Records to be sent, in order of seq."""
@@ -58,6 +70,8 @@ class Block:
     intended_ns: Numbers
     key_texts: list[bytes]
     values: list[bytes]
+    headers: list[list[Header]]  # empty: none
+    header_sums: Numbers
 
     def __len__(self) -> int:
         return len(self.values)
@@ -101,7 +115,9 @@ class Values:
             for at in range(count)
         ]
         texts = [self._texts.get(key) or self._text(key) for key in keys.tolist()]
-        return Block(seqs, partition_seqs, keys, partitions, intended_ns, texts, values)
+        listed = [headers_of(seq) for seq in seqs.tolist()]
+        sums = np.array([header_sum(each) for each in listed], np.int64)
+        return Block(seqs, partition_seqs, keys, partitions, intended_ns, texts, values, listed, sums)
 
     def _text(self, key: int) -> bytes:
         return self._texts.setdefault(key, key_bytes(key))
