@@ -49,6 +49,11 @@ ANOMALIES = (
         "a record was delivered later after its acknowledgement than the limit allows",
     ),
     Anomaly("V18", "latency", "a percentile of ack or end-to-end latency is above its limit"),
+    Anomaly(
+        "V19",
+        "share delivery",
+        "a share group was given a record that was accepted or rejected, that another member held, or too often",
+    ),
 )
 NAMES = {anomaly.id: anomaly.name for anomaly in ANOMALIES}
 
@@ -68,11 +73,15 @@ FINDING = {
 
 
 def findings(
-    frame: DataFrame, anomaly: str, kind: str | Column, detail: Column, convicts: Column | bool = True
+    frame: DataFrame,
+    anomaly: str | Column,
+    kind: str | Column,
+    detail: Column,
+    convicts: Column | bool = True,
 ) -> DataFrame:
     """Rows of a check as findings. Columns of FINDING that the frame has are taken over."""
     fixed = {
-        "anomaly": F.lit(anomaly),
+        "anomaly": F.lit(anomaly) if isinstance(anomaly, str) else anomaly,
         "kind": F.lit(kind) if isinstance(kind, str) else kind,
         "convicts": F.lit(convicts) if isinstance(convicts, bool) else convicts,
         "detail": detail,
@@ -82,3 +91,9 @@ def findings(
         source = fixed.get(name, F.col(name) if name in frame.columns else F.lit(None))
         columns.append(source.cast(type_).alias(name))
     return frame.select(*columns)
+
+
+def kinds(frame: DataFrame, conditions: dict[str, Column]) -> DataFrame:
+    """A row for each condition that holds of a row, with its name in the column `kind`."""
+    named = [F.when(condition, F.lit(kind)) for kind, condition in conditions.items()]
+    return frame.withColumn("kind", F.explode(F.array_compact(F.array(*named))))

@@ -18,12 +18,13 @@ SHARED = [
     "partition_seq",
     "record_key",
     "intended_ns",
+    "header_sum",
 ]  # of sends, log and reads
 
 
-def content_hash(intact: Column) -> Column:
-    """Hash of a record's place and content, the same for a send, the log and a read."""
-    return F.xxhash64(*SHARED, intact)
+def content_hash(intact: Column, stamp: Column) -> Column:
+    """Hash of a record's place and content, the same for a send and the log. stamp: `Evidence.sent_stamp`."""
+    return F.xxhash64(*SHARED, intact, stamp)
 
 
 def read_hash(intact: Column) -> Column:
@@ -34,7 +35,9 @@ def read_hash(intact: Column) -> Column:
 def send_digests(evidence: Evidence) -> DataFrame:
     """BUCKET, sent, sent_hash of acknowledged sends with an offset."""
     acked = evidence.sends.where("status = 0 and offset >= 0")
-    hashed = acked.select("topic", "partition", bucket(), content_hash(F.lit(True)).alias("h"))
+    hashed = acked.select(
+        "topic", "partition", bucket(), content_hash(F.lit(True), evidence.sent_stamp()).alias("h")
+    )
     return hashed.groupBy(*BUCKET).agg(F.count("*").alias("sent"), F.bit_xor("h").alias("sent_hash"))
 
 
@@ -54,7 +57,7 @@ def log_digests(evidence: Evidence) -> DataFrame:
         "partition",
         bucket(),
         "offset",
-        F.when(told, content_hash(F.col("intact"))).alias("told"),
+        F.when(told, content_hash(F.col("intact"), evidence.sent_stamp())).alias("told"),
         F.when(data, read_hash(F.col("intact"))).alias("any"),
         F.when(visible, read_hash(F.col("intact"))).alias("shown"),
     )

@@ -14,7 +14,7 @@ from spark_validation.verdict import Verdict
 SENDS, LOG, READS = "sends", "log", "reads"
 RESTS_ON = {
     "V01": SENDS, "V02": SENDS, "V03": READS, "V04": LOG, "V05": LOG, "V06": LOG, "V07": LOG, "V08": READS,
-    "V09": "commits", "V10": READS, "V11": "transactions", "V12": "copies", "V13": LOG, "V15": LOG,
+    "V09": "commits", "V10": READS, "V11": "transactions", "V12": "copies", "V13": LOG, "V15": LOG, "V19": "shares",
 }  # fmt: skip
 """Which rows a check compares. Checks that are not here name their own reason when they cannot judge."""
 
@@ -22,7 +22,7 @@ RESTS_ON = {
 def weigh(evidence: Evidence, verdict: Verdict) -> None:
     """Fill in `basis` and `missing` of a verdict whose records are counted."""
     counts = dict(verdict.records)
-    for kind in ("commits", "transactions", "copies"):
+    for kind in ("commits", "transactions", "copies", "shares"):
         counts[kind] = evidence.rows(kind).count()
     for anomaly, kind in RESTS_ON.items():
         result = verdict.results[anomaly]

@@ -16,12 +16,15 @@ from spark_validation.checks import (
     delivery,
     group_coverage,
     groups,
+    halves,
     indexes,
     latency,
     offsets,
     order,
     places,
     restart,
+    retention,
+    shares,
     transactions,
 )
 from spark_validation.evidence import IDENTITY, Evidence
@@ -51,6 +54,7 @@ class Judge:
         self.judge_delivery(reads, held)
         self.judge_transactions()
         self.judge_groups()
+        self.judge_shares()
         self.judge_files()
         with self.step("grounds"):
             weigh(self.evidence, self.verdict)
@@ -63,21 +67,29 @@ class Judge:
     def judge_places(self, sends: DataFrame, held: DataFrame) -> None:
         """V01, V02, V04, V05, V06, V15, V16."""
         evidence = self.evidence
+        strange: DataFrame | None = None
         with self.step("sends against log"):
             suspects = digests.unequal_sends(sends, held).persist(KEPT)
-            if suspects.isEmpty():
-                strange = None
-            else:
+            if not suspects.isEmpty():
                 placed = places.sent_and_found(evidence, suspects).persist(KEPT)
                 self.take(places.lost(evidence, placed))
-                self.take(places.misplaced(placed))
+                self.take(places.misplaced(evidence, placed))
                 strange = places.strangers(evidence, placed).persist(KEPT)
+            if evidence.silent_producers:
+                silent = places.unplaced(evidence)
+                strange = (silent if strange is None else strange.unionByName(silent)).persist(KEPT)
+            if strange is not None:
                 self.take(places.phantoms(evidence, strange))
+                self.take(places.disguised(evidence, strange))
+            if evidence.append_time_topics and not evidence.clock_moved:
+                self.take(places.append_times(evidence))
         with self.step("order"):
             steps = order.disordered(evidence).persist(KEPT)
             doubtful = steps.select(*IDENTITY)
             if strange is not None:
                 doubtful = doubtful.unionByName(strange.select(*IDENTITY)).where("producer >= 0")
+                # of acks=0 every record is strange, and repeats are no promise
+                doubtful = doubtful.where(~F.col("producer").isin(evidence.silent_producers))
             if not doubtful.isEmpty():
                 again = places.repeated(evidence, doubtful).persist(KEPT)
                 self.take(places.duplicates(evidence, again))
@@ -86,6 +98,8 @@ class Judge:
                     self.take(order.keys_out_of_order(evidence, steps, again))
         with self.step("holes"):
             self.take(offsets.holes(evidence, held))
+        with self.step("log starts"):
+            self.take(retention.log_starts(evidence))
         if evidence.topics(compacted=True):
             with self.step("compaction"):
                 self.take(compaction.compaction(evidence))
@@ -115,7 +129,10 @@ class Judge:
         if any(p.transactional_id for p in evidence.producer_clients):
             with self.step("transactions"):
                 self.take(transactions.premature_reads(evidence))
-                self.take(transactions.broken_promises(evidence))
+                doubts = transactions.doubtful(evidence).persist(KEPT)
+                if not doubts.isEmpty():
+                    self.take(transactions.broken_promises(evidence, doubts))
+                    self.take(halves.contradictions(evidence, doubts))
         else:
             self.verdict.skip("V11", "no transactional producer in the run")
         if evidence.topics("copied") and not evidence.rows("copies").isEmpty():
@@ -134,6 +151,17 @@ class Judge:
             self.take(group_coverage.ends(self.evidence))
             self.take(group_coverage.undelivered(self.evidence))
             self.take(group_coverage.owners(self.evidence))
+
+    def judge_shares(self) -> None:
+        """V19, and V03, V10 and V11 of share groups."""
+        evidence = self.evidence
+        if evidence.rows("shares").isEmpty():
+            self.verdict.skip("V19", "no share group in the run")
+            return
+        with self.step("share groups"):
+            self.take(shares.repeated(evidence))
+            self.take(shares.unlike(evidence))
+            self.take(shares.undelivered(evidence))
 
     def judge_files(self) -> None:
         """V07, V13, V14."""

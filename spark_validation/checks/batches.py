@@ -1,13 +1,12 @@
 """V07 batch chain: headers of the segment files, in offset order."""
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from spark_validation.anomalies import findings
+from spark_validation.anomalies import findings, kinds
 from spark_validation.evidence import Evidence
 
-WRONG_CHECKSUM = 6  # the header still says where the batch lies
-SOUND = 1  # kbroker.kernels.batches.END
+SOUND = 1  # spark_validation.segments.layout.Fault
 FAULTS = {
     2: "torn batch",
     3: "batch length wrong",
@@ -15,9 +14,18 @@ FAULTS = {
     5: "old message format",
     6: "checksum wrong",
     8: "record count wrong",
+    9: "records not readable",
+    10: "offsets of records wrong",
 }
-CONTROL_BIT = 0x20
+DESCRIBED = (SOUND, 6, 9, 10)  # what is wrong lies behind the header: that still says where the batch lies
+APPEND_TIME_BIT, TRANSACTIONAL_BIT, CONTROL_BIT, KNOWN_BITS = 0x08, 0x10, 0x20, 0x7F
+CODECS = 4
 SEQUENCES = 1 << 31
+TRANSACTIONAL_MODES = ("transactional", "copied")
+
+
+def bit(mask: int) -> Column:
+    return F.col("attributes").bitwiseAND(mask) != 0
 
 
 def faults(batches: DataFrame) -> DataFrame:
@@ -31,47 +39,125 @@ def faults(batches: DataFrame) -> DataFrame:
 
 
 def chains(evidence: Evidence, batches: DataFrame) -> DataFrame:
-    """V07: base offsets rise, counts fit, idempotent producers' sequence numbers follow each other."""
-    sound = batches.where(F.col("fault").isin(SOUND, WRONG_CHECKSUM))
+    """V07: what each header says, and says beside those before it in its partition and of its producer."""
+    sound = batches.where(F.col("fault").isin(*DESCRIBED)).withColumn("offset", F.col("base_offset"))
+    return in_partition(evidence, sound).unionByName(of_producers(evidence, sound))
+
+
+def in_partition(evidence: Evidence, sound: DataFrame) -> DataFrame:
+    """V07: offsets rise, leader epochs and append times do not fall, and what each header says of its batch."""
     order = Window.partitionBy("topic", "partition").orderBy("segment", "position")
-    linked = sound.withColumn("before", F.lag("last_offset").over(order)).withColumn(
-        "offset", F.col("base_offset")
-    )
-    back = linked.where("base_offset <= before")
-    found = findings(back, "V07", "offsets step back", F.concat(F.lit("after offset "), "before"))
-    whole = sound.where(F.col("topic").isin(evidence.topics())).withColumn("offset", F.col("base_offset"))
-    short = whole.where("record_count != last_offset - base_offset + 1")
-    found = found.unionByName(
-        findings(short, "V07", "count is not the offsets'", F.concat("record_count", F.lit(" records")))
-    )
-    return found.unionByName(sequences(whole))
-
-
-def sequences(batches: DataFrame) -> DataFrame:
-    """V07: base sequence = the one before + its count, or 0 with a new epoch."""
-    data = batches.where(
-        (F.col("producer_id") >= 0)
-        & (F.col("base_sequence") >= 0)
-        & (F.col("attributes").bitwiseAND(CONTROL_BIT) == 0)
-    )
-    order = Window.partitionBy("topic", "partition", "producer_id").orderBy("offset")
-    linked = data.withColumns(
+    before = order.rowsBetween(Window.unboundedPreceding, -1)
+    stamped = F.when(bit(APPEND_TIME_BIT) & ~bit(CONTROL_BIT), F.col("max_timestamp_ms"))
+    linked = sound.withColumns(
         {
-            "epoch_before": F.lag("producer_epoch").over(order),
-            "due": F.pmod(
-                F.lag("base_sequence").over(order).cast("bigint") + F.lag("record_count").over(order),
-                F.lit(SEQUENCES),
-            ),
+            "before": F.lag("last_offset").over(order),
+            "epoch_before": F.max("leader_epoch").over(before),
+            "time_before": F.max(stamped).over(before),
+            "producer_before": F.max("producer_id").over(before),
         }
-    ).where("epoch_before is not null")
-    old = linked.where("producer_epoch < epoch_before")
-    broken = linked.where(
-        "(producer_epoch = epoch_before and base_sequence != due)"
-        " or (producer_epoch > epoch_before and base_sequence != 0)"
+    )
+    found = kinds(linked, {**of_headers(evidence), **of_control(evidence), **of_modes(evidence)})
+    detail = F.concat_ws(
+        " ",
+        *(F.lit("segment"), "segment", F.lit("byte"), "position", F.lit("after offset"), "before"),
+        *(F.lit("leader epoch"), "leader_epoch", F.lit("attributes"), "attributes"),
+        *(F.lit("max timestamp"), "max_timestamp_ms", F.lit("of records"), "highest_timestamp_ms"),
+    )
+    return findings(found, "V07", F.col("kind"), detail)
+
+
+def of_headers(evidence: Evidence) -> dict[str, Column]:
+    """Of every batch."""
+    whole = F.col("topic").isin(evidence.topics())  # compaction takes records out of batches
+    own_time = ~bit(APPEND_TIME_BIT) & (F.col("record_count") > 0) & (F.col("fault") != 9)
+    by_broker = F.col("topic").isin(evidence.append_time_topics) & ~bit(CONTROL_BIT)
+    falls = F.lit(False) if evidence.clock_moved else F.col("max_timestamp_ms") < F.col("time_before")
+    return {
+        "offsets step back": F.col("offset") <= F.col("before"),
+        "count is not the offsets'": whole & F.expr("record_count != last_offset - base_offset + 1"),
+        "leader epoch steps back": (F.col("leader_epoch") >= 0) & F.expr("leader_epoch < epoch_before"),
+        "max timestamp is not its records'": own_time & F.expr("max_timestamp_ms != highest_timestamp_ms"),
+        "timestamp type is not the topic's": ~bit(CONTROL_BIT) & (bit(APPEND_TIME_BIT) != by_broker),
+        "append time steps back": by_broker & bit(APPEND_TIME_BIT) & falls,
+        "unknown attributes": (F.col("attributes").bitwiseAND(~KNOWN_BITS) != 0)
+        | (F.col("attributes").bitwiseAND(0x07) > CODECS),
+    }
+
+
+def of_control(evidence: Evidence) -> dict[str, Column]:
+    """Of markers: one uncompressed record, of a producer, without a sequence number, that commits or aborts."""
+    one = (F.col("record_count") == 1) & F.col("control_type").isin(0, 1)
+    emptied = (F.col("record_count") == 0) & F.col("topic").isin(evidence.topics(compacted=True))
+    formed = bit(TRANSACTIONAL_BIT) & F.expr(
+        "producer_id >= 0 and producer_epoch >= 0 and base_sequence = -1"
+    )
+    return {"control batch is no marker": bit(CONTROL_BIT) & ~((one | emptied) & formed & ~bit(0x07))}
+
+
+def of_modes(evidence: Evidence) -> dict[str, Column]:
+    """Of data batches, by what their topic's producers are."""
+    within = F.col("topic").isin(evidence.topics(*TRANSACTIONAL_MODES) + compacted(evidence))
+    data = ~bit(CONTROL_BIT)
+    numbered = F.expr("producer_id >= 0 and producer_epoch >= 0 and base_sequence >= 0")
+    unnumbered = F.expr("producer_id = -1 and producer_epoch = -1 and base_sequence = -1")
+    return {
+        "transactional bit is not its producer's": data & (bit(TRANSACTIONAL_BIT) != within),
+        "producer fields contradict each other": data & ~numbered & ~unnumbered,
+        "no producer id after batches with one": data
+        & unnumbered
+        & (F.col("producer_before") >= 0)
+        & F.col("topic").isin(evidence.topics("idempotent", *TRANSACTIONAL_MODES)),
+    }
+
+
+def compacted(evidence: Evidence) -> list[str]:
+    names = set(evidence.topics(compacted=True))
+    modes = {topic.name: topic.mode for topic in evidence.run.topics}
+    return [name for name in names if modes[name] in TRANSACTIONAL_MODES]
+
+
+def of_producers(evidence: Evidence, sound: DataFrame) -> DataFrame:
+    """V07: base sequence = the one before + its count, 0 with a new epoch and at first; the epoch never falls.
+
+    Markers have their producer's epoch, or with a transaction's end the next one: what comes later with a lower one was
+    written by a fenced producer.
+    """
+    mine = sound.where(F.col("producer_id") >= 0)
+    order = Window.partitionBy("topic", "partition", "producer_id").orderBy("offset")
+    before = order.rowsBetween(Window.unboundedPreceding, -1)
+    data = ~bit(CONTROL_BIT) & (F.col("base_sequence") >= 0)
+    facts = F.struct(F.col("producer_epoch").alias("epoch"), "base_sequence", "record_count")
+    linked = mine.withColumns(
+        {
+            "last": F.last(F.when(data, facts), ignorenulls=True).over(before),
+            "epoch_before": F.max("producer_epoch").over(before),
+        }
+    )
+    due = F.pmod(F.col("last.base_sequence").cast("bigint") + F.col("last.record_count"), F.lit(SEQUENCES))
+    linked = linked.withColumn("due", due).join(starts(evidence), ["topic", "partition"], "left")
+    chained = data & F.col("topic").isin(evidence.topics())
+    from_zero = F.coalesce("log_start", F.lit(0)) == 0
+    found = kinds(
+        linked,
+        {
+            "producer epoch steps back": F.expr("producer_epoch < epoch_before"),
+            "sequence numbers do not follow": chained
+            & (
+                F.expr("producer_epoch = last.epoch and base_sequence != due")
+                | F.expr("producer_epoch > last.epoch and base_sequence != 0")
+            ),
+            "first sequence number is not 0": chained
+            & from_zero
+            & F.col("last").isNull()
+            & (F.col("base_sequence") != 0),
+        },
     )
     detail = F.concat_ws(
         " ", F.lit("producer id"), "producer_id", F.lit("sequence"), "base_sequence", F.lit("due"), "due"
     )
-    return findings(old, "V07", "producer epoch steps back", detail).unionByName(
-        findings(broken, "V07", "sequence numbers do not follow", detail)
-    )
+    return findings(found, "V07", F.col("kind"), detail)
+
+
+def starts(evidence: Evidence) -> DataFrame:
+    return evidence.ends.select("topic", "partition", F.col("start_offset").alias("log_start"))

@@ -1,32 +1,108 @@
-"""V16 compaction: the last value of every key survives, and survivors are what was sent at their offset."""
+"""V16 compaction: the last value of every key survives, nothing goes early, and survivors are what was sent."""
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from spark_validation.anomalies import findings
-from spark_validation.evidence import CONTROL, PLACE, Evidence
+from spark_validation.anomalies import findings, kinds
+from spark_validation.checks.transactions import COMMITTED
+from spark_validation.evidence import CONTROL, IDENTITY, PLACE, VISIBLE, Evidence
 
-CONTENT = ["producer", "seq", "record_key"]
+CONTENT = ["producer", "seq", "record_key", "timestamp_ms", "header_sum"]
+KEY = ["topic", "partition", "record_key"]
+DELETE_RETENTION_MS = 86_400_000  # Kafka's own
 
 
 def compaction(evidence: Evidence) -> DataFrame:
     """V16 of the run's compacted topics."""
     topics = evidence.topics(compacted=True)
-    sends = evidence.sends.where(
-        F.col("topic").isin(topics) & (F.col("status") == 0) & (F.col("offset") >= 0)
-    )
-    sends = sends.where("transaction < 0")  # a transaction's outcome decides what its key's last value is
+    sends = evidence.sends.where(F.col("topic").isin(topics)).join(limits(evidence), ["topic", "partition"])
     log = evidence.log.where(F.col("topic").isin(topics) & (F.col("state") != CONTROL))
-    newest = sends.groupBy("topic", "partition", "record_key").agg(F.max("offset").alias("offset"))
-    kept = log.groupBy("topic", "partition", "record_key").agg(F.max("offset").alias("kept"))
-    gone = newest.join(kept, ["topic", "partition", "record_key"], "left").where(
-        "kept is null or kept < offset"
+    acked = final(evidence, sends.where("status = 0 and offset >= start_offset"))
+    newest = acked.groupBy(*KEY).agg(F.max("offset").alias("newest"))
+    lost = last_values(sends, acked.join(newest, KEY), log)
+    return lost.unionByName(too_early(acked.join(newest, KEY), log)).unionByName(
+        changed(evidence, acked, log)
     )
-    lost = findings(gone, "V16", "last value of a key is gone", F.concat(F.lit("key "), "record_key"))
-    sent = sends.select(*PLACE, *[F.col(name).alias(f"sent_{name}") for name in CONTENT])
+
+
+def limits(evidence: Evidence) -> DataFrame:
+    """A row a partition: where its log starts, its active segment, and until when removals are too early."""
+    active = {}
+    if evidence.batches is not None:
+        found = evidence.batches.where(F.col("topic").isin(evidence.topics(compacted=True)))
+        for row in found.groupBy("topic", "partition").agg(F.max("segment").alias("base")).collect():
+            active[row["topic"], row["partition"]] = row["base"]
+    rows = []
+    for topic in evidence.run.topics:
+        young = evidence.ends_ms - int(topic.config.get("min.compaction.lag.ms", 0))
+        dead = evidence.ends_ms - int(topic.config.get("delete.retention.ms", DELETE_RETENTION_MS))
+        for partition in range(topic.partitions):
+            ends = evidence.run.ends.get(topic.name, {}).get(str(partition))
+            start = ends.start_offset if ends else 0
+            rows.append(
+                (topic.name, partition, start, active.get((topic.name, partition), 1 << 62), young, dead)
+            )
+    schema = (
+        "topic string, partition int, start_offset bigint, active bigint, young_ms bigint, dead_ms bigint"
+    )
+    return F.broadcast(evidence.spark.createDataFrame(rows, schema))
+
+
+def final(evidence: Evidence, acked: DataFrame) -> DataFrame:
+    """Without records of transactions that were not surely committed: they supersede nothing for certain."""
+    ended = evidence.rows("transactions").where(F.col("outcome") == COMMITTED)
+    within = acked.where("transaction >= 0").join(
+        ended.select("producer", "transaction"), ["producer", "transaction"], "left_semi"
+    )
+    return acked.where("transaction < 0").unionByName(within)
+
+
+def last_values(sends: DataFrame, acked: DataFrame, log: DataFrame) -> DataFrame:
+    """V16: the last record of a key is gone. An aborted one supersedes nothing; a tombstone may go after its time."""
+    kept = log.where(F.col("state") == VISIBLE).groupBy(*KEY).agg(F.max("offset").alias("kept"))
+    gone = acked.where("offset = newest").join(kept, KEY, "left").where("kept is null or kept < offset")
+    sent_ms = F.col("sent_ns") / 1_000_000
+    doubts = sends.where("status != 0 and tombstone").groupBy(*KEY).agg(F.min(sent_ms).alias("doubt_ms"))
+    gone = gone.join(doubts, KEY, "left")
+    over = F.col("tombstone") & F.col("kept").isNull() & (F.col("timestamp_ms") <= F.col("dead_ms"))
+    doubtful = F.col("kept").isNull() & F.coalesce(F.col("doubt_ms") <= F.col("dead_ms"), F.lit(False))
+    kind = F.when(
+        F.col("tombstone") & F.col("kept").isNull(), "tombstone gone before delete.retention.ms"
+    ).otherwise("last value of a key is gone")
+    return findings(gone.where(~over), "V16", kind, F.concat(F.lit("key "), "record_key"), ~doubtful)
+
+
+def too_early(acked: DataFrame, log: DataFrame) -> DataFrame:
+    """V16: superseded records that are gone though no compaction may have touched them yet."""
+    gone = acked.where("offset < newest").join(log.select(*PLACE), PLACE, "left_anti")
+    found = kinds(
+        gone,
+        {
+            "removed within min.compaction.lag.ms": F.col("timestamp_ms") > F.col("young_ms"),
+            "removed from the active segment": F.col("offset") >= F.col("active"),
+        },
+    )
+    return findings(found, "V16", F.col("kind"), F.concat(F.lit("key "), "record_key"))
+
+
+def changed(evidence: Evidence, acked: DataFrame, log: DataFrame) -> DataFrame:
+    """V16: at an acknowledged place another record or value; an acknowledged record at another place."""
+    sent = acked.select(*PLACE, *[F.col(name).alias(f"sent_{name}") for name in CONTENT])
     beside = log.join(sent, PLACE)
     differs = ~F.col("intact")
+    stamps = evidence.append_time_topics
     for name in CONTENT:
-        differs |= F.col(name) != F.col(f"sent_{name}")
-    changed = findings(beside.where(differs), "V16", "survivor changed or moved", F.lit(None))
-    return lost.unionByName(changed)
+        unlike = F.col(name) != F.col(f"sent_{name}")
+        differs |= unlike & ~F.col("topic").isin(stamps) if name == "timestamp_ms" else unlike
+    once = F.broadcast(evidence.producers.where("idempotent").select("producer"))
+    places = acked.join(once, "producer").select(
+        "topic", *IDENTITY, F.col("partition").alias("sent_partition"), F.col("offset").alias("sent_offset")
+    )
+    moved = log.join(places, ["topic", *IDENTITY]).where(
+        "partition != sent_partition or offset != sent_offset"
+    )
+    moved = moved.join(sent.select(*PLACE), PLACE, "left_anti")  # those differ by what is sent there
+    kind = "survivor changed or moved"
+    return findings(beside.where(differs), "V16", kind, F.lit(None)).unionByName(
+        findings(moved, "V16", kind, F.concat_ws(" ", F.lit("was at"), "sent_partition", "sent_offset"))
+    )

@@ -10,6 +10,7 @@ from spark_validation.order import steps_back
 
 READER = ["consumer", "assignment"]
 CONTENT = ["producer", "seq", "partition_seq", "record_key", "intended_ns", "timestamp_ms", "flags", "intact"]
+CONTENT += ["header_sum"]
 
 
 def given_and_held(evidence: Evidence, suspects: DataFrame) -> DataFrame:

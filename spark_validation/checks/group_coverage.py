@@ -8,11 +8,13 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_validation.anomalies import findings
+from spark_validation.checks import transaction_offsets
 from spark_validation.checks.groups import GROUP, counted_commits
 from spark_validation.digests import BUCKET
 from spark_validation.evidence import CONTROL, PLACE, VISIBLE, Evidence, bucket
 
 ASSIGNED, REVOKED = 0, 1
+MOVED = "an aborted transaction's offsets moved the group"
 NO_COMMIT = -1001  # of an assignment's start: the reset policy decides
 
 
@@ -31,28 +33,53 @@ def starts(evidence: Evidence) -> DataFrame:
 
     A start that ignores a confirmed commit reads again from the reset policy's end; one above every commit skips.
     """
-    commits = evidence.rows("commits")
+    commits = transaction_offsets.possible(evidence)
     known = counted_commits(evidence).select(
         *GROUP, F.col("answered_ns").alias("at_ns"), F.col("offset").alias("confirmed")
     )
     asked = commits.select(*GROUP, F.col("asked_ns").alias("at_ns"), F.col("offset").alias("asked"))
     begun = evidence.rows("assignments").where(F.col("event") == ASSIGNED)
+    begun = without_rewinds(evidence, begun)
     begun = begun.select(*GROUP, "at_ns", "consumer", F.col("start_offset").alias("start"))
-    events = begun.unionByName(known, True).unionByName(asked, True)
+    aborted = transaction_offsets.aborted_offsets(evidence).select(
+        *GROUP, F.col("asked_ns").alias("at_ns"), F.col("offset").alias("aborted")
+    )
+    events = begun.unionByName(known, True).unionByName(asked, True).unionByName(aborted, True)
     before = (
         Window.partitionBy(*GROUP)
         .orderBy("at_ns", F.col("start").isNotNull())
         .rowsBetween(Window.unboundedPreceding, -1)
     )
     seen = events.withColumns(
-        {"highest": F.max("confirmed").over(before), "most": F.max("asked").over(before)}
+        {
+            "highest": F.max("confirmed").over(before),
+            "most": F.max("asked").over(before),
+            "aborted_most": F.max("aborted").over(before),
+        }
     )
     seen = seen.where("start is not null").withColumn("offset", F.col("start"))
     detail = F.concat_ws(" ", F.lit("group"), "group", F.lit("had confirmed"), "highest")
     forgotten = seen.where((F.col("start") < 0) & F.col("highest").isNotNull())
-    skipped = seen.where((F.col("start") > F.col("most")) & F.col("highest").isNotNull())
-    return findings(forgotten, "V09", "start forgot a confirmed commit", detail).unionByName(
-        findings(skipped, "V09", "start above every commit", detail, whole(evidence))
+    above = F.col("start") > F.coalesce("most", F.lit(-1))
+    by_abort = above & (F.col("start") <= F.col("aborted_most"))
+    moved = seen.where(by_abort)
+    skipped = seen.where(above & ~F.coalesce(by_abort, F.lit(False)))
+    return (
+        findings(forgotten, "V09", "start forgot a confirmed commit", detail)
+        .unionByName(findings(skipped, "V09", "start above every commit", detail, whole(evidence)))
+        .unionByName(findings(moved, "V09", MOVED, detail, whole(evidence)))
+    )
+
+
+def without_rewinds(evidence: Evidence, begun: DataFrame) -> DataFrame:
+    """A copier goes back by itself when it aborts: it begins again without having given its partitions back."""
+    copiers = [c.consumer for c in evidence.consumer_clients if c.role == "copy"]
+    order = Window.partitionBy("consumer", *GROUP).orderBy("at_ns")
+    events = evidence.rows("assignments").where(F.col("consumer").isin(copiers))
+    again = events.withColumn("before", F.lag("event").over(order))
+    again = again.where((F.col("event") == ASSIGNED) & (F.col("before") == ASSIGNED))
+    return begun.join(
+        again.select("consumer", "assignment", *GROUP), ["consumer", "assignment", *GROUP], "left_anti"
     )
 
 
@@ -65,10 +92,16 @@ def ends(evidence: Evidence) -> DataFrame:
         for partition, offset in partitions.items()
     ]
     final = evidence.spark.createDataFrame(rows, "`group` string, topic string, partition int, offset bigint")
-    asked = evidence.rows("commits").groupBy(*GROUP).agg(F.max("offset").alias("most"))
+    asked = transaction_offsets.possible(evidence).groupBy(*GROUP).agg(F.max("offset").alias("most"))
+    gone = transaction_offsets.aborted_offsets(evidence)
+    gone = gone.groupBy(*GROUP).agg(F.max("offset").alias("aborted_most"))
     invented = final.join(asked, GROUP, "left").where("offset >= 0 and (most is null or offset > most)")
+    invented = invented.join(gone, GROUP, "left")
+    kind = F.when(F.col("offset") <= F.col("aborted_most"), MOVED).otherwise(
+        "offset at the end that nobody committed"
+    )
     detail = F.concat_ws(" ", F.lit("group"), "group", F.lit("asked at most"), "most")
-    return findings(invented, "V09", "offset at the end that nobody committed", detail, whole(evidence))
+    return findings(invented, "V09", kind, detail, whole(evidence))
 
 
 def spans(evidence: Evidence) -> DataFrame:

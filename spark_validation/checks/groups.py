@@ -4,6 +4,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_validation.anomalies import findings
+from spark_validation.checks import transaction_offsets
 from spark_validation.evidence import Evidence
 
 GROUP = ["group", "topic", "partition"]
@@ -11,13 +12,13 @@ COMMITTED = 0
 
 
 def counted_commits(evidence: Evidence) -> DataFrame:
-    """Commits the broker confirmed: plain ones, and those of committed transactions."""
+    """Commits the broker confirmed: plain ones, and those of committed transactions, which count from their end on."""
     commits = evidence.rows("commits").where("error = 0")
-    ended = (
-        evidence.rows("transactions").where(F.col("outcome") == COMMITTED).select("producer", "transaction")
-    )
-    within = commits.where("transaction >= 0").join(ended, ["producer", "transaction"], "left_semi")
-    return commits.where("transaction < 0").unionByName(within)
+    ended = evidence.rows("transactions").where(F.col("outcome") == COMMITTED)
+    ended = ended.select("producer", "transaction", "end_ns")
+    within = commits.where("transaction >= 0").join(ended, ["producer", "transaction"])
+    within = within.withColumn("answered_ns", F.greatest("answered_ns", "end_ns"))
+    return commits.where("transaction < 0").unionByName(within.select(*commits.columns))
 
 
 def going_back(evidence: Evidence) -> DataFrame:
@@ -63,6 +64,11 @@ def final_commits(evidence: Evidence, commits: DataFrame) -> DataFrame:
     ]
     schema = "`group` string, topic string, partition int, final bigint"
     final = F.broadcast(evidence.spark.createDataFrame(rows, schema))
+    if any(p.transactional_id for p in evidence.producer_clients):
+        decided = transaction_offsets.found_in_log(evidence).where(F.col("outcome") == COMMITTED)
+        more = transaction_offsets.within(evidence).where("error = 0")
+        more = more.join(F.broadcast(decided), ["producer", "transaction"], "left_semi")
+        commits = commits.unionByName(more.select(*commits.columns))
     highest = commits.groupBy(*GROUP).agg(F.max("offset").alias("highest"))
     # a group of the run that the broker knows nothing of has lost all its commits
     wrong = highest.where(F.lit(bool(evidence.run.committed))).join(final, GROUP, "left")

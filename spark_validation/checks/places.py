@@ -1,6 +1,6 @@
 """V01 lost, V02 misplaced, V04 duplicate, V05 phantom: what was sent against what the log holds."""
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_validation.anomalies import findings
@@ -8,7 +8,9 @@ from spark_validation.digests import BUCKET
 from spark_validation.evidence import CONTROL, IDENTITY, PLACE, Evidence, bucket
 
 ACKED, FAILED, UNKNOWN = 0, 1, 2
-DESCRIBED = ["producer", "seq", "partition_seq", "record_key", "intended_ns"]
+SLACK_MS = 1000
+WHO = ["producer", "seq", "partition_seq", "intended_ns"]
+DESCRIBED = [*WHO, "record_key", "timestamp_ms", "header_sum"]
 
 
 def sent_and_found(evidence: Evidence, suspects: DataFrame) -> DataFrame:
@@ -35,32 +37,104 @@ def lost(evidence: Evidence, placed: DataFrame) -> DataFrame:
     return findings(gone, "V01", kind, F.concat(F.lit("acknowledged at ns "), "acked_ns"))
 
 
-def misplaced(placed: DataFrame) -> DataFrame:
-    """V02: at an acknowledged offset another record, another key or an altered value."""
-    both = placed.where("s is not null and l is not null")
-    named = [name for name in DESCRIBED if name != "record_key"]
-    same_identity = F.lit(True)
-    for name in named:
-        same_identity &= F.col(f"s.{name}") == F.col(f"l.{name}")
+def difference(evidence: Evidence, sent: str = "s", held: str = "l") -> Column:
+    """What differs between a send and a record of the log with its place or identity; null when nothing does."""
+    unlike = {name: F.col(f"{sent}.{name}") != F.col(f"{held}.{name}") for name in DESCRIBED}
+    another = F.lit(False)
+    for name in WHO:
+        another |= unlike[name]
+    stamped = ~F.col("topic").isin(evidence.append_time_topics) & (F.col(f"{sent}.timestamp_ms") >= 0)
+    return (
+        F.when(~F.col(f"{held}.intact"), "altered value")
+        .when(another, "another record")
+        .when(unlike["record_key"], "another key")
+        .when(unlike["timestamp_ms"] & stamped, "another timestamp")
+        .when(unlike["header_sum"], "other headers")
+    )
+
+
+def held_detail() -> Column:
+    parts = (("producer", "producer"), ("seq", "seq"), ("key", "record_key"), ("timestamp", "timestamp_ms"))
+    said = [column for label, name in parts for column in (F.lit(label), F.col(f"l.{name}").cast("string"))]
+    return F.concat_ws(" ", F.lit("there is"), *said, F.lit("headers"), F.col("l.header_sum").cast("string"))
+
+
+def misplaced(evidence: Evidence, placed: DataFrame) -> DataFrame:
+    """V02: at an acknowledged offset another record, key, timestamp or headers, or an altered value."""
+    both = placed.where("s is not null and l is not null").withColumn("kind", difference(evidence))
+    wrong = both.where("kind is not null").select(*PLACE, "s.producer", "s.seq", "l", "kind")
+    return findings(wrong, "V02", F.col("kind"), held_detail())
+
+
+def disguised(evidence: Evidence, strange: DataFrame) -> DataFrame:
+    """V02 of records whose place nobody was given: what their client sent, as far as it could say that.
+
+    A record of an unknown outcome, or of acks=0, against its send; one without a row against what every record
+    keeps: its key's partition, its producer's topic, and a time after it was intended.
+    """
+    unsure = evidence.sends.where("status = 2 or (status = 0 and offset < 0)")
+    sent = unsure.select(
+        *IDENTITY,
+        F.struct(*DESCRIBED).alias("s"),
+        F.col("topic").alias("sent_topic"),
+        F.col("partition").alias("sent_partition"),
+    )
+    near = few(evidence, strange.select(*IDENTITY).distinct())
+    beside = strange.join(sent.join(near, IDENTITY, "left_semi"), IDENTITY, "left")
+    clients = [(p.producer, p.topic) for p in evidence.producer_clients]
+    homes = evidence.spark.createDataFrame(clients, "producer int, home string")
+    counts = [(topic.name, topic.partitions) for topic in evidence.run.topics]
+    sizes = evidence.spark.createDataFrame(counts, "topic string, partitions int")
+    beside = beside.join(F.broadcast(homes), "producer", "left").join(F.broadcast(sizes), "topic")
+    elsewhere = (F.col("topic") != F.col("home")) | (F.col("partition") != F.col("sent_partition"))
+    stamp = F.col("l.timestamp_ms")
+    early = stamp < F.col("l.intended_ns") / 1_000_000 - SLACK_MS
+    late = stamp > evidence.ends_ms + SLACK_MS
+    stamped = ~F.col("topic").isin(evidence.append_time_topics)
+    if evidence.clock_moved:
+        stamped = F.lit(False)
     kind = (
-        F.when(~F.col("l.intact"), "altered value")
-        .when(~same_identity, "another record")
-        .otherwise("another key")
+        F.when(F.col("s").isNotNull(), difference(evidence))
+        .when(F.coalesce(elsewhere, F.lit(False)), "another partition")
+        .when(F.pmod("l.record_key", "partitions") != F.col("partition"), "another key")
+        .when((early | late) & stamped & F.col("s").isNull(), "another timestamp")
     )
-    wrong = both.where(~F.col("l.intact") | ~same_identity | (F.col("s.record_key") != F.col("l.record_key")))
-    detail = F.concat_ws(
-        " ", F.lit("there is producer"), "l.producer", F.lit("seq"), "l.seq", F.lit("key"), "l.record_key"
+    kind = F.coalesce(kind, F.when(F.coalesce(elsewhere, F.lit(False)), "another partition"))
+    named = beside.where("producer >= 0 and l.intact").withColumn("kind", kind).where("kind is not null")
+    return findings(named, "V02", F.col("kind"), held_detail())
+
+
+def append_times(evidence: Evidence) -> DataFrame:
+    """V02: a time of append that lies outside of its request, where the broker sets the timestamps."""
+    topics = evidence.append_time_topics
+    sends = evidence.sends.where(F.col("topic").isin(topics)).where("status = 0 and offset >= 0")
+    log = evidence.log.where(F.col("topic").isin(topics) & (F.col("state") != CONTROL))
+    both = sends.select(*PLACE, *IDENTITY, "sent_ns", "acked_ns").join(
+        log.select(*PLACE, F.col("timestamp_ms").alias("append_ms")), PLACE
     )
-    named_rows = wrong.select(*PLACE, "s.producer", "s.seq", "l", kind.alias("kind"))
-    return findings(named_rows, "V02", F.col("kind"), detail)
+    first, last = F.col("sent_ns") / 1_000_000 - SLACK_MS, F.col("acked_ns") / 1_000_000 + SLACK_MS
+    wrong = both.where(~F.col("append_ms").between(first, last))
+    detail = F.concat_ws(" ", F.lit("appended at ms"), "append_ms", F.lit("sent at ns"), "sent_ns")
+    return findings(wrong, "V02", "append time outside of its request", detail)
 
 
 def strangers(evidence: Evidence, placed: DataFrame) -> DataFrame:
-    """Records of the log without an acknowledged send at their place: PLACE, IDENTITY, intact."""
-    found = placed.where("s is null and l is not null").select(*PLACE, "l.producer", "l.seq", "l.intact")
+    """Records of the log without an acknowledged send at their place: PLACE, IDENTITY, intact, and l, the record."""
+    found = placed.where("s is null and l is not null").select(*PLACE, "l.producer", "l.seq", "l.intact", "l")
     if evidence.silent_producers:
-        found = found.where(~F.col("producer").isin(evidence.silent_producers) | ~F.col("intact"))
+        found = found.where(~F.col("producer").isin(evidence.silent_producers))
     return found
+
+
+def unplaced(evidence: Evidence) -> DataFrame:
+    """The same of producers that are given no offsets (acks=0): all their records, wherever they lie."""
+    log = evidence.log.where((F.col("state") != CONTROL) & F.col("producer").isin(evidence.silent_producers))
+    return log.select(*PLACE, *IDENTITY, "intact", F.struct(*DESCRIBED, "intact", "state").alias("l"))
+
+
+def few(evidence: Evidence, frame: DataFrame) -> DataFrame:
+    """Broadcast, unless it holds all records of producers with acks=0."""
+    return frame if evidence.silent_producers else F.broadcast(frame)
 
 
 def phantoms(evidence: Evidence, strange: DataFrame) -> DataFrame:
@@ -69,7 +143,8 @@ def phantoms(evidence: Evidence, strange: DataFrame) -> DataFrame:
     A record that was acknowledged at another place is no phantom: either it lies there too and is V04's, or that place
     is convicted already.
     """
-    known = F.broadcast(strange.select(*IDENTITY).distinct())
+    strange = strange.drop("l")
+    known = few(evidence, strange.select(*IDENTITY).distinct())
     sends = evidence.sends.join(known, IDENTITY).groupBy(*IDENTITY).agg(F.min("status").alias("status"))
     intents = F.broadcast(evidence.intents.withColumnRenamed("producer", "intender"))
     within = F.expr("producer = intender and seq between first_seq and last_seq")

@@ -3,11 +3,14 @@
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from spark_validation.anomalies import findings
-from spark_validation.evidence import CONTROL, IDENTITY, PLACE, VISIBLE, Evidence
+from loadtest.record import MEANT_TO_ABORT
+from spark_validation.anomalies import findings, kinds
+from spark_validation.evidence import ABORTED as GONE
+from spark_validation.evidence import CONTROL, IDENTITY, OPEN, PLACE, VISIBLE, Evidence
 
 COMMITTED, ABORTED = 0, 1
 TRANSACTIONAL_FLAG = 1
+PATIENCE_MS = 60_000  # the load tests' transaction.timeout.ms, twice
 SEQ_BITS = 8  # transactions are found by (producer, seq >> SEQ_BITS): no scan of all of a producer's
 
 
@@ -26,13 +29,12 @@ def binned(evidence: Evidence) -> DataFrame:
     )
 
 
-def with_transaction(rows: DataFrame, bins: DataFrame) -> DataFrame:
+def with_transaction(rows: DataFrame, bins: DataFrame, how: str = "inner") -> DataFrame:
     """Rows of (producer, seq) beside their transaction."""
     keyed = rows.withColumn("row_bin", F.shiftright("seq", SEQ_BITS))
     same = (F.col("producer") == F.col("owner")) & (F.col("row_bin") == F.col("bin"))
-    return keyed.join(bins, same & F.col("seq").between(F.col("first_seq"), F.col("last_seq"))).drop(
-        "row_bin"
-    )
+    within = F.col("seq").between(F.col("first_seq"), F.col("last_seq"))
+    return keyed.join(bins, same & within, how).drop("row_bin")
 
 
 def premature_reads(evidence: Evidence) -> DataFrame:
@@ -52,27 +54,41 @@ def premature_reads(evidence: Evidence) -> DataFrame:
     return findings(seen.where(aborted | early), "V11", kind, detail)
 
 
-def broken_promises(evidence: Evidence) -> DataFrame:
-    """V01 and V11: the log's markers against the results that producers got, and transactions that ended in
-    part."""
+def doubtful(evidence: Evidence) -> DataFrame:
+    """Records of the log whose fate is not what their producer's result promises, or whose producer has none.
+
+    PLACE, IDENTITY, flags, state, marker, transaction and outcome (null without a row), end_ns.
+    """
     log = evidence.log.where(
         (F.col("state") != CONTROL) & (F.col("flags").bitwiseAND(TRANSACTIONAL_FLAG) != 0)
     )
-    seen = with_transaction(log.select(*PLACE, *IDENTITY, "state"), binned(evidence))
+    rows = log.select(*PLACE, *IDENTITY, "flags", "timestamp_ms", "state", "marker")
+    seen = with_transaction(rows, binned(evidence), "left").drop("owner", "bin", "first_seq", "last_seq")
     visible = F.col("state") == VISIBLE
-    hidden = seen.where((F.col("outcome") == COMMITTED) & ~visible)
-    shown = seen.where((F.col("outcome") == ABORTED) & visible)
-    detail = F.concat(F.lit("transaction "), "transaction")
-    unknown = seen.where(~F.col("outcome").isin(COMMITTED, ABORTED))
-    parts = unknown.groupBy("producer", "transaction").agg(
-        F.min("state").alias("least"), F.max("state").alias("most"), F.min("topic").alias("topic")
+    kept = (F.col("outcome") == COMMITTED) & visible | (F.col("outcome") == ABORTED) & (
+        F.col("state") == GONE
     )
-    parts = parts.where((F.col("least") == VISIBLE) & (F.col("most") != VISIBLE))
-    return (
-        findings(hidden, "V01", "committed, but not visible to read_committed", detail)
-        .unionByName(findings(shown, "V11", "aborted, but committed in the log", detail))
-        .unionByName(findings(parts, "V11", "visible in part", detail))
+    return seen.where(~F.coalesce(kept, F.lit(False)))
+
+
+def broken_promises(evidence: Evidence, doubts: DataFrame) -> DataFrame:
+    """V01 and V11: the log's markers against the results that producers got. doubts: of `doubtful`."""
+    visible = F.col("state") == VISIBLE
+    meant = (F.col("flags").bitwiseAND(MEANT_TO_ABORT) != 0) & visible
+    open_since = F.coalesce(F.col("ending_ns") / 1_000_000, F.col("timestamp_ms"))
+    overdue = (F.col("state") == OPEN) & (open_since + PATIENCE_MS < evidence.ends_ms)
+    found = kinds(
+        doubts,
+        {
+            "committed, but not visible to read_committed": (F.col("outcome") == COMMITTED) & ~visible,
+            "aborted, but committed in the log": (F.col("outcome") == ABORTED) & visible,
+            "meant to be aborted, but committed in the log": meant
+            & ~F.coalesce(F.col("outcome").isin(COMMITTED, ABORTED), F.lit(False)),
+            "never ended in the log": overdue & ~F.coalesce(F.col("outcome") == COMMITTED, F.lit(False)),
+        },
     )
+    anomaly = F.when(F.col("kind").startswith("committed"), "V01").otherwise("V11")
+    return findings(found, anomaly, F.col("kind"), F.concat(F.lit("transaction "), "transaction"))
 
 
 def copies(evidence: Evidence) -> DataFrame:

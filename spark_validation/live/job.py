@@ -36,7 +36,7 @@ from spark_validation.verdict import LISTED, Verdict
 
 log = logging.getLogger("spark_validation")
 TRIGGER = "2 seconds"
-STATELESS = ", ".join(part for part in LOG_SCHEMA.split(", ") if not part.startswith("state "))
+STATELESS = ", ".join(part for part in LOG_SCHEMA.split(", ") if part.split()[0] not in ("state", "marker"))
 
 
 class LiveJob:
@@ -126,12 +126,15 @@ class LiveJob:
         return identified(stream.load(), run)
 
     def add_sends(self, rows: DataFrame, batch: int) -> None:
-        self.add("sent", rows.where("status = 0 and offset >= 0"), content_hash(F.lit(True)), batch)
+        acked = rows.where("status = 0 and offset >= 0").withColumn(
+            "header_sum", F.coalesce("header_sum", F.lit(0))
+        )
+        self.add("sent", acked, content_hash(F.lit(True), self._opened.sent_stamp()), batch)
 
     def add_log(self, rows: DataFrame, batch: int) -> None:
         silent = self.evidence.silent_producers
         told = rows.where(~F.col("producer").isin(silent)) if silent else rows
-        self.add("held", told, content_hash(F.col("intact")), batch)
+        self.add("held", told, content_hash(F.col("intact"), self._opened.sent_stamp()), batch)
 
     def add(self, which: str, rows: DataFrame, hashed: Any, batch: int) -> None:
         names = [topic.name for topic in self._opened.run.topics]
@@ -187,7 +190,7 @@ class LiveJob:
         # the log is ahead of the histories: an announced record without its row yet is no fault
         checks = [
             places.lost(evidence, placed),
-            places.misplaced(placed),
+            places.misplaced(evidence, placed),
             places.phantoms(evidence, strange),
         ]
         known = {self.key(row) for result in self.verdict.results.values() for row in result.convicting}

@@ -166,6 +166,7 @@ def write_round(
         "timestamp_ms": intended // 1_000_000,
         "key": key,
         "intended_ns": intended,
+        "header_sum": 0,
     }
     jitter = (offset * 2_654_435_761 % 1024) * 1000
     sent = {
@@ -174,6 +175,7 @@ def write_round(
         "transaction": -1,
         "sent_ns": intended + 1000,
         "acked_ns": intended + ACK_NS + jitter,
+        "tombstone": False,
     }
     for producer in range(PRODUCERS):
         mine = plan[row, bk.PRODUCER] == producer

@@ -1,12 +1,16 @@
 """One mutation an anomaly, with exactly the findings it must lead to: {(anomaly, kind): how many}."""
 
-from collections.abc import Callable
 from copy import deepcopy
 
 from kbroker.protocol.compression import Codec
 from kbroker.protocol.records import ControlType
+from tests.spark_validation.copy_mutations import copy_all_but_one, copy_from, copy_twice
+from tests.spark_validation.field_mutations import FIELD_MUTATIONS
 from tests.spark_validation.group_mutations import GROUP_MUTATIONS
 from tests.spark_validation.mutation import Expected, Mutation
+from tests.spark_validation.removal_mutations import REMOVAL_MUTATIONS
+from tests.spark_validation.share_mutations import SHARE_MUTATIONS
+from tests.spark_validation.transaction_mutations import TRANSACTION_MUTATIONS
 from tests.spark_validation.world import (
     BATCH,
     MS,
@@ -177,48 +181,6 @@ def commit_what_was_aborted(topic: Topic) -> None:
     read_everything(topic)
 
 
-def copy_from(source: str) -> Callable[[Topic], None]:
-    """A clean consume-transform-produce of partition 0 of a topic: its committed outputs are copies, one to one."""
-
-    def mutate(topic: Topic) -> None:
-        offset = 0
-        topic.copied_from, topic.copied_until = source, 2 * BATCH
-        for row in topic.rows["sends"]:
-            outcome = next(
-                t["outcome"]
-                for t in topic.rows["transactions"]
-                if (t["producer"], t["transaction"]) == (row["producer"], row["transaction"])
-            )
-            if outcome == 0 and offset < 2 * BATCH:
-                topic.rows["copies"].append(
-                    copy_row(topic, row["producer"], row["seq"], row["transaction"], source, offset)
-                )
-                offset += 1
-        topic.rows["commits"].append(
-            commit_row(topic, 0, 0, topic.copied_until, 3)
-            | {"consumer": topic.reader + 3, "group": topic.copiers, "topic": source}
-        )
-
-    return mutate
-
-
-def copy_row(
-    topic: Topic, producer: int, seq: int, transaction: int, source: str, offset: int
-) -> dict[str, object]:
-    what = {"group": topic.copiers, "input_topic": source, "input_partition": 0, "input_offset": offset}
-    return {"producer": producer, "seq": seq, "transaction": transaction} | what
-
-
-def copy_twice(topic: Topic) -> None:
-    copy_from("twice-source")(topic)
-    topic.rows["copies"].append(topic.rows["copies"][3] | {"seq": topic.rows["copies"][-1]["seq"] + 1})
-
-
-def copy_all_but_one(topic: Topic) -> None:
-    copy_from("missing-source")(topic)
-    topic.rows["copies"].pop(4)
-
-
 def hole_in_the_offsets(topic: Topic) -> None:
     """A number is left out, and everybody agrees on the numbers behind it."""
     for batch in topic.log[0][6:]:
@@ -233,14 +195,17 @@ def spoil_an_index(topic: Topic) -> None:
     topic.spoiled_index = True
 
 
+ACTIVE = 10 * BATCH  # what is written last is never compacted
+
+
 def compact(topic: Topic) -> None:
-    """Leaves the last record of every key; what readers saw before stays."""
+    """Leaves the last record of every key and the active segment; what readers saw before stays."""
     topic.cleanup_policy = "compact"
     for partition in range(PARTITIONS):
         last = {record.key: offset for offset, record, _ in topic.records(partition)}
         kept = []
         for offset, record, batch in topic.records(partition):
-            if last[record.key] == offset:
+            if last[record.key] == offset or offset >= ACTIVE:
                 kept.append(Batch(offset, [record], batch.producer_id, batch.sequence + offset - batch.base))
         topic.log[partition] = kept
     for consumer in (topic.drain, topic.committed_drain):
@@ -252,7 +217,7 @@ def compact(topic: Topic) -> None:
 
 def compact_too_much(topic: Topic) -> None:
     compact(topic)
-    gone = topic.log[0].pop(2)
+    gone = topic.log[0].pop(0)
     topic.rows["reads"] = [
         row
         for row in topic.rows["reads"]
@@ -275,6 +240,10 @@ def be_unsure(topic: Topic) -> None:
 
 ALL: tuple[Mutation, ...] = (
     *GROUP_MUTATIONS,
+    *FIELD_MUTATIONS,
+    *REMOVAL_MUTATIONS,
+    *TRANSACTION_MUTATIONS,
+    *SHARE_MUTATIONS,
     Mutation("clean", "idempotent", nothing, {}),
     Mutation("clean-plain", "plain", nothing, {}),
     Mutation("clean-transactional", "transactional", nothing, {}),
@@ -306,7 +275,12 @@ ALL: tuple[Mutation, ...] = (
     ),
     Mutation("duplicate-plain", "plain", append_a_batch_again, {("V04", "at two offsets"): 5}),
     Mutation("retried-plain", "plain", acknowledge_the_retry, {("V04", "at two offsets"): 5}),
-    Mutation("phantom", "idempotent", a_record_of_nobody, {("V05", "nobody sent it"): 1}),
+    Mutation(
+        "phantom",
+        "idempotent",
+        a_record_of_nobody,
+        {("V05", "nobody sent it"): 1, ("V07", "no producer id after batches with one"): 1},
+    ),
     Mutation("failed", "idempotent", a_failed_send_in_the_log, {("V05", "its send surely failed"): 1}),
     Mutation(
         "swapped",

@@ -13,7 +13,8 @@ from spark_validation.segments import schemas
 from spark_validation.segments.frame import segment_frame
 from spark_validation.segments.source import FORMAT
 from spark_validation.session import spark_session
-from tests.spark_validation.world import RUN, clean, write_log
+from tests.spark_validation.world import RUN, clean
+from tests.spark_validation.world_files import write_log
 
 pytestmark = pytest.mark.spark
 

@@ -19,7 +19,8 @@ from spark_validation.grounds import weigh
 from spark_validation.judge import Judge
 from spark_validation.opening import open_evidence
 from spark_validation.verdict import CANNOT_JUDGE, CLEAN, CONVICTED, Verdict
-from tests.spark_validation.world import clean, write
+from tests.spark_validation.world import clean
+from tests.spark_validation.world_files import write
 
 pytestmark = pytest.mark.spark
 

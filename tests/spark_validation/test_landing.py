@@ -13,7 +13,8 @@ from pyarrow import parquet
 from spark_validation.segments import schemas
 from spark_validation.segments.landing import write
 from spark_validation.segments.source import SegmentReader
-from tests.spark_validation.world import RUN, clean, write_log
+from tests.spark_validation.world import RUN, clean
+from tests.spark_validation.world_files import write_log
 
 NAMES = list(schemas.RECORD)
 

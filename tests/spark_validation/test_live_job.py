@@ -14,7 +14,8 @@ from spark_validation.live.job import LiveJob
 from spark_validation.opening import open_evidence
 from tests.spark_validation.mutation import Expected
 from tests.spark_validation.mutations import world
-from tests.spark_validation.world import Topic, write
+from tests.spark_validation.world import Topic
+from tests.spark_validation.world_files import write
 
 pytestmark = pytest.mark.spark
 

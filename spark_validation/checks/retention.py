@@ -1,0 +1,83 @@
+"""V01 and V15 of the log's start: only retention and DeleteRecords may move it.
+
+Settings are those of the topic in run.json; what is not named there is unlimited, as in every topic of a load test.
+"""
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from spark_validation.anomalies import findings
+from spark_validation.evidence import Evidence
+
+UNLIMITED = -1
+NEVER = -(1 << 62)
+LIMITS = (
+    "topic string, partition int, start_offset bigint, deleted bigint, confirmed bigint, expired_ms bigint, "
+    "kept_bytes bigint, by_size boolean"
+)
+
+
+def limits(evidence: Evidence) -> DataFrame:
+    """A row a partition. deleted, confirmed: up to where DeleteRecords were asked for, and answered; expired_ms: older
+    records may be gone; kept_bytes: what retention by size leaves, -1 without it."""
+    rows = []
+    for topic in evidence.run.topics:
+        policies = topic.config.get("cleanup.policy", topic.cleanup_policy).split(",")
+        removes = "delete" in policies
+        age = int(topic.config.get("retention.ms", UNLIMITED)) if removes else UNLIMITED
+        size = int(topic.config.get("retention.bytes", UNLIMITED)) if removes else UNLIMITED
+        for partition, end in evidence.run.ends.get(topic.name, {}).items():
+            place = (topic.name, int(partition))
+            asked = [d for d in evidence.run.deletions if (d.topic, d.partition) == place]
+            deleted = max((d.offset for d in asked), default=0)
+            confirmed = max((d.offset for d in asked if d.confirmed), default=0)
+            expired = evidence.ends_ms - age if age >= 0 else NEVER
+            rows.append((*place, end.start_offset, deleted, confirmed, expired, size, size >= 0))
+    return evidence.spark.createDataFrame(rows, LIMITS)
+
+
+def log_starts(evidence: Evidence) -> DataFrame:
+    """V01 of acknowledged records that nothing allowed to remove; V15 of the starts themselves."""
+    found = limits(evidence)
+    if evidence.batches is not None:
+        held = evidence.batches.groupBy("topic", "partition").agg(F.sum("size").alias("held_bytes"))
+        found = found.join(held, ["topic", "partition"], "left")
+    else:
+        found = found.withColumn("held_bytes", F.col("kept_bytes"))
+    held_bytes = F.coalesce("held_bytes", F.lit(0))
+    found = found.withColumn("by_size", F.col("by_size") & (held_bytes >= F.col("kept_bytes")))
+    moved = found.where("start_offset > deleted and not by_size")
+    detail = F.concat_ws(" ", F.lit("the log starts at"), "start_offset", F.lit("deleted up to"), "deleted")
+    return (
+        findings(removed(evidence, moved), "V01", "below a log start that nothing allows", detail)
+        .unionByName(
+            findings(
+                moved.where(F.col("expired_ms") == NEVER).withColumn("offset", F.col("start_offset")),
+                "V15",
+                "log start moved without a reason",
+                detail,
+            )
+        )
+        .unionByName(
+            findings(
+                found.where("start_offset < confirmed").withColumn("offset", F.col("start_offset")),
+                "V15",
+                "log start below a confirmed DeleteRecords",
+                detail,
+            )
+        )
+    )
+
+
+def removed(evidence: Evidence, moved: DataFrame) -> DataFrame:
+    """Acknowledged sends between what was deleted and the log's start that are not old enough to be gone."""
+    if not any(end.start_offset for ends in evidence.run.ends.values() for end in ends.values()):
+        return evidence.spark.createDataFrame([], "topic string, start_offset bigint, deleted bigint")
+    sends = evidence.sends.where("status = 0 and offset >= 0")
+    aged = F.when(F.col("topic").isin(evidence.append_time_topics), F.col("acked_ns") / 1_000_000).otherwise(
+        F.col("timestamp_ms")
+    )
+    near = sends.join(F.broadcast(moved), ["topic", "partition"])
+    return near.where(
+        (F.col("offset") < F.col("start_offset")) & (F.col("offset") >= F.col("deleted"))
+    ).where(aged > F.col("expired_ms"))

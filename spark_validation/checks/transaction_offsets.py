@@ -1,0 +1,66 @@
+"""Offsets that transactions sent to a group: an aborted one's never move it, a committed one's always do.
+
+A transaction without a reported end is decided by the log: its outputs are committed or aborted there.
+"""
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from spark_validation.evidence import ABORTED, IDENTITY, VISIBLE, Evidence
+
+TRANSACTION = ["producer", "transaction"]
+COMMITTED, GIVEN_UP = 0, 1  # outcomes; the states of their records in the log have the same numbers
+assert (VISIBLE, ABORTED) == (COMMITTED, GIVEN_UP)
+
+
+def within(evidence: Evidence) -> DataFrame:
+    """Commits that were sent inside of transactions."""
+    return evidence.rows("commits").where("transaction >= 0")
+
+
+def reported(evidence: Evidence) -> DataFrame:
+    """TRANSACTION, outcome, end_ns of transactions whose end their producer was told."""
+    rows = evidence.rows("transactions").where(F.col("outcome").isin(COMMITTED, GIVEN_UP))
+    return rows.select(*TRANSACTION, "outcome", "end_ns")
+
+
+def found_in_log(evidence: Evidence) -> DataFrame:
+    """TRANSACTION, outcome of the others, by the first output of each that has ended in the log."""
+    if evidence.decided is None:
+        rows = [tuple(row) for row in look_up(evidence).collect()]
+        schema = "producer int, transaction bigint, outcome tinyint"
+        evidence.decided = evidence.spark.createDataFrame(rows, schema)
+    return evidence.decided
+
+
+def look_up(evidence: Evidence) -> DataFrame:
+    """The same, by a join with the log: as few transactions as there are without a reported end."""
+    unsure = within(evidence).select(*TRANSACTION).distinct()
+    unsure = unsure.join(reported(evidence), TRANSACTION, "left_anti")
+    outputs = evidence.rows("copies").join(F.broadcast(unsure), TRANSACTION)
+    ended = evidence.log.where(F.col("state").isin(VISIBLE, ABORTED)).select(*IDENTITY, "state")
+    beside = ended.join(F.broadcast(outputs.select(*IDENTITY, "transaction")), IDENTITY)
+    return beside.groupBy(*TRANSACTION).agg(F.min("state").alias("outcome"))
+
+
+def settled(evidence: Evidence) -> DataFrame:
+    """TRANSACTION and outcome of all that have one."""
+    return reported(evidence).select(*TRANSACTION, "outcome").unionByName(found_in_log(evidence))
+
+
+def aborted_offsets(evidence: Evidence) -> DataFrame:
+    """Commits of transactions that were aborted."""
+    if not any(p.transactional_id for p in evidence.producer_clients):
+        return evidence.rows("commits").where(F.lit(False))
+    gone = settled(evidence).where(F.col("outcome") == GIVEN_UP)
+    return within(evidence).join(F.broadcast(gone.select(*TRANSACTION)), TRANSACTION, "left_semi")
+
+
+def possible(evidence: Evidence) -> DataFrame:
+    """Commits that may have moved their group: all but those of aborted transactions."""
+    rows = evidence.rows("commits")
+    if not any(p.transactional_id for p in evidence.producer_clients):
+        return rows
+    gone = settled(evidence).where(F.col("outcome") == GIVEN_UP).select(*TRANSACTION)
+    kept = rows.where("transaction >= 0").join(F.broadcast(gone), TRANSACTION, "left_anti")
+    return rows.where("transaction < 0").unionByName(kept.select(*rows.columns))

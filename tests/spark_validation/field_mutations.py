@@ -1,0 +1,296 @@
+"""Mutations of what a record and its batch carry besides place, identity and value."""
+
+from kbroker.protocol.records import ControlType
+from loadtest.record import header_sum
+from tests.spark_validation.mutation import Mutation
+from tests.spark_validation.world import (
+    BATCH,
+    MS,
+    Topic,
+    read_everything,
+)
+
+HEADERS: tuple[tuple[str, bytes | None], ...] = (("a", b"1"), ("b", None), ("a", b""), ("", b"4"))
+
+
+def send_headers(topic: Topic) -> None:
+    """Every record has headers, with null, empty and repeated ones among them."""
+    for partition in topic.log:
+        for _, record, _ in topic.records(partition):
+            record.headers = HEADERS
+    for row in topic.rows["sends"]:
+        row["header_sum"] = header_sum(HEADERS)
+    read_everything(topic)
+
+
+def change_headers(headers: tuple[tuple[str, bytes | None], ...]):  # type: ignore[no-untyped-def]
+    def mutate(topic: Topic) -> None:
+        send_headers(topic)
+        topic.records()[7][1].headers = headers
+        read_everything(topic)
+
+    return mutate
+
+
+def deliver_other_headers(topic: Topic) -> None:
+    send_headers(topic)
+    topic.reads_of(topic.reader, 0)[9]["header_sum"] += 1
+
+
+def another_timestamp(topic: Topic) -> None:
+    topic.records()[7][1].timestamp_ms = topic.records()[7][1].stamp - 1
+    read_everything(topic)
+
+
+def another_key_of_an_unknown_one(topic: Topic) -> None:
+    _, record, _ = topic.records()[7]
+    topic.sent(record.producer, record.seq).update({"status": 2, "offset": -1})
+    record.key += 2
+    read_everything(topic)
+
+
+def another_key_without_a_row(topic: Topic) -> None:
+    """Its client was killed: what is known is that a key has its partition."""
+    _, record, _ = topic.records()[55]
+    topic.rows["sends"].remove(topic.sent(record.producer, record.seq))
+    topic.killed.append(record.producer)
+    record.key += 1
+    read_everything(topic)
+
+
+def too_early_without_a_row(topic: Topic) -> None:
+    _, record, _ = topic.records()[55]
+    topic.rows["sends"].remove(topic.sent(record.producer, record.seq))
+    topic.killed.append(record.producer)
+    record.timestamp_ms = record.stamp - 5000
+    read_everything(topic)
+
+
+def silent_key(topic: Topic) -> None:
+    """Its producer asks for no acknowledgement, and is told no offsets."""
+    topic.acks = "0"
+    for row in topic.rows["sends"]:
+        row["offset"] = -1
+    topic.records()[7][1].key += 2
+    read_everything(topic)
+
+
+def append_times(topic: Topic) -> None:
+    """The broker sets the timestamps: each batch has that of its append."""
+    topic.config["message.timestamp.type"] = "LogAppendTime"
+    for partition in topic.log:
+        for batch in topic.log[partition]:
+            if batch.control is None:
+                batch.append_ms = batch.records[-1].intended_ns // MS + 2
+    restamp(topic)
+
+
+def restamp(topic: Topic) -> None:
+    read_everything(topic)
+    at = {(p, offset): batch.append_ms for p in topic.log for offset, _, batch in topic.records(p)}
+    for row in topic.rows["reads"]:
+        row["timestamp_ms"] = at[row["partition"], row["offset"]] or row["timestamp_ms"]
+
+
+def append_time_back(topic: Topic) -> None:
+    append_times(topic)
+    topic.log[0][6].append_ms -= 200  # type: ignore[operator]
+    restamp(topic)
+
+
+def append_time_wrong(topic: Topic) -> None:
+    append_times(topic)
+    topic.log[0][-1].append_ms += 60_000  # type: ignore[operator]
+    restamp(topic)
+
+
+def own_times(topic: Topic) -> None:
+    append_times(topic)
+    topic.log[0][6].append_ms = None
+    restamp(topic)
+
+
+def patch(at: int, **fields: int):  # type: ignore[no-untyped-def]
+    def mutate(topic: Topic) -> None:
+        topic.log[0][at].patch = fields
+
+    return mutate
+
+
+def leader_epochs(topic: Topic) -> None:
+    for n, batch in enumerate(topic.log[0]):
+        batch.leader_epoch = n // 4
+    topic.files["leader-epoch-checkpoint"] = b"0\n3\n0 0\n1 20\n2 40\n"
+
+
+def leader_epoch_back(topic: Topic) -> None:
+    leader_epochs(topic)
+    topic.log[0][8].leader_epoch = 0
+    topic.files.clear()
+
+
+def leader_epoch_elsewhere(topic: Topic) -> None:
+    leader_epochs(topic)
+    topic.files["leader-epoch-checkpoint"] = b"0\n3\n0 0\n1 25\n2 40\n"
+
+
+def begin_late(topic: Topic) -> None:
+    """The first batch of a producer: one of its records is missing before."""
+    for batch in topic.log[0]:
+        if batch.producer_id == topic.log[0][0].producer_id:
+            batch.sequence += BATCH
+
+
+def bump_an_epoch(topic: Topic) -> None:
+    """A new epoch begins its numbers anew."""
+    first = topic.log[0][6].sequence
+    for batch in topic.log[0][6::2]:
+        batch.producer_epoch = 1
+        batch.sequence -= first
+
+
+def bump_without_zero(topic: Topic) -> None:
+    for batch in topic.log[0][6::2]:
+        batch.producer_epoch = 1
+
+
+def write_when_fenced(topic: Topic) -> None:
+    """A marker has the next epoch, and the producer it fenced writes on."""
+    marker = next(batch for batch in topic.log[0] if batch.control is not None)
+    marker.producer_epoch = 1
+
+
+def time_index(topic: Topic, spoiled: bool = False) -> None:
+    """An entry for every other batch of the first segment of partition 0."""
+    entries = b""
+    for batch in topic.log[0][1:10:2]:
+        stamp = max(record.stamp for record in batch.records)
+        entries += (stamp + (spoiled and batch is topic.log[0][5])).to_bytes(8) + (batch.end - 1).to_bytes(4)
+    topic.files[f"{0:020d}.timeindex"] = entries + bytes(24)
+
+
+def torn_index(topic: Topic) -> None:
+    time_index(topic)
+    topic.files[f"{0:020d}.timeindex"] = topic.files[f"{0:020d}.timeindex"].rstrip(b"\0") + b"\0\0\0\1"
+
+
+def aborted_index(topic: Topic, spoiled: int = 0) -> None:
+    """Entries of the first segment's abort markers."""
+    entries = b""
+    first: dict[int, int] = {}
+    for batch in topic.log[0][:10]:
+        if batch.control is None:
+            first.setdefault(batch.producer_id, batch.base)
+            continue
+        begin = first.pop(batch.producer_id, batch.base)
+        if batch.control == ControlType.ABORT:
+            numbers = (batch.producer_id, begin, batch.base + spoiled, batch.base)
+            entries += (0).to_bytes(2) + b"".join(number.to_bytes(8) for number in numbers)
+    topic.files[f"{0:020d}.txnindex"] = entries
+
+
+def no_aborted_entry(topic: Topic) -> None:
+    topic.files[f"{0:020d}.txnindex"] = b""
+
+
+V07, V02 = "V07", "V02"
+FIELD_MUTATIONS: tuple[Mutation, ...] = (
+    Mutation("clean-headers", "idempotent", send_headers, {}),
+    Mutation("clean-append-time", "idempotent", append_times, {}),
+    Mutation("clean-epochs", "idempotent", leader_epochs, {}),
+    Mutation("clean-bumped", "idempotent", bump_an_epoch, {}),
+    Mutation("clean-time-index", "idempotent", time_index, {}),
+    Mutation("headers-order", "idempotent", change_headers(HEADERS[::-1]), {(V02, "other headers"): 1}),
+    Mutation(
+        "headers-null",
+        "idempotent",
+        change_headers((("a", b"1"), ("b", b""), ("a", b""), ("", b"4"))),
+        {(V02, "other headers"): 1},
+    ),
+    Mutation("headers-once", "idempotent", change_headers(HEADERS[:2]), {(V02, "other headers"): 1}),
+    Mutation("headers-gone", "idempotent", change_headers(()), {(V02, "other headers"): 1}),
+    Mutation("headers-read", "idempotent", deliver_other_headers, {("V03", "another record or value"): 1}),
+    Mutation("timestamp", "idempotent", another_timestamp, {(V02, "another timestamp"): 1}),
+    Mutation("key-unknown", "idempotent", another_key_of_an_unknown_one, {(V02, "another key"): 1}),
+    Mutation("key-without-row", "idempotent", another_key_without_a_row, {(V02, "another key"): 1}),
+    Mutation("early-without-row", "idempotent", too_early_without_a_row, {(V02, "another timestamp"): 1}),
+    Mutation("key-silent", "plain", silent_key, {(V02, "another key"): 1}),
+    Mutation(
+        "append-time-back",
+        "idempotent",
+        append_time_back,
+        {(V07, "append time steps back"): 1},
+    ),
+    Mutation(
+        "append-time-wrong",
+        "idempotent",
+        append_time_wrong,
+        {(V02, "append time outside of its request"): BATCH},
+    ),
+    Mutation("append-time-own", "idempotent", own_times, {(V07, "timestamp type is not the topic's"): 1}),
+    Mutation(
+        "timestamp-type",
+        "idempotent",
+        patch(3, attributes=0x08),
+        {
+            (V07, "timestamp type is not the topic's"): 1,
+            (V02, "another timestamp"): BATCH - 1,
+            ("V03", "another record or value"): 3 * (BATCH - 1),
+        },
+    ),
+    Mutation(
+        "max-timestamp",
+        "idempotent",
+        patch(3, max_timestamp=5),
+        {(V07, "max timestamp is not its records'"): 1},
+    ),
+    Mutation("attributes", "idempotent", patch(3, attributes=0x100), {(V07, "unknown attributes"): 1}),
+    Mutation(
+        "transactional-bit",
+        "idempotent",
+        patch(11, attributes=0x10),
+        {
+            (V07, "transactional bit is not its producer's"): 1,
+            ("V11", "still open in the log"): 2 * BATCH,
+        },
+    ),
+    Mutation("leader-epoch", "idempotent", leader_epoch_back, {(V07, "leader epoch steps back"): 1}),
+    Mutation(
+        "epoch-file",
+        "idempotent",
+        leader_epoch_elsewhere,
+        {("V13", "leader-epoch-checkpoint says N, there is N"): 1},
+    ),
+    Mutation("first-sequence", "idempotent", begin_late, {(V07, "first sequence number is not 0"): 1}),
+    Mutation("epoch-not-zero", "idempotent", bump_without_zero, {(V07, "sequence numbers do not follow"): 1}),
+    Mutation("fenced", "transactional", write_when_fenced, {(V07, "producer epoch steps back"): 10}),
+    Mutation(
+        "marker-malformed",
+        "transactional",
+        patch(1, producer_epoch=-1),
+        {(V07, "control batch is no marker"): 1, (V07, "producer epoch steps back"): 1},
+    ),
+    Mutation(
+        "time-index",
+        "idempotent",
+        lambda topic: time_index(topic, True),
+        {("V13", ".timeindex no record there has timestamp N"): 1},
+    ),
+    Mutation("torn-index", "idempotent", torn_index, {("V13", ".timeindex ends within an entry"): 1}),
+    Mutation("clean-aborted-index", "transactional", aborted_index, {}),
+    Mutation(
+        "aborted-index",
+        "transactional",
+        lambda topic: aborted_index(topic, 1),
+        {
+            ("V13", ".txnindex no abort marker of its producer is there"): 1,
+            ("V13", ".txnindex an abort marker has no entry"): 1,
+        },
+    ),
+    Mutation(
+        "no-aborted-entry",
+        "transactional",
+        no_aborted_entry,
+        {("V13", ".txnindex an abort marker has no entry"): 1},
+    ),
+)
