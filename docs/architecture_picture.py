@@ -4,6 +4,7 @@ WIDTH, HEIGHT = 820, 470
 
 STYLE = """
   text { font: 13px system-ui, sans-serif; fill: #1f2933; }
+  .paper { fill: #ffffff; }
   .name { font-weight: 600; }
   .note { font-size: 12px; fill: #52606d; }
   .process { fill: #eff6ff; stroke: #2563eb; stroke-width: 1.5; }
@@ -14,6 +15,7 @@ STYLE = """
   .back { stroke: #15803d; }
   @media (prefers-color-scheme: dark) {
     text { fill: #e4e7eb; }
+    .paper { fill: #111827; }
     .note { fill: #9aa5b1; }
     .process { fill: #172554; stroke: #60a5fa; }
     .memory { fill: #1f2933; stroke: #9aa5b1; }
@@ -52,13 +54,13 @@ WAYS = (
     ("way", "M130 112 L213 158", "1 produce, 4 fetch", 40, 158),
     ("way", "M415 155 L568 155", "questions, in blocks", 428, 147),
     ("way", "M568 185 L417 185", "answers, topic images", 430, 178),
-    ("way", "M270 210 L270 260", "2 append entry", 178, 240),
+    ("way", "M270 210 L270 260", "2 append entry", 172, 240),
     ("way back", "M350 262 L350 212", "3 completion", 358, 240),
     ("way", "M270 320 L270 370", "2", 255, 350),
     ("way back", "M350 372 L350 322", "3", 358, 350),
     ("way", "M415 411 L498 411", "pwritev", 432, 403),
     ("way", "M680 210 L590 260", "appends to internal topics", 640, 250),
-    ("way back", "M560 372 C 560 330, 640 340, 640 290 C 640 225, 520 235, 417 200", "4 sendfile", 618, 318),
+    ("way back", "M560 372 C 560 330, 640 340, 640 290 C 640 225, 520 235, 417 200", "4 sendfile", 647, 305),
 )
 
 
@@ -67,6 +69,7 @@ def picture() -> str:
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="Processes">',
         f"<style>{STYLE}</style>",
+        '<rect class="paper" width="100%" height="100%" rx="8"/>',
         (
             '<defs><marker id="tip" viewBox="0 0 10 10" refX="9" refY="5" markerWidth="7" markerHeight="7" '
             'orient="auto"><path class="tip" d="M0 0 L10 5 L0 10 z"/></marker></defs>'

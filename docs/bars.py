@@ -28,12 +28,14 @@ SHOWN = (
 
 STYLE = """
   text { font: 13px system-ui, sans-serif; fill: #1f2933; }
+  .paper { fill: #ffffff; }
   .title { font-weight: 600; }
   .note { fill: #52606d; font-size: 12px; }
   .ours { fill: #2563eb; }
   .theirs { fill: #9aa5b1; }
   @media (prefers-color-scheme: dark) {
     text { fill: #e4e7eb; }
+    .paper { fill: #111827; }
     .note { fill: #9aa5b1; }
     .ours { fill: #60a5fa; }
     .theirs { fill: #616e7c; }
@@ -79,6 +81,7 @@ def picture() -> str:
             'aria-label="kbroker beside Apache Kafka: six measured figures">'
         ),
         f"<style>{STYLE}</style>",
+        '<rect class="paper" width="100%" height="100%" rx="8"/>',
         f'<rect class="ours" x="{LEFT}" y="14" width="12" height="12"/><text x="{LEFT + 18}" y="25">kbroker</text>',
         (
             f'<rect class="theirs" x="{LEFT + 90}" y="14" width="12" height="12"/>'

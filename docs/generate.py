@@ -13,6 +13,7 @@ from docs.wrap import wrapped
 ROOT = Path(__file__).parents[1]
 
 GENERATED: dict[str, str] = {
+    "docs/adr/index.md": "docs.decisions:page",
     "docs/architecture.svg": "docs.architecture_picture:picture",
     "docs/bars.svg": "docs.bars:picture",
     "docs/apis.md": "kbroker.api.docs:page",

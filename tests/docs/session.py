@@ -13,7 +13,7 @@ from tests.docs.blocks import ROOT, WITH_BROKER, Block, blocks
 
 NAMESPACE = ("unshare", "--map-root-user", "--net", "--pid", "--fork", "--mount-proc", "--kill-child")
 MARK = "@@ block "
-LIMIT_S = 240
+LIMIT_S = 800  # a page takes seconds; a backup gives way to whatever else the machine does
 
 # Places that pages name and that lie in the session's folder instead.
 PLACES = ("/var/lib/kbroker", "/etc/kbroker", "/backup")

@@ -26,6 +26,7 @@ def name(page: Path) -> str:
 
 
 @pytest.mark.compat
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("page", RUNNING, ids=name)
 def test_the_commands_of_a_page_run(page: Path, tmp_path: Path) -> None:
     if why := available():
