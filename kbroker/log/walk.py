@@ -8,7 +8,8 @@ from kbroker.log.errors import CorruptLog, UnsupportedFormat
 from kbroker.log.open_files import OpenFile
 from kbroker.log.reader import WHOLE_LOG, LogReader, SegmentView
 from kbroker.protocol import batch_layout as b
-from kbroker.protocol.records import HEADER, RecordBatch
+from kbroker.protocol.records import RecordBatch, batch_at
+from kbroker.protocol.schema import ProtocolError
 
 CHUNK_BYTES = 1 << 20
 
@@ -23,15 +24,15 @@ class PlacedBatch(NamedTuple):
 
 def parse_batch(data: memoryview, position: int) -> RecordBatch:
     """The batch that starts at the start of `data`; CRC is not checked. Raises CorruptLog, UnsupportedFormat."""
-    if len(data) < b.HEADER_BYTES:
-        raise CorruptLog(f"byte {position}: {len(data)} bytes are too few for a batch")
-    fields = HEADER.unpack_from(data)
-    size, magic = fields[1] + b.LENGTH_OVERHEAD, fields[3]
-    if magic in (0, 1):
-        raise UnsupportedFormat(f"byte {position}: message format {magic}")
-    if magic != b.MAGIC_V2 or size < b.HEADER_BYTES or size > len(data):
-        raise CorruptLog(f"byte {position}: no batch (magic {magic}, length {fields[1]})")
-    return RecordBatch._make((*fields, data[:size]))
+    if len(data) > b.MAGIC and data[b.MAGIC] in (0, 1):
+        raise UnsupportedFormat(f"byte {position}: message format {data[b.MAGIC]}")
+    try:
+        batch = batch_at(data, 0)
+    except ProtocolError as error:
+        raise CorruptLog(f"byte {position}: no batch: {error}") from error
+    if batch is None:
+        raise CorruptLog(f"byte {position}: a batch of more than {len(data)} bytes")
+    return batch
 
 
 def read_batch(log: OpenFile, position: int, size: int) -> RecordBatch:

@@ -227,6 +227,22 @@ def read_marker(batch: RecordBatch) -> tuple[ControlType, int]:
     return ControlType(type_), int(_CONTROL_VALUE.unpack_from(record.value)[1])
 
 
+def batch_at(view: memoryview, pos: int) -> RecordBatch | None:
+    """The batch at a byte of a buffer, None when it is truncated. ProtocolError for another magic or an impossible
+    length; the CRC is not checked."""
+    if len(view) - pos < layout.HEADER_BYTES:
+        return None
+    fields = HEADER.unpack_from(view, pos)
+    size = fields[1] + layout.LENGTH_OVERHEAD
+    if fields[3] != layout.MAGIC_V2:
+        raise ProtocolError(f"byte {pos}: batch of magic {fields[3]}, only 2 is read")
+    if size < layout.HEADER_BYTES:
+        raise ProtocolError(f"byte {pos}: batch length {fields[1]}")
+    if size > len(view) - pos:
+        return None
+    return RecordBatch._make((*fields, view[pos : pos + size]))
+
+
 def read_batches(
     data: bytes | memoryview, *, check_crc: bool = True, whole: bool = False
 ) -> Iterator[RecordBatch]:
@@ -236,22 +252,11 @@ def read_batches(
     """
     view = memoryview(data)
     pos = 0
-    while pos < len(view):
-        if len(view) - pos < layout.HEADER_BYTES:
-            break
-        fields = HEADER.unpack_from(view, pos)
-        size = fields[1] + layout.LENGTH_OVERHEAD
-        if fields[3] != layout.MAGIC_V2:
-            raise ProtocolError(f"byte {pos}: batch of magic {fields[3]}, only 2 is read")
-        if size < layout.HEADER_BYTES:
-            raise ProtocolError(f"byte {pos}: batch length {fields[1]}")
-        if size > len(view) - pos:
-            break
-        batch = RecordBatch._make((*fields, view[pos : pos + size]))
+    while (batch := batch_at(view, pos)) is not None:
         if check_crc and not batch.crc_is_valid:
             raise ProtocolError(f"byte {pos}: CRC of the batch at offset {batch.base_offset} does not match")
         yield batch
-        pos += size
+        pos += batch.size
     if whole and pos < len(view):
         raise ProtocolError(f"byte {pos}: the last batch is truncated")
 
