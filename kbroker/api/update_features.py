@@ -8,6 +8,7 @@ from collections import Counter
 from kbroker.api.context import RequestContext
 from kbroker.api.row import SERVED, Api
 from kbroker.control.changes.config_change import share_min_isr
+from kbroker.control.images import next_image
 from kbroker.control.metadata.eligible_leaders import FEATURE as ELIGIBLE_LEADERS
 from kbroker.control.metadata.features import SAFE_DOWNGRADE, UPGRADE, check_update, finalized
 from kbroker.control.store.store import Change
@@ -34,7 +35,7 @@ async def handle(ctx: RequestContext, request: UpdateFeaturesRequest) -> UpdateF
                 await broker.in_store(lambda store: store.apply(Change(features=levels)))
                 broker.features |= levels
                 broker.features_epoch += 1
-                await broker.links.announce(broker.next_image())
+                await broker.links.announce(next_image(broker))
                 if levels.get(ELIGIBLE_LEADERS, 0) > 0:
                     await share_min_isr(broker)
     failed = next((name for name, error in errors.items() if error), None)

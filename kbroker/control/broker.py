@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import TypeVar
 
-from kbroker.config.acls import Acl
 from kbroker.config.authorizer import Authorizer
 from kbroker.config.broker import BrokerConfig
 from kbroker.config.client_quotas import QuotaTable
@@ -21,7 +20,8 @@ from kbroker.control.links.links import Links, bounded
 from kbroker.control.links.log_reading import LogReading
 from kbroker.control.metadata.catalogue import Catalogue, Partition, Replica, Topic
 from kbroker.control.metadata.config_resource import BROKER, TOPIC
-from kbroker.control.metadata.placement import least_loaded, workers_of_sites
+from kbroker.control.metadata.log_ownership import LogOwnership
+from kbroker.control.metadata.placement import workers_of_sites
 from kbroker.control.metadata.producer_ids import ProducerIds
 from kbroker.control.metadata.slots import Slots as PartitionSlots
 from kbroker.control.replication.roles import role_of
@@ -33,7 +33,7 @@ from kbroker.ipc.clock import wall_clock_ms
 from kbroker.ipc.layout import SlotState
 from kbroker.ipc.link import AsyncLink
 from kbroker.ipc.log_dir_errors import LogDirErrors
-from kbroker.ipc.messages import AclDelta, Image, OpenPartition, ScramCredential, TopicImage
+from kbroker.ipc.messages import OpenPartition, ScramCredential
 from kbroker.ipc.replication_rates import FOLLOWER, LEADER, ReplicationRates
 from kbroker.ipc.shared import Shared
 from kbroker.ipc.store_copy_states import StoreCopyStates
@@ -70,6 +70,7 @@ class Broker:
     switching: slots whose logs are being switched to another log dir; they are not lost.
     metrics: this process's row.
     endpoints: advertised address of each listener, real ports; node_endpoints: those of further sites, by `port_key`.
+    image_version: of the last image for network processes. ownership: which IO worker writes which log.
     version: grows with everything Metadata shows.
     """
 
@@ -119,8 +120,7 @@ class Broker:
         self.connection_listeners: list[Callable[[int], None]] = []
         self.orphans: list[Deletion] = []
         self._topic_configs: dict[str, TopicConfig] = {}
-        self._image_version = 0
-        self._load: dict[int, int] = dict.fromkeys(range(shared.sizes.workers), 0)
+        self.image_version = 0
         self.log_dirs = tuple(absolute(log_dir) for log_dir in self.config.log_dirs)
         self.dir_errors = LogDirErrors(self.log_dirs, shared)
         self.logs = LogReading(self.dir_errors)
@@ -129,7 +129,8 @@ class Broker:
         self.stores = StoreCopies(store, self._dirs_for_stores, states.put)
         self.publish_throttles()
         self._site_of = {log_dir: site for site in self.sites for log_dir in site.log_dirs}
-        self._workers_of = workers_of_sites([site.log_dirs for site in self.sites], shared.sizes.workers)
+        workers = workers_of_sites([site.log_dirs for site in self.sites], shared.sizes.workers)
+        self.ownership = LogOwnership(shared, self.slots, workers)
 
     # --- what is known ---------------------------------------------------------------------------------
 
@@ -226,60 +227,6 @@ class Broker:
         self.cached_answers.topics_changed()
         for listener in self.acl_listeners:
             listener()
-
-    def assign_worker(self, replica: Replica) -> None:
-        """Choose the IO worker that writes the log: one of its directory's, the least loaded."""
-        candidates = self._workers_of.get(replica.log_dir) or tuple(self._load)
-        known = self.slots.owner(replica)
-        replica.worker = known if known is not None else least_loaded(candidates, self._load)
-        self._load[replica.worker] += 1
-
-    def unassign(self, replicas: Iterable[Replica]) -> None:
-        """Logs that are gone: their slots and their share of load."""
-        gone = list(replicas)
-        for replica in gone:
-            self._load[replica.worker] -= 1
-            self._keep_counters(replica.slot)
-        self.slots.release(replica.slot for replica in gone)
-
-    def _keep_counters(self, slot: int) -> None:
-        """Reset the slot's counters: they belong to the deleted partition, and its next one starts from zero."""
-        counters = [rows[slot] for rows in self.shared.counters]
-        self.shared.counter_bases[slot] = sum(counters[1:], start=counters[0].copy())
-
-    def next_image(self, topics: tuple[TopicImage, ...] = (), deleted: tuple[str, ...] = ()) -> Image:
-        """A delta for the network processes."""
-        self._image_version += 1
-        return self._image(False, topics, deleted)
-
-    def quota_image(self) -> Image:
-        """A delta image with the quotas."""
-        self._image_version += 1
-        return self._image(False, quotas=self.quotas)
-
-    def acl_image(self, added: tuple[Acl, ...], removed: tuple[Acl, ...]) -> Image:
-        """A delta image with the added and removed ACLs."""
-        self._image_version += 1
-        return self._image(False, acls=AclDelta(added, removed))
-
-    def full_image(self) -> Image:
-        """Everything, for a network process that starts; includes what is being announced right now."""
-        topics = {**self.catalogue.topics, **self.announcing}
-        entries = tuple(self.authorizer.acls) if self.authorizer is not None else ()
-        images = tuple(topic.image() for topic in topics.values())
-        return self._image(True, images, (), self.quotas, AclDelta(entries))
-
-    def _image(
-        self,
-        full: bool,
-        topics: tuple[TopicImage, ...] = (),
-        deleted: tuple[str, ...] = (),
-        quotas: QuotaTable | None = None,
-        acls: AclDelta | None = None,
-    ) -> Image:
-        settings, features = self.dynamic_settings(), dict(self.features)
-        version, epoch = self._image_version, self.features_epoch
-        return Image(version, full, topics, deleted, settings, quotas, features, epoch, acls)
 
     def publish_throttles(self) -> None:
         """The throttled rates of each site's replicas while they are out of sync (KIP-73)."""

@@ -78,7 +78,7 @@ def build(
     if new_run:
         _retire_moved(broker)
     for replica in broker.catalogue.replicas():
-        broker.assign_worker(replica)
+        broker.ownership.assign(replica)
     if new_run:
         store.apply(Change(led_partitions=choose_leaders(broker)))
     for topic in broker.catalogue.topics.values():
@@ -163,7 +163,7 @@ def _finish_deletions(broker: Broker, store: Store, new_run: bool) -> None:
     for one in pending:
         owner = None if new_run else broker.slots.owner(one.partition)
         if owner is not None and broker.slots.state(one.partition.slot) != SlotState.DELETED:
-            broker.assign_worker(one.partition)
+            broker.ownership.assign(one.partition)
             broker.orphans.append(one)
     reachable = [one for one in pending if not broker.dir_errors.of(one.partition.log_dir)]
     closed = [one for one in reachable if one not in broker.orphans]

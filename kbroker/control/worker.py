@@ -25,6 +25,7 @@ from kbroker.control.cleaner_calls import pass_on
 from kbroker.control.coordinator.machine import Deferred
 from kbroker.control.coordinator.runtime import Runtime
 from kbroker.control.groups.summary import summaries
+from kbroker.control.images import full_image
 from kbroker.control.links.appender import Appender
 from kbroker.control.links.links import bounded
 from kbroker.control.logins import MESSAGES, Logins
@@ -211,7 +212,7 @@ class Control:
                 self._greet_network(link, body)
             elif body.role == "http":
                 self._broker.links.observers.add(link)
-                link.send(self._broker.full_image())
+                link.send(full_image(self._broker))
             else:
                 self._background.start(self._greet_worker(link, body))
         elif isinstance(body, VerifyTransaction):
@@ -303,7 +304,7 @@ class Control:
 
     async def _confirmed(self, link: AsyncLink) -> None:
         try:
-            await link.call(self._broker.full_image())
+            await link.call(full_image(self._broker))
         except LinkClosed:
             return
 

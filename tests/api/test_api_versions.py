@@ -8,6 +8,7 @@ import pytest
 from kbroker.api.api_versions import LocalAnswers
 from kbroker.api.error_counts import ErrorCounts
 from kbroker.api.registry import APIS
+from kbroker.control.images import next_image
 from kbroker.control.metadata.features import FEATURES, check_update, finalized, offered
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.codec import decode_exact, encode
@@ -97,7 +98,7 @@ def test_a_network_process_answers_as_control_does(tmp_path: Path) -> None:
         malformed = ApiVersionsRequest("a b", "1")
         for levels in ({}, {"transaction.version": 1}):
             made.broker.features, made.broker.features_epoch = levels, 7 + len(levels)
-            local.take(made.broker.next_image())
+            local.take(next_image(made.broker))
             for version in (*range(5), 9, -1):
                 for request in (REQUEST, malformed):
                     body = encode(request, min(max(version, 0), 4))

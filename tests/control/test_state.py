@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from kbroker.control.changes.topic_change import create_topics, delete_topics
+from kbroker.control.images import full_image
 from kbroker.control.metadata.topic_plan import NewTopic
 from kbroker.control.store.choice import open_newest
 from kbroker.control.store.store import FILE_NAME, StoreError
@@ -122,7 +123,7 @@ def test_dynamic_broker_settings_are_in_force_again_after_a_restart(tmp_path: Pa
         made.reboot()
         assert made.broker.config.log_retention_ms == 777
         settings = {"log.retention.ms": "777", "min.insync.replicas": "1"}
-        assert made.broker.full_image().settings == settings
+        assert full_image(made.broker).settings == settings
 
 
 def test_a_log_dir_that_was_replaced_is_offline_as_long_as_it_should_hold_partitions(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from kbroker.config import acls
 from kbroker.config.acls import Acl, AclFilter
 from kbroker.config.authorizer import Authorizer
 from kbroker.control.broker import Broker
+from kbroker.control.images import acl_image
 from kbroker.control.store.store import Change
 from kbroker.protocol.errors import ErrorCode, KafkaError
 
@@ -72,7 +73,7 @@ async def _apply(
     authorizer.add(added)
     authorizer.remove(removed)
     broker.acls_changed()
-    await broker.links.announce(broker.acl_image(added, removed))
+    await broker.links.announce(acl_image(broker, added, removed))
 
 
 def _refusal(acl: Acl) -> KafkaError | None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from kbroker.config.client_quotas import IP, Entity, QuotaError, QuotaTable, check_entity, check_value
 from kbroker.control.broker import Broker
+from kbroker.control.images import quota_image
 from kbroker.control.store.store import Change
 
 Operations = Sequence[tuple[str, float | None]]
@@ -85,7 +86,7 @@ async def _apply(broker: Broker, changes: dict[Entity, dict[str, float | None]])
             quotas[entity] = left
     broker.quotas = QuotaTable(quotas)
     broker.settings_changed()
-    await broker.links.announce(broker.quota_image())
+    await broker.links.announce(quota_image(broker))
 
 
 def _shown(entity: Entity) -> str:

@@ -15,6 +15,7 @@ from kbroker.config.alter import (
     replacing,
 )
 from kbroker.control.broker import Broker
+from kbroker.control.images import next_image
 from kbroker.control.links.links import bounded
 from kbroker.control.metadata.clamp import broker_min_isr_note, is_clamped, min_isr_note
 from kbroker.control.metadata.config_resource import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
@@ -147,7 +148,7 @@ async def _broker_changed(broker: Broker) -> None:
     workers = range(broker.shared.sizes.workers)
     await bounded(64, [partial(broker.links.call_worker, worker, settings) for worker in workers])
     await _topics_changed(broker, [name for name, old in before.items() if broker.topic_config(name) != old])
-    await broker.links.announce(broker.next_image())
+    await broker.links.announce(next_image(broker))
 
 
 async def _topics_changed(broker: Broker, names: Iterable[str]) -> None:

@@ -17,6 +17,7 @@ from kbroker.control import crash_point
 from kbroker.control.broker import Broker
 from kbroker.control.changes.move_targets import key_of
 from kbroker.control.changes.retirement import retire_all
+from kbroker.control.images import next_image
 from kbroker.control.metadata.catalogue import Partition, Replica
 from kbroker.control.replication.service import Replication
 from kbroker.control.store.store import Change, Deletion
@@ -168,7 +169,7 @@ class LogDirMoves:
             raise
         self._targets.pop(key_of(replica), None)
         broker.catalogue.put(topic)
-        await broker.links.announce(broker.next_image((topic.image(),)))
+        await broker.links.announce(next_image(broker, (topic.image(),)))
         await broker.links.call_worker(replica.worker, FinishMove(replica.slot, log_dir))
         await broker.logs.forget([old.folder])
         # usually the worker has put it out of the way, unless it died just now

@@ -14,6 +14,7 @@ from typing import Any
 from kbroker.control.broker import Broker
 from kbroker.control.changes.move_targets import forget
 from kbroker.control.changes.retirement import retire_all
+from kbroker.control.images import next_image
 from kbroker.control.links.links import bounded
 from kbroker.control.metadata.catalogue import Partition, Replica, Topic
 from kbroker.control.metadata.config_resource import TOPIC
@@ -114,7 +115,7 @@ async def _create(broker: Broker, plans: list[TopicPlan]) -> dict[str, KafkaErro
         await broker.in_store(lambda store: store.apply(change))
     except BaseException:
         for topic in topics:
-            broker.unassign(r for p in topic.partitions for r in p.replicas)
+            broker.ownership.release(r for p in topic.partitions for r in p.replicas)
         raise
     for plan in plans:
         if plan.configs:
@@ -138,7 +139,7 @@ async def _publish(broker: Broker, topics: list[Topic]) -> None:
     broker.announcing.update({topic.name: topic for topic in topics})
     for topic in topics:
         broker.opening.pop(topic.name, None)
-    await broker.links.announce(broker.next_image(tuple(topic.image() for topic in topics)))
+    await broker.links.announce(next_image(broker, tuple(topic.image() for topic in topics)))
     for topic in topics:
         del broker.announcing[topic.name]
         broker.catalogue.put(topic)
@@ -198,7 +199,7 @@ def add_partitions(
         partition = Partition(topic.name, index, log_dirs[0], *next(taken))
         partition.replicas += [Replica(topic.name, index, log_dir, *next(taken)) for log_dir in log_dirs[1:]]
         for replica in partition.replicas:
-            broker.assign_worker(replica)
+            broker.ownership.assign(replica)
         topic.partitions.append(partition)
         added.append(partition)
     return added
@@ -228,7 +229,7 @@ async def delete_topics(
                 broker.catalogue.remove(topic.name)
                 broker.overrides.pop((TOPIC, topic.name), None)
             broker.settings_changed(topics=[topic.name for topic in gone])
-            await broker.links.announce(broker.next_image(deleted=tuple(topic.name for topic in gone)))
+            await broker.links.announce(next_image(broker, deleted=tuple(topic.name for topic in gone)))
             await close_deleted(broker, _deletions(gone))
             for listener in broker.deletion_listeners:
                 for topic in gone:
@@ -275,7 +276,7 @@ async def close_deleted(broker: Broker, deletions: Sequence[Deletion], link: Asy
     if finished:
         await broker.in_store(lambda store: store.finish_deletions(finished))
         await broker.logs.forget([one.partition.folder for one in finished])
-        broker.unassign(one.partition for one in finished)
+        broker.ownership.release(one.partition for one in finished)
 
 
 async def grow_topic(
@@ -300,7 +301,7 @@ async def grow_topic(
         try:
             await broker.in_store(lambda store: store.apply(Change(new_partitions=added)))
         except BaseException:
-            broker.unassign(r for p in added for r in p.replicas)
+            broker.ownership.release(r for p in added for r in p.replicas)
             raise
         broker.opening[name] = (grown, added)
         error = await broker.open_partitions(grown, added, new=True)

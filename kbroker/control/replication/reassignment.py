@@ -91,7 +91,7 @@ async def _begin(
     taken = broker.slots.take(len(missing))
     for node, log_dir, (slot, generation) in zip(missing, dirs, taken, strict=True):
         replica = here[node] = Replica(topic.name, partition.index, log_dir, slot, generation, in_sync=False)
-        broker.assign_worker(replica)
+        broker.ownership.assign(replica)
     target = [here[node] for node in nodes]
     dropped = [r for r in partition.adding if r not in target]
     partition.adding = [r for r in target if r not in old]

@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any
 
 from kbroker.control.broker import Broker
+from kbroker.control.images import next_image
 from kbroker.control.links.links import bounded
 from kbroker.control.metadata.catalogue import Partition, Replica
 from kbroker.control.replication.election import electable
@@ -336,7 +337,7 @@ class Replication:
         topics = (broker.announcing.get(name) or broker.catalogue.get(name) for name in names)
         images = tuple(topic.image() for topic in topics if topic is not None)
         broker.catalogue.changed()
-        await broker.links.announce(broker.next_image(images))
+        await broker.links.announce(next_image(broker, images))
 
     async def _store(self, changed: list[Partition]) -> None:
         change = Change(led_partitions=changed)

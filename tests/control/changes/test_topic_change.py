@@ -8,6 +8,7 @@ import pytest
 
 from kbroker.control.changes.internal_topic import ensure
 from kbroker.control.changes.topic_change import create_topics, delete_topics, grow_topic
+from kbroker.control.images import full_image
 from kbroker.control.metadata.topic_plan import NewTopic, TopicPlan
 from kbroker.ipc.layout import Slot, SlotFlag
 from kbroker.ipc.messages import ClosePartition, Image, OpenPartition
@@ -59,7 +60,7 @@ def test_a_network_process_that_starts_while_a_topic_is_announced_gets_it(tmp_pa
 
         class Watching(FakeNetwork):
             def call(self, body: Image):  # type: ignore[no-untyped-def]
-                late.extend(topic.name for topic in made.broker.full_image().topics)
+                late.extend(topic.name for topic in full_image(made.broker).topics)
                 return super().call(body)
 
         made.broker.links.add_network(1, Watching())

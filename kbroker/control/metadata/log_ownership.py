@@ -1,0 +1,38 @@
+"""Which IO worker writes which log, and how many each has."""
+
+from collections.abc import Iterable, Mapping
+
+from kbroker.control.metadata.catalogue import Replica
+from kbroker.control.metadata.placement import least_loaded
+from kbroker.control.metadata.slots import Slots
+from kbroker.ipc.shared import Shared
+
+
+class LogOwnership:
+    """Runs in: control. Owner: the Broker. workers: those of each log directory; any, for a directory without."""
+
+    def __init__(self, shared: Shared, slots: Slots, workers: Mapping[str, tuple[int, ...]]) -> None:
+        self._shared = shared
+        self._slots = slots
+        self._workers = workers
+        self._load: dict[int, int] = dict.fromkeys(range(shared.sizes.workers), 0)
+
+    def assign(self, replica: Replica) -> None:
+        """Choose the IO worker that writes the log: one of its directory's, the least loaded."""
+        candidates = self._workers.get(replica.log_dir) or tuple(self._load)
+        known = self._slots.owner(replica)
+        replica.worker = known if known is not None else least_loaded(candidates, self._load)
+        self._load[replica.worker] += 1
+
+    def release(self, replicas: Iterable[Replica]) -> None:
+        """Logs that are gone: their slots and their share of load."""
+        gone = list(replicas)
+        for replica in gone:
+            self._load[replica.worker] -= 1
+            self._keep_counters(replica.slot)
+        self._slots.release(replica.slot for replica in gone)
+
+    def _keep_counters(self, slot: int) -> None:
+        """Reset the slot's counters: they belong to the deleted partition, and its next one starts from zero."""
+        counters = [rows[slot] for rows in self._shared.counters]
+        self._shared.counter_bases[slot] = sum(counters[1:], start=counters[0].copy())
