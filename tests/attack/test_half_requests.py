@@ -18,14 +18,15 @@ ARENA = {
     "num.network.threads": "1",
 }
 ANNOUNCED = 2_000_000
-ATTACKERS = 80
+SCENES = ((ARENA, 80), ({}, 427))
+"""Settings, and as many attackers as fill the memory for requests then."""
 NAME_BYTES = 25_000
 
 
-def _attack(node: KBroker) -> list[socket.socket]:
+def _attack(node: KBroker, count: int) -> list[socket.socket]:
     """Connections that each send a part of a Produce request of 2 MB."""
     links = []
-    for number in range(ATTACKERS):
+    for number in range(count):
         link = socket.create_connection(("127.0.0.1", _port(node)), timeout=5)
         link.setblocking(False)
         head = struct.pack(">ihhih4s", ANNOUNCED, 0, 9, number, 4, b"slow")
@@ -67,14 +68,17 @@ def _drip(links: list[socket.socket]) -> int:
     return open_ones
 
 
-def test_new_clients_are_served_beside_slow_requests(broker_factory: BrokerFactory) -> None:
-    node = broker_factory(ARENA)
-    links = _attack(node)
+@pytest.mark.parametrize(("settings", "attackers"), SCENES)
+def test_new_clients_are_served_beside_slow_requests(
+    broker_factory: BrokerFactory, settings: dict[str, str], attackers: int
+) -> None:
+    node = broker_factory(settings)
+    links = _attack(node, attackers)
     time.sleep(0.3)
     assert max(_ask(node, 0) for _ in range(20)) < 1.0
-    assert _drip(links) == ATTACKERS, "nothing has to give way at once"
+    assert _drip(links) == attackers, "nothing has to give way at once"
     deadline = time.monotonic() + 20
-    while _drip(links) == ATTACKERS:
+    while _drip(links) == attackers:
         assert time.monotonic() < deadline, "unfinished requests never give way"
         time.sleep(0.2)
     assert _ask(node, 1_000_000) < 10.0
