@@ -15,7 +15,7 @@ pytestmark = pytest.mark.slow
 
 COUNT = 10_000
 TOGETHER = 400
-TURNS = 4
+TURNS = 8
 NOTICED_S = 0.002
 SETTINGS = {
     "listeners": "SASL_PLAINTEXT://127.0.0.1:0,PLAINTEXT://127.0.0.1:0",
@@ -51,12 +51,14 @@ def test_wrong_logins_get_nobody_in_and_others_do_not_notice(broker_factory: Bro
     with ThreadPoolExecutor(1) as threads:
         for _ in range(TURNS):
             with Steady(plain) as steady:
-                time.sleep(2)
+                time.sleep(1.5)
             quiet.append(p99(steady.trips))
             with Steady(plain) as steady:
                 assert threads.submit(wrong_logins, sasl, COUNT // TURNS).result() == 0
             beside.append(p99(steady.trips))
     assert asyncio.run(logs_in(sasl, "b", "b"))
-    # a busy host disturbs some turns of both kinds
-    assert min(beside) < min(quiet) + NOTICED_S, (quiet, beside)
+    # a busy host disturbs turns of both kinds; on a quiet one they hardly differ
+    noise = sorted(quiet)[len(quiet) // 2] - min(quiet)
+    assert min(beside) < min(quiet) + max(NOTICED_S, noise), (quiet, beside)
+    print(f"p99 without {min(quiet) * 1e3:.1f} ms, beside wrong logins {min(beside) * 1e3:.1f} ms")
     assert "Traceback" not in broker.logs()
