@@ -18,7 +18,7 @@ ARENA = {
     "num.network.threads": "1",
 }
 ANNOUNCED = 2_000_000
-SCENES = ((ARENA, 80), ({}, 427))
+SCENES: tuple[tuple[dict[str, str], int], ...] = ((ARENA, 80), ({}, 427))
 """Settings, and as many attackers as fill the memory for requests then."""
 NAME_BYTES = 25_000
 
