@@ -32,6 +32,7 @@ def weigh(evidence: Evidence, verdict: Verdict) -> None:
     verdict.missing += [
         *absent(evidence, counts),
         *undrained(evidence),
+        *unassigned(evidence),
         *cut_off_sends(evidence),
         *cut_off_reads(evidence),
     ]
@@ -56,6 +57,17 @@ def undrained(evidence: Evidence) -> list[str]:
     }
     missing = sorted(topic.name for topic in evidence.run.topics if topic.name not in drained)
     return [f"no drain reached the end of: {', '.join(missing)}"] if missing else []
+
+
+def unassigned(evidence: Evidence) -> list[str]:
+    """Groups whose members were never given a partition, as far as their rows go."""
+    topics = {topic.name for topic in evidence.run.topics}
+    groups = {
+        c.group for c in evidence.consumer_clients if c.role == "load" and c.group and topics & {*c.topics}
+    }
+    known = {row["group"] for row in evidence.rows("assignments").select("group").distinct().collect()}
+    missing = sorted(groups - known)
+    return [f"no assignment is recorded for the groups: {', '.join(missing[:5])}"] if missing else []
 
 
 def cut_off_sends(evidence: Evidence) -> list[str]:

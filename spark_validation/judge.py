@@ -151,6 +151,7 @@ class Judge:
             self.take(group_coverage.ends(self.evidence))
             self.take(group_coverage.undelivered(self.evidence))
             self.take(group_coverage.owners(self.evidence))
+            self.take(group_coverage.former_owners(self.evidence))
 
     def judge_shares(self) -> None:
         """V19, and V03, V10 and V11 of share groups."""

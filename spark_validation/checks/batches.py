@@ -18,7 +18,8 @@ FAULTS = {
     10: "offsets of records wrong",
 }
 DESCRIBED = (SOUND, 6, 9, 10)  # what is wrong lies behind the header: that still says where the batch lies
-APPEND_TIME_BIT, TRANSACTIONAL_BIT, CONTROL_BIT, KNOWN_BITS = 0x08, 0x10, 0x20, 0x7F
+APPEND_TIME_BIT, TRANSACTIONAL_BIT, CONTROL_BIT = 0x08, 0x10, 0x20
+HORIZON_BIT, KNOWN_BITS = 0x40, 0x7F
 CODECS = 4
 SEQUENCES = 1 << 31
 TRANSACTIONAL_MODES = ("transactional", "copied")
@@ -76,11 +77,12 @@ def of_headers(evidence: Evidence) -> dict[str, Column]:
     return {
         "offsets step back": F.col("offset") <= F.col("before"),
         "count is not the offsets'": whole & F.expr("record_count != last_offset - base_offset + 1"),
-        "leader epoch steps back": (F.col("leader_epoch") >= 0) & F.expr("leader_epoch < epoch_before"),
+        "leader epoch steps back": F.expr("leader_epoch < epoch_before"),
         "max timestamp is not its records'": own_time & F.expr("max_timestamp_ms != highest_timestamp_ms"),
         "timestamp type is not the topic's": ~bit(CONTROL_BIT) & (bit(APPEND_TIME_BIT) != by_broker),
         "append time steps back": by_broker & bit(APPEND_TIME_BIT) & falls,
         "unknown attributes": (F.col("attributes").bitwiseAND(~KNOWN_BITS) != 0)
+        | (whole & bit(HORIZON_BIT))
         | (F.col("attributes").bitwiseAND(0x07) > CODECS),
     }
 
@@ -92,12 +94,13 @@ def of_control(evidence: Evidence) -> dict[str, Column]:
     formed = bit(TRANSACTIONAL_BIT) & F.expr(
         "producer_id >= 0 and producer_epoch >= 0 and base_sequence = -1"
     )
-    return {"control batch is no marker": bit(CONTROL_BIT) & ~((one | emptied) & formed & ~bit(0x07))}
+    formed &= F.col("topic").isin(transactional(evidence)) & ~bit(0x07)
+    return {"control batch is no marker": bit(CONTROL_BIT) & ~((one | emptied) & formed)}
 
 
 def of_modes(evidence: Evidence) -> dict[str, Column]:
     """Of data batches, by what their topic's producers are."""
-    within = F.col("topic").isin(evidence.topics(*TRANSACTIONAL_MODES) + compacted(evidence))
+    within = F.col("topic").isin(transactional(evidence))
     data = ~bit(CONTROL_BIT)
     numbered = F.expr("producer_id >= 0 and producer_epoch >= 0 and base_sequence >= 0")
     unnumbered = F.expr("producer_id = -1 and producer_epoch = -1 and base_sequence = -1")
@@ -111,10 +114,8 @@ def of_modes(evidence: Evidence) -> dict[str, Column]:
     }
 
 
-def compacted(evidence: Evidence) -> list[str]:
-    names = set(evidence.topics(compacted=True))
-    modes = {topic.name: topic.mode for topic in evidence.run.topics}
-    return [name for name in names if modes[name] in TRANSACTIONAL_MODES]
+def transactional(evidence: Evidence) -> list[str]:
+    return [topic.name for topic in evidence.run.topics if topic.mode in TRANSACTIONAL_MODES]
 
 
 def of_producers(evidence: Evidence, sound: DataFrame) -> DataFrame:

@@ -14,6 +14,7 @@ from spark_validation.digests import BUCKET
 from spark_validation.evidence import CONTROL, PLACE, VISIBLE, Evidence, bucket
 
 ASSIGNED, REVOKED = 0, 1
+LONG_NS = 30_000_000_000
 MOVED = "an aborted transaction's offsets moved the group"
 NO_COMMIT = -1001  # of an assignment's start: the reset policy decides
 
@@ -121,9 +122,39 @@ def spans(evidence: Evidence) -> DataFrame:
     reading = evidence.reads.join(isolation.select("consumer", "group"), "consumer")
     reading = reading.select(*GROUP, F.col("offset").alias("first"))
     first = begun.unionByName(reading).groupBy(*GROUP).agg(F.min("first").alias("first"))
-    last = counted_commits(evidence).groupBy(*GROUP).agg(F.max("offset").alias("until"))
+    last = counted_commits(evidence).select(*GROUP, F.col("offset").alias("until"))
+    last = last.unionByName(silent(evidence, reading)).groupBy(*GROUP).agg(F.max("until").alias("until"))
     views = isolation.groupBy("group").agg(F.bool_and("committed").alias("committed"))
     return F.broadcast(first.join(last, GROUP).join(views, "group").where("first < until"))
+
+
+def silent(evidence: Evidence, reading: DataFrame) -> DataFrame:
+    """GROUP, until: partitions that a group had for long and got nothing of, to their ends."""
+    ended = {c.consumer: c.ended_ns for c in evidence.consumer_clients if c.ended_ns and c.role == "load"}
+    until = evidence.spark.createDataFrame(list(ended.items()), "consumer int, ended_ns bigint")
+    held = evidence.rows("assignments").where(F.col("event") == ASSIGNED).join(F.broadcast(until), "consumer")
+    ends = evidence.ends.select("topic", "partition", F.col("high_watermark").alias("until"))
+    gone = evidence.rows("assignments").where(F.col("event") != ASSIGNED)
+    key = ["consumer", "assignment", *GROUP]
+    gone = gone.select(*key, F.col("at_ns").alias("gone_ns"))
+    held = held.join(gone, key, "left").withColumn("left_ns", F.coalesce("gone_ns", "ended_ns"))
+    held = held.where(F.col("left_ns") - F.col("at_ns") > LONG_NS)
+    nothing = held.select(*GROUP).distinct().join(reading.select(*GROUP).distinct(), GROUP, "left_anti")
+    return nothing.join(ends, ["topic", "partition"]).select(*GROUP, "until")
+
+
+def former_owners(evidence: Evidence) -> DataFrame:
+    """V09: a commit that was asked for when another member had begun with the partition, and was confirmed."""
+    begun = evidence.rows("assignments").where(F.col("event") == ASSIGNED)
+    begun = begun.select(*GROUP, F.col("consumer").alias("owner"), F.col("at_ns").alias("owned_ns"))
+    mine = evidence.rows("assignments").where(F.col("event") == ASSIGNED)
+    mine = mine.select("consumer", "assignment", *GROUP, F.col("at_ns").alias("had_ns"))
+    commits = evidence.rows("commits").where("error = 0 and transaction < 0")
+    late = commits.join(mine, ["consumer", "assignment", *GROUP]).join(begun, GROUP)
+    late = late.where("owner <> consumer and owned_ns > had_ns and asked_ns > owned_ns")
+    late = late.groupBy(*GROUP, "consumer", "offset").agg(F.min("owner").alias("owner"))
+    detail = F.concat_ws(" ", F.lit("group"), "group", F.lit("owner"), "owner")
+    return findings(late, "V09", "commit of a former owner was confirmed", detail)
 
 
 def undelivered(evidence: Evidence) -> DataFrame:

@@ -8,8 +8,20 @@ from spark_validation.digests import BUCKET
 from spark_validation.evidence import Evidence, bucket
 
 
+def cut_off(evidence: Evidence, digests: DataFrame) -> DataFrame:
+    """Partitions that end below the high watermark that the broker named before."""
+    last = digests.groupBy("topic", "partition").agg(F.max("last").alias("last"))
+    ends = evidence.ends.where("high_watermark > start_offset").join(last, ["topic", "partition"], "left")
+    ends = ends.where(F.col("topic").isin([topic.name for topic in evidence.run.topics]))
+    if evidence.source != "segments":  # the last offset may be a marker's, which the connector does not show
+        ends = ends.where(F.col("topic").isin(evidence.topics("plain", "idempotent")))
+    ends = ends.withColumn("offset", F.coalesce(F.col("last") + 1, F.col("start_offset")))
+    short = ends.where("offset < high_watermark")
+    return short.select("topic", "partition", "offset", F.col("high_watermark").alias("next"))
+
+
 def holes(evidence: Evidence, digests: DataFrame) -> DataFrame:
-    """A row a hole, named by the first missing offset.
+    """A row a hole, named by the first missing offset; also at the end, below the high watermark.
 
     Compacted topics may have holes. The connector does not show markers, so with it transactional topics are left out.
     """
@@ -35,6 +47,6 @@ def holes(evidence: Evidence, digests: DataFrame) -> DataFrame:
     rows = rows.select(
         "topic", "partition", (F.col("before") + 1).alias("offset"), F.col("offset").alias("next")
     )
-    found = between.unionByName(rows)
+    found = between.unionByName(rows).unionByName(cut_off(evidence, digests))
     detail = F.concat_ws(" ", F.lit("the next offset is"), "next")
     return findings(found, "V15", "missing offsets", detail)

@@ -5,7 +5,7 @@ from pyspark.sql import functions as F
 
 from spark_validation.anomalies import findings
 from spark_validation.digests import BUCKET, read_hash
-from spark_validation.evidence import CONTROL, PLACE, Evidence, bucket
+from spark_validation.evidence import CONTROL, OPEN, PLACE, Evidence, bucket
 
 
 def unlike(evidence: Evidence) -> DataFrame:
@@ -17,18 +17,25 @@ def unlike(evidence: Evidence) -> DataFrame:
     near = F.broadcast(suspects)
     before = earlier.withColumn("bucket", bucket()).join(near, BUCKET, "left_semi")
     now = later.withColumn("bucket", bucket()).join(near, BUCKET, "left_semi")
-    hashed = now.select(*PLACE, read_hash(F.col("intact")).alias("now"))
-    beside = before.select(*PLACE, "producer", "seq", read_hash(F.col("intact")).alias("then")).join(
+    hashed = now.select(*PLACE, read_hash(F.col("intact")).alias("now"), F.col("state").alias("is"))
+    then = read_hash(F.col("intact")).alias("then")
+    beside = before.select(*PLACE, "producer", "seq", then, F.col("state").alias("was")).join(
         hashed, PLACE, "left"
     )
     beside = beside.join(evidence.ends, ["topic", "partition"], "left").where(
         "offset >= coalesce(start_offset, 0)"
     )
-    wrong = beside.where("now is null or now != then")
+    turned = (F.col("was") != OPEN) & (F.col("was") != F.col("is"))
+    wrong = beside.where(F.expr("now is null or now != then") | turned)
     acked = evidence.sends.where("status = 0 and offset >= 0").select(*PLACE, F.lit(True).alias("acked"))
     wrong = wrong.join(acked, PLACE, "left")
-    kind = F.when(F.col("now").isNull(), "gone").otherwise("changed")
-    return findings(wrong, "V14", kind, F.lit(None), F.coalesce("acked", F.lit(False)))
+    kind = (
+        F.when(F.col("now").isNull(), "gone")
+        .when(F.col("now") != F.col("then"), "changed")
+        .otherwise("its transaction ended otherwise")
+    )
+    proven = F.coalesce("acked", F.lit(False)) | F.coalesce(turned, F.lit(False))
+    return findings(wrong, "V14", kind, F.lit(None), proven)
 
 
 def differing(earlier: DataFrame, later: DataFrame) -> DataFrame:
@@ -37,7 +44,8 @@ def differing(earlier: DataFrame, later: DataFrame) -> DataFrame:
     later = later.join(ends, ["topic", "partition"]).where("offset <= until")
 
     def digest(frame: DataFrame, name: str) -> DataFrame:
-        hashed = frame.select("topic", "partition", bucket(), read_hash(F.col("intact")).alias("h"))
+        whole = F.xxhash64(read_hash(F.col("intact")), "state").alias("h")
+        hashed = frame.select("topic", "partition", bucket(), whole)
         return hashed.groupBy(*BUCKET).agg(
             F.count("*").alias(f"{name}_count"), F.bit_xor("h").alias(f"{name}_hash")
         )

@@ -3,12 +3,7 @@
 from kbroker.protocol.records import ControlType
 from loadtest.record import header_sum
 from tests.spark_validation.mutation import Mutation
-from tests.spark_validation.world import (
-    BATCH,
-    MS,
-    Topic,
-    read_everything,
-)
+from tests.spark_validation.world import BATCH, MS, Batch, Topic, read_everything
 
 HEADERS: tuple[tuple[str, bytes | None], ...] = (("a", b"1"), ("b", None), ("a", b""), ("", b"4"))
 
@@ -193,6 +188,23 @@ def no_aborted_entry(topic: Topic) -> None:
     topic.files[f"{0:020d}.txnindex"] = b""
 
 
+def marker_in_a_plain_topic(topic: Topic) -> None:
+    """A control batch fills the offset after the end."""
+    end = topic.log[0][-1].end
+    topic.log[0].append(Batch(end, [], topic.producers[0] + 100, control=ControlType.COMMIT))
+    read_everything(topic)
+
+
+def ends_below_its_high_watermark(topic: Topic) -> None:
+    """What nobody was acknowledged is gone from the end."""
+    for offset, record, _ in topic.records()[-BATCH:]:
+        topic.sent(record.producer, record.seq).update({"status": 2, "offset": -1})
+        assert offset
+    topic.log[0].pop()
+    read_everything(topic)
+    topic.high_watermark = topic.log[0][-1].end + BATCH
+
+
 V07, V02 = "V07", "V02"
 FIELD_MUTATIONS: tuple[Mutation, ...] = (
     Mutation("clean-headers", "idempotent", send_headers, {}),
@@ -228,6 +240,9 @@ FIELD_MUTATIONS: tuple[Mutation, ...] = (
         {(V02, "append time outside of its request"): BATCH},
     ),
     Mutation("append-time-own", "idempotent", own_times, {(V07, "timestamp type is not the topic's"): 1}),
+    Mutation("stray-marker", "idempotent", marker_in_a_plain_topic, {(V07, "control batch is no marker"): 1}),
+    Mutation("short", "idempotent", ends_below_its_high_watermark, {("V15", "missing offsets"): 1}),
+    Mutation("horizon", "idempotent", patch(3, attributes=0x40), {(V07, "unknown attributes"): 1}),
     Mutation(
         "timestamp-type",
         "idempotent",

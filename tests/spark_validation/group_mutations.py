@@ -46,6 +46,26 @@ def own_twice(topic: Topic) -> None:
     topic.rows["reads"] += [row | other for row in mine[3:6]]
 
 
+def deliver_and_commit_nothing(topic: Topic) -> None:
+    """A partition is assigned all the time, and the group is given nothing of it."""
+    deliver_nothing(topic)
+    topic.rows["commits"] = [row for row in topic.rows["commits"] if row["partition"] != 1]
+    topic.rows["assignments"] = [
+        row for row in topic.rows["assignments"] if (row["partition"], row["assignment"]) != (1, 1)
+    ]
+    del topic.committed[1]
+
+
+def commit_when_replaced(topic: Topic) -> None:
+    """Another member begins with the partition; the one before commits on, and is confirmed."""
+    began = next(row for row in topic.rows["assignments"] if row["assignment"] == 1 and row["partition"] == 0)
+    commit = next(row for row in topic.rows["commits"] if row["assignment"] == 1 and row["partition"] == 0)
+    late = {"consumer": topic.committed_drain, "assignment": 5, "start_offset": commit["offset"]}
+    topic.rows["assignments"].append(began | late | {"at_ns": commit["answered_ns"] + MS})
+    again = {"asked_ns": commit["asked_ns"] + 5 * MS, "answered_ns": commit["answered_ns"] + 5 * MS}
+    topic.rows["commits"].append(commit | again)
+
+
 GROUP_MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "start-forgotten",
@@ -72,5 +92,25 @@ GROUP_MUTATIONS: tuple[Mutation, ...] = (
         invent_a_commit,
         {("V09", "offset at the end that nobody committed"): 1},
     ),
-    Mutation("two-owners", "idempotent", own_twice, {("V08", "two owners at the same time"): 1}),
+    Mutation(
+        "silent-partition",
+        "idempotent",
+        deliver_and_commit_nothing,
+        {("V10", "never delivered to its group"): BATCHES * BATCH},
+    ),
+    Mutation(
+        "former-owner",
+        "idempotent",
+        commit_when_replaced,
+        {("V09", "commit of a former owner was confirmed"): 1},
+    ),
+    Mutation(
+        "two-owners",
+        "idempotent",
+        own_twice,
+        {
+            ("V08", "two owners at the same time"): 1,
+            ("V09", "commit of a former owner was confirmed"): 1,
+        },
+    ),
 )

@@ -1,5 +1,7 @@
 """Mutations of transactions whose producers were killed: no row says how they ended."""
 
+from copy import deepcopy
+
 from kbroker.protocol.records import ControlType
 from loadtest.record import MEANT_TO_ABORT
 from tests.spark_validation.mutation import Mutation
@@ -119,6 +121,15 @@ def unknown_in_part(topic: Topic) -> None:
     read_everything(topic)
 
 
+def ends_otherwise_later(topic: Topic) -> None:
+    """The earlier copy of the log had it aborted, in all partitions."""
+    killed(topic)
+    topic.earlier = deepcopy(topic.log)
+    for partition in topic.log:
+        topic.log[partition][-1].control = ControlType.COMMIT
+    read_everything(topic)
+
+
 HALF = "committed in one partition, aborted in another"
 UNFINISHED = "ended in one partition, still open in another"
 TRANSACTION_MUTATIONS: tuple[Mutation, ...] = (
@@ -147,5 +158,11 @@ TRANSACTION_MUTATIONS: tuple[Mutation, ...] = (
         {("V11", "meant to be aborted, but committed in the log"): 2 * BATCH},
     ),
     Mutation("never-ends", "transactional", never_ends, {("V11", "never ended in the log"): 2 * BATCH}),
+    Mutation(
+        "ended-otherwise",
+        "transactional",
+        ends_otherwise_later,
+        {("V14", "its transaction ended otherwise"): 2 * BATCH},
+    ),
     Mutation("aborted-shown", "transactional", show_the_aborted, {("V11", "aborted in the log"): 1}),
 )

@@ -164,6 +164,7 @@ class Topic:
     copied_until: int = 0
     config: dict[str, str] = field(default_factory=dict)
     start_offset: int = 0
+    high_watermark: int = 0  # of partition 0; 0: its log's end
     deletions: list[Deletion] = field(default_factory=list)
     killed: list[int] = field(default_factory=list)  # producers that never ended
     files: dict[str, bytes] = field(default_factory=dict)  # more files of partition 0, by name

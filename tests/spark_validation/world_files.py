@@ -26,7 +26,10 @@ def write(folder: Path, topics: list[Topic]) -> None:
         content.deletions += topic.deletions
         ends = {p: topic.log[p][-1].end for p in topic.log}
         content.ends[topic.name] = {
-            str(p): PartitionEnds(0 if p else topic.start_offset, end, end) for p, end in ends.items()
+            str(p): PartitionEnds(
+                0 if p else topic.start_offset, (not p and topic.high_watermark) or end, end
+            )
+            for p, end in ends.items()
         }
         content.committed[topic.group] = {topic.name: {str(p): o for p, o in topic.committed.items()}}
         if topic.copied_from:
