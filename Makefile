@@ -186,6 +186,10 @@ fmt: venv ## formats the code, wraps the prose of pages
 	$(BIN)/ruff format
 	$(BIN)/python -m docs.wrap
 
+.PHONY: dashboards
+dashboards: venv ## writes the dashboards and alerts of tuning/dashboards anew, from their tables
+	$(BIN)/python -m docs.generate
+
 docs: venv-docs ## writes the generated pages and files anew, and builds the site: .cache/site/index.html
 	$(BIN)/python -m kbroker.protocol.generate
 	$(BIN)/python -m docs.generate

@@ -24,6 +24,13 @@ GENERATED: dict[str, str] = {
     "docs/shared-memory.md": "docs.shared_memory:page",
     "kbroker/kernels/codes.py": "kbroker.protocol.generate.kernel_codes:page",
     "tuning/dashboards/alerts.yml": "tuning.dashboards.alerts:page",
+    "tuning/dashboards/kbroker-groups.json": "tuning.dashboards.dashboard:groups",
+    "tuning/dashboards/kbroker-logs-and-page-cache.json": "tuning.dashboards.dashboard:logs",
+    "tuning/dashboards/kbroker-network.json": "tuning.dashboards.dashboard:network",
+    "tuning/dashboards/kbroker-overview.json": "tuning.dashboards.dashboard:overview",
+    "tuning/dashboards/kbroker-processes-and-host.json": "tuning.dashboards.dashboard:processes",
+    "tuning/dashboards/kbroker-requests.json": "tuning.dashboards.dashboard:requests",
+    "tuning/dashboards/kbroker-topics.json": "tuning.dashboards.dashboard:topics",
     "tuning/dashboards/kbroker.json": "tuning.dashboards.dashboard:page",
 }
 

@@ -99,6 +99,8 @@ class ProcessRows:
             if metric.by_process:
                 seen = self.seen.setdefault(word, set())
                 seen.update(np.flatnonzero(column).tolist())
+                if metric.role:
+                    seen.update(row for row, name in enumerate(names) if name.startswith(metric.role))
                 for row in sorted(seen):
                     families.add(metric.name, (*values, names[row]), int(column[row]) * metric.scale)
             elif (total := int(column.sum())) or always:

@@ -39,6 +39,7 @@ class Metric:
     labels: tuple[str, ...] = ()
     source: Source = Source.ROW
     by_process: bool = False
+    role: str = ""
     scale: float = 1.0
     kafka: str = ""
     kafka_labels: tuple[str, ...] = field(default=())

@@ -100,6 +100,10 @@ def test_values_by_process_name_their_process(scene: Scene) -> None:
     scrape = scene.scrape()
     assert scrape.value("kbroker_network_turns_total", process="network-0") == 3
     assert scrape.value("kbroker_drains_total", process="io-0") == 4
+    assert (
+        scrape.value("kbroker_network_stalls_total", process="network-0") == 0
+    )  # an alert sees its first event
+    assert len(scrape.labels("kbroker_network_stalls_total")) == 1
 
 
 def test_kafka_request_times_are_quantiles_in_ms(scene: Scene) -> None:

@@ -41,6 +41,10 @@ ALERTS = (
           "A process gets no core, or works in Python for long."),
     Alert("KbrokerLagGrows", "sum by (instance, group) (delta(kbroker_group_lag[15m])) > 0 and "
           "sum by (instance, group) (kbroker_group_lag) > 10000", "15m", "A group falls behind."),
+    Alert("KbrokerLeavesCache", "kbroker_group_cache_seconds < 900", "5m",
+          "A group that falls behind reads from the disk, or does so in a quarter of an hour."),
+    Alert("KbrokerTransactionOpen", "kbroker_transaction_oldest_seconds > 900", "5m",
+          "A transaction is open for long: read_committed consumers wait for it."),
     Alert("KbrokerReadsFromDisk", "sum by (instance) (rate(kbroker_topic_cold_bytes_total[15m])) > "
           "0.5 * sum by (instance) (rate(kbroker_topic_out_bytes_total[15m]))", "15m",
           "Half of what consumers read is no longer in memory."),

@@ -4,6 +4,8 @@ from dataclasses import dataclass
 
 SOURCE = {"type": "prometheus", "uid": "${source}"}
 SELECTOR = 'instance=~"$instance"'
+TOPIC = ', topic=~"$topic"'
+GROUP = ', group=~"$group"'
 WIDTH, HEIGHT = 8, 8
 COLUMNS = 24
 
@@ -12,7 +14,8 @@ COLUMNS = 24
 class Panel:
     """title and text: for people; text says what to think of it. lines: expression and legend of each.
 
-    In an expression @ stands for the selected instance, # for Grafana's window of rates. unit: Grafana's name.
+    In an expression @ stands for the selected instance, ~ and % after it for topic and group, # for Grafana's window of
+    rates. unit: Grafana's name.
     kind: timeseries or stat. bad: value from which on it is drawn red, None for none. stacked: one on another.
     """
 
@@ -80,7 +83,9 @@ class Panel:
 
 def whole(expression: str) -> str:
     """The expression as Grafana gets it."""
-    return expression.replace("@", SELECTOR).replace("#", "$__rate_interval")
+    chosen = expression.replace("@", SELECTOR).replace("{" + SELECTOR + "~", "{" + SELECTOR + TOPIC)
+    chosen = chosen.replace("{" + SELECTOR + "%", "{" + SELECTOR + GROUP)
+    return chosen.replace("#", "$__rate_interval")
 
 
 def row(title: str, number: int, y: int) -> dict[str, object]:

@@ -15,6 +15,7 @@ def rate(metric: str, by: str = "", more: str = "") -> str:
 
 
 PHASE = "kbroker_request_phase_seconds"
+COLD = rate("kbroker_topic_cold_bytes_total", "topic", "~")
 
 # fmt: off
 ROOMS: dict[str, tuple[Panel, ...]] = {
@@ -45,18 +46,26 @@ ROOMS: dict[str, tuple[Panel, ...]] = {
         Panel("Waiting", "Delayed requests by what they wait for.", "none",
               (("sum by (operation) (kbroker_purgatory_delayed{@})", "{{operation}}"),)),
     ),
+    "Topics": (
+        Panel("Bytes in", "Record batches appended, of the ten busiest topics.", "Bps",
+              ((f"topk(10, {rate('kbroker_topic_in_bytes_total', 'topic', '~')})", "{{topic}}"),)),
+        Panel("Bytes out", "Record batches in Fetch answers, of the ten busiest topics.", "Bps",
+              ((f"topk(10, {rate('kbroker_topic_out_bytes_total', 'topic', '~')})", "{{topic}}"),)),
+        Panel("Records in", "Records appended, of the ten busiest topics.", "cps",
+              ((f"topk(10, {rate('kbroker_topic_in_records_total', 'topic', '~')})", "{{topic}}"),)),
+    ),
     "Logs and page cache": (
         Panel("Log bytes", "Of the largest topics.", "bytes",
-              (("topk(10, kbroker_topic_log_bytes{@})", "{{topic}}"),), stacked=True),
+              (("topk(10, kbroker_topic_log_bytes{@~})", "{{topic}}"),), stacked=True),
         Panel("Sync p99", "Of one fdatasync; acks of write.caching=false wait for it.", "s",
               ((p99("kbroker_flush_seconds"), "fdatasync"),), bad=0.1),
         Panel("Append p99", "From a batch's entry in the ring to the end of its write.", "s",
               ((p99("kbroker_append_seconds"), "append"), (p99("kbroker_drain_seconds"), "one drain"))),
         Panel("Read from disk", "Share of fetched bytes that were not in the page cache, by topic.", "percentunit",
-              ((f"{rate('kbroker_topic_cold_bytes_total', 'topic')} / {rate('kbroker_topic_out_bytes_total', 'topic')}",
+              ((COLD + " / " + rate("kbroker_topic_out_bytes_total", "topic", "~"),
                 "{{topic}}"),)),
         Panel("In the page cache", "Of the log files looked at last, by state; recently evicted ones came and went.",
-              "bytes", (("sum by (state) (kbroker_topic_page_cache_bytes{@})", "{{state}}"),)),
+              "bytes", (("sum by (state) (kbroker_topic_page_cache_bytes{@~})", "{{state}}"),)),
         Panel("Segments", "Rolled, and deleted by retention.", "cps",
               ((rate("kbroker_segment_rolls_total"), "rolled"), (rate("kbroker_segments_deleted_total"), "deleted"))),
         Panel("Compaction", "Bytes read and written by the cleaner.", "Bps",
@@ -84,9 +93,19 @@ ROOMS: dict[str, tuple[Panel, ...]] = {
     ),
     "Groups": (
         Panel("Lag", "Records between the committed offset and the end, of the ten groups that lag most.", "none",
-              (("topk(10, sum by (group) (kbroker_group_lag{@}))", "{{group}}"),)),
-        Panel("Members", "Of each group.", "none", (("kbroker_group_members{@}", "{{group}}"),)),
+              (("topk(10, kbroker_group_lag_sum{@%})", "{{group}}"),)),
+        Panel("Lag in seconds", "Age of the oldest record that is not committed, of the ten groups that lag most.", "s",
+              (("topk(10, max by (group) (kbroker_group_lag_seconds{@%}))", "{{group}}"),)),
+        Panel("Lag in bytes", "Of the logs, from the committed offsets on.", "bytes",
+              (("topk(10, kbroker_group_lag_bytes{@%})", "{{group}}"),)),
+        Panel("Caught up in", "As in the last five minutes; nothing is drawn of a group that gets no nearer.", "s",
+              (("kbroker_group_catch_up_seconds{@%}", "{{group}}"),)),
+        Panel("Leaves the page cache in", "A group reads from the disk at 0; nothing is drawn while its lag does not "
+              "grow.", "s", (("kbroker_group_cache_seconds{@%}", "{{group}}"),)),
+        Panel("Members", "Of each group.", "none", (("kbroker_group_members{@%}", "{{group}}"),)),
         Panel("Rebalances", "That were completed.", "cps", ((rate("kbroker_group_rebalances_total"), "rebalances"),)),
+        Panel("Open transactions", "And the age of the oldest; it holds back read_committed consumers.", "none",
+              (("kbroker_transactions_open{@}", "open"), ("kbroker_transaction_oldest_seconds{@}", "oldest, s"))),
     ),
     "Processes and host": (
         Panel("CPU", "Cores of each process.", "none",

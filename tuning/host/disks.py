@@ -13,6 +13,8 @@ from tuning.host.roots import Roots, chosen, number, text
 class Disk:
     """One block device and its queue. name: as in /sys/block. queue: its folder, relative to /sys.
 
+    discards: it wants to know of freed blocks.
+
     None: not there (a device without such a queue, or a container that hides it). virtual: a VM's disk, whose
     `rotational` says nothing about what is below it.
     """
@@ -26,6 +28,8 @@ class Disk:
     rotational: bool | None = None
     write_cache: str | None = None
     wbt_lat_usec: int | None = None
+    nomerges: int | None = None
+    discards: bool = False
 
     @property
     def virtual(self) -> bool:
@@ -81,4 +85,6 @@ def _disk(roots: Roots, name: str) -> Disk:
         None if rotational is None else bool(rotational),
         text(folder / "write_cache"),
         number(folder / "wbt_lat_usec"),
+        number(folder / "nomerges"),
+        bool(number(folder / "discard_max_bytes")),
     )

@@ -12,12 +12,14 @@ from tuning.host.mounts import Mount, mounts_of
 from tuning.host.network import Network, network_of
 from tuning.host.processors import Processors, processors_of
 from tuning.host.roots import Roots, as_number
+from tuning.host.upkeep import Upkeep, unwritable_of, upkeep_of
 
 
 @dataclass(frozen=True, slots=True)
 class Host:
     """What knobs read. log_dirs: those of the broker, absolute. files_limit: hard limit of descriptors of a process
-    started here, or of the running broker. held_bytes: what the logs take on their disks."""
+    started here, or of the running broker. held_bytes: what the logs take on their disks.
+    unwritable: log dirs that this user cannot write to or create."""
 
     roots: Roots = field(default_factory=Roots)
     log_dirs: tuple[str, ...] = ()
@@ -29,6 +31,8 @@ class Host:
     features: Features = field(default_factory=Features)
     files_limit: int | None = None
     held_bytes: int = 0
+    upkeep: Upkeep = field(default_factory=Upkeep)
+    unwritable: tuple[str, ...] = ()
 
     def sysctl(self, name: str) -> str | None:
         """Value by dotted name; None where it cannot be read."""
@@ -55,6 +59,8 @@ def read_host(log_dirs: tuple[str, ...], roots: Roots | None = None, files_limit
         features_of(roots, _writable(log_dirs, held)),
         files_limit if files_limit is not None else resource.getrlimit(resource.RLIMIT_NOFILE)[1],
         held_bytes(log_dirs),
+        upkeep_of(roots),
+        unwritable_of(log_dirs),
     )
 
 

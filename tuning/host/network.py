@@ -13,7 +13,8 @@ MEGABIT = 1e6 / 8
 @dataclass(frozen=True, slots=True)
 class Interface:
     """An interface that is up. speed: bytes/s, None where the driver knows none (virtual ones). queues: for
-    receiving. spread: whether receive packet steering has cores."""
+    receiving. spread: whether receive packet steering has cores. interrupt_cores: that serve each of its
+    interrupts; none where they cannot be seen."""
 
     name: str
     speed: float | None = None
@@ -21,6 +22,7 @@ class Interface:
     queues: int = 1
     spread: bool = False
     offloads: Mapping[str, bool] = field(default_factory=dict)
+    interrupt_cores: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +52,7 @@ def network_of(roots: Roots, ask: Ask = offloads_of) -> Network:
     up = [name for name in names if name != "lo" and text(folder / name / "operstate") == "up"]
     tracked = roots.proc / "sys" / "net" / "netfilter"
     return Network(
-        tuple(_interface(folder / name, ask) for name in up),
+        tuple(_interface(roots, folder / name, ask) for name in up),
         _dropped(roots.proc / "net" / "softnet_stat"),
         _overflows(roots.proc / "net" / "netstat"),
         number(tracked / "nf_conntrack_count"),
@@ -58,7 +60,7 @@ def network_of(roots: Roots, ask: Ask = offloads_of) -> Network:
     )
 
 
-def _interface(folder: Path, ask: Ask) -> Interface:
+def _interface(roots: Roots, folder: Path, ask: Ask) -> Interface:
     megabits = number(folder / "speed")
     queues = sorted((folder / "queues").glob("rx-*"))
     masks = [text(queue / "rps_cpus") or "0" for queue in queues]
@@ -69,7 +71,18 @@ def _interface(folder: Path, ask: Ask) -> Interface:
         max(1, len(queues)),
         any(mask.strip("0,") for mask in masks),
         ask(folder.name),
+        _interrupt_cores(roots, folder),
     )
+
+
+def _interrupt_cores(roots: Roots, folder: Path) -> tuple[str, ...]:
+    """Of a device with message-signalled interrupts; those of virtio belong to the device above."""
+    for device in (folder / "device", folder / "device" / ".."):
+        numbers = sorted((device / "msi_irqs").glob("*"))
+        found = [text(roots.proc / "irq" / each.name / "effective_affinity_list") for each in numbers]
+        if found:
+            return tuple(each for each in found if each)
+    return ()
 
 
 def _dropped(path: Path) -> int | None:

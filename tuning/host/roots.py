@@ -6,10 +6,11 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Roots:
-    """proc and sys: the two mount points."""
+    """proc and sys: the two mount points. etc: the folder of the host's settings."""
 
     proc: Path = Path("/proc")
     sys: Path = Path("/sys")
+    etc: Path = Path("/etc")
 
     def sysctl(self, name: str) -> str | None:
         """Value of a sysctl by its dotted name, numbers separated by one blank; None where it cannot be read."""

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from tuning.finding import Means, Remedy, Severity
 from tuning.host.disks import Disk
-from tuning.knobs.knob import FINE, Knob, Want
+from tuning.knobs.knob import FINE, Knob, Want, by_hand
 from tuning.situation import Situation
 
 READ_AHEAD_KB = (128, 16384)
@@ -64,6 +64,24 @@ def _cache(situation: Situation, _: Disk, now: str) -> Want:
     return Want(Severity.NOTE if situation.workload.durable else Severity.OK, "", because)
 
 
+def _merges(_: Situation, disk: Disk, now: str) -> Want:
+    if now != "2":
+        return FINE
+    return Want(Severity.ADVICE, "0", "It is off here.", _change(disk, "nomerges", "0", now))
+
+
+def _trim(situation: Situation, disk: Disk, now: str) -> Want:
+    discarded = all("discard" in mount.options for mount in situation.host.mounts)
+    if now == "on" or not disk.discards or discarded:
+        return FINE
+    return Want(Severity.NOTE, "on", "", by_hand("systemctl enable --now fstrim.timer (undo: disable --now)"))
+
+
+def _read_trim(situation: Situation, _: Disk) -> str | None:
+    timer = situation.host.upkeep.trim_timer
+    return None if timer is None else "on" if timer else "off"
+
+
 def _text(value: int | None) -> str | None:
     return None if value is None else str(value)
 
@@ -111,5 +129,21 @@ DISK: tuple[Knob[Disk], ...] = (
         _cache,
         "What the device says of its cache.",
         BLOCK,
+    ),
+    Knob(
+        "queue/nomerges",
+        disks,
+        lambda _, disk: _text(disk.nomerges),
+        _merges,
+        "Write-back lives from merging neighbouring pages; only direct I/O gains without.",
+        BLOCK,
+    ),
+    Knob(
+        "fstrim.timer",
+        disks,
+        _read_trim,
+        _trim,
+        "A flash disk that is not told of deleted segments copies their blocks about, and slows down when nearly full.",
+        "util-linux, fstrim(8)",
     ),
 )

@@ -111,6 +111,14 @@ def _place(_: Situation, mount: Mount, __: str) -> Want:
     return Want(Severity.SERIOUS, "a folder of its own", because, by_hand("set log.dirs"))
 
 
+def _writable(_: Situation, __: Mount, now: str) -> Want:
+    if now == "yes":
+        return FINE
+    return Want(
+        Severity.SERIOUS, "yes", "No for these.", by_hand(f"chown kbroker: {now}, or check as its user")
+    )
+
+
 FILE_SYSTEM: tuple[Knob[Mount], ...] = (
     Knob(
         "file system",
@@ -205,5 +213,13 @@ FILE_SYSTEM: tuple[Knob[Mount], ...] = (
         _place,
         "Kafka's default is /tmp/kafka-logs.",
         "systemd-tmpfiles(8), tmp.conf",
+    ),
+    Knob(
+        "written to by this user",
+        mounts,
+        lambda situation, mount: ", ".join(set(mount.dirs) & set(situation.host.unwritable)) or "yes",
+        _writable,
+        "The broker starts only with log dirs that it may write to.",
+        "docs/durability.md, log dirs that fail",
     ),
 )

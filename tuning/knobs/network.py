@@ -147,6 +147,21 @@ def _queues(situation: Situation, interface: Interface, _: str) -> Want:
     return Want(Severity.ADVICE, "more queues", f"{interface.queues} of them feed {cores} cores.", remedy)
 
 
+def _interrupts(situation: Situation, interface: Interface, _: str) -> Want:
+    fast = interface.speed is not None and interface.speed >= FAST
+    if not fast or interface.queues < 2 or len(set(interface.interrupt_cores)) > 1:
+        return FINE
+    because = f"One core of {situation.host.processors.cores} serves all {interface.queues} queues."
+    return Want(
+        Severity.ADVICE, "spread", because, by_hand("run irqbalance, or set /proc/irq/*/smp_affinity_list")
+    )
+
+
+def _read_interrupts(_: Situation, interface: Interface) -> str | None:
+    cores = sorted(set(interface.interrupt_cores))
+    return f"on {', '.join(cores)}" if cores else None
+
+
 SYSCTLS: tuple[Knob[None], ...] = (
     sysctl("net.core.rmem_max", _local_buffer, "Clients on this host get large buffers only if the kernel allows them: "
            "a received GB costs 0.20 s of CPU with 100 KiB and 0.067 s with 1 MiB.", LOCAL),
@@ -182,4 +197,7 @@ NIC: tuple[Knob[Interface], ...] = (
          "Linux, Documentation/networking/segmentation-offloads.rst"),
     Knob("receive queues", interfaces, lambda _, nic: str(nic.queues), _queues,
          "A queue is served by one core at a time.", "Linux, Documentation/networking/scaling.rst"),
+    Knob("interrupts", interfaces, _read_interrupts, _interrupts,
+         "Queues gain nothing while one core takes the interrupts of all.",
+         "Linux, Documentation/core-api/irq/irq-affinity.rst"),
 )  # fmt: skip

@@ -69,6 +69,15 @@ _NOWAIT = Want(
     Severity.ADVICE, "", "Without cachestat, too, cold fetches would hold up others.", by_hand("ext4 or xfs")
 )
 
+_NO_CLOCK = Want(
+    Severity.ADVICE, "synchronised", "", by_hand("timedatectl set-ntp true, or chrony (undo: set-ntp false)")
+)
+
+
+def _synchronised(clock: bool | None) -> str | None:
+    return None if clock is None else "synchronised" if clock else "free-running"
+
+
 PROCESSOR: tuple[Knob[None], ...] = (
     Knob(
         "scaling governor",
@@ -85,6 +94,14 @@ PROCESSOR: tuple[Knob[None], ...] = (
         _clock,
         "Every phase of a request is stamped; a slow source makes each stamp a system call.",
         "python -m tuning bench (clock_s)",
+    ),
+    Knob(
+        "clock",
+        whole_host,
+        lambda situation, _: _synchronised(situation.host.upkeep.clock),
+        unless("synchronised", _NO_CLOCK),
+        "Retention, offsets by time and delegation tokens go by the clock.",
+        "adjtimex(2)",
     ),
     Knob(
         "NUMA nodes",

@@ -35,6 +35,11 @@ SETTINGS: dict[str, tuple[str, str]] = {
         "/sys/block/DISK/queue/wbt_lat_usec",
         "-1 (the kernel's own), not 0, with durable acks",
     ),
+    "queue/nomerges": ("/sys/block/DISK/queue/nomerges", "0"),
+    "fstrim.timer": ("systemctl enable --now fstrim.timer", "on, unless the file system has discard"),
+    "written to by this user": ("chown, chmod of log.dirs", "yes"),
+    "clock": ("chrony, systemd-timesyncd", "synchronised"),
+    "interrupts": ("/proc/irq/*/smp_affinity_list, irqbalance", "on several cores at 10 Gbit/s and more"),
     "queue/write_cache": (
         "/sys/block/DISK/queue/write_cache",
         "write through, or a cache that survives a power cut",

@@ -85,6 +85,19 @@ def test_panels_have_a_number_a_unit_and_a_text_and_do_not_overlap() -> None:
             ]
 
 
+def test_each_subject_has_a_dashboard_with_the_variables_that_it_asks_for() -> None:
+    for subject in ROOMS:
+        text = dashboard.subject_page(subject)
+        name = dashboard.file_name(f"kbroker: {subject}")
+        assert (FOLDER / f"{name}.json").read_text() == text
+        made = json.loads(text)
+        variables = {variable["name"] for variable in made["templating"]["list"]}
+        expressions = [t["expr"] for panel in made["panels"] for t in panel.get("targets", ())]
+        assert set(re.findall(r"\$(\w+)", " ".join(expressions))) - {"__rate_interval"} <= variables
+        assert not re.search(r"[@#%~](?!\")", re.sub(r'=~"', '="', " ".join(expressions)))
+    assert "group" in json.dumps(json.loads(dashboard.subject_page("Groups"))["templating"])
+
+
 def test_alerts_have_names_of_their_own_and_a_time() -> None:
     names = [alert.name for alert in alerts.ALERTS]
     assert len(set(names)) == len(names)

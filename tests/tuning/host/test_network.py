@@ -39,3 +39,12 @@ def test_counters_of_the_kernel_are_summed(tmp_path: Path) -> None:
 def test_what_is_not_there_is_none(tmp_path: Path) -> None:
     found = network_of(FakeRoots(tmp_path).roots, lambda _: {})
     assert (found.interfaces, found.speed, found.dropped, found.overflows) == ((), None, None, None)
+
+
+def test_interrupts_tell_the_cores_that_serve_them(tmp_path: Path) -> None:
+    fake = FakeRoots(tmp_path).sys("class/net/eth0/operstate", "up\n")
+    for number, core in ((41, "0\n"), (42, "3\n")):
+        fake.sys(f"class/net/eth0/device/msi_irqs/{number}", "msix\n")
+        fake.proc(f"irq/{number}/effective_affinity_list", core)
+    (interface,) = network_of(fake.roots, lambda _: {}).interfaces
+    assert interface.interrupt_cores == ("0", "3")

@@ -3,9 +3,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.tuning.fakes import DISK, carrying, on, situation
+from tests.tuning.fakes import DISK, MOUNT, carrying, on, situation
 from tests.tuning.knobs.asking import ask
 from tuning.finding import Severity
+from tuning.host.upkeep import Upkeep
 
 
 @pytest.mark.parametrize(
@@ -51,3 +52,27 @@ def test_a_volatile_cache_is_reported_where_acks_wait_for_it(tmp_path: Path) -> 
 def test_a_queue_without_such_a_value_is_unseen(tmp_path: Path) -> None:
     base = on(situation(tmp_path), disks=(replace(DISK, nr_requests=None),))
     assert ask(base, "queue/nr_requests").severity is Severity.UNSEEN
+
+
+def test_merging_is_switched_on_again(tmp_path: Path) -> None:
+    found = ask(on(situation(tmp_path), disks=(replace(DISK, nomerges=2),)), "queue/nomerges")
+    assert (found.severity, found.proposed) == (Severity.ADVICE, "0")
+    assert ask(on(situation(tmp_path), disks=(replace(DISK, nomerges=0),)), "queue/nomerges").proposed == ""
+
+
+@pytest.mark.parametrize(
+    ("discards", "timer", "options", "severity"),
+    [
+        (True, False, frozenset({"rw"}), Severity.NOTE),
+        (True, True, frozenset({"rw"}), Severity.OK),
+        (True, False, frozenset({"rw", "discard"}), Severity.OK),
+        (False, False, frozenset({"rw"}), Severity.OK),
+        (True, None, frozenset({"rw"}), Severity.UNSEEN),
+    ],
+)
+def test_a_disk_is_told_of_freed_blocks_one_way_or_the_other(
+    tmp_path: Path, discards: bool, timer: bool | None, options: frozenset[str], severity: Severity
+) -> None:
+    base = on(situation(tmp_path), disks=(replace(DISK, discards=discards),), upkeep=Upkeep(True, timer))
+    found = ask(on(base, mounts=(replace(MOUNT, options=options),)), "fstrim.timer")
+    assert found.severity is severity

@@ -70,3 +70,9 @@ def test_too_few_inodes_are_serious_where_inodes_are_counted(tmp_path: Path) -> 
 def test_a_folder_that_is_swept_is_serious(tmp_path: Path) -> None:
     assert asked(tmp_path, "place of log.dirs", dirs=("/tmp/kafka-logs",)).severity is Severity.SERIOUS
     assert asked(tmp_path, "place of log.dirs", dirs=("/tmpfiles/a",)).severity is Severity.OK
+
+
+def test_a_log_dir_that_cannot_be_written_to_is_serious(tmp_path: Path) -> None:
+    assert ask(situation(tmp_path), "written to by this user").severity is Severity.OK
+    found = ask(on(situation(tmp_path), unwritable=MOUNT.dirs), "written to by this user")
+    assert (found.severity, found.now) == (Severity.SERIOUS, MOUNT.dirs[0])

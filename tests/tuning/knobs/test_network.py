@@ -87,3 +87,12 @@ def test_an_interface_is_not_too_slow_for_a_rate_that_was_only_assumed(tmp_path:
     base = on(carrying(situation(tmp_path), write_rate=50e6), network=Network((Interface("eth0", 125e6),)))
     assert ask(base, "speed").severity is Severity.SERIOUS
     assert ask(replace(base, assumed=frozenset({"write_rate"})), "speed").severity is Severity.OK
+
+
+def test_interrupts_of_all_queues_on_one_core_are_to_be_spread(tmp_path: Path) -> None:
+    fast = Interface("eth0", 1.25e9, queues=4)
+    together = with_network(situation(tmp_path), replace(fast, interrupt_cores=("0", "0", "0", "0")))
+    assert ask(together, "eth0: interrupts").severity is Severity.ADVICE
+    spread = with_network(situation(tmp_path), replace(fast, interrupt_cores=("0", "1", "2", "3")))
+    assert ask(spread, "eth0: interrupts").severity is Severity.OK
+    assert ask(with_network(situation(tmp_path), fast), "eth0: interrupts").severity is Severity.UNSEEN

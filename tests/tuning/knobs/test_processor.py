@@ -6,6 +6,7 @@ from tests.tuning.knobs.asking import ask
 from tuning.coefficients import Coefficients
 from tuning.finding import Finding, Severity
 from tuning.host.features import Features
+from tuning.host.upkeep import Upkeep
 
 
 def asked(tmp_path: Path, name: str, **facts: object) -> Finding:
@@ -42,3 +43,10 @@ def test_missing_abilities_of_the_kernel_are_reported(tmp_path: Path) -> None:
     assert ask(old, "io_uring").severity is Severity.UNSEEN
     new = on(situation(tmp_path), features=Features((6, 18), True, True, "disabled"))
     assert ask(new, "cachestat").severity is ask(new, "io_uring").severity is Severity.OK
+
+
+def test_a_clock_that_nothing_sets_is_advised_against(tmp_path: Path) -> None:
+    base = situation(tmp_path)
+    assert ask(on(base, upkeep=Upkeep(clock=False)), "clock").proposed == "synchronised"
+    assert ask(on(base, upkeep=Upkeep(clock=True)), "clock").severity is Severity.OK
+    assert ask(on(base, upkeep=Upkeep()), "clock").severity is Severity.UNSEEN

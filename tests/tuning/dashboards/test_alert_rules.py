@@ -1,0 +1,159 @@
+"""Each alert fires on the trouble it is for, not before its time, and resolves when the trouble is over: promtool
+evaluates the rules on series that this file makes up, a sample each 15 s as with the scrape configuration."""
+
+import json
+import os
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tuning.dashboards.alerts import ALERTS, page
+
+INTERVAL_S = 15
+FINE_S, TROUBLE_S, AFTER_S = 1800, 3600, 3600
+JOB = 'instance="a",job="kbroker"'
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """Series, each with its growth or value a sample while all is well, in trouble, and after.
+
+    grows: the numbers are what is added with each sample. fires_s: the time after which it must have fired."""
+
+    series: tuple[tuple[str, float, float, float], ...]
+    fires_s: int
+    grows: bool = False
+    resolves_s: int = 60
+
+
+def gauge(name: str, fine: float, bad: float, fires_s: int) -> Trouble:
+    """A gauge that goes from one value to another and back."""
+    return Trouble(((name, fine, bad, fine),), fires_s)
+
+
+def slow(name: str, labels: str, fires_s: int) -> Trouble:
+    """A histogram whose times are above its bounds in trouble."""
+    fine = {"0.0125": 3, "0.05": 3, "0.1": 3, "0.2": 3, "+Inf": 3}
+    bad = {"0.0125": 0, "0.05": 0, "0.1": 0, "0.2": 3, "+Inf": 3}
+    rows = tuple((f'{name}_bucket{{{JOB}{labels},le="{le}"}}', fine[le], bad[le], fine[le]) for le in fine)
+    return Trouble(rows, fires_s, grows=True, resolves_s=360)
+
+
+TROUBLES = {
+    "KbrokerDown": gauge(f"up{{{JOB}}}", 1, 0, 90),
+    "KbrokerNotReady": gauge(f"kbroker_ready{{{JOB}}}", 1, 0, 330),
+    "KbrokerLogDirOffline": gauge(f'kbroker_log_dir_offline{{{JOB},dir="/a"}}', 0, 1, 30),
+    "KbrokerDiskFullSoon": gauge(f'kbroker_log_dir_full_seconds{{{JOB},dir="/a"}}', 1e9, 7200, 630),
+    "KbrokerProduceRefused": gauge(f"kbroker_produce_refused_partitions{{{JOB}}}", 0, 3, 30),
+    "KbrokerPartitionsOffline": gauge(f'kbroker_partitions{{{JOB},state="offline"}}', 0, 2, 90),
+    "KbrokerUnderMinIsr": gauge(f"kbroker_under_min_isr_partitions{{{JOB}}}", 0, 1, 330),
+    "KbrokerUnderReplicated": gauge(f"kbroker_under_replicated_partitions{{{JOB}}}", 0, 1, 930),
+    "KbrokerWriteErrors": Trouble(
+        ((f"kbroker_log_write_errors_total{{{JOB}}}", 0, 1, 0),), 60, grows=True, resolves_s=360
+    ),
+    "KbrokerSyncSlow": slow("kbroker_flush_seconds", "", 960),
+    "KbrokerLoopLate": slow("kbroker_loop_lag_seconds", ',process="io-0"', 960),
+    "KbrokerLagGrows": Trouble(
+        ((f'kbroker_group_lag{{{JOB},group="g",topic="t",partition="0"}}', 0, 1000, -1000),),
+        1200,
+        grows=True,
+        resolves_s=1000,
+    ),
+    "KbrokerLeavesCache": gauge(f'kbroker_group_cache_seconds{{{JOB},group="g"}}', 1e9, 600, 330),
+    "KbrokerTransactionOpen": gauge(f"kbroker_transaction_oldest_seconds{{{JOB}}}", 3, 1000, 330),
+    "KbrokerReadsFromDisk": Trouble(
+        (
+            (f'kbroker_topic_cold_bytes_total{{{JOB},topic="t"}}', 0, 900, 0),
+            (f'kbroker_topic_out_bytes_total{{{JOB},topic="t"}}', 1000, 1000, 1000),
+        ),
+        1800,
+        grows=True,
+        resolves_s=1000,
+    ),
+    "KbrokerIoPressure": Trouble(
+        ((f'kbroker_pressure_seconds_total{{{JOB},resource="io",kind="full"}}', 0, 6, 0),),
+        960,
+        grows=True,
+        resolves_s=360,
+    ),
+    "KbrokerProcessDied": Trouble(
+        ((f'kbroker_process_deaths_total{{{JOB},role="io"}}', 0, 1, 0),), 60, grows=True, resolves_s=660
+    ),
+    "KbrokerListenDrops": Trouble(
+        ((f"kbroker_tcp_listen_drops_total{{{JOB}}}", 0, 5, 0),), 390, grows=True, resolves_s=360
+    ),
+}
+
+
+def values(trouble: Trouble, numbers: tuple[float, float, float]) -> str:
+    """The samples of a series."""
+    at = 0.0
+    written = []
+    for number, seconds in zip(numbers, (FINE_S, TROUBLE_S, AFTER_S), strict=True):
+        for _ in range(seconds // INTERVAL_S):
+            at = at + number if trouble.grows else number
+            written.append(f"{at:g}")
+    return " ".join(written)
+
+
+def firing(name: str, at_s: int, expected: bool) -> dict[str, object]:
+    """What promtool looks at. A set of labels that it cannot know is the rule's own business."""
+    return {"eval_time": f"{at_s}s", "expr": f'count(ALERTS{{alertname="{name}",alertstate="firing"}})',
+            "exp_samples": [{"labels": "{}", "value": 1}] if expected else []}  # fmt: skip
+
+
+def checks(name: str) -> dict[str, object]:
+    """Quiet before the trouble and at its beginning, firing in time and to its end, then resolved."""
+    trouble = TROUBLES[name]
+    alert = next(alert for alert in ALERTS if alert.name == name)
+    wait_s = int(alert.wait.removesuffix("m")) * 60
+    end_s = FINE_S + TROUBLE_S
+    moments = [
+        firing(name, FINE_S - INTERVAL_S, False),
+        firing(name, FINE_S + trouble.fires_s, True),
+        firing(name, end_s - INTERVAL_S, True),
+        firing(name, end_s + trouble.resolves_s, False),
+    ]
+    if wait_s:
+        moments.insert(1, firing(name, FINE_S + wait_s - INTERVAL_S, False))
+    series = [
+        {"series": series, "values": values(trouble, (fine, bad, after))}
+        for series, fine, bad, after in trouble.series
+    ]
+    return {"name": name, "interval": f"{INTERVAL_S}s", "input_series": series, "promql_expr_test": moments}
+
+
+@pytest.fixture
+def promtool() -> str:
+    found = shutil.which("promtool")
+    if found is None:
+        if os.environ.get("CI") == "true":
+            pytest.fail("promtool is missing: apt-get install prometheus")
+        pytest.skip("promtool is missing: apt-get install prometheus")
+    return found
+
+
+def run(*command: str) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return "" if done.returncode == 0 else done.stdout + done.stderr
+
+
+def test_every_alert_has_its_trouble_here() -> None:
+    assert list(TROUBLES) == [alert.name for alert in ALERTS]
+
+
+def test_the_rules_are_valid(promtool: str, tmp_path: Path) -> None:
+    rules = tmp_path / "alerts.yml"
+    rules.write_text(page())
+    assert run(promtool, "check", "rules", str(rules)) == ""
+
+
+def test_each_alert_fires_on_its_trouble_in_time_and_resolves(promtool: str, tmp_path: Path) -> None:
+    (tmp_path / "alerts.yml").write_text(page())
+    tests = [checks(alert.name) for alert in ALERTS]
+    whole = {"rule_files": ["alerts.yml"], "evaluation_interval": f"{INTERVAL_S}s", "tests": tests}
+    (tmp_path / "tests.yml").write_text(json.dumps(whole))
+    assert run(promtool, "test", "rules", str(tmp_path / "tests.yml")) == ""

@@ -1,0 +1,164 @@
+"""A real Prometheus scrapes a broker under load: each expression of the dashboard has data, each alert's series exist,
+and the death of a process becomes an alert."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import time
+import urllib.parse
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, KafkaException, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from tests.peer.kbroker_node import KBroker
+from tests.peer.scrape import base
+from tuning.dashboards.alerts import ALERTS
+from tuning.dashboards.alerts import page as rules
+from tuning.dashboards.tables import ROOMS
+
+pytestmark = pytest.mark.slow
+
+SELECTED = re.compile(r"\{@[~%]?(?:, )?")
+SELECTOR = re.compile(r"\b((?:kbroker|up)\w*(?:\{[^}]*\})?)(?=[\s)\[]|$)")
+CONFIG = """
+global: {{scrape_interval: 1s, evaluation_interval: 1s}}
+rule_files: [alerts.yml]
+scrape_configs:
+  - job_name: kbroker
+    static_configs: [{{targets: ["{target}"]}}]
+"""
+
+
+class Prometheus:
+    """One that scrapes a broker each second."""
+
+    def __init__(self, folder: Path, broker: KBroker) -> None:
+        program = shutil.which("prometheus")
+        if program is None:
+            if os.environ.get("CI") == "true":
+                pytest.fail("prometheus is missing: apt-get install prometheus")
+            pytest.skip("prometheus is missing: apt-get install prometheus")
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self._address = f"127.0.0.1:{free.getsockname()[1]}"
+        (folder / "alerts.yml").write_text(rules())
+        config = folder / "prometheus.yml"
+        config.write_text(CONFIG.format(target=base(broker).removeprefix("http://")))
+        self._log = (folder / "prometheus.log").open("wb")
+        self._process = subprocess.Popen(
+            [program, f"--config.file={config}", f"--storage.tsdb.path={folder / 'data'}",
+             f"--web.listen-address={self._address}"],
+            stdout=self._log, stderr=subprocess.STDOUT,
+        )  # fmt: skip
+
+    def ask(self, path: str, **query: str) -> dict[str, object]:
+        """The data of an answer of its API."""
+        url = f"http://{self._address}/api/v1/{path}?{urllib.parse.urlencode(query)}"
+        with urllib.request.urlopen(url, timeout=10) as answer:
+            found: dict[str, object] = json.load(answer)["data"]
+            return found
+
+    def has(self, expression: str) -> bool:
+        """Whether an expression has a value now."""
+        return bool(self.ask("query", query=expression)["result"])
+
+    def firing(self) -> set[str]:
+        """Names of the alerts that fire."""
+        alerts = self.ask("alerts")["alerts"]
+        assert isinstance(alerts, list)
+        return {alert["labels"]["alertname"] for alert in alerts if alert["state"] == "firing"}
+
+    def stop(self) -> None:
+        self._process.terminate()
+        self._process.wait(20)
+        self._log.close()
+
+
+@pytest.fixture(scope="module")
+def prometheus(broker: KBroker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
+    made = Prometheus(tmp_path_factory.mktemp("prometheus"), broker)
+    yield made
+    made.stop()
+
+
+def until(condition: Callable[[], bool], seconds: float) -> bool:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        try:
+            if condition():
+                return True
+        except OSError:  # it is not listening yet
+            pass
+        time.sleep(0.5)
+    return False
+
+
+def work(broker: KBroker, count: int) -> None:
+    """Records, a group that reads half of them, and an error."""
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    try:
+        admin.create_topics([NewTopic("watched", 2, 1)])["watched"].result(30)
+    except KafkaException as error:
+        assert "ALREADY_EXISTS" in str(error)  # noqa: PT017  the error that is wanted from the second time on
+    producer = Producer({"bootstrap.servers": broker.bootstrap, "acks": "all"})
+    for number in range(count):
+        producer.produce("watched", os.urandom(500), key=str(number))
+    assert producer.flush(30) == 0
+    consumer = Consumer(
+        {"bootstrap.servers": broker.bootstrap, "group.id": "watcher", "auto.offset.reset": "earliest"}
+    )
+    consumer.subscribe(["watched"])
+    assert until(lambda: len(consumer.consume(count // 2, 1.0)) > 0, 30)
+    consumer.close()
+
+
+def test_every_expression_of_the_dashboard_has_data(broker: KBroker, prometheus: Prometheus) -> None:
+    expressions = {
+        f"{panel.title}: {expression}": SELECTED.sub("{", expression)
+        .replace("{}", "")
+        .replace("[#]", "[30s]")
+        for panels in ROOMS.values()
+        for panel in panels
+        for expression, _ in panel.lines
+    }
+    silent: set[str] = set()
+
+    def all_speak() -> bool:
+        work(broker, 200)
+        silent.clear()
+        silent.update(name for name, expression in expressions.items() if not prometheus.has(expression))
+        return not silent
+
+    assert until(all_speak, 120), silent  # the forecast of a full disk looks at a minute at the least
+
+
+def test_every_series_of_an_alert_is_there_before_its_trouble(
+    broker: KBroker, prometheus: Prometheus
+) -> None:
+    assert until(lambda: prometheus.has("kbroker_info"), 30)
+    selectors = {found for alert in ALERTS for found in SELECTOR.findall(alert.expression)}
+    assert len(selectors) >= len(ALERTS)
+    work(broker, 10)
+    missing: list[str] = []
+
+    def all_there() -> bool:
+        missing[:] = [selector for selector in sorted(selectors) if not prometheus.has(selector)]
+        return not missing
+
+    assert until(all_there, 30), missing
+    assert prometheus.firing() <= {"KbrokerIoPressure"}  # of a busy host
+
+
+def test_the_death_of_a_process_is_an_alert(broker: KBroker, prometheus: Prometheus) -> None:
+    assert until(lambda: prometheus.has("kbroker_process_deaths_total"), 30)
+    pid = next(child.pid for title, child in broker.children().items() if "cleaner" in title)
+    os.kill(pid, signal.SIGKILL)
+    assert until(lambda: "KbrokerProcessDied" in prometheus.firing(), 30)
