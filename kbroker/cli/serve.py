@@ -16,7 +16,7 @@ from kbroker.config.setting import ConfigError
 from kbroker.kernels import image
 from kbroker.kernels.cache import cache_folder
 from kbroker.supervisor.hardening import harden
-from kbroker.supervisor.logs import log_to_stderr
+from kbroker.supervisor.logs import FORMAT, LEVEL, log_to_stderr
 from kbroker.supervisor.unsupported import unsupported
 
 log = logging.getLogger(__name__)
@@ -36,7 +36,11 @@ def serve(file: Path | None, overrides: list[str]) -> int:
     Returns the process's exit code: 0 after an orderly stop, 1 when it could not start or stop cleanly, 2 for
     bad settings.
     """
-    log_to_stderr(os.environ.get("KBROKER_LOG_LEVEL", "INFO"))
+    wrong = log_to_stderr(os.environ.get(LEVEL, "INFO"), os.environ.get(FORMAT, "text"))
+    for line in wrong:
+        log.error("%s", line)
+    if wrong:
+        return EXIT_CONFIG
     harden(overrides)
     try:
         pairs = properties.read(file) if file else {}

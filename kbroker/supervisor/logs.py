@@ -1,9 +1,11 @@
 """Log lines of all processes: one handler to stderr; each line names the process it comes from."""
 
+import json
 import logging
 import os
 import sys
 import time
+from typing import Final
 
 
 class Line(logging.Formatter):
@@ -11,18 +13,55 @@ class Line(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """One line, and a traceback below it where there is one."""
-        handler = logging.getLogger().handlers[0]
-        role = (handler.get_name() or "acceptor").removeprefix("kbroker: ")
-        seconds = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
-        stamp = f"{seconds}.{int(record.msecs):03d}Z"
-        text = f"{stamp} {record.levelname} {role}[{os.getpid()}] {record.getMessage()}"
+        text = f"{_stamp(record)} {record.levelname} {_role()}[{os.getpid()}] {record.getMessage()}"
         if record.exc_info:
             text += "\n" + self.formatException(record.exc_info)
         return text
 
 
-def log_to_stderr(level: str) -> None:
-    """Replace the root logger's handlers."""
+class JsonLine(logging.Formatter):
+    """The same as a JSON object of one line, the traceback in it; for collectors of logs."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """One line."""
+        found = {
+            "time": _stamp(record),
+            "level": record.levelname,
+            "process": _role(),
+            "pid": os.getpid(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            found["exception"] = self.formatException(record.exc_info)
+        return json.dumps(found, ensure_ascii=False)
+
+
+FORMATS: Final = {"text": Line, "json": JsonLine}
+LEVELS: Final = ("DEBUG", "INFO", "WARNING", "ERROR")
+LEVEL, FORMAT = "KBROKER_LOG_LEVEL", "KBROKER_LOG_FORMAT"
+
+
+def log_to_stderr(level: str, written_as: str = "text") -> list[str]:
+    """Replace the root logger's handlers; what is wrong with the level or the format, which are the defaults then."""
+    problems = []
+    if level.upper() not in LEVELS:
+        problems.append(f"{LEVEL}={level} is none of {', '.join(LEVELS)}")
+        level = "INFO"
+    if written_as.lower() not in FORMATS:
+        problems.append(f"{FORMAT}={written_as} is none of {', '.join(FORMATS)}")
+        written_as = "text"
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(Line())
+    handler.setFormatter(FORMATS[written_as.lower()]())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+    return problems
+
+
+def _stamp(record: logging.LogRecord) -> str:
+    seconds = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
+    return f"{seconds}.{int(record.msecs):03d}Z"
+
+
+def _role() -> str:
+    handler = logging.getLogger().handlers[0]
+    return (handler.get_name() or "acceptor").removeprefix("kbroker: ")

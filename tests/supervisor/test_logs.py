@@ -1,0 +1,66 @@
+"""Log lines name their process, are JSON when that is wanted, and wrong settings of the log are said, not raised."""
+
+import json
+import logging
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from kbroker.supervisor.logs import log_to_stderr
+
+
+@pytest.fixture(autouse=True)
+def root_logger() -> Iterator[None]:
+    """pytest's own handlers come back."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+
+
+def test_a_line_of_text_has_time_level_and_process(capsys: pytest.CaptureFixture[str]) -> None:
+    assert log_to_stderr("info") == []
+    logging.getLogger("kbroker.io").info("opened %d logs", 3)
+    stamp, level, process, text = capsys.readouterr().err.strip().split(" ", 3)
+    assert stamp.endswith("Z")
+    assert (level, process, text) == ("INFO", f"acceptor[{os.getpid()}]", "opened 3 logs")
+
+
+def test_json_lines_hold_the_same_and_a_traceback_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert log_to_stderr("INFO", "json") == []
+    try:
+        raise ValueError('two\nlines and a "quote"')
+    except ValueError:
+        logging.getLogger("kbroker.io").exception("failed")
+    (line,) = capsys.readouterr().err.splitlines()
+    found = json.loads(line)
+    assert found["message"] == "failed"
+    assert found["level"] == "ERROR"
+    assert (found["process"], found["pid"], found["logger"]) == ("acceptor", os.getpid(), "kbroker.io")
+    assert 'ValueError: two\nlines and a "quote"' in found["exception"]
+
+
+def test_the_level_leaves_out_what_is_below(capsys: pytest.CaptureFixture[str]) -> None:
+    log_to_stderr("WARNING")
+    logging.getLogger("kbroker.io").info("quiet")
+    assert capsys.readouterr().err == ""
+
+
+def test_wrong_settings_of_the_log_end_the_start_with_one_line_each() -> None:
+    environment = {**os.environ, "KBROKER_LOG_LEVEL": "loud", "KBROKER_LOG_FORMAT": "xml"}
+    done = subprocess.run(
+        [sys.executable, "-m", "kbroker", "serve"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 2
+    level, written_as = done.stderr.splitlines()
+    assert level.endswith("KBROKER_LOG_LEVEL=loud is none of DEBUG, INFO, WARNING, ERROR")
+    assert written_as.endswith("KBROKER_LOG_FORMAT=xml is none of text, json")
