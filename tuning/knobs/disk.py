@@ -143,7 +143,7 @@ DISK: tuple[Knob[Disk], ...] = (
         disks,
         _read_trim,
         _trim,
-        "A flash disk that is not told of deleted segments copies their blocks about, and slows down when nearly full.",
+        "A flash disk that keeps the blocks of deleted segments copies them about, and slows down when nearly full.",
         "util-linux, fstrim(8)",
     ),
 )
