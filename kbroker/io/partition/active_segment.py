@@ -49,9 +49,14 @@ class ActiveSegment:
         return int(self.row[AppendRow.OTHER_BYTES]) + self.position
 
     @property
+    def max_timestamp(self) -> int:
+        """Largest timestamp (ms), -1 when no record has one."""
+        return int(self.row[AppendRow.MAX_TIMESTAMP])
+
+    @property
     def largest_timestamp(self) -> int:
         """Largest timestamp (ms); the time of the last append or of its creation when no record has one."""
-        largest = int(self.row[AppendRow.MAX_TIMESTAMP])
+        largest = self.max_timestamp
         return largest if largest >= 0 else int(self.row[AppendRow.LAST_APPEND_MS]) or self._created_ms
 
     @property
@@ -65,7 +70,7 @@ class ActiveSegment:
             index_bytes=int(row[AppendRow.INDEX_BYTES]),
             time_index_bytes=int(row[AppendRow.TIME_INDEX_BYTES]),
             since_index=int(row[AppendRow.SINCE_INDEX]),
-            max_timestamp=int(row[AppendRow.MAX_TIMESTAMP]),
+            max_timestamp=self.max_timestamp,
             max_timestamp_offset=int(row[AppendRow.MAX_TIMESTAMP_OFFSET]),
             last_indexed_timestamp=int(row[AppendRow.LAST_INDEXED_TIMESTAMP]),
             first_timestamp=int(row[AppendRow.FIRST_TIMESTAMP]),

@@ -91,7 +91,7 @@ class LogSlot:
             Slot.SEGMENT_COUNT: len(self._segments.closed) + 1,
             Slot.EPOCH_START: self.epoch_start,
             Slot.LAST_ABORTED: active.last_aborted,
-            Slot.MAX_TIMESTAMP: max(int(words[Slot.MAX_TIMESTAMP]), active.state.max_timestamp),
+            Slot.MAX_TIMESTAMP: max(int(words[Slot.MAX_TIMESTAMP]), active.max_timestamp),
             Slot.HIGH_WATERMARK: mark,
             Slot.LAST_STABLE: last_stable(mark, active.first_unstable),
         }
