@@ -79,6 +79,12 @@ fuzz: venv kernels ## fuzzing alone; for an hour: make fuzz KBROKER_FUZZ_SECONDS
 fuzz-login: venv kernels ## REQUESTS=1000000 fuzzed requests before and after a login
 	@KBROKER_FUZZ_REQUESTS=$(or $(REQUESTS),1000000) KBROKER_FUZZ_SECONDS=36000 $(BIN)/python -m pytest -q -s -m fuzz tests/fuzz/test_login.py
 
+# Without PyPI's advisory service no package can be looked up: --strict makes that a failure, not a silent pass.
+.PHONY: audit
+audit: venv ## known holes of the locked packages, by pip-audit; needs PyPI itself
+	@$(BIN)/uv tool run pip-audit --strict --disable-pip --require-hashes -r requirements/run.txt || \
+		{ echo 'make audit: a package has a known hole, or PyPI itself cannot be reached from here; the lines above say which'; exit 1; }
+
 # KILLS: how often; each kill costs two seconds or so.
 .PHONY: crash-streams
 crash-streams: venv peer kernels ## Kafka Streams, exactly once, under KILLS=100 kill -9 of the broker's children and itself
