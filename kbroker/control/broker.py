@@ -4,7 +4,7 @@ import asyncio
 import logging
 import os
 import sqlite3
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TypeVar
 
@@ -18,6 +18,7 @@ from kbroker.control import crash_point
 from kbroker.control.coordinator.machine import Coordinator, Transactions
 from kbroker.control.links.links import Links, bounded
 from kbroker.control.links.log_reading import LogReading
+from kbroker.control.log_openings import LogOpenings, NewLogs
 from kbroker.control.metadata.catalogue import Catalogue, Partition, Replica, Topic
 from kbroker.control.metadata.config_resource import BROKER, TOPIC
 from kbroker.control.metadata.log_ownership import LogOwnership
@@ -66,6 +67,7 @@ class Broker:
     sites: the replica sites (groups of log directories), which clients see as nodes.
     stores: the copies of the store. cached_answers: versions that end the cached answers.
     orphans: partitions of deleted topics that an IO worker of this run may still have open.
+    log_openings: opens the logs of new partitions.
     opening: partitions whose first OpenPartition is being sent to an IO worker.
     switching: slots whose logs are being switched to another log dir; they are not lost.
     metrics: this process's row.
@@ -111,6 +113,7 @@ class Broker:
         self.announcing: dict[str, Topic] = {}
         self.opening: dict[str, tuple[Topic, list[Partition]]] = {}
         self.move_targets: dict[tuple[int, int], str] = {}
+        self.log_openings = LogOpenings(partial(self.open_logs, new=True))
         self.switching: set[int] = set()
         self.config_listeners: list[Callable[[int, str], None]] = []
         self.partition_listeners: list[Callable[[Topic], None]] = []
@@ -259,19 +262,19 @@ class Broker:
             new,
         )
 
-    async def open_partitions(
-        self, topic: Topic, partitions: list[Partition], new: bool = False
-    ) -> KafkaError | None:
-        """Publish the partitions' slots and have their IO workers open them; the first error, if any. new: as of
-        `open_call`."""
-        self.write_slots(topic, partitions)
+    async def open_logs(self, logs: Sequence[NewLogs], new: bool = False) -> dict[str, KafkaError]:
+        """Have the IO workers open partitions whose slots are published; by topic the first error, if any. new: as
+        of `open_call`."""
+        replicas = [(t, p, replica) for t, partitions in logs for p in partitions for replica in p.replicas]
         calls = [
             partial(self.links.call_worker, replica.worker, self.open_call(topic, partition, replica, new))
-            for partition in partitions
-            for replica in partition.replicas
+            for topic, partition, replica in replicas
         ]
-        results = await bounded(OPENS_AT_ONCE, calls)
-        return next((result for result in results if isinstance(result, KafkaError)), None)
+        errors: dict[str, KafkaError] = {}
+        for (topic, _, _), result in zip(replicas, await bounded(OPENS_AT_ONCE, calls), strict=True):
+            if isinstance(result, KafkaError):
+                errors.setdefault(topic.name, result)
+        return errors
 
     def write_slots(self, topic: Topic, partitions: Iterable[Partition]) -> None:
         """Publish the slots of every log of the partitions."""

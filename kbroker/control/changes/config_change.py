@@ -155,6 +155,7 @@ async def _topics_changed(broker: Broker, names: Iterable[str]) -> None:
     """Apply changed topic configs: to appends (the slots) and to the logs (IO workers)."""
     calls = []
     changed = list(names)
+    await broker.log_openings.wait(changed)
     broker.settings_changed(topics=changed)
     for name in changed:
         topic = broker.catalogue.topics[name]

@@ -64,4 +64,5 @@ async def ensure(broker: Broker, name: str) -> Topic:
     topic = broker.catalogue.get(name)
     if topic is None:
         raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    await broker.log_openings.wait([name])  # its coordinators read the logs at once
     return topic

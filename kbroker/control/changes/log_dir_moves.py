@@ -69,6 +69,7 @@ class LogDirMoves:
             raise KafkaError(ErrorCode.LOG_DIR_NOT_FOUND, f"{log_dir} is none of this node's log.dirs")
         if broker.dir_errors.of(log_dir):
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{log_dir} is offline")
+        await broker.log_openings.wait([name])
         replica = self._replica_of(name, index, site)
         key = key_of(replica)
         if broker.slots.state(replica.slot) == SlotState.OFFLINE:

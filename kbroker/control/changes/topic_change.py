@@ -123,9 +123,8 @@ async def _create(broker: Broker, plans: list[TopicPlan]) -> dict[str, KafkaErro
     broker.settings_changed(topics=[plan.name for plan in plans])
     for topic in topics:
         broker.opening[topic.name] = (topic, topic.partitions)
-    for topic in topics:
-        if (error := await broker.open_partitions(topic, topic.partitions, new=True)) is not None:
-            errors[topic.name] = error
+        broker.write_slots(topic, topic.partitions)
+    errors |= await broker.log_openings.open([(topic, topic.partitions) for topic in topics])
     made = [topic for topic in topics if topic.name not in errors]
     await _publish(broker, made)
     failed = [topic for topic in topics if topic.name in errors]
@@ -212,6 +211,7 @@ async def delete_topics(
 
     count: as of `create_topics`."""
     async with broker.changing:
+        await broker.log_openings.wait(topic.name for topic in topics)
         gone = []
         refused: dict[bytes, KafkaError] = {}
         for named in topics:
@@ -303,10 +303,10 @@ async def grow_topic(
         except BaseException:
             broker.ownership.release(r for p in added for r in p.replicas)
             raise
+        await broker.log_openings.wait([name])
         broker.opening[name] = (grown, added)
-        error = await broker.open_partitions(grown, added, new=True)
-        if error is not None:
-            log.error(
-                "new partitions of %s: %s", name, error
-            )  # they exist, offline, like those of a failed directory
+        broker.write_slots(grown, added)
+        for error in (await broker.log_openings.open([(grown, added)])).values():
+            # they exist, offline, like those of a failed directory
+            log.error("new partitions of %s: %s", name, error)
         await _publish(broker, [grown])

@@ -33,6 +33,7 @@ async def reassign(
     if nodes == broker.nodes(partition.replicas) and not partition.adding and not partition.removing:
         return
     async with broker.changing:
+        await broker.log_openings.wait([topic.name])
         if broker.catalogue.partition(topic.name, partition.index) is not partition:  # deleted just now
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         async with replication.deciding:
@@ -41,8 +42,9 @@ async def reassign(
             else:
                 gone = await _begin(replication, topic, partition, nodes)
         if nodes is not None:
+            broker.write_slots(topic, [partition])
             try:
-                await asyncio.wait_for(broker.open_partitions(topic, [partition]), OPEN_S)
+                await asyncio.wait_for(broker.open_logs([(topic, [partition])]), OPEN_S)
             except TimeoutError:  # a worker is away; it opens what it has to when it comes back
                 log.warning("%s-%d: not every new replica is open yet", topic.name, partition.index)
         await close_deleted(broker, gone)

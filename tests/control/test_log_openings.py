@@ -1,0 +1,131 @@
+"""A change of few logs is answered when they are open, a large one before; nothing touches them meanwhile."""
+
+import asyncio
+from collections.abc import Awaitable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kbroker.config.alter import Alteration
+from kbroker.control import log_openings
+from kbroker.control.changes.config_change import alter
+from kbroker.control.changes.internal_topic import ensure
+from kbroker.control.changes.topic_change import create_topics, delete_topics, grow_topic
+from kbroker.control.metadata.config_resource import TOPIC
+from kbroker.control.metadata.topic_plan import NewTopic
+from kbroker.ipc import messages as m
+from kbroker.protocol.errors import ErrorCode, KafkaError
+from tests.control.fakes import FakeWorker, World, world
+
+
+class SlowWorker(FakeWorker):
+    """Opens logs when `go` is set."""
+
+    def __init__(self, made: World) -> None:
+        super().__init__(made.shared)
+        self.go = asyncio.Event()
+
+    def call(self, body: Any) -> Awaitable[Any]:
+        if not isinstance(body, m.OpenPartition):
+            return super().call(body)
+
+        async def later() -> Any:
+            await self.go.wait()
+            return await super(SlowWorker, self).call(body)
+
+        return later()
+
+
+@pytest.fixture(autouse=True)
+def _few_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_openings, "MAX_AWAITED", 3)
+
+
+def slow(made: World) -> SlowWorker:
+    worker = SlowWorker(made)
+    made.broker.links.add_worker(0, worker)
+    return worker
+
+
+@pytest.mark.parametrize(("partitions", "answered"), [(3, False), (4, True)])
+def test_a_large_creation_is_answered_before_its_logs_are_open(
+    tmp_path: Path, partitions: int, answered: bool
+) -> None:
+    async def run(made: World) -> None:
+        worker = slow(made)
+        creation = asyncio.ensure_future(create_topics(made.broker, [NewTopic("a", partitions)]))
+        await asyncio.wait([creation], timeout=0.5)
+        assert creation.done() is answered
+        assert ("a" in made.broker.catalogue.topics) is answered
+        worker.go.set()
+        await creation
+        await made.broker.log_openings.wait(["a"])
+        assert len(worker.opened) == partitions
+        assert all(made.broker.is_online(p) for p in made.broker.catalogue.topics["a"].partitions)
+
+    with world(tmp_path) as made:
+        asyncio.run(run(made))
+
+
+@pytest.mark.parametrize("change", ["delete", "grow", "configure"])
+def test_a_change_of_a_topic_waits_until_its_logs_are_open(tmp_path: Path, change: str) -> None:
+    async def run(made: World) -> None:
+        worker = slow(made)
+        await create_topics(made.broker, [NewTopic("a", 5)])
+        topic = made.broker.catalogue.topics["a"]
+        pending: Awaitable[Any] = {
+            "delete": lambda: delete_topics(made.broker, [topic]),
+            "grow": lambda: grow_topic(made.broker, "a", 6),
+            "configure": lambda: alter(made.broker, TOPIC, "a", [Alteration("retention.ms", 0, "5")], False),
+        }[change]()
+        waiting = asyncio.ensure_future(pending)
+        await asyncio.wait([waiting], timeout=0.3)
+        assert not waiting.done()
+        assert not [call for call in worker.calls if not isinstance(call, m.OpenPartition)]
+        worker.go.set()
+        await waiting
+        kinds = [type(call) for call in worker.calls]
+        if change != "grow":
+            assert kinds[:5] == [m.OpenPartition] * 5
+            assert len(kinds) == 10
+
+    with world(tmp_path) as made:
+        asyncio.run(run(made))
+
+
+def test_another_topic_does_not_wait_for_them(tmp_path: Path) -> None:
+    async def run(made: World) -> None:
+        worker = slow(made)
+        await create_topics(made.broker, [NewTopic("a", 5)])
+        await create_topics(made.broker, [NewTopic("b", 5)])
+        worker.go.set()
+        await made.broker.log_openings.wait(["a", "b"])
+        assert len(worker.opened) == 10
+
+    with world(tmp_path) as made:
+        asyncio.run(run(made))
+
+
+def test_an_internal_topic_is_open_when_its_coordinator_gets_it(tmp_path: Path) -> None:
+    async def run(made: World) -> None:
+        topic = await ensure(made.broker, "__consumer_offsets")
+        assert len(topic.partitions) == 4
+        assert all(made.broker.is_online(p) for p in topic.partitions)
+
+    with world(tmp_path) as made:
+        asyncio.run(run(made))
+
+
+def test_logs_that_cannot_be_opened_later_are_offline_and_logged(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def run(made: World) -> None:
+        made.workers[0].refuse[m.OpenPartition] = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "no such disk")
+        await create_topics(made.broker, [NewTopic("a", 5)])
+        await made.broker.log_openings.wait(["a"])
+        assert not any(made.broker.is_online(p) for p in made.broker.catalogue.topics["a"].partitions)
+
+    with world(tmp_path) as made:
+        asyncio.run(run(made))
+    assert "new partitions of a: KAFKA_STORAGE_ERROR: no such disk" in caplog.text
