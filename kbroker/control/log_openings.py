@@ -1,11 +1,13 @@
-"""Opening the logs of new partitions: a change of few waits for them, a large one is answered before."""
+"""Opening logs beside other work: changes of a topic wait until its logs are open."""
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from functools import partial
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 
 from kbroker.control.metadata.catalogue import Partition, Topic
+from kbroker.ipc.background import Background
 from kbroker.protocol.errors import KafkaError
 
 log = logging.getLogger(__name__)
@@ -27,34 +29,39 @@ class LogOpenings:
 
     def __init__(self, open_logs: Open) -> None:
         self._open_logs = open_logs
-        self._under_way: dict[str, asyncio.Task[dict[str, KafkaError]]] = {}
+        self._under_way: Counter[str] = Counter()
+        self._ended = asyncio.Event()
+        self._later = Background(log, "new partitions could not be opened")
+
+    @contextmanager
+    def opening(self, names: Iterable[str]) -> Iterator[None]:
+        """Meanwhile logs of these topics are being opened; a topic may be named for each of them."""
+        counts = Counter(names)
+        self._under_way += counts
+        try:
+            yield
+        finally:
+            self._under_way -= counts
+            self._ended.set()
+
+    async def wait(self, names: Iterable[str]) -> None:
+        """Until no log of these topics is being opened. To be called before topics are changed or deleted."""
+        wanted = set(names)
+        while not wanted.isdisjoint(self._under_way):
+            self._ended.clear()
+            await self._ended.wait()
 
     async def open(self, new: Sequence[NewLogs]) -> dict[str, KafkaError]:
         """Begin to open logs; waits for the end unless they are many. Errors by topic, of those it waited for."""
         if sum(len(p.replicas) for _, partitions in new for p in partitions) <= MAX_AWAITED:
             return await self._open_logs(new)
-        names = [topic.name for topic, _ in new]
-        task = asyncio.get_running_loop().create_task(self._open_later(new))
-        self._under_way.update(dict.fromkeys(names, task))
-        task.add_done_callback(partial(self._ended, names))
+        under_way = ExitStack()
+        under_way.enter_context(self.opening(topic.name for topic, _ in new))
+        self._later.start(self._open_later(new, under_way))
         return {}
 
-    async def _open_later(self, new: Sequence[NewLogs]) -> dict[str, KafkaError]:
-        return await self._open_logs(new)
-
-    async def wait(self, names: Iterable[str]) -> None:
-        """Until no log of these topics is being opened. To be called before topics are changed or deleted."""
-        tasks = {task for name in names if (task := self._under_way.get(name)) is not None}
-        if tasks:
-            await asyncio.wait(tasks)
-
-    def _ended(self, names: list[str], task: asyncio.Task[dict[str, KafkaError]]) -> None:
-        for name in names:
-            self._under_way.pop(name, None)
-        if task.cancelled():
-            return
-        if (failure := task.exception()) is not None:
-            log.error("new partitions could not be opened", exc_info=failure)
-            return
-        for name, error in task.result().items():  # they exist, offline, like those of a failed directory
+    async def _open_later(self, new: Sequence[NewLogs], under_way: ExitStack) -> None:
+        with under_way:
+            errors = await self._open_logs(new)
+        for name, error in errors.items():  # they exist, offline, like those of a failed directory
             log.error("new partitions of %s: %s", name, error)

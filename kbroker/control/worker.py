@@ -9,6 +9,7 @@ import socket
 import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -19,19 +20,17 @@ from kbroker.config.listeners import Endpoint
 from kbroker.config.sites import port_key, sites_of
 from kbroker.control import crash_point, state
 from kbroker.control.audit.log import AuditLog
-from kbroker.control.broker import OPENS_AT_ONCE, Broker
-from kbroker.control.changes.topic_change import close_deleted
+from kbroker.control.broker import Broker
 from kbroker.control.cleaner_calls import pass_on
 from kbroker.control.coordinator.machine import Deferred
 from kbroker.control.coordinator.runtime import Runtime
 from kbroker.control.groups.summary import summaries
 from kbroker.control.images import full_image
+from kbroker.control.io_workers import IoWorkers
 from kbroker.control.links.appender import Appender
-from kbroker.control.links.links import bounded
 from kbroker.control.logins import MESSAGES, Logins
-from kbroker.control.metadata.catalogue import Partition, Replica, Topic
+from kbroker.control.metadata.catalogue import Topic
 from kbroker.control.metadata.endpoint import advertised_endpoint
-from kbroker.control.metadata.topic_name import INTERNAL
 from kbroker.control.replication.reassignment import finish_all
 from kbroker.control.request_time import RequestTime
 from kbroker.control.services import Services
@@ -49,7 +48,6 @@ from kbroker.ipc.messages import (
     ConnectionClosed,
     GroupsQuery,
     Hello,
-    Settings,
     VerifyTransaction,
 )
 from kbroker.ipc.move_messages import (
@@ -59,7 +57,6 @@ from kbroker.ipc.move_messages import (
 from kbroker.ipc.slicing import Slicing
 from kbroker.metrics.slots import bind
 from kbroker.protocol.api_keys import ApiKey
-from kbroker.protocol.errors import KafkaError
 from kbroker.protocol.schema import ProtocolError
 
 log = logging.getLogger(__name__)
@@ -74,6 +71,11 @@ SLICED_FROM_BYTES = 1024
 """Minimum of a request's body: shorter requests name too little to take long."""
 ANSWERING = defaultdict(lambda: "answering", {int(key): f"answering-{key}" for key in ApiKey})
 LOOP_LAG = bind("kbroker_loop_lag_seconds")
+
+
+OPEN_GRACE_S = 0.5
+"""A start waits so long for logs that are not internal: most open in milliseconds, and a client that comes right
+after it finds them there."""
 
 
 class Control:
@@ -97,10 +99,12 @@ class Control:
         self._links: set[AsyncLink] = set()
         self._background = Background(log, "a task of control failed")
         self._slicing = Slicing()
-        self._opened: set[int] = set()
-        self._all_opened = asyncio.Event()
+        self._line = context.shared.processes[context.process]
         self._stop = asyncio.Event()
         self._replication = self._services.replication
+        self._workers = IoWorkers(
+            broker, self._services.moves, self._appender, context.shared.sizes.workers, self._worker_is_back
+        )
         self._replication.each_look.append(partial(finish_all, self._replication))
         self._logins = Logins(broker, self._services.audit)
         self._audit = self._services.audit
@@ -116,14 +120,11 @@ class Control:
         loop.add_reader(listener, self._take_links, listener)
         self._runtimes = self._make_coordinators(self._services, self._appender)
         self._broker.partition_listeners.append(self._has_new_partitions)
-        await self._until_stop(self._all_opened.wait())
-        if not self._stop.is_set():
-            await self._until_stop(self._load())
+        await self._until_stop(self._open_and_load())
         self._background.start(self._broker.stores.keep())
-        if len(self._broker.sites) > 1:
-            self._background.start(self._replication.run())
+        self._background.start(self._once_all_are_open())
         if not self._stop.is_set():
-            self._context.shared.processes[self._context.process, ProcessLine.READY] = self._context.epoch
+            self._line[ProcessLine.READY] = self._context.epoch
             log.info("control is ready")
             await self._stop.wait()
         loop.remove_reader(listener)
@@ -147,6 +148,28 @@ class Control:
         else:
             working.cancel()
 
+    async def _open_and_load(self) -> None:
+        """Internal topics are open and replayed. Others are open as well, or are still being checked after a
+        kill: each one is served as soon as it is open. With replica sites all are awaited: their roles depend on
+        what each log holds."""
+        await self._workers.internal_open.wait()
+        if len(self._broker.sites) > 1:
+            await self._workers.all_open.wait()
+        await self._load()
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._workers.all_open.wait(), OPEN_GRACE_S)
+
+    async def _once_all_are_open(self) -> None:
+        await self._workers.all_open.wait()
+        self._line[ProcessLine.LOGS_OPEN] = self._context.epoch
+        if len(self._broker.sites) > 1:
+            await self._replication.run()
+
+    async def _worker_is_back(self, worker: int) -> None:
+        """Every log of an IO worker is open that had died."""
+        await self._replication.worker_back(worker)
+        await self._load()  # what its predecessor died over
+
     async def _load(self) -> None:
         """Replay what has not been replayed of the internal topics that exist."""
         for runtime in self._runtimes:
@@ -159,8 +182,7 @@ class Control:
                 self._background.start(runtime.load())
 
     def _heartbeat(self, loop: asyncio.AbstractEventLoop) -> None:
-        line = self._context.shared.processes[self._context.process]
-        line[ProcessLine.HEARTBEAT_NS] = time.monotonic_ns()
+        self._line[ProcessLine.HEARTBEAT_NS] = time.monotonic_ns()
         loop.call_later(HEARTBEAT_S, self._beat, loop, loop.time() + HEARTBEAT_S)
 
     def _beat(self, loop: asyncio.AbstractEventLoop, due_s: float) -> None:
@@ -214,7 +236,7 @@ class Control:
                 self._broker.links.observers.add(link)
                 link.send(full_image(self._broker))
             else:
-                self._background.start(self._greet_worker(link, body))
+                self._background.start(self._workers.greet(link, body))
         elif isinstance(body, VerifyTransaction):
             self._background.start(self._verify(link, call_id, body))
         elif isinstance(body, MESSAGES):
@@ -307,46 +329,6 @@ class Control:
             await link.call(full_image(self._broker))
         except LinkClosed:
             return
-
-    async def _greet_worker(self, link: AsyncLink, hello: Hello) -> None:
-        """An IO worker has started, or has found control again: its settings, then all its partitions."""
-        began = time.monotonic()
-        self._appender.worker_restarted(hello.index)
-        broker, moves = self._broker, self._services.moves
-        moves.greeted(hello.index)
-        try:
-            if settings := broker.dynamic_settings():
-                await link.call(Settings(settings))
-            await self._close_orphans(link, hello.index)
-            mine = sorted(broker.logs_of(hello.index), key=lambda one: one[0].name not in INTERNAL)
-            calls = [partial(self._open, link, *each) for each in mine]
-            await bounded(OPENS_AT_ONCE, calls)
-        except LinkClosed:
-            return
-        broker.cached_answers.topics_changed()  # logs that could not be opened are offline now, or are not any more
-        broker.links.add_worker(hello.index, link)
-        self._opened.add(hello.index)
-        self._background.start(moves.begin_again(hello.index, link))
-        log.info("io %d: %d partitions open in %.2f s", hello.index, len(mine), time.monotonic() - began)
-        if self._all_opened.is_set():
-            await self._replication.worker_back(hello.index)
-            await self._load()  # what this worker's predecessor died over
-        elif len(self._opened) == self._context.shared.sizes.workers:
-            self._all_opened.set()
-
-    async def _close_orphans(self, link: AsyncLink, worker: int) -> None:
-        """Finish deletions of topics that a dead predecessor of control had begun."""
-        mine = [one for one in self._broker.orphans if one.partition.worker == worker]
-        if mine:
-            await close_deleted(self._broker, mine, link)
-            self._broker.orphans = [one for one in self._broker.orphans if one not in mine]
-
-    async def _open(self, link: AsyncLink, topic: Topic, partition: Partition, replica: Replica) -> None:
-        await self._services.moves.decided(replica)
-        try:
-            await link.call(self._broker.open_call(topic, partition, replica))
-        except KafkaError as error:
-            log.error("%s could not be opened: %s", replica.folder, error)
 
 
 def _reply(link: AsyncLink, call_id: int, client: ClientRequest, frame: bytes | None) -> None:

@@ -1,5 +1,7 @@
 """Opening of logs: from the state saved at the last clean shutdown, or else in threads from their files."""
 
+import itertools
+import sys
 import threading
 import time
 from collections import deque
@@ -7,6 +9,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
+from queue import PriorityQueue
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,7 +78,10 @@ class Openings:
         self._done: deque[Opening] = deque()
         self._progress = RecoveryProgress()
         threads = context.config.get_int("num.recovery.threads.per.data.dir")
+        self._waiting: PriorityQueue[tuple[int, int, Opening, TrustedEnd | None]] = PriorityQueue()
+        self._order = itertools.count()
         self._executor = ThreadPoolExecutor(threads * max(1, len(context.log_dirs)), "recovery")
+        self._creators = ThreadPoolExecutor(threads * max(1, len(context.log_dirs)), "creation")
 
     def get(self, slot: int) -> Opening | None:
         """The opening of a slot that is under way."""
@@ -123,7 +129,23 @@ class Openings:
         """Have a thread load the log. trusted: see `loaded_log.TrustedEnd`."""
         self._under_way[opening.message.slot] = opening
         self._progress.begin(time.monotonic_ns())
-        self._executor.submit(self._load, opening, trusted)
+        if opening.message.new:  # there is nothing to check, and gigabytes of others may be ahead
+            self._creators.submit(self._load, opening, trusted)
+            return
+        self._waiting.put((self._bytes_to_check(opening), next(self._order), opening, trusted))
+        self._executor.submit(self._load_next)
+
+    def _bytes_to_check(self, opening: Opening) -> int:
+        """About how much has to be read: the smallest logs are served first."""
+        message = opening.message
+        if message.log_dir in self._clean_dirs:
+            return 0
+        points, _, _ = self._checkpoints.at_start(message.log_dir)
+        return bytes_from(opening.folder, points.get(opening.key, 0))
+
+    def _load_next(self) -> None:
+        _, _, opening, trusted = self._waiting.get()
+        self._load(opening, trusted)
 
     def _load(self, opening: Opening, trusted: TrustedEnd | None) -> None:
         """In a thread: nothing shared is touched."""
@@ -169,7 +191,19 @@ class Openings:
 
     def close(self) -> None:
         """Load nothing more; what is being loaded is waited for."""
-        self._executor.shutdown(wait=True, cancel_futures=True)
+        for executor in (self._executor, self._creators):
+            executor.shutdown(wait=True, cancel_futures=True)
+
+
+def bytes_from(folder: str, offset: int) -> int:
+    """Bytes of the segments that hold the offset or later ones; 0 where the folder cannot be read."""
+    try:
+        bases = [segment.base_offset for segment in files.list_segments(folder)]
+        ends = [*bases[1:], sys.maxsize]
+        wanted = [base for base, end in zip(bases, ends) if end > offset]  # noqa: B905 none without segments
+        return sum(Path(files.path(folder, base, files.LOG)).stat().st_size for base in wanted)
+    except OSError:  # loading tells what is wrong
+        return 0
 
 
 def create_folder(folder: str, topic_id: bytes) -> bool:

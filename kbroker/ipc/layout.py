@@ -94,6 +94,7 @@ class ProcessLine(Row, writer="its process", shared="all", words=16):
     READY = word("count", "incarnation that has finished starting")
     HEARTBEAT_NS = word("ns", "CLOCK_MONOTONIC of the last loop turn")
     CONNECTIONS = word("count", "open connections")
+    LOGS_OPEN = word("count", "control: incarnation that has had every log opened, and so checked")
 
 
 class Ring(Row, writer="producer", shared="producer and consumer", words=16):

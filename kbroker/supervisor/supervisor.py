@@ -87,7 +87,7 @@ class Supervisor:
         gc.enable()
         self._start_all([child for child in places if not child.role.late])
         if not self._wait_until_ready():
-            return self._drain(failed=not self._stopping, checked=False)
+            return self._drain(failed=not self._stopping)
         self._dirs.forget_closed_logs()
         self._start_all([child for child in places if child.role.late])
         for fd in self._acceptor.fds():
@@ -263,10 +263,14 @@ class Supervisor:
 
     # --- stop --------------------------------------------------------------------------------------
 
-    def _drain(self, failed: bool, checked: bool = True) -> int:
+    def _logs_checked(self) -> bool:
+        """Whether every log was opened, by any control of this run."""
+        return bool(self.shared.processes[self.shared.control_client, ProcessLine.LOGS_OPEN])
+
+    def _drain(self, failed: bool) -> int:
         """Network processes first, then control, then the IO workers, which flush and write their checkpoints.
 
-        checked: every log was opened. If not, a log dir is left clean only where it was found clean."""
+        Unless every log was opened, a log dir is left clean only where it was found clean."""
         log.info("stopping")
         self._stopping = True
         for fd in self._acceptor.fds():
@@ -279,7 +283,7 @@ class Supervisor:
         for rank in sorted({child.role.stop_rank for child in self._children}):
             clean &= self._stop([child for child in self._children if child.role.stop_rank == rank])
         if self._dirs is not None:
-            in_doubt = () if checked else set(self._dirs.online) - self._dirs.clean
+            in_doubt = set() if self._logs_checked() else set(self._dirs.online) - self._dirs.clean
             failed_dirs = {*self._dir_errors.failed, *in_doubt}
             wanted = clean and not failed_dirs and self.config.get_bool("kbroker.kraft.metadata")
             epoch = write_kraft_metadata(self.config.node_id, self._dirs) if wanted else -1

@@ -1,6 +1,9 @@
 """Whoever waits for a recovery sees it move; whoever does not wait sees nothing."""
 
-from kbroker.io.openings import RecoveryProgress
+from pathlib import Path
+
+from kbroker.io.openings import RecoveryProgress, bytes_from
+from kbroker.log import files
 
 SECOND = 1_000_000_000
 
@@ -35,3 +38,20 @@ def test_a_second_round_counts_anew() -> None:
     progress.finish()
     progress.begin(10 * SECOND)
     assert progress.tell(12 * SECOND) == "0 of 1 logs loaded, 0 MB checked in 2.0 s"
+
+
+def test_the_bytes_to_check_are_those_of_segments_beyond_the_recovery_point(tmp_path: Path) -> None:
+    for base, size in ((0, 100), (50, 20), (70, 3)):
+        Path(files.path(str(tmp_path), base, files.LOG)).write_bytes(bytes(size))
+    Path(files.path(str(tmp_path), 70, files.INDEX)).write_bytes(bytes(1000))
+    assert [bytes_from(str(tmp_path), offset) for offset in (0, 49, 50, 69, 70, 500)] == [
+        123,
+        123,
+        23,
+        23,
+        3,
+        3,
+    ]
+    assert bytes_from(str(tmp_path / "none"), 0) == 0
+    (tmp_path / "empty").mkdir()
+    assert bytes_from(str(tmp_path / "empty"), 0) == 0

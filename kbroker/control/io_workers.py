@@ -1,0 +1,109 @@
+"""IO workers that start: they get their settings, then open their logs, those of internal topics first."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+
+from kbroker.control.broker import OPENS_AT_ONCE, Broker
+from kbroker.control.changes.log_dir_moves import LogDirMoves
+from kbroker.control.changes.topic_change import close_deleted
+from kbroker.control.links.appender import Appender
+from kbroker.control.links.links import bounded
+from kbroker.control.metadata.catalogue import Partition, Replica, Topic
+from kbroker.control.metadata.topic_name import INTERNAL
+from kbroker.ipc.background import Background
+from kbroker.ipc.link import AsyncLink, LinkClosed
+from kbroker.ipc.messages import Hello, Settings
+from kbroker.protocol.errors import KafkaError
+
+log = logging.getLogger(__name__)
+
+
+class IoWorkers:
+    """Runs in: control. Owner: Control.
+
+    count: of IO workers. back: called with the index of one that has died and whose successor has opened every log.
+    internal_open, all_open: every worker has opened its logs of internal topics, all its logs, since control's start.
+    """
+
+    def __init__(
+        self,
+        broker: Broker,
+        moves: LogDirMoves,
+        appender: Appender,
+        count: int,
+        back: Callable[[int], Awaitable[None]],
+    ) -> None:
+        self._broker = broker
+        self._moves = moves
+        self._appender = appender
+        self._count = count
+        self._back = back
+        self._internal: set[int] = set()
+        self._all: set[int] = set()
+        self._background = Background(log, "a log dir move could not go on")
+        self.internal_open = asyncio.Event()
+        self.all_open = asyncio.Event()
+
+    async def greet(self, link: AsyncLink, hello: Hello) -> None:
+        """An IO worker has started, or has found control again: its settings, then all its partitions.
+
+        At its first start it takes other calls once its internal logs are open, because it may have gigabytes to
+        check; changes of a topic wait for its logs. A successor takes them when all are open: calls that its
+        predecessor had not answered are sent again."""
+        began = time.monotonic()
+        self._appender.worker_restarted(hello.index)
+        broker, moves = self._broker, self._moves
+        moves.greeted(hello.index)
+        logs = broker.logs_of(hello.index)
+        internal = [one for one in logs if one[0].name in INTERNAL]
+        others = [one for one in logs if one[0].name not in INTERNAL]
+        try:
+            with broker.log_openings.opening(topic.name for topic, _, _ in others):
+                if settings := broker.dynamic_settings():
+                    await link.call(Settings(settings))
+                await self._close_orphans(link, hello.index)
+                await self._open_all(link, internal)
+                if hello.index not in self._all:
+                    broker.links.add_worker(hello.index, link)
+                    self._internal_logs_are_open(hello.index)
+                await self._open_all(link, others)
+        except LinkClosed:
+            return
+        broker.cached_answers.topics_changed()  # logs that could not be opened are offline now, or are not any more
+        if hello.index in self._all:
+            broker.links.add_worker(hello.index, link)
+        self._background.start(moves.begin_again(hello.index, link))
+        log.info("io %d: %d partitions open in %.2f s", hello.index, len(logs), time.monotonic() - began)
+        if self.all_open.is_set():
+            await self._back(hello.index)
+        self._all_logs_are_open(hello.index)
+
+    def _internal_logs_are_open(self, worker: int) -> None:
+        self._internal.add(worker)
+        if len(self._internal) == self._count:
+            self.internal_open.set()
+
+    def _all_logs_are_open(self, worker: int) -> None:
+        self._all.add(worker)
+        if len(self._all) == self._count:
+            self.all_open.set()
+
+    async def _open_all(self, link: AsyncLink, logs: Sequence[tuple[Topic, Partition, Replica]]) -> None:
+        await bounded(OPENS_AT_ONCE, [partial(self._open, link, *each) for each in logs])
+
+    async def _open(self, link: AsyncLink, topic: Topic, partition: Partition, replica: Replica) -> None:
+        await self._moves.decided(replica)
+        try:
+            await link.call(self._broker.open_call(topic, partition, replica))
+        except KafkaError as error:
+            log.error("%s could not be opened: %s", replica.folder, error)
+
+    async def _close_orphans(self, link: AsyncLink, worker: int) -> None:
+        """Finish deletions of topics that a dead predecessor of control had begun."""
+        mine = [one for one in self._broker.orphans if one.partition.worker == worker]
+        if mine:
+            await close_deleted(self._broker, mine, link)
+            self._broker.orphans = [one for one in self._broker.orphans if one not in mine]

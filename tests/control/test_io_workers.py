@@ -1,0 +1,130 @@
+"""A starting IO worker opens internal logs first, and serves before the others are open."""
+
+import asyncio
+from collections.abc import Awaitable
+from pathlib import Path
+from typing import Any
+
+from kbroker.control.changes.topic_change import create_topics
+from kbroker.control.io_workers import IoWorkers
+from kbroker.control.metadata.topic_plan import NewTopic
+from kbroker.ipc import messages as m
+from kbroker.ipc.link import LinkClosed
+from tests.control.fakes import FakeWorker, World, world
+
+INTERNAL = "__consumer_offsets"
+
+
+class FakeAppender:
+    def worker_restarted(self, worker: int) -> None:
+        pass
+
+
+class StartingWorker(FakeWorker):
+    """Opens logs that are not internal when `go` is set; dies instead when `dead` is."""
+
+    def __init__(self, made: World) -> None:
+        super().__init__(made.shared)
+        self.go = asyncio.Event()
+        self.dead = False
+
+    def call(self, body: Any) -> Awaitable[Any]:
+        if not isinstance(body, m.OpenPartition) or body.topic == INTERNAL:
+            return super().call(body)
+
+        async def later() -> Any:
+            await self.go.wait()
+            if self.dead:
+                raise LinkClosed
+            return await super(StartingWorker, self).call(body)
+
+        return later()
+
+    @property
+    def names(self) -> list[str]:
+        return [call.topic for call in self.calls if isinstance(call, m.OpenPartition)]
+
+
+class Scene:
+    """Two topics that a previous run left, and control's part of a start."""
+
+    def __init__(self, made: World) -> None:
+        made.broker.links = type(made.broker.links)()
+        self.broker = made.broker
+        self.back: list[int] = []
+        self.workers = IoWorkers(made.broker, made.services.moves, FakeAppender(), 1, self._back)
+
+    async def _back(self, worker: int) -> None:
+        self.back.append(worker)
+
+    def greet(self, worker: StartingWorker) -> "asyncio.Task[None]":
+        hello = m.Hello("io", 0, 0)
+        return asyncio.get_running_loop().create_task(self.workers.greet(worker, hello))
+
+
+def left_by_a_previous_run(made: World) -> Scene:
+    asyncio.run(create_topics(made.broker, [NewTopic("a", 3), NewTopic(INTERNAL, 2)]))
+    return Scene(made)
+
+
+async def turns() -> None:
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+def test_internal_logs_are_open_before_others_are_asked_for(tmp_path: Path) -> None:
+    async def run(made: World, scene: Scene) -> None:
+        worker = StartingWorker(made)
+        greeting = scene.greet(worker)
+        await turns()
+        assert worker.names == [INTERNAL] * 2
+        assert scene.workers.internal_open.is_set()
+        assert not scene.workers.all_open.is_set()
+        assert scene.broker.links.worker(0) is worker
+        waiting = asyncio.ensure_future(scene.broker.log_openings.wait(["a"]))
+        await turns()
+        assert not waiting.done()
+        await scene.broker.log_openings.wait([INTERNAL])
+        worker.go.set()
+        await asyncio.gather(greeting, waiting)
+        assert worker.names == [INTERNAL] * 2 + ["a"] * 3
+        assert scene.workers.all_open.is_set()
+        assert not scene.back
+
+    with world(tmp_path) as made:
+        asyncio.run(run(made, left_by_a_previous_run(made)))
+
+
+def test_a_successor_takes_calls_when_all_its_logs_are_open(tmp_path: Path) -> None:
+    async def run(made: World, scene: Scene) -> None:
+        first = StartingWorker(made)
+        first.go.set()
+        await scene.greet(first)
+        scene.broker.links.lost(first)
+        second = StartingWorker(made)
+        greeting = scene.greet(second)
+        await turns()
+        assert second.names == [INTERNAL] * 2
+        assert scene.broker.links.worker(0) is None
+        second.go.set()
+        await greeting
+        assert scene.broker.links.worker(0) is second
+        assert scene.back == [0]
+
+    with world(tmp_path) as made:
+        asyncio.run(run(made, left_by_a_previous_run(made)))
+
+
+def test_changes_wait_no_longer_for_a_worker_that_died(tmp_path: Path) -> None:
+    async def run(made: World, scene: Scene) -> None:
+        worker = StartingWorker(made)
+        greeting = scene.greet(worker)
+        await turns()
+        worker.dead = True
+        worker.go.set()
+        await greeting
+        await asyncio.wait_for(scene.broker.log_openings.wait(["a"]), 1)
+        assert not scene.workers.all_open.is_set()
+
+    with world(tmp_path) as made:
+        asyncio.run(run(made, left_by_a_previous_run(made)))
