@@ -6,8 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
     AdminClient,
     AlterConfigOpType,
     ConfigEntry,
@@ -15,6 +19,7 @@ from confluent_kafka.admin import (
     ConfigSource,
     NewPartitions,
     NewTopic,
+    ResourcePatternType,
     ResourceType,
     ScramCredentialInfo,
     ScramMechanism,
@@ -41,7 +46,12 @@ from tests.peer.kbroker_node import ROOT, KBroker
 
 pytestmark = [pytest.mark.kafka, pytest.mark.compat, pytest.mark.timeout(500)]
 
-FEW = {"offsets.topic.num.partitions": "2", "transaction.state.log.num.partitions": "2"}
+FEW = {
+    "offsets.topic.num.partitions": "2",
+    "transaction.state.log.num.partitions": "2",
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": "User:ANONYMOUS",
+}
 RELEASES = [("4.3", "kafka-4.3.1"), ("4.0", "kafka-4.0.0"), ("3.9", "kafka-3.9.1")]
 INTERNAL = ("__consumer_offsets", "__transaction_state", "__share_group_state")
 
@@ -57,6 +67,7 @@ class Travels:
         self.ids: dict[str, bytes] = {}
         self.quotas: dict[str, float] = {}
         self.users: set[str] = set()
+        self.acls: set[AclBinding] = set()
 
     def create(self, bootstrap: str, name: str, partitions: int, **configs: str) -> None:
         wanted = {key.replace("_", "."): value for key, value in configs.items()}
@@ -111,7 +122,18 @@ class Travels:
 
     def commit(self, bootstrap: str, group: str, name: str, offset: int) -> None:
         consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group})
-        consumer.commit(offsets=[TopicPartition(name, 0, offset)], asynchronous=False)
+
+        def committed() -> bool:
+            try:
+                consumer.commit(offsets=[TopicPartition(name, 0, offset)], asynchronous=False)
+            except KafkaException as error:
+                code: Any = error.args[0]
+                if code.code() != KafkaError.COORDINATOR_LOAD_IN_PROGRESS:
+                    raise
+                return False  # Apache Kafka has just started
+            return True
+
+        eventually(committed)
         consumer.close()
         self.offsets[group] = offset
 
@@ -130,6 +152,34 @@ class Travels:
         admin = AdminClient({"bootstrap.servers": bootstrap})
         admin.alter_user_scram_credentials([change])[user].result(30)
         self.users.add(user)
+
+    def add_acls(self, bootstrap: str, user: str) -> None:
+        """One of each kind of pattern and permission."""
+        prefix = ResourcePatternType.PREFIXED
+        new = [
+            _acl(ResourceType.TOPIC, "orders", ResourcePatternType.LITERAL, user, AclOperation.READ),
+            _acl(ResourceType.GROUP, "group-", prefix, user, AclOperation.ALL, host="10.0.0.9"),
+            _acl(
+                ResourceType["TRANSACTIONAL_ID"],
+                "*",
+                ResourcePatternType.LITERAL,
+                user,
+                AclOperation.WRITE,
+                deny=True,
+            ),
+        ]
+        admin = AdminClient({"bootstrap.servers": bootstrap})
+        for future in admin.create_acls(new).values():
+            future.result(30)
+        self.acls |= set(new)
+
+    def remove_acl(self, bootstrap: str) -> None:
+        """One that came along."""
+        gone = min(self.acls, key=str)
+        admin = AdminClient({"bootstrap.servers": bootstrap})
+        (future,) = admin.delete_acls([_filter_of(gone)]).values()
+        assert set(future.result(30)) == {gone}
+        self.acls.remove(gone)
 
     def take_producer_id(self, port: int) -> None:
         """Nobody may get an id twice."""
@@ -175,7 +225,43 @@ class Travels:
         every = ds.DescribeUserScramCredentialsRequest(None)
         described: Any = SocketPeer(port).ask(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, every)
         assert {result.user for result in described.results} == self.users
+        anything: Any = AclBindingFilter
+        every_acl = anything(
+            ResourceType.ANY,
+            None,
+            ResourcePatternType.ANY,
+            None,
+            None,
+            AclOperation.ANY,
+            AclPermissionType.ANY,
+        )
+        eventually(lambda: set(admin.describe_acls(every_acl).result(30)) == self.acls)
         self.take_producer_id(port)
+
+
+def _acl(
+    kind: ResourceType,
+    name: str,
+    pattern: ResourcePatternType,
+    user: str,
+    operation: AclOperation,
+    host: str = "*",
+    deny: bool = False,
+) -> AclBinding:
+    permission = AclPermissionType.DENY if deny else AclPermissionType.ALLOW
+    return AclBinding(kind, name, pattern, f"User:{user}", host, operation, permission)
+
+
+def _filter_of(acl: AclBinding) -> AclBindingFilter:
+    return AclBindingFilter(
+        acl.restype,
+        acl.name,
+        acl.resource_pattern_type,
+        acl.principal,
+        acl.host,
+        acl.operation,
+        acl.permission_type,
+    )
 
 
 def export(log_dir: Path, release: str) -> str:
@@ -195,6 +281,9 @@ def stay(travels: Travels, bootstrap: str, tag: str) -> None:
     travels.configure(bootstrap, "orders", "retention.ms", str(10**9 + len(travels.configs)))
     travels.set_quota(int(bootstrap.rpartition(":")[2]), f"user-{tag}", 5e6 + len(travels.quotas))
     travels.add_user(bootstrap, f"user-{tag}")
+    if travels.acls:
+        travels.remove_acl(bootstrap)
+    travels.add_acls(bootstrap, f"user-{tag}")
     travels.leave_open(bootstrap, "orders")
 
 
