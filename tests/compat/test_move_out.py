@@ -29,15 +29,10 @@ from confluent_kafka.admin import (
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.messages import alter_client_quotas as acq
 from kbroker.protocol.messages import describe_client_quotas as dcq
-from kbroker.protocol.messages import describe_share_group_offsets as sso
 from kbroker.protocol.messages import describe_user_scram_credentials as ds
 from kbroker.protocol.messages import init_producer_id as ip
 from kbroker.protocol.messages import metadata as md
-from kbroker.protocol.messages.find_coordinator import FindCoordinatorRequest
-from tests.compat.group_talk import Talk
 from tests.compat.raw import SocketPeer
-from tests.compat.share_scripts import begin, produce
-from tests.compat.share_talk import ShareMember
 from tests.compat.test_storage_beside_kafka import read
 from tests.peer.apache_kafka import ApacheKafka
 from tests.peer.artifacts import PeerUnavailable, class_path
@@ -377,57 +372,5 @@ def test_a_directory_of_apache_kafkas_comes_back_with_what_was_made_meanwhile(
     node.start()
     try:
         travels.check(node.bootstrap)
-    finally:
-        node.stop()
-
-
-def share_start(port: int, group: str, topic: str) -> int:
-    """Where a share group stands; -1 while the broker has not loaded it."""
-    wanted = sso.DescribeShareGroupOffsetsRequestTopic(topic, [0])
-    request = sso.DescribeShareGroupOffsetsRequest(
-        [sso.DescribeShareGroupOffsetsRequestGroup(group, [wanted])]
-    )
-    answer: Any = SocketPeer(port).ask(ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, 1, request)
-    found = [part for each in answer.groups[0].topics for part in each.partitions]
-    return int(found[0].start_offset) if found and not found[0].error_code else -1
-
-
-def test_a_share_groups_place_goes_to_apache_kafka_and_back(kafka_jars: str, tmp_path: Path) -> None:
-    settings = {"share.coordinator.state.topic.num.partitions": "2", **FEW}
-    node = KBroker(tmp_path / "kbroker", settings)
-    kafka = ApacheKafka(tmp_path / "kafka")
-    kafka.log_dir = node.data_dir
-
-    def port() -> int:
-        return int(node.bootstrap.rpartition(":")[2])
-
-    node.start()
-    try:
-        talk = Talk(SocketPeer(port()), "share")
-        find = FindCoordinatorRequest("share-g", 0, ["share-g"])  # makes the coordinators' topic
-        eventually(
-            lambda: talk.peer.ask(ApiKey.FIND_COORDINATOR, 4, find).coordinators[0].error_code == 0  # type: ignore[union-attr]
-        )
-        group, topic, topic_id = begin(talk)
-        produce(talk, "t", 10, 10)
-        member = ShareMember(talk, group, "m")
-        eventually(lambda: bool(member.heartbeat("joins", [topic]).assignment) and member.epoch > 0)
-        member.fetch("opens", topic_id)
-        eventually(lambda: bool(member.fetch("fetches", topic_id).responses) or member.session_epoch > 2)
-        member.acknowledge("accepts the first ten", topic_id, [(0, 9, [1])])
-        eventually(lambda: share_start(port(), group, topic) == 10)
-        member.heartbeat("leaves", epoch=-1)
-        member.close()
-    finally:
-        node.stop()
-    export(node.data_dir, "4.3")
-    kafka.start(settings)
-    try:
-        eventually(lambda: share_start(kafka.port, group, topic) == 10)
-    finally:
-        kafka.stop()
-    node.start()
-    try:
-        eventually(lambda: share_start(port(), group, topic) == 10)
     finally:
         node.stop()
