@@ -56,13 +56,19 @@ peer: venv ## Apache Kafka and its tools for the tests (brings Java when there i
 	@$(BIN)/python -m tests.peer.prepare
 
 # `test` is what a change must pass; `test-full` is every test there is. KILLS of each kind in `test`: KBROKER_KILLS.
-REST = slow compat kafka crash spark fuzz
-.PHONY: test test-fast test-full test-rest test-crash fuzz fuzz-login
+# PLAIN: folders whose fast tests run without compiled kernels.
+PLAIN ?= $(addprefix tests/,kernels ipc io purgatory cleaner log metrics net control api http)
+REST = slow plain compat kafka crash spark fuzz
+.PHONY: test test-fast test-no-kernels test-full test-rest test-crash fuzz fuzz-login
 test: venv kernels ## in ten minutes: units, Apache Kafka's recorded answers, real clients, ten kills
 	@KBROKER_KILLS=$(or $(KBROKER_KILLS),3) $(BIN)/python -m tests.tiers fast short
 
 test-fast: venv kernels ## seconds: units, properties, house rules
 	@$(BIN)/python -m tests.tiers fast
+
+test-no-kernels: venv ## fast tests with kernels as plain Python over checked memory; PLAIN=tests/io
+	@KBROKER_NO_KERNELS=1 $(BIN)/python -m pytest -q -n 2 --dist loadfile --timeout 600 \
+		-m "not (slow or compat or kafka or crash or fuzz or spark)" $(PLAIN)
 
 test-full: venv-spark peer kernels ## every test: also Apache Kafka beside, more kills, the judge, fuzzing
 	@$(BIN)/python -m tests.tiers fast $(REST)

@@ -6,12 +6,25 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from kbroker.kernels import plain
 from tests.peer.apache_kafka import ApacheKafka
 from tests.peer.artifacts import PeerUnavailable, class_path
 from tests.peer.kbroker_node import KBroker
 
 settings.register_profile("kbroker", deadline=None)  # a busy machine is no failure
 settings.load_profile("kbroker")
+
+COMPILED = "about compiled kernels"
+LARGE = "too large for plain Python"
+NOT_PLAIN = {
+    "tests/kernels/test_compiler.py": COMPILED,
+    "tests/kernels/test_image.py": COMPILED,
+    "tests/kernels/test_packaged.py": COMPILED,
+    "tests/io/append/test_delayed_produce_kernel.py::test_thousands_wait": LARGE,
+    "tests/net/local_answers/test_topic_parts.py::test_memory_is_bounded": LARGE,
+    "tests/net/forward/test_forwarding.py::test_an_answer_that_the_socket_does_not_take": LARGE,
+}
+"""Tests that KBROKER_NO_KERNELS=1 leaves out, by the beginning of their names, and why."""
 
 RUNNING: list[KBroker] = []
 TRACEBACK = "Traceback (most recent call last)"
@@ -73,6 +86,15 @@ def kafka(kafka_jars: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     node.start()
     yield node
     node.stop()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Without kernels, what is about compiled ones has nothing to look at, and what is large takes too long."""
+    if plain.ACTIVE:
+        for item in items:
+            name = item.nodeid.split("[")[0]
+            if reason := next((why for part, why in NOT_PLAIN.items() if name.startswith(part)), ""):
+                item.add_marker(pytest.mark.skip(reason=reason))
 
 
 @pytest.hookimpl(wrapper=True)

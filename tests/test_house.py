@@ -1,5 +1,6 @@
 """The house rules that no other tool checks: sizes, generated files, names, what must not be in the repo."""
 
+import ast
 import re
 import shutil
 import subprocess
@@ -15,6 +16,59 @@ MAX_LINES = 400
 
 # Files that may be longer, each with its reason. Generated files are exempt as a whole.
 LONGER: dict[str, str] = {}
+MAX_FUNCTION_LINES = 50
+
+# Tests whose names are still one word. The set may only shrink.
+ONE_WORD: set[str] = {
+    "tests/cli/test_offset_strategies.py::test_scopes",
+    "tests/cli/test_points_in_time.py::test_durations",
+    "tests/compat/clients/test_admin.py::test_describe",
+    "tests/compat/clients/test_admin.py::test_topics",
+    "tests/config/test_checks.py::test_accepted",
+    "tests/control/groups/test_sync_heartbeat_leave.py::test_answers",
+    "tests/control/test_client_pattern.py::test_examples",
+    "tests/control/transactions/test_add_partitions.py::test_refusals",
+    "tests/net/test_kernels.py::test_varints",
+}
+
+# Functions that are still longer. The set may only shrink.
+LONG_FUNCTIONS: set[str] = {
+    "kbroker/cleaner/retain_kernel.py::_decide",
+    "kbroker/cleaner/retain_kernel.py::filter_batches",
+    "kbroker/cli/consume.py::consume",
+    "kbroker/cli/mirror/commands.py::_run",
+    "kbroker/cli/mirror/engine.py::engine_settings",
+    "kbroker/cli/topics.py::create",
+    "kbroker/control/broker.py::__init__",
+    "kbroker/control/groups/commit_lane/commit_kernel.py::take_commits",
+    "kbroker/control/groups/commit_lane/parse_kernel.py::_take_topics",
+    "kbroker/control/share/service.py::_fetch_once",
+    "kbroker/control/state.py::build",
+    "kbroker/io/append/append_kernel.py::plan_append",
+    "kbroker/io/append/drain_kernel.py::drain",
+    "kbroker/io/append/drain_kernel.py::plan",
+    "kbroker/io/append/group_commit_kernel.py::take_synced",
+    "kbroker/io/replication/copy_kernel.py::copy_batches",
+    "kbroker/kernels/batches.py::scan",
+    "kbroker/net/context.py::_start_words",
+    "kbroker/net/fetch/answer_kernel.py::build",
+    "kbroker/net/produce/admit_kernel.py::admit",
+    "kbroker/net/produce/scan_kernel.py::scan",
+    "kbroker/net/receive_kernel.py::_produce",
+    "kbroker/net/worker.py::_serve",
+    "loadtest/players/membership.py::__init__",
+    "spark_validation/report/page.py::page",
+    "spark_validation/scale/batch_kernel.py::write_batches",
+    "spark_validation/scale/make.py::write_round",
+    "spark_validation/segments/record_kernels.py::decode",
+    "tests/compat/consumer_group_scripts.py::consumer_groups",
+    "tests/compat/group_scripts.py::errors_of_a_stable_group",
+    "tests/compat/test_acl_clients.py::test_a_connected_producer_feels_what_kafka_python_changes",
+    "tests/compat/test_registry_clients.py::test_the_broker_decides_who_may_read_and_register",
+    "tests/crash/test_backup.py::test_a_backup_of_compacted_and_shortened_logs_is_whole",
+    "tests/crash/test_registry.py::test_schemas_registered_while_the_http_process_is_killed_have_one_id_each",
+    "tests/io/recovery/test_recovery.py::test_recovery_equals_the_model",
+}
 GENERATED_FOLDERS = ("kbroker/protocol/messages/",)
 
 # Words that the glossary of CONTRIBUTING.md replaces, in code and pages.
@@ -27,6 +81,23 @@ KAFKAS_OWN_TEXTS = re.compile(r"can not be null for version|Controllers can not 
 
 # Rooms whose name is also a standard module's; they are only ever imported as kbroker.<name>.
 ROLE_NAMES = {"kbroker/http", "kbroker/io"}
+
+
+# Tests of what lies beside kbroker/, and kinds of test that cross its packages.
+OTHER_TESTS = {
+    "attack",
+    "bench",
+    "broken",
+    "compat",
+    "crash",
+    "docs",
+    "fuzz",
+    "loadtest",
+    "peer",
+    "release",
+    "spark_validation",
+    "tuning",
+}
 
 
 def tracked(suffix: str = "") -> list[str]:
@@ -52,6 +123,50 @@ def test_exceptions_from_the_budget_are_still_needed() -> None:
     files = set(tracked(".py"))
     needless = [name for name in LONGER if name not in files or _lines(name) <= MAX_LINES]
     assert not needless
+
+
+def test_every_function_keeps_to_its_budget() -> None:
+    new = long_functions() - LONG_FUNCTIONS
+    assert not new, f"over {MAX_FUNCTION_LINES} lines, split by noun: {new}"
+
+
+def test_listed_functions_are_still_too_long() -> None:
+    short = LONG_FUNCTIONS - long_functions()
+    assert not short, f"take these out of LONG_FUNCTIONS: {short}"
+
+
+def test_every_test_function_has_a_name_of_several_words() -> None:
+    """A subject and a verb at least: `test_ring_wraps`, never `test_ring`."""
+    short = {
+        f"{name}::{node.name}"
+        for name in tracked(".py")
+        if name.startswith("tests/") and Path(name).name.startswith("test_")
+        for node in ast.walk(ast.parse((ROOT / name).read_text()))
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_") and node.name.count("_") < 2
+    }
+    assert not short - ONE_WORD, "a test's name states the promise: subject and verb"
+    assert not ONE_WORD - short, "take these out of ONE_WORD"
+
+
+def test_every_folder_of_tests_mirrors_a_package_or_is_listed() -> None:
+    folders = {
+        Path(name).parts[1] for name in tracked(".py") if name.startswith("tests/") and name.count("/") > 1
+    }
+    packages = {
+        Path(name).parts[1] for name in tracked(".py") if name.startswith("kbroker/") and name.count("/") > 1
+    }
+    assert not folders - packages - OTHER_TESTS
+
+
+def long_functions() -> set[str]:
+    return {
+        f"{name}::{node.name}"
+        for name in tracked(".py")
+        if not name.startswith(GENERATED_FOLDERS) and name not in GENERATED
+        for node in ast.walk(ast.parse((ROOT / name).read_text()))
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+        if (node.end_lineno or 0) - node.lineno >= MAX_FUNCTION_LINES
+    }
 
 
 def test_generated_files_are_fresh() -> None:

@@ -107,4 +107,4 @@ def test_a_tier_that_fails_does_not_keep_the_later_ones_from_running(
 def test_every_tier_takes_part_of_one_expression_of_markers() -> None:
     """`short` is the only tier whose tests belong to another one, too."""
     markers = {"slow", "compat", "kafka", "crash", "fuzz", "spark"}
-    assert set(tiers.TIERS) == {"fast", "short", *markers}
+    assert set(tiers.TIERS) == {"fast", "plain", "short", *markers}

@@ -28,12 +28,21 @@ PARALLEL = ("-n", "2", "--dist", "loadfile")
 # end is not one process with a long module, as it is when modules with most tests come first.
 WAITING = (*PARALLEL, "--no-loadscope-reorder")
 
+PLAIN_FOLDERS = ("tests/kernels", "tests/ipc", "tests/io", "tests/purgatory", "tests/cleaner", "tests/log")
+ENVIRONMENT = {"plain": {"KBROKER_NO_KERNELS": "1"}}
+"""What a tier sets besides the environment it is called in."""
+
 TIERS: dict[str, tuple[str, str, tuple[str, ...]]] = {
     # name: what it shows, pytest's -m expression, further arguments
     "fast": (
         "units, properties and house rules",
         "not (slow or compat or kafka or crash or fuzz or spark)",
         PARALLEL,
+    ),
+    "plain": (
+        "code with kernels as plain Python over checked memory",
+        "not (slow or compat or kafka or crash or fuzz or spark)",
+        (*PARALLEL, *PLAIN_FOLDERS),
     ),
     "short": (
         "a cross-section: recorded answers of Apache Kafka, a client of each kind, ten kills",
@@ -98,6 +107,17 @@ def known_flaky() -> set[str]:
 
 
 def run(name: str, in_ci: bool) -> Outcome:
+    """Runs one tier, in the environment it needs."""
+    before = dict(os.environ)
+    os.environ.update(ENVIRONMENT.get(name, {}))
+    try:
+        return run_here(name, in_ci)
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+def run_here(name: str, in_ci: bool) -> Outcome:
     """Runs one tier."""
     shows, expression, arguments = TIERS[name]
     print(f"\n[tests] {name}: {shows}", flush=True)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbroker.cleaner.rows import CleanStop, KeyMap
+from kbroker.kernels.batch_header import batch_bytes, last_offset
 from kbroker.kernels.batches import batch_fault
 from kbroker.kernels.hash128 import hash128
 from kbroker.kernels.jit import inlined, kernel
@@ -19,11 +20,6 @@ from kbroker.protocol import batch_layout as b
 
 Words = NDArray[np.int64]
 
-# words of a map's state
-
-# why a walk over a buffer stopped
-
-PLAIN = 0
 SPECIAL_ATTRIBUTES = b.ATTRIBUTE_CODEC_MASK | b.ATTRIBUTE_TRANSACTIONAL | b.ATTRIBUTE_CONTROL
 
 
@@ -97,7 +93,7 @@ def next_batch(at: int, left: int) -> tuple[int, int]:
     its size, 0 when not even that is there)."""
     if left < b.RECORDS:
         return CleanStop.TAKEN, 0
-    size = load_i32_be(at + b.LENGTH) + b.LENGTH_OVERHEAD
+    size = batch_bytes(at)
     if size < b.RECORDS:
         return CleanStop.DAMAGED, size
     if size > left:
@@ -118,15 +114,15 @@ def map_batches(buffer: NDArray[np.uint8], filled: int, table: Words, state: Wor
         if found != CleanStop.WHOLE:
             return found
         base_offset = load_i64_be(at + b.BASE_OFFSET)
-        last_offset = base_offset + load_i32_be(at + b.LAST_OFFSET_DELTA)
-        if last_offset >= state[KeyMap.START]:
+        last = last_offset(at)
+        if last >= state[KeyMap.START]:
             if load_i16_be(at + b.ATTRIBUTES) & SPECIAL_ATTRIBUTES:
                 return CleanStop.SPECIAL
             count = load_i32_be(at + b.RECORD_COUNT)
             found = _map_records(at + b.RECORDS, at + size, count, base_offset, table, state)
             if found != CleanStop.TAKEN:
                 return found
-            state[KeyMap.LATEST] = max(state[KeyMap.LATEST], last_offset)
+            state[KeyMap.LATEST] = max(state[KeyMap.LATEST], last)
         elif load_i16_be(at + b.ATTRIBUTES) & (b.ATTRIBUTE_TRANSACTIONAL | b.ATTRIBUTE_CONTROL):
             return CleanStop.SPECIAL
         state[KeyMap.POSITION] += size

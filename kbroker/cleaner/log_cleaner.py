@@ -75,8 +75,8 @@ class LogCleaner:
         self._throttle = throttle
         self._swap = swap
         self._step = step
-        self._words: NDArray[np.int64] = np.zeros(Retain.WORDS, np.int64)
-        self._rows: NDArray[np.int64] = np.empty((ROWS, ScannedBatch.WORDS), np.int64)
+        self._words: NDArray[np.int64] = Retain.row()
+        self._rows: NDArray[np.int64] = ScannedBatch.declared(np.empty((ROWS, ScannedBatch.WORDS), np.int64))
         self._out: NDArray[np.uint8] = np.empty(self._buffer_bytes, np.uint8)
         self._flags: NDArray[np.uint8] = np.empty(self._buffer_bytes, np.uint8)
 

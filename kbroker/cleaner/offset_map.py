@@ -29,7 +29,7 @@ class OffsetMap:
         self.load_factor = load_factor
         self._memory = mmap.mmap(-1, slots * ENTRY_BYTES, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         self.table: NDArray[np.int64] = np.frombuffer(self._memory, np.int64).reshape(slots, 3)
-        self.state: NDArray[np.int64] = np.zeros(KeyMap.WORDS, np.int64)
+        self.state: NDArray[np.int64] = KeyMap.row()
 
     def begin(self, first_dirty: int, upper: int) -> None:
         """Empty the map for the records of [first_dirty, upper)."""

@@ -74,7 +74,7 @@ class PartitionRows:
 
     def _topics(self, families: Families, directory: Directory, words: Words, counters: Words) -> None:
         count = len(directory.topics)
-        sums = np.zeros((count, Counter.WORDS), np.int64)
+        sums = Counter.table(count)
         np.add.at(sums, directory.topic_numbers, counters)
         log_bytes = np.zeros(count, np.int64)
         np.add.at(log_bytes, directory.topic_numbers, words[:, Slot.LOG_BYTES])

@@ -1,8 +1,13 @@
-"""Checks that the lengths in a block fit into it: once, when the block arrives, before anybody reads it."""
+"""Reads and writes the messages of a block (`block.py`).
+
+The lengths in a block are checked once, when it arrives; what reads a message later relies on that.
+"""
 
 from kbroker.ipc.block_layout import MessageHead
-from kbroker.kernels.jit import kernel
-from kbroker.kernels.memory import load_i32, load_i64
+from kbroker.kernels.jit import inlined, kernel
+from kbroker.kernels.libc import memcmp
+from kbroker.kernels.memory import copy, load_i32, load_i64, store_i32, store_i64
+from kbroker.kernels.padding import padded
 
 
 @kernel("boolean(int64, int64, boolean)")
@@ -20,11 +25,69 @@ def block_is_whole(block: int, length: int, of_requests: bool) -> bool:
         frame = load_i32(message + MessageHead.FRAME_BYTES)
         if second < 0 or frame < 0:
             return False
-        if of_requests:
-            second = (second + 7) & -8
-        else:
-            second = 0
+        second = padded(second) if of_requests else 0
         if second + frame > size - MessageHead.SIZE:
             return False
         position += size
     return True
+
+
+@inlined
+def request_frame(message: int) -> tuple[int, int]:
+    """The frame of a request: its address and its end."""
+    frame = message + MessageHead.SIZE + padded(load_i32(message + MessageHead.PEER_BYTES))
+    return frame, frame + load_i32(message + MessageHead.FRAME_BYTES)
+
+
+@inlined
+def answer_frame(message: int) -> tuple[int, int]:
+    """The frame of an answer: its address and its end."""
+    frame = message + MessageHead.SIZE
+    return frame, frame + load_i32(message + MessageHead.FRAME_BYTES)
+
+
+@inlined
+def after_answer_frame(message: int) -> int:
+    """Address of what follows the frame of an answer, padded."""
+    return message + MessageHead.SIZE + padded(load_i32(message + MessageHead.FRAME_BYTES))
+
+
+@inlined
+def is_from(message: int, peer: int, peer_bytes: int) -> bool:
+    """Whether a request came from a peer."""
+    return (
+        peer_bytes == load_i32(message + MessageHead.PEER_BYTES)
+        and memcmp(peer, message + MessageHead.SIZE, peer_bytes) == 0
+    )
+
+
+@inlined
+def request_bytes(peer_bytes: int, frame_bytes: int) -> int:
+    """Size of a request in a block."""
+    return MessageHead.SIZE + padded(peer_bytes) + padded(frame_bytes)
+
+
+@inlined
+def write_request(message: int, call: int, peer: int, peer_bytes: int, frame: int, frame_bytes: int) -> None:
+    """Write a request, of `request_bytes`."""
+    size = request_bytes(peer_bytes, frame_bytes)
+    store_i64(message + size - 8, 0)  # the padding, before the frame's end goes over it
+    store_i64(message + MessageHead.MESSAGE_BYTES, size)
+    store_i64(message + MessageHead.CALL, call)
+    store_i32(message + MessageHead.PEER_BYTES, peer_bytes)
+    store_i32(message + MessageHead.FRAME_BYTES, frame_bytes)
+    copy(message + MessageHead.SIZE, peer, peer_bytes)
+    copy(message + MessageHead.SIZE + padded(peer_bytes), frame, frame_bytes)
+
+
+@inlined
+def write_answer(message: int, call: int, frame: int, frame_bytes: int) -> int:
+    """Write an answer of status 0; the address after it."""
+    size = MessageHead.SIZE + padded(frame_bytes)
+    store_i64(message + size - 8, 0)
+    store_i64(message + MessageHead.MESSAGE_BYTES, size)
+    store_i64(message + MessageHead.CALL, call)
+    store_i32(message + MessageHead.STATUS, 0)
+    store_i32(message + MessageHead.FRAME_BYTES, frame_bytes)
+    copy(message + MessageHead.SIZE, frame, frame_bytes)
+    return message + size

@@ -62,6 +62,9 @@ class Slot(Row, writer="io", shared="all", words=32):
         "where the log ended when its leader's epoch began: a high watermark below it is behind what clients have "
         "seen (0: no other replica has a say in it); NOT_LED: it is a follower's",
     )
+    WRITES = word(
+        "count", "writes to the log; one has the batches of one drain", metric="kbroker_log_writes_total"
+    )
 
 
 class SlotState(Values):

@@ -16,8 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbroker.ipc.cached_answer_layout import AnswerVersion
-from kbroker.ipc.layout import AppendEntry, Counter, ProcessLine, ProducerIds, Ring, Slot
+from kbroker.ipc.layout import AppendEntry, Completion, Counter, ProcessLine, ProducerIds, Ring, Slot
 from kbroker.ipc.sensor_layout import TABLE_ROWS, row_words
+from kbroker.kernels.row import RowType
 from kbroker.metrics.slots import ROW_WORDS
 
 Words = NDArray[np.int64]
@@ -55,6 +56,11 @@ class Region:
         count = int(np.prod(shape))
         return np.frombuffer(self.map, np.int64, count).reshape(shape)
 
+    def rows(self, row: RowType, count: int, first: int = 0) -> Words:
+        """So many rows of a table; first: byte at which they begin."""
+        words = np.frombuffer(self.map, np.int64, count * row.WORDS, first)
+        return row.declared(words.reshape(count, row.WORDS))
+
 
 def _close(fds: tuple[int, ...]) -> None:
     for fd in fds:
@@ -82,16 +88,17 @@ class Shared:
         self.sizes = sizes
         self.process_count = sizes.clients + sizes.workers
         self._slots = Region(sizes.max_partitions * Slot.STRIDE)
-        self.slots = self._slots.words((sizes.max_partitions, Slot.WORDS))
+        self.slots = self._slots.rows(Slot, sizes.max_partitions)
         self._processes = Region((self.process_count + 2) * ProcessLine.STRIDE)
-        self.processes = self._processes.words((self.process_count + 2, ProcessLine.WORDS))
+        self.processes = self._processes.rows(ProcessLine, self.process_count + 2)
         self._ring_bytes = Ring.STRIDE + sizes.ring_entries * AppendEntry.STRIDE
         self._rings = Region(2 * sizes.clients * sizes.workers * self._ring_bytes)
+        self._declare_rings()
         self.arenas = [Region(sizes.arena_bytes) for _ in range(sizes.clients)]
         self._counters = [Region(sizes.max_partitions * Counter.STRIDE) for _ in range(self.process_count)]
-        self.counters = [region.words((sizes.max_partitions, Counter.WORDS)) for region in self._counters]
+        self.counters = [region.rows(Counter, sizes.max_partitions) for region in self._counters]
         self._counter_bases = Region(sizes.max_partitions * Counter.STRIDE)
-        self.counter_bases = self._counter_bases.words((sizes.max_partitions, Counter.WORDS))
+        self.counter_bases = self._counter_bases.rows(Counter, sizes.max_partitions)
         self._log_dir_errors = Region(max(1, sizes.log_dirs) * 8)
         self.log_dir_errors = self._log_dir_errors.words((max(1, sizes.log_dirs),))
         self._store_copies = Region(max(1, sizes.log_dirs) * 8)
@@ -104,9 +111,9 @@ class Shared:
         self._in_sync = Region(sizes.max_partitions * 8)
         self.in_sync = self._in_sync.words((sizes.max_partitions,))
         self._cached_answers = Region(AnswerVersion.STRIDE)
-        self.cached_answers = self._cached_answers.words((AnswerVersion.WORDS,))
+        self.cached_answers = self._cached_answers.rows(AnswerVersion, 1)[0]
         self._producer_ids = Region(ProducerIds.STRIDE)
-        self.producer_ids = self._producer_ids.words((ProducerIds.WORDS,))
+        self.producer_ids = self._producer_ids.rows(ProducerIds, 1)[0]
         self._metrics = Region((self.process_count + 3) * ROW_WORDS * 8)
         self.metrics = self._metrics.words((self.process_count + 3, ROW_WORDS))
         table = (TABLE_ROWS, row_words(sizes.quota_samples))
@@ -115,6 +122,14 @@ class Shared:
         self.event_fds = [os.eventfd(0, os.EFD_NONBLOCK) for _ in range(self.process_count)]
         self.cleaner_event_fd = os.eventfd(0, os.EFD_NONBLOCK)
         finalize(self, _close, (*self.event_fds, self.cleaner_event_fd)).atexit = False
+
+    def _declare_rings(self) -> None:
+        rings = self.sizes.clients * self.sizes.workers
+        for number in range(2 * rings):
+            entry = AppendEntry if number < rings else Completion
+            first = number * self._ring_bytes
+            self._rings.rows(Ring, 1, first)
+            self._rings.rows(entry, self.sizes.ring_entries, first + Ring.STRIDE)
 
     def append_ring(self, client: int, worker: int) -> int:
         """Address of the ring that carries requests from a client process to an IO worker."""

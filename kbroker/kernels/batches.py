@@ -9,22 +9,24 @@ offsets must rise, and a magic above 2 is damage.
 import numpy as np
 from numpy.typing import NDArray
 
+from kbroker.kernels.batch_header import MIN_LEGACY_RECORD, batch_bytes, last_offset
 from kbroker.kernels.crc32c import crc32c_at
 from kbroker.kernels.jit import inlined, kernel
 from kbroker.kernels.libc import pread
-from kbroker.kernels.memory import load_i8, load_i16_be, load_i32_be, load_i64_be, load_u8, load_u32_be
+from kbroker.kernels.memory import (
+    load_i8,
+    load_i16_be,
+    load_i32_be,
+    load_i64_be,
+    load_u8,
+    load_u32_be,
+    wrapped,
+)
 from kbroker.kernels.scan_rows import ScannedBatch, ScanState, ScanStop
 from kbroker.protocol import batch_layout as b
 
 Rows = NDArray[np.int64]
 
-# columns of a row that `scan` writes for a batch
-
-# why a walk stopped
-
-# words of `state`
-
-MIN_LENGTH = 14  # a record of format 0 without its offset and length: less is damage in every format
 CONTROL_PEEK = 128  # bytes after the header that hold a control record
 
 
@@ -83,7 +85,7 @@ def describe(address: int, position: int, size: int, rows: Rows, row: int) -> No
     rows[row, ScannedBatch.POSITION] = position
     rows[row, ScannedBatch.SIZE] = size
     rows[row, ScannedBatch.BASE_OFFSET] = base
-    rows[row, ScannedBatch.LAST_OFFSET] = base + load_i32_be(address + b.LAST_OFFSET_DELTA)
+    rows[row, ScannedBatch.LAST_OFFSET] = wrapped(last_offset(address))
     rows[row, ScannedBatch.MAX_TIMESTAMP] = load_i64_be(address + b.MAX_TIMESTAMP)
     rows[row, ScannedBatch.BASE_TIMESTAMP] = load_i64_be(address + b.BASE_TIMESTAMP)
     rows[row, ScannedBatch.LEADER_EPOCH] = load_i32_be(address + b.PARTITION_LEADER_EPOCH)
@@ -138,8 +140,8 @@ def scan(
                 stop = ScanStop.READ_FAILED if filled < 0 else ScanStop.TORN
                 break
         at = address + (position - start)
-        size = load_i32_be(at + b.LENGTH) + b.LENGTH_OVERHEAD
-        if size < MIN_LENGTH + b.LENGTH_OVERHEAD:
+        size = batch_bytes(at)
+        if size < MIN_LEGACY_RECORD + b.LENGTH_OVERHEAD:
             stop = ScanStop.BAD_LENGTH
             break
         if size > left:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from kbroker.kernels.jit import inlined, intrinsic, ir, types
 from kbroker.kernels.memory import load_i32, load_i64, load_u8, store_i32, store_i64
+from kbroker.kernels.plain.libc import call_pointer
 from kbroker.kernels.rows import get
 
 # words of the table
@@ -101,7 +102,7 @@ def _caller(builder: Any, arguments: Any, bits: tuple[int, ...], result: int) ->
     return builder.sext(value, ir.IntType(64)) if result < 64 else value
 
 
-@intrinsic
+@intrinsic(call_pointer("int32", ("int64", "int32")))
 def _call_stream(typingctx, function, stream, flag):
     """int function(z_stream *, int)."""
 
@@ -111,7 +112,7 @@ def _call_stream(typingctx, function, stream, flag):
     return types.int64(types.int64, types.int64, types.int64), codegen
 
 
-@intrinsic
+@intrinsic(call_pointer("int64", ("int64", "int64")))
 def _call_frame(typingctx, function, source, size):
     """size_t function(const void *, size_t); an error is negative."""
 
@@ -121,7 +122,7 @@ def _call_frame(typingctx, function, source, size):
     return types.int64(types.int64, types.int64, types.int64), codegen
 
 
-@intrinsic
+@intrinsic(call_pointer("int64", ("int64",) * 5))
 def _call_decompress(typingctx, function, context, target, room, source, size):
     """size_t function(ZSTD_DCtx *, void *, size_t, const void *, size_t); an error is negative."""
 

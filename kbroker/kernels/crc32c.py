@@ -6,6 +6,7 @@ zero bytes to a message is a linear map of its CRC, kept as four tables of 256 w
 """
 # mypy: disable-error-code="no-untyped-def,misc"
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -65,8 +66,21 @@ LONG_ZEROS = _zeros_tables(LONG_STREAM)
 SHORT_ZEROS = _zeros_tables(SHORT_STREAM)
 
 
+def _step_in_software(bits: int) -> Callable[[int, int], int]:
+    """What the instruction computes, for plain kernels."""
+    table: list[int] = BYTE_TABLES[0].tolist()
+
+    def step(crc: int, data: int) -> int:
+        crc = int(crc)
+        for byte in (int(data) & ((1 << bits) - 1)).to_bytes(bits // 8, "little"):
+            crc = (crc >> 8) ^ table[(crc ^ byte) & 0xFF]
+        return crc
+
+    return step
+
+
 def _instruction(bits: int):
-    @intrinsic
+    @intrinsic(_step_in_software(bits))
     def step(typingctx, crc, data):
         def codegen(context, builder, signature, args):
             word = ir.IntType(64)

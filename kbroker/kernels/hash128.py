@@ -7,7 +7,7 @@ Not cryptographic: each process draws a new seed, so that nobody can prepare key
 import numpy as np
 
 from kbroker.kernels.jit import inlined, kernel
-from kbroker.kernels.memory import load_i64, load_u8
+from kbroker.kernels.memory import load_i64, load_u8, signed, unsigned
 
 C1 = np.uint64(0x87C37B91114253D5)
 C2 = np.uint64(0x4CF5AD432745937F)
@@ -37,13 +37,13 @@ def _finish(x):
 @inlined
 def hash128(address, length, seed):
     """(low, high) 64 bits as int64 of ``length`` bytes at an address."""
-    h1 = np.uint64(seed)
-    h2 = np.uint64(seed)
+    h1 = unsigned(seed)
+    h2 = unsigned(seed)
     end = address + length
     while address + 16 <= end:
-        h1 ^= _rotate(np.uint64(load_i64(address)) * C1, R31) * C2
+        h1 ^= _rotate(unsigned(load_i64(address)) * C1, R31) * C2
         h1 = (_rotate(h1, R27) + h2) * FIVE + ADD_1
-        h2 ^= _rotate(np.uint64(load_i64(address + 8)) * C2, R33) * C1
+        h2 ^= _rotate(unsigned(load_i64(address + 8)) * C2, R33) * C1
         h2 = (_rotate(h2, R31) + h1) * FIVE + ADD_2
         address += 16
     k1 = np.uint64(0)
@@ -64,7 +64,7 @@ def hash128(address, length, seed):
     h2 = _finish(h2)
     h1 += h2
     h2 += h1
-    return np.int64(h1), np.int64(h2)
+    return signed(h1), signed(h2)
 
 
 @kernel("UniTuple(int64, 2)(int64, int64, int64)")

@@ -27,7 +27,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from kbroker.kernels import packaged, trust
+from kbroker.kernels import packaged, plain, trust
 from kbroker.kernels.cache import cache_folder
 
 MAGIC = b"kbroker kernels 2\n"
@@ -180,7 +180,9 @@ _used: list[Image] = []
 
 def use() -> bool:
     """Take this process's kernels from the image; False when there is none, or none that fits. To be called before
-    the first kernel is imported."""
+    the first kernel is imported. While kernels are plain there is nothing to load."""
+    if plain.ACTIVE:
+        return True
     for found in (*packaged.fitting(), None):
         try:
             _used[:] = [Image(unpacked(trust.read(found or path())))]

@@ -2,6 +2,7 @@
 
 In a process that uses the image of compiled kernels (`image.py`) numba stays outside: `kernel` finds the machine code
 there, and what only describes code to a compiler (`intrinsic`, `external`, `types`, `cgutils`, `ir`) does nothing.
+With KBROKER_NO_KERNELS=1 numba stays outside, too: every kernel is the Python function that its source says (`plain`).
 """
 
 import os
@@ -11,20 +12,23 @@ from typing import Any, TypeVar, cast
 
 from llvmlite import binding as llvm
 
-from kbroker.kernels import image
+from kbroker.kernels import image, plain
 from kbroker.kernels.cache import cache_folder
 from kbroker.kernels.row import Constants
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 IMAGE = image.in_use()
+PLAIN = plain.ACTIVE
 
 numba: Any = None
 types: Any = None
 cgutils: Any = None
 ir: Any = None
 
-if IMAGE is None:
+if PLAIN:
+    import_module("kbroker.kernels.plain.numpy_memory").watch()
+elif IMAGE is None:
     os.environ.setdefault("NUMBA_CACHE_DIR", str(cache_folder()))  # numba reads it when it is imported
     numba = import_module("numba")
     numba.config.CACHE_DIR = os.environ["NUMBA_CACHE_DIR"]  # for when another module imported it before
@@ -50,7 +54,9 @@ def kernel(signature: str) -> Callable[[F], F]:
     """
 
     def decorate(function: F) -> F:
-        if IMAGE is not None:
+        if PLAIN:
+            made = import_module("kbroker.kernels.plain.kernel").plain(function, signature)
+        elif IMAGE is not None:
             made = IMAGE.function(function)
             if made is None:
                 raise ImportError(
@@ -68,20 +74,29 @@ def kernel(signature: str) -> Callable[[F], F]:
 
 def inlined(function: F) -> F:
     """Compile as part of the kernels that call it; never called from Python."""
-    if IMAGE is not None:
+    if IMAGE is not None or PLAIN:
         return function
     return cast(F, compiler.Part(function))
 
 
-def intrinsic(function: Callable[..., Any]) -> Callable[..., Any]:
-    """What numba.extending.intrinsic does: code for LLVM, written where kernels call the function."""
-    if IMAGE is not None:
-        return function
-    return cast(Callable[..., Any], import_module("numba.extending").intrinsic(function))
+def intrinsic(twin: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """What numba.extending.intrinsic does: code for LLVM, written where kernels call the function. twin: what plain
+    kernels call in its place."""
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        if PLAIN:
+            return twin
+        if IMAGE is not None:
+            return function
+        return cast(Callable[..., Any], import_module("numba.extending").intrinsic(function))
+
+    return decorate
 
 
 def external(name: str, result: str, *arguments: str) -> Any:
     """A C function of this process that kernels may call; types are numba's names, such as int64."""
+    if PLAIN:
+        return import_module("kbroker.kernels.plain.libc").external(name, result, arguments)
     if IMAGE is not None:
         return None
     signature = getattr(types, result)(*(getattr(types, argument) for argument in arguments))

@@ -4,8 +4,9 @@ Declared as external functions of libc, which is already loaded, so that kernels
 kept in the on-disk cache (ctypes function pointers would not be).
 """
 
-from kbroker.kernels.jit import external, inlined
+from kbroker.kernels.jit import PLAIN, external, inlined
 from kbroker.kernels.memory import load_i32
+from kbroker.kernels.plain import libc as plain_libc
 from kbroker.kernels.row import Values
 
 _i64, _i32 = "int64", "int32"
@@ -63,7 +64,11 @@ class Epoll(Values):
     READING = IN | RDHUP
 
 
-@inlined
-def errno() -> int:
-    """The calling thread's errno; read it right after the failed call."""
-    return load_i32(_errno_location())
+if PLAIN:
+    errno = plain_libc.errno
+else:
+
+    @inlined
+    def errno() -> int:
+        """The calling thread's errno; read it right after the failed call."""
+        return load_i32(_errno_location())

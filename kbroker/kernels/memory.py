@@ -8,6 +8,7 @@ Atomics come from LLVM with named orderings, so they are right on both x86-64 an
 from typing import Any
 
 from kbroker.kernels.jit import cgutils, intrinsic, ir, types
+from kbroker.kernels.plain import memory as twins
 
 INT32_MAX = (1 << 31) - 1
 
@@ -17,7 +18,7 @@ def _pointer(builder: Any, address: Any, bits: int) -> Any:
 
 
 def _load(bits: int, signed: bool, swap: bool):
-    @intrinsic
+    @intrinsic(twins.load(bits, signed, swap))
     def load(typingctx, address):
         def codegen(context, builder, signature, args):
             value = builder.load(_pointer(builder, args[0], bits), align=1, typ=ir.IntType(bits))
@@ -34,7 +35,7 @@ def _load(bits: int, signed: bool, swap: bool):
 
 
 def _store(bits: int, swap: bool):
-    @intrinsic
+    @intrinsic(twins.store(bits, swap))
     def store(typingctx, address, value):
         def codegen(context, builder, signature, args):
             word = args[1] if bits == 64 else builder.trunc(args[1], ir.IntType(bits))
@@ -65,7 +66,37 @@ store_i32 = _store(32, False)
 store_i64 = _store(64, False)
 
 
-@intrinsic
+@intrinsic(twins.wrapped)
+def wrapped(typingctx, value):
+    """The int64 that machine arithmetic leaves of a number: what it is already, but for plain Python's."""
+
+    def codegen(context, builder, signature, args):
+        return args[0]
+
+    return types.int64(types.int64), codegen
+
+
+@intrinsic(twins.unsigned)
+def unsigned(typingctx, value):
+    """The same 64 bits as a uint64, for arithmetic that shifts zeros in."""
+
+    def codegen(context, builder, signature, args):
+        return args[0]
+
+    return types.uint64(types.int64), codegen
+
+
+@intrinsic(twins.wrapped)
+def signed(typingctx, value):
+    """The 64 bits of a uint64 as an int64."""
+
+    def codegen(context, builder, signature, args):
+        return args[0]
+
+    return types.int64(types.uint64), codegen
+
+
+@intrinsic(twins.load_acquire)
 def load_acquire(typingctx, address):
     """int64 at an 8-aligned address; later reads see what its writer wrote before."""
 
@@ -75,7 +106,7 @@ def load_acquire(typingctx, address):
     return types.int64(types.int64), codegen
 
 
-@intrinsic
+@intrinsic(twins.store_release)
 def store_release(typingctx, address, value):
     """Publish an int64 at an 8-aligned address after everything written before it."""
 
@@ -87,7 +118,7 @@ def store_release(typingctx, address, value):
 
 
 def _read_modify_write(operation: str):
-    @intrinsic
+    @intrinsic(twins.read_modify_write(operation))
     def modify(typingctx, address, value):
         def codegen(context, builder, signature, args):
             return builder.atomic_rmw(operation, _pointer(builder, args[0], 64), args[1], "seq_cst")
@@ -104,7 +135,7 @@ fetch_and = _read_modify_write("and")
 exchange = _read_modify_write("xchg")
 
 
-@intrinsic
+@intrinsic(twins.fence)
 def fence(typingctx):
     """Full barrier: needed between "publish" and "is the other side asleep?"."""
 
@@ -115,7 +146,7 @@ def fence(typingctx):
     return types.void(), codegen
 
 
-@intrinsic
+@intrinsic(twins.copy)
 def copy(typingctx, destination, source, length):
     """memcpy of ``length`` bytes between addresses that do not overlap."""
 

@@ -18,6 +18,8 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from kbroker.kernels import plain
+
 WORD_BYTES = 8
 LINE_WORDS = 8
 
@@ -126,9 +128,25 @@ class RowType(Constants):
     def __iter__(cls) -> Iterator[Word]:
         return iter(cls.__words__.values())
 
-    def table(cls, rows: int) -> NDArray[np.int64]:
-        """So many rows of zeros: ``table[number, Class.FIELD]`` is a word."""
-        return np.zeros((rows, cls.WORDS), np.int64)
+    def field_at(cls, number: int) -> Word | None:
+        """The field that a word of a row belongs to."""
+        return next((one for one in cls if one.number <= number < one.number + one.count), None)
+
+    def table(cls, rows: int, *, writer: str = "") -> NDArray[np.int64]:
+        """So many rows of zeros: ``table[number, Class.FIELD]`` is a word. writer: of a copy that its owner keeps."""
+        return cls.declared(np.zeros((rows, cls.WORDS), np.int64), writer)
+
+    def row(cls, *, writer: str = "") -> NDArray[np.int64]:
+        """One row of zeros: ``row[Class.FIELD]`` is a word."""
+        return cls.declared(np.zeros(cls.WORDS, np.int64), writer)
+
+    def declared(cls, array: NDArray[np.int64], writer: str = "") -> NDArray[np.int64]:
+        """The array, as rows of this class: plain kernels check who writes to them."""
+        if plain.ACTIVE:
+            from kbroker.kernels.plain.tables import declare
+
+            return declare(cls, array, writer)
+        return array
 
 
 class Row(metaclass=RowType):

@@ -9,6 +9,7 @@ counts as the end (position 0 is never indexed, because an entry follows index.i
 import numpy as np
 from numpy.typing import NDArray
 
+from kbroker.kernels.batch_header import batch_bytes, last_offset
 from kbroker.kernels.jit import inlined, kernel
 from kbroker.kernels.libc import SEEK_END, lseek, pread
 from kbroker.kernels.memory import load_i8, load_i32_be, load_i64_be
@@ -22,10 +23,6 @@ TIME_ENTRY = 12
 TAIL_BYTES = 1536  # of both entry sizes a multiple: readers near the end need two reads of the index
 WALK_BYTES = 8192  # at index.interval.bytes=4096 mostly one read from the entry to the batch
 INT64_MAX = (1 << 63) - 1
-
-# results of `locate`
-
-# words of the place that `locate` fills
 
 
 @inlined
@@ -118,7 +115,7 @@ def _read_header(log_fd: int, buffer: int, position: int, start: int, filled: in
         if filled < b.RECORDS:
             return Located.NOT_HERE, start, filled
     at = buffer + (position - start)
-    size = load_i32_be(at + b.LENGTH) + b.LENGTH_OVERHEAD
+    size = batch_bytes(at)
     if load_i8(at + b.MAGIC) != b.MAGIC_V2 or size < b.HEADER_BYTES:
         return Located.DAMAGED, start, filled
     return Located.FOUND, start, filled
@@ -155,9 +152,9 @@ def locate(
         if result != Located.FOUND:
             return result
         at = address + (position - start)
-        size = load_i32_be(at + b.LENGTH) + b.LENGTH_OVERHEAD
+        size = batch_bytes(at)
         base_offset = load_i64_be(at + b.BASE_OFFSET)
-        last = base_offset + load_i32_be(at + b.LAST_OFFSET_DELTA)
+        last = last_offset(at)
         if last >= offset:
             place[FoundPlace.POSITION] = position
             place[FoundPlace.BASE_OFFSET] = base_offset
@@ -179,13 +176,11 @@ def locate_time(log_fd: int, position: int, end: int, timestamp: int, place: Wor
         if result != Located.FOUND:
             return result
         at = address + (position - start)
-        size = load_i32_be(at + b.LENGTH) + b.LENGTH_OVERHEAD
+        size = batch_bytes(at)
         if load_i64_be(at + b.MAX_TIMESTAMP) >= timestamp:
             place[FoundPlace.POSITION] = position
             place[FoundPlace.BASE_OFFSET] = load_i64_be(at + b.BASE_OFFSET)
-            place[FoundPlace.LAST_OFFSET] = place[FoundPlace.BASE_OFFSET] + load_i32_be(
-                at + b.LAST_OFFSET_DELTA
-            )
+            place[FoundPlace.LAST_OFFSET] = last_offset(at)
             place[FoundPlace.SIZE] = size
             return Located.FOUND
         position += size
@@ -204,10 +199,10 @@ def largest_timestamp(log_fd: int, position: int, end: int, out: Words) -> int:
         if result != Located.FOUND:
             return Located.FOUND if result == Located.NOT_HERE else result
         at = address + (position - start)
-        size = load_i32_be(at + b.LENGTH) + b.LENGTH_OVERHEAD
+        size = batch_bytes(at)
         timestamp = load_i64_be(at + b.MAX_TIMESTAMP)
         if timestamp > out[0]:
             out[0] = timestamp
-            out[1] = load_i64_be(at + b.BASE_OFFSET) + load_i32_be(at + b.LAST_OFFSET_DELTA)
+            out[1] = last_offset(at)
         position += size
     return Located.FOUND

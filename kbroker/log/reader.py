@@ -65,7 +65,7 @@ class LogReader:
         self._version: int | None = None
         self._segments: list[files.SegmentFile] = []
         self._bases: list[int] = []
-        self._place = np.zeros(FoundPlace.WORDS, np.int64)
+        self._place = FoundPlace.row()
 
     def base_offsets(self, version: int = -1) -> list[int]:
         """Base offsets of all segments, ascending."""

@@ -114,7 +114,7 @@ def _first_record(
 
 def _next_batch(reader: LogReader, view: SegmentView, position: int, timestamp: int) -> PlacedBatch | None:
     """The first batch from a batch start on that reaches a timestamp, read whole."""
-    place = np.zeros(FoundPlace.WORDS, np.int64)
+    place = FoundPlace.row()
     found = search.locate_time(view.log.fd, position, view.end, timestamp, place)
     reader.check(found, view)
     if found != Located.FOUND:

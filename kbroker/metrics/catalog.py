@@ -140,6 +140,8 @@ CATALOG: tuple[Metric, ...] = (
     gauge("kbroker_log_bytes", "Bytes of the log's segments.", *LOG, source=PARTITION, kafka="kafka_log_log_size"),
     gauge("kbroker_log_segments", "Segments of the log.", *LOG, source=PARTITION,
             kafka="kafka_log_log_numlogsegments"),
+    counter("kbroker_log_writes_total", "Writes to the log; one has the batches that came together.", *LOG,
+            source=PARTITION),
     gauge("kbroker_log_max_timestamp_seconds", "Largest record timestamp of the log.", *LOG, source=PARTITION),
     counter("kbroker_topic_in_bytes_total", "Bytes of record batches appended.", *TOPIC, source=PARTITION,
             kafka=BROKER_TOPIC + "bytesin_total"),

@@ -9,7 +9,7 @@ LAST = ml.HISTOGRAM_BUCKETS - 1
 SUB_BUCKETS = 1 << ml.SUB_BUCKET_BITS
 
 
-@intrinsic
+@intrinsic(lambda value: 64 - int(value).bit_length())
 def leading_zeros(typingctx, value):  # type: ignore[no-untyped-def]  # noqa: ARG001
     """Zero bits above the highest one of a positive int64."""
 

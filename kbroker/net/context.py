@@ -58,35 +58,35 @@ class Context:
     def __init__(self, shared: Shared, client: int, config: BrokerConfig) -> None:
         self.shared = shared
         self.client = client
-        self.words: Words = np.zeros(ContextRow.WORDS, np.int64)
+        self.words: Words = ContextRow.row()
         self.address = int(self.words.ctypes.data)
         self.metrics = Slots(shared.metrics[client])
         self.arena = shared.arenas[client]
         self.arena_bytes = memoryview(self.arena.map)
-        self.connections: Words = np.zeros((0, Connection.WORDS), np.int64)
+        self.connections: Words = Connection.table(0)
         self.free_rows: list[int] = []
-        self.requests: Words = np.zeros((REQUESTS, Request.WORDS), np.int64)
-        self.results: Words = np.zeros((RESULTS, Result.WORDS), np.int64)
-        self.events: Words = np.zeros((EVENTS, Event.WORDS), np.int64)
-        self.workers: Words = np.zeros((shared.sizes.workers, Worker.WORDS), np.int64)
+        self.requests: Words = Request.table(REQUESTS)
+        self.results: Words = Result.table(RESULTS)
+        self.events: Words = Event.table(EVENTS)
+        self.workers: Words = Worker.table(shared.sizes.workers)
         self.out: NDArray[np.uint8] = np.zeros(OUT_BYTES, np.uint8)
         self.epoll_events: NDArray[np.uint8] = np.zeros(EPOLL_EVENTS * 16, np.uint8)
         self.scratch: Words = np.zeros(16, np.int64)
         self.epoll = select.epoll()
-        self.plan: Words = np.zeros((PLAN_ROWS, Plan.WORDS), np.int64)
-        self._parts: Words = np.zeros((Part.ROWS, Part.WORDS), np.int64)
+        self.plan: Words = Plan.table(PLAN_ROWS)
+        self._parts: Words = Part.table(Part.ROWS)
         self._plain: NDArray[np.uint8] = np.zeros(PLAIN_BYTES + SLACK_BYTES, np.uint8)
-        self._partial: Words = np.zeros(PartialRecord.WORDS, np.int64)
+        self._partial: Words = PartialRecord.row()
         self._libraries = CodecLibraries()
         self._unused = 0
-        self._snapshot: Words = np.zeros(Slot.WORDS, np.int64)
+        self._snapshot: Words = Slot.row(writer="network")
         self._start_chunks()
         self._start_words(config)
         self.grow_connections(FIRST_CONNECTIONS)
 
     def _start_chunks(self) -> None:
         count = self.arena.size // CHUNK_BYTES
-        self.chunks: Words = np.zeros((count, Chunk.WORDS), np.int64)
+        self.chunks: Words = Chunk.table(count)
         self.free_chunks: Words = np.arange(count - 1, -1, -1, dtype=np.int64)
         words = self.words
         words[ContextRow.CHUNKS] = self.chunks.ctypes.data
@@ -164,7 +164,7 @@ class Context:
     def grow_connections(self, count: int) -> None:
         """Make room for ``count`` connections; only between kernel calls."""
         old = len(self.connections)
-        grown: Words = np.zeros((count, Connection.WORDS), np.int64)
+        grown: Words = Connection.table(count)
         grown[:old] = self.connections
         grown[old:, Connection.FD] = -1
         self.connections = grown

@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 from kbroker.ipc.messages import PartitionImage, TopicImage
 from kbroker.kernels.crc32c import crc32c
+from kbroker.kernels.hash_index import enter_in, remove_from
 from kbroker.net.context import Context
 from kbroker.net.rows import Context as ContextRow
 from kbroker.net.rows import Partition, Topic
 
 Words = NDArray[np.int64]
-DELETED = -1
 
 
 class Topics:
@@ -90,7 +90,7 @@ class Topics:
         self._context.words[ContextRow.TOPICS_VERSION] += 1
         if row is not None:
             for index in (self._name_index, self._id_index):
-                index[index == row + 1] = DELETED
+                remove_from(index, row)
         slots = [part.slot for part in topic.partitions]
         for slot in slots:
             self.by_slot.pop(slot, None)
@@ -99,9 +99,9 @@ class Topics:
     def _rebuild(self, topics: Iterable[TopicImage]) -> None:
         """Fresh tables with room for twice the topics and partitions."""
         every = list(topics)
-        self._table: Words = np.zeros((max(64, 2 * len(every)), Topic.WORDS), np.int64)
+        self._table: Words = Topic.table(max(64, 2 * len(every)))
         count = sum(len(topic.partitions) for topic in every)
-        self._partitions: Words = np.zeros((max(256, 2 * count), Partition.WORDS), np.int64)
+        self._partitions: Words = Partition.table(max(256, 2 * count))
         self._names: NDArray[np.uint8] = np.zeros(len(self._table) * 256, np.uint8)
         size = 1 << (4 * len(self._table) - 1).bit_length()
         self._name_index: Words = np.zeros(size, np.int64)
@@ -143,19 +143,11 @@ class Topics:
         row[Topic.PARTITIONS] = first
         row[Topic.COUNT] = len(topic.partitions)
         row[Topic.INTERNAL] = topic.internal
-        _put(self._name_index, crc32c(name), number)
-        _put(self._id_index, high ^ low, number)
+        enter_in(self._name_index, crc32c(name), number)
+        enter_in(self._id_index, high ^ low, number)
         self.on_row(number, topic.name)
 
     @property
     def capacity(self) -> int:
         """Rows of the kernels' table."""
         return len(self._table)
-
-
-def _put(index: Words, hashed: int, number: int) -> None:
-    mask = len(index) - 1
-    at = hashed & mask
-    while index[at] > 0:
-        at = (at + 1) & mask
-    index[at] = number + 1

@@ -21,7 +21,7 @@ def test_a_log_is_written_out_in_pieces_without_a_gap(
 
     monkeypatch.setattr(cleaned_segment, "_write_out", write_out)
     segment = CleanedSegment(str(tmp_path), 0, 4096, 1 << 20, 1)
-    rows = np.zeros((1, ScannedBatch.WORDS), np.int64)
+    rows = ScannedBatch.table(1)
     data = np.zeros(WRITE_OUT_BYTES * 3 // 8, np.uint8)
     try:
         for _ in range(8):

@@ -3,8 +3,6 @@
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-import numpy as np
-
 from kbroker.config.topic import TopicConfig
 from kbroker.io.append.rows import AppendRow
 from kbroker.io.partition.unified_log import UnifiedLog
@@ -18,7 +16,7 @@ class Node:
     def __init__(
         self, root: Path, logs: int, config: TopicConfig | None = None, reserve_most: int = 0
     ) -> None:
-        self.rows = np.zeros((logs + 4, AppendRow.WORDS), np.int64)
+        self.rows = AppendRow.table(logs + 4)
         self.synced: list[int] = []
         self.logs: dict[int, Log] = {}
         for slot in range(logs):

@@ -37,7 +37,7 @@ def test_ring_is_a_bounded_queue(steps: list[int | None]) -> None:
             if pushed:
                 model.append(number)
         else:
-            out = np.zeros((step, AppendEntry.WORDS), np.int64)
+            out = AppendEntry.table(step)
             count = ring_take(ring, CAPACITY, out)
             taken = [model.popleft() for _ in range(min(step, len(model)))]
             assert [row.tolist() for row in out[:count]] == [entry(n).tolist() for n in taken]
@@ -50,7 +50,7 @@ def test_rings_do_not_overlap(shared: Shared) -> None:
     for number, ring in enumerate(rings):
         for n in range(CAPACITY):
             assert ring_push(ring, CAPACITY, entry(1000 * number + n))
-    out = np.zeros((CAPACITY, AppendEntry.WORDS), np.int64)
+    out = AppendEntry.table(CAPACITY)
     for number, ring in enumerate(rings):
         assert ring_take(ring, CAPACITY, out) == CAPACITY
         assert out[:, 0].tolist() == [1000 * number + n for n in range(CAPACITY)]
@@ -82,7 +82,7 @@ def test_entries_cross_a_fork_in_order() -> None:
             sent += ring_push(ring, CAPACITY, entry(sent))
         os._exit(0)
     seen: list[int] = []
-    out = np.zeros((CAPACITY, AppendEntry.WORDS), np.int64)
+    out = AppendEntry.table(CAPACITY)
     while len(seen) < total:
         count = ring_take(ring, CAPACITY, out)
         assert (out[:count, 7] == out[:count, 0] + 7).all()

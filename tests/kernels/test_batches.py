@@ -30,8 +30,8 @@ def scan(
     path.write_bytes(data)
     fd = os.open(path, os.O_RDONLY)
     buffer = np.zeros(buffer_bytes, np.uint8)
-    rows = np.zeros((max_rows, ScannedBatch.WORDS), INT64)
-    state = np.zeros(ScanState.WORDS, INT64)
+    rows = ScannedBatch.table(max_rows)
+    state = ScanState.row()
     state[ScanState.NEXT_OFFSET] = base
     found: list[list[int]] = []
     try:
@@ -160,7 +160,7 @@ def test_an_offset_higher_than_the_segment_may_hold_is_damage(tmp_path: Path) ->
 
 
 def test_a_failed_read_is_reported(tmp_path: Path) -> None:
-    rows = np.zeros((4, ScannedBatch.WORDS), INT64)
-    state = np.zeros(ScanState.WORDS, INT64)
+    rows = ScannedBatch.table(4)
+    state = ScanState.row()
     assert batches.scan(-1, 100, 0, 4, True, np.zeros(4096, np.uint8), rows, state) == 0
     assert state[ScanState.STOP] == ScanStop.READ_FAILED

@@ -64,7 +64,7 @@ def test_what_is_no_batch_is_reported(tmp_path: Path) -> None:
     path.write_bytes(batch(0) + bytes(100))
     fd = os.open(path, os.O_RDONLY)
     size = path.stat().st_size
-    place, out = np.zeros(FoundPlace.WORDS, np.int64), np.array([-1, -1], np.int64)
+    place, out = FoundPlace.row(), np.array([-1, -1], np.int64)
     assert search.locate(fd, -1, 0, 0, 0, 0, size, place) == Located.FOUND
     assert search.locate(fd, -1, 0, 0, 1, 0, size, place) == Located.DAMAGED
     assert search.locate_time(fd, 0, size, 2**60, place) == Located.DAMAGED

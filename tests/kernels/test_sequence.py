@@ -16,7 +16,7 @@ def test_a_group_is_written_under_its_counter() -> None:
 
 
 def test_a_counter_left_odd_by_a_crash_becomes_even() -> None:
-    words, copy = np.zeros(Slot.WORDS, np.int64), np.zeros(Slot.WORDS, np.int64)
+    words, copy = Slot.row(), Slot.row(writer="network")
     words[0] = 5
     assert not read_slot(words.ctypes.data, copy)
     write_group(words, np.array([1]), np.array([11]))
@@ -26,7 +26,7 @@ def test_a_counter_left_odd_by_a_crash_becomes_even() -> None:
 
 
 def test_readers_see_whole_groups_while_one_writes() -> None:
-    words, copy = np.zeros(Slot.WORDS, np.int64), np.zeros(Slot.WORDS, np.int64)
+    words, copy = Slot.row(), Slot.row(writer="network")
     places, stop = np.array([1, 2, 15]), threading.Event()
 
     def write() -> None:

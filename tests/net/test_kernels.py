@@ -3,7 +3,6 @@
 import random
 from typing import Any
 
-import numba
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -25,25 +24,18 @@ from kbroker.protocol.records import build_batch, read_batches, read_records
 from kbroker.protocol.schema import ProtocolError
 
 
-@numba.njit  # type: ignore[untyped-decorator]
-def _walk(cx: int, address: int, length: int, keys: bool, oldest: int, newest: int) -> int:
-    return walk_records(cx, address, length, keys, oldest, newest)
-
-
-@numba.njit  # type: ignore[untyped-decorator]
 def _varints(address: int, length: int) -> tuple[tuple[int, int], tuple[int, int]]:
     return read_uvarint(address, address + length), read_varint(address, address + length)
 
 
-@numba.njit  # type: ignore[untyped-decorator]
 def _lookup(cx: int, name: int, length: int, topic_id: int) -> tuple[int, int]:
     return topic_by_name(cx, name, length), topic_by_id(cx, topic_id)
 
 
 def walk(data: bytes, keys: bool = False, oldest: int = -(1 << 62), newest: int = 1 << 62) -> tuple[int, int]:
-    context = np.zeros(ContextRow.WORDS, np.int64)
+    context = ContextRow.row()
     view = np.frombuffer(data, np.uint8).copy()
-    outcome = _walk(context.ctypes.data, view.ctypes.data, len(data), keys, oldest, newest)
+    outcome = walk_records(context.ctypes.data, view.ctypes.data, len(data), keys, oldest, newest)
     return outcome, int(context[ContextRow.WALK_MAX_TIMESTAMP])
 
 

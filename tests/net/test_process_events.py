@@ -3,8 +3,6 @@
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
-
 from kbroker.ipc import fds
 from kbroker.net.process import NetworkProcess
 from kbroker.net.rows import Event, EventKind
@@ -19,7 +17,7 @@ def test_a_failed_event_costs_its_connection_and_not_the_rest_of_the_turn() -> N
         served.append(row)
 
     process: Any = NetworkProcess.__new__(NetworkProcess)
-    process.context = SimpleNamespace(events=np.zeros((4, Event.WORDS), np.int64))
+    process.context = SimpleNamespace(events=Event.table(4))
     process.context.events[:3, 0] = EventKind.REQUEST
     process.context.events[:3, 1] = (4, 5, 6)
     process.connections = {row: f"connection {row}" for row in (4, 5, 6)}
@@ -35,7 +33,7 @@ def test_a_failed_event_of_nobody_closes_nobody() -> None:
         raise RuntimeError("a bug")
 
     process: Any = NetworkProcess.__new__(NetworkProcess)
-    process.context = SimpleNamespace(events=np.zeros((1, Event.WORDS), np.int64))
+    process.context = SimpleNamespace(events=Event.table(1))
     process.context.events[0, 0] = EventKind.ADVANCED
     process.connections = {0: "the first connection"}
     process._handlers = {EventKind.ADVANCED: fail}

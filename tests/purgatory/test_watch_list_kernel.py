@@ -22,8 +22,8 @@ def listed(delayed: np.ndarray, lists: np.ndarray, which: int) -> list[int]:
 
 @given(st.lists(st.tuples(st.integers(0, LISTS - 1), st.integers(0, ROWS)), max_size=60))
 def test_rows_come_out_from_anywhere_and_the_rest_keeps_its_order(steps: list[tuple[int, int]]) -> None:
-    delayed = np.zeros((ROWS, DelayedProduce.WORDS), np.int64)
-    lists = np.zeros((LISTS, DelayedList.WORDS), np.int64)
+    delayed = DelayedProduce.table(ROWS)
+    lists = DelayedList.table(LISTS)
     model: list[list[int]] = [[] for _ in range(LISTS)]
     free = list(range(1, ROWS))
     for which, choice in steps:

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from signal import SIGKILL, Signals
 from typing import cast
 
-import numpy as np
 import pytest
 
 from kbroker.ipc.child import STACK_SIGNAL
@@ -33,7 +32,7 @@ class FakeChild:
 
 class Scene:
     def __init__(self) -> None:
-        self.lines = np.zeros((1, ProcessLine.WORDS), np.int64)
+        self.lines = ProcessLine.table(1)
         self.lines[0, ProcessLine.HEARTBEAT_NS] = 1
         self.lines[0, ProcessLine.READY] = self.lines[0, ProcessLine.EPOCH] = 1
         self.child = FakeChild()

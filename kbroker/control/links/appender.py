@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-import numpy as np
-
 from kbroker.control import crash_point
 from kbroker.control.links.arena_queue import ArenaQueue, Space
 from kbroker.control.metadata.catalogue import Partition
@@ -68,8 +66,8 @@ class Appender:
         self._pushed = [0] * shared.sizes.workers
         self._to_wake: set[int] = set()
         self.slot_listeners: list[Callable[[int], None]] = []
-        self._out = np.zeros((TAKEN_AT_ONCE, AppendEntry.WORDS), np.int64)
-        self._entry = np.zeros(AppendEntry.WORDS, np.int64)
+        self._out = AppendEntry.table(TAKEN_AT_ONCE)
+        self._entry = AppendEntry.row()
 
     async def start(self) -> None:
         """Take over from a dead predecessor, whose batches may still be read from the arena, then listen."""

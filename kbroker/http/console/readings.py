@@ -105,7 +105,7 @@ class Reader:
 
     def _topics(self, reading: Reading, directory: Directory) -> None:
         counters = partition_counters(self._shared, directory.slots)
-        sums = np.zeros((len(directory.topics), Counter.WORDS), np.int64)
+        sums = Counter.table(len(directory.topics))
         np.add.at(sums, directory.topic_numbers, counters)
         columns = {name: sums[:, BY_TOPIC[metric]].tolist() for name, metric in TOPIC_COUNTERS.items()}
         for number, topic in enumerate(directory.topics):

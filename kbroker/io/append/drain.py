@@ -79,12 +79,12 @@ class Drain:
         partitions = shared.sizes.max_partitions
         self.shared = shared
         self.producers = ProducerTable(producers)
-        self.rows: Words = np.zeros((partitions, AppendRow.WORDS), np.int64)
+        self.rows: Words = AppendRow.table(partitions)
         self.counters = shared.counters[shared.worker_process(worker)]
         self.metrics = Slots(shared.metrics[shared.worker_process(worker)])
-        self.out: Words = np.zeros(Drained.WORDS, np.int64)
-        self._batches: Words = np.zeros((Batch.ROWS, Batch.WORDS), np.int64)
-        self._chains: Words = np.full((partitions, Chain.WORDS), -1, np.int64)
+        self.out: Words = Drained.row()
+        self._batches: Words = Batch.table(Batch.ROWS)
+        self._chains: Words = Chain.declared(np.full((partitions, Chain.WORDS), -1, np.int64))
         self._touched: Words = np.zeros(Batch.ROWS, np.int64)
         self._failed: Words = np.zeros((Batch.ROWS, 2), np.int64)
         self._one: Words = np.ones(1, np.int64)
@@ -94,12 +94,12 @@ class Drain:
         )
         self._syncs_scratch: NDArray[np.uint8] = np.zeros(SyncJob.STRIDE * SyncJob.MOST, np.uint8)
         self._sync_results: Words = np.zeros((3 * SyncJob.MOST, 3), np.int64)
-        self.syncs: Words = np.zeros((partitions, SyncRow.WORDS), np.int64)
-        self._delayed: Words = np.zeros((1, DelayedProduce.WORDS), np.int64)
-        self._lists: Words = np.zeros((partitions + 1, DelayedList.WORDS), np.int64)
+        self.syncs: Words = SyncRow.table(partitions)
+        self._delayed: Words = DelayedProduce.table(1)
+        self._lists: Words = DelayedList.table(partitions + 1)
         self.env = self._environment()
         self._grow()
-        self._clients: Words = np.zeros((shared.sizes.clients, Client.WORDS), np.int64)
+        self._clients: Words = Client.table(shared.sizes.clients)
         for client in range(shared.sizes.clients):
             row = self._clients[client]
             row[Client.APPEND_RING] = shared.append_ring(client, worker)
@@ -110,7 +110,7 @@ class Drain:
             row[Client.EVENT_FD] = shared.event_fds[client]
 
     def _environment(self) -> Words:
-        env: Words = np.zeros(Environment.WORDS, np.int64)
+        env: Words = Environment.row()
         scratch = int(self._scratch.ctypes.data)
         env[Environment.CAPACITY] = self.shared.sizes.ring_entries
         env[Environment.ONE] = self._one.ctypes.data
@@ -129,7 +129,7 @@ class Drain:
         old = self._delayed
         first = max(len(old), 1)  # row 0 is nobody's
         count = first + max(first, 2 * Batch.ROWS)
-        self._delayed = np.zeros((count, DelayedProduce.WORDS), np.int64)
+        self._delayed = DelayedProduce.table(count)
         self._delayed[: len(old)] = old
         self._delayed[first if len(old) > 1 else 0 :, DelayedProduce.SLOT] = -1
         free = np.arange(first + 1, count + 1)
@@ -232,7 +232,7 @@ class Drain:
         """A delayed produce for an append that came to Python."""
         if self.env[Environment.DELAYED_COUNT] > self._delayed_room:
             self._grow()
-        batch: Words = np.zeros(Batch.WORDS, np.int64)
+        batch: Words = Batch.row()
         batch[Batch.CLIENT], batch[Batch.TOKEN], batch[Batch.SLOT] = (
             held.client,
             held.token,

@@ -30,7 +30,7 @@ class ProducerTable:
     """Entries keyed by (slot, producer id). ``rows`` changes identity when the table grows."""
 
     def __init__(self, capacity: int = 1024) -> None:
-        self.rows: NDArray[np.int64] = np.zeros((capacity, Producer.WORDS), np.int64)
+        self.rows: NDArray[np.int64] = Producer.table(capacity)
         self._claimed = (
             0  # rows that are not empty, or more: deleted ones that were claimed again count twice
         )
@@ -62,7 +62,7 @@ class ProducerTable:
         capacity = self.rows.shape[0]
         while 2 * (live + wanted) > capacity:
             capacity *= 2
-        grown = np.zeros((capacity, Producer.WORDS), np.int64)
+        grown = Producer.table(capacity)
         kernel.rehash(self.rows, grown)
         self.rows = grown
         self._claimed = live

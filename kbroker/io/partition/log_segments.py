@@ -9,8 +9,6 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-import numpy as np
-
 from kbroker.config.topic import TopicConfig
 from kbroker.io.files import segment
 from kbroker.io.files.segment import (
@@ -229,7 +227,7 @@ class LogSegments:
     def _cut(self, fds: SegmentFds, base: int, offset: int) -> ActiveState:
         """Cut a segment before the batch that holds an offset."""
         size = os.fstat(fds.log).st_size
-        place = np.zeros(FoundPlace.WORDS, np.int64)
+        place = FoundPlace.row()
         if search.locate(fds.log, -1, 0, base, offset, 0, size, place) == Located.FOUND:
             size = int(place[FoundPlace.POSITION])
         os.ftruncate(fds.log, size)

@@ -77,8 +77,8 @@ class Scan:
 
     def __iter__(self) -> Iterator[tuple[Rows, int]]:
         """Raises OSError, UnsupportedFormat."""
-        rows = np.empty((self._chunk_rows, ScannedBatch.WORDS), np.int64)
-        state = np.zeros(ScanState.WORDS, np.int64)
+        rows = ScannedBatch.declared(np.empty((self._chunk_rows, ScannedBatch.WORDS), np.int64))
+        state = ScanState.row()
         state[ScanState.NEXT_POSITION], state[ScanState.NEXT_OFFSET] = (
             self.result.position,
             self.result.next_offset,

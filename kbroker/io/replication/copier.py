@@ -40,9 +40,9 @@ class Copier:
     def __init__(self, drain: Drain) -> None:
         self._drain = drain
         self._buffer: NDArray[np.uint8] = np.zeros(BUFFER_BYTES, np.uint8)
-        self._batches: NDArray[np.int64] = np.zeros((Batch.ROWS, Batch.WORDS), np.int64)
-        self._counters: NDArray[np.int64] = np.zeros(Counter.WORDS, np.int64)
-        self._out: NDArray[np.int64] = np.zeros(Copied.WORDS, np.int64)
+        self._batches: NDArray[np.int64] = Batch.table(Batch.ROWS)
+        self._counters: NDArray[np.int64] = Counter.row()
+        self._out: NDArray[np.int64] = Copied.row()
 
     def copy(self, partition: UnifiedLog, fd: int, position: int, end: int) -> int:
         """Append whole batches of file bytes [position, end), a buffer at most; bytes that are done with, at least one

@@ -14,6 +14,7 @@ from kbroker.io.append.rows import AppendRow, Batch
 from kbroker.io.append.write_kernel import index_batches, write_batches
 from kbroker.ipc.layout import Slot
 from kbroker.kernels import producers as pr
+from kbroker.kernels.batch_header import NO_BATCH, last_offset, whole_batch
 from kbroker.kernels.crc32c import crc32c_at
 from kbroker.kernels.jit import inlined, kernel
 from kbroker.kernels.memory import (
@@ -24,6 +25,7 @@ from kbroker.kernels.memory import (
     load_i32_be,
     load_i64,
     load_i64_be,
+    load_u32_be,
 )
 from kbroker.kernels.row import Row, Values, word
 from kbroker.protocol import batch_layout as rb
@@ -56,20 +58,15 @@ class CopyStop(Values):
 
 
 @inlined
-def whole_batch(address: int, left: int) -> int:
-    """Size of the batch at an address, 0 when less than that is there, -1 when it is damaged."""
-    if left < rb.LENGTH_OVERHEAD:
-        return 0
-    size = rb.LENGTH_OVERHEAD + load_i32_be(address + rb.LENGTH)
-    if size < rb.HEADER_BYTES:
-        return -1
-    if size > left:
-        return 0
+def sound_batch(address: int, left: int) -> int:
+    """As `whole_batch`; NO_BATCH, too, for another format than 2 or a wrong CRC."""
+    size = whole_batch(address, left, rb.HEADER_BYTES)
+    if size <= 0:
+        return size
     if load_i8(address + rb.MAGIC) != rb.MAGIC_V2:
-        return -1
-    crc = load_i32_be(address + rb.CRC) & 0xFFFFFFFF
-    if crc32c_at(address + rb.ATTRIBUTES, size - rb.ATTRIBUTES) != crc:
-        return -1
+        return NO_BATCH
+    if crc32c_at(address + rb.ATTRIBUTES, size - rb.ATTRIBUTES) != load_u32_be(address + rb.CRC):
+        return NO_BATCH
     return size
 
 
@@ -81,7 +78,7 @@ def enter(row: Words, producers: Table, batch: Words, slot: int, address: int, s
     batch[Batch.ADDRESS] = address
     batch[Batch.LENGTH] = size
     batch[Batch.BASE_OFFSET] = load_i64_be(address + rb.BASE_OFFSET)
-    batch[Batch.LAST_OFFSET] = batch[Batch.BASE_OFFSET] + load_i32_be(address + rb.LAST_OFFSET_DELTA)
+    batch[Batch.LAST_OFFSET] = last_offset(address)
     batch[Batch.NEXT] = -1
     batch[Batch.MAX_TIMESTAMP] = load_i64_be(address + rb.MAX_TIMESTAMP)
     batch[Batch.RECORDS] = load_i32_be(address + rb.RECORD_COUNT)
@@ -111,12 +108,12 @@ def copy_batches(
     count = 0
     while True:
         address = buffer + out[Copied.BYTES]
-        size = whole_batch(address, length - out[Copied.BYTES])
+        size = sound_batch(address, length - out[Copied.BYTES])
         if size <= 0:
             out[Copied.STOP] = CopyStop.END if size == 0 else CopyStop.CORRUPT
             break
         base = load_i64_be(address + rb.BASE_OFFSET)
-        last = base + load_i32_be(address + rb.LAST_OFFSET_DELTA)
+        last = last_offset(address)
         if last < next_offset:
             out[Copied.BYTES] += size
             continue

@@ -2,12 +2,11 @@
 ranges between them.
 """
 
+from kbroker.kernels.batch_header import last_offset, whole_batch
 from kbroker.kernels.jit import inlined
 from kbroker.kernels.libc import pread
 from kbroker.kernels.memory import (
     copy,
-    load_i32_be,
-    load_i64_be,
     store_i16_be,
     store_i32_be,
     store_i64,
@@ -165,14 +164,11 @@ def _walk_end(cx: int, row: int, where: int, data: int, length: int) -> None:
     """Remember where the last whole batch of the bytes at an address ends."""
     at = 0
     next_offset = -1
-    while length - at >= rb.HEADER_BYTES:
-        size = load_i32_be(data + at + rb.LENGTH) + rb.LENGTH_OVERHEAD
-        if size < rb.HEADER_BYTES or size > length - at:
-            break
-        next_offset = (
-            load_i64_be(data + at + rb.BASE_OFFSET) + load_i32_be(data + at + rb.LAST_OFFSET_DELTA) + 1
-        )
+    size = whole_batch(data, length, rb.HEADER_BYTES)
+    while size > 0:
+        next_offset = last_offset(data + at) + 1
         at += size
+        size = whole_batch(data + at, length - at, rb.HEADER_BYTES)
     if next_offset >= 0:
         _remember(cx, row, where, next_offset, get(row, Plan.POSITION) + at)
 

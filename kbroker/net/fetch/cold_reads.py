@@ -8,8 +8,6 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 
-import numpy as np
-
 from kbroker.ipc.layout import AppendEntry, Operation, ProcessLine, Slot
 from kbroker.ipc.ring import ring_push, wake_process
 from kbroker.ipc.shared import Shared
@@ -52,7 +50,7 @@ class ColdReads:
         self._probe = probe
         self._waits: dict[int, Wait] = {}  # by token
         self._next_token = 0
-        self._entry = np.zeros(AppendEntry.WORDS, np.int64)
+        self._entry = AppendEntry.row()
 
     def of(self, readings: Sequence[Reading]) -> list[Reading]:
         """The ranges whose bytes are not in memory."""

@@ -7,8 +7,6 @@ import logging
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import numpy as np
-
 from kbroker.ipc.layout import Slot, SlotState
 from kbroker.ipc.log_dir_errors import LogDirErrors
 from kbroker.ipc.messages import PartitionImage, TopicImage
@@ -69,7 +67,7 @@ class PartitionReader:
         self._topics = topics
         self._files = OpenFiles()
         self._readers: dict[int, tuple[int, LogReader]] = {}
-        self._snapshot = np.zeros(Slot.WORDS, np.int64)
+        self._snapshot = Slot.row(writer="network")
 
     def forget(self, slot: int) -> None:
         """The slot no longer belongs to this partition."""

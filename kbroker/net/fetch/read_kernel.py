@@ -4,9 +4,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbroker.ipc.layout import Slot, SlotState
+from kbroker.kernels.batch_header import batch_bytes
 from kbroker.kernels.jit import inlined
 from kbroker.kernels.libc import SEEK_END, lseek, pread, syscall
-from kbroker.kernels.memory import load_i32_be, load_i64_be
+from kbroker.kernels.memory import load_i64_be
 from kbroker.kernels.rows import get, put
 from kbroker.kernels.scan_rows import FoundPlace, Located
 from kbroker.kernels.search import locate
@@ -66,7 +67,7 @@ def _remembered(cx: int, row: int, connection_row: int, place: Words) -> int:
     if load_i64_be(scratch + rb.BASE_OFFSET) > get(row, Plan.OFFSET):
         return -1
     place[FoundPlace.POSITION] = position
-    place[FoundPlace.SIZE] = load_i32_be(scratch + rb.LENGTH) + rb.LENGTH_OVERHEAD
+    place[FoundPlace.SIZE] = batch_bytes(scratch)
     return number
 
 

@@ -36,8 +36,8 @@ class ReadTable:
 
     def __init__(self, context: Context, senders: Senders) -> None:
         slots = context.shared.sizes.max_partitions
-        self.reads: Words = np.zeros((slots, Read.WORDS), np.int64)
-        self.segments: Words = np.zeros((SEGMENTS, Segment.WORDS), np.int64)
+        self.reads: Words = Read.table(slots)
+        self.segments: Words = Segment.table(SEGMENTS)
         self._used = 0
         self._open: OrderedDict[int, OpenSegment] = OrderedDict()
         self._leaving: list[OpenFile] = []  # closed here, but the kernel may still send from them

@@ -29,9 +29,9 @@ class Senders:
     """The outboxes, and the threads from ``start`` to ``stop``; before and after it nothing is lent."""
 
     def __init__(self, context: Context) -> None:
-        self.boxes: NDArray[np.int64] = np.zeros((Box.ROWS, Box.WORDS), np.int64)
+        self.boxes: NDArray[np.int64] = Box.table(Box.ROWS)
         self._back = np.zeros(Box.BACK_BYTES, np.uint8)
-        self._last = np.zeros(Box.WORDS, np.int64)
+        self._last = Box.row()
         self._last[Box.SOCKET] = -1
         self._context = context
         self._closing: dict[int, int] = {}  # descriptors by row

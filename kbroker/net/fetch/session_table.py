@@ -30,7 +30,7 @@ class SessionTable:
         self._context = context
         self._topics = topics
         size = 1 << max(4, slots.bit_length())
-        self._rows: Words = np.zeros((size, SessionRow.WORDS), np.int64)
+        self._rows: Words = SessionRow.table(size)
         self._free = list(range(size - 1, -1, -1))
         self._lent: dict[int, tuple[Words, Words]] = {}  # id -> entries, order
         self._random = random.Random(seed)
@@ -65,7 +65,7 @@ class SessionTable:
         wanted = list(session.partitions.values())
         if not 0 < len(wanted) <= MAX_PARTITIONS:
             return
-        entries: Words = np.zeros((len(wanted), SessionEntry.WORDS), np.int64)
+        entries: Words = SessionEntry.table(len(wanted))
         values = []
         for each in wanted:
             known = each.topic_id != ZERO_UUID

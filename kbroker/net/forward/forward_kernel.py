@@ -4,11 +4,12 @@ block.
 Control's answers arrive in blocks, too. They are sent, and kept if they may be cached.
 """
 
+from kbroker.ipc.block_kernel import request_bytes, write_request
 from kbroker.ipc.block_layout import MessageHead
 from kbroker.kernels.codes import ApiKey
 from kbroker.kernels.jit import inlined, kernel
 from kbroker.kernels.libc import Epoll, clock_gettime
-from kbroker.kernels.memory import copy, load_i16_be, load_i32, load_i64, store_i32, store_i64
+from kbroker.kernels.memory import load_i16_be, load_i32, load_i64
 from kbroker.kernels.rows import get, put
 from kbroker.kernels.wire import skip_request_header
 from kbroker.metrics import layout as ml
@@ -28,11 +29,6 @@ ROW_MASK = (1 << MessageHead.CALL_ROW_BITS) - 1
 TO_PYTHON = 0
 FORWARDED = 1
 ANSWERED = 2
-
-
-@inlined
-def _padded(size: int) -> int:
-    return (size + 7) & ~7
 
 
 @inlined
@@ -68,7 +64,7 @@ def forward(cx: int, connection: int, frame: int, length: int) -> int:
     if repeat(cx, connection, frame, length, body) or compose(cx, connection, frame, length, body):
         return ANSWERED
     peer_bytes = get(row, Connection.PEER_BYTES)
-    size = MessageHead.SIZE + _padded(peer_bytes) + _padded(length)
+    size = request_bytes(peer_bytes, length)
     used = get(cx, Context.LINK_USED)
     if used + size > get(cx, Context.LINK_BYTES):
         return TO_PYTHON
@@ -77,13 +73,7 @@ def forward(cx: int, connection: int, frame: int, length: int) -> int:
     call = ~((serial << MessageHead.CALL_ROW_BITS) | connection)
     put(cx, Context.CALLS, serial)
     put(cx, Context.LINK_USED, used + size)
-    store_i64(message + size - 8, 0)  # the padding, before the frame's end goes over it
-    store_i64(message + MessageHead.MESSAGE_BYTES, size)
-    store_i64(message + MessageHead.CALL, call)
-    store_i32(message + MessageHead.PEER_BYTES, peer_bytes)
-    store_i32(message + MessageHead.FRAME_BYTES, length)
-    copy(message + MessageHead.SIZE, get(row, Connection.PEER), peer_bytes)
-    copy(message + MessageHead.SIZE + _padded(peer_bytes), frame, length)
+    write_request(message, call, get(row, Connection.PEER), peer_bytes, frame, length)
     put(row, Connection.CALL, call)
     put(row, Connection.API, api | (version << 16))
     put(row, Connection.REQUEST_BYTES, length)

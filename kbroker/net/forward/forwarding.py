@@ -68,7 +68,7 @@ class Forwarding:
         self._serve = serve
         self._close = process.close
         self._out: NDArray[np.uint8] = np.zeros(LINK_BYTES, np.uint8)
-        self._forwarded: NDArray[np.int64] = np.zeros((ForwardedApi.APIS, ForwardedApi.WORDS), np.int64)
+        self._forwarded: NDArray[np.int64] = ForwardedApi.table(ForwardedApi.APIS)
         self._forwarded[:, ForwardedApi.LOWEST] = 1
         self._answers = bytearray()
         words = self._words
@@ -177,7 +177,7 @@ class Forwarding:
 def _table(words: NDArray[np.int64], first: int, capacity: int) -> list[NDArray[Any]]:
     """An empty table of answers or parts (`answer_table_kernel.py`); and its arrays, which must live as
     long."""
-    rows: NDArray[np.int64] = np.zeros((capacity, Answer.WORDS), np.int64)
+    rows: NDArray[np.int64] = Answer.table(capacity)
     index: NDArray[np.int64] = np.zeros(4 * capacity, np.int64)
     pool: NDArray[np.uint8] = np.zeros(AnswerTable.MAX_POOL_BYTES, np.uint8)
     table = words[first : first + AnswerTable.WORDS]

@@ -5,9 +5,11 @@ the whole table is cleared.
 """
 
 from kbroker.kernels.crc32c import crc32c_at
+from kbroker.kernels.hash_index import enter, next_row
 from kbroker.kernels.jit import inlined
 from kbroker.kernels.libc import memcmp
-from kbroker.kernels.memory import copy, load_i64, store_i64
+from kbroker.kernels.memory import copy, store_i64
+from kbroker.kernels.padding import padded
 from kbroker.kernels.rows import get, put
 from kbroker.net.rows import Answer, AnswerTable
 
@@ -27,12 +29,9 @@ def _hash(kind: int, key: int, length: int) -> int:
 
 @inlined
 def _find(table: int, kind: int, wanted: int, key: int, length: int) -> int:
-    mask = get(table, AnswerTable.INDEX_ENTRIES) - 1
-    at = wanted & mask
-    while True:
-        number = load_i64(get(table, AnswerTable.INDEX) + 8 * at) - 1
-        if number < 0:
-            return 0
+    index, mask = get(table, AnswerTable.INDEX), get(table, AnswerTable.INDEX_ENTRIES) - 1
+    number, at = next_row(index, mask, wanted)
+    while number >= 0:
         row = get(table, AnswerTable.ROWS) + number * Answer.STRIDE
         if (
             get(row, Answer.HASH) == wanted
@@ -41,7 +40,8 @@ def _find(table: int, kind: int, wanted: int, key: int, length: int) -> int:
             and memcmp(get(row, Answer.BODY), key, length) == 0
         ):
             return row
-        at = (at + 1) & mask
+        number, at = next_row(index, mask, at)
+    return 0
 
 
 @inlined
@@ -66,8 +66,8 @@ def row_for(table: int, kind: int, key: int, length: int, room: int) -> int:
     row = _find(table, kind, hashed, key, length)
     if row != 0 and get(row, Answer.ROOM) >= room:
         return row
-    room = (room + 7) & ~7
-    need = ((length + 7) & ~7) + room
+    room = padded(room)
+    need = padded(length) + room
     number = get(table, AnswerTable.COUNT)
     if number == get(table, AnswerTable.CAPACITY) or get(table, AnswerTable.POOL_USED) + need > get(
         table, AnswerTable.POOL_BYTES
@@ -78,11 +78,7 @@ def row_for(table: int, kind: int, key: int, length: int, room: int) -> int:
     place = get(table, AnswerTable.POOL) + get(table, AnswerTable.POOL_USED)
     put(table, AnswerTable.COUNT, number + 1)
     put(table, AnswerTable.POOL_USED, get(table, AnswerTable.POOL_USED) + need)
-    mask = get(table, AnswerTable.INDEX_ENTRIES) - 1
-    at = hashed & mask
-    while load_i64(get(table, AnswerTable.INDEX) + 8 * at) != 0:
-        at = (at + 1) & mask
-    store_i64(get(table, AnswerTable.INDEX) + 8 * at, number + 1)
+    enter(get(table, AnswerTable.INDEX), get(table, AnswerTable.INDEX_ENTRIES) - 1, hashed, number)
     row = get(table, AnswerTable.ROWS) + number * Answer.STRIDE
     put(row, Answer.HASH, hashed)
     put(row, Answer.KIND, kind)

@@ -6,14 +6,13 @@ client came by). The rest of a request is its correlation id and the client id, 
 client id while there are no quotas.
 """
 
-from kbroker.ipc.block_layout import MessageHead
+from kbroker.ipc.block_kernel import after_answer_frame, answer_frame
 from kbroker.ipc.cached_answer_layout import Term
 from kbroker.kernels.jit import inlined
 from kbroker.kernels.memory import (
     copy,
     load_acquire,
     load_i16_be,
-    load_i32,
     load_i64,
     store_i32_be,
     store_u8,
@@ -109,8 +108,9 @@ def repeat(cx: int, connection: int, frame: int, length: int, body: int) -> bool
 @inlined
 def keep(cx: int, connection: int, message: int) -> bool:
     """Keep the answer of a message of control's block, if it has terms and they hold."""
-    size = load_i32(message + MessageHead.FRAME_BYTES)
-    terms = message + MessageHead.SIZE + ((size + 7) & ~7)
+    content, end = answer_frame(message)
+    size = end - content
+    terms = after_answer_frame(message)
     if terms + Term.STRIDE > message + load_i64(message):
         return False
     body = terms + Term.STRIDE
@@ -125,7 +125,7 @@ def keep(cx: int, connection: int, message: int) -> bool:
         forget_kept(table)
         row = row_for(table, kind, body, length, size)
     put(row, Answer.ANSWER_BYTES, size)
-    copy(get(row, Answer.ANSWER), message + MessageHead.SIZE, size)
+    copy(get(row, Answer.ANSWER), content, size)
     copy(row + 8 * Answer.TERMS, terms, 8 * (Term.CODES + 1))
     put(get(cx, Context.FORWARDED) + (kind & 0xFFFF) * ForwardedApi.STRIDE, ForwardedApi.CACHED, 1)
     return True

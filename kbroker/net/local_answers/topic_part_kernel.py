@@ -7,12 +7,13 @@ on is the same for all of them. If one topic has no valid part, the request goes
 for topics that do not exist or may be created.
 """
 
-from kbroker.ipc.block_layout import MessageHead
+from kbroker.ipc.block_kernel import after_answer_frame, answer_frame
 from kbroker.ipc.cached_answer_layout import Cut, CutPart, Term
 from kbroker.kernels.codes import ApiKey
 from kbroker.kernels.jit import inlined
 from kbroker.kernels.libc import memcmp
-from kbroker.kernels.memory import copy, load_acquire, load_i16_be, load_i32, load_i64, store_i32_be
+from kbroker.kernels.memory import copy, load_acquire, load_i16_be, load_i64, store_i32_be
+from kbroker.kernels.padding import padded
 from kbroker.kernels.rows import get, put
 from kbroker.kernels.wire import read_length, skip_tags, write_count
 from kbroker.net.local_answers.answer_table_kernel import find_kept, forget_kept, row_for, row_number
@@ -203,10 +204,9 @@ def _keep_head(
     table: int, kind: int, options: int, options_bytes: int, message: int, cut: int, topics_version: int
 ) -> int:
     """Keep the bytes around the topics of an answer: its row, 0 when the table is full."""
-    size = load_i32(message + MessageHead.FRAME_BYTES)
-    frame = message + MessageHead.SIZE
+    frame, end = answer_frame(message)
     before = get(cut, Cut.ARRAY) - FRAME_HEAD_BYTES
-    behind = size - get(cut, Cut.END)
+    behind = end - frame - get(cut, Cut.END)
     row = row_for(table, kind, options, options_bytes, before + behind)
     if row == 0:
         return 0
@@ -238,7 +238,7 @@ def _keep_part(table: int, kind: int, part: int, content: int, topics_version: i
 @inlined
 def keep_parts(cx: int, connection: int, message: int) -> None:
     """Keep the parts of an answer that is kept as a whole (`cached_answer_kernel.keep`), if it has any."""
-    terms = message + MessageHead.SIZE + ((load_i32(message + MessageHead.FRAME_BYTES) + 7) & ~7)
+    terms = after_answer_frame(message)
     body = terms + Term.STRIDE
     length = get(terms, Term.BODY_BYTES)
     if get(terms, Term.PARTS) == 0:
@@ -251,18 +251,19 @@ def keep_parts(cx: int, connection: int, message: int) -> None:
     if asked == 0:
         return
     table = cx + 8 * Context.TOPIC_PARTS
-    cut = body + ((length + 7) & ~7)
+    cut = body + padded(length)
     kind = _head_kind(api, version, get(where, Connection.ANSWER_SCOPE), by_id)
     topics_version = get(terms, Term.TOPICS)
     row = _keep_head(table, kind, options, body + length - options, message, cut, topics_version)
     kind = PART | row_number(table, row)
-    content = message + MessageHead.SIZE + get(cut, Cut.FIRST)
+    frame, _ = answer_frame(message)
+    content = frame + get(cut, Cut.FIRST)
     part = cut + Cut.STRIDE
     left = get(terms, Term.PARTS)
     while row != 0 and left > 0:
         row = _keep_part(table, kind, part, content, topics_version)
         content += get(part, CutPart.BYTES)
-        part += CutPart.STRIDE + ((get(part, CutPart.KEY_BYTES) + 7) & ~7)
+        part += CutPart.STRIDE + padded(get(part, CutPart.KEY_BYTES))
         left -= 1
     if row == 0:
         forget_kept(table)  # no part may stay whose head is forgotten, and its row another's

@@ -2,6 +2,7 @@
 
 from kbroker.ipc.layout import AppendEntry, Counter, Operation, Slot
 from kbroker.ipc.ring import HEAD, ring_entry, ring_free
+from kbroker.kernels.batch_header import batch_bytes
 from kbroker.kernels.codes import Code
 from kbroker.kernels.jit import inlined, kernel
 from kbroker.kernels.memory import (
@@ -143,7 +144,7 @@ def _admit_partition(
     error = check_slot(slot, get(partition, Partition.GENERATION))
     if error != Code.NONE:
         return error
-    size = load_i32_be(address + rb.LENGTH) + rb.LENGTH_OVERHEAD
+    size = batch_bytes(address)
     put(row, Result.SLOT, number)
     put(row, Result.GENERATION, get(partition, Partition.GENERATION))
     put(row, Result.WORKER, get(slot, Slot.OWNER))

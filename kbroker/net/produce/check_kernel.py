@@ -5,6 +5,7 @@ LogValidator.
 """
 
 from kbroker.ipc.layout import Slot, SlotFlag, SlotState
+from kbroker.kernels.batch_header import whole_batch_of_any_format
 from kbroker.kernels.codes import Code
 from kbroker.kernels.crc32c import crc32c_at
 from kbroker.kernels.jit import inlined
@@ -33,28 +34,7 @@ DEEP = 1 << 20  # not an error: Python must decompress and look at the records, 
 
 ANY_CODEC = -1  # Slot.COMPRESSION of a topic that keeps what producers chose
 LAST_CODEC = 4
-MIN_LEGACY_RECORD = 14
-HEADER_TO_MAGIC = 17
 FOREVER = (1 << 63) - 1
-
-
-@inlined
-def whole_batch(address: int, length: int) -> int:
-    """Bytes of the whole batch at an address of which ``length`` bytes are there: 0 none, -1 corrupt.
-
-    Kafka: ByteBufferLogInputStream.nextBatch.
-    """
-    if length < rb.LENGTH_OVERHEAD:
-        return 0
-    size = load_i32_be(address + rb.LENGTH)
-    if size < MIN_LEGACY_RECORD:
-        return -1
-    if length < HEADER_TO_MAGIC:
-        return 0
-    magic = load_i8(address + rb.MAGIC)
-    if magic < 0 or magic > rb.MAGIC_V2:
-        return -1
-    return size + rb.LENGTH_OVERHEAD if size + rb.LENGTH_OVERHEAD <= length else 0
 
 
 @inlined
@@ -62,7 +42,7 @@ def check_single(address: int, length: int, version: int) -> int:
     """Exactly one batch of magic 2 and an allowed codec; ``length`` -1: null records."""
     if length < 0:
         return Code.UNKNOWN_SERVER_ERROR
-    size = whole_batch(address, length)
+    size = whole_batch_of_any_format(address, length)
     if size < 0:
         return Code.CORRUPT_MESSAGE
     if size == 0 or load_i8(address + rb.MAGIC) != rb.MAGIC_V2:
@@ -70,7 +50,7 @@ def check_single(address: int, length: int, version: int) -> int:
     codec = load_i8(address + rb.ATTRIBUTES + 1) & rb.ATTRIBUTE_CODEC_MASK if size >= rb.HEADER_BYTES else 0
     if version < 7 and codec == ZSTD:
         return Code.UNSUPPORTED_COMPRESSION_TYPE
-    more = whole_batch(address + size, length - size)
+    more = whole_batch_of_any_format(address + size, length - size)
     if more != 0:
         return Code.CORRUPT_MESSAGE if more < 0 else Code.INVALID_RECORD
     return Code.NONE

@@ -13,9 +13,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 
 from kbroker.ipc.layout import Slot
+from kbroker.kernels.batch_header import MIN_LEGACY_RECORD
 from kbroker.net.context import CHUNK_BYTES, Context
 from kbroker.net.produce.admit_kernel import push_checked
-from kbroker.net.produce.check_kernel import MIN_LEGACY_RECORD, REFUSED, UNNAMED
+from kbroker.net.produce.check_kernel import REFUSED, UNNAMED
 from kbroker.net.produce.queue_kernel import settle_checked
 from kbroker.net.produce.record_checks import Rules, Verdict, check
 from kbroker.net.produce.record_walk import TooLong

@@ -48,7 +48,7 @@ class TooLong(Exception):
 
 def walk(batch: RecordBatch, body: memoryview, demands: Demands, at_once: bool = False) -> Found:
     """Look at every record. body: the batch after its header, as it came. at_once: raises TooLong."""
-    words = np.zeros(PartialRecord.WORDS, np.int64)
+    words = PartialRecord.row()
     words[PartialRecord.LEFT] = batch.record_count
     words[PartialRecord.BASE_TIMESTAMP] = batch.base_timestamp
     words[PartialRecord.OLDEST], words[PartialRecord.NEWEST] = demands.oldest, demands.newest

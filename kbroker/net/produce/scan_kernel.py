@@ -5,12 +5,12 @@ The scan changes nothing. A malformed request closes the connection; one that do
 tables now stays where it is and is tried again.
 """
 
+from kbroker.kernels.batch_header import whole_batch_of_any_format
 from kbroker.kernels.codes import Code
 from kbroker.kernels.jit import inlined
 from kbroker.kernels.memory import load_i8, load_i16_be, load_i32_be
 from kbroker.kernels.rows import put
 from kbroker.kernels.wire import read_length, skip_tags
-from kbroker.net.produce.check_kernel import whole_batch
 from kbroker.net.rows import Context, ProduceVersion
 from kbroker.protocol import batch_layout as rb
 
@@ -65,7 +65,7 @@ def scan(cx: int, position: int, end: int, version: int) -> int:
             if position < 0 or length < -1 or length > end - position:
                 return MALFORMED
             if length >= 0 and not transactional and not corrupt:
-                size = whole_batch(position, length)
+                size = whole_batch_of_any_format(position, length)
                 corrupt = size < 0
                 if size >= rb.HEADER_BYTES:
                     transactional = load_i8(position + rb.ATTRIBUTES + 1) & rb.ATTRIBUTE_TRANSACTIONAL != 0

@@ -71,7 +71,7 @@ class Access:
             grant.users += 1
             connection.grant = grant
             connection.answer_scope = grant.answer_scope
-            row: NDArray[np.int64] = np.zeros(AccessRow.WORDS, np.int64)
+            row: NDArray[np.int64] = AccessRow.row()
             row[AccessRow.GRANT] = grant.words.ctypes.data
             connection.access = row, b""
             self._context.connections[connection.row, ConnectionRow.ACCESS] = row.ctypes.data

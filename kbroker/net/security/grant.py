@@ -28,7 +28,7 @@ class Grant:
         self.users = 0
         self.view = Authorizer()
         self.bits: NDArray[np.uint8] = np.zeros(0, np.uint8)
-        self.words: NDArray[np.int64] = np.zeros(GrantRow.WORDS, np.int64)
+        self.words: NDArray[np.int64] = GrantRow.row()
 
     def allows(self, operation: int, kind: int, name: str) -> bool:
         """Whether an operation on a resource is allowed."""

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-import numpy as np
 import pytest
 
 from kbroker.control.links.appender import Appender
@@ -27,14 +26,14 @@ class Rings:
 
     def take(self) -> list[list[int]]:
         """Every entry in the append ring."""
-        out = np.zeros((64, AppendEntry.WORDS), np.int64)
+        out = AppendEntry.table(64)
         return [
             list(map(int, row))
             for row in out[: ring_take(self.requests, self.shared.sizes.ring_entries, out)]
         ]
 
     def complete(self, token: int, error: int = 0, base_offset: int = -1) -> None:
-        entry = np.zeros(AppendEntry.WORDS, np.int64)
+        entry = AppendEntry.row()
         entry[Completion.TOKEN] = token
         entry[Completion.ERROR] = error
         entry[Completion.BASE_OFFSET] = base_offset

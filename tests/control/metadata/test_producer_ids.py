@@ -29,7 +29,7 @@ class Store:
 
 
 def made() -> tuple[ProducerIds, Store, "np.ndarray[tuple[int], np.dtype[np.int64]]"]:
-    words = np.zeros(ProducerIdRow.WORDS, np.int64)
+    words = ProducerIdRow.row()
     store = Store()
     return ProducerIds(words, store.allocate), store, words
 

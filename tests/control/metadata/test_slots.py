@@ -12,7 +12,7 @@ from kbroker.protocol.errors import KafkaError
 
 
 def words(count: int = 4) -> "np.ndarray[tuple[int, int], np.dtype[np.int64]]":
-    return np.zeros((count, Slot.WORDS), np.int64)
+    return Slot.table(count)
 
 
 def partition(slot: int, generation: int = 1, worker: int = 0) -> Replica:

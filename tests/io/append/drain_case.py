@@ -79,7 +79,7 @@ class DrainCase:
 
     def answers(self, client: int = 0) -> list[list[int]]:
         """Completions that arrived: lists of COMPLETION_* words."""
-        out = np.zeros((CAPACITY, AppendEntry.WORDS), np.int64)
+        out = AppendEntry.table(CAPACITY)
         count = ring_take(self.shared.completion_ring(client, 0), CAPACITY, out)
         answers: list[list[int]] = out[:count].tolist()
         return answers

@@ -44,7 +44,7 @@ class Log:
     now_ms: int = NOW
     flags: int = 0
     slot: int = 3
-    row: NDArray[np.int64] = field(default_factory=lambda: np.zeros(AppendRow.WORDS, np.int64))
+    row: NDArray[np.int64] = field(default_factory=AppendRow.row)
     leads: bool = True
     replicated: bool = False
     known_mark: int | None = None
@@ -52,7 +52,7 @@ class Log:
     topic: str = "t"
 
     def __post_init__(self) -> None:
-        self.words = np.zeros(Slot.WORDS, np.int64)
+        self.words = Slot.row()
         self.words[Slot.FLAGS] = self.flags
         self.row[:] = 0
         self.producers = ProducerTable(64)

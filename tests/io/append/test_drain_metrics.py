@@ -33,6 +33,26 @@ def test_written_batches_are_counted_with_their_bytes_records_and_times(tmp_path
     assert counted(case) == expected
 
 
+def test_a_slot_counts_the_batches_of_one_drain_as_one_write(tmp_path: Path) -> None:
+    case = DrainCase(tmp_path)
+    for _ in range(3):
+        case.push(batch())
+    case.drain.run()
+    assert case.words[Slot.WRITES] == 1
+    case.push(batch())
+    case.drain.run()
+    case.drain.run()  # finds nothing
+    assert case.words[Slot.WRITES] == 2
+
+
+def test_the_bytes_of_a_slot_grow_with_its_log(tmp_path: Path) -> None:
+    case = DrainCase(tmp_path)
+    for size in (3, 5):
+        case.push(batch(records=size))
+        case.drain.run()
+        assert case.words[Slot.LOG_BYTES] == case.row[AppendRow.POSITION]
+
+
 def test_refused_batches_are_not_counted_as_written(tmp_path: Path) -> None:
     case = DrainCase(tmp_path)
     case.push(batch(), generation=6)

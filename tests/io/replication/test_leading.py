@@ -22,7 +22,7 @@ class Scene:
     """One led partition in slot 0, followers in slots 1 and 2, and what its worker does about it."""
 
     def __init__(self) -> None:
-        self.slots = np.zeros((4, Slot.WORDS), np.int64)
+        self.slots = Slot.table(4)
         self.rows = np.zeros((4, 64), np.int64)
         self.notified: list[int] = []
         self.answered: list[int] = []

@@ -1,7 +1,5 @@
 """What the disk gave the event loop is shared among what it read, and none of it is lost."""
 
-import numpy as np
-
 from kbroker.ipc.layout import Counter
 from kbroker.net.fetch.loop_reads import LoopReads
 
@@ -18,7 +16,7 @@ class Disk:
 
 def test_bytes_are_shared_by_what_was_read() -> None:
     disk = Disk()
-    counters = np.zeros((4, Counter.WORDS), np.int64)
+    counters = Counter.table(4)
     reads = LoopReads(counters, disk)
     assert reads.look(4) == 0
     counters[1, Counter.BYTES_OUT] += 300
@@ -30,7 +28,7 @@ def test_bytes_are_shared_by_what_was_read() -> None:
 
 def test_what_came_from_memory_is_not_counted() -> None:
     disk = Disk()
-    counters = np.zeros((2, Counter.WORDS), np.int64)
+    counters = Counter.table(2)
     reads = LoopReads(counters, disk)
     reads.look(2)
     counters[0, Counter.BYTES_OUT] += 300
@@ -42,7 +40,7 @@ def test_what_came_from_memory_is_not_counted() -> None:
 
 def test_a_new_partition_is_counted_from_its_second_look() -> None:
     disk = Disk()
-    counters = np.zeros((3, Counter.WORDS), np.int64)
+    counters = Counter.table(3)
     reads = LoopReads(counters, disk)
     reads.look(1)
     counters[2, Counter.BYTES_OUT] = 100

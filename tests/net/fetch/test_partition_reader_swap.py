@@ -16,7 +16,7 @@ from tests.cleaner.compacted import Compacted
 
 
 def reader_of(case: Compacted) -> PartitionReader:
-    slots = np.zeros((4, Slot.WORDS), np.int64)
+    slots = Slot.table(4)
     slots[3] = case.log.words
     case.partition.published.words = case.log.words = slots[3]
     image = TopicImage("t", b"", False, (PartitionImage(0, 3, 0, case.partition.folder),))

@@ -29,7 +29,7 @@ class Outbox:
         self.client, self.served = socket.socketpair()
         self.served.setblocking(False)
         self.file = os.open(file, os.O_RDONLY)
-        self.box = np.zeros(Box.WORDS, np.int64)
+        self.box = Box.row()
         self.memory = np.frombuffer(HEAD + TAIL, np.uint8).copy()
         head = int(self.memory.ctypes.data)
         parts = ((-1, head, len(HEAD)), (self.file, 100, length), (-1, head + len(HEAD), len(TAIL)))
@@ -55,7 +55,7 @@ class Outbox:
         assert os.read(self._sent, Box.RECORD_BYTES) == record
 
     def close(self) -> None:
-        end = np.zeros(Box.WORDS, np.int64)
+        end = Box.row()
         end[Box.SOCKET] = -1
         os.write(self._jobs, int(end.ctypes.data).to_bytes(Box.RECORD_BYTES, "little"))
         self._thread.join(20)

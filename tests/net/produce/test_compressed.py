@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import numba
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -23,11 +22,6 @@ CODECS = (Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD)
 LIBRARIES = CodecLibraries()
 
 
-@numba.njit  # type: ignore[untyped-decorator]
-def _all_fine(cx: int, address: int, size: int, codec: int, keys: bool, oldest: int, newest: int) -> bool:
-    return all_fine(cx, address, size, codec, keys, oldest, newest)
-
-
 def fine(
     data: bytes,
     keys: bool = False,
@@ -36,12 +30,12 @@ def fine(
     libraries: CodecLibraries = LIBRARIES,
 ) -> int | None:
     """The largest timestamp of a batch that is fine beyond doubt."""
-    words, partial = np.zeros(Context.WORDS, np.int64), np.zeros(PartialRecord.WORDS, np.int64)
+    words, partial = Context.row(), PartialRecord.row()
     plain, batch = np.zeros(PLAIN_BYTES + SLACK_BYTES, np.uint8), np.frombuffer(data, np.uint8)
     words[Context.PLAIN], words[Context.PARTIAL] = plain.ctypes.data, partial.ctypes.data
     words[Context.LIBRARIES] = libraries.address
     codec = data[rb.ATTRIBUTES + 1] & rb.ATTRIBUTE_CODEC_MASK
-    yes = _all_fine(words.ctypes.data, batch.ctypes.data, len(data), codec, keys, oldest, newest)
+    yes = all_fine(words.ctypes.data, batch.ctypes.data, len(data), codec, keys, oldest, newest)
     return int(words[Context.WALK_MAX_TIMESTAMP]) if yes else None
 
 

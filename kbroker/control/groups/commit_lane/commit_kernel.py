@@ -16,18 +16,16 @@ from kbroker.control.groups.commit_lane.layout import (
     Pass,
 )
 from kbroker.control.groups.commit_lane.parse_kernel import take
+from kbroker.ipc.block_kernel import is_from, request_frame, write_answer
 from kbroker.ipc.block_layout import MessageHead
 from kbroker.kernels.codes import ApiKey
 from kbroker.kernels.crc32c import crc32c_at
 from kbroker.kernels.jit import inlined, kernel
-from kbroker.kernels.libc import memcmp
 from kbroker.kernels.memory import (
     copy,
     load_i16_be,
-    load_i32,
     load_i64,
     store_i16_be,
-    store_i32,
     store_i32_be,
     store_i64,
     store_i64_be,
@@ -129,33 +127,16 @@ def _seal(cm: int, batch: int, size: int, records: int) -> None:
 
 
 @inlined
-def _write_answer(message: int, out: int, answer: int, size: int) -> int:
-    """Write a message of an answer block; the position behind it."""
-    whole = MessageHead.SIZE + ((size + 7) & ~7)
-    store_i64(out + whole - 8, 0)
-    store_i64(out, whole)
-    store_i64(out + MessageHead.CALL, load_i64(message + MessageHead.CALL))
-    store_i32(out + MessageHead.STATUS, 0)
-    store_i32(out + MessageHead.FRAME_BYTES, size)
-    copy(out + MessageHead.SIZE, answer, size)
-    return out + whole
-
-
-@inlined
 def _is_of(row: int, message: int) -> bool:
     """Whether a pass is for the sender of a message."""
     peer_bytes = get(row, Pass.PEER_BYTES)
-    return peer_bytes == 0 or (
-        peer_bytes == load_i32(message + MessageHead.PEER_BYTES)
-        and memcmp(get(row, Pass.PEER), message + MessageHead.SIZE, peer_bytes) == 0
-    )
+    return peer_bytes == 0 or is_from(message, get(row, Pass.PEER), peer_bytes)
 
 
 @inlined
 def _beat(cm: int, message: int) -> None:
     """Answer a heartbeat that passes: nothing of it is written."""
-    frame = message + MessageHead.SIZE + ((load_i32(message + MessageHead.PEER_BYTES) + 7) & ~7)
-    end = frame + load_i32(message + MessageHead.FRAME_BYTES)
+    frame, end = request_frame(message)
     if end - frame < 10:
         return
     api = load_i16_be(frame)
@@ -185,7 +166,11 @@ def _beat(cm: int, message: int) -> None:
     copy(answer + 4, frame + 4, 4)
     copy(answer + 8, get(row, Pass.ANSWER), get(row, Pass.ANSWER_BYTES))
     out = get(cm, Lane.PLAIN) + used
-    put(cm, Lane.PLAIN_USED, used + _write_answer(message, out, answer, size) - out)
+    put(
+        cm,
+        Lane.PLAIN_USED,
+        used + write_answer(out, load_i64(message + MessageHead.CALL), answer, size) - out,
+    )
     counter = Lane.PLAIN_COUNT if api == ApiKey.HEARTBEAT else Lane.PLAIN_CONSUMER_COUNT
     put(cm, counter, get(cm, counter) + 1)
     store_i64(message + MessageHead.CALL, 0)
@@ -215,7 +200,8 @@ def _write_batch(
             out = _write_record(cm, get(cm, Lane.ENTRIES) + each * CommitEntry.STRIDE, batch, out, delta)
             delta += 1
         message = block + get(commit, Commit.MESSAGE)
-        answer = _write_answer(message, answer, get(commit, Commit.ANSWER), get(commit, Commit.ANSWER_BYTES))
+        call = load_i64(message + MessageHead.CALL)
+        answer = write_answer(answer, call, get(commit, Commit.ANSWER), get(commit, Commit.ANSWER_BYTES))
         store_i64(message + MessageHead.CALL, 0)  # taken: no call any more
         count += 1
         number = get(commit, Commit.NEXT)

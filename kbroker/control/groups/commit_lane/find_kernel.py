@@ -1,6 +1,7 @@
 """Finding passes and committed offsets by what a request says, and entering them."""
 
 from kbroker.control.groups.commit_lane.layout import CommitLimit, Committed, Lane, Pass
+from kbroker.kernels.hash_index import enter, next_row
 from kbroker.kernels.jit import inlined, kernel
 from kbroker.kernels.libc import memcmp
 from kbroker.kernels.memory import (
@@ -11,7 +12,7 @@ from kbroker.kernels.memory import (
     load_u8,
     store_i16_be,
     store_i32_be,
-    store_i64,
+    wrapped,
 )
 from kbroker.kernels.rows import get, put
 
@@ -21,11 +22,11 @@ def _hash(address: int, length: int, seed: int) -> int:
     value = seed + length
     at = 0
     while at + 8 <= length:
-        value = (value ^ load_i64(address + at)) * CommitLimit.MULTIPLIER
+        value = wrapped((value ^ load_i64(address + at)) * CommitLimit.MULTIPLIER)
         value ^= (value >> 29) & 0x7FFFFFFFF
         at += 8
     while at < length:
-        value = (value ^ load_u8(address + at)) * CommitLimit.MULTIPLIER
+        value = wrapped((value ^ load_u8(address + at)) * CommitLimit.MULTIPLIER)
         value ^= (value >> 29) & 0x7FFFFFFFF
         at += 1
     return value
@@ -35,12 +36,9 @@ def _hash(address: int, length: int, seed: int) -> int:
 def find_pass(cm: int, kind: int, prefix: int, length: int) -> int:
     """Number of the live pass with this beginning, -1 when there is none."""
     wanted = _hash(prefix, length, kind)
-    mask = get(cm, Lane.PASS_MASK)
-    at = wanted & mask
-    while True:
-        number = load_i64(get(cm, Lane.PASS_INDEX) + 8 * at) - 1
-        if number < 0:
-            return -1
+    index, mask = get(cm, Lane.PASS_INDEX), get(cm, Lane.PASS_MASK)
+    number, at = next_row(index, mask, wanted)
+    while number >= 0:
         row = get(cm, Lane.PASSES) + number * Pass.STRIDE
         if (
             get(row, Pass.LIVE) != 0
@@ -50,7 +48,8 @@ def find_pass(cm: int, kind: int, prefix: int, length: int) -> int:
             and memcmp(get(row, Pass.PREFIX), prefix, length) == 0
         ):
             return number
-        at = (at + 1) & mask
+        number, at = next_row(index, mask, at)
+    return -1
 
 
 @inlined
@@ -80,15 +79,13 @@ def find_row(cm: int, length: int, by_id: bool) -> int:
     """Number of the live row that the scratch key names, -1 when there is none."""
     key = get(cm, Lane.SCRATCH)
     wanted = _hash(key, length, 0)
-    mask = get(cm, Lane.ROW_MASK)
-    at = wanted & mask
-    while True:
-        number = load_i64(get(cm, Lane.ROW_INDEX) + 8 * at) - 1
-        if number < 0:
-            return -1
+    index, mask = get(cm, Lane.ROW_INDEX), get(cm, Lane.ROW_MASK)
+    number, at = next_row(index, mask, wanted)
+    while number >= 0:
         if _is_row(get(cm, Lane.ROWS) + number * Committed.STRIDE, wanted, key, length, by_id):
             return number
-        at = (at + 1) & mask
+        number, at = next_row(index, mask, at)
+    return -1
 
 
 @inlined
@@ -107,14 +104,6 @@ def begin_key(cm: int, group: int, group_bytes: int, topic: int, topic_bytes: in
     return at + 2 + topic_bytes
 
 
-@inlined
-def _index(index: int, mask: int, value: int, number: int) -> None:
-    at = value & mask
-    while load_i64(index + 8 * at) != 0:
-        at = (at + 1) & mask
-    store_i64(index + 8 * at, number + 1)
-
-
 @kernel("void(int64, int64)")
 def enter_pass(cm: int, number: int) -> None:
     """Index a pass whose other words are set; it is live from now on."""
@@ -122,7 +111,7 @@ def enter_pass(cm: int, number: int) -> None:
     value = _hash(get(row, Pass.PREFIX), get(row, Pass.PREFIX_BYTES), get(row, Pass.KIND))
     put(row, Pass.HASH, value)
     put(row, Pass.LIVE, 1)
-    _index(get(cm, Lane.PASS_INDEX), get(cm, Lane.PASS_MASK), value, number)
+    enter(get(cm, Lane.PASS_INDEX), get(cm, Lane.PASS_MASK), value, number)
 
 
 @kernel("void(int64, int64)")
@@ -133,11 +122,11 @@ def enter_row(cm: int, number: int) -> None:
     key = row + 8 * Committed.KEY
     value = _hash(key, key_bytes, 0)
     put(row, Committed.HASH, value)
-    _index(get(cm, Lane.ROW_INDEX), get(cm, Lane.ROW_MASK), value, number)
+    enter(get(cm, Lane.ROW_INDEX), get(cm, Lane.ROW_MASK), value, number)
     group_bytes = load_i16_be(key + 2)
     length = begin_key(cm, key + 4, group_bytes, row + 8 * Committed.TOPIC_ID, -1)
     store_i32_be(get(cm, Lane.SCRATCH) + length, load_i32_be(key + key_bytes - 4))
     value = _hash(get(cm, Lane.SCRATCH), length + 4, 0)
     put(row, Committed.ID_HASH, value)
-    _index(get(cm, Lane.ROW_INDEX), get(cm, Lane.ROW_MASK), value, number)
+    enter(get(cm, Lane.ROW_INDEX), get(cm, Lane.ROW_MASK), value, number)
     put(row, Committed.LIVE, 1)

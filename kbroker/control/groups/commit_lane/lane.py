@@ -100,9 +100,9 @@ class CommitLane:
         self._waiting: dict[str, list[Callable[[], None]]] = {}
         self._under_way = 0
         self._version = (-1, -1)
-        self._commits: Words = np.zeros((COMMITS, Commit.WORDS), np.int64)
-        self._batches: Words = np.zeros((COMMITS, CommitBatch.WORDS), np.int64)
-        self._entries: Words = np.zeros((ENTRIES, CommitEntry.WORDS), np.int64)
+        self._commits: Words = Commit.table(COMMITS)
+        self._batches: Words = CommitBatch.table(COMMITS)
+        self._entries: Words = CommitEntry.table(ENTRIES)
         self._answers: NDArray[np.uint8] = np.zeros(ANSWER_BYTES, np.uint8)
         # each answer again, after the head of a message and up to a multiple of 8
         self._ready: NDArray[np.uint8] = np.zeros(ANSWER_BYTES + COMMITS * 32, np.uint8)

@@ -27,12 +27,12 @@ class OffsetRows:
     """
 
     def __init__(self) -> None:
-        self.words: Words = np.zeros(Lane.WORDS, np.int64)
+        self.words: Words = Lane.row()
         self.address = int(self.words.ctypes.data)
         self.sequence: Words = np.zeros(1, np.int64)
         self.counter = self.sequence.data
         self._scratch: Words = np.zeros(64, np.int64)
-        self._rows: Words = np.zeros((0, Committed.WORDS), np.int64)
+        self._rows: Words = Committed.table(0)
         self._index: Words = np.zeros(0, np.int64)
         self._used = 0
         self._free: list[int] = []
@@ -71,7 +71,7 @@ class OffsetRows:
             count = max(FIRST_ROWS, 2 * len(self._rows))
             if count > MOST_ROWS:
                 return False
-        grown: Words = np.zeros((count, Committed.WORDS), np.int64)
+        grown: Words = Committed.table(count)
         grown[: self._used] = self._rows[: self._used]
         self._rows = grown
         self._index = np.zeros(INDEX_SHARE * count, np.int64)

@@ -9,13 +9,12 @@ from kbroker.control.groups.commit_lane.layout import (
     CommitVersion,
     Lane,
 )
-from kbroker.ipc.block_layout import MessageHead
+from kbroker.ipc.block_kernel import request_frame
 from kbroker.kernels.codes import ApiKey
 from kbroker.kernels.jit import inlined, kernel
 from kbroker.kernels.memory import (
     copy,
     load_i16_be,
-    load_i32,
     load_i32_be,
     load_i64_be,
     load_u8,
@@ -178,8 +177,7 @@ def _take_topics(
 @inlined
 def take(cm: int, commit: int, message: int) -> int:
     """Read one message of a block into a commit row; the number of its pass, -1: not for here."""
-    frame = message + MessageHead.SIZE + ((load_i32(message + MessageHead.PEER_BYTES) + 7) & ~7)
-    end = frame + load_i32(message + MessageHead.FRAME_BYTES)
+    frame, end = request_frame(message)
     if end - frame < 10 or load_i16_be(frame) != ApiKey.OFFSET_COMMIT:
         return -1
     version = load_i16_be(frame + 2)

@@ -51,7 +51,7 @@ class CommitPasses:
         self._free_groups: list[int] = []
         self._in_flight: Words = np.zeros(0, np.int64)
         self._cached_answers: Words = np.zeros(0, np.int64)
-        self._table: Words = np.zeros((0, Pass.WORDS), np.int64)
+        self._table: Words = Pass.table(0)
         self._index: Words = np.zeros(0, np.int64)
         self._touched: Words = np.zeros(0, np.int64)
         self._indexed = 0
@@ -143,7 +143,7 @@ class CommitPasses:
             if count > MOST_PASSES:
                 self.forget_all()
                 count = MOST_PASSES
-        table: Words = np.zeros((count, Pass.WORDS), np.int64)
+        table: Words = Pass.table(count)
         table[: len(self._table)] = self._table
         self._table = table
         self._index = np.zeros(INDEX_SHARE * count, np.int64)
