@@ -57,6 +57,7 @@ class Housekeeping:
         self._metrics = drain.metrics
         self._logs = logs
         self._producers = drain.producers
+        self._producers.expiration_ms = config.get_int("producer.id.expiration.ms")
         self._durability = durability
         self._cleaning = cleaning
         self._rows = drain.rows
@@ -111,6 +112,7 @@ class Housekeeping:
     def configure(self, values: Mapping[str, str]) -> None:
         """New dynamic broker settings by Kafka name."""
         self._config = self._config.with_dynamic(cluster=values, own={})
+        self._producers.expiration_ms = self._config.get_int("producer.id.expiration.ms")
 
     def _retain(self) -> None:
         """Begin a run over all logs; it goes on in slices, so that appends need not wait for thousands of logs."""
@@ -146,8 +148,7 @@ class Housekeeping:
             log.warning("first dirty offsets are not synced, more may be cleaned again: %s", error)
 
     def _expire_producers(self) -> None:
-        before = wall_clock_ms() - self._config.get_int("producer.id.expiration.ms")
-        count = self._producers.expire(before)
+        count = self._producers.expire(wall_clock_ms() - self._producers.expiration_ms)
         if count:
             log.debug("%d idle producers forgotten", count)
 

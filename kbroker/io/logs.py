@@ -69,7 +69,7 @@ class Logs:
         """Called with the slot of each partition that goes on in another log dir, and the folder that it has left."""
         self._checkpoints = OffsetCheckpoints(self._dirs, self._not_written)
         self.recovery_notes = RecoveryNotes(self._dirs, self.get, self._not_written)
-        self._openings = Openings(context, self._checkpoints, notify)
+        self._openings = Openings(context, self._checkpoints, drain.producers, notify)
         self._full: set[int] = set()
         most = context.config.get_int("kbroker.log.reserve.bytes")
         self.reservations = Reservations(drain.rows, self._dirs, most, self.get, self.failed)
@@ -239,7 +239,8 @@ class Logs:
         end = published_end(words)
         partition.abandon(SlotState.RECOVERING)
         epoch, mark = int(words[Slot.LEADER_EPOCH]), partition.high_watermark
-        loaded = load_again(partition.folder, partition.config, partition.recovery_point, end)
+        expiration_ms = self._drain.producers.expiration_ms
+        loaded = load_again(partition.folder, partition.config, partition.recovery_point, end, expiration_ms)
         partition.bring_online(loaded, epoch, mark, wall_clock_ms())
         self._full.discard(slot)
         log.info("%s: there is room again, produce goes on", partition.folder)

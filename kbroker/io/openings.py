@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbroker.config.topic import TopicConfig
+from kbroker.io.append.producer_table import ProducerTable
 from kbroker.io.files.leader_epoch_cache import LeaderEpochFileCache
 from kbroker.io.files.log_dir import finish_future
 from kbroker.io.files.segment import ActiveState, open_files
@@ -30,7 +31,6 @@ from kbroker.log.checkpoint import TopicPartition
 from kbroker.protocol.errors import ErrorCode, KafkaError
 
 EVERY_NS = 1_000_000_000  # between two lines on the progress
-PRODUCER_EXPIRATION_MS = 86_400_000
 
 
 @dataclass(slots=True)
@@ -66,8 +66,13 @@ class Openings:
     something to take."""
 
     def __init__(
-        self, context: ChildContext, checkpoints: OffsetCheckpoints, notify: Callable[[], None]
+        self,
+        context: ChildContext,
+        checkpoints: OffsetCheckpoints,
+        producers: ProducerTable,
+        notify: Callable[[], None],
     ) -> None:
+        self._producers = producers
         self._clean_dirs = context.clean_dirs if context.first_start else frozenset()
         self._first_start = context.first_start
         self._slots = context.shared.slots
@@ -100,7 +105,7 @@ class Openings:
             return False
         points, starts, first_dirty = self._checkpoints.at_start(message.log_dir)
         opening.first_dirty = first_dirty.get(key, -1)
-        expired_before_ms = wall_clock_ms() - PRODUCER_EXPIRATION_MS
+        expired_before_ms = wall_clock_ms() - self._producers.expiration_ms
         opening.loaded = loaded_log.recall(
             closed,
             opening.folder,
@@ -170,6 +175,7 @@ class Openings:
                     now_ms=wall_clock_ms(),
                     trusted_end=trusted,
                     progress=self._progress.scanned,
+                    producer_expiration_ms=self._producers.expiration_ms,
                 )
                 opening.loaded = recovery.load(request)
         except Exception as error:
@@ -248,10 +254,21 @@ def published_end(words: NDArray[np.int64]) -> TrustedEnd:
     )
 
 
-def load_again(folder: str, config: TopicConfig, recovery_point: int, end: TrustedEnd) -> LoadedLog:
+def load_again(
+    folder: str, config: TopicConfig, recovery_point: int, end: TrustedEnd, producer_expiration_ms: int
+) -> LoadedLog:
     """Load a log whose appends have failed, up to the end that it had published. Raises OSError, CorruptLog."""
     now_ms = wall_clock_ms()
-    request = LoadRequest(folder, config, False, recovery_point, end.log_start, now_ms, trusted_end=end)
+    request = LoadRequest(
+        folder,
+        config,
+        False,
+        recovery_point,
+        end.log_start,
+        now_ms,
+        trusted_end=end,
+        producer_expiration_ms=producer_expiration_ms,
+    )
     return recovery.load(request)
 
 

@@ -60,6 +60,8 @@ class Scene:
     def flush_rolled(self, slots: Iterable[int]) -> None:
         self._ask("rolled", slots)
 
+    expiration_ms = 0
+
     def expire(self, before_ms: int) -> int:
         self.expired.append(before_ms)
         return 0
@@ -105,6 +107,7 @@ def test_idle_producers_are_forgotten_from_the_first_interval_on(tmp_path: Path)
     scene.housekeeping.run(EXPIRATION_CHECK_MS)
     [expired] = scene.expired
     assert before - 1000 <= expired <= wall_clock_ms() - 1000
+    assert scene.expiration_ms == 1000  # what loading a log goes by
 
 
 def test_reserved_blocks_are_looked_at_by_the_wall_clock(tmp_path: Path) -> None:

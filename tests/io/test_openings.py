@@ -1,10 +1,23 @@
 """Whoever waits for a recovery sees it move; whoever does not wait sees nothing."""
 
+import threading
 from pathlib import Path
+from types import SimpleNamespace
 
-from kbroker.io.openings import RecoveryProgress, bytes_from
+from kbroker.config.broker import BrokerConfig
+from kbroker.io.append.producer_table import ProducerTable
+from kbroker.io.openings import Opening, Openings, RecoveryProgress, bytes_from
+from kbroker.io.recovery.loaded_log import LoadedLog
+from kbroker.ipc.clock import wall_clock_ms
+from kbroker.ipc.layout import Slot
+from kbroker.ipc.messages import OpenPartition
 from kbroker.log import files
+from kbroker.log.checkpoint import TopicPartition
+from tests.io.append.plain_append import Log, topic_config
+from tests.log.batch_bytes import batch
 
+DAY_MS = 86_400_000
+TOPIC_ID = b"\1" * 16
 SECOND = 1_000_000_000
 
 
@@ -55,3 +68,39 @@ def test_the_bytes_to_check_are_those_of_segments_beyond_the_recovery_point(tmp_
     assert bytes_from(str(tmp_path / "none"), 0) == 0
     (tmp_path / "empty").mkdir()
     assert bytes_from(str(tmp_path / "empty"), 0) == 0
+
+
+class NoCheckpoints:
+    def at_start(self, log_dir: str) -> tuple[dict[TopicPartition, int], ...]:
+        return {}, {}, {}
+
+
+def opened(log_dir: Path, expiration_ms: int, left: dict[str, list[bytes]] | None = None) -> LoadedLog:
+    """The log t-0, as a start of an IO worker loads it."""
+    config, _ = BrokerConfig.load({"log.dirs": str(log_dir)})
+    context = SimpleNamespace(
+        clean_dirs=frozenset([str(log_dir)]), first_start=True, shared=SimpleNamespace(slots=Slot.table(4)),
+        closed_logs=left or {}, config=config, log_dirs=(str(log_dir),), index=0,
+    )  # fmt: skip
+    table = ProducerTable(64)
+    table.expiration_ms = expiration_ms
+    finished = threading.Event()
+    openings = Openings(context, NoCheckpoints(), table, finished.set)
+    message = OpenPartition(3, 1, "t", 0, TOPIC_ID, str(log_dir), 0, topic_config())
+    openings.load(Opening(message), None)
+    assert finished.wait(30)
+    openings.close()
+    (opening,) = openings.take()
+    assert opening.error is None
+    assert opening.loaded is not None
+    return opening.loaded
+
+
+def test_producers_expire_at_a_start_by_the_setting(tmp_path: Path) -> None:
+    two_days_ago = wall_clock_ms() - 2 * DAY_MS
+    log = Log(tmp_path)
+    log.open()
+    log.append(batch(0, [b"v"], [two_days_ago], producer_id=7, producer_epoch=0, base_sequence=0))
+    log.partition.close()
+    assert [entry.producer_id for entry in opened(log.folder.parent, 3 * DAY_MS).producers] == [7]
+    assert not opened(log.folder.parent, DAY_MS).producers

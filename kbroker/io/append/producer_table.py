@@ -27,9 +27,13 @@ class EndTxnMarker:
 
 
 class ProducerTable:
-    """Entries keyed by (slot, producer id). ``rows`` changes identity when the table grows."""
+    """Entries keyed by (slot, producer id). ``rows`` changes identity when the table grows.
+
+    expiration_ms: producer.id.expiration.ms, as it is set now: loading a log forgets idle producers, too.
+    """
 
     def __init__(self, capacity: int = 1024) -> None:
+        self.expiration_ms = 86_400_000
         self.rows: NDArray[np.int64] = Producer.table(capacity)
         self._claimed = (
             0  # rows that are not empty, or more: deleted ones that were claimed again count twice

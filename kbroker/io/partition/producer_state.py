@@ -18,18 +18,13 @@ log = logging.getLogger(__name__)
 
 
 class ProducerStateManager:
-    """Runs in: io. Owner: the IO worker, by the log's UnifiedLog. table: of all logs of the worker; slot: of this one.
+    """Runs in: io. Owner: the IO worker, by the log's UnifiedLog. table: of all logs of the worker; slot: of this
+    one."""
 
-    expiration_ms: producer.id.expiration.ms.
-    """
-
-    def __init__(
-        self, table: ProducerTable, slot: int, segments: LogSegments, expiration_ms: int = 86_400_000
-    ) -> None:
+    def __init__(self, table: ProducerTable, slot: int, segments: LogSegments) -> None:
         self._table = table
         self._slot = slot
         self._segments = segments
-        self._expiration_ms = expiration_ms
 
     def entries(self) -> list[ProducerEntry]:
         """All of them, by producer id."""
@@ -68,7 +63,8 @@ class ProducerStateManager:
         """Rebuild them from snapshot and batches after the log's end went back (truncateAndReload)."""
         segments = self._segments
         end = segments.active.next_offset
-        replay = ProducerReplay(segments.folder, segments.base_offsets[0], now_ms - self._expiration_ms)
+        expired_before_ms = now_ms - self._table.expiration_ms
+        replay = ProducerReplay(segments.folder, segments.base_offsets[0], expired_before_ms)
         replay.load_snapshot(end)
         replay.segments(segments.shapes(), end)
         self.load(replay.entries())

@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kbroker.io.files.log_dir import take_closed
-from kbroker.io.openings import PRODUCER_EXPIRATION_MS
 from kbroker.io.recovery import loaded_log
 from kbroker.io.recovery.loaded_log import ClosedLog, LoadedLog
 from kbroker.log import files
@@ -17,6 +16,7 @@ from tests.io.append.plain_append import NOW, Log, names, offsets, topic_config
 from tests.io.recovery.torn_log import appended
 from tests.log.batch_bytes import batch
 
+DAY_MS = 86_400_000
 TOPIC_ID = b"\1" * 16
 
 
@@ -39,7 +39,7 @@ def recall(log: Log, left: ClosedLog, topic_id: bytes = TOPIC_ID, now_ms: int = 
 def load(
     log: Log, left: ClosedLog, topic_id: bytes, recovery_point: int, log_start: int, now_ms: int = NOW
 ) -> LoadedLog | None:
-    expired = now_ms - PRODUCER_EXPIRATION_MS
+    expired = now_ms - DAY_MS
     return loaded_log.recall(left, str(log.folder), topic_id, recovery_point, log_start, expired)
 
 
