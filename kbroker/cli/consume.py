@@ -5,98 +5,63 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from enum import StrEnum
 from types import FrameType
-from typing import Annotated, Any
-
-import typer
+from typing import Any, TypeVar
 
 from kbroker.cli.client_properties import parse_pairs
 from kbroker.cli.connection import Connection
+from kbroker.cli.consume_options import (
+    ClientProperty,
+    Delimiter,
+    ExactCount,
+    FormatText,
+    FromBeginning,
+    GroupId,
+    GroupProtocol,
+    IdleTimeout,
+    Isolation,
+    IsolationLevel,
+    Json,
+    MaxMessages,
+    Offset,
+    Partition,
+    PrintHeaders,
+    PrintKey,
+    PrintOffset,
+    PrintTimestamp,
+    Protocol,
+    Quiet,
+    Separator,
+    Since,
+    Tail,
+    Topics,
+    Until,
+    UntilEnd,
+)
 from kbroker.cli.consuming import Bounds, Reader, Start
 from kbroker.cli.failures import UsageFailed
+from kbroker.cli.last_records import count_records, last_records
 from kbroker.cli.options import connected, examples
-from kbroker.cli.output import say
-from kbroker.cli.points_in_time import TIME_HELP, format_time, parse_time_ms
+from kbroker.cli.output import print_json, say
+from kbroker.cli.points_in_time import format_time, parse_time_ms
 from kbroker.cli.produce import summary
-from kbroker.cli.record_format import FORMAT_HELP, Part, Shown, compile_format, to_json, unescape
+from kbroker.cli.record_format import Part, Shown, compile_format, to_json, unescape
+
+T = TypeVar("T")
 
 EXAMPLES = examples(
     "kbroker consume orders --from-beginning",
     "kbroker consume orders --offset -10 --until-end",
+    "# the last ten over all partitions, by time",
+    "kbroker consume orders --tail 10 --print-timestamp",
+    "# how many there are, though some were compacted away",
+    "kbroker consume orders --exact-count",
     "# from two hours ago, with keys and times",
     "kbroker consume orders --from 2h --print-key --print-timestamp",
     "kbroker consume orders --group billing",
     r"kbroker consume orders -p 0 -o 1500 -n 1 -f '%p:%o %T %h %k=%s\n'",
     "kbroker consume orders --json --until-end | jq .value",
 )
-
-
-class Isolation(StrEnum):
-    """The isolation level: with or without records of open and aborted transactions."""
-
-    READ_COMMITTED = "read_committed"
-    READ_UNCOMMITTED = "read_uncommitted"
-
-
-class GroupProtocol(StrEnum):
-    """The assignor of the group's partitions."""
-
-    CLASSIC = "classic"
-    CONSUMER = "consumer"
-
-
-Topics = Annotated[list[str], typer.Argument(metavar="TOPIC", show_default=False)]
-GroupId = Annotated[
-    str | None,
-    typer.Option("--group", "-g", help="Join this group: share partitions, go on where it was."),
-]
-Partition = Annotated[
-    list[int] | None, typer.Option("--partition", "-p", min=0, help="Only this partition; repeatable.")
-]
-FromBeginning = Annotated[
-    bool,
-    typer.Option("--from-beginning", help="Start at the earliest record (a group: where it has no offset)."),
-]
-Offset = Annotated[
-    str | None,
-    typer.Option(
-        "--offset", "-o", help="earliest, latest, an offset, or -N for the last N.", show_default="latest"
-    ),
-]
-Since = Annotated[str | None, typer.Option("--from", metavar="TIME", help=f"Start at a time: {TIME_HELP}")]
-Until = Annotated[str | None, typer.Option("--until", metavar="TIME", help="Stop before a time.")]
-UntilEnd = Annotated[
-    bool,
-    typer.Option(
-        "--until-end", "-e", help="Stop at what is the end now; without a start: read all there is."
-    ),
-]
-MaxMessages = Annotated[
-    int | None, typer.Option("--max-messages", "-n", min=1, help="Stop after so many records.")
-]
-IdleTimeout = Annotated[
-    float | None,
-    typer.Option("--idle-timeout", metavar="SECONDS", help="Stop when nothing came for so long."),
-]
-FormatText = Annotated[str | None, typer.Option("--format", "-f", help=FORMAT_HELP)]
-Json = Annotated[bool, typer.Option("--json", help="A line of JSON for each record.")]
-PrintKey = Annotated[bool, typer.Option("--print-key", help="Put the key before the value.")]
-PrintHeaders = Annotated[bool, typer.Option("--print-headers", help="Put the headers before.")]
-PrintTimestamp = Annotated[bool, typer.Option("--print-timestamp", help="Put the time before.")]
-PrintOffset = Annotated[bool, typer.Option("--print-offset", help="Put partition and offset before.")]
-Separator = Annotated[str, typer.Option(help="Between the printed fields.")]
-Delimiter = Annotated[str, typer.Option("--delimiter", "-D", help="After each record.")]
-IsolationLevel = Annotated[
-    Isolation,
-    typer.Option("--isolation", help="read_committed leaves out open and aborted transactions."),
-]
-Protocol = Annotated[GroupProtocol, typer.Option(help="consumer: the broker assigns (KIP-848).")]
-ClientProperty = Annotated[
-    list[str] | None,
-    typer.Option("--property", "-X", metavar="KEY=VALUE", help="A setting of librdkafka."),
-]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No summary.")]
 
 
 @connected
@@ -110,6 +75,8 @@ def consume(
     since: Since = None,
     until: Until = None,
     until_end: UntilEnd = False,
+    tail: Tail = None,
+    exact_count: ExactCount = False,
     max_messages: MaxMessages = None,
     idle_timeout_s: IdleTimeout = None,
     format_text: FormatText = None,
@@ -129,11 +96,14 @@ def consume(
 
     Without --group all partitions (or those of --partition) are read and nothing is committed."""
     now_ms = int(time.time() * 1000)
-    start = _start(
-        offset, since, from_beginning or _reads_what_is_there(until_end, offset, since, group), now_ms
-    )
-    if group and (partition or offset or since):
-        raise UsageFailed("a group goes on where it was: no --partition, --offset, --from with --group")
+    if group and (partition or offset or since or tail or exact_count):
+        raise UsageFailed(
+            "a group goes on where it was: no --partition, --offset, --from, --tail, --exact-count with --group"
+        )
+    if exact_count and (tail or format_text is not None):
+        raise UsageFailed("--exact-count prints no record: no --tail, no --format with it")
+    until_end = until_end or exact_count or tail is not None
+    start = _start(offset, since, from_beginning, tail, until_end and group is None, now_ms)
     printed = {"T": print_timestamp, "po": print_offset, "h": print_headers, "k": print_key}
     render = _renderer(json, format_text, printed, unescape(separator), unescape(delimiter))
     bounds = Bounds(
@@ -149,27 +119,57 @@ def consume(
         settings["group.protocol"] = group_protocol.value
     settings |= parse_pairs("--property", client_property or [])
     reader = Reader(broker, topics, partition or [], group, start, bounds, settings)
-    count, size = _print_all(reader, render)
+    if exact_count:
+        count, size = _print_count(reader, json)
+    else:
+        count, size = _print_all(reader, render, tail)
     if not quiet:
         say(summary(count, size, time.time() - now_ms / 1000))
 
 
-def _print_all(reader: Reader, render: Part) -> tuple[int, int]:
+def _print_all(reader: Reader, render: Part, tail: int | None) -> tuple[int, int]:
     """Writes every record; (records, bytes of keys and values). Printed records are committed."""
     out = sys.stdout.buffer
     count = size = 0
+    with _open(reader):
+        for records in reader if tail is None else [_whole(reader, last_records(reader, tail))]:
+            for record in records:
+                out.write(render(record))
+                size += len(record.value or b"") + len(record.key or b"")
+            out.flush()
+            count += len(records)
+            reader.printed()
+    return count, size
+
+
+def _print_count(reader: Reader, json: bool) -> tuple[int, int]:
+    """Prints how many records there are; (records, bytes of keys and values)."""
+    with _open(reader):
+        counts, size = _whole(reader, count_records(reader))
+    total = counts.total()
+    if json:
+        partitions = [{"topic": t, "partition": p, "records": n} for (t, p), n in sorted(counts.items())]
+        print_json({"records": total, "bytes": size, "partitions": partitions})
+    else:
+        print(total)
+    return total, size
+
+
+def _whole(reader: Reader, result: T) -> T:
+    """The result, unless Ctrl-C came before all was read: a part would pass for the whole."""
+    if reader.stopped:
+        raise KeyboardInterrupt
+    return result
+
+
+@contextmanager
+def _open(reader: Reader) -> Iterator[None]:
+    """Stopped by signals meanwhile, closed at the end."""
     try:
         with _stopped_by_signals(reader):
-            for records in reader:
-                for record in records:
-                    out.write(render(record))
-                    size += len(record.value or b"") + len(record.key or b"")
-                out.flush()
-                count += len(records)
-                reader.printed()
+            yield
     finally:
         reader.close()
-    return count, size
 
 
 @contextmanager
@@ -188,17 +188,17 @@ def _stopped_by_signals(reader: Reader) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _reads_what_is_there(until_end: bool, offset: str | None, since: str | None, group: str | None) -> bool:
-    """Whether --until-end came without a start: from the end to the end would be nothing."""
-    return until_end and offset is None and since is None and group is None
-
-
-def _start(offset: str | None, since: str | None, from_beginning: bool, now_ms: int) -> Start:
-    if sum((offset is not None, since is not None, from_beginning)) > 1:
-        raise UsageFailed("give only one of --from-beginning, --offset and --from")
+def _start(
+    offset: str | None, since: str | None, from_beginning: bool, tail: int | None, bounded: bool, now_ms: int
+) -> Start:
+    """bounded: it stops at the end; without a start it reads all there is, for from the end to the end is nothing."""
+    if sum((offset is not None, since is not None, from_beginning, tail is not None)) > 1:
+        raise UsageFailed("give only one of --from-beginning, --offset, --from and --tail")
+    if tail is not None:
+        return Start(offset=-tail)
     if since is not None:
         return Start(timestamp_ms=parse_time_ms(since, now_ms))
-    if from_beginning or offset == "earliest":
+    if from_beginning or offset == "earliest" or (bounded and offset is None):
         return Start(offset=0, whence="earliest")
     if offset is None or offset == "latest":
         return Start(offset=0, whence="latest")

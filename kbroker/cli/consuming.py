@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 POLL_S = 0.1
 MANY = 1000
+NO_END = 1 << 62
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,8 @@ class Reader:
         self.group = group
         self._ends: dict[Partition, int] = {}
         self._open: set[Partition] = set()  # partitions not yet read to their bound
+        self.log_starts: dict[Partition, int] = {}
+        self.first: dict[Partition, int] = {}  # where each partition is read from
         self._assigned = False
         self._stopping = False
         self._last: dict[Partition, Message] = {}
@@ -93,6 +96,11 @@ class Reader:
         """End the iteration after the records already returned."""
         self._stopping = True
 
+    @property
+    def stopped(self) -> bool:
+        """Whether stop() was called."""
+        return self._stopping
+
     def close(self) -> None:
         """Commits what was printed and leaves the group."""
         self.consumer.close()
@@ -107,8 +115,6 @@ class Reader:
         return wanted
 
     def _assign(self, wanted: list[Partition], start: Start) -> None:
-        from confluent_kafka import TopicPartition
-
         admin = self.broker.admin()
         starts = earliest(self.broker, admin, wanted)
         ends = latest(self.broker, admin, wanted)
@@ -129,12 +135,18 @@ class Reader:
                     raise CommandFailed(
                         f"{partition[0]}-{partition[1]} has no offset {start.offset}: it holds {held}"
                     )
-        self._open = set(wanted)
-        if self.bounds.until_end:
-            self._ends = ends
-            self._open = {partition for partition in wanted if first[partition] < ends[partition]}
+        self.log_starts = starts
+        self.read_from(first, ends if self.bounds.until_end else {})
+
+    def read_from(self, first: dict[Partition, int], ends: dict[Partition, int]) -> None:
+        """Read these partitions, from the first offset of each up to its end, where it has one."""
+        from confluent_kafka import TopicPartition
+
+        self.first = first
+        self._ends = ends
+        self._open = {partition for partition in first if first[partition] < ends.get(partition, NO_END)}
         self._assigned = True
-        self.consumer.assign([TopicPartition(t, n, first[t, n]) for t, n in wanted])
+        self.consumer.assign([TopicPartition(*partition, offset) for partition, offset in first.items()])
 
     def _on_assign(self, _consumer: Any, partitions: Any) -> None:
         self._assigned = True
@@ -168,7 +180,7 @@ class Reader:
         timestamp = timestamp if kind else -1
         if self._is_behind_bounds(partition, offset, timestamp):
             return None
-        if offset + 1 >= self._ends.get(partition, 1 << 62):
+        if offset + 1 >= self._ends.get(partition, NO_END):
             self._open.discard(partition)
         self._last[partition] = message
         headers: Any = message.headers() or ()
@@ -176,7 +188,7 @@ class Reader:
 
     def _is_behind_bounds(self, partition: Partition, offset: int, timestamp: int) -> bool:
         until_ms = self.bounds.until_ms
-        if offset >= self._ends.get(partition, 1 << 62) or (until_ms is not None and timestamp >= until_ms):
+        if offset >= self._ends.get(partition, NO_END) or (until_ms is not None and timestamp >= until_ms):
             self._open.discard(partition)
             return True
         return partition not in self._open and (self.bounds.until_end or until_ms is not None)

@@ -163,3 +163,48 @@ def test_ctrl_c_is_the_ordinary_end_and_commits_what_was_printed(
         assert running.returncode == 0
         assert errors.startswith(b"11 records, ")
     assert cli("groups", "describe", group, "--json").json[0]["lag"] == 0
+
+
+def test_the_tail_is_the_last_records_of_all_partitions_by_time(cli: Shell, topic: str) -> None:
+    for partition, stamps in enumerate(((1000, 4000), (3000, 6000), (2000, 5000))):
+        lines = "".join(f'{{"value": "t{stamp}", "timestamp": {stamp}}}\n' for stamp in stamps)
+        cli("produce", topic, "-p", partition, "--json", "-q", stdin=lines.encode())
+    assert cli("consume", topic, "--tail", 3, "-q").lines == ["t4000", "t5000", "t6000"]
+    assert cli("consume", topic, "--tail", 2, "-p", 0, "-q").lines == ["t1000", "t4000"]
+    assert len(cli("consume", topic, "--tail", 100, "-q").lines) == 6
+    assert "only one of" in cli("consume", topic, "--tail", 1, "--from", "now", code=2).stderr
+    assert "--tail" in cli("consume", topic, "--tail", 0, code=2).stderr
+
+
+def test_tail_and_count_see_records_and_no_offsets(
+    cli: Shell, topic: str, target: Target, group: str
+) -> None:
+    """Each of these transactions leaves a marker, and an aborted one its records, too."""
+    offered(cli, "EndTxn")
+    from confluent_kafka import Producer
+
+    producer = Producer({"bootstrap.servers": target.bootstrap, "transactional.id": f"txn-{group}"})
+    producer.init_transactions(15)
+    for number in range(8):
+        producer.begin_transaction()
+        producer.produce(topic, f"v{number}", partition=0)
+        producer.flush(15)
+        (producer.abort_transaction if number % 4 else producer.commit_transaction)(15)
+    committed = ("--isolation", "read_committed", "-q")
+    assert cli("offsets", f"{topic}:0", "--json").json[0]["latest"] == 16
+    assert cli("consume", topic, "--tail", 2, *committed).lines == ["v0", "v4"]
+    assert cli("consume", topic, "--exact-count", *committed).lines == ["2"]
+    assert cli("consume", topic, "--exact-count", "-q").lines == ["8"]
+
+
+def test_a_count_takes_a_start_and_names_partitions(cli: Shell, filled: str, group: str) -> None:
+    assert cli("consume", filled, "-p", 0, "-o", 4, "--exact-count", "-q").lines == ["6"]
+    assert cli("consume", filled, "--exact-count", "-q", "--json").json == {
+        "records": 11,
+        "bytes": 42,
+        "partitions": [{"topic": filled, "partition": p, "records": n} for p, n in enumerate((10, 1, 0))],
+    }
+    for options in (("--tail", 2), ("-f", "%s")):
+        assert "prints no record" in cli("consume", filled, "--exact-count", *options, code=2).stderr
+    for option in ("--tail=2", "--exact-count"):
+        assert "goes on where it was" in cli("consume", filled, "-g", group, option, code=2).stderr

@@ -1,0 +1,89 @@
+"""The options of `consume`."""
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from kbroker.cli.points_in_time import TIME_HELP
+from kbroker.cli.record_format import FORMAT_HELP
+
+
+class Isolation(StrEnum):
+    """The isolation level: with or without records of open and aborted transactions."""
+
+    READ_COMMITTED = "read_committed"
+    READ_UNCOMMITTED = "read_uncommitted"
+
+
+class GroupProtocol(StrEnum):
+    """The assignor of the group's partitions."""
+
+    CLASSIC = "classic"
+    CONSUMER = "consumer"
+
+
+Topics = Annotated[list[str], typer.Argument(metavar="TOPIC", show_default=False)]
+GroupId = Annotated[
+    str | None,
+    typer.Option("--group", "-g", help="Join this group: share partitions, go on where it was."),
+]
+Partition = Annotated[
+    list[int] | None, typer.Option("--partition", "-p", min=0, help="Only this partition; repeatable.")
+]
+FromBeginning = Annotated[
+    bool,
+    typer.Option("--from-beginning", help="Start at the earliest record (a group: where it has no offset)."),
+]
+Offset = Annotated[
+    str | None,
+    typer.Option(
+        "--offset", "-o", help="earliest, latest, an offset, or -N for the last N.", show_default="latest"
+    ),
+]
+Tail = Annotated[
+    int | None,
+    typer.Option(
+        "--tail", min=1, max=1_000_000, help="Print the last N over all partitions, by time, and stop."
+    ),
+]
+ExactCount = Annotated[
+    bool,
+    typer.Option(
+        "--exact-count",
+        help="Print only how many records there are: each is read and counted, to what is the end now.",
+    ),
+]
+Since = Annotated[str | None, typer.Option("--from", metavar="TIME", help=f"Start at a time: {TIME_HELP}")]
+Until = Annotated[str | None, typer.Option("--until", metavar="TIME", help="Stop before a time.")]
+UntilEnd = Annotated[
+    bool,
+    typer.Option(
+        "--until-end", "-e", help="Stop at what is the end now; without a start: read all there is."
+    ),
+]
+MaxMessages = Annotated[
+    int | None, typer.Option("--max-messages", "-n", min=1, help="Stop after so many records.")
+]
+IdleTimeout = Annotated[
+    float | None,
+    typer.Option("--idle-timeout", metavar="SECONDS", help="Stop when nothing came for so long."),
+]
+FormatText = Annotated[str | None, typer.Option("--format", "-f", help=FORMAT_HELP)]
+Json = Annotated[bool, typer.Option("--json", help="A line of JSON for each record.")]
+PrintKey = Annotated[bool, typer.Option("--print-key", help="Put the key before the value.")]
+PrintHeaders = Annotated[bool, typer.Option("--print-headers", help="Put the headers before.")]
+PrintTimestamp = Annotated[bool, typer.Option("--print-timestamp", help="Put the time before.")]
+PrintOffset = Annotated[bool, typer.Option("--print-offset", help="Put partition and offset before.")]
+Separator = Annotated[str, typer.Option(help="Between the printed fields.")]
+Delimiter = Annotated[str, typer.Option("--delimiter", "-D", help="After each record.")]
+IsolationLevel = Annotated[
+    Isolation,
+    typer.Option("--isolation", help="read_committed leaves out open and aborted transactions."),
+]
+Protocol = Annotated[GroupProtocol, typer.Option(help="consumer: the broker assigns (KIP-848).")]
+ClientProperty = Annotated[
+    list[str] | None,
+    typer.Option("--property", "-X", metavar="KEY=VALUE", help="A setting of librdkafka."),
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No summary.")]
