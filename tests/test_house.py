@@ -93,6 +93,7 @@ OTHER_TESTS = {
     "docs",
     "fuzz",
     "loadtest",
+    "models",
     "peer",
     "release",
     "spark_validation",
