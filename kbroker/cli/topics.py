@@ -10,6 +10,8 @@ from kbroker.cli.connection import Connection
 from kbroker.cli.failures import CommandFailed, UsageFailed, explain, result_of
 from kbroker.cli.options import AsJson, DryRun, Topics, Yes, confirm, connected, examples
 from kbroker.cli.output import print_json, print_table, say
+from kbroker.cli.topic_list import EXAMPLES as LIST_EXAMPLES
+from kbroker.cli.topic_list import list_topics
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
@@ -20,7 +22,6 @@ app = typer.Typer(
 TOPIC_SOURCE = 1  # DescribeConfigs: set for this topic
 MOST_PARTITION = (1 << 31) - 1
 MOST_OFFSET = (1 << 63) - 1
-INTERNAL = ("__consumer_offsets", "__transaction_state", "__share_group_state")
 
 Configs = Annotated[
     list[str] | None,
@@ -99,38 +100,7 @@ def _created(name: str, future: Any, if_not_exists: bool) -> bool:
     return True
 
 
-@app.command("list", epilog=examples("kbroker topics list", "kbroker topics list 'orders.*' --json"))
-@connected
-def list_topics(
-    broker: Connection,
-    pattern: Annotated[
-        str | None, typer.Argument(help="Regular expression that the whole name matches.", show_default=False)
-    ] = None,
-    exclude_internal: Annotated[
-        bool, typer.Option("--exclude-internal", help="Leave out the broker's own topics.")
-    ] = False,
-    json: AsJson = False,
-) -> None:
-    """List topics with their number of partitions and replicas."""
-    try:
-        matches = re.compile(pattern or ".*").fullmatch
-    except re.error as error:
-        raise UsageFailed(f"{pattern!r} is not a regular expression: {error}") from error
-    found = broker.admin().list_topics(timeout=broker.timeout_s).topics
-    rows = [
-        (name, len(found[name].partitions), _replication(found[name]))
-        for name in sorted(found)
-        if matches(name) and not (exclude_internal and name in INTERNAL)
-    ]
-    headers = ("topic", "partitions", "replication_factor")
-    if json:
-        print_json([dict(zip(headers, row, strict=True)) for row in rows])
-    else:
-        print_table(("TOPIC", "PARTITIONS", "REPLICAS"), rows)
-
-
-def _replication(topic: Any) -> int:
-    return max((len(partition.replicas) for partition in topic.partitions.values()), default=0)
+app.command("list", epilog=LIST_EXAMPLES)(list_topics)
 
 
 @app.command(
