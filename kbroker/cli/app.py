@@ -10,6 +10,9 @@ from kbroker.cli.early_stop import end_at_once_on_signals
 from kbroker.cli.exit_codes import ExitCode
 from kbroker.cli.serve_arguments import parse
 
+ABOUT_FILES = ("serve", "log", "export", "backup", "backups", "restore")
+"""Commands whose arguments are paths, which may be any bytes."""
+
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run one command line; the exit code. Errors that are no bug become a sentence on stderr."""
@@ -24,6 +27,13 @@ def run(arguments: Sequence[str] | None = None) -> int:
     from kbroker.cli.failures import explain
     from kbroker.cli.output import say
 
+    if (
+        words[:1]
+        and words[0] not in ABOUT_FILES
+        and (wrong := [word for word in words if not _is_utf8(word)])
+    ):
+        say(f"kbroker: {wrong[0]!r} is not UTF-8")
+        return ExitCode.USAGE
     try:
         return int(app(args=words, prog_name="kbroker", standalone_mode=False) or ExitCode.OK)
     except SystemExit as end:
@@ -37,6 +47,15 @@ def run(arguments: Sequence[str] | None = None) -> int:
         if failure.message:
             say(f"kbroker: {failure.message}")
         return failure.code
+
+
+def _is_utf8(word: str) -> bool:
+    """Names in the protocol are UTF-8, and librdkafka does not survive others."""
+    try:
+        word.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _code(end: SystemExit) -> int:

@@ -108,5 +108,18 @@ def at_time(
     return found | latest(broker, admin, late)
 
 
+def before_time(
+    broker: Connection, admin: "AdminClient", partitions: Sequence[Partition], timestamp_ms: int
+) -> dict[Partition, int]:
+    """Offsets before which no record is of this time or later.
+
+    The ends are asked for first: a record that comes between the two requests is after them."""
+    from confluent_kafka.admin import OffsetSpec
+
+    ends = latest(broker, admin, partitions)
+    found = _only_offsets(list_offsets(broker, admin, OffsetSpec.for_timestamp(timestamp_ms), partitions))
+    return {partition: offset if offset >= 0 else ends[partition] for partition, offset in found.items()}
+
+
 def _only_offsets(found: dict[Partition, tuple[int, int]]) -> dict[Partition, int]:
     return {partition: offset for partition, (offset, _) in found.items()}

@@ -28,6 +28,7 @@ EXAMPLES = examples(
     "kbroker produce orders records.txt --key-separator : --compression zstd",
     "kbroker produce orders --header source=shop --partition 0 < records.txt",
     "kbroker consume orders --json -e | kbroker produce copy --json",
+    """echo '{"key": "7", "payload": "a", "headers": ["shop", "5"]}' | kbroker produce orders --json""",
 )
 
 
@@ -126,7 +127,9 @@ NullMarker = Annotated[
     typer.Option("--null-marker", "-Z", help="A key or value of this text is null.", show_default="none"),
 ]
 Delimiter = Annotated[str, typer.Option("--delimiter", "-D", help="What ends a record.")]
-Json = Annotated[bool, typer.Option("--json", help="Lines are JSON as `consume --json` prints them.")]
+Json = Annotated[
+    bool, typer.Option("--json", help="Lines are JSON as `consume --json` or `kcat -J` print them.")
+]
 Partition = Annotated[
     int | None,
     typer.Option("--partition", "-p", min=0, help="Write to this partition.", show_default="by key"),

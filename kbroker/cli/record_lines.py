@@ -1,4 +1,4 @@
-"""Input of `produce` cut into records: lines, or JSON documents as `consume --json` prints them. Pure."""
+"""Input of `produce` cut into records: lines, or JSON documents as `consume --json` or `kcat -J` print them. Pure."""
 
 import json
 from base64 import b64decode
@@ -8,6 +8,7 @@ from typing import Any, BinaryIO, NamedTuple
 from kbroker.cli.failures import UsageFailed
 
 CHUNK_BYTES = 1 << 16
+CONTENT = ("value", "value_base64", "payload", "key", "key_base64")
 Parser = Callable[[bytes], "NewRecord"]
 Headers = list[tuple[str, bytes | None]]
 
@@ -72,27 +73,52 @@ def parse_headers(pairs: Iterable[bytes]) -> Headers:
         name, equals, value = pair.partition(b"=")
         if not name:
             raise UsageFailed(f"header {pair!r}: expected name=value")
-        found.append((name.decode(), value if equals else None))
+        try:
+            found.append((name.decode(), value if equals else None))
+        except UnicodeDecodeError:
+            raise UsageFailed(f"header {pair!r}: its name is not UTF-8") from None
     return found
 
 
 def parse_json(line: bytes) -> NewRecord:
-    """A document as `consume --json` prints it; only `value` is needed. Topic, partition and offset are left out,
-    so that records go where their key belongs. Raises UsageFailed."""
+    """A document as `consume --json` or `kcat -J` prints it; only `value` (kcat: `payload`) is needed. Topic,
+    partition and offset are left out, so that records go where their key belongs. Raises UsageFailed."""
     try:
         fields = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UsageFailed(f"not a JSON document: {line[:80]!r}: {error}") from None
     if not isinstance(fields, dict):
         raise UsageFailed(f"not a JSON object: {line[:80]!r}")
-    listed = fields.get("headers") or []
-    if not isinstance(listed, list) or not all(isinstance(header, dict) for header in listed):
-        raise UsageFailed('headers: expected a list of {"name": ..., "value": ...}')
-    headers = [(str(header.get("name", "")), _bytes(header, "value")) for header in listed]
-    timestamp = fields.get("timestamp")
+    if not fields.keys() & set(CONTENT):
+        raise UsageFailed(
+            f"neither key nor value: expected {', '.join(CONTENT)}, not {', '.join(fields)[:80]!r}"
+        )
+    timestamp = fields.get("timestamp", fields.get("ts"))
+    if timestamp == -1:
+        timestamp = None  # how kcat writes that there is none
     if timestamp is not None and (type(timestamp) is not int or not 0 <= timestamp < 1 << 63):
         raise UsageFailed(f"timestamp: expected milliseconds since 1970, not {str(timestamp)[:80]!r}")
-    return NewRecord(_bytes(fields, "key"), _bytes(fields, "value"), headers, timestamp=timestamp)
+    value = "payload" if "payload" in fields else "value"
+    return NewRecord(_bytes(fields, "key"), _bytes(fields, value), _headers(fields), timestamp=timestamp)
+
+
+def _headers(fields: dict[str, Any]) -> Headers:
+    """A list of objects, or kcat's: name, value, name, value."""
+    listed = fields.get("headers") or []
+    if isinstance(listed, list) and listed and all(isinstance(header, str | None) for header in listed):
+        if len(listed) % 2 or None in listed[::2]:
+            raise UsageFailed("headers: expected a value after each name")
+        pairs = zip(listed[::2], listed[1::2], strict=True)
+        return [(_name(name), None if value is None else _encoded("headers", value)) for name, value in pairs]
+    if not isinstance(listed, list) or not all(isinstance(header, dict) for header in listed):
+        raise UsageFailed('headers: expected a list of {"name": ..., "value": ...}, or of names and values')
+    return [(_name(str(header.get("name", ""))), _bytes(header, "value")) for header in listed]
+
+
+def _name(text: str) -> str:
+    """librdkafka does not survive a name that is no UTF-8."""
+    _encoded("headers", text)
+    return text
 
 
 def _bytes(fields: dict[str, Any], name: str) -> bytes | None:
@@ -102,6 +128,13 @@ def _bytes(fields: dict[str, Any], name: str) -> bytes | None:
         except (ValueError, TypeError):
             raise UsageFailed(f"{name}_base64: not base64: {str(encoded)[:80]!r}") from None
     content = fields.get(name)
-    if content is None or isinstance(content, str):
-        return None if content is None else content.encode()
-    return json.dumps(content, ensure_ascii=False).encode()
+    if content is None:
+        return None
+    return _encoded(name, content if isinstance(content, str) else json.dumps(content, ensure_ascii=False))
+
+
+def _encoded(name: str, text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        raise UsageFailed(f"{name}: half of a surrogate pair is no character: {text[:80]!r}") from None

@@ -1,13 +1,14 @@
 """`kbroker topics`: create, list, describe, alter, delete topics; delete records."""
 
-import re
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from kbroker.cli.client_properties import parse_pairs
 from kbroker.cli.connection import Connection
-from kbroker.cli.failures import CommandFailed, UsageFailed, explain, result_of
+from kbroker.cli.delete_records import EXAMPLES as DELETE_RECORDS_EXAMPLES
+from kbroker.cli.delete_records import delete_records
+from kbroker.cli.failures import UsageFailed, explain, result_of
 from kbroker.cli.options import AsJson, DryRun, Topics, Yes, confirm, connected, examples
 from kbroker.cli.output import print_json, print_table, say
 from kbroker.cli.topic_list import EXAMPLES as LIST_EXAMPLES
@@ -20,8 +21,6 @@ app = typer.Typer(
     name="topics", no_args_is_help=True, help="Create, list, describe, alter and delete topics."
 )
 TOPIC_SOURCE = 1  # DescribeConfigs: set for this topic
-MOST_PARTITION = (1 << 31) - 1
-MOST_OFFSET = (1 << 63) - 1
 
 Configs = Annotated[
     list[str] | None,
@@ -238,39 +237,4 @@ def delete(
         say(f"{name}: deleted")
 
 
-@app.command(
-    "delete-records", epilog=examples("kbroker topics delete-records orders:0:1500 orders:1:-1 --yes")
-)
-@connected
-def delete_records(
-    broker: Connection,
-    before: Annotated[
-        list[str],
-        typer.Argument(metavar="TOPIC:PARTITION:OFFSET", help="Offset -1 is the end.", show_default=False),
-    ],
-    yes: Yes = False,
-    json: AsJson = False,
-) -> None:
-    """Delete the records before an offset: the log then starts there."""
-    from confluent_kafka import TopicPartition
-
-    wanted = []
-    for text in before:
-        found = re.fullmatch(r"(.+):(\d+):(-1|\d+)", text)
-        if not found:
-            raise UsageFailed(f"{text!r}: expected TOPIC:PARTITION:OFFSET")
-        if int(found[2]) > MOST_PARTITION or int(found[3]) > MOST_OFFSET:
-            raise UsageFailed(f"{text!r}: the partition or the offset is too large")
-        wanted.append(TopicPartition(found[1], int(found[2]), int(found[3])))
-    confirm(f"Delete records before {', '.join(before)}?", yes)
-    answers = broker.admin().delete_records(wanted, request_timeout=broker.timeout_s)
-    rows = []
-    for partition, future in answers.items():
-        answer = result_of(future, f"{partition.topic}-{partition.partition}")
-        rows.append((partition.topic, partition.partition, answer.low_watermark))
-    if not rows:
-        raise CommandFailed("the broker answered for no partition")
-    if json:
-        print_json([{"topic": t, "partition": p, "log_start_offset": o} for t, p, o in rows])
-    else:
-        print_table(("TOPIC", "PARTITION", "LOG-START-OFFSET"), rows)
+app.command("delete-records", epilog=DELETE_RECORDS_EXAMPLES)(delete_records)

@@ -44,6 +44,8 @@ def test_headers_need_a_name() -> None:
     assert parse_headers([b"a=", b"b"]) == [("a", b""), ("b", None)]
     with pytest.raises(UsageFailed, match="expected name=value"):
         parse_headers([b"=x"])
+    with pytest.raises(UsageFailed, match="not UTF-8"):
+        parse_headers([b"\xff=x"])
 
 
 def test_documents_may_hold_structured_values() -> None:
@@ -52,3 +54,31 @@ def test_documents_may_hold_structured_values() -> None:
     for bad in (b"[]", b"x", b'"text"'):
         with pytest.raises(UsageFailed):
             record_lines.parse_json(bad)
+
+
+def test_a_document_of_kcat_is_a_record() -> None:
+    line = (
+        b'{"topic":"t","partition":1,"offset":7,"tstype":"create","ts":1234,"broker":1,'
+        b'"headers":["a","1","b",null],"key":"k","payload":"v"}'
+    )
+    assert parse_json(line) == NewRecord(b"k", b"v", [("a", b"1"), ("b", None)], timestamp=1234)
+    assert parse_json(b'{"ts":-1,"key":null,"payload":null}') == NewRecord(None, None, [])
+
+
+@pytest.mark.parametrize(
+    ("line", "part"),
+    [
+        (b'{"payload": "v", "headers": ["a"]}', "a value after each name"),
+        (b'{"payload": "v", "headers": [null, "a"]}', "a value after each name"),
+        (b'{"payload": "v", "headers": ["a", {}]}', "names and values"),
+        (b'{"payload": "v", "ts": "now"}', "milliseconds since 1970"),
+        (b'{"vlaue": "v"}', "neither key nor value"),
+        (b'{"payload": "\\ud800"}', "surrogate"),
+        (b'{"payload": "v", "headers": ["\\ud800", "a"]}', "surrogate"),
+        (b'{"value": "v", "headers": [{"name": "\\ud800", "value": "a"}]}', "surrogate"),
+        (b"[" * 100_000, "not a JSON document"),
+    ],
+)
+def test_a_wrong_document_is_refused(line: bytes, part: str) -> None:
+    with pytest.raises(UsageFailed, match=part):
+        parse_json(line)

@@ -81,3 +81,24 @@ def test_deleted_records_move_the_start_of_the_log(cli: Shell, topic: str) -> No
     assert cli("consume", topic, "--from-beginning", "-e", "-q").lines == ["c"]
     assert "OFFSET_OUT_OF_RANGE" in cli("topics", "delete-records", f"{topic}:0:99", "--yes", code=1).stderr
     assert "expected TOPIC:PARTITION:OFFSET" in cli("topics", "delete-records", topic, code=2).stderr
+
+
+def test_records_are_deleted_by_their_time(cli: Shell, topic: str) -> None:
+    for partition in (0, 1):
+        lines = "".join(f'{{"value": "t{n}", "timestamp": {1_000_000 + n * 1000}}}\n' for n in range(4))
+        cli("produce", topic, "-p", partition, "--json", "-q", stdin=lines.encode())
+    delete = ("topics", "delete-records", "--yes", "--json")
+    rows = cli(*delete, f"{topic}:0", "--before", 1_001_500).json
+    assert rows == [{"topic": topic, "partition": 0, "log_start_offset": 2}]
+    assert cli("consume", topic, "-p", 0, "-e", "-q").lines == ["t2", "t3"]
+    assert cli("consume", topic, "-p", 1, "--exact-count", "-q").lines == ["4"]
+    rows = cli(*delete, topic, "--before", "now").json
+    assert {row["partition"]: row["log_start_offset"] for row in rows} == {0: 4, 1: 4, 2: 0}
+
+
+def test_a_time_needs_topics_and_no_offsets(cli: Shell, topic: str) -> None:
+    delete = ("topics", "delete-records")
+    assert "expected TOPIC or" in cli(*delete, f"{topic}:0:5", "--before", "1d", "--yes", code=2).stderr
+    assert "no point in time" in cli(*delete, topic, "--before", "soon", "--yes", code=2).stderr
+    assert "Give --yes" in cli(*delete, topic, "--before", "1d", code=2).stderr
+    assert "UNKNOWN_TOPIC" in cli(*delete, f"not-{topic}", "--before", "1d", "--yes", code=1).stderr

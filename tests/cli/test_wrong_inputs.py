@@ -188,3 +188,8 @@ def test_nothing_was_written_by_a_wrong_file(shell: Shell, tmp_path: Path) -> No
     file.write_bytes(b"\x7fELF\xff\xfe")
     says_in_one_line(shell("topics", "list", "--command-config", file, code=2), "not UTF-8")
     says_in_one_line(shell("log", "dump", file, code=2), "not a file of a log directory")
+
+
+@pytest.mark.parametrize("line", ["topics describe \udcff", "produce t -H \udcff=a", "produce t -K \udcff"])
+def test_an_argument_that_is_not_utf8_is_refused(shell: Shell, line: str) -> None:
+    says_in_one_line(shell(*line.split(), code=2), "is not UTF-8")

@@ -1,0 +1,80 @@
+"""`kbroker topics delete-records`: records before an offset, or of before a time."""
+
+import re
+import time
+from typing import Annotated
+
+import typer
+
+from kbroker.cli.connection import Connection
+from kbroker.cli.failures import CommandFailed, UsageFailed, result_of
+from kbroker.cli.options import AsJson, Yes, confirm, connected, examples
+from kbroker.cli.output import print_json, print_table
+from kbroker.cli.partitions import Partition, before_time, parse_scope, scoped
+from kbroker.cli.points_in_time import TIME_HELP, format_time, parse_time_ms
+
+MAX_PARTITION = (1 << 31) - 1
+MAX_OFFSET = (1 << 63) - 1
+
+EXAMPLES = examples(
+    "kbroker topics delete-records orders:0:50 orders:1:-1 --yes",
+    "# what is older than a week, of some partitions and of a whole topic",
+    "kbroker topics delete-records orders:0,1 --before 7d --yes",
+    "kbroker topics delete-records orders --before 2026-01-31T12:00:00+01:00 --yes",
+)
+
+
+@connected
+def delete_records(
+    broker: Connection,
+    scopes: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="TOPIC:PARTITION:OFFSET",
+            help="Offset -1 is the end. With --before: TOPIC[:PARTITIONS].",
+            show_default=False,
+        ),
+    ],
+    before: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help=f"Delete what is older, up to the first record of: {TIME_HELP}"),
+    ] = None,
+    yes: Yes = False,
+    json: AsJson = False,
+) -> None:
+    """Delete the records before an offset or a time: the log then starts there."""
+    from confluent_kafka import TopicPartition
+
+    if before is None:
+        offsets = dict(_parse(text) for text in scopes)
+        confirm(f"Delete records before {', '.join(scopes)}?", yes)
+    else:
+        time_ms = parse_time_ms(before, int(time.time() * 1000))
+        for text in scopes:
+            parse_scope(text)
+        confirm(f"Delete records of {', '.join(scopes)} of before {format_time(time_ms)}?", yes)
+        admin = broker.admin()
+        offsets = before_time(broker, admin, scoped(admin, scopes, broker.timeout_s), time_ms)
+    wanted = [TopicPartition(*partition, offset) for partition, offset in offsets.items()]
+    answers = broker.admin().delete_records(wanted, request_timeout=broker.timeout_s)
+    rows = []
+    for partition, future in answers.items():
+        answer = result_of(future, f"{partition.topic}-{partition.partition}")
+        rows.append((partition.topic, partition.partition, answer.low_watermark))
+    if not rows:
+        raise CommandFailed("the broker answered for no partition")
+    if json:
+        print_json([{"topic": t, "partition": p, "log_start_offset": o} for t, p, o in rows])
+    else:
+        print_table(("TOPIC", "PARTITION", "LOG-START-OFFSET"), rows)
+
+
+def _parse(text: str) -> tuple[Partition, int]:
+    found = re.fullmatch(r"(.+):(\d+):(-1|\d+)", text)
+    if not found:
+        raise UsageFailed(
+            f"{text!r}: expected TOPIC:PARTITION:OFFSET, or --before TIME with TOPIC[:PARTITIONS]"
+        )
+    if int(found[2]) > MAX_PARTITION or int(found[3]) > MAX_OFFSET:
+        raise UsageFailed(f"{text!r}: the partition or the offset is too large")
+    return (found[1], int(found[2])), int(found[3])
