@@ -1,10 +1,11 @@
 """Contents of a `.log` file, batch by batch and record by record, as items to print. Read-only."""
 
-import dataclasses
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast
+
+from msgspec.structs import asdict
 
 from kbroker.log.errors import CorruptLog
 from kbroker.log.files import base_offset_of, parse_folder
@@ -16,7 +17,7 @@ from kbroker.protocol.compression import Codec
 from kbroker.protocol.coordinator_records.index import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
 from kbroker.protocol.record_types import RecordTypes, decode_record
 from kbroker.protocol.records import Record, RecordBatch, read_marker, read_records
-from kbroker.protocol.schema import ProtocolError
+from kbroker.protocol.schema import ProtocolError, Struct
 
 Item = dict[str, Any]
 SEQUENCES = 1 << 31  # sequences wrap from 2^31 - 1 to 0
@@ -142,8 +143,8 @@ def _record_item(batch: RecordBatch, record: Record, types: RecordTypes | None) 
     if types is not None and record.key is not None:
         key, value = cast(tuple[Any, Any], decode_record(types, record.key, record.value))
         kind = re.sub(r"Key$", "", type(key).__name__)
-        shown = None if value is None else dataclasses.asdict(value)
-        return item | {"recordType": kind, "key": dataclasses.asdict(key), "payload": shown}
+        shown = None if value is None else _plain(value)
+        return item | {"recordType": kind, "key": _plain(key), "payload": shown}
     return item | {
         "key": None if record.key is None else _text(record.key),
         "payload": None if record.value is None else _text(record.value),
@@ -152,3 +153,10 @@ def _record_item(batch: RecordBatch, record: Record, types: RecordTypes | None) 
 
 def _text(data: bytes) -> str:
     return data.decode(errors="replace")
+
+
+def _plain(value: Any) -> Any:
+    """A record's structs as dicts."""
+    if isinstance(value, Struct):
+        return {name: _plain(field) for name, field in asdict(value).items()}
+    return [_plain(item) for item in value] if isinstance(value, list) else value

@@ -13,6 +13,8 @@ from typing import Any, Final, TypeVar
 
 from greenlet import getcurrent, greenlet
 
+from kbroker.protocol.schema import Struct
+
 T = TypeVar("T")
 H = TypeVar("H", bound=Hashable)
 
@@ -142,8 +144,8 @@ def _list_fields(kind: type) -> tuple[str, ...]:
 
 
 def _find_list_fields(kind: type) -> tuple[str, ...]:
-    """Fields of a dataclass that hold lists."""
-    fields = getattr(kind, "__dataclass_fields__", {})
-    found = tuple(name for name, field in fields.items() if "list[" in str(field.type))
+    """Fields of a struct that hold lists."""
+    fields = kind.SCHEMA.fields if issubclass(kind, Struct) else ()
+    found = tuple(field.name for field in fields if field.wire.startswith("[]"))
     _LIST_FIELDS[kind] = found
     return found

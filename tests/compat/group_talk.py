@@ -6,8 +6,9 @@ Ids that a broker makes up are replaced: member ids by their number in order of 
 import re
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import fields, is_dataclass
 from typing import Any
+
+from msgspec.structs import fields
 
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode
@@ -110,7 +111,7 @@ class Talk:
 
     def level(self, value: Any, name: str = "") -> Any:
         """An answer as plain values, without what a broker makes up."""
-        if is_dataclass(value) and not isinstance(value, type):
+        if isinstance(value, Struct):
             return {each.name: self.level(getattr(value, each.name), each.name) for each in fields(value)}
         if isinstance(value, list | tuple):
             items = [self.level(item) for item in value]

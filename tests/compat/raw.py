@@ -12,8 +12,10 @@ import struct
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
+
+from msgspec.structs import fields
 
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.codec import decode_exact
@@ -138,7 +140,7 @@ def compare(one: Case, version: int, expected: Peer, actual: Peer) -> list[str]:
 
 def plain(value: Any, one: Case, path: str = "") -> Any:
     """An answer as dicts, lists and scalars, levelled."""
-    if is_dataclass(value) and not isinstance(value, type):
+    if isinstance(value, Struct):
         return {
             each.name: _field(getattr(value, each.name), each.name, one, f"{path}.{each.name}".lstrip("."))
             for each in fields(value)

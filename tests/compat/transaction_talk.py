@@ -1,8 +1,9 @@
 """A conversation about transactions with one broker: as about groups, with producer ids levelled out, too."""
 
 import time
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest

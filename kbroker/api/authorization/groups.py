@@ -1,7 +1,8 @@
 """Guards of the APIs about groups and their offsets."""
 
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from kbroker.api import (
     describe_groups,

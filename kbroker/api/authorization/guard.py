@@ -6,6 +6,8 @@ from functools import partial
 from types import ModuleType
 from typing import Any
 
+from msgspec import structs
+
 from kbroker.api.context import RequestContext
 from kbroker.config import acls
 from kbroker.control.coordinator.machine import Deferred
@@ -156,4 +158,4 @@ def _joined(field: str, refusal: Struct, answer: Struct) -> Struct:
 
 def changed(request: Struct, field: str, value: Any) -> Any:
     """A request with another value of a field."""
-    return replace(request, **{field: value})  # type: ignore[type-var]
+    return structs.replace(request, **{field: value})

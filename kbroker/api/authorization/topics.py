@@ -1,8 +1,9 @@
 """Guards of the APIs about topics that do more than refuse what is named."""
 
 from collections.abc import Awaitable
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from kbroker.api import create_topics, describe_topic_partitions, metadata
 from kbroker.api.authorization.guard import Serve, changed, may, may_all, narrowed, operations

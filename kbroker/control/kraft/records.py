@@ -1,7 +1,8 @@
 """Messages of Kafka's metadata log that kbroker reads or writes; ids and fields are those of Kafka's schemas."""
 
-from dataclasses import dataclass, field
 from typing import ClassVar, Final
+
+from msgspec import field
 
 from kbroker.protocol.codec import encode
 from kbroker.protocol.schema import ZERO_UUID, Field, Schema, Struct
@@ -18,7 +19,6 @@ def _schema(*fields: Field) -> Schema:
 V3: Final = (0, 3)
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class RegisterBrokerRecord(Struct):
     """The broker, fenced as after a stop. end_points and features: empty, sent when the broker registers again.
 
@@ -53,7 +53,6 @@ class RegisterBrokerRecord(Struct):
     )
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class TopicRecord(Struct):
     """A topic was made."""
 
@@ -65,7 +64,6 @@ class TopicRecord(Struct):
     )
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class RemoveTopicRecord(Struct):
     """A topic is gone, and its configs with it."""
 
@@ -74,7 +72,6 @@ class RemoveTopicRecord(Struct):
     SCHEMA: ClassVar[Schema] = _schema(Field("topic_id", "uuid", V0, ZERO_UUID))
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class PartitionRecord(Struct):
     """A partition. leader: -1 has the controller elect one. directories: log dirs' ids, by replica (since version 1).
 
@@ -109,7 +106,6 @@ class PartitionRecord(Struct):
     )
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class ConfigRecord(Struct):
     """A dynamic config; value None drops it."""
 
@@ -126,7 +122,6 @@ class ConfigRecord(Struct):
     )
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class UserScramCredentialRecord(Struct):
     """A user's SCRAM credential. mechanism: 1 is SCRAM-SHA-256, 2 is SCRAM-SHA-512."""
 
@@ -147,7 +142,6 @@ class UserScramCredentialRecord(Struct):
     )
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class RemoveUserScramCredentialRecord(Struct):
     """A credential is gone."""
 
@@ -157,7 +151,6 @@ class RemoveUserScramCredentialRecord(Struct):
     SCHEMA: ClassVar[Schema] = _schema(Field("name", "string", V0, ""), Field("mechanism", "int8", V0, 0))
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class FeatureLevelRecord(Struct):
     """The finalized level of a feature; 0 is off."""
 
@@ -169,7 +162,6 @@ class FeatureLevelRecord(Struct):
     )
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class QuotaEntity(Struct):
     """Part of whom a quota is for; name None is the default."""
 
@@ -181,7 +173,6 @@ class QuotaEntity(Struct):
     )
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class ClientQuotaRecord(Struct):
     """A client quota; remove drops it."""
 
@@ -198,7 +189,6 @@ class ClientQuotaRecord(Struct):
     )
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class AccessControlEntryRecord(Struct):
     """An ACL; its fields but the first are those of `config.acls.Acl`."""
 
@@ -223,7 +213,6 @@ class AccessControlEntryRecord(Struct):
     )
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class RemoveAccessControlEntryRecord(Struct):
     """An ACL is gone."""
 
@@ -232,7 +221,6 @@ class RemoveAccessControlEntryRecord(Struct):
     SCHEMA: ClassVar[Schema] = _schema(Field("acl_id", "uuid", V0, ZERO_UUID))
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class ProducerIdsRecord(Struct):
     """A block of producer ids was handed to a broker."""
 
@@ -247,7 +235,6 @@ class ProducerIdsRecord(Struct):
     )
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class SnapshotHeader(Struct):
     """First control record of a snapshot. timestamp: of the last record that went into it."""
 
@@ -257,7 +244,6 @@ class SnapshotHeader(Struct):
     SCHEMA: ClassVar[Schema] = _schema(Field("version", "int16", V0, 0), Field("timestamp", "int64", V0, 0))
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class SnapshotFooter(Struct):
     """Last control record of a snapshot: the file is whole."""
 

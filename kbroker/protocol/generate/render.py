@@ -1,4 +1,4 @@
-"""Renders shapes as Python modules: slots dataclasses with their SCHEMA."""
+"""Renders shapes as Python modules: structs with their SCHEMA."""
 
 import re
 import subprocess
@@ -59,7 +59,7 @@ def _schema_row(field: FieldShape) -> str:
 def _class(struct: StructShape, versions: Versions, flexible: int | None) -> str:
     rows = "".join(f"            {_schema_row(f)},\n" for f in struct.fields)
     return (
-        f"@dataclass(slots=True, eq=False, repr=False)\nclass {struct.name}(Struct):\n"
+        f"class {struct.name}(Struct):\n"
         + "".join(_attribute(f) for f in struct.fields)
         + f"\n    SCHEMA: ClassVar[Schema] = Schema(\n        {versions},\n        {flexible},\n"
         + f"        (\n{rows}        ),\n    )\n"
@@ -80,10 +80,10 @@ def _renamed(message: MessageShape, names: frozenset[str]) -> MessageShape:
 
 
 def _imports(body: str) -> str:
-    dataclass_names = "dataclass, field" if "default_factory" in body else "dataclass"
+    factories = "from msgspec import field\n\n" if "default_factory" in body else ""
     names = [n for n in ("ZERO_UUID", "Field", "Records", "Schema", "Struct") if re.search(rf"\b{n}\b", body)]
     return (
-        f"from dataclasses import {dataclass_names}\nfrom typing import ClassVar, Final\n\n"
+        f"from typing import ClassVar, Final\n\n{factories}"
         f"from kbroker.protocol.schema import {', '.join(names)}\n\n"
     )
 

@@ -1,8 +1,7 @@
 """Streams groups: joining, topology, tasks that move, leaving; what a successor still knows."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from kbroker.control.groups.classic_group import ClassicGroup
 from kbroker.control.groups.settings import GroupSettings
