@@ -34,7 +34,8 @@ class Member:
 
 @dataclass
 class Group:
-    """A group. offsets: committed ones; starts: log starts where none is; ends: high watermarks; lag_seconds: age of
+    """A group. offsets: committed ones; uncommitted: partitions without one of topics that an idle group
+    has read; starts: their log starts; ends: high watermarks; lag_seconds: age of
     the oldest unread record."""
 
     group_id: str
@@ -44,6 +45,7 @@ class Group:
     coordinator: int | None
     members: list[Member]
     offsets: dict[Partition, int] = field(default_factory=dict)
+    uncommitted: set[Partition] = field(default_factory=set)
     starts: dict[Partition, int] = field(default_factory=dict)
     ends: dict[Partition, int] = field(default_factory=dict)
     lag_seconds: dict[Partition, float] = field(default_factory=dict)
@@ -65,9 +67,9 @@ class Group:
         return None if offset < 0 or end is None else max(end - offset, 0)
 
     def partitions(self) -> list[Partition]:
-        """Every partition with a committed offset or a member."""
+        """Every partition with a committed offset or a member, and those that an idle group would read, too."""
         assigned = {partition for member in self.members for partition in member.partitions}
-        return sorted(assigned | set(self.offsets))
+        return sorted(assigned | set(self.offsets) | self.uncommitted)
 
 
 def state_name(state: Any) -> str:
@@ -118,8 +120,12 @@ def require(group: Group) -> Group:
 
 
 def read_lag(broker: Connection, admin: "AdminClient", group: Group, *, in_seconds: bool) -> None:
-    """Fills in ends and lag_seconds. Raises CommandFailed."""
+    """Fills in uncommitted, starts, ends and lag_seconds. Raises CommandFailed."""
     existing = admin.list_topics(timeout=broker.timeout_s).topics
+    if not group.members:
+        topics = {topic for topic, _ in group.offsets} & existing.keys()
+        whole = {(topic, number) for topic in topics for number in existing[topic].partitions}
+        group.uncommitted = whole - group.offsets.keys()
     there = [(t, n) for t, n in group.partitions() if t in existing and n in existing[t].partitions]
     group.starts = earliest(broker, admin, [each for each in there if each not in group.offsets])
     group.ends = latest(broker, admin, there)

@@ -6,8 +6,10 @@ from typing import Annotated, Any
 import typer
 
 from kbroker.cli.connection import Connection
+from kbroker.cli.describe_groups import EXAMPLES as DESCRIBE_EXAMPLES
+from kbroker.cli.describe_groups import describe
 from kbroker.cli.failures import CommandFailed, UsageFailed, broker_error, explain, result_of
-from kbroker.cli.group_description import Group, read_group, read_lag, require
+from kbroker.cli.group_description import read_group, require
 from kbroker.cli.options import AsJson, Yes, confirm, connected, examples
 from kbroker.cli.output import print_json, print_table, say
 from kbroker.cli.partitions import parse_scope
@@ -68,132 +70,7 @@ def list_groups(
         print_table(("GROUP", "TYPE", "PROTOCOL", "STATE"), [list(group.values()) for group in shown])
 
 
-@app.command(
-    epilog=examples(
-        "kbroker groups describe billing",
-        "kbroker groups describe billing --members",
-        "kbroker groups describe --all --json | jq '.[] | {group, lag}'",
-    )
-)
-@connected
-def describe(
-    broker: Connection,
-    groups: Annotated[list[str] | None, typer.Argument(metavar="GROUP", show_default=False)] = None,
-    everything: Annotated[bool, typer.Option("--all", help="Every group of consumers.")] = False,
-    members: Annotated[bool, typer.Option("--members", help="Show members and their partitions.")] = False,
-    lag_seconds: Annotated[
-        bool,
-        typer.Option(help="Read the first unread record of each partition: its age is the lag in seconds."),
-    ] = True,
-    json: AsJson = False,
-) -> None:
-    """Show state, members, committed offsets and lag, of idle groups too.
-
-    LAG counts records, from the start of the log where nothing is committed. LAG-SECONDS is the age of the oldest
-    record that the group has not read."""
-    if bool(groups) == everything:
-        raise UsageFailed("name groups or give --all")
-    names = groups or all_groups(broker)
-    admin = broker.admin()
-    described = []
-    for name in names:
-        group = require(read_group(broker, admin, name))
-        read_lag(broker, admin, group, in_seconds=lag_seconds)
-        described.append(group)
-    if json:
-        print_json([_to_json(group) for group in described])
-        return
-    for number, group in enumerate(described):
-        if number:
-            print()
-        _print_group(group, members)
-
-
-def all_groups(broker: Connection) -> list[str]:
-    """Names of the classic and consumer groups. Raises CommandFailed."""
-    with broker.kafka_python_admin() as admin:
-        found = admin.list_groups()
-    kinds = ("classic", "consumer", "")
-    return sorted(
-        str(group["group_id"])
-        for group in found
-        if str(group.get("group_type") or "").lower() in kinds and group["protocol_type"] in ("consumer", "")
-    )
-
-
-def _rows(group: Group) -> list[dict[str, Any]]:
-    owners = {partition: member for member in group.members for partition in member.partitions}
-    rows = []
-    for partition in group.partitions():
-        owner = owners.get(partition)
-        offset = group.offsets.get(partition)
-        seconds = group.lag_seconds.get(partition)
-        rows.append(
-            {
-                "topic": partition[0],
-                "partition": partition[1],
-                "current_offset": offset,
-                "log_end_offset": group.ends.get(partition),
-                "lag": group.lag(partition),
-                "lag_seconds": None if seconds is None else round(seconds, 3),
-                "member_id": owner.member_id if owner else None,
-                "client_id": owner.client_id if owner else None,
-                "host": owner.host if owner else None,
-            }
-        )
-    return rows
-
-
-def _to_json(group: Group) -> dict[str, Any]:
-    rows = _rows(group)
-    ages = [row["lag_seconds"] for row in rows if row["lag_seconds"] is not None]
-    return {
-        "group": group.group_id,
-        "type": group.type,
-        "state": group.state,
-        "assignor": group.assignor or None,
-        "coordinator": group.coordinator,
-        "lag": sum(row["lag"] or 0 for row in rows),
-        "lag_seconds": max(ages, default=None),
-        "members": [
-            {
-                "member_id": member.member_id,
-                "instance_id": member.instance_id,
-                "client_id": member.client_id,
-                "host": member.host,
-                "partitions": [{"topic": topic, "partition": number} for topic, number in member.partitions],
-            }
-            for member in group.members
-        ],
-        "partitions": rows,
-    }
-
-
-def _print_group(group: Group, members: bool) -> None:
-    lag = sum(group.lag(partition) or 0 for partition in group.partitions())
-    print(
-        f"{group.group_id}  state={group.state}  type={group.type}  assignor={group.assignor or '-'}  "
-        f"coordinator={group.coordinator}  members={len(group.members)}  lag={lag}"
-    )
-    if members:
-        print_table(
-            ("MEMBER", "INSTANCE", "CLIENT", "HOST", "PARTITIONS"),
-            [
-                (
-                    m.member_id,
-                    m.instance_id,
-                    m.client_id,
-                    m.host,
-                    " ".join(f"{t}:{n}" for t, n in m.partitions),
-                )
-                for m in group.members
-            ],
-        )
-        return
-    rows = _rows(group)
-    headers = [key.upper().replace("_", "-") for key in (rows[0] if rows else {})]
-    if rows:
-        print_table(headers, [list(row.values()) for row in rows])
+app.command("describe", epilog=DESCRIBE_EXAMPLES)(describe)
 
 
 @app.command(epilog=examples("kbroker groups delete billing audit --yes"))

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from kbroker.cli.acls import all_acls
 from kbroker.cli.config_changes import read_configs
 from kbroker.cli.connection import Connection
+from kbroker.cli.describe_groups import all_groups
 from kbroker.cli.failures import CommandFailed
-from kbroker.cli.groups import all_groups
 from kbroker.cli.partitions import Partition, earliest, latest
 
 KEPT_BY_ENGINE = re.compile(r"(__.*|\..*|.*[.-]internal|heartbeats|.*checkpoints\.internal)")

@@ -1,0 +1,76 @@
+"""A watched group is shown again and again; an idle one with all partitions of its topics."""
+
+import json
+import signal
+import subprocess
+import sys
+
+from kbroker.cli.describe_groups import CLEAR
+from tests.cli.conftest import Shell, Target
+
+
+def test_an_idle_group_lags_in_partitions_where_it_never_committed(
+    cli: Shell, topic: str, group: str, target: Target
+) -> None:
+    from confluent_kafka import Consumer, TopicPartition
+
+    for partition in (0, 1):
+        cli("produce", topic, "-p", partition, "-q", stdin=b"a\nb\nc\n")
+    consumer = Consumer({"bootstrap.servers": target.bootstrap, "group.id": group})
+    consumer.commit(offsets=[TopicPartition(topic, 0, 2)], asynchronous=False)
+    consumer.close()
+    (found,) = cli("groups", "describe", group, "--json").json
+    rows = {row["partition"]: (row["current_offset"], row["lag"]) for row in found["partitions"]}
+    assert rows == {0: (2, 1), 1: (None, 3), 2: (None, 0)}
+    assert found["lag"] == 4
+    assert found["partitions"][1]["lag_seconds"] >= 0
+
+
+def watching(target: Target, *options: str) -> "subprocess.Popen[bytes]":
+    command = [
+        sys.executable,
+        "-m",
+        "kbroker",
+        "groups",
+        "describe",
+        "-b",
+        target.bootstrap,
+        "--watch",
+        "0.5",
+    ]
+    return subprocess.Popen([*command, *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def test_a_watched_group_is_a_line_of_json_at_each_look(
+    cli: Shell, topic: str, group: str, target: Target
+) -> None:
+    cli("produce", topic, "-p", 0, "-q", stdin=b"a\nb\n")
+    cli("consume", topic, "-g", group, "--from-beginning", "-n", 1, "-q")
+    with watching(target, group, "--json") as running:
+        assert running.stdout is not None
+        assert json.loads(running.stdout.readline())[0]["lag"] == 1
+        cli("produce", topic, "-p", 0, "-q", stdin=b"c\n")
+        while json.loads(running.stdout.readline())[0]["lag"] < 2:
+            pass
+        running.send_signal(signal.SIGINT)
+        _, errors = running.communicate(timeout=30)
+        assert (running.returncode, errors) == (0, b"")
+
+
+def test_a_screen_is_cleared_on_a_terminal_only(cli: Shell, topic: str, group: str, target: Target) -> None:
+    cli("produce", topic, "-p", 0, "-q", stdin=b"a\n")
+    cli("consume", topic, "-g", group, "--from-beginning", "-n", 1, "-q")
+    with watching(target, group, "--no-lag-seconds") as running:
+        assert running.stdout is not None
+        shown = b"".join(running.stdout.readline() for _ in range(12)).decode()
+        running.stdout.close()
+        assert running.stderr is not None
+        assert running.stderr.read() == b""
+        running.wait(30)
+    assert CLEAR not in shown
+    assert shown.count(f"{group}  state=Empty") >= 2
+
+
+def test_a_wrong_interval_is_refused(shell: Shell) -> None:
+    for wrong in ("0", "nan", "often"):
+        assert "--watch" in shell("groups", "describe", "g", "--watch", wrong, code=2).stderr
