@@ -54,14 +54,6 @@ class Explored(NamedTuple, Generic[S]):
         """Names of the steps from a start to a state, as few as possible."""
         return _way(self.parents, state)
 
-    def path_to(self, state: S) -> list[tuple[str, S]]:
-        """The steps from a start to a state, each with the state that it leads to."""
-        path = []
-        while (parent := self.parents[state]) is not None:
-            path.append((parent[1], state))
-            state = parent[0]
-        return path[::-1]
-
 
 def _way(parents: Mapping[S, tuple[S, str] | None], state: S) -> list[str]:
     steps = []

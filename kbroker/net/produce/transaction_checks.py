@@ -1,8 +1,9 @@
 """Transactional batches that would begin their producer's transaction on a partition: control verifies the
 transaction, then they are appended again (KIP-890).
 
-Runs in: network. Owner: the process. The IO worker answered them UNVERIFIED. Meanwhile the kernel holds their
-connection, so that a later batch of the same producer cannot overtake them.
+Runs in: network. Owner: the process. The IO worker answered them UNVERIFIED. The kernel holds their connection until
+they are answered, so that a later batch of the same producer cannot overtake them, nor one that was pushed right after
+them and is still in the ring: the IO worker may find that one UNVERIFIED, and the next one of an open transaction.
 """
 
 import asyncio
@@ -18,7 +19,7 @@ from kbroker.ipc.messages import VerifyTransaction
 from kbroker.net.context import Context
 from kbroker.net.produce.admit_kernel import push_checked
 from kbroker.net.pump_kernel import wake_workers
-from kbroker.net.rows import Connection, ProduceVersion, Request, Result
+from kbroker.net.rows import Connection, ProduceVersion, Request, Result, ResultState
 from kbroker.net.topics import Topics
 from kbroker.protocol import batch_layout as rb
 from kbroker.protocol.errors import ErrorCode, KafkaError
@@ -82,15 +83,16 @@ class TransactionChecks:
         self._refuse_batch = refuse
         self._on_released = on_released
         self._questions: dict[Claim, Question] = {}
-        self._holds: dict[tuple[int, int], int] = {}  # holder -> batches that are not decided
+        self._holds: dict[tuple[int, int], int] = {}  # holder -> batches that are not answered
         self._allowed: list[Held] = []  # to be pushed, in order
+        self._pushed: list[tuple[Held, int]] = []  # and the Result.NUMBER of each
         self._tasks: set[asyncio.Task[None]] = set()
         self.ask: Ask
 
     @property
     def waiting(self) -> bool:
-        """Whether something waits for room in a ring."""
-        return bool(self._allowed)
+        """Whether something waits for room in a ring, or for its completion."""
+        return bool(self._allowed or self._pushed)
 
     def take(self, row: int, result: int, verified_at: int) -> None:
         """An IO worker wants consent for a batch. row: its connection, -1 when that is closed."""
@@ -190,9 +192,18 @@ class TransactionChecks:
         self._allowed.append(held)
 
     def push_allowed(self) -> None:
-        """Push what has room now, in order."""
+        """Push what has room now, in order; release what was pushed and is answered."""
+        results = self._context.results
+        pushed, self._pushed = self._pushed, []
+        for held, number in pushed:
+            row = results[held.result]
+            if row[Result.STATE] == ResultState.WAITING and row[Result.NUMBER] == number:
+                self._pushed.append((held, number))
+            else:
+                self._release(held)
         while self._allowed and push_checked(self._context.address, self._allowed[0].result):
-            self._release(self._allowed.pop(0))
+            held = self._allowed.pop(0)
+            self._pushed.append((held, int(results[held.result, Result.NUMBER])))
         wake_workers(self._context.address)
 
     def _refuse(self, held: Held, answer: Answer) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from kbroker.ipc.layout import AppendEntry, Completion, Operation, Slot, SlotFlag
 from kbroker.ipc.messages import VerifyTransaction
-from kbroker.ipc.ring import ring_push
+from kbroker.ipc.ring import ring_length, ring_push
 from kbroker.net.produce.transaction_checks import MOST_TRIES
 from kbroker.protocol import batch_layout as rb
 from kbroker.protocol.errors import ErrorCode
@@ -60,6 +60,31 @@ class CarefulWorker(WorkerDouble):
         super()._serve(client, entry)
 
 
+class LateWorker(CarefulWorker):
+    """Answers its first entry when the second is in the ring, and takes that one when `hold` is cleared."""
+
+    def prepare(self) -> "LateWorker":
+        super().prepare()
+        self.took = threading.Event()
+        return self
+
+    def waiting(self) -> int:
+        """Entries in the ring."""
+        return ring_length(self.shared.append_ring(0, 0))
+
+    def wait_for(self, count: int) -> None:
+        deadline = time.monotonic() + 10
+        while self.waiting() < count and time.monotonic() < deadline:
+            time.sleep(0.002)
+
+    def _serve(self, client: int, entry: list[int]) -> None:
+        if not self.entries:
+            self.took.set()
+            self.wait_for(1)
+            self.hold.set()
+        super()._serve(client, entry)
+
+
 class CarefulControl(ControlDouble):
     """Answers VerifyTransaction with `codes` by partition, once `go` is set. heard: it has been asked."""
 
@@ -80,9 +105,9 @@ class CarefulControl(ControlDouble):
 class Scene:
     """A network process between a careful worker and a careful control."""
 
-    def __init__(self) -> None:
+    def __init__(self, worker: type[CarefulWorker] = CarefulWorker) -> None:
         self.node = NetNode({"t": 2})
-        self.worker = self.node.worker = CarefulWorker(self.node.shared, self.node.folders).prepare()
+        self.worker = self.node.worker = worker(self.node.shared, self.node.folders).prepare()
         self.control = CarefulControl(self.node.image, lambda _: None).prepare()
         self.node.control.ways.close()
         self.node.control = self.control
@@ -160,6 +185,26 @@ def test_pipelined_batches_keep_their_order_and_later_ones_wait(scene: Scene) ->
         offsets = [answers(read_frame(link), 12)[0].base_offset for _ in range(4)]
     assert offsets == [0, 1, 2, 3]
     assert [entry[2] for entry in scene.worker.entries[3:]] == [0, 1, 2, 3]
+
+
+def test_batch_does_not_overtake_one_that_the_worker_has_not_seen_yet() -> None:
+    """The second was in the ring before the first came back, and is still there when the first goes in again. A third
+    one right after them would meet an open transaction, and the second one none."""
+    scene = Scene(LateWorker)
+    worker = scene.worker
+    assert isinstance(worker, LateWorker)
+    with closing(scene.node.connect()) as link:
+        link.sendall(frame(12, 0, number=0))
+        assert worker.took.wait(10)
+        link.sendall(frame(12, 1, number=1))
+        worker.wait_for(2)
+        link.sendall(frame(12, 2, number=2))
+        time.sleep(0.1)
+        assert worker.waiting() == 2, "the third must wait"
+        worker.hold.clear()
+        offsets = [answers(read_frame(link), 12)[0].base_offset for _ in range(3)]
+    assert offsets == [0, 1, 2]
+    assert scene.node.stop() == 0
 
 
 def test_partitions_are_decided_one_by_one(scene: Scene) -> None:
