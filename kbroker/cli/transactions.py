@@ -7,6 +7,8 @@ import typer
 
 from kbroker.cli.connection import Connection
 from kbroker.cli.failures import CommandFailed, UsageFailed, explain
+from kbroker.cli.hanging_transactions import EXAMPLES as HANGING_EXAMPLES
+from kbroker.cli.hanging_transactions import find_hanging
 from kbroker.cli.options import AsJson, Yes, confirm, connected, examples
 from kbroker.cli.output import print_json, print_table, say
 from kbroker.cli.partitions import scoped
@@ -167,11 +169,14 @@ def _start(producer: Any) -> int | None:
     return offset if offset >= 0 else None
 
 
+app.command("find-hanging", epilog=HANGING_EXAMPLES)(find_hanging)
+
+
 @app.command(
     "abort",
     epilog=examples(
-        "# find it: a producer with a transaction start that no coordinator knows",
-        "kbroker transactions producers orders:0",
+        "# find it: a transaction start that no coordinator knows",
+        "kbroker transactions find-hanging",
         "kbroker transactions abort orders:0 --start-offset 1500 --yes",
     ),
 )

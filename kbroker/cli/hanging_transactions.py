@@ -1,0 +1,147 @@
+"""`kbroker transactions find-hanging`: open transactions of partitions that no coordinator will end (KIP-664)."""
+
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import typer
+
+from kbroker.cli.connection import Connection
+from kbroker.cli.failures import explain
+from kbroker.cli.options import AsJson, connected, examples
+from kbroker.cli.output import print_json, print_table, say
+from kbroker.cli.partitions import Partition, partitions_of, scoped
+from kbroker.cli.points_in_time import format_time, parse_duration_ms
+
+EXAMPLES = examples(
+    "kbroker transactions find-hanging",
+    "kbroker transactions find-hanging orders:0,1 --older-than 1h",
+    "kbroker transactions find-hanging --json | jq -r '.[].abort'",
+)
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """An open transaction, as a partition knows it. last_ms: time of the producer's last record."""
+
+    partition: Partition
+    producer_id: int
+    producer_epoch: int
+    start_offset: int
+    last_ms: int
+
+
+def hanging(
+    candidates: Iterable[Candidate], known: Mapping[int, set[Partition]], older_than_ms: int, now_ms: int
+) -> list[Candidate]:
+    """Those without a record for so long whose coordinator has no open transaction with the partition in it.
+
+    known: partitions of the open transactions, by producer id."""
+    return [
+        candidate
+        for candidate in candidates
+        if now_ms - candidate.last_ms > older_than_ms
+        and candidate.partition not in known.get(candidate.producer_id, ())
+    ]
+
+
+@connected
+def find_hanging(
+    broker: Connection,
+    scopes: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="TOPIC[:PARTITIONS]", help="All topics when none is named.", show_default=False
+        ),
+    ] = None,
+    older_than: Annotated[
+        str,
+        typer.Option(
+            "--older-than",
+            metavar="DURATION",
+            help="Without a record for so long; below transaction.max.timeout.ms one may just be late.",
+        ),
+    ] = "15m",
+    json: AsJson = False,
+) -> None:
+    """Find open transactions that no coordinator knows: they keep read_committed consumers waiting.
+
+    Ends with 0 whether there are some or not; `transactions abort` ends one."""
+    older_than_ms = parse_duration_ms(older_than)
+    admin = broker.admin()
+    if scopes:
+        partitions = scoped(admin, scopes, broker.timeout_s)
+    else:
+        names = sorted(admin.list_topics(timeout=broker.timeout_s).topics)
+        partitions = partitions_of(admin, names, broker.timeout_s)
+    with broker.kafka_python_admin() as client:
+        try:
+            candidates = _candidates(client, partitions)
+            known = _known(client, sorted({each.producer_id for each in candidates}))
+            found = hanging(candidates, known, older_than_ms, int(time.time() * 1000))
+            # One that ended between the two requests is unknown, too; then it is no longer open.
+            still_open = set(_candidates(client, sorted({each.partition for each in found})))
+        except Exception as error:
+            raise explain(error) or error from error
+    _show([each for each in found if each in still_open], json)
+
+
+def _candidates(client: Any, partitions: list[Partition]) -> list[Candidate]:
+    from kafka.structs import TopicPartition
+
+    if not partitions:
+        return []
+    answers = client.describe_producers([TopicPartition(*partition) for partition in partitions])
+    return [
+        Candidate(
+            (p.topic, p.partition),
+            producer.producer_id,
+            producer.producer_epoch,
+            producer.current_transaction_start_offset,
+            producer.last_timestamp,
+        )
+        for p, state in sorted(answers.items())
+        for producer in sorted(state.active_producers)
+        if producer.current_transaction_start_offset >= 0
+    ]
+
+
+def _known(client: Any, producer_ids: list[int]) -> dict[int, set[Partition]]:
+    """Partitions of the open transactions of these producers."""
+    if not producer_ids:
+        return {}
+    listed = client.list_transactions(producer_id_filters=producer_ids)
+    names = sorted({row.transactional_id for rows in listed.values() for row in rows})
+    if not names:
+        return {}
+    found: dict[int, set[Partition]] = {}
+    for described in client.describe_transactions(names).values():
+        partitions = {(topic, number) for topic, number in described.topic_partitions}
+        found.setdefault(described.producer_id, set()).update(partitions)
+    return found
+
+
+def _show(found: list[Candidate], json: bool) -> None:
+    rows = [
+        {
+            "topic": each.partition[0],
+            "partition": each.partition[1],
+            "producer_id": each.producer_id,
+            "producer_epoch": each.producer_epoch,
+            "start_offset": each.start_offset,
+            "last_timestamp": each.last_ms,
+            "abort": f"kbroker transactions abort {each.partition[0]}:{each.partition[1]} "
+            f"--start-offset {each.start_offset}",
+        }
+        for each in found
+    ]
+    if json:
+        print_json(rows)
+        return
+    headers = ["TOPIC", "PARTITION", "PRODUCER-ID", "EPOCH", "START-OFFSET", "LAST-RECORD"]
+    print_table(
+        headers, [[*list(row.values())[:5], format_time(found[i].last_ms)] for i, row in enumerate(rows)]
+    )
+    if rows:
+        say(f"after a look at the producer: {rows[0]['abort']}")

@@ -1,0 +1,59 @@
+"""An open transaction hangs when no coordinator knows it: it is found and aborted, and no other one is."""
+
+import pytest
+from confluent_kafka import Producer
+
+from kbroker.cli.hanging_transactions import Candidate, hanging
+from tests.cli.conftest import Shell, Target, offered
+from tests.compat.test_transaction_settings import talk_to
+from tests.conftest import BrokerFactory
+
+ORDERS = ("orders", 0)
+OLD = Candidate(ORDERS, 7, 0, 100, last_ms=1_000)
+NOW_MS = 10_000
+
+
+def test_a_transaction_hangs_when_its_partition_is_in_no_open_transaction() -> None:
+    assert hanging([OLD], {}, 5_000, NOW_MS) == [OLD]
+    assert hanging([OLD], {7: {("orders", 1)}, 8: {ORDERS}}, 5_000, NOW_MS) == [OLD]
+    assert hanging([OLD], {7: {ORDERS}}, 5_000, NOW_MS) == []
+    assert hanging([OLD], {}, 9_000, NOW_MS) == []
+
+
+def test_a_transaction_that_its_coordinator_knows_does_not_hang(
+    cli: Shell, topic: str, target: Target, group: str
+) -> None:
+    offered(cli, "ListTransactions")
+    producer = Producer({"bootstrap.servers": target.bootstrap, "transactional.id": group})
+    producer.init_transactions(15)
+    producer.begin_transaction()
+    producer.produce(topic, "pending", partition=1)
+    producer.flush(15)
+    find = ("transactions", "find-hanging", topic, "--older-than", "0s", "--json")
+    assert cli("transactions", "producers", f"{topic}:1", "--json").json[0]["transaction_start_offset"] == 0
+    assert cli(*find).json == []
+    producer.purge()
+    assert "no duration" in cli("transactions", "find-hanging", "--older-than", "long", code=2).stderr
+    assert "no partition 9" in cli("transactions", "find-hanging", f"{topic}:9", code=1).stderr
+
+
+@pytest.mark.compat
+def test_a_hanging_transaction_is_found_and_aborted(
+    broker_factory: BrokerFactory, shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without verification a broker takes a record of a transaction that was never begun."""
+    broker = broker_factory({"transaction.partition.verification.enable": "false"})
+    monkeypatch.setenv("KBROKER_BOOTSTRAP", broker.bootstrap)
+    talk = talk_to(broker)
+    talk.create_topic("a", 1)
+    producer = talk.init("init")
+    talk.produce("not added", 11, producer, "a", 0, 0)
+    talk.close()
+    assert shell("transactions", "find-hanging", "--older-than", "100000d", "--json").json == []
+    (found,) = shell("transactions", "find-hanging", "--json").json
+    assert (found["producer_id"], found["start_offset"]) == (producer[0], 0)
+    done = shell("transactions", "find-hanging", "--older-than", "0s")
+    assert found["abort"] in done.stderr
+    assert done.lines[1].split()[2] == str(producer[0])
+    shell(*found["abort"].split()[1:], "--yes")
+    assert shell("transactions", "find-hanging", "--older-than", "0s", "--json").json == []
