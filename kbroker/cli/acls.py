@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from kbroker.cli.completion import complete_group, complete_topic
 from kbroker.cli.connection import Connection
 from kbroker.cli.failures import UsageFailed, result_of
 from kbroker.cli.options import AsJson, Yes, confirm, connected, examples
@@ -14,8 +15,12 @@ from kbroker.cli.output import print_json, print_table, say
 app = typer.Typer(name="acls", no_args_is_help=True, help="Show and change who may do what.")
 
 Names = list[str] | None
-Topic = Annotated[Names, typer.Option("--topic", metavar="NAME", help="A topic; * is all.")]
-Group = Annotated[Names, typer.Option("--group", metavar="NAME", help="A group; * is all.")]
+Topic = Annotated[
+    Names, typer.Option("--topic", metavar="NAME", help="A topic; * is all.", autocompletion=complete_topic)
+]
+Group = Annotated[
+    Names, typer.Option("--group", metavar="NAME", help="A group; * is all.", autocompletion=complete_group)
+]
 TransactionalId = Annotated[
     Names, typer.Option("--transactional-id", metavar="NAME", help="A transactional id; * is all.")
 ]

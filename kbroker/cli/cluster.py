@@ -4,6 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
+from kbroker.cli.completion import complete_topic
 from kbroker.cli.connection import Connection
 from kbroker.cli.failures import broker_error, result_of
 from kbroker.cli.options import AsJson, connected, examples
@@ -96,7 +97,10 @@ def _api_name(key: int) -> str:
 @connected
 def log_dirs(
     broker: Connection,
-    topic: Annotated[list[str] | None, typer.Option("--topic", help="Only this topic; repeatable.")] = None,
+    topic: Annotated[
+        list[str] | None,
+        typer.Option("--topic", help="Only this topic; repeatable.", autocompletion=complete_topic),
+    ] = None,
     partitions: Annotated[
         bool, typer.Option("--partitions", help="Show the size of each partition.")
     ] = False,

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from kbroker.cli.client_properties import parse_pairs
+from kbroker.cli.completion import complete_entity
 from kbroker.cli.config_changes import change_configs, read_configs
 from kbroker.cli.connection import Connection
 from kbroker.cli.failures import CommandFailed, UsageFailed
@@ -28,7 +29,10 @@ class Entity(StrEnum):
 
 EntityType = Annotated[Entity, typer.Argument(help="What the settings belong to.", show_default=False)]
 EntityName = Annotated[
-    str | None, typer.Argument(metavar="NAME", help="Topic, broker id, or group.", show_default=False)
+    str | None,
+    typer.Argument(
+        metavar="NAME", help="Topic, broker id, or group.", show_default=False, autocompletion=complete_entity
+    ),
 ]
 AllBrokers = Annotated[bool, typer.Option("--default", help="Instead of NAME: what holds for all brokers.")]
 

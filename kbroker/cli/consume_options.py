@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from kbroker.cli.completion import complete_group, complete_topic
 from kbroker.cli.points_in_time import TIME_HELP
 from kbroker.cli.record_format import FORMAT_HELP
 
@@ -23,10 +24,17 @@ class GroupProtocol(StrEnum):
     CONSUMER = "consumer"
 
 
-Topics = Annotated[list[str], typer.Argument(metavar="TOPIC", show_default=False)]
+Topics = Annotated[
+    list[str], typer.Argument(metavar="TOPIC", show_default=False, autocompletion=complete_topic)
+]
 GroupId = Annotated[
     str | None,
-    typer.Option("--group", "-g", help="Join this group: share partitions, go on where it was."),
+    typer.Option(
+        "--group",
+        "-g",
+        help="Join this group: share partitions, go on where it was.",
+        autocompletion=complete_group,
+    ),
 ]
 Partition = Annotated[
     list[int] | None, typer.Option("--partition", "-p", min=0, help="Only this partition; repeatable.")

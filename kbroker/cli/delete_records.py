@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from kbroker.cli.completion import complete_topic
 from kbroker.cli.connection import Connection
 from kbroker.cli.failures import CommandFailed, UsageFailed, result_of
 from kbroker.cli.options import AsJson, Yes, confirm, connected, examples
@@ -31,6 +32,7 @@ def delete_records(
         list[str],
         typer.Argument(
             metavar="TOPIC:PARTITION:OFFSET",
+            autocompletion=complete_topic,
             help="Offset -1 is the end. With --before: TOPIC[:PARTITIONS].",
             show_default=False,
         ),

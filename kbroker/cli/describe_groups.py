@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from kbroker.cli.completion import complete_group
 from kbroker.cli.connection import Connection
 from kbroker.cli.failures import UsageFailed
 from kbroker.cli.group_description import Group, read_group, read_lag, require
@@ -31,7 +32,9 @@ EXAMPLES = examples(
 @connected
 def describe(
     broker: Connection,
-    groups: Annotated[list[str] | None, typer.Argument(metavar="GROUP", show_default=False)] = None,
+    groups: Annotated[
+        list[str] | None, typer.Argument(metavar="GROUP", show_default=False, autocompletion=complete_group)
+    ] = None,
     everything: Annotated[bool, typer.Option("--all", help="Every group of consumers.")] = False,
     members: Annotated[bool, typer.Option("--members", help="Show members and their partitions.")] = False,
     lag_seconds: Annotated[

@@ -33,6 +33,8 @@ want it:
 an age such
   as `90s`, `15m`, `2h`, `7d`.
 - Partitions: `orders` means all of a topic, `orders:0,3-5` some.
+- `kbroker --install-completion` has your shell complete commands, options, and the names of topics and
+  groups, which it asks the broker for.
 """
 
 

@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
+from kbroker.cli.completion import complete_group, complete_topic
 from kbroker.cli.connection import Connection
 from kbroker.cli.describe_groups import EXAMPLES as DESCRIBE_EXAMPLES
 from kbroker.cli.describe_groups import describe
@@ -18,8 +19,10 @@ from kbroker.cli.reset_offsets import reset_offsets
 
 app = typer.Typer(name="groups", no_args_is_help=True, help="Consumer groups: lag, offsets, members.")
 
-GroupId = Annotated[str, typer.Argument(metavar="GROUP", show_default=False)]
-GroupIds = Annotated[list[str], typer.Argument(metavar="GROUP", show_default=False)]
+GroupId = Annotated[str, typer.Argument(metavar="GROUP", show_default=False, autocompletion=complete_group)]
+GroupIds = Annotated[
+    list[str], typer.Argument(metavar="GROUP", show_default=False, autocompletion=complete_group)
+]
 
 
 @app.command("list", epilog=examples("kbroker groups list", "kbroker groups list --state Empty --json"))
@@ -91,7 +94,10 @@ def delete(broker: Connection, groups: GroupIds, yes: Yes = False) -> None:
 def delete_offsets(
     broker: Connection,
     group: GroupId,
-    scopes: Annotated[list[str], typer.Argument(metavar="TOPIC[:PARTITIONS]", show_default=False)],
+    scopes: Annotated[
+        list[str],
+        typer.Argument(metavar="TOPIC[:PARTITIONS]", show_default=False, autocompletion=complete_topic),
+    ],
     yes: Yes = False,
 ) -> None:
     """Delete committed offsets of topics that no member of the group is subscribed to."""

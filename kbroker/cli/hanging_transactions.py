@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from kbroker.cli.completion import complete_topic
 from kbroker.cli.connection import Connection
 from kbroker.cli.failures import explain
 from kbroker.cli.options import AsJson, connected, examples
@@ -52,7 +53,10 @@ def find_hanging(
     scopes: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="TOPIC[:PARTITIONS]", help="All topics when none is named.", show_default=False
+            metavar="TOPIC[:PARTITIONS]",
+            help="All topics when none is named.",
+            show_default=False,
+            autocompletion=complete_topic,
         ),
     ] = None,
     older_than: Annotated[

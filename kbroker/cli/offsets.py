@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
+from kbroker.cli.completion import complete_topic
 from kbroker.cli.connection import Connection
 from kbroker.cli.options import AsJson, connected, examples
 from kbroker.cli.output import print_json, print_table
@@ -21,7 +22,10 @@ EXAMPLES = examples(
 @connected
 def offsets(
     broker: Connection,
-    topics: Annotated[list[str], typer.Argument(metavar="TOPIC[:PARTITIONS]", show_default=False)],
+    topics: Annotated[
+        list[str],
+        typer.Argument(metavar="TOPIC[:PARTITIONS]", show_default=False, autocompletion=complete_topic),
+    ],
     at: Annotated[
         str | None,
         typer.Option(metavar="TIME", help=f"Also the first offset at or after a time: {TIME_HELP}"),

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Concatenate, ParamSpec
 import typer
 
 from kbroker.cli import client_properties
+from kbroker.cli.completion import complete_topic
 from kbroker.cli.connection import DEFAULT_BOOTSTRAP, Connection
 from kbroker.cli.failures import UsageFailed
 
@@ -53,7 +54,9 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask; needed where
 DryRun = Annotated[
     bool, typer.Option("--validate-only", help="Let the broker check the request, change nothing.")
 ]
-Topics = Annotated[list[str], typer.Argument(metavar="TOPIC", show_default=False)]
+Topics = Annotated[
+    list[str], typer.Argument(metavar="TOPIC", show_default=False, autocompletion=complete_topic)
+]
 
 _CONNECTION = [
     inspect.Parameter("bootstrap", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Bootstrap),

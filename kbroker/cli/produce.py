@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 import typer
 
 from kbroker.cli.client_properties import parse_pairs
+from kbroker.cli.completion import complete_topic
 from kbroker.cli.connection import Connection
 from kbroker.cli.exit_codes import ExitCode
 from kbroker.cli.failures import CommandFailed, Unreachable, UsageFailed, broker_error
@@ -106,7 +107,7 @@ def _failure(error: Any, what: str) -> CommandFailed:
     return CommandFailed(f"{what}: {error.str()}", ExitCode.UNREACHABLE if unreachable else ExitCode.FAILED)
 
 
-TopicArgument = Annotated[str, typer.Argument(show_default=False)]
+TopicArgument = Annotated[str, typer.Argument(show_default=False, autocompletion=complete_topic)]
 FileArgument = Annotated[
     Path | None, typer.Argument(help="Where to read from; stdin when not given.", show_default=False)
 ]

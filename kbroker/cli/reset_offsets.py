@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kbroker.cli.completion import complete_group, complete_topic
 from kbroker.cli.connection import Connection
 from kbroker.cli.failures import CommandFailed, UsageFailed, result_of
 from kbroker.cli.group_description import Group, read_group, require
@@ -54,10 +55,17 @@ class Move:
     new: int
 
 
-GroupsArgument = Annotated[list[str], typer.Argument(metavar="GROUP", show_default=False)]
+GroupsArgument = Annotated[
+    list[str], typer.Argument(metavar="GROUP", show_default=False, autocompletion=complete_group)
+]
 TopicArgument = Annotated[
     list[str] | None,
-    typer.Option("--topic", metavar="TOPIC[:PARTITIONS]", help="orders or orders:0,1; repeatable."),
+    typer.Option(
+        "--topic",
+        metavar="TOPIC[:PARTITIONS]",
+        help="orders or orders:0,1; repeatable.",
+        autocompletion=complete_topic,
+    ),
 ]
 AllTopics = Annotated[bool, typer.Option("--all-topics", help="All that the group has offsets of.")]
 ToEarliest = Annotated[bool, typer.Option("--to-earliest", help="To the first record.")]

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kbroker.cli.client_properties import parse_pairs
+from kbroker.cli.completion import complete_topic
 from kbroker.cli.connection import Connection
 from kbroker.cli.delete_records import EXAMPLES as DELETE_RECORDS_EXAMPLES
 from kbroker.cli.delete_records import delete_records
@@ -110,7 +111,9 @@ def describe(
     broker: Connection,
     topics: Annotated[
         list[str] | None,
-        typer.Argument(metavar="TOPIC", help="All when none is named.", show_default=False),
+        typer.Argument(
+            metavar="TOPIC", help="All when none is named.", show_default=False, autocompletion=complete_topic
+        ),
     ] = None,
     json: AsJson = False,
 ) -> None:
@@ -169,7 +172,7 @@ def _description(admin: "AdminClient", name: str, timeout_s: float) -> dict[str,
 @connected
 def alter(
     broker: Connection,
-    topic: Annotated[str, typer.Argument(show_default=False)],
+    topic: Annotated[str, typer.Argument(show_default=False, autocompletion=complete_topic)],
     partitions: Annotated[
         int | None,
         typer.Option(

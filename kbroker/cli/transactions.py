@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
+from kbroker.cli.completion import complete_topic
 from kbroker.cli.connection import Connection
 from kbroker.cli.failures import CommandFailed, UsageFailed, explain
 from kbroker.cli.hanging_transactions import EXAMPLES as HANGING_EXAMPLES
@@ -126,7 +127,10 @@ def _description(name: str, found: Any, now_ms: int) -> dict[str, Any]:
 @connected
 def producers(
     broker: Connection,
-    scopes: Annotated[list[str], typer.Argument(metavar="TOPIC[:PARTITIONS]", show_default=False)],
+    scopes: Annotated[
+        list[str],
+        typer.Argument(metavar="TOPIC[:PARTITIONS]", show_default=False, autocompletion=complete_topic),
+    ],
     json: AsJson = False,
 ) -> None:
     """Show the producers that partitions remember, and where their open transactions start."""
@@ -183,7 +187,9 @@ app.command("find-hanging", epilog=HANGING_EXAMPLES)(find_hanging)
 @connected
 def abort(
     broker: Connection,
-    partition: Annotated[str, typer.Argument(metavar="TOPIC:PARTITION", show_default=False)],
+    partition: Annotated[
+        str, typer.Argument(metavar="TOPIC:PARTITION", show_default=False, autocompletion=complete_topic)
+    ],
     start_offset: Annotated[
         int | None, typer.Option("--start-offset", min=0, help="Where the open transaction starts.")
     ] = None,

@@ -1,0 +1,74 @@
+"""The shell completes names of topics and groups from the broker, and nothing without one."""
+
+import os
+import subprocess
+import sys
+import uuid
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+
+from tests.cli.conftest import Shell, Target
+
+
+def completed(line: str, **environment: str) -> list[str]:
+    """What bash is offered for the last word of a line."""
+    words = line.split(" ")
+    asked = {"_KBROKER_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1)}
+    done = subprocess.run(
+        [sys.executable, "-c", "from kbroker.cli.app import main; main()"],
+        env={**os.environ, **asked, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.stderr == ""
+    return done.stdout.split()
+
+
+@pytest.fixture
+def names(cli: Shell, target: Target) -> tuple[str, str]:
+    """A topic and a group of one prefix."""
+    common = f"c{uuid.uuid4().hex[:8]}"
+    topic, group = f"{common}-topic", f"{common}-group"
+    cli("topics", "create", topic)
+    consumer = Consumer({"bootstrap.servers": target.bootstrap, "group.id": group})
+    consumer.commit(offsets=[TopicPartition(topic, 0, 0)], asynchronous=False)
+    consumer.close()
+    return topic, group
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "kbroker consume {}",
+        "kbroker produce {}",
+        "kbroker offsets other {}",
+        "kbroker topics describe {}",
+        "kbroker topics delete-records {}",
+        "kbroker configs describe topic {}",
+        "kbroker groups reset-offsets g --topic {}",
+    ],
+)
+def test_topics_are_completed(names: tuple[str, str], target: Target, line: str) -> None:
+    topic, _ = names
+    assert completed(line.format(topic[:9]), KBROKER_BOOTSTRAP=target.bootstrap) == [topic]
+
+
+@pytest.mark.parametrize(
+    "line", ["kbroker groups describe {}", "kbroker consume t --group {}", "kbroker configs alter group {}"]
+)
+def test_groups_are_completed(names: tuple[str, str], target: Target, line: str) -> None:
+    _, group = names
+    assert completed(line.format(group[:9]), KBROKER_BOOTSTRAP=target.bootstrap) == [group]
+
+
+def test_the_line_says_which_broker(names: tuple[str, str], target: Target) -> None:
+    line = f"kbroker consume -b {target.bootstrap} {names[0][:9]}"
+    assert completed(line, KBROKER_BOOTSTRAP="127.0.0.1:1") == [names[0]]
+
+
+def test_nothing_is_offered_without_a_broker() -> None:
+    assert completed("kbroker consume a", KBROKER_BOOTSTRAP="127.0.0.1:1") == []
+    assert completed("kbroker consume --command-config /nonexistent a") == []
