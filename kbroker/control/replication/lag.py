@@ -16,7 +16,9 @@ NO_END = (1 << 63) - 1
 class Lag:
     """Runs in: control. Owner: Replication. words: shared.slots.
 
-    A copy has caught up when its log reaches what its leader's was at the last look, under the leader's epoch.
+    A copy has caught up when its log reaches what its leader's was at the last look, under the leader's epoch. It may
+    join the in-sync set when it has all below the high watermark and all that its leader began with: a new leader's
+    high watermark may be behind what was acknowledged before (Kafka's Partition.isFollowerInSync).
     """
 
     def __init__(self, words: NDArray[np.int64], clock_ns: Callable[[], int] = time.monotonic_ns) -> None:
@@ -36,12 +38,12 @@ class Lag:
         online = words[copies, Slot.STATE] == SlotState.ONLINE
         leader_ends = words[leaders, Slot.LOG_END]
         ends = words[copies, Slot.LOG_END]
-        marks = words[leaders, Slot.HIGH_WATERMARK]
+        wanted = np.maximum(words[leaders, Slot.HIGH_WATERMARK], words[leaders, Slot.EPOCH_START])
         follows = (same_epoch & online).tolist()
         caught_up = (ends >= before).tolist()
         level = (ends >= leader_ends).tolist()
         now_ns = self._clock_ns()
-        near = (ends >= marks).tolist()
+        near = (ends >= wanted).tolist()
         late, joining = [], []
         for n, (partition, replica) in enumerate(pairs):
             if follows[n] and level[n]:

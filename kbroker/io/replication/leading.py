@@ -52,7 +52,7 @@ class Leading:
 
     def lead(self, body: Lead) -> bool:
         """Begin to lead, or continue with a changed in-sync set; whether every member has what is below the
-        high watermark.
+        high watermark, and what the log held when this leadership began: that may have been acknowledged.
 
         Raises KafkaError (the log is not open), OSError."""
         partition = self._logs.require(body.slot)
@@ -70,8 +70,8 @@ class Leading:
                 partition.log_end,
             )
             self._drain.notify(body.slot)
-        mark = partition.high_watermark
-        complete = self._least(body.slot, led) >= mark
+        begun = int(self._shared.slots[body.slot, Slot.EPOCH_START])
+        complete = self._least(body.slot, led) >= max(partition.high_watermark, begun)
         self._unsettled.add(body.slot)
         self.advance()
         self._wake(led)

@@ -139,6 +139,22 @@ def test_the_preferred_replica_leads_again_on_demand(tmp_path: Path) -> None:
     assert partition.leader_epoch == 1
 
 
+def test_a_copy_joins_a_new_leader_when_it_has_all_that_the_leader_began_with(tmp_path: Path) -> None:
+    """The new leader's high watermark may be behind what was acknowledged before."""
+    made = sited(tmp_path, 2)
+    create(made, NewTopic("a", 1, 2))
+    words, partition = made.shared.slots, only(made)
+    leader, copy = partition.replicas
+    copy.in_sync = False
+    lag = Lag(words, lambda: 0)
+    words[leader.slot, Slot.LOG_END] = 12
+    words[leader.slot, Slot.HIGH_WATERMARK] = 7
+    for begun, end, joins in [(10, 9, 0), (10, 10, 1), (Slot.NOT_LED, 12, 0), (0, 6, 0), (0, 7, 1)]:
+        words[leader.slot, Slot.EPOCH_START] = begun
+        words[copy.slot, Slot.LOG_END] = end
+        assert len(lag.look([partition], 250)[1]) == joins, (begun, end)
+
+
 def test_a_copy_lags_after_its_time_and_joins_when_it_has_what_is_committed(tmp_path: Path) -> None:
     made = sited(tmp_path, 2)
     create(made, NewTopic("a", 1, 2))

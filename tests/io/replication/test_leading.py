@@ -126,6 +126,16 @@ def test_a_follower_of_another_epoch_or_in_the_middle_of_a_write_counts_as_empty
     assert scene.leading.advance()
 
 
+def test_a_replica_that_lacks_what_its_leader_began_with_is_not_in_sync() -> None:
+    """A new leader's high watermark may be behind what was acknowledged before."""
+    scene = Scene()
+    scene.slots[OWN, Slot.EPOCH_START] = 10
+    scene.ends(10, 9, 10)
+    assert not scene.begin()
+    scene.ends(10, 10, 10)
+    assert scene.begin()
+
+
 def test_a_durable_topic_counts_what_is_on_disk() -> None:
     scene = Scene()
     scene.slots[OWN, Slot.FLAGS] = SlotFlag.DURABLE
