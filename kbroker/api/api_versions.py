@@ -3,104 +3,22 @@
 v1 throttle time; v3 flexible, client software name and version, features (KIP-511, KIP-584); v4 supported features may
 have a minimum of 0 (v3 leaves those out, KAFKA-17011). A version that is not known is answered in v0's form with error
 35 and this API's own range, so that the client can try again. The response header has no tags in any version.
-Served by the network processes themselves, from the features of control's last image.
+Network processes serve it themselves (`version_answers`); this handler is that of control.
 """
 
-import re
-from collections.abc import Mapping
-
 from kbroker.api.context import RequestContext
-from kbroker.api.error_counts import ErrorCounts
-from kbroker.api.row import SERVED, Api
-from kbroker.control.metadata.features import finalized, offered
-from kbroker.ipc.messages import ClientRequest, Image
+from kbroker.api.row import Api
+from kbroker.api.version_answers import respond
 from kbroker.protocol.api_keys import ApiKey
-from kbroker.protocol.codec import decode
-from kbroker.protocol.errors import ErrorCode, KafkaError
-from kbroker.protocol.frame import encode_response
-from kbroker.protocol.messages.api_versions import (
-    ApiVersion,
-    ApiVersionsRequest,
-    ApiVersionsResponse,
-    FinalizedFeatureKey,
-    SupportedFeatureKey,
-)
+from kbroker.protocol.errors import KafkaError
+from kbroker.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 
 API = Api(ApiKey.API_VERSIONS, 0, 4)
-_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
 def handle(ctx: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
     """All APIs with their versions; INVALID_REQUEST for a malformed software name or version."""
     return respond(request, ctx.version, ctx.broker.features, ctx.broker.features_epoch)
-
-
-def respond(
-    request: ApiVersionsRequest, version: int, features: Mapping[str, int], epoch: int
-) -> ApiVersionsResponse:
-    """The answer of a broker whose stored feature levels are `features` (see FEATURES for the defaults)."""
-    if not well_formed(request, version):
-        return ApiVersionsResponse(ErrorCode.INVALID_REQUEST)
-    return ApiVersionsResponse(
-        api_keys=[
-            ApiVersion(key, SERVED[key].min_version, SERVED[key].max_version) for key in sorted(SERVED)
-        ],
-        supported_features=[
-            SupportedFeatureKey(name, feature.min_level, feature.max_level)
-            for name, feature in offered(SERVED).items()
-            if version >= 4 or feature.min_level > 0
-        ],
-        finalized_features_epoch=epoch,
-        finalized_features=[
-            FinalizedFeatureKey(name, level, level) for name, level in finalized(features, SERVED).items()
-        ],
-    )
-
-
-def unsupported(client: ClientRequest) -> bytes:
-    """The answer to a version that is not known (KIP-511)."""
-    own = ApiVersion(API.key, API.min_version, API.max_version)
-    response = ApiVersionsResponse(ErrorCode.UNSUPPORTED_VERSION, [own])
-    return encode_response(API.key, 0, client.correlation_id, response)
-
-
-class LocalAnswers:
-    """The answers of a network process: the first request of every connection. Runs in: network. Owner: its main."""
-
-    def __init__(self, counts: ErrorCounts) -> None:
-        self._counts = counts
-        self._features: Mapping[str, int] = {}
-        self._epoch = 0
-        self._good: dict[int, bytes] = {}
-        """By version: the whole answer to a good request, for correlation id 0."""
-
-    def take(self, image: Image) -> None:
-        """Features may have changed."""
-        self._features, self._epoch = image.features, image.features_epoch
-        self._good.clear()
-
-    def answer(self, client: ClientRequest) -> bytes:
-        """The whole frame. Raises ProtocolError for a body that cannot be read."""
-        if not API.accepts(client.api_version):
-            self._counts.count(client, ApiVersionsResponse(ErrorCode.UNSUPPORTED_VERSION))
-            return unsupported(client)
-        request, _ = decode(ApiVersionsRequest, client.api_version, client.body)
-        if not well_formed(request, client.api_version):
-            refused = ApiVersionsResponse(ErrorCode.INVALID_REQUEST)
-            self._counts.count(client, refused)
-            return encode_response(API.key, client.api_version, client.correlation_id, refused)
-        good = self._good.get(client.api_version)
-        if good is None:
-            response = respond(request, client.api_version, self._features, self._epoch)
-            good = self._good[client.api_version] = encode_response(API.key, client.api_version, 0, response)
-        self._counts.count(client, good)
-        return good[:4] + client.correlation_id.to_bytes(4, "big", signed=True) + good[8:]
-
-
-def well_formed(request: ApiVersionsRequest, version: int) -> bool:
-    """Whether the client names its software as it must from version 3 on (KIP-511)."""
-    texts = (request.client_software_name, request.client_software_version)
-    return version < 3 or all(_SOFTWARE.fullmatch(text) for text in texts)
 
 
 def refuse(request: ApiVersionsRequest, error: KafkaError, version: int) -> ApiVersionsResponse:

@@ -1,8 +1,11 @@
-"""Main of a network process: the net room with the API list put in."""
+"""Main of a network process: the net room with the list of APIs put in.
 
-from kbroker.api import api_versions
+Imports no handler of control's: they would stay in the memory of every network process.
+"""
+
 from kbroker.api.error_counts import ErrorCounts
-from kbroker.api.registry import APIS
+from kbroker.api.version_answers import KEY, LocalAnswers
+from kbroker.api.versions import VERSIONS
 from kbroker.ipc.child import ChildContext
 from kbroker.metrics.slots import Slots
 from kbroker.net import worker
@@ -10,6 +13,5 @@ from kbroker.net import worker
 
 def main(context: ChildContext) -> None:
     """Entry of the role "network"."""
-    served = {key: (api.min_version, api.max_version) for key, api in APIS.items()}
-    first = api_versions.LocalAnswers(ErrorCounts(Slots(context.shared.metrics[context.process])))
-    worker.main(context, {api_versions.API.key: first.answer}, served, first.take)
+    first = LocalAnswers(ErrorCounts(Slots(context.shared.metrics[context.process])))
+    worker.main(context, {KEY: first.answer}, VERSIONS, first.take)

@@ -80,7 +80,8 @@ from kbroker.api.authorization.table import guard_of
 from kbroker.api.config_results import ConfigResults
 from kbroker.api.context import RequestContext
 from kbroker.api.error_counts import ErrorCounts
-from kbroker.api.row import SERVED, Api, Owner
+from kbroker.api.row import Api, Owner
+from kbroker.api.version_answers import unsupported
 from kbroker.control.coordinator.machine import Deferred
 from kbroker.control.services import Services
 from kbroker.ipc.messages import ClientRequest
@@ -165,8 +166,7 @@ MODULES: tuple[ModuleType, ...] = (
 )
 """Every API file. Each has API; those of control also handle(ctx, request) and refuse(request, error, version)."""
 
-APIS: Mapping[int, Api] = SERVED
-SERVED.update({module.API.key: module.API for module in MODULES})
+APIS: Mapping[int, Api] = {module.API.key: module.API for module in MODULES}
 _HANDLERS: Mapping[int, ModuleType] = {module.API.key: module for module in MODULES}
 
 Answer = bytes | None
@@ -186,7 +186,7 @@ class Dispatch:
         api = APIS.get(client.api_key)
         if api is None or api.owner is not Owner.CONTROL or not api.accepts(client.api_version):
             if client.api_key == api_versions.API.key:
-                return api_versions.unsupported(client)
+                return unsupported(client)
             _complain(
                 client, f"asked for API {client.api_key} version {client.api_version}, which is not served"
             )

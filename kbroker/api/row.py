@@ -65,7 +65,3 @@ class Api:
     def response(self) -> type[Struct]:
         """Class of the response."""
         return response_class(self.key)
-
-
-SERVED: dict[int, Api] = {}
-"""Every API that is served, by key: filled by `registry`, read where the list itself is answered."""

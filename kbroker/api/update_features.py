@@ -6,7 +6,8 @@ v1 upgrade type and validate only; v2 no results per feature. A level is stored 
 from collections import Counter
 
 from kbroker.api.context import RequestContext
-from kbroker.api.row import SERVED, Api
+from kbroker.api.row import Api
+from kbroker.api.versions import VERSIONS
 from kbroker.control.changes.config_change import share_min_isr
 from kbroker.control.images import next_image
 from kbroker.control.metadata.eligible_leaders import FEATURE as ELIGIBLE_LEADERS
@@ -54,7 +55,7 @@ def refuse(request: UpdateFeaturesRequest, error: KafkaError, version: int) -> U
 
 
 def _errors(ctx: RequestContext, request: UpdateFeaturesRequest) -> dict[str, KafkaError | None]:
-    current = finalized(ctx.broker.features, SERVED)
+    current = finalized(ctx.broker.features, VERSIONS)
     times = Counter(update.feature for update in request.feature_updates)
     errors: dict[str, KafkaError | None] = {}
     for update in request.feature_updates:
@@ -64,7 +65,9 @@ def _errors(ctx: RequestContext, request: UpdateFeaturesRequest) -> dict[str, Ka
                     ErrorCode.INVALID_REQUEST, f"Feature {update.feature} appears more than once"
                 )
             kind = _upgrade_type(update, ctx.version)
-            check_update(update.feature, update.max_version_level, kind, current, SERVED, ctx.broker.node_id)
+            check_update(
+                update.feature, update.max_version_level, kind, current, VERSIONS, ctx.broker.node_id
+            )
             errors[update.feature] = None
         except KafkaError as error:
             errors[update.feature] = error

@@ -1,5 +1,6 @@
 """One child process of the supervisor: fork, watch, signal. Runs in: acceptor."""
 
+import gc
 import logging
 import os
 import signal
@@ -9,7 +10,7 @@ from dataclasses import dataclass, field
 from kbroker.ipc.child import PARENT_ONLY, STOP_SIGNAL, ChildContext, run_child
 from kbroker.supervisor.back_off import BackOff
 from kbroker.supervisor.confinement.confine import confine
-from kbroker.supervisor.roles import Main, Role
+from kbroker.supervisor.roles import Role
 
 log = logging.getLogger(__name__)
 
@@ -28,7 +29,6 @@ class Child:
     role: Role
     index: int
     process: int
-    main: Main
     pid: int = 0
     pidfd: int = -1
     started_ms: int = 0
@@ -51,12 +51,15 @@ class Child:
     def fork(self, context: ChildContext, close_fds: list[int]) -> None:
         """Start the process; ``close_fds`` are the parent's alone and are closed in the child."""
         parent = os.getpid()
+        if not self.role.late and not self.role.alone:
+            self.role.load()
+        gc.freeze()  # imported modules stay; a collection would only touch all their pages
         signal.pthread_sigmask(signal.SIG_BLOCK, HELD_BACK)
         pid = os.fork()
         if pid == 0:
             for fd in close_fds:
                 os.close(fd)
-            run_child(context, self._confined, parent, self.role.late)
+            run_child(context, self._run, parent, self.role.late)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, HELD_BACK)
         self.pid = pid
         self.pidfd = os.pidfd_open(pid)
@@ -65,9 +68,13 @@ class Child:
         self.exit_code = None
         self.stuck = False
 
-    def _confined(self, context: ChildContext) -> None:
+    def _run(self, context: ChildContext) -> None:
+        if self.role.alone:
+            self.role.load()
+            gc.freeze()
+        gc.enable()
         confine(context, self.role.needs)
-        self.main(context)
+        self.role.load()(context)
 
     def reap(self) -> str:
         """Reap the dead process; returns how it ended."""

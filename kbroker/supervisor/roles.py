@@ -17,8 +17,10 @@ WRITES_FILES = Needs()
 class Role:
     """main: "module:function". count: processes of this role. stop_rank: lower is drained first.
 
-    late: no client waits for it, so it starts when the others are ready and imports the modules that only it
-    uses; the mains of the others are imported in the parent before the first fork, so that children share pages.
+    late: no client waits for it, so it starts when the others are ready and imports its modules when it runs.
+    alone: it imports its modules after its fork, before anything else: no other role needs them, and the parent
+    goes on with the next role meanwhile. The mains of the others are imported in the parent, so that processes
+    of one role, and a restarted one, share their pages.
 
     still_s: a process without a heartbeat for this long is restarted. owns_logs: when one is killed, logs are
     not clean. needs: its other rights are given up.
@@ -29,17 +31,13 @@ class Role:
     count: Callable[[BrokerConfig], int]
     stop_rank: int
     late: bool = False
+    alone: bool = False
     still_s: int = 10
     owns_logs: bool = False
     needs: Needs = WRITES_FILES
 
-    def resolve(self) -> Main:
-        """The main function, imported now, or when it is called."""
-        if self.late:
-            return lambda context: self._import()(context)
-        return self._import()
-
-    def _import(self) -> Main:
+    def load(self) -> Main:
+        """The main function, imported now unless it has been."""
         module, _, function = self.main.partition(":")
         main: Main = getattr(importlib.import_module(module), function)
         return main
@@ -72,7 +70,7 @@ def cleaner_count(config: BrokerConfig) -> int:
 
 
 ROLES = (
-    Role("control", "kbroker.api.control_process:main", control_count, stop_rank=1),
+    Role("control", "kbroker.api.control_process:main", control_count, stop_rank=1, alone=True),
     Role("io", "kbroker.io.worker:main", worker_count, stop_rank=2, still_s=30, owns_logs=True),
     Role(
         "network",

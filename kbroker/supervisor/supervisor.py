@@ -83,9 +83,8 @@ class Supervisor:
         where = self.config.get_optional_str(REGISTRY_LISTEN) or ""
         self._registry_listener = http_listener.listen(where, REGISTRY_LISTEN)
         places = self._places()
-        gc.freeze()  # imported modules stay; a collection would only touch all their pages
-        gc.enable()
         self._start_all([child for child in places if not child.role.late])
+        gc.enable()
         if not self._wait_until_ready():
             return self._drain(failed=not self._stopping)
         self._dirs.forget_closed_logs()
@@ -125,7 +124,7 @@ class Supervisor:
             "cleaner": self.shared.cleaner_process,
         }
         return [
-            Child(role, index, rows[role.name] + index, role.resolve())
+            Child(role, index, rows[role.name] + index)
             for role in ROLES
             for index in range(role.count(self.config))
         ]

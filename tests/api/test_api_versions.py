@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from kbroker.api.api_versions import LocalAnswers
 from kbroker.api.error_counts import ErrorCounts
 from kbroker.api.registry import APIS
+from kbroker.api.version_answers import LocalAnswers
 from kbroker.control.images import next_image
 from kbroker.control.metadata.features import FEATURES, check_update, finalized, offered
 from kbroker.protocol.api_keys import ApiKey

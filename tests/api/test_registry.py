@@ -11,6 +11,7 @@ import kbroker.api
 from kbroker.api import docs
 from kbroker.api.registry import APIS, MODULES
 from kbroker.api.row import BY_TOPIC, REPEATED, Owner
+from kbroker.api.versions import VERSIONS
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.messages.index import APIS as KNOWN
 from kbroker.protocol.messages.metadata import MetadataRequest
@@ -23,6 +24,10 @@ ROOM = Path(kbroker.api.__file__).parent
 def test_every_api_file_is_in_the_registry() -> None:
     files = {path.stem for path in ROOM.glob("*.py") if "API = Api(" in path.read_text()}
     assert {module.__name__.rpartition(".")[2] for module in MODULES} == files
+
+
+def test_network_processes_know_the_versions_of_every_api() -> None:
+    assert {key: (api.min_version, api.max_version) for key, api in APIS.items()} == VERSIONS
 
 
 def test_no_key_is_registered_twice() -> None:

@@ -1,0 +1,93 @@
+"""Answers to ApiVersions from the features of control's last image.
+
+Imports no handler of any API: network processes need none.
+"""
+
+import re
+from collections.abc import Mapping
+
+from kbroker.api.error_counts import ErrorCounts
+from kbroker.api.versions import VERSIONS
+from kbroker.control.metadata.features import finalized, offered
+from kbroker.ipc.messages import ClientRequest, Image
+from kbroker.protocol.api_keys import ApiKey
+from kbroker.protocol.codec import decode
+from kbroker.protocol.errors import ErrorCode
+from kbroker.protocol.frame import encode_response
+from kbroker.protocol.messages.api_versions import (
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
+
+KEY = ApiKey.API_VERSIONS
+_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+
+
+def respond(
+    request: ApiVersionsRequest, version: int, features: Mapping[str, int], epoch: int
+) -> ApiVersionsResponse:
+    """The answer of a broker whose stored feature levels are `features` (see FEATURES for the defaults)."""
+    if not well_formed(request, version):
+        return ApiVersionsResponse(ErrorCode.INVALID_REQUEST)
+    return ApiVersionsResponse(
+        api_keys=[ApiVersion(key, *VERSIONS[key]) for key in sorted(VERSIONS)],
+        supported_features=[
+            SupportedFeatureKey(name, feature.min_level, feature.max_level)
+            for name, feature in offered(VERSIONS).items()
+            if version >= 4 or feature.min_level > 0
+        ],
+        finalized_features_epoch=epoch,
+        finalized_features=[
+            FinalizedFeatureKey(name, level, level) for name, level in finalized(features, VERSIONS).items()
+        ],
+    )
+
+
+def unsupported(client: ClientRequest) -> bytes:
+    """The answer to a version that is not known (KIP-511)."""
+    own = ApiVersion(KEY, *VERSIONS[KEY])
+    response = ApiVersionsResponse(ErrorCode.UNSUPPORTED_VERSION, [own])
+    return encode_response(KEY, 0, client.correlation_id, response)
+
+
+class LocalAnswers:
+    """The answers of a network process: the first request of every connection. Runs in: network. Owner: its main."""
+
+    def __init__(self, counts: ErrorCounts) -> None:
+        self._counts = counts
+        self._features: Mapping[str, int] = {}
+        self._epoch = 0
+        self._good: dict[int, bytes] = {}
+        """By version: the whole answer to a good request, for correlation id 0."""
+
+    def take(self, image: Image) -> None:
+        """Features may have changed."""
+        self._features, self._epoch = image.features, image.features_epoch
+        self._good.clear()
+
+    def answer(self, client: ClientRequest) -> bytes:
+        """The whole frame. Raises ProtocolError for a body that cannot be read."""
+        lowest, highest = VERSIONS[KEY]
+        if not lowest <= client.api_version <= highest:
+            self._counts.count(client, ApiVersionsResponse(ErrorCode.UNSUPPORTED_VERSION))
+            return unsupported(client)
+        request, _ = decode(ApiVersionsRequest, client.api_version, client.body)
+        if not well_formed(request, client.api_version):
+            refused = ApiVersionsResponse(ErrorCode.INVALID_REQUEST)
+            self._counts.count(client, refused)
+            return encode_response(KEY, client.api_version, client.correlation_id, refused)
+        good = self._good.get(client.api_version)
+        if good is None:
+            response = respond(request, client.api_version, self._features, self._epoch)
+            good = self._good[client.api_version] = encode_response(KEY, client.api_version, 0, response)
+        self._counts.count(client, good)
+        return good[:4] + client.correlation_id.to_bytes(4, "big", signed=True) + good[8:]
+
+
+def well_formed(request: ApiVersionsRequest, version: int) -> bool:
+    """Whether the client names its software as it must from version 3 on (KIP-511)."""
+    texts = (request.client_software_name, request.client_software_version)
+    return version < 3 or all(_SOFTWARE.fullmatch(text) for text in texts)

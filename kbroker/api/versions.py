@@ -1,0 +1,17 @@
+"""The versions of every API that is advertised, for processes that import no handler.
+
+They are those of the generated messages, but for the APIs named here. The rows in the files of the APIs say the same.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from kbroker.protocol.api_keys import ApiKey
+from kbroker.protocol.messages.index import APIS
+
+OTHERS: Final = {ApiKey.PRODUCE: (0, 13), ApiKey.INIT_PRODUCER_ID: (0, 5)}
+"""librdkafka looks at Produce from 0 on; two-phase commit (InitProducerId 6) is not served."""
+VERSIONS: Final[Mapping[int, tuple[int, int]]] = {
+    key: (api.min_version, api.max_version) for key, api in APIS.items()
+} | OTHERS
+"""First and last by key."""
