@@ -1,0 +1,157 @@
+"""`kbroker topics elect-leaders`, `reassign`, `reassignments`: which broker leads and keeps a partition."""
+
+from typing import Annotated, Any
+
+import typer
+
+from kbroker.cli.completion import complete_topic
+from kbroker.cli.connection import Connection
+from kbroker.cli.failures import UsageFailed, broker_error, explain
+from kbroker.cli.options import AsJson, Yes, confirm, connected, examples
+from kbroker.cli.output import print_json, print_table, say
+from kbroker.cli.partitions import Partition, partitions_of, scoped
+from kbroker.protocol.errors import ErrorCode
+
+PREFERRED, UNCLEAN = 0, 1
+
+ELECT_EXAMPLES = examples("kbroker topics elect-leaders", "kbroker topics elect-leaders orders:0,1")
+REASSIGN_EXAMPLES = examples(
+    "kbroker topics reassign orders:0 --replicas 1", "kbroker topics reassign audit --cancel"
+)
+REASSIGNMENTS_EXAMPLES = examples("kbroker topics reassignments", "kbroker topics reassignments --json")
+
+Scopes = Annotated[
+    list[str],
+    typer.Argument(metavar="TOPIC[:PARTITIONS]", show_default=False, autocompletion=complete_topic),
+]
+
+
+@connected
+def elect_leaders(
+    broker: Connection,
+    scopes: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="TOPIC[:PARTITIONS]",
+            help="All topics when none is named.",
+            show_default=False,
+            autocompletion=complete_topic,
+        ),
+    ] = None,
+    unclean: Annotated[
+        bool,
+        typer.Option("--unclean", help="A replica that is not in sync may lead: records are lost."),
+    ] = False,
+    yes: Yes = False,
+) -> None:
+    """Make the preferred replica, the first one, the leader of partitions where another one leads."""
+    admin = broker.admin()
+    if scopes:
+        partitions = scoped(admin, scopes, broker.timeout_s)
+    else:
+        names = sorted(admin.list_topics(timeout=broker.timeout_s).topics)
+        partitions = partitions_of(admin, names, broker.timeout_s)
+    if unclean:
+        confirm(f"Elect leaders of {len(partitions)} partitions and lose what they lack?", yes)
+    wanted: dict[str, list[int]] = {}
+    for topic, number in partitions:
+        wanted.setdefault(topic, []).append(number)
+    with broker.kafka_python_admin() as client:
+        try:
+            answer = client.elect_leaders(
+                UNCLEAN if unclean else PREFERRED,
+                wanted,
+                timeout_ms=int(broker.timeout_s * 1000),
+                raise_errors=False,
+            )
+        except Exception as error:
+            raise explain(error) or error from error
+    if getattr(answer, "error_code", 0):
+        raise broker_error(answer.error_code)
+    _report_elections(answer)
+
+
+def _report_elections(answer: Any) -> None:
+    elected = 0
+    failures = []
+    for result in answer.replica_election_results:
+        for part in result.partition_result:
+            name = f"{result.topic}-{part.partition_id}"
+            if not part.error_code:
+                elected += 1
+                say(f"{name}: leader elected")
+            elif part.error_code != ErrorCode.ELECTION_NOT_NEEDED.value:
+                failures.append(broker_error(part.error_code, part.error_message, name))
+    if not elected and not failures:
+        say("every partition has the leader that it should have")
+    for failure in failures[1:]:
+        say(failure.message)
+    if failures:
+        raise failures[0]
+
+
+@connected
+def reassign(
+    broker: Connection,
+    scopes: Scopes,
+    replicas: Annotated[
+        str | None,
+        typer.Option(metavar="ID[,ID...]", help="Brokers that shall keep them; the first one is preferred."),
+    ] = None,
+    cancel: Annotated[bool, typer.Option("--cancel", help="Give a pending reassignment up.")] = False,
+) -> None:
+    """Move replicas of partitions to other brokers, or in kbroker to other replica sites."""
+    if (replicas is None) != cancel:
+        raise UsageFailed("give either --replicas or --cancel")
+    target = None if replicas is None else _ids(replicas)
+    partitions = scoped(broker.admin(), scopes, broker.timeout_s)
+    with broker.kafka_python_admin() as client:
+        from kafka.structs import TopicPartition
+
+        try:
+            answers = client.alter_partition_reassignments(
+                {TopicPartition(*partition): target for partition in partitions},
+                timeout_ms=int(broker.timeout_s * 1000),
+            )
+        except Exception as error:
+            raise explain(error) or error from error
+    failures = []
+    for partition, refusal in sorted(answers.items()):
+        name = f"{partition.topic}-{partition.partition}"
+        if refusal is None:
+            say(f"{name}: {'cancelled' if cancel else 'reassigned; see kbroker topics reassignments'}")
+        else:
+            failures.append(broker_error(refusal.errno, None, name))
+    for failure in failures[1:]:
+        say(failure.message)
+    if failures:
+        raise failures[0]
+
+
+def _ids(text: str) -> list[int]:
+    words = text.split(",")
+    if not all(word.isascii() and word.isdigit() and int(word) < 1 << 31 for word in words):
+        raise UsageFailed(f"--replicas {text!r}: expected broker ids as 1,2,3")
+    return [int(word) for word in words]
+
+
+@connected
+def reassignments(broker: Connection, json: AsJson = False) -> None:
+    """Show pending reassignments."""
+    with broker.kafka_python_admin() as client:
+        try:
+            found = client.list_partition_reassignments()
+        except Exception as error:
+            raise explain(error) or error from error
+    rows = [_row((p.topic, p.partition), state) for p, state in sorted(found.items())]
+    if json:
+        print_json(rows)
+    else:
+        print_table(
+            ("TOPIC", "PARTITION", "REPLICAS", "ADDING", "REMOVING"), [list(row.values()) for row in rows]
+        )
+
+
+def _row(partition: Partition, state: Any) -> dict[str, Any]:
+    names = ("replicas", "adding_replicas", "removing_replicas")
+    return {"topic": partition[0], "partition": partition[1], **{name: state[name] for name in names}}
