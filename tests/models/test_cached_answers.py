@@ -7,12 +7,14 @@ from kbroker.ipc.cached_answer_layout import AnswerVersion
 from kbroker.ipc.cached_answers import AnswerVersions, word_of
 from tests.models.cached_answers import AnswersModel
 from tests.models.explorer import Violation, explore
+from tests.models.page import documented_states
 
 
 def test_no_answer_is_older_than_what_its_client_knows() -> None:
     found = explore(AnswersModel())
     print(f"{found.states} states, {found.depth} deep")
     assert found.states > 5_000
+    assert found.states == documented_states("cached_answers")
 
 
 @pytest.mark.parametrize("bug", ["raised_late", "terms_read_late", "not_compared"])

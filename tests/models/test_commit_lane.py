@@ -4,12 +4,14 @@ import pytest
 
 from tests.models.commit_lane import LaneModel
 from tests.models.explorer import Violation, explore
+from tests.models.page import documented_states
 
 
 def test_lane_and_machine_are_one_history() -> None:
     found = explore(LaneModel())
     print(f"{found.states} states, {found.depth} deep")
     assert found.states > 2_000
+    assert found.states == documented_states("commit_lane")
 
 
 @pytest.mark.parametrize(

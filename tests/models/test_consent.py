@@ -10,6 +10,7 @@ from tests.io.append.drain_case import DrainCase
 from tests.io.append.test_drain_transactions import CONTROL_CLIENT, data, finish, push
 from tests.models.consent import ConsentModel
 from tests.models.explorer import Violation, explore
+from tests.models.page import documented_states
 
 OTHER_PRODUCER = 78
 
@@ -18,6 +19,7 @@ def test_no_batch_is_overtaken_and_no_transaction_stays_open() -> None:
     found = explore(ConsentModel())
     print(f"{found.states} states, {found.depth} deep")
     assert found.states > 1_000
+    assert found.states == documented_states("consent")
 
 
 def test_consent_that_any_end_makes_stale_lets_a_batch_overtake() -> None:

@@ -4,12 +4,14 @@ import pytest
 
 from tests.models.explorer import Violation, explore
 from tests.models.high_watermark import MarkModel
+from tests.models.page import documented_states
 
 
 def test_what_was_acknowledged_survives_leaders_that_die() -> None:
     found = explore(MarkModel())
     print(f"{found.states} states, {found.depth} deep")
     assert found.states > 20_000
+    assert found.states == documented_states("high_watermark")
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from kbroker.ipc.layout import AppendEntry, ProcessLine
 from kbroker.ipc.ring import Sleeper, ring_length, ring_push, ring_take, wake_process
 from kbroker.ipc.shared import Shared, Sizes
 from tests.models.explorer import Violation, explore
+from tests.models.page import documented_states
 from tests.models.ring import RingModel
 
 CAPACITY = 2
@@ -24,6 +25,7 @@ def test_no_entry_and_no_wake_up_is_lost_in_any_interleaving() -> None:
     found = explore(RingModel())
     print(f"{found.states} states, {found.depth} deep")
     assert found.states > 1_500
+    assert found.states == documented_states("ring")
 
 
 @pytest.mark.parametrize(

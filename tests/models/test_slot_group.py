@@ -7,6 +7,7 @@ from kbroker.ipc.layout import Slot
 from kbroker.kernels.sequence import write_group
 from kbroker.net.rows.slot_kernel import read_slot
 from tests.models.explorer import Violation, explore
+from tests.models.page import documented_states
 from tests.models.slot_group import LOG_END, POSITION, SEQUENCE, SlotGroupModel
 
 PLACES = {SEQUENCE: Slot.SEQUENCE, LOG_END: Slot.LOG_END, POSITION: Slot.ACTIVE_END}
@@ -16,6 +17,7 @@ def test_whole_groups_are_read_in_any_interleaving() -> None:
     found = explore(SlotGroupModel())
     print(f"{found.states} states, {found.depth} deep")
     assert found.states > 1_500
+    assert found.states == documented_states("slot_group")
 
 
 @pytest.mark.parametrize(
