@@ -15,7 +15,7 @@ from kbroker.io.append.drain import Drain
 from kbroker.io.files.log_dir import LogDir
 from kbroker.io.log_dirs.offset_checkpoints import OffsetCheckpoints, RecoveryNotes
 from kbroker.io.log_dirs.reservations import Reservations
-from kbroker.io.openings import Opening, Openings, load_again, published_end
+from kbroker.io.openings import NO_ROOM, Opening, Openings, load_again, published_end
 from kbroker.io.partition.deletions import Deletions
 from kbroker.io.partition.unified_log import LogSpec, UnifiedLog, open_log
 from kbroker.io.recovery import loaded_log
@@ -37,9 +37,6 @@ from kbroker.protocol.errors import ErrorCode, KafkaError
 
 log = logging.getLogger(__name__)
 
-NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM}
-"""Errors that may pass: a full disk, no more files, no more memory. Any other error of a write takes the log
-dir offline."""
 BeginRole = Callable[[Lead | Follow | None], tuple[int, str]]
 ROOM_TO_HEAL = 32 << 20  # bytes; less would be full again at once
 RECOVERED_LOGS = bind("kbroker_recovered_logs_total")
@@ -368,11 +365,14 @@ class Logs:
         else:
             self._dir_failed(log_dir, error)
 
-    def close_all(self, begin_role: BeginRole) -> None:
-        """Clean shutdown: sync and close every log, then write the checkpoints. Raises OSError."""
+    def close_all(self, begin_role: BeginRole) -> int:
+        """Clean shutdown: sync and close every log, then write the checkpoints. Raises OSError.
+
+        How many logs it could not close: the next start must check them."""
         self._openings.close()
         self.recovery_notes.close()
         self.take_opened(begin_role)
+        not_closed = self._openings.not_closed(self._worker, self._partitions)
         left: dict[str, list[ClosedLog]] = {}
         for slot, partition in list(self._partitions.items()):
             of_dir = left.setdefault(files.log_dir_of(partition.folder), [])
@@ -392,6 +392,7 @@ class Logs:
             except OSError as error:
                 log.warning("the next start has to look at every log of %s: %s", path, error)
         self.checkpoint()
+        return not_closed
 
 
 def _set_state(words: NDArray[np.int64], state: int) -> None:

@@ -1,11 +1,12 @@
 """Opening of logs: from the state saved at the last clean shutdown, or else in threads from their files."""
 
+import errno
 import itertools
 import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,6 +32,9 @@ from kbroker.log.checkpoint import TopicPartition
 from kbroker.protocol.errors import ErrorCode, KafkaError
 
 EVERY_NS = 1_000_000_000  # between two lines on the progress
+NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM}
+"""Errors that may pass: a full disk, no more files, no more memory. Any other error of a write takes the log
+dir offline."""
 
 
 @dataclass(slots=True)
@@ -81,6 +85,7 @@ class Openings:
         self._left = _left_by_last_stop(context)
         self._under_way: dict[int, Opening] = {}
         self._done: deque[Opening] = deque()
+        self._unread: set[int] = set()  # slots of logs for which there was no room
         self._progress = RecoveryProgress()
         threads = context.config.get_int("num.recovery.threads.per.data.dir")
         self._waiting: PriorityQueue[tuple[int, int, Opening, TrustedEnd | None]] = PriorityQueue()
@@ -189,7 +194,19 @@ class Openings:
         while self._done:
             opening = self._done.popleft()
             self._under_way.pop(opening.message.slot, None)
+            if isinstance(opening.error, OSError) and opening.error.errno in NO_ROOM:
+                self._unread.add(opening.message.slot)
+            else:
+                self._unread.discard(opening.message.slot)
             yield opening
+
+    def not_closed(self, worker: int, open_slots: Collection[int]) -> int:
+        """Logs of a worker that end unchecked when it closes the open ones: those that its predecessor had open and
+        that are not open again, and those that could not be opened though their log dirs are fine."""
+        states, owners = self._slots[:, Slot.STATE], self._slots[:, Slot.OWNER]
+        served = np.isin(states, (SlotState.ONLINE, SlotState.RECOVERING)) & (owners == worker)
+        left = set() if self._first_start else set(np.flatnonzero(served).tolist())
+        return len((left | self._unread).difference(open_slots))
 
     def tell(self) -> str | None:
         """Log the progress of loading, when it is due."""

@@ -329,8 +329,13 @@ class Worker:
         self.durability.close()
         self.drain.wake()
         self.housekeeping.sync_cleaner_offsets()
-        self.logs.close_all(self.replicas.begin)
+        not_closed = self.logs.close_all(self.replicas.begin)
         log.info("io %d stopped, %d partitions closed", self.context.index, self.logs.count)
+        if not_closed:
+            log.error(
+                "io %d: %d logs were not open, the next start checks them", self.context.index, not_closed
+            )
+            raise SystemExit(1)
 
 
 def _mortal(drain: Drain) -> Callable[[], int]:
