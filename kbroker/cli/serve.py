@@ -61,6 +61,7 @@ def serve(file: Path | None, overrides: list[str]) -> int:
     except OSError as error:
         log.error("no folder for the compiled kernels, XDG_CACHE_HOME may name another: %s", error)
         return EXIT_FAILED
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # of numpy; this process forks
     gc.disable()  # during the supervisor's imports: they leave no garbage, and collections cost a fifth of the time
     use_kernels()
     from kbroker.supervisor.supervisor import Supervisor, exit_code_of

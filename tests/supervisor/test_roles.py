@@ -94,3 +94,13 @@ def test_no_role_imports_what_is_for_compilers_commands_or_scrapes(
         "kbroker.http.worker",
     }
     assert not others & modules[role]
+
+
+def test_numpy_starts_no_threads_in_a_parent_that_forks() -> None:
+    program = (
+        "import os, sys, kbroker.cli.serve as serve; "
+        "serve.use_kernels = lambda: (__import__('numpy'), os._exit(40 + len(os.listdir('/proc/self/task')))); "
+        "serve.serve(None, [])"
+    )
+    clean = {name: value for name, value in os.environ.items() if name != "OPENBLAS_NUM_THREADS"}
+    assert subprocess.run([sys.executable, "-c", program], env=clean, check=False).returncode == 41

@@ -8,8 +8,8 @@ from typing import IO, Final
 from urllib.parse import urljoin, urlsplit
 from urllib.request import url2pathname
 
-FILE: Final = "file:///"
-SCHEMES: Final = ("https://", FILE)
+from kbroker.net.security.key_address import FILE, SCHEMES
+
 FETCH_S: Final = 10.0
 """For each wait of the socket, and for the whole answer."""
 MOST_KEY_BYTES: Final = 1 << 20

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final
 
 from kbroker.config.broker import BrokerConfig
-from kbroker.net.security.key_source import SCHEMES, read_keys
+from kbroker.net.security.key_address import SCHEMES
 from kbroker.net.security.sasl_exchange import Refused
 
 if TYPE_CHECKING:  # imported where a listener offers this mechanism
@@ -105,6 +105,8 @@ class TokenChecks:
 
     def _fetched(self) -> "dict[object, PyJWK]":
         import jwt
+
+        from kbroker.net.security.key_source import read_keys
 
         data = json.loads(read_keys(self._url))
         if not isinstance(data, dict):
