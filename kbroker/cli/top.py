@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -26,6 +27,11 @@ def top(
     as_json: Annotated[bool, typer.Option("--json", help="One line of JSON for each look.")] = False,
 ) -> None:
     """Show throughput, latency by stage, lag, disks and processes, once a second. Ctrl-C ends it."""
+    with suppress(KeyboardInterrupt):
+        _show(url, interval, once, as_json)
+
+
+def _show(url: str, interval: float, once: bool, as_json: bool) -> None:
     from rich.console import Console
     from rich.live import Live
 

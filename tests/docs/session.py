@@ -18,7 +18,7 @@ LIMIT_S = 800  # a page takes seconds; a backup gives way to whatever else the m
 # Places that pages name and that lie in the session's folder instead.
 PLACES = ("/var/lib/kbroker", "/etc/kbroker", "/backup")
 
-_PRELUDE = """
+PRELUDE = """
 set -euo pipefail
 {python} -c 'import fcntl, socket, struct
 fcntl.ioctl(socket.socket(), 0x8914, struct.pack("16sh14x", b"lo", 0x41))'
@@ -90,7 +90,7 @@ class Session:
         return f"{block.page}:{block.line}:\n{block.commands}\n{self.output[-1]}\n{self.logs()[-3000:]}"
 
     def _script(self) -> str:
-        parts = [_PRELUDE.format(python=sys.executable, programs=Path(sys.executable).parent)]
+        parts = [PRELUDE.format(python=sys.executable, programs=Path(sys.executable).parent)]
         if WITH_BROKER in self.page.read_text():
             parts.append(_BROKER)
         parts += [
