@@ -52,7 +52,8 @@ class IoWorkers:
 
         At its first start it takes other calls once its internal logs are open, because it may have gigabytes to
         check; changes of a topic wait for its logs. A successor takes them when all are open: calls that its
-        predecessor had not answered are sent again."""
+        predecessor had not answered are sent again. So does each one where there are replica sites: who leads
+        depends on which logs are there."""
         began = time.monotonic()
         self._appender.worker_restarted(hello.index)
         broker, moves = self._broker, self._moves
@@ -60,21 +61,23 @@ class IoWorkers:
         logs = broker.logs_of(hello.index)
         internal = [one for one in logs if one[0].name in INTERNAL]
         others = [one for one in logs if one[0].name not in INTERNAL]
+        early = hello.index not in self._all and len(broker.sites) == 1
         try:
             with broker.log_openings.opening(topic.name for topic, _, _ in others):
                 if settings := broker.dynamic_settings():
                     await link.call(Settings(settings))
                 await self._close_orphans(link, hello.index)
                 await self._open_all(link, internal)
-                if hello.index not in self._all:
+                if early:
                     broker.links.add_worker(hello.index, link)
                     self._internal_logs_are_open(hello.index)
                 await self._open_all(link, others)
         except LinkClosed:
             return
         broker.cached_answers.topics_changed()  # logs that could not be opened are offline now, or are not any more
-        if hello.index in self._all:
+        if not early:
             broker.links.add_worker(hello.index, link)
+            self._internal_logs_are_open(hello.index)
         self._background.start(moves.begin_again(hello.index, link))
         log.info("io %d: %d partitions open in %.2f s", hello.index, len(logs), time.monotonic() - began)
         if self.all_open.is_set():
