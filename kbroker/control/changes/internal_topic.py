@@ -10,10 +10,7 @@ from kbroker.protocol.errors import ErrorCode, KafkaError
 
 
 def spec_for(name: str, config: BrokerConfig) -> NewTopic:
-    """The spec of an automatically created topic: internal topics have their own settings, others the defaults.
-
-    min.insync.replicas is kept as it is set; where a topic has fewer replicas it counts as their number (`clamp.py`).
-    """
+    """The spec of an automatically created topic: internal topics have their own settings, others the defaults."""
     if name == CONSUMER_OFFSETS:
         return NewTopic(
             name,
@@ -34,7 +31,7 @@ def spec_for(name: str, config: BrokerConfig) -> NewTopic:
                 "unclean.leader.election.enable": "false",
                 "compression.type": "uncompressed",
                 "cleanup.policy": "compact",
-                "min.insync.replicas": str(config.get_int("transaction.state.log.min.isr")),
+                "min.insync.replicas": _min_isr(config, "transaction.state.log"),
                 "segment.bytes": str(config.get_int("transaction.state.log.segment.bytes")),
             },
         )
@@ -47,11 +44,18 @@ def spec_for(name: str, config: BrokerConfig) -> NewTopic:
                 "compression.type": "producer",
                 "cleanup.policy": "delete",
                 "retention.ms": "-1",
-                "min.insync.replicas": str(config.get_int("share.coordinator.state.topic.min.isr")),
+                "min.insync.replicas": _min_isr(config, "share.coordinator.state.topic"),
                 "segment.bytes": str(config.get_int("share.coordinator.state.topic.segment.bytes")),
             },
         )
     return NewTopic(name)
+
+
+def _min_isr(config: BrokerConfig, prefix: str) -> str:
+    """One, when replication factors are clamped: the usual 2 of 3 replicas may lose one, and so must the two that are
+    there on two sites. `clamp.py` alone would leave 2 of 2."""
+    wanted = config.get_int(f"{prefix}.min.isr")
+    return str(min(wanted, 1) if config.get_bool("kbroker.clamp.replication.factor") else wanted)
 
 
 async def ensure(broker: Broker, name: str) -> Topic:

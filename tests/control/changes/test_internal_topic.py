@@ -22,7 +22,7 @@ SEGMENT = "104857600"
             {
                 "cleanup.policy": "compact",
                 "compression.type": "uncompressed",
-                "min.insync.replicas": "2",
+                "min.insync.replicas": "1",
                 "segment.bytes": SEGMENT,
                 "unclean.leader.election.enable": "false",
             },
@@ -33,7 +33,7 @@ SEGMENT = "104857600"
             {
                 "cleanup.policy": "delete",
                 "compression.type": "producer",
-                "min.insync.replicas": "2",
+                "min.insync.replicas": "1",
                 "retention.ms": "-1",
                 "segment.bytes": SEGMENT,
             },
