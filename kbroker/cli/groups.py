@@ -1,17 +1,16 @@
 """`kbroker groups`: list, describe with lag, delete; offsets and members of consumer groups."""
 
-import re
 from typing import Annotated, Any
 
 import typer
 
-from kbroker.cli.completion import complete_group, complete_topic
+from kbroker.cli.completion import complete_group
 from kbroker.cli.connection import Connection
 from kbroker.cli.describe_groups import EXAMPLES as DESCRIBE_EXAMPLES
 from kbroker.cli.describe_groups import describe
 from kbroker.cli.failures import CommandFailed, UsageFailed, broker_error, explain, result_of
 from kbroker.cli.group_description import read_group, require
-from kbroker.cli.options import AsJson, Yes, confirm, connected, examples
+from kbroker.cli.options import AsJson, Scopes, Yes, confirm, connected, examples, name_matcher
 from kbroker.cli.output import print_json, print_table, say
 from kbroker.cli.partitions import parse_scope
 from kbroker.cli.reset_offsets import EXAMPLES as RESET_EXAMPLES
@@ -43,10 +42,7 @@ def list_groups(
     json: AsJson = False,
 ) -> None:
     """List groups with their type and state."""
-    try:
-        matches = re.compile(pattern or ".*").fullmatch
-    except re.error as error:
-        raise UsageFailed(f"{pattern!r} is not a regular expression: {error}") from error
+    matches = name_matcher(pattern)
     states = {name.lower() for name in state or []}
     kinds = {name.lower() for name in kind or []}
     with broker.kafka_python_admin() as admin:
@@ -94,10 +90,7 @@ def delete(broker: Connection, groups: GroupIds, yes: Yes = False) -> None:
 def delete_offsets(
     broker: Connection,
     group: GroupId,
-    scopes: Annotated[
-        list[str],
-        typer.Argument(metavar="TOPIC[:PARTITIONS]", show_default=False, autocompletion=complete_topic),
-    ],
+    scopes: Scopes,
     yes: Yes = False,
 ) -> None:
     """Delete committed offsets of topics that no member of the group is subscribed to."""

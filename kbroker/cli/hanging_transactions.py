@@ -7,12 +7,11 @@ from typing import Annotated, Any
 
 import typer
 
-from kbroker.cli.completion import complete_topic
 from kbroker.cli.connection import Connection
 from kbroker.cli.failures import explain
-from kbroker.cli.options import AsJson, connected, examples
+from kbroker.cli.options import AsJson, ScopesOrAll, connected, examples
 from kbroker.cli.output import print_json, print_table, say
-from kbroker.cli.partitions import Partition, partitions_of, scoped
+from kbroker.cli.partitions import Partition, scoped_or_all
 from kbroker.cli.points_in_time import format_time, parse_duration_ms
 
 EXAMPLES = examples(
@@ -50,15 +49,7 @@ def hanging(
 @connected
 def find_hanging(
     broker: Connection,
-    scopes: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="TOPIC[:PARTITIONS]",
-            help="All topics when none is named.",
-            show_default=False,
-            autocompletion=complete_topic,
-        ),
-    ] = None,
+    scopes: ScopesOrAll = None,
     older_than: Annotated[
         str,
         typer.Option(
@@ -74,11 +65,7 @@ def find_hanging(
     Ends with 0 whether there are some or not; `transactions abort` ends one."""
     older_than_ms = parse_duration_ms(older_than)
     admin = broker.admin()
-    if scopes:
-        partitions = scoped(admin, scopes, broker.timeout_s)
-    else:
-        names = sorted(admin.list_topics(timeout=broker.timeout_s).topics)
-        partitions = partitions_of(admin, names, broker.timeout_s)
+    partitions = scoped_or_all(admin, scopes, broker.timeout_s)
     with broker.kafka_python_admin() as client:
         try:
             candidates = _candidates(client, partitions)

@@ -5,9 +5,8 @@ from typing import Annotated, Any
 
 import typer
 
-from kbroker.cli.completion import complete_topic
 from kbroker.cli.connection import Connection
-from kbroker.cli.options import AsJson, connected, examples
+from kbroker.cli.options import AsJson, Scopes, connected, examples
 from kbroker.cli.output import print_json, print_table
 from kbroker.cli.partitions import earliest, latest, list_offsets, scoped
 from kbroker.cli.points_in_time import TIME_HELP, format_time, parse_time_ms
@@ -22,10 +21,7 @@ EXAMPLES = examples(
 @connected
 def offsets(
     broker: Connection,
-    topics: Annotated[
-        list[str],
-        typer.Argument(metavar="TOPIC[:PARTITIONS]", show_default=False, autocompletion=complete_topic),
-    ],
+    topics: Scopes,
     at: Annotated[
         str | None,
         typer.Option(metavar="TIME", help=f"Also the first offset at or after a time: {TIME_HELP}"),

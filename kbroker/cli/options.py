@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Concatenate, ParamSpec
@@ -17,6 +18,20 @@ P = ParamSpec("P")
 Command = Callable[..., None]
 
 PANEL = "Connection"
+
+Scopes = Annotated[
+    list[str],
+    typer.Argument(metavar="TOPIC[:PARTITIONS]", show_default=False, autocompletion=complete_topic),
+]
+ScopesOrAll = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="TOPIC[:PARTITIONS]",
+        help="All topics when none is named.",
+        show_default=False,
+        autocompletion=complete_topic,
+    ),
+]
 
 Bootstrap = Annotated[
     str | None,
@@ -106,3 +121,11 @@ def confirm(question: str, yes: bool) -> None:
     if not sys.stdin.isatty():
         raise UsageFailed(f"{question} Give --yes: there is no terminal to ask on")
     typer.confirm(question, abort=True, err=True)
+
+
+def name_matcher(pattern: str | None) -> Callable[[str], object]:
+    """Whether the regular expression matches a whole name; every one without it. Raises UsageFailed."""
+    try:
+        return re.compile(pattern or ".*").fullmatch
+    except re.error as error:
+        raise UsageFailed(f"{pattern!r} is not a regular expression: {error}") from error

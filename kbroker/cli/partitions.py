@@ -55,6 +55,13 @@ def scoped(admin: "AdminClient", scopes: Sequence[str], timeout_s: float) -> lis
     return sorted(set(found))
 
 
+def scoped_or_all(admin: "AdminClient", scopes: Sequence[str] | None, timeout_s: float) -> list[Partition]:
+    """As `scoped`; every partition of every topic when there is no scope."""
+    if scopes:
+        return scoped(admin, scopes, timeout_s)
+    return partitions_of(admin, sorted(admin.list_topics(timeout=timeout_s).topics), timeout_s)
+
+
 def list_offsets(
     broker: Connection,
     admin: "AdminClient",

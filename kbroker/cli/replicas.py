@@ -4,12 +4,11 @@ from typing import Annotated, Any
 
 import typer
 
-from kbroker.cli.completion import complete_topic
 from kbroker.cli.connection import Connection
 from kbroker.cli.failures import UsageFailed, broker_error, explain
-from kbroker.cli.options import AsJson, Yes, confirm, connected, examples
+from kbroker.cli.options import AsJson, Scopes, ScopesOrAll, Yes, confirm, connected, examples
 from kbroker.cli.output import print_json, print_table, say
-from kbroker.cli.partitions import Partition, partitions_of, scoped
+from kbroker.cli.partitions import Partition, scoped, scoped_or_all
 from kbroker.protocol.errors import ErrorCode
 
 PREFERRED, UNCLEAN = 0, 1
@@ -20,24 +19,11 @@ REASSIGN_EXAMPLES = examples(
 )
 REASSIGNMENTS_EXAMPLES = examples("kbroker topics reassignments", "kbroker topics reassignments --json")
 
-Scopes = Annotated[
-    list[str],
-    typer.Argument(metavar="TOPIC[:PARTITIONS]", show_default=False, autocompletion=complete_topic),
-]
-
 
 @connected
 def elect_leaders(
     broker: Connection,
-    scopes: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="TOPIC[:PARTITIONS]",
-            help="All topics when none is named.",
-            show_default=False,
-            autocompletion=complete_topic,
-        ),
-    ] = None,
+    scopes: ScopesOrAll = None,
     unclean: Annotated[
         bool,
         typer.Option("--unclean", help="A replica that is not in sync may lead: records are lost."),
@@ -46,11 +32,7 @@ def elect_leaders(
 ) -> None:
     """Make the preferred replica, the first one, the leader of partitions where another one leads."""
     admin = broker.admin()
-    if scopes:
-        partitions = scoped(admin, scopes, broker.timeout_s)
-    else:
-        names = sorted(admin.list_topics(timeout=broker.timeout_s).topics)
-        partitions = partitions_of(admin, names, broker.timeout_s)
+    partitions = scoped_or_all(admin, scopes, broker.timeout_s)
     if unclean:
         confirm(f"Elect leaders of {len(partitions)} partitions and lose what they lack?", yes)
     wanted: dict[str, list[int]] = {}

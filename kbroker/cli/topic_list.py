@@ -1,6 +1,5 @@
 """`kbroker topics list`: topics with partitions and, on demand, records, bytes and rates."""
 
-import re
 import time
 from collections import defaultdict
 from collections.abc import Iterable
@@ -10,8 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from kbroker.cli.connection import Connection
-from kbroker.cli.failures import UsageFailed
-from kbroker.cli.options import AsJson, connected, examples
+from kbroker.cli.options import AsJson, connected, examples, name_matcher
 from kbroker.cli.output import print_json, print_table
 from kbroker.cli.partitions import Partition, earliest, latest
 
@@ -67,10 +65,7 @@ def list_topics(
     json: AsJson = False,
 ) -> None:
     """List topics with their number of partitions and replicas."""
-    try:
-        matches = re.compile(pattern or ".*").fullmatch
-    except re.error as error:
-        raise UsageFailed(f"{pattern!r} is not a regular expression: {error}") from error
+    matches = name_matcher(pattern)
     found = broker.admin().list_topics(timeout=broker.timeout_s).topics
     shown = {
         name: found[name]

@@ -10,7 +10,7 @@ from kbroker.cli.connection import Connection
 from kbroker.cli.failures import CommandFailed, UsageFailed, explain
 from kbroker.cli.hanging_transactions import EXAMPLES as HANGING_EXAMPLES
 from kbroker.cli.hanging_transactions import find_hanging
-from kbroker.cli.options import AsJson, Yes, confirm, connected, examples
+from kbroker.cli.options import AsJson, Scopes, Yes, confirm, connected, examples
 from kbroker.cli.output import print_json, print_table, say
 from kbroker.cli.partitions import scoped
 from kbroker.cli.points_in_time import format_time, parse_duration_ms
@@ -127,10 +127,7 @@ def _description(name: str, found: Any, now_ms: int) -> dict[str, Any]:
 @connected
 def producers(
     broker: Connection,
-    scopes: Annotated[
-        list[str],
-        typer.Argument(metavar="TOPIC[:PARTITIONS]", show_default=False, autocompletion=complete_topic),
-    ],
+    scopes: Scopes,
     json: AsJson = False,
 ) -> None:
     """Show the producers that partitions remember, and where their open transactions start."""

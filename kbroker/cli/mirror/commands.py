@@ -1,5 +1,6 @@
 """`kbroker move` and `kbroker import`: a live move between kbroker and an Apache Kafka cluster, by MirrorMaker 2."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -115,28 +116,18 @@ def import_(
     _run(other, broker, options, kafka_home, log, keep_topics, json)
 
 
+@dataclass(frozen=True)
 class _Options:
     """What both commands take."""
 
-    def __init__(
-        self,
-        topics: list[str],
-        plan: bool,
-        replication_factor: int | None,
-        quiet_s: float,
-        every_s: float,
-        tasks: int,
-        heap: str,
-        exactly_once: bool,
-    ) -> None:
-        self.topics = topics
-        self.plan = plan
-        self.replication_factor = replication_factor
-        self.quiet_s = quiet_s
-        self.every_s = every_s
-        self.tasks = tasks
-        self.heap = heap
-        self.exactly_once = exactly_once
+    topics: list[str]
+    plan: bool
+    replication_factor: int | None
+    quiet_s: float
+    every_s: float
+    tasks: int
+    heap: str
+    exactly_once: bool
 
 
 def _other(broker: Connection, address: str, config: Path | None) -> Connection:
