@@ -69,22 +69,22 @@ class IoWorkers:
                 await self._close_orphans(link, hello.index)
                 await self._open_all(link, internal)
                 if early:
-                    broker.links.add_worker(hello.index, link)
-                    self._internal_logs_are_open(hello.index)
+                    self._takes_calls(link, hello.index)
                 await self._open_all(link, others)
         except LinkClosed:
             return
         broker.cached_answers.topics_changed()  # logs that could not be opened are offline now, or are not any more
         if not early:
-            broker.links.add_worker(hello.index, link)
-            self._internal_logs_are_open(hello.index)
+            self._takes_calls(link, hello.index)
         self._background.start(moves.begin_again(hello.index, link))
         log.info("io %d: %d partitions open in %.2f s", hello.index, len(logs), time.monotonic() - began)
         if self.all_open.is_set():
             await self._back(hello.index)
         self._all_logs_are_open(hello.index)
 
-    def _internal_logs_are_open(self, worker: int) -> None:
+    def _takes_calls(self, link: AsyncLink, worker: int) -> None:
+        """Its logs of internal topics are open, if not all of them."""
+        self._broker.links.add_worker(worker, link)
         self._internal.add(worker)
         if len(self._internal) == self._count:
             self.internal_open.set()
