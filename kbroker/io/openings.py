@@ -142,13 +142,13 @@ class Openings:
         if opening.message.new:  # there is nothing to check, and gigabytes of others may be ahead
             self._creators.submit(self._load, opening, trusted)
             return
-        self._waiting.put((self._bytes_to_check(opening), next(self._order), opening, trusted))
+        self._waiting.put((self._bytes_to_check(opening, trusted), next(self._order), opening, trusted))
         self._executor.submit(self._load_next)
 
-    def _bytes_to_check(self, opening: Opening) -> int:
+    def _bytes_to_check(self, opening: Opening, trusted: TrustedEnd | None) -> int:
         """About how much has to be read: the smallest logs are served first."""
         message = opening.message
-        if message.log_dir in self._clean_dirs:
+        if trusted is not None or message.log_dir in self._clean_dirs:
             return 0
         points, _, _ = self._checkpoints.at_start(message.log_dir)
         return bytes_from(opening.folder, points.get(opening.key, 0))
