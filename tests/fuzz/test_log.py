@@ -6,6 +6,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+from kbroker.config.broker import BrokerConfig
+from kbroker.config.topic import TopicConfig
 from kbroker.io.recovery.loaded_log import LoadRequest
 from kbroker.io.recovery.recovery import load
 from kbroker.log.checkpoint import known_leader_epochs
@@ -27,6 +29,7 @@ pytestmark = MARKS
 NOW = 1_700_000_000_000
 SEGMENTS = 3
 BATCHES = 12  # of a segment
+CONFIG = TopicConfig.resolve({"index.interval.bytes": "200"}, BrokerConfig())
 
 
 def good_folder(path: Path, rng: random.Random) -> int:
@@ -77,7 +80,7 @@ def damage(path: Path, rng: random.Random) -> None:
 
 
 def request(path: Path, clean: bool, log_start: int = 0) -> LoadRequest:
-    return LoadRequest(str(path), clean, 0, log_start, 200, 10 << 20, NOW)
+    return LoadRequest(str(path), CONFIG, clean, 0, log_start, NOW)
 
 
 def each_reader(path: Path, rng: random.Random, end: int) -> list[Callable[[], object]]:
