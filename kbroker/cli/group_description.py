@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from kbroker.cli.connection import Connection
-from kbroker.cli.failures import broker_error, result_of
+from kbroker.cli.coordinators import coordinator_result
+from kbroker.cli.failures import broker_error
 from kbroker.cli.partitions import Partition, earliest, latest
 from kbroker.cli.progress import progress
 from kbroker.protocol.errors import ErrorCode
@@ -82,12 +83,18 @@ def read_group(broker: Connection, admin: "AdminClient", group_id: str) -> Group
     """State, members and committed offsets. An unknown group has exists == False. Raises CommandFailed."""
     from confluent_kafka import ConsumerGroupTopicPartitions
 
-    described = admin.describe_consumer_groups([group_id], request_timeout=broker.timeout_s)
-    found = result_of(described[group_id], f"group {group_id}")
-    listed = admin.list_consumer_group_offsets(
-        [ConsumerGroupTopicPartitions(group_id)], request_timeout=broker.timeout_s
+    subject, timeout_s = f"group {group_id}", broker.timeout_s
+    found = coordinator_result(
+        lambda: admin.describe_consumer_groups([group_id], request_timeout=timeout_s)[group_id],
+        subject,
+        timeout_s,
     )
-    committed = result_of(listed[group_id], f"group {group_id}")
+    request = [ConsumerGroupTopicPartitions(group_id)]
+    committed = coordinator_result(
+        lambda: admin.list_consumer_group_offsets(request, request_timeout=timeout_s)[group_id],
+        subject,
+        timeout_s,
+    )
     members = [
         Member(
             member.member_id,

@@ -1,0 +1,43 @@
+"""Questions to a group's coordinator, asked again while it is moving or loading.
+
+Apache Kafka creates its offsets topic for the first group. Until that topic's logs are loaded, coordinators
+answer NOT_COORDINATOR and the like, which clients retry (Kafka's CoordinatorStrategy does so); librdkafka's
+admin client does not.
+"""
+
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any
+
+from kbroker.cli.failures import explain
+from kbroker.protocol.errors import ErrorCode
+
+_RETRY_S = 0.1
+_MOVING = (
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS.value,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE.value,
+    ErrorCode.NOT_COORDINATOR.value,
+)
+
+
+def coordinator_result(ask: Callable[[], "Future[Any]"], subject: str, timeout_s: float) -> Any:
+    """The result of an admin client's question. Raises CommandFailed, which names the subject.
+
+    ask: sends the question and gives its future. timeout_s: seconds during which a coordinator may be moving.
+    """
+    deadline = time.monotonic() + timeout_s
+    while True:
+        try:
+            return ask().result()
+        except Exception as error:
+            if _code(error) not in _MOVING or time.monotonic() + _RETRY_S > deadline:
+                raise explain(error, subject) or error from error
+        time.sleep(_RETRY_S)
+
+
+def _code(error: Exception) -> int | None:
+    """The broker's error code in an exception of confluent-kafka."""
+    reason = error.args[0] if error.args else None
+    code = getattr(reason, "code", None)
+    return code() if callable(code) else None
