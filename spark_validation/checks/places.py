@@ -89,7 +89,7 @@ def disguised(evidence: Evidence, strange: DataFrame) -> DataFrame:
     elsewhere = (F.col("topic") != F.col("home")) | (F.col("partition") != F.col("sent_partition"))
     stamp = F.col("l.timestamp_ms")
     early = stamp < F.col("l.intended_ns") / 1_000_000 - SLACK_MS
-    late = stamp > evidence.ends_ms + SLACK_MS
+    late = F.lit(False) if evidence.run.ended_ns is None else stamp > evidence.ends_ms + SLACK_MS
     stamped = ~F.col("topic").isin(evidence.append_time_topics)
     if evidence.clock_moved:
         stamped = F.lit(False)

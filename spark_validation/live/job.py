@@ -1,21 +1,18 @@
 """The streaming job: three streams (sends, log, reads) feed one small state; differences are judged exactly, at once.
 
 Live are V01, V02 and V05 by the digests of sends against log, once a bucket of offsets has been quiet for the grace,
-and altered values that consumers saw. The other anomalies need the end of the run: `judge` has them all.
+and altered values that consumers saw; with the end of the run what `live.checks` says. `judge` has all anomalies.
 
 There is no watermark: rows are never too late. What comes after the grace opens its bucket again.
 """
 
 import argparse
-import json
 import logging
 import tempfile
 import threading
 import time
 from contextlib import ExitStack
 from dataclasses import replace
-from datetime import UTC, datetime
-from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +21,11 @@ from pyspark.sql import functions as F
 
 from loadtest.history import KINDS
 from loadtest.run import load_intents
-from spark_validation.checks import places
 from spark_validation.digests import BUCKET, content_hash
 from spark_validation.evidence import BUCKET_BITS, LOG_SCHEMA, SPARK_TYPES, Evidence, bucket
+from spark_validation.live import checks
 from spark_validation.live.journal import Journal
+from spark_validation.live.page import live_page
 from spark_validation.live.state import Bucket, Live
 from spark_validation.log_frames import LARGE_FETCHES, identified, segment_log
 from spark_validation.opening import existing, open_evidence, opened_run
@@ -52,9 +50,10 @@ class LiveJob:
 
     @property
     def evidence(self) -> Evidence:
-        """The current evidence: lists clients, intents and history files again."""
+        """The current evidence: lists clients, intents and history files again, and what run.json says by now."""
         fresh = replace(self._opened)
-        fresh.run = self._opened.run
+        fresh.run = opened_run(self.options.history)
+        fresh.run.topics = self._opened.run.topics
         return fresh
 
     def follow(self) -> int:
@@ -172,31 +171,29 @@ class LiveJob:
             due = self.state.due(time.monotonic(), ended)
         if due:
             self.check(due)
+        if ended:
+            self.take(checks.of_the_whole(self.evidence))
         with self.lock:
             self.state.settle(due)
             totals = self.state.totals()
         said = ", ".join(f"{count:,} {name}" for name, count in totals.items())
         log.info("%s  %s", said, self.verdict.convicted() or "no anomaly")
         if self.options.report:
-            self.options.report.write_text(live_page(self._opened, self.verdict, totals, ended))
+            self.options.report.write_text(live_page(self._opened.run.run, self.verdict, totals, ended))
 
     def check(self, buckets: list[Bucket]) -> None:
         evidence = self.evidence
+        evidence.run.ends = evidence.run.ends or checks.present_ends(evidence, self.options.bootstrap)
         if evidence.source == "segments":
             evidence.log = self.log_of(buckets)
-        suspects = evidence.spark.createDataFrame(buckets, "topic string, partition int, bucket bigint")
-        placed = places.sent_and_found(evidence, suspects)
-        strange = places.strangers(evidence, placed)
-        # the log is ahead of the histories: an announced record without its row yet is no fault
-        checks = [
-            places.lost(evidence, placed),
-            places.misplaced(evidence, placed),
-            places.phantoms(evidence, strange),
-        ]
+        self.take(checks.of_buckets(evidence, buckets))
+
+    def take(self, found: list[DataFrame]) -> None:
+        """New findings into the verdict."""
         known = {self.key(row) for result in self.verdict.results.values() for row in result.convicting}
-        for found in checks:
-            rows = [row.asDict() for row in found.limit(LISTED).collect()]
-            self.verdict.add([row for row in self.unannounced(rows) if self.key(row) not in known])
+        for frame in found:
+            rows = self.unannounced([row.asDict() for row in frame.limit(LISTED).collect()])
+            self.verdict.add([row for row in self.unremoved(rows) if self.key(row) not in known])
 
     def log_of(self, buckets: list[Bucket]) -> DataFrame:
         """The log from the first of these buckets on, partition by partition: not all of it for a few of them."""
@@ -223,24 +220,26 @@ class LiveJob:
 
         return [row for row in rows if not announced(row)]
 
+    def unremoved(self, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Without records below a start that moved after the check had asked for it and before it read the log."""
+        if not any(row["kind"] == "nothing at its offset" for row in rows):
+            return rows
+        evidence = self.evidence
+        ends = evidence.run.ends or checks.present_ends(evidence, self.options.bootstrap)
+
+        def removed(row: dict[str, Any]) -> bool:
+            end = ends.get(row["topic"], {}).get(str(row["partition"]))
+            return (
+                row["kind"] == "nothing at its offset"
+                and end is not None
+                and row["offset"] < end.start_offset
+            )
+
+        return [row for row in rows if not removed(row)]
+
     @staticmethod
     def key(row: dict[str, Any]) -> tuple[Any, ...]:
         return tuple(row.get(name) for name in ("anomaly", "kind", "topic", "partition", "offset"))
-
-
-def live_page(evidence: Evidence, verdict: Verdict, totals: dict[str, int], ended: bool) -> str:
-    """A page that reloads itself while the run lasts."""
-    rows = [row for result in verdict.results.values() for row in result.convicting][:50]
-    listed = "".join(f"<li><code>{escape(json.dumps(row))}</code></li>" for row in rows)
-    counts = "".join(f"<tr><td>{escape(name)}</td><td>{count:,}</td></tr>" for name, count in totals.items())
-    state = "Convicted: " + ", ".join(verdict.convicted()) if verdict.convicted() else "No anomaly so far"
-    refresh = "" if ended else '<meta http-equiv="refresh" content="2">'
-    now = datetime.now(UTC).strftime("%H:%M:%S UTC")
-    return (
-        f'<!doctype html><meta charset="utf-8">{refresh}<title>Run {evidence.run.run} live</title>'
-        f"<h1>{escape(state)}</h1><p>Run {evidence.run.run}, {now}{', ended' if ended else ''}</p>"
-        f"<table>{counts}</table><ol>{listed}</ol>\n"
-    )
 
 
 def run_stream(options: argparse.Namespace) -> int:
