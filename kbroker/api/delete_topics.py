@@ -18,6 +18,7 @@ from kbroker.protocol.messages.delete_topics import (
     DeleteTopicsResponse,
 )
 from kbroker.protocol.schema import ZERO_UUID
+from kbroker.protocol.slices import is_sliced
 
 API = Api(ApiKey.DELETE_TOPICS, 1, 6)
 
@@ -28,10 +29,11 @@ async def handle(ctx: RequestContext, request: DeleteTopicsRequest) -> DeleteTop
         code = ErrorCode.INVALID_REQUEST if ctx.version < 3 else ErrorCode.TOPIC_DELETION_DISABLED
         raise KafkaError(code, "Topic deletion is disabled.")
     chosen = _Chosen(ctx, request)
-    topics = list(chosen.topics)
+    if is_sliced():  # many names: looking them up keeps no other change waiting
+        chosen.topics()
     quota = ctx.services.mutation_quotas.of_client(ctx.client, strict_from=5)
-    errors = await delete_topics(ctx.broker, topics, quota.record)
-    for topic, error in zip(topics, errors, strict=True):
+    errors = await delete_topics(ctx.broker, chosen.topics, quota.record)
+    for topic, error in zip(chosen.topics(), errors, strict=True):
         chosen.answer(topic.name, topic.topic_id, error)
     return DeleteTopicsResponse(quota.throttle_ms, chosen.results)
 
@@ -52,8 +54,18 @@ class _Chosen:
 
     def __init__(self, ctx: RequestContext, request: DeleteTopicsRequest) -> None:
         self.results: list[DeletableTopicResult] = []
-        self.topics: list[Topic] = []
+        self._request = request
+        self._topics: list[Topic] | None = None
         self._catalogue = ctx.broker.catalogue
+
+    def topics(self) -> list[Topic]:
+        """Look them up, the first time."""
+        if self._topics is None:
+            self._topics = []
+            self._look(self._request, self._topics)
+        return self._topics
+
+    def _look(self, request: DeleteTopicsRequest, found: list[Topic]) -> None:
         names = Counter(request.topic_names)
         ids: Counter[bytes] = Counter()
         for topic in request.topics:
@@ -65,8 +77,8 @@ class _Chosen:
                 names[topic.name] += 1
             else:
                 self._bad(topic.name, topic.topic_id, "You may not specify both topic name and topic id.")
-        self._take_ids(ids)
-        self._take_names(names, ids)
+        self._take_ids(ids, found)
+        self._take_names(names, ids, found)
 
     def answer(self, name: str | None, topic_id: bytes, error: KafkaError | None) -> None:
         """Add one result."""
@@ -78,7 +90,7 @@ class _Chosen:
     def _bad(self, name: str | None, topic_id: bytes, why: str) -> None:
         self.answer(name, topic_id, KafkaError(ErrorCode.INVALID_REQUEST, why))
 
-    def _take_ids(self, ids: Counter[bytes]) -> None:
+    def _take_ids(self, ids: Counter[bytes], found: list[Topic]) -> None:
         for topic_id, times in ids.items():
             topic = self._catalogue.by_id(topic_id)
             if times > 1:
@@ -86,9 +98,9 @@ class _Chosen:
             elif topic is None:
                 self.answer(None, topic_id, KafkaError(ErrorCode.UNKNOWN_TOPIC_ID))
             else:
-                self.topics.append(topic)
+                found.append(topic)
 
-    def _take_names(self, names: Counter[str], ids: Counter[bytes]) -> None:
+    def _take_names(self, names: Counter[str], ids: Counter[bytes], found: list[Topic]) -> None:
         for name, times in names.items():
             topic = self._catalogue.get(name)
             if times > 1:
@@ -96,8 +108,8 @@ class _Chosen:
             elif topic is None:
                 self.answer(name, ZERO_UUID, KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
             elif topic.topic_id in ids:
-                self.topics = [other for other in self.topics if other is not topic]
+                found[:] = [other for other in found if other is not topic]
                 why = "The provided topic name maps to an ID that was already supplied."
                 self._bad(name, topic.topic_id, why)
             else:
-                self.topics.append(topic)
+                found.append(topic)

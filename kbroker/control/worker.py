@@ -38,7 +38,7 @@ from kbroker.control.transactions.verification import verify
 from kbroker.ipc.background import Background
 from kbroker.ipc.block import client_request, requests
 from kbroker.ipc.child import STOP_SIGNAL, ChildContext, take_stop
-from kbroker.ipc.connecting import accept
+from kbroker.ipc.connecting import accept, is_abandoned
 from kbroker.ipc.layout import ProcessLine
 from kbroker.ipc.link import AsyncLink, LinkClosed
 from kbroker.ipc.messages import (
@@ -208,12 +208,24 @@ class Control:
             self._background.start(self._begin_link(stream))
 
     async def _begin_link(self, stream: socket.socket) -> None:
-        await asyncio.get_running_loop().connect_accepted_socket(self._new_link, stream)
+        """The requests of a process that died before control came to them are dropped: its clients know that they get
+        no answer, and may have asked for the contrary since."""
+        make = self._abandoned_link if is_abandoned(stream) else self._new_link
+        await asyncio.get_running_loop().connect_accepted_socket(make, stream)
 
     def _new_link(self) -> AsyncLink:
         link = AsyncLink(self._on_message, self._on_lost, self._on_block)
         self._links.add(link)
         return link
+
+    def _abandoned_link(self) -> AsyncLink:
+        link = AsyncLink(self._on_last_words, self._on_lost, lambda *_: None)
+        self._links.add(link)
+        return link
+
+    def _on_last_words(self, link: AsyncLink, call_id: int, body: Any) -> None:
+        if isinstance(body, MESSAGES):
+            self._logins.serve(link, call_id, body)
 
     def _on_lost(self, link: AsyncLink) -> None:
         self._links.discard(link)

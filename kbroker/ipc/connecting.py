@@ -8,6 +8,7 @@ wait for the next control, and a restarted process inherits the same connector.
 
 import array
 import os
+import select
 import socket
 import struct
 from contextlib import suppress
@@ -78,6 +79,13 @@ def accept(listener: socket.socket) -> socket.socket | None:
             os.close(fd)
         raise OSError(f"{len(found)} descriptors came with a request for a link")
     return _checked(found[0])
+
+
+def is_abandoned(stream: socket.socket) -> bool:
+    """Whether the process at the other end has closed it, or is dead: nobody waits for an answer."""
+    poll = select.poll()
+    poll.register(stream, select.POLLRDHUP)
+    return bool(poll.poll(0))
 
 
 def _checked(fd: int) -> socket.socket:

@@ -106,6 +106,27 @@ def test_topics_are_deleted_by_name(made: World, version: int) -> None:
     assert not made.network.topics
 
 
+def test_a_topic_that_is_being_created_is_deleted_then(made: World) -> None:
+    """The answer "unknown topic" would be wrong as soon as the topic is there."""
+
+    async def all_at_once() -> tuple[Any, ...]:
+        creation = ct.CreateTopicsRequest([ct.CreatableTopic("a", 1, 1)], 1000)
+        deletion = dt.DeleteTopicsRequest(topic_names=["a"], timeout_ms=1000)
+        return await asyncio.gather(
+            ask(made.broker, ApiKey.CREATE_TOPICS, 4, creation),
+            ask(made.broker, ApiKey.DELETE_TOPICS, 5, deletion),
+            ask(made.broker, ApiKey.CREATE_TOPICS, 4, creation),
+            ask(made.broker, ApiKey.DELETE_TOPICS, 5, deletion),
+            ask(made.broker, ApiKey.DELETE_TOPICS, 5, deletion),
+        )
+
+    first, gone, again, gone_again, unknown = asyncio.run(all_at_once())
+    assert [first.topics[0].error_code, again.topics[0].error_code] == [0, 0]
+    assert [gone.responses[0].error_code, gone_again.responses[0].error_code] == [0, 0]
+    assert unknown.responses[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert not made.broker.catalogue.topics
+
+
 def test_topics_are_deleted_by_id(made: World) -> None:
     topic_id = create(made, ct.CreatableTopic("a", 1, 1))["a"].topic_id
     assert delete(made, 6, ids=(topic_id, b"x" * 16)) == [(None, ErrorCode.UNKNOWN_TOPIC_ID), ("a", 0)]

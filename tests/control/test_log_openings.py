@@ -75,7 +75,7 @@ def test_a_change_of_a_topic_waits_until_its_logs_are_open(tmp_path: Path, chang
         await create_topics(made.broker, [NewTopic("a", 5)])
         topic = made.broker.catalogue.topics["a"]
         pending: Awaitable[Any] = {
-            "delete": lambda: delete_topics(made.broker, [topic]),
+            "delete": lambda: delete_topics(made.broker, lambda: [topic]),
             "grow": lambda: grow_topic(made.broker, "a", 6),
             "configure": lambda: alter(made.broker, TOPIC, "a", [Alteration("retention.ms", 0, "5")], False),
         }[change]()

@@ -155,7 +155,7 @@ def test_a_deletion_is_not_finished_while_its_log_dir_is_offline(tmp_path: Path)
         create(made, NewTopic("a", 2))
         (lost,) = (p for p in made.broker.catalogue.partitions() if p.log_dir == made.dirs[1])
         made.broker.dir_errors.fail(made.dirs[1], 5)
-        asyncio.run(delete_topics(made.broker, [made.broker.catalogue.topics["a"]]))
+        asyncio.run(delete_topics(made.broker, lambda: [made.broker.catalogue.topics["a"]]))
         Path(lost.folder).mkdir(exist_ok=True)
         store = made.broker.stores.first
         assert [one.partition.log_dir for one in store.deletions()] == [made.dirs[1]]

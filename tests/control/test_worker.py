@@ -2,8 +2,9 @@
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from kbroker.config.broker import BrokerConfig
@@ -16,14 +17,19 @@ from kbroker.control.services import Services
 from kbroker.control.worker import Control
 from kbroker.ipc import connecting
 from kbroker.ipc import messages as m
+from kbroker.ipc.block import pack_peer, peer_of
 from kbroker.ipc.child import STOP_SIGNAL, ChildContext
 from kbroker.ipc.layout import ProcessLine
 from kbroker.ipc.link import AsyncLink
 from kbroker.ipc.shared import Shared, Sizes
+from kbroker.ipc.wire import frame_block, pack
 from kbroker.protocol.api_keys import ApiKey
+from kbroker.protocol.frame import encode_request
+from kbroker.protocol.messages.metadata import MetadataRequest
 from tests.api.in_process import client_request
 from tests.control.coordinator.runtime_scene import TOPIC, Machine
 from tests.control.fakes import CLUSTER_ID, ENDPOINT, FakeWorker
+from tests.ipc.request_block import pack_request
 
 EPOCH = 3
 
@@ -50,10 +56,12 @@ class Peer:
 class Stage:
     """Everything around one control process."""
 
-    def __init__(self, folder: Path, workers: int = 1) -> None:
+    def __init__(
+        self, folder: Path, workers: int = 1, settings: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
         self.shared = Shared(Sizes(2, workers, 64, 16, 1 << 16))
         self.log_dir = str(folder)
-        self.config, _ = BrokerConfig.load({"log.dirs": self.log_dir})
+        self.config, _ = BrokerConfig.load({"log.dirs": self.log_dir, **settings})
         self.ways = connecting.make()
         self.workers = [FakeWorker(self.shared) for _ in range(workers)]
         self.broker = self.build()
@@ -207,6 +215,38 @@ def test_requests_are_answered_at_once_or_later_or_by_closing(tmp_path: Path) ->
         assert await network.link.call(client_request(ApiKey.METADATA, 0, b"")) == b"now"
 
     play(Stage(tmp_path), scene, lambda client: answers[client.api_version]())
+
+
+def left_behind(ways: connecting.Ways, *messages: bytes) -> None:
+    """A network process that connected while there was no control, sent something, and died."""
+    with connecting.connect(ways.connector) as end:
+        end.sendall(b"".join((pack(0, m.Hello("network", 0, 1)), *messages)))
+
+
+def test_requests_of_a_process_that_died_before_control_came_to_them_are_dropped(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, settings={"kbroker.audit.log.dir": str(tmp_path / "audit")})
+    served: list[int] = []
+    seen = m.AuditEvent(1, "login", "User:late", "127.0.0.1", 1, "PLAINTEXT", "LOGIN", False)
+    asked = client_request(ApiKey.METADATA, 2, b"")
+    frame = encode_request(ApiKey.METADATA, 2, 7, "raw", MetadataRequest(None))
+    left_behind(
+        stage.ways,
+        pack(1, client_request(ApiKey.METADATA, 1, b"")),
+        frame_block(pack_request(-1, pack_peer(peer_of(asked)), frame[4:])),
+        pack(0, m.AuditEvents((seen,))),
+    )
+
+    async def scene(stage: Stage) -> None:
+        network = await stage.network()
+        assert await network.link.call(client_request(ApiKey.METADATA, 3, b"")) == b"answer"
+
+    def answer(client: m.ClientRequest) -> bytes:
+        served.append(client.api_version)
+        return b"answer"
+
+    play(stage, scene, answer)
+    assert served == [3]
+    assert "User:late" in (tmp_path / "audit" / "audit.log").read_text()
 
 
 def test_a_coordinators_topic_that_somebody_made_or_grew_is_loaded_unasked(tmp_path: Path) -> None:

@@ -50,6 +50,18 @@ def test_what_is_asked_while_control_is_away_waits_for_its_successor(ways: conne
         each.close()
 
 
+def test_a_link_is_abandoned_when_its_process_is_gone_whatever_it_sent(ways: connecting.Ways) -> None:
+    ours = connecting.connect(ways.connector)
+    ours.sendall(b"a request")
+    theirs = connecting.accept(ways.listener)
+    assert theirs is not None
+    assert not connecting.is_abandoned(theirs)
+    ours.close()
+    assert connecting.is_abandoned(theirs)
+    assert theirs.recv(9) == b"a request"
+    theirs.close()
+
+
 def test_when_nobody_takes_links_a_process_is_refused_and_not_held(ways: connecting.Ways) -> None:
     links: list[socket.socket] = []
     try:

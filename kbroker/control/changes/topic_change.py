@@ -205,12 +205,14 @@ def add_partitions(
 
 
 async def delete_topics(
-    broker: Broker, topics: Sequence[Topic], count: Callable[[int], None] = _uncounted
+    broker: Broker, choose: Callable[[], Sequence[Topic]], count: Callable[[int], None] = _uncounted
 ) -> list[KafkaError | None]:
     """Delete topics: first clients lose sight of them, then the network processes, then the IO workers close.
 
-    count: as of `create_topics`."""
+    choose: gives the topics; called when every earlier change is done, so that it sees a topic that was being
+    created. count: as of `create_topics`. Each topic's error, if any."""
     async with broker.changing:
+        topics = choose()
         await broker.log_openings.wait(topic.name for topic in topics)
         gone = []
         refused: dict[bytes, KafkaError] = {}

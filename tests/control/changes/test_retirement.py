@@ -76,7 +76,7 @@ def test_a_worker_that_did_not_know_the_log_any_more_leaves_no_folder(tmp_path: 
         topic = made.broker.catalogue.topics["a"]
         mark(topic.partitions[0], topic.topic_id)
         made.worker.opened.clear()  # it has died, and its successor was not told of a deleted topic
-        asyncio.run(delete_topics(made.broker, [topic]))
+        asyncio.run(delete_topics(made.broker, lambda: [topic]))
         assert [name.endswith("-delete") for name in folders(made)] == [True]
         asyncio.run(create_topics(made.broker, [NewTopic("a")]))
         assert "a-0" in folders(made)
@@ -88,7 +88,7 @@ def test_a_log_that_could_not_be_closed_keeps_its_slot_and_is_tried_again(tmp_pa
         topic = made.broker.catalogue.topics["a"]
         mark(topic.partitions[0], topic.topic_id)
         made.worker.refuse[ClosePartition] = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
-        assert asyncio.run(delete_topics(made.broker, [topic])) == [None]
+        assert asyncio.run(delete_topics(made.broker, lambda: [topic])) == [None]
         asyncio.run(create_topics(made.broker, [NewTopic("b")]))
         assert made.broker.catalogue.topics["b"].partitions[0].slot != topic.partitions[0].slot
         made.reboot()
@@ -147,7 +147,7 @@ def test_the_copy_of_a_topic_that_is_deleted_goes_with_it(tmp_path: Path) -> Non
             remember(made.broker, replica, target)
             begun_copy(target, topic.name, topic.topic_id)
         made.worker.opened.clear()
-        asyncio.run(delete_topics(made.broker, [a]))
+        asyncio.run(delete_topics(made.broker, lambda: [a]))
         assert "future" not in suffixes(made, "a")
         assert suffixes(made, "b") == ["future"]
 

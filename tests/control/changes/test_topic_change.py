@@ -128,7 +128,7 @@ def test_a_deleted_topic_is_closed_everywhere_and_its_slots_are_free(tmp_path: P
         create(made, NewTopic("a", 2, configs={"retention.ms": "5"}), NewTopic("b"))
         topic = made.broker.catalogue.topics["a"]
         slots = [p.slot for p in topic.partitions]
-        assert asyncio.run(delete_topics(made.broker, [topic])) == [None]
+        assert asyncio.run(delete_topics(made.broker, lambda: [topic])) == [None]
         assert list(made.network.topics) == ["b"]
         assert [call.slot for call in made.worker.calls if isinstance(call, ClosePartition)] == slots
         create(made, NewTopic("a", 2))
@@ -150,7 +150,7 @@ def test_network_processes_forget_a_topic_before_its_log_is_closed(tmp_path: Pat
             close(call)
 
         made.worker._ClosePartition = watched  # type: ignore[method-assign]
-        asyncio.run(delete_topics(made.broker, [made.broker.catalogue.topics["a"]]))
+        asyncio.run(delete_topics(made.broker, lambda: [made.broker.catalogue.topics["a"]]))
         assert known == [False]
 
 
@@ -161,7 +161,7 @@ def test_deleting_twice_at_once_is_an_unknown_topic_for_one(tmp_path: Path) -> N
 
         async def both() -> tuple[list[KafkaError | None], ...]:
             return await asyncio.gather(
-                delete_topics(made.broker, [topic]), delete_topics(made.broker, [topic])
+                delete_topics(made.broker, lambda: [topic]), delete_topics(made.broker, lambda: [topic])
             )
 
         first, second = asyncio.run(both())
@@ -178,7 +178,7 @@ def test_a_topic_that_grows_while_it_is_to_be_deleted_goes_whole(tmp_path: Path)
 
         async def both() -> list[KafkaError | None]:
             _, deleted = await asyncio.gather(
-                grow_topic(made.broker, "a", 4), delete_topics(made.broker, [topic])
+                grow_topic(made.broker, "a", 4), delete_topics(made.broker, lambda: [topic])
             )
             return deleted
 

@@ -76,7 +76,7 @@ def test_a_partition_that_is_led_by_another_one_may_have_them_still(what: str, m
         deleting = asyncio.ensure_future(delete(made, 3))
         await asyncio.sleep(0.05)
         if what == "deleted":
-            await delete_topics(made.broker, [made.broker.catalogue.topics["a"]])
+            await delete_topics(made.broker, lambda: [made.broker.catalogue.topics["a"]])
         else:
             replication = made.services.replication
             replication.elect(only(made), only(made).replicas[1])

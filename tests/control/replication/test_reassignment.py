@@ -25,7 +25,7 @@ def test_a_partition_that_is_deleted_meanwhile_gets_no_replica(tmp_path: Path) -
 
     async def both() -> None:
         await asyncio.gather(
-            delete_topics(broker, [topic]),
+            delete_topics(broker, lambda: [topic]),
             reassign(replication, topic, partition, [1, 2]),
             finish(replication, topic, partition),
         )

@@ -166,7 +166,7 @@ def test_marker_that_is_there_already_is_not_waited_for(tmp_path: Path, code: Er
 def test_deleted_topic_does_not_keep_a_transaction_from_ending(tmp_path: Path) -> None:
     async def test(scene: Scene) -> None:
         await scene.verify(12, ("a", 0), ("a", 1))
-        await delete_topics(scene.broker, [scene.broker.catalogue.topics["a"]])
+        await delete_topics(scene.broker, lambda: [scene.broker.catalogue.topics["a"]])
         await scene.end()
         await settled(scene, "CompleteCommit")
         assert scene.log.markers() == []

@@ -162,7 +162,7 @@ def test_a_failed_append_refuses_its_commits_and_changes_nothing(tmp_path: Path)
 def test_a_deleted_topic_is_unknown_at_once(tmp_path: Path) -> None:
     async def test(scene: Scene) -> None:
         await learnt(scene)
-        await delete_topics(scene.broker, [scene.broker.catalogue.topics["a"]])
+        await delete_topics(scene.broker, lambda: [scene.broker.catalogue.topics["a"]])
         frame = commit(9, {"a": [(0, 50, "")]}, {})
         (answer,) = await scene.send(frame)
         assert scene.left == 1
