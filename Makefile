@@ -193,10 +193,11 @@ generated: venv
 site: venv-docs
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
-fmt: venv ## formats the code, wraps the prose of pages
+fmt: venv ## formats the code, wraps the prose of pages, docstrings and comments
 	$(BIN)/ruff check --fix-only
 	$(BIN)/ruff format
 	$(BIN)/python -m docs.wrap
+	$(BIN)/python -m docs.wrap_code
 
 .PHONY: dashboards
 dashboards: venv ## writes the dashboards and alerts of tuning/dashboards anew, from their tables

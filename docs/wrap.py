@@ -1,7 +1,8 @@
-"""Wraps the prose of pages at 100 columns: `python -m docs.wrap` rewrites them, --check lists what is too long.
+"""Wraps the prose of pages at 100 columns: `python -m docs.wrap` rewrites them, --check lists what
+is too long.
 
-Tables, code, headings and comments stay as they are. A paragraph or list item is wrapped anew only when one
-of its lines is too long, so a change of a word changes few lines.
+Tables, code, headings and comments stay as they are. A paragraph or list item is wrapped anew only
+when one of its lines is too long, so a change of a word changes few lines.
 """
 
 import re
@@ -15,7 +16,7 @@ COLUMNS = 100
 _ITEM = re.compile(r"(\s*)([-*+]|\d+[.)])(\s+)")
 _KEPT = re.compile(r"\s*(\||#{1,6} |```|~~~|<)|\s*$")
 _FENCE = re.compile(r"\s*(```|~~~)")
-_SPAN = re.compile(r"`[^`]{1,90}`")
+_SPAN = re.compile(r"(?<!`)(`{1,2})[^`]{1,90}\1(?!`)")
 _LOOKS_LIKE_A_MARK = re.compile(r"([-*+=]+|\d+[.)])$|[>|#]|<!--")
 _GLUE = "\0"
 
@@ -76,6 +77,13 @@ def _fitted(block: list[str]) -> list[str]:
     item = _ITEM.match(block[0])
     first = item[0] if item else block[0][: len(block[0]) - len(block[0].lstrip())]
     text = " ".join([block[0][len(first) :], *(line.strip() for line in block[1:])])
+    return fill(text, first, " " * len(first))
+
+
+def fill(text: str, first: str, rest: str) -> list[str]:
+    """Lines of at most COLUMNS columns. first, rest: what the first and each other line begin with.
+
+    Short spans of code stay in one piece, and no line begins with what looks like a mark."""
     text = _SPAN.sub(lambda span: span[0].replace(" ", _GLUE), text)
     words: list[str] = []
     for word in text.split():
@@ -88,7 +96,7 @@ def _fitted(block: list[str]) -> list[str]:
         if len(lines[-1]) + 1 + len(word) <= COLUMNS:
             lines[-1] += " " + word
         else:
-            lines.append(" " * len(first) + word)
+            lines.append(rest + word)
     return [line.replace(_GLUE, " ") for line in lines]
 
 

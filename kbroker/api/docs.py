@@ -33,8 +33,10 @@ def page() -> str:
         )
     sections = []
     for module in modules:
-        title, _, rest = (module.__doc__ or "").strip().partition("\n")
-        sections.append(f"\n### {title}\n{rest.rstrip()}\n" if rest.strip() else f"\n### {title}\n")
+        title, *rest = (module.__doc__ or "").strip().split("\n\n", 1)
+        sections.append(
+            "\n".join(["", f"### {' '.join(title.split())}", *(f"\n{text}" for text in rest), ""])
+        )
     return _HEAD + "".join(rows) + _missing() + "\n## Notes by version\n" + "".join(sections)
 
 

@@ -64,7 +64,7 @@ forms of `ssl.truststore.location` and `ssl.keystore.location`.
     for name, command in root.commands.items():
         if hasattr(command, "commands"):
             yield f"## kbroker {name}\n"
-            yield _plain(command.help or "") + "\n"
+            yield _flowing(command.help or "") + "\n"
             for inner, leaf in command.commands.items():
                 yield from _command(f"kbroker {name} {inner}", leaf, "###")
         else:
@@ -75,7 +75,7 @@ def _command(name: str, command: Any, heading: str) -> Iterator[str]:
     arguments = [p for p in command.params if p.param_type_name == "argument"]
     usage = " ".join([name, "[OPTIONS]", *(_metavar(argument) for argument in arguments)])
     yield f"{heading} {name}\n"
-    yield _plain(command.help or "") + "\n"
+    yield _flowing(command.help or "") + "\n"
     yield f"    {usage}\n"
     explained = [argument for argument in arguments if argument.help]
     options = [p for p in _options(command) if p.rich_help_panel != PANEL]
@@ -86,6 +86,12 @@ def _command(name: str, command: Any, heading: str) -> Iterator[str]:
         yield "Examples:\n"
         yield from (f"    {line.strip()}" for line in _plain(command.epilog).splitlines()[1:])
         yield ""
+
+
+def _flowing(text: str) -> str:
+    """Paragraphs without the line breaks of their source; lists keep theirs."""
+    paragraphs = _plain(text).split("\n\n")
+    return "\n\n".join(p if "\n- " in p else " ".join(p.split("\n")) for p in paragraphs)
 
 
 def _options(command: Any) -> list[Any]:
