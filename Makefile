@@ -85,6 +85,11 @@ fuzz: venv kernels ## fuzzing alone; for an hour: make fuzz KBROKER_FUZZ_SECONDS
 fuzz-login: venv kernels ## REQUESTS=1000000 fuzzed requests before and after a login
 	@KBROKER_FUZZ_REQUESTS=$(or $(REQUESTS),1000000) KBROKER_FUZZ_SECONDS=36000 $(BIN)/python -m pytest -q -s -m fuzz tests/fuzz/test_login.py
 
+# MUTANTS holds further options, for instance MUTANTS='--only kbroker/io/replication'; all: MUTANTS=--help
+.PHONY: mutants
+mutants: venv ## COUNT=500 SEED=1 small changes of the code, one at a time: which ones the fast tests notice
+	@$(BIN)/python -m tests.mutants --count $(or $(COUNT),500) --seed $(SEED) $(MUTANTS)
+
 # Without PyPI's advisory service no package can be looked up: --strict makes that a failure, not a silent pass.
 .PHONY: audit
 audit: venv ## known holes of the locked packages, by pip-audit; needs PyPI itself

@@ -21,6 +21,7 @@ GENERATED: dict[str, str] = {
     "docs/config.md": "kbroker.config.docs:page",
     "docs/knobs.md": "tuning.docs:page",
     "docs/metrics.md": "kbroker.metrics.docs:page",
+    "docs/mutants.md": "tests.mutants.page:page",
     "docs/shared-memory.md": "docs.shared_memory:page",
     "kbroker/kernels/codes.py": "kbroker.protocol.generate.kernel_codes:page",
     "tuning/dashboards/alerts.yml": "tuning.dashboards.alerts:page",

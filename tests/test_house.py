@@ -94,6 +94,7 @@ OTHER_TESTS = {
     "fuzz",
     "loadtest",
     "models",
+    "mutants",
     "peer",
     "release",
     "spark_validation",
