@@ -20,6 +20,7 @@ from kbroker.net.fetch.waiting_fetches import WaitingFetches
 from kbroker.net.forward.control_link import ControlLink
 from kbroker.net.process import NetworkProcess
 from kbroker.net.produce.oversized import refuse
+from kbroker.net.rate_limited_log import not_served
 from kbroker.net.receive_kernel import LONGEST_FETCH
 from kbroker.net.security.logins import Logins
 from kbroker.protocol.api_keys import ApiKey
@@ -68,8 +69,7 @@ class Dispatch:
                 self._process.quotas.meet(connection, header.client_id)
             self._process.counts.begun(connection, header.api_version, len(frame))
             if not self._serves(header):
-                text = f"API key {header.api_key} version {header.api_version} is not served"
-                self._process.refuse(connection, text)
+                self._process.refuse(connection, not_served(header.api_key, header.api_version))
             elif header.api_key == ApiKey.FETCH and len(frame) > LONGEST_FETCH:
                 self._in_slices(connection, partial(self.fetches.take, connection, header, frame, body))
             elif header.api_key == ApiKey.FETCH:

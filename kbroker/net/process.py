@@ -28,7 +28,7 @@ from kbroker.net.produce.queue_kernel import pop_answered
 from kbroker.net.produce.transaction_checks import TransactionChecks
 from kbroker.net.pump_kernel import OWN_EVENT_FD, SENDERS, arm_row, close_row, pump, register, resume
 from kbroker.net.quotas import Quotas
-from kbroker.net.rate_limited_log import RateLimitedLog, bad_size
+from kbroker.net.rate_limited_log import RateLimitedLog, bad_size, not_served
 from kbroker.net.request_counts import RequestCounts
 from kbroker.net.rows import Connection as ConnectionRow
 from kbroker.net.rows import Context as ContextRow
@@ -84,6 +84,7 @@ class NetworkProcess:
             EventKind.CLOSED: self._on_closed,
             EventKind.BAD_SIZE: self._on_bad_size,
             EventKind.BAD_REQUEST: self._on_bad_request,
+            EventKind.UNSERVED: self._on_unserved,
             EventKind.DEEP: self._on_deep,
             EventKind.ANSWER: self._on_answer,
             EventKind.UNSENT: self._on_unsent,
@@ -201,7 +202,7 @@ class NetworkProcess:
         self._register(fd, Epoll.READING, row)
         self._process_line[ProcessLine.CONNECTIONS] = len(self.connections)
         if inner is not None:
-            self.tls.start(connection, outer, inner, self.access.authenticated)
+            self.tls.start(connection, outer, inner, self.access.authenticated, self.access.handshake_failed)
 
     def stop_taking(self) -> None:
         """Take no more connections."""
@@ -317,18 +318,21 @@ class NetworkProcess:
         if (connection := self.connections.get(row)) is not None:
             self.close(connection, os.strerror(error) if error else "closed by the client")
 
+    def _refuse_row(self, row: int, why: str) -> None:
+        if (connection := self.connections.get(row)) is not None:
+            self.refuse(connection, why)
+
     def _on_bad_size(self, row: int, size: int, *_: int) -> None:
-        connection = self.connections.get(row)
-        if connection is not None:
-            self.refuse(connection, bad_size(size, int(self.context.words[ContextRow.MAX_FRAME])))
+        self._refuse_row(row, bad_size(size, int(self.context.words[ContextRow.MAX_FRAME])))
+
+    def _on_unserved(self, row: int, api_key: int, version: int, _: int) -> None:
+        self._refuse_row(row, not_served(api_key, version))
 
     def _on_bad_request(self, row: int, offset: int, length: int, chunk: int) -> None:
         head = bytes(self.context.arena_bytes[offset : offset + min(length, 16)])
         release_chunk(self.context.address, chunk)
-        connection = self.connections.get(row)
-        if connection is not None:
-            version = int.from_bytes(head[2:4], "big", signed=True)
-            self.refuse(connection, f"a Produce request v{version} of {length} bytes cannot be parsed")
+        version = int.from_bytes(head[2:4], "big", signed=True)
+        self._refuse_row(row, f"a Produce request v{version} of {length} bytes cannot be parsed")
 
     def _on_deep(self, _: int, result: int, reason: int, __: int) -> None:
         self.checks.take(result, reason, wall_clock_ms())
@@ -346,8 +350,7 @@ class NetworkProcess:
         self.ask_turn()
 
     def _on_answer(self, row: int, request: int, *_: int) -> None:
-        connection = self.connections.get(row)
-        if connection is None:
+        if (connection := self.connections.get(row)) is None:
             return
         try:
             answer = self.answers.answer(connection, request)
@@ -364,23 +367,20 @@ class NetworkProcess:
             self._unblock(row)
 
     def _on_unsent(self, row: int, address: int, length: int, _: int) -> None:
-        connection = self.connections.get(row)
-        if connection is None:
+        if (connection := self.connections.get(row)) is None:
             return
         start = address - int(self.context.words[ContextRow.OUT])
         connection.unsent.append(self.context.out[start : start + length].tobytes())
         self._hold(connection, lambda: self._unblock(row))
 
     def _on_unsent_file(self, row: int, segment: int, position: int, length: int) -> None:
-        connection = self.connections.get(row)
-        if connection is None:
+        if (connection := self.connections.get(row)) is None:
             return
         connection.unsent.append(FilePart(self.server.source(segment), position, length))
         self._hold(connection, lambda: self._unblock(row))
 
     def _on_writable(self, row: int, *_: int) -> None:
-        connection = self.connections.get(row)
-        if connection is None:
+        if (connection := self.connections.get(row)) is None:
             return
         if self._send(connection, []) and not connection.unsent:
             then, connection.on_sent = connection.on_sent, None

@@ -40,3 +40,8 @@ def bad_size(size: int, limit: int) -> str:
     if letters in (b"GET ", b"POST", b"PUT ", b"HEAD", b"OPTI", b"DELE", b"PATC", b"CONN"):
         return text + f" (an HTTP request: {letters.decode().strip()})"
     return text
+
+
+def not_served(api_key: int, version: int) -> str:
+    """Explain the end of a connection whose request the broker does not serve."""
+    return f"API key {api_key} version {version} is not served"

@@ -23,6 +23,7 @@ from kbroker.net.rows import (
     EventKind,
     FetchVersion,
     Flag,
+    ForwardedApi,
     Outcome,
     ProduceVersion,
     Request,
@@ -160,6 +161,30 @@ def _handle_frame(cx: int, connection: int, frame: int, length: int, chunk: int)
 
 
 @inlined
+def _serves(cx: int, frame: int) -> bool:
+    """Whether the broker serves the API and the version that a frame begins with."""
+    api = load_i16_be(frame)
+    if api < 0 or api >= ForwardedApi.APIS:
+        return False
+    row = get(cx, Context.FORWARDED) + api * ForwardedApi.STRIDE
+    version = load_i16_be(frame + 2)
+    return get(row, ForwardedApi.SERVED_LOWEST) <= version and version <= get(
+        row, ForwardedApi.SERVED_HIGHEST
+    )
+
+
+@inlined
+def _refuse_head(cx: int, connection: int, frame: int) -> int:
+    """Close for the head of a frame whose rest need not arrive, after what is owed to requests before it."""
+    row = connection_row(cx, connection)
+    if get(row, Connection.HEAD) >= 0:
+        put(row, Connection.FLAGS, get(row, Connection.FLAGS) | Flag.DRAINING)
+        return LATER
+    tell(cx, EventKind.UNSERVED, connection, load_i16_be(frame), load_i16_be(frame + 2))
+    return CLOSE
+
+
+@inlined
 def drop_region(cx: int, row: int) -> None:
     """Forget a connection's received bytes."""
     chunk = get(row, Connection.CHUNK)
@@ -215,6 +240,8 @@ def handle_region(cx: int, connection: int) -> None:
             break
         size = length + 4
         if filled - position < size:
+            if length >= 4 and filled - position >= 8 and hot and not _serves(cx, arena + position + 4):
+                outcome = _refuse_head(cx, connection, arena + position + 4)
             break
         if events_left(cx) < 64:
             outcome = LATER

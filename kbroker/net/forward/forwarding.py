@@ -19,7 +19,7 @@ from kbroker.net.connection import Connection, State
 from kbroker.net.context import Context
 from kbroker.net.forward.forward_kernel import answer_forwarded
 from kbroker.net.request_counts import RequestCounts
-from kbroker.net.rows import Answer, AnswerTable, ForwardedApi
+from kbroker.net.rows import Answer, AnswerTable, ForwardedApi, ProduceVersion
 from kbroker.net.rows import Connection as ConnectionRow
 from kbroker.net.rows import Context as ContextRow
 from kbroker.protocol.api_keys import ApiKey
@@ -33,6 +33,8 @@ NEVER: Final = frozenset(
 )
 WATCHED: Final = frozenset((ApiKey.SHARE_FETCH,))
 """When a connection that has sent one of these closes, control is notified."""
+PRODUCE_VERSIONS: Final = (ProduceVersion.FIRST, ProduceVersion.LAST)
+ANY_VERSION: Final = (-(1 << 15), (1 << 15) - 1)
 _SIZE: Final = struct.Struct("<I")
 
 
@@ -70,6 +72,7 @@ class Forwarding:
         self._out: NDArray[np.uint8] = np.zeros(LINK_BYTES, np.uint8)
         self._forwarded: NDArray[np.int64] = ForwardedApi.table(ForwardedApi.APIS)
         self._forwarded[:, ForwardedApi.LOWEST] = 1
+        self._serve_versions(0, ForwardedApi.APIS, ANY_VERSION)
         self._answers = bytearray()
         words = self._words
         words[ContextRow.FORWARDED] = self._forwarded.ctypes.data
@@ -85,13 +88,23 @@ class Forwarding:
         words[ContextRow.DIR_COUNT] = len(shared.log_dir_errors)
 
     def serves(self, served: Mapping[int, tuple[int, int]], local: Iterable[int]) -> None:
-        """Set which APIs may be forwarded: those that control serves, in these versions, and no local handler
-        does."""
+        """Set what is served at all, and what may be forwarded: what control serves and no local handler does."""
+        self._serve_versions(0, ForwardedApi.APIS, (1, 0))
+        for api, versions in served.items():
+            self._serve_versions(api, api + 1, versions)
+        self._serve_versions(
+            ApiKey.PRODUCE, ApiKey.PRODUCE + 1, PRODUCE_VERSIONS
+        )  # it is announced from 0 on
+        self._serve_versions(ApiKey.API_VERSIONS, ApiKey.API_VERSIONS + 1, ANY_VERSION)  # KIP-511
         for api, (lowest, highest) in served.items():
             if api in local or api in NEVER or api in WATCHED or not 0 <= api < ForwardedApi.APIS:
                 continue
             first = next((v for v in range(lowest, highest + 1) if flexible(api, v)), highest + 1)
             self._forwarded[api, :3] = lowest, highest, first
+
+    def _serve_versions(self, first: int, end: int, versions: tuple[int, int]) -> None:
+        self._forwarded[first:end, ForwardedApi.SERVED_LOWEST] = versions[0]
+        self._forwarded[first:end, ForwardedApi.SERVED_HIGHEST] = versions[1]
 
     def know(self, connection: Connection) -> None:
         """Called when the client may have been authenticated: from then on its requests are forwarded."""

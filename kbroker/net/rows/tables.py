@@ -70,6 +70,8 @@ class ForwardedApi(Row, writer="network"):
     HIGHEST = word("version", "highest")
     FLEXIBLE = word("version", "first one whose header has tags")
     CACHED = word("flag", "1: some answers to it are cached")
+    SERVED_LOWEST = word("version", "lowest that the broker serves at all; above SERVED_HIGHEST: none")
+    SERVED_HIGHEST = word("version", "highest")
 
 
 class Request(Row, writer="network"):
@@ -195,6 +197,7 @@ class EventKind(Values):
     UNANSWERED = 16  # control has no answer. A: status of the message, B: API key
     RETURNED = 17  # a closed connection was lent, and is not any more
     TRANSACTIONAL_ID = 18  # A: arena offset of an id that the connection may not be allowed, B: its bytes
+    UNSERVED = 20  # a request has begun to arrive that the broker does not serve. A: API key, B: version
     DENIED = 19  # a Produce was refused for lack of a permission. A: topic row, B: partitions
 
 

@@ -82,6 +82,10 @@ class Access:
         self.know(connection)
         self.audit.login(connection, "SSL", connection.user, "")
 
+    def handshake_failed(self, connection: Connection, reason: str) -> None:
+        """The client has refused the TLS handshake, or was refused."""
+        self.audit.login(connection, "SSL", connection.user, reason)
+
     def forget(self, connection: Connection) -> None:
         """The connection is closed, or somebody else's."""
         grant, connection.grant = connection.grant, None

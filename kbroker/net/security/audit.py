@@ -15,6 +15,7 @@ from kbroker.ipc.messages import AuditEvent, AuditEvents
 from kbroker.net.connection import Connection
 from kbroker.net.context import Context
 from kbroker.net.rows import Connection as ConnectionRow
+from kbroker.net.security.failed_logins import FailedLogins
 
 MOST_WAITING: Final = 4096
 """Events that wait for the end of the second; with more they are sent at once."""
@@ -44,10 +45,11 @@ class Audit:
         self._events: list[AuditEvent] = []
         self._refused: dict[tuple[Who, str, str], Refused] = {}
         self._sampled: dict[int, tuple[Connection, int, int]] = {}
+        self._failed = FailedLogins()
         self._next_row = 0
 
     def login(self, connection: Connection, mechanism: str, user: str, reason: str) -> None:
-        """A login has succeeded, or has failed for a reason."""
+        """A login or TLS handshake has succeeded, or has failed for a reason."""
         if self.on:
             host, port = connection.accepted.host, connection.accepted.port
             listener = connection.listener.listener
@@ -62,7 +64,10 @@ class Audit:
                 not reason,
                 reason=reason,
             )
-            self._add(event)
+            if reason:
+                self._failed.add(event)
+            else:
+                self._add(event)
 
     def refused(self, connection: Connection, operation: int, kind: int, name: str, count: int = 1) -> None:
         """The client may not do this to that."""
@@ -89,6 +94,7 @@ class Audit:
             AuditEvent(each.time_ms, "refusal", *who, operation, False, (name,), count=each.count)
             for (who, operation, name), each in refused.items()
         ]
+        self._events += self._failed.take()
         events, self._events = self._events, []
         if events:
             self.send(AuditEvents(tuple(events)))

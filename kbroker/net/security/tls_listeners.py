@@ -5,6 +5,7 @@ import socket
 import ssl
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from kbroker.config.broker import BrokerConfig
 from kbroker.config.key_store import stamps, texts
@@ -73,10 +74,15 @@ class TlsListeners:
         return ours.detach(), relays
 
     def start(
-        self, connection: Connection, fd: int, inner: socket.socket, know: Callable[[Connection], None]
+        self,
+        connection: Connection,
+        fd: int,
+        inner: socket.socket,
+        know: Callable[[Connection], None],
+        failed: Callable[[Connection, str], None],
     ) -> None:
         """Relay between a client's descriptor and the inner end. know: called when the client is
-        authenticated."""
+        authenticated. failed: called with the reason when it is not."""
         outer = socket.socket(fileno=fd)
         self._look()
 
@@ -89,16 +95,16 @@ class TlsListeners:
             subject = user_of(session.getpeercert())
             name = subject if subject == ANONYMOUS else name_of(rules, subject)
             if name is None:
-                log.warning(
-                    "%s: no rule of ssl.principal.mapping.rules applies to %s", connection.peer, subject
-                )
+                why = f"no rule of ssl.principal.mapping.rules applies to {subject}"
+                log.warning("%s: %s", connection.peer, why)
+                failed(connection, why)
                 return False
             connection.user = name
             know(connection)
             return True
 
         context = self._contexts[listener]
-        self._relays.start(relay(outer, inner, context, authenticated))
+        self._relays.start(relay(outer, inner, context, authenticated, partial(failed, connection)))
 
     async def drain(self) -> None:
         """The connections are closed: let the last bytes reach the clients."""

@@ -19,7 +19,10 @@ from kbroker.net.security.tls_alert import send_alert
 log = logging.getLogger(__name__)
 
 HANDSHAKE_SECONDS = 30.0
+GONE = (ConnectionResetError, BrokenPipeError)
+"""A client that leaves before the end of its handshake, as a look at the port does, has not failed to log in."""
 Authenticated = Callable[[ssl.SSLObject], bool]
+HandshakeFailed = Callable[[str], None]
 
 
 class RelayEnd(asyncio.Protocol):
@@ -63,12 +66,26 @@ class RelayEnd(asyncio.Protocol):
             self.other.transport.close()
 
 
+def reason_of(error: Exception) -> str:
+    """Why a handshake failed, without OpenSSL's file names and line numbers."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"TLS handshake failed: {error.verify_message}"
+    if isinstance(error, ssl.SSLError) and error.reason:
+        return f"TLS handshake failed: {error.reason.lower().replace('_', ' ')}"
+    return f"TLS handshake failed: {error}"
+
+
 async def relay(
-    outer: socket.socket, inner: socket.socket, context: ssl.SSLContext, authenticated: Authenticated
+    outer: socket.socket,
+    inner: socket.socket,
+    context: ssl.SSLContext,
+    authenticated: Authenticated,
+    failed: HandshakeFailed,
 ) -> None:
     """Shake hands with the client, then let bytes flow until both sides have ended.
 
     authenticated: called after the handshake, before the first byte; False ends the connection.
+    failed: called with the reason when either side has refused the handshake, or it took too long.
     The relay takes over both sockets.
     """
     loop = asyncio.get_running_loop()
@@ -81,6 +98,8 @@ async def relay(
         )
     except (OSError, TimeoutError) as error:
         log.debug("a TLS handshake failed: %s", error)
+        if not isinstance(error, GONE):
+            failed(reason_of(error))
         outer.close()
         inner.close()
         await send_alert(alerted, error)

@@ -35,8 +35,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
-def reason(folder: Path, client: ssl.SSLContext, **settings: str) -> str:
-    """What a client learns when it shakes hands with a listener of these settings and reads."""
+def reason(folder: Path, client: ssl.SSLContext, failures: list[str] | None = None, **settings: str) -> str:
+    """What a client learns when it shakes hands with a listener of these settings and reads. failures: gets what the
+    listener reports."""
     config, _ = BrokerConfig.load(
         {
             "log.dirs": "/d", "listeners": "SSL://:0", "ssl.keystore.type": "PEM", "ssl.truststore.type": "PEM",
@@ -46,6 +47,7 @@ def reason(folder: Path, client: ssl.SSLContext, **settings: str) -> str:
     )  # fmt: skip
     context = context_of(config, "SSL")
     listener = socket.create_server(("127.0.0.1", 0))
+    reported = [] if failures is None else failures
 
     def shake() -> str:
         plain = socket.create_connection(listener.getsockname(), timeout=10)
@@ -69,7 +71,7 @@ def reason(folder: Path, client: ssl.SSLContext, **settings: str) -> str:
         served, _ = listener.accept()
         inner, ours = socket.socketpair()
         answering = loop.run_in_executor(None, answer, inner)
-        await asyncio.wait_for(relay(served, ours, context, lambda _: True), 10)
+        await asyncio.wait_for(relay(served, ours, context, lambda _: True, reported.append), 10)
         await answering
         return await shaking
 
@@ -122,3 +124,56 @@ def test_a_client_of_an_old_version_or_a_weak_cipher_gets_an_alert(
     client = trusting(folder)
     change(client)
     assert reason(folder, client, ssl_enabled_protocols=protocols) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("alice", []),
+        (None, ["TLS handshake failed: peer did not return a certificate"]),
+        ("mallory", ["TLS handshake failed: self-signed certificate"]),
+        ("late", ["TLS handshake failed: certificate has expired"]),
+    ],
+)
+def test_a_refused_handshake_is_reported_with_its_reason(
+    folder: Path, name: str | None, expected: list[str]
+) -> None:
+    failures: list[str] = []
+    reason(folder, trusting(folder, name), failures, ssl_client_auth="required")
+    assert failures == expected
+
+
+def test_a_client_that_does_not_trust_the_broker_is_reported(folder: Path) -> None:
+    failures: list[str] = []
+    reason(folder, ssl.create_default_context(), failures)
+    assert failures == ["TLS handshake failed: tlsv1 alert unknown ca"]
+
+
+def test_garbage_is_reported_and_a_look_at_the_port_is_not(folder: Path) -> None:
+    assert _spoken(folder, b"GET / HTTP/1.1\r\n\r\n") == ["TLS handshake failed: http request"]
+    assert _spoken(folder, b"") == []
+
+
+def _spoken(folder: Path, text: bytes) -> list[str]:
+    """What a listener reports of a client that sends this and leaves."""
+    config, _ = BrokerConfig.load(
+        {
+            "log.dirs": "/d",
+            "listeners": "SSL://:0",
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.location": str(folder / "broker.pem"),
+        }
+    )
+    failures: list[str] = []
+
+    async def run() -> None:
+        client, served = socket.socketpair()
+        inner, ours = socket.socketpair()
+        client.sendall(text)
+        client.close()
+        with inner:
+            context = context_of(config, "SSL")
+            await asyncio.wait_for(relay(served, ours, context, lambda _: True, failures.append), 10)
+
+    uvloop.run(run())
+    return failures

@@ -1,0 +1,67 @@
+"""Failed logins and TLS handshakes of a second, counted for the audit log.
+
+Who guesses names or passwords a thousand times a second fills neither the link to control nor the log: equal
+failures share a line, an address has a few lines a second, and so has everybody together. What goes beyond is
+counted in one more line; none is left out.
+"""
+
+from collections import Counter
+from typing import Final
+
+from kbroker.ipc.messages import AuditEvent
+
+LINES_OF_A_HOST: Final = 20
+LINES_OF_ALL: Final = 500
+BEYOND: Final = "more failures of the same second"
+SEVERAL_HOSTS: Final = "*"
+NOBODY: Final = "User:*"
+
+Key = tuple[str, str, str, str, str]
+"""Principal, host, listener, operation, reason."""
+
+
+class FailedLogins:
+    """Runs in: network. Owner: Audit, which takes them once a second."""
+
+    def __init__(self) -> None:
+        self._events: dict[Key, AuditEvent] = {}
+        self._counts: Counter[Key] = Counter()
+        self._lines: Counter[str] = Counter()
+
+    def add(self, event: AuditEvent) -> None:
+        """One more failure; its time and port are shown for the first of equal ones."""
+        key = event.principal, event.host, event.listener, event.operation, event.reason
+        if key not in self._events:
+            if self._lines[event.host] >= LINES_OF_A_HOST:
+                key = NOBODY, event.host, event.listener, event.operation, BEYOND
+            if key not in self._events and len(self._events) >= LINES_OF_ALL:
+                key = NOBODY, SEVERAL_HOSTS, event.listener, event.operation, BEYOND
+        if key not in self._events:
+            self._events[key] = event
+            self._lines[key[1]] += 1
+        self._counts[key] += 1
+
+    def take(self) -> list[AuditEvent]:
+        """All failures since the last call."""
+        found = []
+        for key, first in self._events.items():
+            principal, host, listener, operation, reason = key
+            port = first.port if reason != BEYOND else 0
+            found.append(
+                AuditEvent(
+                    first.time_ms,
+                    "login",
+                    principal,
+                    host,
+                    port,
+                    listener,
+                    operation,
+                    allowed=False,
+                    reason=reason,
+                    count=self._counts[key],
+                )
+            )
+        self._events.clear()
+        self._counts.clear()
+        self._lines.clear()
+        return found
