@@ -8,14 +8,11 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
-
 from kbroker.io.append.drain import Drain
 from kbroker.io.files.log_dir import LogDir
 from kbroker.io.log_dirs.offset_checkpoints import OffsetCheckpoints, RecoveryNotes
 from kbroker.io.log_dirs.reservations import Reservations
-from kbroker.io.openings import NO_ROOM, Opening, Openings, load_again, published_end
+from kbroker.io.openings import NO_ROOM, Opening, Openings, load_again, published_end, set_state
 from kbroker.io.partition.deletions import Deletions
 from kbroker.io.partition.unified_log import LogSpec, UnifiedLog, open_log
 from kbroker.io.recovery import loaded_log
@@ -30,7 +27,6 @@ from kbroker.ipc.messages import (
     OpenPartition,
     Reply,
 )
-from kbroker.kernels.sequence import write_group
 from kbroker.log import files
 from kbroker.metrics.slots import bind
 from kbroker.protocol.errors import ErrorCode, KafkaError
@@ -119,7 +115,7 @@ class Logs:
             return
         trusted = self._openings.trusted_end(message)
         opening.known_mark = int(words[Slot.HIGH_WATERMARK]) if trusted else None
-        _set_state(words, SlotState.RECOVERING)
+        set_state(words, SlotState.RECOVERING)
         self._openings.load(opening, trusted)
 
     def take_opened(self, begin_role: BeginRole) -> list[Reply]:
@@ -150,7 +146,7 @@ class Logs:
             return begin_role(opening.message.role)
         level = logging.DEBUG if self._errors.of(opening.message.log_dir) else logging.ERROR
         log.log(level, "%s cannot be opened: %s", opening.folder, opening.error)
-        _set_state(self._shared.slots[slot], SlotState.OFFLINE)
+        set_state(self._shared.slots[slot], SlotState.OFFLINE)
         if isinstance(opening.error, KafkaError):
             return int(opening.error.code), str(opening.error)
         if isinstance(opening.error, OSError) and opening.error.errno not in NO_ROOM:
@@ -305,6 +301,7 @@ class Logs:
         """Close one partition; delete: rename its folder for removal."""
         partition = self._partitions.pop(slot, None)
         if partition is None:
+            self._openings.forget(slot)
             return
         if delete:
             partition.delete(wall_clock_ms())
@@ -393,7 +390,3 @@ class Logs:
                 log.warning("the next start has to look at every log of %s: %s", path, error)
         self.checkpoint()
         return not_closed
-
-
-def _set_state(words: NDArray[np.int64], state: int) -> None:
-    write_group(words, np.array([Slot.STATE]), np.array([state]))

@@ -27,6 +27,7 @@ from kbroker.ipc.child import ChildContext
 from kbroker.ipc.clock import wall_clock_ms
 from kbroker.ipc.layout import Slot, SlotState
 from kbroker.ipc.messages import Follow, OpenPartition
+from kbroker.kernels.sequence import write_group
 from kbroker.log import checkpoint, files
 from kbroker.log.checkpoint import TopicPartition
 from kbroker.protocol.errors import ErrorCode, KafkaError
@@ -208,6 +209,12 @@ class Openings:
         left = set() if self._first_start else set(np.flatnonzero(served).tolist())
         return len((left | self._unread).difference(open_slots))
 
+    def forget(self, slot: int) -> None:
+        """A log that is not open is deleted, as one that was open in a process that was killed: nobody opens it
+        again."""
+        self._unread.discard(slot)
+        set_state(self._slots[slot], SlotState.DELETED)
+
     def tell(self) -> str | None:
         """Log the progress of loading, when it is due."""
         return self._progress.tell(time.monotonic_ns())
@@ -341,3 +348,8 @@ class RecoveryProgress:
                 self._wanted = self._done = 0
                 return line if slow else None
             return line
+
+
+def set_state(words: NDArray[np.int64], state: int) -> None:
+    """Publish the state of a log that is not open."""
+    write_group(words, np.array([Slot.STATE]), np.array([state]))

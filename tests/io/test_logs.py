@@ -49,6 +49,16 @@ def test_log_that_a_killed_predecessor_had_open_counts_as_not_closed(
     assert logs.close_all(begin_no_role) == left
 
 
+def test_log_that_is_deleted_after_its_process_was_killed_is_not_missed_at_the_stop(tmp_path: Path) -> None:
+    logs, shared = logs_of(tmp_path, first_start=False)
+    shared.slots[:, Slot.OWNER] = 1
+    shared.slots[SLOT, Slot.STATE] = SlotState.ONLINE
+    shared.slots[SLOT, Slot.OWNER] = 0
+    logs.close(SLOT, delete=True)
+    assert shared.slots[SLOT, Slot.STATE] == SlotState.DELETED
+    assert logs.close_all(begin_no_role) == 0
+
+
 @pytest.mark.parametrize(("number", "left"), [(errno.ENOSPC, 1), (errno.EMFILE, 1), (0, 0)])
 def test_log_that_found_no_room_when_it_was_opened_counts_as_not_closed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, left: int
