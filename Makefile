@@ -116,8 +116,9 @@ crash-matrix: venv kernels ## the broker dies at every named step, 300 times (KB
 venv-bench: venv ## adds what the benchmarks' plots and profiles need
 	$(SYNC) run dev bench
 
-# BENCH holds further options, for instance BENCH='--scenario raw_50x1 --target kbroker'.
-bench: venv-bench peer kernels ## kbroker beside Apache Kafka, three rounds; writes docs/benchmarks.md (needs cc)
+# BENCH holds further options, for instance BENCH='--scenario raw_50x1 --target kbroker'; BENCH=--resume goes on with a
+# run that was cut.
+bench: venv-bench peer kernels ## kbroker beside Apache Kafka in 45 minutes; writes docs/benchmarks.md (needs cc)
 	@$(BIN)/python -m bench $(BENCH)
 
 bench-quick: venv-bench peer kernels ## the same work in some six minutes, as a guard while working

@@ -8,16 +8,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from bench.congestion import CongestionUnavailable, congestion_control
+from bench.congestion import CongestionUnavailable
 from bench.generator import CACHE, LoadFailed
-from bench.machine import describe
-from bench.report import PAGE, figure, generator_note, summary, text_table, write_page
-from bench.results import Results, Sample, compare, failures
-from bench.run import Run, make_generator, make_targets, work_folder
-from bench.scenario import FULL, QUICK, Scenario, Size
+from bench.report import PAGE, generator_note, summary, write_page
+from bench.results import LIMIT, Results, Sample, compare, failures
+from bench.scenario import FULL, QUICK, Scenario
 from bench.scenarios import SCENARIOS
+from bench.session import NothingToResume, Plan, begin, latest, measure, new_file
+from bench.tables import figure, text_table
 from bench.targets import KafkaOptions, TargetFailed
-from bench.thread_counts import best_threads
 from tests.peer.artifacts import PeerUnavailable
 
 
@@ -25,7 +24,15 @@ def parser() -> argparse.ArgumentParser:
     names = " ".join(scenario.name for scenario in SCENARIOS)
     made = argparse.ArgumentParser(prog="python -m bench", description=__doc__, epilog=f"scenarios: {names}")
     made.add_argument("--quick", action="store_true", help="one short round of each: a guard while working")
-    made.add_argument("--rounds", type=int, help="rounds; the medians are reported (3, with --quick 1)")
+    made.add_argument(
+        "--rounds", type=int, help="rounds at most; the medians are reported (3, with --quick 1)"
+    )
+    made.add_argument(
+        "--minutes", type=float, default=45, help="no turn begins that would probably end later (45)"
+    )
+    made.add_argument(
+        "--resume", action="store_true", help="go on with the last run: only what it has no sample of"
+    )
     made.add_argument("--scenario", action="extend", nargs="+", metavar="NAME", help="only these")
     made.add_argument("--target", choices=("kafka", "kbroker", "both"), default="both")
     made.add_argument(
@@ -45,8 +52,9 @@ def parser() -> argparse.ArgumentParser:
         "--folder", type=Path, default=CACHE, help="where the brokers keep their data meanwhile"
     )
     made.add_argument(
-        "--write", action="store_true", help=f"write {PAGE.name} even when the run is not a full one"
+        "--write", action="store_true", help=f"write {PAGE.name} even when scenarios are missing"
     )
+    made.add_argument("--page", type=Path, default=PAGE, help="the page to write, its samples beside it")
     return made
 
 
@@ -71,6 +79,8 @@ def show(sample: Sample, scenario: Scenario) -> None:
         for measure in scenario.measures
         if measure.key in sample.figures
     ]
+    if LIMIT in sample.figures:
+        parts.append(f"a bare loop {figure(sample.figures[LIMIT])}")
     print(f"{head} {' · '.join(parts)}   ({sample.figures['turn_seconds']:.1f} s)", flush=True)
 
 
@@ -80,61 +90,55 @@ def threads(text: str) -> tuple[int, int]:
     return int(network), int(io)
 
 
-def measure_all(
-    options: argparse.Namespace, size: Size, rounds: int, scenarios: list[Scenario]
-) -> tuple[list[Sample], dict[str, str]]:
-    """Samples, and facts of the setup."""
-    by_name = {scenario.name: scenario for scenario in scenarios}
-    names = ["kafka", "kbroker"] if options.target == "both" else [options.target]
-    generator = make_generator()
-    samples = []
-    with (
-        congestion_control(options.congestion) as congestion,
-        work_folder(options.folder) as folder,
-    ):
-        kafka = KafkaOptions(options.heap, options.profile)
-        setup = {"rounds": f"{rounds} of {size.seconds:g} s after {size.warm_seconds:g} s of warm-up"}
-        if options.kafka_threads:
-            kafka = replace(
-                kafka, network_threads=options.kafka_threads[0], io_threads=options.kafka_threads[1]
-            )
-        elif "kafka" in names and not options.quick:
-            kafka, setup["Apache Kafka's threads"] = best_threads(kafka, folder, generator)
-        targets = make_targets(names, folder, generator, kafka, congestion)
-        run = Run(targets, generator, size, options.folder / "profiles" if options.profile else None)
-        for sample in run.rounds(scenarios, rounds):
-            show(sample, by_name[sample.scenario])
-            samples.append(sample)
-    setup |= {"Apache Kafka": str(kafka), "congestion control of all connections": congestion}
-    if run.warmed:
-        least, most = min(run.warmed.values()), max(run.warmed.values())
-        setup["unmeasured work of the JVM"] = f"{least:.0f} to {most:.0f} s before each figure"
-    return samples, setup
+def plan_of(options: argparse.Namespace) -> Plan:
+    size, rounds = (QUICK, options.rounds or 1) if options.quick else (FULL, options.rounds or 3)
+    kafka = KafkaOptions(options.heap, options.profile)
+    if options.kafka_threads:
+        network, io = options.kafka_threads
+        kafka = replace(kafka, network_threads=network, io_threads=io)
+    folder = options.folder.resolve()
+    return Plan(
+        chosen(options.scenario),
+        ["kafka", "kbroker"] if options.target == "both" else [options.target],
+        size,
+        rounds,
+        options.minutes * 60,
+        folder,
+        kafka,
+        options.congestion,
+        folder / "profiles" if options.profile else None,
+        chooses_threads=not (options.kafka_threads or options.quick),
+    )
+
+
+def report(results: Results, scenarios: list[Scenario]) -> None:
+    rows = compare(results.samples, scenarios, results.titles)
+    print(f"\n{text_table(rows)}\n\n{generator_note(rows)}\n{summary(rows)}")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    options = parser().parse_args(arguments)
+    made = parser()
+    options = made.parse_args(arguments)
+    if options.write and options.quick and options.page == PAGE:
+        made.error(f"{PAGE.name} shows turns of full length only: --page FILE for another one")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # unwinds, so that no broker is left behind
-    size, rounds = (QUICK, options.rounds or 1) if options.quick else (FULL, options.rounds or 3)
-    scenarios = chosen(options.scenario)
-    options.folder = options.folder.resolve()
-    begun = time.monotonic()
+    begun, plan = time.monotonic(), plan_of(options)
+    by_name = {scenario.name: scenario for scenario in plan.scenarios}
     try:
-        samples, setup = measure_all(options, size, rounds, scenarios)
-    except (LoadFailed, TargetFailed, PeerUnavailable, CongestionUnavailable) as failure:
+        path, results = latest(plan) if options.resume else (new_file(), begin(plan))
+        print(f"samples: {path}", flush=True)
+        left_out = measure(plan, results, path, lambda sample: show(sample, by_name[sample.scenario]))
+    except (LoadFailed, TargetFailed, PeerUnavailable, CongestionUnavailable, NothingToResume) as failure:
         print(f"bench: {failure}", file=sys.stderr)
         return 1
-    titles = {scenario.name: scenario.title_at(size) for scenario in scenarios}
-    results = Results(describe(options.folder), setup, samples, titles)
-    saved = CACHE / "results" / f"{time.strftime('%Y%m%d-%H%M%S')}.json"
-    results.save(saved)
-    rows = compare(samples, scenarios, titles)
-    print(f"\n{text_table(rows)}\n\n{generator_note(rows)}")
-    print(f"{summary(rows)}; {time.monotonic() - begun:.0f} s; all samples: {saved}")
+    report(results, list(plan.scenarios))
+    if left_out:
+        print("no time was left for:", ", ".join(f"{name} (round {number})" for number, name in left_out))
+    print(f"{time.monotonic() - begun:.0f} s; all samples: {path}")
     complete = not (options.quick or options.scenario or options.profile) and options.target == "both"
     if complete or options.write:
-        print("\n".join(f"wrote {path}" for path in write_page([results])))
-    return 1 if failures(samples) else 0
+        print("\n".join(f"wrote {written}" for written in write_page(results, options.page)))
+    return 1 if failures(results.samples) else 0
 
 
 if __name__ == "__main__":

@@ -6,7 +6,8 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -72,16 +73,7 @@ class Generator:
         """
         if command.startswith("rd-"):
             options = {**options, "library": self.library}
-        arguments = [
-            text for key, value in options.items() for text in (f"--{key.replace('_', '-')}", str(value))
-        ]
-        process = subprocess.Popen(
-            ["timeout", "--kill-after=5", str(timeout_s), str(self.binary), command, *arguments],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        process = self._start(command, options, timeout_s)
         assert process.stdout is not None
         answer: dict[str, Any] | None = None
         try:
@@ -99,3 +91,32 @@ class Generator:
             reason = f"took longer than {timeout_s:.0f} s" if process.returncode == 124 else line.strip()
             raise LoadFailed(f"{command}: {reason or f'ended with {process.returncode}'}")
         return answer
+
+    @contextmanager
+    def serve(self, command: str, options: Mapping[str, object], timeout_s: float = 300) -> Iterator[int]:
+        """Runs a command that listens, until the end of the block; gives its port. Raises LoadFailed when it ends
+        by itself."""
+        process = self._start(command, options, timeout_s)
+        assert process.stdout is not None
+        try:
+            name, _, port = process.stdout.readline().strip().partition(" ")
+            if name != "port":
+                raise LoadFailed(f"{command}: {process.communicate()[1].strip()}")
+            yield int(port)
+            if process.poll() is not None:
+                raise LoadFailed(f"{command}: {process.communicate()[1].strip()}")
+        finally:
+            process.terminate()
+            process.communicate()
+
+    def _start(self, command: str, options: Mapping[str, object], timeout_s: float) -> subprocess.Popen[str]:
+        arguments = [
+            text for key, value in options.items() for text in (f"--{key.replace('_', '-')}", str(value))
+        ]
+        return subprocess.Popen(
+            ["timeout", "--kill-after=5", str(timeout_s), str(self.binary), command, *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )

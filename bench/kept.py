@@ -1,69 +1,47 @@
-"""The raw samples behind docs/benchmarks.md, kept beside it. A later run, perhaps on another machine,
-replaces the samples of its own scenarios only.
-"""
+"""The raw samples behind docs/benchmarks.md, kept beside it: one run, a line a sample, nothing of a host's own."""
 
 import json
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+import re
 from pathlib import Path
 
-from bench.results import Results, Sample, owners
+from bench.results import Results, Sample
 
 FILE = "samples.json"
 DIGITS = 5
+PATH = re.compile(r"(?<![\w.])(?:/[\w.+-]+){2,}/?")
+"""A path of the host that ran it, in the words of a failure."""
 
 
 def file_of(page: Path) -> Path:
     return page.parent / page.stem / FILE
 
 
-def load(path: Path) -> list[Results]:
-    """Runs, oldest first; none where nothing was kept yet."""
+def load(path: Path) -> Results | None:
+    """None where nothing was kept yet."""
     if not path.exists():
-        return []
-    return [
-        Results(
-            run["machine"],
-            run["setup"],
-            [_sample(*fields) for fields in run["samples"]],
-            run.get("titles", {}),
-        )
-        for run in json.loads(path.read_text())
-    ]
+        return None
+    run = json.loads(path.read_text())
+    samples = [_sample(*fields) for fields in run["samples"]]
+    return Results(run["machine"], run["setup"], samples, run["titles"])
 
 
-def save(path: Path, runs: Iterable[Results]) -> None:
-    """A line a sample, so that a later run changes the lines of its own scenarios only."""
+def save(path: Path, run: Results) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("[\n" + ",\n".join(_text(run) for run in runs) + "\n]\n")
-
-
-def newest(runs: Sequence[Results]) -> list[Results]:
-    """Each run with the samples that no later one takes the place of; runs without any are gone."""
-    owner = owners(runs)
-    left = (
-        replace(run, samples=[sample for sample in run.samples if owner[sample.scenario] == number])
-        for number, run in enumerate(runs)
-    )
-    return [run for run in left if run.samples]
-
-
-def _text(run: Results) -> str:
     facts = f'"machine": {json.dumps(run.machine)},\n"setup": {json.dumps(run.setup)}'
     facts += f',\n"titles": {json.dumps(run.titles)}'
     lines = ",\n".join(json.dumps(_fields(sample), separators=(",", ":")) for sample in run.samples)
-    return f'{{{facts},\n"samples": [\n{lines}\n]}}'
+    path.write_text(f'{{{facts},\n"samples": [\n{lines}\n]}}\n')
+
+
+def reason(failure: str) -> str:
+    """The first line of a failure, without the host's paths."""
+    return PATH.sub("...", failure.partition("\n")[0])
 
 
 def _fields(sample: Sample) -> list[object]:
     figures = {key: float(f"{value:.{DIGITS}g}") for key, value in sample.figures.items()}
-    return [
-        sample.scenario,
-        sample.target,
-        sample.round,
-        figures,
-        *([sample.failure] if sample.failure else []),
-    ]
+    failure = [reason(sample.failure)] if sample.failure else []
+    return [sample.scenario, sample.target, sample.round, figures, *failure]
 
 
 def _sample(scenario: str, target: str, number: int, figures: dict[str, float], failure: str = "") -> Sample:

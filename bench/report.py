@@ -1,32 +1,41 @@
-"""The comparison as a table for the terminal and as docs/benchmarks.md; `python -m bench.report [RESULTS.json ...]`.
+"""The comparison as a table for the terminal and as docs/benchmarks.md; `python -m bench.report [RESULTS.json]`.
 
-The page is made from the samples that are kept beside it (`kept.py`) and the given ones, of which the last counts."""
+The page is that of one run: the given one, complete or not, else of the samples that are kept beside it (`kept.py`)."""
 
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 from bench import kept
 from bench.plots import draw
-from bench.results import Results, Row, compare, dear_generators, failures, losses
+from bench.results import BASELINE, SUBJECT, Results, Row, compare, dear_generators, failures, losses
+from bench.scenario import FULL, Scenario
 from bench.scenarios import SCENARIOS
-from bench.targets import TARGET_TITLES
+from bench.schedule import DIFFER, EVERYWHERE
+from bench.tables import loops_table, markdown_table, text_table
+from docs.bars import picture
 from docs.wrap import wrapped
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "benchmarks.md"
+BARS = "bars.svg"
 BEGIN, END = "<!-- written by make bench: begin -->", "<!-- written by make bench: end -->"
 EXPLANATION = (
     "Medians over the rounds; the ratio is kbroker / Apache Kafka, in parentheses the lowest and the highest "
-    "of a round."
+    "of a round. The limit is what a bare C loop reached that does nothing but what physics asks, in the same turns; "
+    "the share is kbroker's of it, 1 where the limit is reached (more where the broker has a second core at work)."
 )
 METHOD = (
     "Both brokers run on one host, with the same data folder's disk, the same settings of topics and durability, "
     "and the same TCP congestion control; they take turns, and the order changes from turn to turn. Before its "
-    "first measured turn of a scenario the JVM does the same work, unmeasured. Load generator and broker share "
-    "the cores, so a rate is that of both together; where the generator costs more than the broker, the table says "
-    "so. Starts, restarts and recoveries are those of a new process, for both. One host and loopback: figures "
-    "over a network are others. The samples are in `benchmarks/samples.json`."
+    "first measured turn of a scenario the JVM does the same work, unmeasured: in a full run for at least "
+    f"{FULL.jvm_warm_seconds:g} s in the first scenario of its kind, {FULL.jvm_again_seconds:g} s in the others of "
+    "that kind (one JVM lives through the whole run), and on while its figure rises. Its numbers of threads are "
+    f"the best of several, chosen once. A full run has {EVERYWHERE} rounds, and further ones of the scenarios "
+    f"whose first figures differ by more than {DIFFER:.0%} between the rounds of a broker, the most different first, "
+    "as long as the time lasts; a median of a row is one of all its rounds. Load generator and broker share the "
+    "cores, so a rate is that of both together; where the generator costs more than the broker, the page says so. "
+    "Starts, restarts and recoveries are those of a new process, for both. One host and loopback: figures over a "
+    "network are others. The samples are in `benchmarks/samples.json`."
 )
 FRAME = f"""# kbroker beside Apache Kafka
 
@@ -37,90 +46,48 @@ FRAME = f"""# kbroker beside Apache Kafka
 """
 
 
-def figure(value: float | None) -> str:
-    """Three significant digits, thousands separated: 12,300  4.56  0.00123."""
-    if value is None:
-        return "–"
-    if value == 0:
-        return "0"
-    if abs(value) >= 100:
-        digits = len(str(int(abs(value))))
-        return f"{round(value, 3 - digits):,.0f}"
-    return f"{value:.3g}"
-
-
-def goal_text(row: Row) -> str:
-    """ "≥ 1.8", "≤ 0.5"; with "itself" when the goal bounds kbroker's figure and not the ratio."""
-    if row.measure.goal is None:
-        return ""
-    sign = "≥" if row.measure.better == "higher" else "≤"
-    return f"{sign} {row.measure.goal:g}{' itself' if row.measure.absolute else ''}"
-
-
-def verdict(row: Row) -> str:
-    return {True: "yes", False: "no", None: ""}[row.met]
-
-
-def cells(row: Row) -> list[str]:
-    unit = f", {row.measure.unit}" if row.measure.unit else ""
-    ratio = figure(row.ratio)
-    if row.ratio is not None and row.spread and row.spread[0] != row.spread[1]:
-        ratio += f" ({row.spread[0]:.2g}–{row.spread[1]:.2g})"
-    return [
-        row.measure.label + unit,
-        figure(row.baseline),
-        figure(row.subject),
-        ratio,
-        goal_text(row),
-        verdict(row),
-    ]
-
-
-HEAD = ["", TARGET_TITLES["kafka"], TARGET_TITLES["kbroker"], "ratio", "goal", "met"]
-
-
-def text_table(rows: list[Row]) -> str:
-    """Aligned columns, one block a scenario."""
-    body = [cells(row) for row in rows]
-    widths = [max(len(line[column]) for line in [HEAD, *body]) for column in range(len(HEAD))]
-    widths[0] += 2
-
-    def line(texts: list[str]) -> str:
-        first = texts[0].ljust(widths[0])
-        return "  ".join(
-            [first, *(text.rjust(width) for text, width in zip(texts[1:], widths[1:], strict=True))]
-        )
-
-    lines = [line(HEAD)]
-    last = ""
-    for row, texts in zip(rows, body, strict=True):
-        if row.title != last:
-            lines.append(row.title)
-            last = row.title
-        lines.append(line(["  " + texts[0], *texts[1:]]).rstrip())
-    return "\n".join(lines)
-
-
-def markdown_table(rows: list[Row]) -> str:
-    lines = [
-        "| " + " | ".join(["work", *HEAD]).replace("|  |", "| measure |") + " |",
-        "|" + "---|" * (len(HEAD) + 1),
-    ]
-    last = ""
-    for row in rows:
-        title = row.title if row.title != last else ""
-        last = row.title
-        lines.append("| " + " | ".join([title, *cells(row)]) + " |")
+def missing(results: Results, scenarios: tuple[Scenario, ...] = SCENARIOS) -> str:
+    """What this run has no figure of, or those of one round only; empty when it is complete."""
+    rounds = {
+        scenario.name: [
+            len(
+                {
+                    s.round
+                    for s in results.samples
+                    if (s.scenario, s.target) == (scenario.name, name) and s.figures
+                }
+            )
+            for name in (BASELINE, SUBJECT)
+        ]
+        for scenario in scenarios
+    }
+    titles = {
+        scenario.name: results.titles.get(scenario.name) or scenario.title_at(FULL) for scenario in scenarios
+    }
+    lines = []
+    for text, found in (
+        ("Not measured in this run", [name for name, (a, b) in rounds.items() if not a and not b]),
+        ("One broker only", [name for name, (a, b) in rounds.items() if bool(a) != bool(b)]),
+        (
+            "One round only, so nothing says how steady they are",
+            [n for n, r in rounds.items() if min(r) == 1],
+        ),
+    ):
+        if found:
+            lines.append(f"- {text}: {'; '.join(titles[name] for name in found)}.")
     return "\n".join(lines)
 
 
 def summary(rows: list[Row]) -> str:
     """How many goals are met, and which are not."""
     judged = [row for row in rows if row.met is not None]
-    if not judged:
+    shares = [row for row in rows if row.share_met is not None]
+    if not judged and not shares:
         return "no goal could be judged: figures of one broker only"
     missed = [f"{row.scenario} {row.measure.label}" for row in judged if not row.met]
-    text = f"{len(judged) - len(missed)} of {len(judged)} goals met"
+    missed += [f"{row.scenario} share of the limit" for row in shares if not row.share_met]
+    goals = len(judged) + len(shares)
+    text = f"{goals - len(missed)} of {goals} goals met"
     return text + (f"; not met: {', '.join(missed)}" if missed else "")
 
 
@@ -145,26 +112,29 @@ def section(results: Results, rows: list[Row], images: list[str]) -> str:
         f"{EXPLANATION} {summary(rows)}.",
         markdown_table(rows),
         *([generator_note(rows)] if generator_note(rows) else []),
+        *(["## Shares of the limit", loops_table(rows)] if loops_table(rows) else []),
+        *(["## What is missing", missing(results)] if missing(results) else []),
         *(f"![{Path(image).stem.replace('-', ' ')}]({image})" for image in images),
     ]
     if failed := failures(results.samples):
         parts.append("## Turns without a figure")
         parts.append(
             "\n".join(
-                f"- {s.scenario}, {s.target}, round {s.round}: {s.failure.splitlines()[0]}" for s in failed
+                f"- {s.scenario}, {s.target}, round {s.round}: {kept.reason(s.failure)}" for s in failed
             )
         )
     parts.append(END)
     return "\n\n".join(parts)
 
 
-def write_page(runs: Sequence[Results], page: Path = PAGE) -> list[Path]:
-    """Joins runs with those that are kept, keeps them, replaces the generated part of the page, draws the plots beside
-    it; gives the files written."""
+def write_page(run: Results | None = None, page: Path = PAGE) -> list[Path]:
+    """Replaces the generated part of the page, keeps the run's samples beside it, draws the plots there; gives the
+    files written. Without a run: of the samples kept."""
     samples = kept.file_of(page)
-    runs = kept.newest([*kept.load(samples), *runs])
-    kept.save(samples, runs)
-    results = Results.join(runs)
+    if run is not None:
+        kept.save(samples, run)
+    results = kept.load(samples)
+    assert results is not None, f"{samples} is missing"
     rows = compare(results.samples, SCENARIOS, results.titles)
     images = draw(rows, page.parent / page.stem)
     names = [image.relative_to(page.parent).as_posix() for image in images]
@@ -174,17 +144,20 @@ def write_page(runs: Sequence[Results], page: Path = PAGE) -> list[Path]:
     before, after = text.partition(BEGIN)[0], text.partition(END)[2]
     page.parent.mkdir(parents=True, exist_ok=True)
     page.write_text(before + wrapped(section(results, rows, names)).rstrip("\n") + after)
-    return [page, samples, *images]
+    bars = page.parent / BARS
+    bars.write_text(picture(page.read_text()))
+    return [page, samples, *images, bars]
 
 
 def main(arguments: list[str]) -> int:
-    runs = [Results.load(Path(name)) for name in arguments]
+    """With a run that was cut, the page is of what it has."""
     samples = kept.file_of(PAGE)
-    if not runs and not samples.exists():
-        print("python -m bench.report RESULTS.json ...    of a scenario in several of them, the last counts")
+    if len(arguments) > 1 or not (arguments or samples.exists()):
+        print("python -m bench.report [RESULTS.json]    one run; none: the one whose samples are kept")
         return 2
-    written = write_page(runs)
-    results = Results.join(kept.load(samples))
+    written = write_page(Results.load(Path(arguments[0])) if arguments else None)
+    results = kept.load(samples)
+    assert results is not None
     print(text_table(compare(results.samples, SCENARIOS, results.titles)))
     print("\n".join(f"wrote {path.relative_to(ROOT)}" for path in written))
     return 0

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from statistics import median
 
@@ -31,52 +31,25 @@ class Results:
     samples: list[Sample]
     titles: dict[str, str] = field(default_factory=dict)
     """Scenario's title by its name, at the size of the run."""
+    threads: list[int] = field(default_factory=list)
+    """Apache Kafka's network and IO threads in this run, when they were chosen in it."""
 
     def save(self, path: Path) -> None:
+        """A run that is cut has its last state on the disk."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(asdict(self), indent=1))
+        unfinished = path.with_suffix(".new")
+        unfinished.write_text(json.dumps(asdict(self), indent=1))
+        unfinished.replace(path)
 
     @classmethod
     def load(cls, path: Path) -> "Results":
         raw = json.loads(path.read_text())
         samples = [Sample(**sample) for sample in raw["samples"]]
-        return cls(raw["machine"], raw["setup"], samples, raw.get("titles", {}))
-
-    @classmethod
-    def join(cls, runs: Sequence["Results"]) -> "Results":
-        """Several runs as one; a scenario is the last run's that has it, and what differs says of which it is true."""
-        owner = owners(runs)
-        samples = [
-            sample
-            for number, run in enumerate(runs)
-            for sample in run.samples
-            if owner[sample.scenario] == number
-        ]
-        machine, setup = ([getattr(run, facts) for run in runs] for facts in ("machine", "setup"))
-        titles = {name: run.titles[name] for run in runs for name in run.titles}
-        return cls(_common(machine, owner), _common(setup, owner), samples, titles)
+        return cls(raw["machine"], raw["setup"], samples, raw.get("titles", {}), raw.get("threads", []))
 
     @property
     def targets(self) -> list[str]:
         return sorted({sample.target for sample in self.samples})
-
-
-def owners(runs: Sequence[Results]) -> dict[str, int]:
-    """Number of the run that each scenario is taken from."""
-    return {sample.scenario: number for number, run in enumerate(runs) for sample in run.samples}
-
-
-def _common(facts: Sequence[dict[str, str]], owner: dict[str, int]) -> dict[str, str]:
-    """Facts of all runs; where they differ, each with the scenarios that it is true of."""
-    found: dict[str, dict[str, list[str]]] = {}
-    for name, number in sorted(owner.items()):
-        for key, value in facts[number].items():
-            found.setdefault(key, {}).setdefault(value, []).append(name)
-    return {
-        key if len(names) == len(owner) else f"{key} ({', '.join(names)})": value
-        for key, values in found.items()
-        for value, names in values.items()
-    }
 
 
 @dataclass(frozen=True)
@@ -92,12 +65,25 @@ class Row:
     """Ratio of the medians."""
     spread: tuple[float, float] | None
     """Lowest and highest ratio of a round in which both have a figure."""
+    limit: float | None = None
+    """The median figure of the bare loop."""
+    baseline_share: float | None = None
+    """The median share of the loop's figure of the same turn."""
+    subject_share: float | None = None
+    share_goal: float | None = None
 
     @property
     def met(self) -> bool | None:
         """None: there is no goal, or nothing to hold against it."""
         value = self.subject if self.measure.absolute else self.ratio
         return None if value is None else self.measure.meets(value)
+
+    @property
+    def share_met(self) -> bool | None:
+        """The same for the share of the limit."""
+        if self.share_goal is None or self.subject_share is None:
+            return None
+        return self.subject_share >= self.share_goal
 
 
 def figures(samples: Iterable[Sample], scenario: str, target: str, key: str) -> dict[int, float]:
@@ -107,6 +93,16 @@ def figures(samples: Iterable[Sample], scenario: str, target: str, key: str) -> 
         for sample in samples
         if sample.scenario == scenario and sample.target == target and key in sample.figures
     }
+
+
+LIMIT = "limit"
+"""Key of the bare loop's figure in the samples, in the unit of the measure that it is a limit of."""
+
+
+def share_of_limit(figure: float, limit: float, measure: Measure) -> float:
+    """1 where the limit is reached, less where the figure is worse."""
+    part, whole = (figure, limit) if measure.better == "higher" else (limit, figure)
+    return part / whole if whole else 0.0
 
 
 def advantage(row: Row) -> float | None:
@@ -151,8 +147,30 @@ def compare(
             if not baseline and not subject:
                 continue
             title = titles.get(scenario.name) or scenario.title_at(FULL)
-            rows.append(_row(scenario.name, title, measure, baseline, subject))
+            row = _row(scenario.name, title, measure, baseline, subject)
+            rows.append(_limited(row, scenario, samples))
     return rows
+
+
+def _limited(row: Row, scenario: Scenario, samples: Sequence[Sample]) -> Row:
+    """The row with its limit, when its measure has one."""
+    limit = scenario.limit
+    if limit is None or limit.key != row.measure.key:
+        return row
+    loops = [figures(samples, scenario.name, target, LIMIT) for target in (BASELINE, SUBJECT)]
+    shares: list[float | None] = []
+    for target, loop in zip((BASELINE, SUBJECT), loops, strict=True):
+        found = figures(samples, scenario.name, target, limit.key)
+        each = [share_of_limit(found[n], loop[n], row.measure) for n in found if n in loop]
+        shares.append(median(each) if each else None)
+    both = [figure for loop in loops for figure in loop.values()]
+    return replace(
+        row,
+        limit=median(both) if both else None,
+        baseline_share=shares[0],
+        subject_share=shares[1],
+        share_goal=limit.goal,
+    )
 
 
 def dear_generators(rows: Iterable[Row]) -> list[str]:

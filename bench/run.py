@@ -1,4 +1,4 @@
-"""The rounds: in each, every scenario is done by both brokers in turn; the order alternates."""
+"""The turns: every scenario is done by both brokers, one after the other; the order alternates."""
 
 import itertools
 import shutil
@@ -11,8 +11,9 @@ from confluent_kafka import KafkaException
 
 from bench.generator import Generator, LoadFailed, compile_generator, find_librdkafka
 from bench.profiler import Profiler
-from bench.results import Sample
+from bench.results import LIMIT, Sample
 from bench.scenario import Measures, Scenario, Size
+from bench.schedule import COST, Schedule
 from bench.targets import KafkaOptions, KafkaTarget, KbrokerTarget, Target, TargetFailed
 from bench.turn import Turn
 from bench.warm_up import warm_up
@@ -60,23 +61,26 @@ class Run:
         self.numbers = itertools.count(1)
         self.warmed: dict[str, float] = {}
         """Seconds of unmeasured work before the first measured turn, by scenario."""
+        self.kinds: set[str] = set()
+        """Of work that the JVM has been warmed up with."""
 
-    def rounds(self, scenarios: Sequence[Scenario], rounds: int) -> Iterator[Sample]:
+    def samples(self, schedule: Schedule) -> Iterator[Sample]:
         """Gives each sample as soon as it is there."""
-        order = list(self.targets)
         with ExitStack() as stack:
-            for target in order:
+            for target in self.targets:
                 stack.enter_context(running(target))
-            for number in range(1, rounds + 1):
-                for position, scenario in enumerate(scenarios):
-                    backwards = (number + position) % 2 == 0
-                    for target in reversed(order) if backwards else order:
-                        self.warm_jvm(scenario, target)
-                        yield self.turn(number, scenario, target)
+            for position, (number, scenario, missing) in enumerate(schedule):
+                order = [target for target in self.targets if target.name in missing]
+                for target in reversed(order) if (number + position) % 2 == 0 else order:
+                    self.warm_jvm(scenario, target)
+                    sample = self.turn(number, scenario, target)
+                    schedule.note(sample)
+                    yield sample
 
     def warm_jvm(self, scenario: Scenario, target: Target) -> None:
-        """Once for each scenario that works on the running broker."""
-        wanted = self.size.jvm_warm_seconds
+        """Once for each scenario that works on the running broker; long for the first of its kind."""
+        again = scenario.kind in self.kinds
+        wanted = self.size.jvm_again_seconds if again else self.size.jvm_warm_seconds
         if not wanted or target.name != "kafka" or scenario.new_broker or scenario.name in self.warmed:
             return
         self.warmed[scenario.name] = 0.0
@@ -85,6 +89,7 @@ class Run:
             return self.turn(0, scenario, target).figures
 
         self.warmed[scenario.name] = warm_up(scenario, run, wanted)
+        self.kinds.add(scenario.kind)
 
     def turn(self, number: int, scenario: Scenario, target: Target) -> Sample:
         """One target does one scenario; a failure is a sample, too."""
@@ -95,10 +100,12 @@ class Run:
         try:
             figures = scenario.run(turn)
             turn.clean_up()
+            if scenario.limit and number:
+                figures[LIMIT] = scenario.limit.run(turn)
         except (LoadFailed, TargetFailed, KafkaException) as failure:
             self._recover(turn)
             return Sample(number, target.name, scenario.name, failure=str(failure))
-        figures["turn_seconds"] = time.monotonic() - begun
+        figures[COST] = time.monotonic() - begun
         return Sample(number, target.name, scenario.name, figures)
 
     def _recover(self, turn: Turn) -> None:

@@ -29,6 +29,20 @@ class Measure:
 
 
 @dataclass(frozen=True)
+class Limit:
+    """A bare C loop that does only what physics asks for one of a scenario's measures, in the same turn."""
+
+    key: str
+    """The measure."""
+    loop: str
+    """What the loop does, as the page says it."""
+    run: Callable[["Turn"], float]
+    """Gives the loop's figure, in the measure's unit; the turn has just done the scenario."""
+    goal: float | None = None
+    """Share of the loop's figure that kbroker is to reach."""
+
+
+@dataclass(frozen=True)
 class Scenario:
     """A piece of work that both brokers do in turn.
 
@@ -41,6 +55,9 @@ class Scenario:
     run: Callable[["Turn"], Measures]
     new_broker: bool = False
     """The turn starts a broker of its own (starts, restarts, recovery): there is nothing to warm up."""
+    kind: str = ""
+    """Of its work: a JVM that has done other work of the kind is warm but for what is this scenario's own."""
+    limit: Limit | None = None
 
     def title_at(self, size: "Size") -> str:
         return self.title.format(**vars(size), many=size.many_partitions, twice=2 * size.partitions)
@@ -63,6 +80,10 @@ class Size:
     jvm_warm_seconds: float = 0
     """A JVM does the same work for at least so long before its first measured turn, and longer while the
     figure still improves."""
+    jvm_again_seconds: float = 0
+    """The same for a scenario whose kind of work this JVM has been warmed up with before."""
+    limit_seconds: float = 0.3
+    """Of a bare loop."""
 
     @property
     def many_partitions(self) -> int:
@@ -70,7 +91,10 @@ class Size:
         return 10 * self.partitions
 
 
-FULL = Size(5, 8, 2 << 30, 2 << 30, 3 << 30, 1000, settle_seconds=3, sync=True, jvm_warm_seconds=20)
+FULL = Size(
+    1.5, 4, 2 << 30, 2 << 30, 3 << 30, 1000, settle_seconds=2, sync=True, jvm_warm_seconds=20,
+    jvm_again_seconds=5, limit_seconds=1,
+)  # fmt: skip
 QUICK = Size(0.6, 1.0, 384 << 20, 192 << 20, 192 << 20, 200, settle_seconds=0.5, sync=False)
 
 

@@ -16,7 +16,7 @@ from bench.warm_up import warm_up
 
 TRIED = ((3, 8), (2, 4), (2, 2), (1, 2))
 """num.network.threads and num.io.threads; first Kafka's own."""
-WARM_SECONDS, TURN_SECONDS = 20, 4
+WARM_SECONDS, TURN_SECONDS = 12, 3
 SCENARIO = SCENARIOS[0]
 
 
@@ -39,7 +39,7 @@ def best_threads(options: KafkaOptions, folder: Path, generator: Generator) -> t
 
 
 def warm_rate(target: Target, generator: Generator) -> float:
-    """Requests a second, the median of three turns after the warm-up."""
+    """Requests a second, the median of two turns after the warm-up."""
     numbers = itertools.count(1)
 
     def measure() -> Measures:
@@ -49,4 +49,4 @@ def warm_rate(target: Target, generator: Generator) -> float:
         return figures
 
     warm_up(SCENARIO, measure, WARM_SECONDS)
-    return median(measure()["rate"] for _ in range(3))
+    return median(measure()["rate"] for _ in range(2))

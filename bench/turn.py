@@ -60,7 +60,7 @@ class Load:
 
 @dataclass
 class Turn:
-    """ForwardedApi to a scenario. Topics made by `topic` go away with the turn, those of `kept_topic` stay."""
+    """What a scenario gets. Topics made by `topic` go away with the turn, those of `kept_topic` stay."""
 
     target: Target
     generator: Generator
@@ -71,10 +71,15 @@ class Turn:
     """Names of the topics already filled on this target."""
     profiler: Profiler | None = None
     made: list[str] = field(default_factory=list)
+    last: tuple[str, dict[str, object]] = ("", {})
+    """Command and options of the last load: a bare loop repeats it."""
+    partitions: int = 1
+    """Of the topic made last."""
 
     def topic(self, name: str, partitions: int, config: Mapping[str, str] | None = None) -> str:
         """A new, empty topic for this turn alone. config: settings of the topic."""
         unique = f"{name}-{self.number}"
+        self.partitions = partitions
         self._create(unique, partitions, config)
         self.made.append(unique)
         return unique
@@ -106,6 +111,7 @@ class Turn:
     def load(self, command: str, **options: object) -> Load:
         """Runs the load generator against this turn's broker."""
         before, cpu, pss = 0.0, 0.0, 0
+        self.last = command, options
 
         def on_event(event: str) -> None:
             nonlocal before, cpu, pss
@@ -123,9 +129,9 @@ class Turn:
         self.target.check_alive()
         return Load(answer, cpu, pss)
 
-    def timed(self) -> dict[str, object]:
-        """Options of a load that runs for the size's time."""
-        return {"warm": self.size.warm_seconds, "seconds": self.size.seconds}
+    def timed(self, times: float = 1) -> dict[str, object]:
+        """Options of a load that runs for the size's time, or more where a figure is one of few records."""
+        return {"warm": self.size.warm_seconds, "seconds": times * self.size.seconds}
 
     @contextmanager
     def fresh_broker(self) -> Iterator[Target]:

@@ -11,8 +11,9 @@ int command_ready(void);         /* ready.c: when does the broker answer */
 int command_rd_produce(void);    /* rd_produce.c: librdkafka producer */
 int command_rd_consume(void);    /* rd_consume.c: librdkafka consumer */
 int command_bare_sendfile(void); /* limits.c: the machine without a broker */
-int command_bare_pwrite(void);
-int command_bare_receive(void);
+int command_bare_copy(void);
+int command_bare_read(void);     /* bare_read.c: files one after the other */
+int command_bare_broker(void);   /* bare_broker.c: answers the other commands, does only what physics asks */
 int command_evict(void);         /* evict.c: files out of the page cache */
 
 #endif

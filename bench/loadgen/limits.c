@@ -1,5 +1,5 @@
-/* What the machine gives without a broker: a sendfile loop into loopback sockets, a pwrite loop, and a loop
-   that receives from loopback sockets what it writes. */
+/* What the machine gives without a broker: a sendfile loop into loopback sockets, and a copy from page cache to
+   page cache. bare_broker.c has the loops that answer. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -16,12 +16,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "bare.h"
 #include "broker.h"
 #include "clock.h"
 #include "commands.h"
 #include "options.h"
 
-static int temporary_file(const char *folder, const char *name) {
+int temporary_file(const char *folder, const char *name) {
     char path[4096];
     snprintf(path, sizeof path, "%s/%s", folder, name);
     int fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
@@ -37,12 +38,12 @@ static void fill(int fd, uint64_t bytes) {
         if (pwrite(fd, block, sizeof block, (off_t)at) != sizeof block) die("pwrite: %s", strerror(errno));
 }
 
-static int listen_on_loopback(int *port) {
+int listen_on_loopback(int *port) {
     struct sockaddr_in address = {.sin_family = AF_INET};
     socklen_t length = sizeof address;
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    if (bind(fd, (struct sockaddr *)&address, sizeof address) || listen(fd, 64)) die("listen: %s", strerror(errno));
+    if (bind(fd, (struct sockaddr *)&address, sizeof address) || listen(fd, 1024)) die("listen: %s", strerror(errno));
     getsockname(fd, (struct sockaddr *)&address, &length);
     *port = ntohs(address.sin_port);
     return fd;
@@ -157,109 +158,22 @@ int command_bare_sendfile(void) {
     return 0;
 }
 
-struct block_files {
-    int *fds;
-    off_t *ends;
-    uint8_t *block;
-};
-
-static struct block_files open_files(const char *folder, int files, size_t chunk) {
-    struct block_files opened = {calloc((size_t)files, sizeof(int)), calloc((size_t)files, sizeof(off_t)), malloc(chunk)};
-    char name[64];
-    for (size_t i = 0; i < chunk; i++) opened.block[i] = (uint8_t)(i * 131);
-    for (int i = 0; i < files; i++) {
-        snprintf(name, sizeof name, "bare-pwrite-%d", i);
-        opened.fds[i] = temporary_file(folder, name);
-    }
-    return opened;
-}
-
-static void append(struct block_files *files, int file, const uint8_t *data, size_t length) {
-    if (pwrite(files->fds[file], data, length, files->ends[file]) != (ssize_t)length)
-        die("pwrite: %s", strerror(errno));
-    files->ends[file] += (off_t)length;
-}
-
-int command_bare_pwrite(void) {
+/* Reads a log that is in the page cache and writes it anew: what a compaction must at least do. */
+int command_bare_copy(void) {
     const char *folder = option_text("folder", NULL);
-    int files = (int)option_int("files", 1);
-    uint64_t bytes = (uint64_t)option_int("bytes", 1 << 30), written = 0;
-    size_t chunk = (size_t)option_int("chunk", 512 << 10);
+    uint64_t bytes = (uint64_t)option_int("bytes", 512 << 20), done = 0;
+    size_t chunk = (size_t)option_int("chunk", 1 << 20);
     options_done();
-    struct block_files target = open_files(folder, files, chunk);
+    int from = temporary_file(folder, "bare-copy-from"), to = temporary_file(folder, "bare-copy-to");
+    uint8_t *piece = malloc(chunk);
+    fill(from, bytes);
     double cpu = own_cpu_seconds();
     uint64_t begin = now_ns();
-    for (int file = 0; written < bytes; written += chunk, file = (file + 1) % files)
-        append(&target, file, target.block, chunk);
+    for (; done < bytes; done += chunk)
+        if (pread(from, piece, chunk, (off_t)done) <= 0 || pwrite(to, piece, chunk, (off_t)done) != (ssize_t)chunk)
+            die("copy: %s", strerror(errno));
     double elapsed = (double)(now_ns() - begin) / 1e9;
-    printf("{\"bytes\": %llu, \"seconds\": %.6f, \"client_cpu\": %.4f}\n", (unsigned long long)written, elapsed,
+    printf("{\"bytes\": %llu, \"seconds\": %.6f, \"client_cpu\": %.4f}\n", (unsigned long long)done, elapsed,
            own_cpu_seconds() - cpu);
-    return 0;
-}
-
-/* The child: sends the same block over and over, as a produce client does. */
-static void send_all(int port, int connections, const uint8_t *block, size_t chunk) {
-    struct epoll_event events[64];
-    int epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-    size_t *at = calloc((size_t)connections, sizeof *at);
-    int *fds = calloc((size_t)connections, sizeof *fds);
-    for (int i = 0; i < connections; i++) {
-        fds[i] = connect_to(port);
-        if (fds[i] < 0) die("connection refused");
-        make_nonblocking(fds[i]);
-        epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fds[i], &(struct epoll_event){.events = EPOLLOUT, .data.u32 = (uint32_t)i});
-    }
-    for (;;)
-        for (int ready = epoll_wait(epoll_fd, events, 64, -1), n = 0; n < ready; n++) {
-            uint32_t i = events[n].data.u32;
-            ssize_t sent = send(fds[i], block + at[i], chunk - at[i], MSG_NOSIGNAL);
-            if (sent < 0 && errno != EAGAIN) exit(0); /* the parent has enough */
-            if (sent > 0) at[i] = (at[i] + (size_t)sent) % chunk;
-        }
-}
-
-struct inflow {
-    int fd, file;
-    size_t have;
-    uint8_t *buffer;
-};
-
-/* Receives whole chunks from sockets and writes each by one pwrite: what any broker must at least do. */
-int command_bare_receive(void) {
-    const char *folder = option_text("folder", NULL);
-    int files = (int)option_int("files", 1), connections = (int)option_int("connections", 8), port;
-    uint64_t bytes = (uint64_t)option_int("bytes", 1 << 30), written = 0;
-    size_t chunk = (size_t)option_int("chunk", 512 << 10);
-    options_done();
-    struct block_files target = open_files(folder, files, chunk);
-    int listener = listen_on_loopback(&port), epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-    pid_t child = fork();
-    if (!child) send_all(port, connections, target.block, chunk);
-    struct inflow *in = calloc((size_t)connections, sizeof *in);
-    for (int i = 0; i < connections; i++) {
-        in[i] = (struct inflow){accept(listener, NULL, NULL), i % files, 0, malloc(chunk)};
-        make_nonblocking(in[i].fd);
-        epoll_ctl(epoll_fd, EPOLL_CTL_ADD, in[i].fd, &(struct epoll_event){.events = EPOLLIN, .data.ptr = &in[i]});
-    }
-    double cpu = own_cpu_seconds();
-    uint64_t begin = now_ns();
-    while (written < bytes) {
-        struct epoll_event events[64];
-        for (int ready = epoll_wait(epoll_fd, events, 64, 1000), n = 0; n < ready; n++) {
-            struct inflow *one = events[n].data.ptr;
-            ssize_t got = recv(one->fd, one->buffer + one->have, chunk - one->have, 0);
-            if (got <= 0) continue;
-            one->have += (size_t)got;
-            if (one->have < chunk) continue;
-            append(&target, one->file, one->buffer, chunk);
-            written += chunk;
-            one->have = 0;
-        }
-    }
-    double elapsed = (double)(now_ns() - begin) / 1e9;
-    cpu = own_cpu_seconds() - cpu;
-    for (int i = 0; i < connections; i++) close(in[i].fd);
-    waitpid(child, NULL, 0);
-    printf("{\"bytes\": %llu, \"seconds\": %.6f, \"client_cpu\": %.4f}\n", (unsigned long long)written, elapsed, cpu);
     return 0;
 }

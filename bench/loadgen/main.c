@@ -18,8 +18,9 @@ static const struct {
     {"rd-produce", command_rd_produce},
     {"rd-consume", command_rd_consume},
     {"bare-sendfile", command_bare_sendfile},
-    {"bare-pwrite", command_bare_pwrite},
-    {"bare-receive", command_bare_receive},
+    {"bare-copy", command_bare_copy},
+    {"bare-read", command_bare_read},
+    {"bare-broker", command_bare_broker},
     {"evict", command_evict},
 };
 

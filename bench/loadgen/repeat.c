@@ -15,7 +15,7 @@
 #include "histogram.h"
 #include "options.h"
 
-#define ANSWER_BYTES 4096
+#define ANSWER_BYTES 8192
 #define EVENTS 256
 
 struct repeated {

@@ -1,5 +1,6 @@
 """Acks at 1,000/s while another client reads data that is no longer in the page cache."""
 
+from bench import limits
 from bench.scenario import Measure, Measures, Scenario, latency
 from bench.turn import Turn
 
@@ -41,4 +42,6 @@ SCENARIO = Scenario(
         Measure("resident_share", "share still cached at its start", "", "lower"),
     ),
     run,
+    kind="fetch",
+    limit=limits.cold_read("cold-[0-9]"),
 )

@@ -8,6 +8,7 @@ from threading import Timer
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
+from bench import limits
 from bench.generator import LoadFailed
 from bench.measure import cpu_seconds
 from bench.scenario import Measure, Measures, Scenario, cpu_per_gb, megabytes
@@ -95,7 +96,7 @@ def beside_produce(turn: Turn) -> Measures:
     fill(turn, updates, turn.size.cached_bytes // 4)
     acks = turn.topic("acks", 8)
     turn.sync()
-    paced = {"topic": acks, "rate": 1000, "connections": 10, **turn.timed()}
+    paced = {"topic": acks, "rate": 1000, "connections": 10, **turn.timed(1.5)}
     quiet = turn.load("paced", **paced).latency()["ack_p99_ms"]
     # a log is compacted in less time than the warm-up takes, and what counts is how it is meanwhile
     later = Timer(turn.size.warm_seconds + BEGIN_S, begin, (turn, updates))
@@ -107,7 +108,14 @@ def beside_produce(turn: Turn) -> Measures:
 
 
 SCENARIOS = (
-    Scenario("compaction", "compaction of updates", (megabytes(1.5), cpu_per_gb(0.6)), alone),
+    Scenario(
+        "compaction",
+        "compaction of updates",
+        (megabytes(1.5), cpu_per_gb(0.6)),
+        alone,
+        kind="compaction",
+        limit=limits.copy(),
+    ),
     Scenario(
         "produce_compaction",
         "ack latency during compaction",
@@ -117,5 +125,6 @@ SCENARIOS = (
             Measure("slower", "p99 during it / before it", "times", "lower", 1.5, absolute=True),
         ),
         beside_produce,
+        kind="compaction",
     ),
 )

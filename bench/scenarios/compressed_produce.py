@@ -6,6 +6,7 @@ A client that does not linger sends such batches. Both brokers look at each reco
 import time
 from pathlib import Path
 
+from bench import limits
 from bench.scenario import Measures, Scenario, client_cpu, cpu_per_message, latency, rate
 from bench.turn import Turn
 from kbroker.protocol.compression import Codec
@@ -47,6 +48,8 @@ def compressed(codec: Codec) -> Scenario:
             client_cpu(),
         ),
         run,
+        kind="compressed",
+        limit=limits.echo(),
     )
 
 

@@ -1,5 +1,6 @@
 """5,000 connections: the time until each has its ApiVersions answer, and the memory with all of them open."""
 
+from bench import limits
 from bench.scenario import Measure, Measures, Scenario
 from bench.turn import Turn
 
@@ -26,4 +27,6 @@ SCENARIO = Scenario(
         Measure("client_cpu", "load generator CPU", "µs", "lower"),
     ),
     run,
+    kind="connections",
+    limit=limits.accept(),
 )

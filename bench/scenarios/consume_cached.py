@@ -1,5 +1,6 @@
 """Consume 1 KB records that are in the page cache; the first quarter is warm-up."""
 
+from bench import limits
 from bench.scenario import Measures, Scenario, client_cpu, cpu_per_gb, megabytes
 from bench.turn import Turn
 
@@ -16,4 +17,6 @@ SCENARIO = Scenario(
     "consume 1 KB from cache (librdkafka)",
     (megabytes(1.0), cpu_per_gb(0.8), client_cpu("s/GB")),
     run,
+    kind="fetch",
+    limit=limits.sendfile(lambda turn: turn.size.cached_bytes // 4, 1 << 20, connections=1),
 )

@@ -4,6 +4,7 @@ Apache Kafka's way is flush.messages=1, a sync of each append by itself; kbroker
 sync serves all appends that wait.
 """
 
+from bench import limits
 from bench.scenario import Measures, Scenario, client_cpu, cpu_per_message, latency, rate
 from bench.turn import Turn
 
@@ -25,4 +26,6 @@ SCENARIO = Scenario(
     "durable acks: 64 producers, one record in flight each, answered when on disk",
     (rate(5.0, "requests/s"), cpu_per_message(None, "request"), latency("p50"), latency("p99"), client_cpu()),
     run,
+    kind="produce",
+    limit=limits.durable(goal=0.8),
 )

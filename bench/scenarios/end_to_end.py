@@ -8,7 +8,7 @@ WHAT = "end to end"
 
 def run(turn: Turn) -> Measures:
     topic = turn.topic("end-to-end", partitions=1)
-    load = turn.load("paced", topic=topic, rate=1000, connections=10, consumer=1, **turn.timed())
+    load = turn.load("paced", topic=topic, rate=1000, connections=10, consumer=1, **turn.timed(2))
     return {
         **load.latency(WHAT.replace(" ", "_"), "end_to_end_us"),
         "cpu_us": load.rate()["cpu_us"],
@@ -27,4 +27,5 @@ SCENARIO = Scenario(
         lateness(),
     ),
     run,
+    kind="end to end",
 )

@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 
+from bench import limits
 from bench.members import CORRELATION_ID, VERSIONS, Member, gather_group, request_frame
 from bench.scenario import Measure, Measures, Scenario, client_cpu, cpu_per_message, latency, rate
 from bench.turn import Turn
@@ -105,7 +106,7 @@ def _closed_loop(name: str, title: str, unit: str, run: Callable[[Turn], Measure
         latency("p99", what="answer"),
         client_cpu(),
     )
-    return Scenario(name, title, measures, run)
+    return Scenario(name, title, measures, run, kind="groups", limit=limits.echo())
 
 
 SCENARIOS = (
@@ -119,5 +120,6 @@ SCENARIOS = (
             Measure("longest_ms", "rebalance, longest", "ms", "lower"),
         ),
         rebalances,
+        kind="groups",
     ),
 )

@@ -1,9 +1,11 @@
 """1 KB records, idempotent, acks=all: the settings of a careful application."""
 
+from bench import limits
 from bench.scenario import Measures, Scenario, client_cpu, cpu_per_gb, megabytes
 from bench.turn import Turn
 
 CLIENT = "enable.idempotence=true,acks=all,linger.ms=5,batch.size=1000000,queue.buffering.max.messages=200000"
+RAW = {"connections": 1, "in_flight": 5, "records": 900, "value_bytes": 1024}
 
 
 def run(turn: Turn) -> Measures:
@@ -25,4 +27,6 @@ SCENARIO = Scenario(
     "1 KB idempotent acks=all produce (librdkafka)",
     (megabytes(1.0), cpu_per_gb(0.8), client_cpu("s/GB")),
     run,
+    kind="batches",
+    limit=limits.produce("mb_per_s", "bytes", RAW),
 )

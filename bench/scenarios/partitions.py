@@ -1,5 +1,6 @@
 """Produce over 1,000 partitions: each request carries one record for each of a tenth of them."""
 
+from bench import limits
 from bench.scenario import Measures, Scenario, client_cpu, cpu_per_message, latency, rate
 from bench.turn import Turn
 
@@ -27,4 +28,6 @@ SCENARIO = Scenario(
     "produce over {partitions:,} partitions",
     (rate(1.0), cpu_per_message(), latency("p99"), client_cpu()),
     run,
+    kind="produce",
+    limit=limits.echo("records"),
 )

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 
+from bench import limits
 from bench.scenario import Measure, Measures, Scenario, client_cpu, cpu_per_message, latency, rate
 from bench.turn import Turn
 
@@ -59,6 +60,7 @@ SCENARIOS = (
             Measure("greedy_rate", "the greedy client", "requests/s", "higher"),
         ),
         fairness,
+        kind="produce",
     ),
     Scenario(
         "crowd",
@@ -71,5 +73,7 @@ SCENARIOS = (
             client_cpu(),
         ),
         crowd,
+        kind="produce",
+        limit=limits.echo(),
     ),
 )

@@ -5,6 +5,7 @@ import struct
 import time
 from collections.abc import Callable
 
+from bench import limits
 from bench.members import CORRELATION_ID
 from bench.scenario import Measures, Scenario, client_cpu, cpu_per_message, latency, rate
 from bench.turn import Turn
@@ -97,7 +98,8 @@ def _scenario(name: str, title: str, run: Callable[[Turn], Measures]) -> Scenari
         latency("p99", what="answer"),
         client_cpu(),
     )
-    return Scenario(name, f"{title}, {CONNECTIONS} connections", measures, run)
+    title = f"{title}, {CONNECTIONS} connections"
+    return Scenario(name, title, measures, run, kind="questions", limit=limits.echo())
 
 
 SCENARIOS = (

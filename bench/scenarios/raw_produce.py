@@ -1,12 +1,13 @@
 """One 100 B record per request over raw sockets, from many clients: the broker's bare cost per request."""
 
+from bench import limits
 from bench.scenario import Measures, Scenario, client_cpu, cpu_per_message, latency, rate
 from bench.turn import Turn
 
 PARTITIONS = 8
 
 
-def raw(connections: int, in_flight: int, rate_goal: float) -> Scenario:
+def raw(connections: int, in_flight: int, rate_goal: float, of_echo: float | None = None) -> Scenario:
     """A closed loop: each connection keeps `in_flight` requests unanswered."""
 
     def run(turn: Turn) -> Measures:
@@ -32,7 +33,9 @@ def raw(connections: int, in_flight: int, rate_goal: float) -> Scenario:
             client_cpu(),
         ),
         run,
+        kind="produce",
+        limit=limits.echo(goal=of_echo),
     )
 
 
-SCENARIOS = (raw(50, 1, 1.8), raw(50, 5, 2.0), raw(1000, 1, 1.3))
+SCENARIOS = (raw(50, 1, 1.8, 0.6), raw(50, 5, 2.0), raw(1000, 1, 1.3))

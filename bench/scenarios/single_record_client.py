@@ -1,9 +1,11 @@
 """One record per request over the one connection of a librdkafka producer: a client that does not batch."""
 
+from bench import limits
 from bench.scenario import Measures, Scenario, client_cpu, cpu_per_message, rate
 from bench.turn import Turn
 
 CLIENT = "acks=all,linger.ms=0,batch.num.messages=1,queue.buffering.max.messages=10000"
+RAW = {"connections": 1, "in_flight": 100, "value_bytes": 100}
 
 
 def run(turn: Turn) -> Measures:
@@ -16,4 +18,6 @@ SCENARIO = Scenario(
     "one record per request, one librdkafka connection",
     (rate(1.5), cpu_per_message(0.5), client_cpu()),
     run,
+    kind="produce",
+    limit=limits.produce("rate", "records", RAW),
 )

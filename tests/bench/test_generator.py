@@ -1,5 +1,6 @@
 """The load generator compiles, checks what it is told, and refuses what is wrong."""
 
+import os
 import shutil
 import socket
 import struct
@@ -171,15 +172,77 @@ def test_an_unknown_command_is_refused(generator: Generator) -> None:
 
 
 def test_the_bare_loops_move_the_bytes_they_report(generator: Generator, tmp_path: Path) -> None:
-    options = {"folder": tmp_path, "bytes": 8 << 20, "chunk": 1 << 16, "files": 2}
-    for loop in ("bare-pwrite", "bare-receive"):
-        assert 8 << 20 <= generator.run(loop, options)["bytes"] < 9 << 20
+    copied = generator.run("bare-copy", {"folder": tmp_path, "bytes": 8 << 20, "chunk": 1 << 16})
+    assert copied["bytes"] == 8 << 20
     sent = generator.run(
         "bare-sendfile",
         {"folder": tmp_path, "file_bytes": 1 << 20, "chunk": 1 << 16, "warm": 0.01, "seconds": 0.05},
     )
     assert sent["bytes"] > 0
     assert list(tmp_path.iterdir()) == []
+    (tmp_path / "t-0").mkdir()
+    for name in ("0.log", "1.log", "0.index"):
+        (tmp_path / "t-0" / name).write_bytes(bytes(1 << 20))
+    assert generator.run("bare-read", {"folder": tmp_path})["bytes"] == 2 << 20
+
+
+SHORT = {"topic": "t", "connections": 2, "warm": 0.01, "seconds": 0.05}
+
+
+def test_the_bare_broker_serves_the_load_generator(generator: Generator, tmp_path: Path) -> None:
+    with generator.serve("bare-broker", {"partitions": 4}) as port:
+        answer = generator.run("produce", {"port": port, "in_flight": 3, **SHORT})
+        assert answer["requests"] == answer["latency_us"]["count"] > 0
+        wide = generator.run("produce", {"port": port, "partitions_per_request": 2, **SHORT})
+        assert wide["records"] == 2 * wide["requests"]
+        assert generator.run("connections", {"port": port, "connections": 20, "hold": 0})["connections"] == 20
+        assert generator.run("paced", {"port": port, **SHORT})["records"] > 0
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("sync", [0, 1])
+def test_the_bare_broker_writes_what_it_acknowledges(generator: Generator, tmp_path: Path, sync: int) -> None:
+    bare = {"partitions": 2, "folder": tmp_path, "sync": sync, "buffer": 1 << 20}
+    before = written(os.getpid())
+    with generator.serve("bare-broker", bare) as port:
+        options = {"port": port, "records": 20, "value_bytes": 1024, **SHORT, "connections": 16}
+        answer = generator.run("produce", options)
+        assert answer["bytes"] > 0
+    assert written(os.getpid()) - before >= answer["bytes"]
+    assert list(tmp_path.iterdir()) == []
+
+
+def written(pid: int) -> int:
+    """Bytes that the process and its ended children gave to write calls."""
+    return int(dict(line.split(": ") for line in Path(f"/proc/{pid}/io").read_text().splitlines())["wchar"])
+
+
+def test_the_bare_broker_refuses_a_batch_that_is_damaged(generator: Generator, tmp_path: Path) -> None:
+    damaged = bytearray(build_batch([(None, b"v" * 50, (), 1)]))
+    damaged[-1] ^= 1
+    (tmp_path / "batch").write_bytes(damaged)
+    options = {"batch": tmp_path / "batch", **SHORT}
+    with pytest.raises(LoadFailed), generator.serve("bare-broker", {"folder": tmp_path}) as port:
+        generator.run("produce", {"port": port, **options})
+    with generator.serve("bare-broker", {}) as port:  # it looks at what it writes alone
+        assert generator.run("produce", {"port": port, **options})["requests"] > 0
+
+
+def test_the_bare_broker_repeats_a_given_answer(generator: Generator, tmp_path: Path) -> None:
+    answer, requests = tmp_path / "answer", tmp_path / "requests"
+    answer.write_bytes(struct.pack(">i", 4096) + bytes(4096))
+    requests.write_bytes((struct.pack(">i", 100) + bytes(100)) * 2)
+    options = {"requests": requests, "answer": answer, "connections": 2, "warm": 0.01, "seconds": 0.05}
+    with generator.serve("bare-broker", {"answer": answer}) as port:
+        assert generator.run("repeat", {"port": port, **options})["requests"] > 0
+
+
+def test_a_server_that_does_not_start_is_a_failure(generator: Generator) -> None:
+    with (
+        pytest.raises(LoadFailed, match="unknown option --sink"),
+        generator.serve("bare-broker", {"sink": 1}),
+    ):
+        pass
 
 
 def test_the_library_is_the_one_of_the_python_client(generator: Generator) -> None:

@@ -7,54 +7,59 @@ from bench.results import Results, Sample, compare
 from bench.scenarios import SCENARIOS
 
 
-def run(name: str, *scenarios: str, figure: float = 1.0) -> Results:
+def full_run(figure: float = 1.0) -> Results:
     samples = [
-        Sample(number, target, scenario, {measure.key: figure for measure in each.measures})
+        Sample(number, target, each.name, {measure.key: figure for measure in each.measures})
         for number in (1, 2, 3)
         for target in ("kafka", "kbroker")
         for each in SCENARIOS
-        for scenario in (each.name,)
-        if scenario in scenarios
     ]
-    return Results({"processor": name}, {"rounds": "3"}, samples)
+    return Results({"processor": "x" * 30}, {"rounds": "3"}, samples)
 
 
 def test_samples_come_back_but_for_digits_that_nobody_reads(tmp_path: Path) -> None:
     broken = Sample(3, "kafka", "raw_50x1", failure="offset 3 where 2 was due")
+    titles = {"raw_50x1": "one record per request"}
     results = Results(
-        {"processor": "x"}, {"rounds": "3"}, [Sample(1, "kafka", "raw_50x1", {"rate": 12345.678}), broken]
+        {"processor": "x"},
+        {"rounds": "3"},
+        [Sample(1, "kafka", "raw_50x1", {"rate": 12345.678}), broken],
+        titles,
     )
-    kept.save(tmp_path / "page" / "samples.json", [results])
-    (found,) = kept.load(tmp_path / "page" / "samples.json")
-    assert (found.machine, found.setup) == (results.machine, results.setup)
+    kept.save(tmp_path / "page" / "samples.json", results)
+    found = kept.load(tmp_path / "page" / "samples.json")
+    assert found is not None
+    assert (found.machine, found.setup, found.titles) == (results.machine, results.setup, titles)
     assert found.samples == [Sample(1, "kafka", "raw_50x1", {"rate": 12346.0}), broken]
 
 
 def test_nothing_is_kept_at_first(tmp_path: Path) -> None:
-    assert kept.load(tmp_path / "samples.json") == []
-
-
-def test_of_a_scenario_the_last_run_is_kept() -> None:
-    runs = [run("old", "raw_50x1", "fetch_1m"), run("middle", "raw_50x1"), run("new", "raw_50x1", figure=2.0)]
-    left = kept.newest(runs)
-    assert [each.machine["processor"] for each in left] == ["old", "new"]
-    assert [{sample.scenario for sample in each.samples} for each in left] == [{"fetch_1m"}, {"raw_50x1"}]
-    assert Results.join(left).samples == Results.join(runs).samples
-    assert kept.newest(left) == left
+    assert kept.load(tmp_path / "samples.json") is None
 
 
 def test_a_full_run_takes_little_room(tmp_path: Path) -> None:
-    full = run("x" * 30, *(scenario.name for scenario in SCENARIOS), figure=123456.789)
-    kept.save(tmp_path / "samples.json", [full])
+    full = full_run(123456.789)
+    kept.save(tmp_path / "samples.json", full)
     assert (tmp_path / "samples.json").stat().st_size < 200_000
-    (found,) = kept.load(tmp_path / "samples.json")
+    found = kept.load(tmp_path / "samples.json")
+    assert found is not None
     assert len(compare(found.samples, SCENARIOS)) == len(compare(full.samples, SCENARIOS))
 
 
-def test_a_later_run_changes_the_lines_of_its_own_scenarios_only(tmp_path: Path) -> None:
-    path = tmp_path / "samples.json"
-    kept.save(path, [run("old", "raw_50x1", "fetch_1m")])
-    before = [line for line in path.read_text().splitlines() if "fetch_1m" in line]
-    kept.save(path, kept.newest([*kept.load(path), run("new", "raw_50x1", figure=2.0)]))
-    after = [line for line in path.read_text().splitlines() if "fetch_1m" in line]
-    assert [line.rstrip(",") for line in before] == [line.rstrip(",") for line in after]
+def test_a_sample_has_a_line_of_its_own(tmp_path: Path) -> None:
+    run = full_run()
+    kept.save(tmp_path / "samples.json", run)
+    lines = (tmp_path / "samples.json").read_text().splitlines()
+    assert len([line for line in lines if line.startswith('["')]) == len(run.samples)
+
+
+def test_a_failure_is_kept_without_paths_and_logs(tmp_path: Path) -> None:
+    failure = (
+        "kbroker: cannot open /srv/someone/data-1/t-0/0.log, 30/s and/or less\nTraceback ...\n/secret/place"
+    )
+    broken = Sample(1, "kbroker", "raw_50x1", failure=failure)
+    kept.save(tmp_path / "samples.json", Results({}, {}, [broken]))
+    text = (tmp_path / "samples.json").read_text()
+    assert "cannot open ..., 30/s and/or less" in text
+    assert "someone" not in text
+    assert "secret" not in text

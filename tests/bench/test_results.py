@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from bench.results import Results, Sample, compare, dear_generators, failures, losses, ratio_of
-from bench.scenario import Measure, Measures, Scenario
+from bench.scenario import Limit, Measure, Measures, Scenario
 
 
 def never_run(_: object) -> Measures:
@@ -79,7 +79,7 @@ def test_no_ratio_to_nothing() -> None:
 
 
 def test_results_come_back_from_their_file(tmp_path: Path) -> None:
-    results = Results({"processor": "x"}, {"rounds": "3"}, [sample(1, "kafka", rate=1.5)])
+    results = Results({"processor": "x"}, {"rounds": "3"}, [sample(1, "kafka", rate=1.5)], {}, [3, 8])
     results.save(tmp_path / "runs" / "one.json")
     assert Results.load(tmp_path / "runs" / "one.json") == results
     assert results.targets == ["kafka"]
@@ -98,14 +98,37 @@ def test_a_load_generator_that_costs_more_than_a_broker_is_named() -> None:
     assert dear_generators(compare(samples, scenarios)) == ["dear"]
 
 
-def test_runs_are_joined_scenario_by_scenario_and_the_last_counts() -> None:
-    def run(rounds: str, **rates: float) -> Results:
-        samples = [Sample(1, "kafka", name, {"rate": rate}) for name, rate in rates.items()]
-        return Results({"cores": "2"}, {"rounds": rounds, "heap": "1g"}, samples)
+def never_limit(_: object) -> float:
+    raise AssertionError("a comparison runs no loop")
 
-    joined = Results.join([run("short", a=1.0, b=2.0), run("long", b=3.0, c=4.0)])
-    assert {s.scenario: s.figures["rate"] for s in joined.samples} == {"a": 1.0, "b": 3.0, "c": 4.0}
-    assert joined.setup == {"rounds (a)": "short", "heap": "1g", "rounds (b, c)": "long"}
+
+@pytest.mark.parametrize(
+    ("measure", "kafka", "kbroker", "goal", "met"),
+    [(RATE, 0.1, 0.75, 0.7, True), (RATE, 0.1, 0.75, 0.8, False), (COST, 10.0, 4 / 3, None, None)],
+)
+def test_the_share_of_the_limit_is_that_of_the_same_turn(
+    measure: Measure, kafka: float, kbroker: float, goal: float | None, met: bool | None
+) -> None:
+    limited = Scenario(
+        "work", "work", (PLAIN, measure), never_run, limit=Limit(measure.key, "a loop", never_limit, goal)
+    )
+    samples = [
+        sample(1, "kafka", **{measure.key: 100.0, "limit": 1000.0, "plain": 1.0}),
+        sample(1, "kbroker", **{measure.key: 600.0, "limit": 800.0, "plain": 1.0}),
+        sample(2, "kbroker", **{measure.key: 1500.0, "limit": 2000.0, "plain": 1.0}),
+        sample(3, "kbroker", **{measure.key: 9.0}),
+    ]
+    plain, row = compare(samples, [limited])
+    assert (plain.limit, plain.subject_share, plain.share_met) == (None, None, None)
+    assert row.limit == 1000.0
+    assert (row.baseline_share, row.subject_share) == pytest.approx((kafka, kbroker))
+    assert row.share_met is met
+
+
+def test_a_scenario_whose_loop_never_ran_has_no_share() -> None:
+    limited = Scenario("work", "work", (RATE,), never_run, limit=Limit("rate", "a loop", never_limit, 0.5))
+    (row,) = compare([sample(1, "kbroker", rate=7.0)], [limited])
+    assert (row.limit, row.subject_share, row.share_met) == (None, None, None)
 
 
 def test_losses_are_ordered_and_leave_out_the_load_generator() -> None:

@@ -1,7 +1,7 @@
 """The bars of the README show the figures of the table, to scale."""
 
-import pytest
-
+from bench.scenario import FULL
+from bench.scenarios import SCENARIOS
 from docs.bars import LONGEST, PAGE, SHOWN, Bar, measured, picture
 
 TABLE = "\n".join(
@@ -22,9 +22,20 @@ def test_a_work_is_named_once_for_its_measures() -> None:
     assert measured(split)[0] == Bar(title, better, "1,000", "11.5")
 
 
-def test_a_measure_that_is_gone_is_an_error() -> None:
-    with pytest.raises(KeyError):
-        measured(TABLE.split("\n", 1)[1])
+def test_a_row_that_a_run_lacks_has_no_bar() -> None:
+    short = TABLE.split("\n", 1)[1]
+    assert [bar.title for bar in measured(short)] == [title for _, _, title, _ in SHOWN[1:]]
+    assert picture(short).count('class="theirs"') == len(SHOWN)  # one of them is the legend's
+    assert "svg" in picture("")
+
+
+def test_every_bar_is_a_row_that_the_benchmarks_write() -> None:
+    rows = {
+        (scenario.title_at(FULL), measure.label + (f", {measure.unit}" if measure.unit else ""))
+        for scenario in SCENARIOS
+        for measure in scenario.measures
+    }
+    assert {(work, measure) for work, measure, _, _ in SHOWN} <= rows
 
 
 def test_lengths_are_to_scale() -> None:
