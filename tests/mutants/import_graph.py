@@ -18,7 +18,7 @@ class ImportGraph:
         ]
         self._paths = {_dotted(path): path for path in paths}
         self._importers: dict[str, set[str]] = defaultdict(set)
-        for path in paths:
+        for path in sorted(paths):
             for imported in self._imports(path):
                 self._importers[imported].add(path)
 
@@ -33,18 +33,19 @@ class ImportGraph:
                 if distance <= within and distance < distances.get(importer, within + 1):
                     distances[importer] = distance
                     (waiting.append if distance > distances[path] else waiting.appendleft)(importer)
-        tests = {path: each for path, each in distances.items() if is_test(path)}
-        for mirror in self.mirrors(module):
-            tests[mirror] = 0
-        return dict(sorted(tests.items(), key=lambda each: (each[1], -shared(each[0], module), each[0])))
+        tests = dict.fromkeys(self.mirrors(module), 0)
+        tests |= {path: each for path, each in distances.items() if is_test(path) and path not in tests}
+        return dict(sorted(tests.items(), key=lambda each: (each[1], -shared(each[0], module))))
 
     def mirrors(self, module: str) -> list[str]:
-        """tests/io/test_logs.py of kbroker/io/logs.py; a kernel's tests may leave out the word."""
+        """Tests in the mirror's folder whose name has the module's words, a kernel's without that word:
+        tests/control/groups/test_sync_heartbeat_leave.py of kbroker/control/groups/sync.py."""
         path = Path(module)
-        folder = Path("tests", *path.parts[1:-1])
-        names = {path.stem, path.stem.removesuffix("_kernel")}
-        files = (folder / f"test_{name}.py" for name in sorted(names))
-        return [str(file) for file in files if (self._root / file).exists()]
+        words = set(path.stem.removesuffix("_kernel").split("_"))
+        folder = self._root.joinpath("tests", *path.parts[1:-1])
+        files = [file for file in folder.glob("test_*.py") if words <= set(file.stem.split("_"))]
+        files.sort(key=lambda file: (len(file.stem.split("_")), file.name))
+        return [str(file.relative_to(self._root)) for file in files]
 
     def _imports(self, path: str) -> set[str]:
         found = set()

@@ -17,6 +17,7 @@ FILES = {
     "tests/io/test_cleaning.py": "from tests.io.log_scene import scene",
     "tests/api/test_direct.py": "from kbroker.io.logs import Logs",
     "tests/io/test_worker.py": "from kbroker.io.worker import Worker",
+    "tests/net/test_fetch_and_wait.py": "",
     "tests/net/test_fetch.py": "from kbroker.net.fetch import Fetch",
 }
 
@@ -45,3 +46,10 @@ def test_far_tests_are_left_out(graph: ImportGraph) -> None:
 
 def test_the_mirror_of_a_kernel_may_leave_out_the_word(graph: ImportGraph) -> None:
     assert graph.mirrors("kbroker/io/scan_kernel.py") == ["tests/io/test_scan.py"]
+
+
+def test_a_mirror_may_stand_for_several_modules(graph: ImportGraph) -> None:
+    assert graph.mirrors("kbroker/net/fetch.py") == [
+        "tests/net/test_fetch.py",
+        "tests/net/test_fetch_and_wait.py",
+    ]

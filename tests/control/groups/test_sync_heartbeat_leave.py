@@ -5,6 +5,7 @@ import pytest
 from kbroker.control.groups.settings import GroupSettings
 from kbroker.protocol.errors import ErrorCode
 from kbroker.protocol.messages.leave_group import MemberIdentity
+from kbroker.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from tests.control.groups.coordinator import PARTITION, Coordinator, answer
 
 
@@ -14,6 +15,18 @@ def joined(kafka: Coordinator, size: int = 2) -> tuple[list[str], int, str]:
     kafka.advance(6000)
     responses = [answer(join) for join in joins]
     return [each.member_id for each in responses], responses[0].generation_id, responses[0].leader
+
+
+def sync_request(member_id: str, generation: int, assignment: bytes) -> SyncGroupRequest:
+    """A leader's, with an assignment for itself."""
+    return SyncGroupRequest(
+        group_id="g",
+        generation_id=generation,
+        member_id=member_id,
+        protocol_type="consumer",
+        protocol_name="range",
+        assignments=[SyncGroupRequestAssignment(member_id, assignment)],
+    )
 
 
 class TestSync:
@@ -89,6 +102,37 @@ class TestSync:
         response = kafka.sync(member, generation, assignment={member: b"1"})
         assert response.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
         assert kafka.state() == "PreparingRebalance"
+
+    def test_an_assignment_that_is_stored_too_late_goes_to_no_later_generation(self) -> None:
+        """While the leader's assignment is on its way to the log, the group has had another rebalance."""
+        kafka = Coordinator()
+        (first,), generation, _ = joined(kafka, 1)
+        late = kafka.shard.sync(sync_request(first, generation, b"old"), kafka.now_ms)
+        joins = [kafka.send_join(kafka.new_member_id()), kafka.send_join(first)]
+        second = answer(joins[0])
+        assert second.generation_id == generation + 1
+        waiting = kafka.send_sync(second.member_id, second.generation_id)
+        kafka.run(late)
+        assert not waiting.done
+        assert kafka.state() == "CompletingRebalance"
+        leader = second.leader
+        new = {first: b"new", second.member_id: b"new"}
+        assert kafka.sync(leader, second.generation_id, assignment=new).assignment == b"new"
+
+    @pytest.mark.parametrize("error", [ErrorCode.NONE, ErrorCode.REQUEST_TIMED_OUT])
+    def test_an_assignment_that_is_stored_during_the_next_join_phase_changes_nothing(
+        self, error: ErrorCode
+    ) -> None:
+        kafka = Coordinator()
+        (first,), generation, _ = joined(kafka, 1)
+        late = kafka.shard.sync(sync_request(first, generation, b"old"), kafka.now_ms)
+        kafka.send_join(kafka.new_member_id())
+        assert late.response is not None
+        assert answer(late.response).error_code == ErrorCode.REBALANCE_IN_PROGRESS
+        kafka.append_error = error
+        kafka.run(late)
+        assert kafka.state() == "PreparingRebalance"
+        assert kafka.heartbeat(first, generation) == ErrorCode.REBALANCE_IN_PROGRESS
 
 
 class TestHeartbeat:

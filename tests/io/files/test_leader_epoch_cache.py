@@ -141,6 +141,19 @@ def test_a_leader_that_has_forgotten_the_epoch_agrees_up_to_its_first_one() -> N
     assert agreed_end(epochs((1, 0)), 10, epochs((4, 8)), 20, 7) == 8
 
 
+@pytest.mark.parametrize(("high_watermark", "agreed"), [(7, 7), (30, 20)])
+def test_nothing_above_the_high_watermark_is_agreed_with_a_leader_that_knows_only_older_epochs(
+    high_watermark: int, agreed: int
+) -> None:
+    """It cannot say where the newer epoch begins: what is not committed goes."""
+    assert agreed_end(epochs((0, 0), (5, 4)), 20, epochs((0, 0), (3, 4)), 30, high_watermark) == agreed
+    assert agreed_end(epochs((5, 0)), 20, epochs(), 30, high_watermark) == agreed
+
+
+def test_a_log_without_epochs_agrees_with_nothing_beyond_its_end() -> None:
+    assert agreed_end(epochs(), 10, epochs((4, 0)), 20, 10) == 10
+
+
 class Log:
     """A replica: its records by leader epoch, and its epochs as a partition keeps them."""
 

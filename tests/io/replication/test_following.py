@@ -1,0 +1,328 @@
+"""A follower's log becomes its leader's: copied from the leader's files, cut where the two differ."""
+
+import errno
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kbroker.io.append.drain import Drain
+from kbroker.io.append.rows import AppendRow
+from kbroker.io.partition.unified_log import UnifiedLog
+from kbroker.io.replication import following as module
+from kbroker.io.replication.following import Following
+from kbroker.ipc.layout import Slot, SlotFlag
+from kbroker.ipc.messages import Follow
+from kbroker.ipc.shared import Shared, Sizes
+from tests.io.append.plain_append import Log, offsets, topic_config
+from tests.log.batch_bytes import batch, end_marker
+
+LEADER, OWN = 0, 1
+GENERATION = 7
+
+
+class Scene:
+    """A leader's log in slot 0, its follower's in slot 1, both of epoch 1, and the worker that copies."""
+
+    def __init__(self, root: Path, flags: int = 0, **settings: object) -> None:
+        self.shared = Shared(Sizes(clients=1, workers=1, max_partitions=4, ring_entries=8, arena_bytes=4096))
+        self.drain = Drain(self.shared, 0, producers=16)
+        self.limits: list[tuple[int, int]] = []
+        self.held = False
+        self.failed: list[OSError] = []
+        self.starts: dict[int, int] = {}
+        self.flushed: list[tuple[int, ...]] = []
+        self.now_ns = 1_000_000_000
+        config = topic_config(**settings)
+        self.leader = self._log(root / "leader", LEADER, flags, config)
+        self.own = self._log(root / "own", OWN, flags, config)
+        self.own.partition.role.follow(-1)
+        logs: Any = SimpleNamespace(
+            require=lambda slot: self.own.partition,
+            get=self._get,
+            failed=lambda slot, error: self.failed.append(error),
+            advance_log_starts=self.starts.update,
+        )
+        durability: Any = SimpleNamespace(forget=lambda slot: None, flush=self.flushed.append)
+        throttle: Any = SimpleNamespace(
+            limits=lambda *_: self.limits, holds=lambda *_: self.held, copied=lambda *_: None
+        )
+        self.following = Following(self.shared, self.drain, logs, durability, throttle)
+
+    def _log(self, root: Path, slot: int, flags: int, config: Any) -> Log:
+        root.mkdir()
+        log = Log(root, config, flags=flags, slot=slot, row=self.drain.rows[slot], replicated=True)
+        log.words, log.producers = self.shared.slots[slot], self.drain.producers
+        log.words[Slot.FLAGS] = flags
+        log.words[Slot.GENERATION] = GENERATION
+        log.open(epoch=1)
+        return log
+
+    def _get(self, slot: int) -> UnifiedLog:
+        return self.own.partition
+
+    def write(self, *values: bytes, to: Log | None = None) -> None:
+        for value in values:
+            (to or self.leader).append(batch(0, [value]))
+
+    def mark(self, offset: int) -> None:
+        """The leader's high watermark."""
+        self.leader.partition.role.publish_high_watermark(offset)
+
+    def follow(self, epoch: int = 1, generation: int = GENERATION) -> None:
+        folder = str(self.leader.folder)
+        self.following.follow(Follow(OWN, epoch, LEADER, generation, 0, folder))
+
+    def look(self, later_ns: int = 0) -> None:
+        self.now_ns += later_ns
+        self.following.look()
+
+    @property
+    def end(self) -> int:
+        return int(self.shared.slots[OWN, Slot.LOG_END])
+
+    @property
+    def high_watermark(self) -> int:
+        return int(self.shared.slots[OWN, Slot.HIGH_WATERMARK])
+
+    def files(self, log: Log) -> list[tuple[str, bytes]]:
+        return sorted((path.name, path.read_bytes()) for path in log.folder.glob("*.log"))
+
+    def assert_equal(self) -> None:
+        mine, its = self.files(self.own), self.files(self.leader)
+        assert b"".join(data for _, data in mine) == b"".join(data for _, data in its)
+        assert self.end == self.leader.partition.log_end
+
+
+Make = Callable[..., Scene]
+
+
+@pytest.fixture
+def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
+    def make(**given: Any) -> Scene:
+        made = Scene(tmp_path, **given)
+        monkeypatch.setattr(time, "monotonic_ns", lambda: made.now_ns)
+        return made
+
+    monkeypatch.setattr(module, "wake_process", lambda shared, process: None)
+    return make
+
+
+def test_a_follower_copies_its_leaders_bytes_and_its_high_watermark(scene: Make) -> None:
+    case = scene()
+    case.write(b"a", b"b", b"c")
+    case.mark(2)
+    case.follow()
+    case.assert_equal()
+    assert case.high_watermark == 2
+    assert not case.following.behind()
+    case.write(b"d")
+    assert case.following.behind()
+    assert case.following.pull()
+    case.assert_equal()
+    assert not case.following.pull()
+
+
+def test_a_high_watermark_that_moves_alone_reaches_the_follower_by_the_clock(scene: Make) -> None:
+    case = scene()
+    case.write(b"a", b"b")
+    case.mark(1)
+    case.follow()
+    case.mark(2)
+    case.look()
+    assert case.high_watermark == 2
+
+
+def test_a_high_watermark_never_goes_back_and_never_beyond_what_was_copied(scene: Make) -> None:
+    case = scene()
+    case.write(b"a", b"b", b"c")
+    case.mark(3)
+    case.follow()
+    case.mark(1)
+    case.write(b"d")
+    case.leader.words[Slot.HIGH_WATERMARK] = 1
+    case.following.pull()
+    assert case.high_watermark == 3
+    case.leader.words[Slot.HIGH_WATERMARK] = 99
+    case.look()
+    assert case.high_watermark == case.end == 4
+
+
+def test_what_a_former_leader_had_alone_is_cut(scene: Make) -> None:
+    case = scene()
+    case.write(b"a", b"b")
+    case.mark(2)
+    case.follow()
+    case.own.partition.role.lead(2)
+    case.write(b"x", b"y", b"z", to=case.own)
+    case.leader.partition.role.lead(3)
+    case.write(b"c")
+    case.follow(3)
+    case.assert_equal()
+    assert offsets(case.leader)[:3] == [0, 1, 2]
+    assert case.own.partition.epochs.entries == case.leader.partition.epochs.entries
+
+
+def test_what_an_older_leader_does_not_know_is_kept_up_to_the_high_watermark(scene: Make) -> None:
+    case = scene()
+    case.write(b"a", b"b", b"c")
+    case.mark(2)
+    case.follow()
+    cut: list[int] = []
+    case.own.partition.epochs.assign(9, 1)
+    whole = case.own.partition.truncate_to
+    case.own.partition.truncate_to = lambda end, now: (cut.append(end), whole(end, now))  # type: ignore
+    case.leader.partition.role.lead(3)
+    case.follow(3)
+    assert cut == [2]
+
+
+@pytest.mark.parametrize(
+    ("word", "value"), [(Slot.LEADER_EPOCH, 0), (Slot.GENERATION, 6), (Slot.STATE, 0), (Slot.SEQUENCE, 1)]
+)
+def test_nothing_is_copied_before_the_leader_leads_with_the_epoch_of_control(
+    scene: Make, word: int, value: int
+) -> None:
+    case = scene()
+    case.write(b"a")
+    right = int(case.leader.words[word])
+    case.leader.words[word] = value
+    case.follow()
+    assert (case.end, case.following.waiting) == (0, True)
+    case.leader.words[word] = right
+    case.look()
+    assert (case.end, case.following.waiting) == (1, False)
+
+
+def test_an_empty_log_begins_where_the_leaders_does(scene: Make) -> None:
+    case = scene()
+    case.write(b"a", b"b", b"c")
+    case.mark(3)
+    case.leader.partition.roll(case.leader.now_ms)
+    case.write(b"d")
+    case.mark(4)
+    case.leader.partition.advance_log_start(3)
+    case.follow()
+    assert (case.own.partition.log_start, case.end) == (3, 4)
+    assert offsets(case.own) == [3]
+
+
+def test_a_log_start_that_moves_reaches_the_follower(scene: Make) -> None:
+    case = scene()
+    case.write(b"a", b"b")
+    case.mark(2)
+    case.follow()
+    assert case.starts == {}
+    case.leader.partition.advance_log_start(1)
+    case.look()
+    assert case.starts == {OWN: 1}
+
+
+def test_a_log_of_many_segments_is_copied_whole(scene: Make) -> None:
+    case = scene(segment_bytes=300)
+    case.write(*(b"%03d" % n for n in range(20)))
+    case.follow()
+    case.look()
+    for _ in range(20):
+        case.following.pull()
+    case.assert_equal()
+    assert len(case.files(case.own)) == len(case.files(case.leader)) > 3
+
+
+def test_a_damaged_batch_is_not_copied_and_the_copy_is_tried_again_later(scene: Make) -> None:
+    case = scene()
+    case.write(b"a", b"bbbbbb")
+    (path,) = case.leader.folder.glob("*.log")
+    good = path.read_bytes()
+    path.write_bytes(good.replace(b"bbbbbb", b"bbbbxb"))
+    case.follow()
+    case.look()
+    assert case.end <= 1
+    assert case.following.waiting
+    path.write_bytes(good)
+    case.look(later_ns=999_999_999)
+    assert case.end <= 1
+    case.look(later_ns=1)
+    case.assert_equal()
+
+
+def test_a_transaction_ends_in_the_copy_where_it_ends_in_the_leader(scene: Make) -> None:
+    case = scene()
+    case.leader.append(batch(0, [b"a"], attributes=0x10, producer_id=5, producer_epoch=0, base_sequence=0))
+    case.mark(1)
+    case.follow()
+    assert case.own.row[AppendRow.FIRST_UNSTABLE] == 0
+    case.leader.append(end_marker(0, 5, 0, commit=False))
+    case.mark(2)
+    case.following.pull()
+    case.look()
+    case.assert_equal()
+    assert case.own.row[AppendRow.FIRST_UNSTABLE] == -1
+    assert list(case.own.folder.glob("*.txnindex"))
+
+
+def test_a_throttled_copy_waits(scene: Make) -> None:
+    case = scene()
+    case.write(b"a")
+    case.limits, case.held = [(0, 0)], True
+    case.follow()
+    assert case.end == 0
+    case.held = False
+    case.look(later_ns=module.HELD_NS)
+    assert case.end == 1
+
+
+def test_a_durable_topics_copy_is_flushed_at_once(scene: Make) -> None:
+    case = scene(flags=SlotFlag.DURABLE)
+    case.write(b"a")
+    case.follow()
+    assert case.flushed == [(OWN,)]
+
+
+def test_an_error_of_the_own_log_dir_is_reported_and_no_other(
+    scene: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case = scene()
+    case.write(b"a")
+
+    def refuse() -> None:
+        raise OSError(errno.EIO, "broken")
+
+    monkeypatch.setattr(case.own.partition.active, "open_files", refuse)
+    case.follow()
+    assert [error.errno for error in case.failed] == [errno.EIO]
+    assert case.end == 0
+
+
+def test_a_copy_goes_on_after_its_log_was_away_or_paused(scene: Make) -> None:
+    case = scene()
+    case.own.partition.role.pause()
+    case.write(b"a")
+    case.follow()
+    assert case.end == 0
+    case.own.partition.role.resume()
+    case.look(later_ns=module.BREATH_NS)
+    assert case.end == 1
+
+
+def test_a_follower_takes_no_appends(scene: Make) -> None:
+    case = scene()
+    case.own.partition.role.lead(2)
+    assert case.own.row[AppendRow.STATE] == 1
+    case.follow()
+    assert case.own.row[AppendRow.STATE] != 1
+
+
+def test_without_a_leader_nothing_is_copied_and_nothing_is_appended(scene: Make) -> None:
+    case = scene()
+    case.write(b"a")
+    case.follow()
+    case.following.follow(Follow(OWN, 2, -1, GENERATION, 0, ""))
+    assert len(case.following) == 0
+    case.write(b"b")
+    case.look()
+    assert case.end == 1
+    assert case.own.row[AppendRow.STATE] != 1

@@ -1,0 +1,217 @@
+"""Client quotas in a network process: what each kind of request uses, how long its client is throttled, and how."""
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kbroker.config.client_quotas import (
+    CLIENT_ID,
+    CONSUMER_BYTE_RATE,
+    CONTROLLER_MUTATION_RATE,
+    PRODUCER_BYTE_RATE,
+    REQUEST_PERCENTAGE,
+    QuotaTable,
+    entity_of,
+)
+from kbroker.ipc.shared import Shared, Sizes
+from kbroker.net.connection import Part, State
+from kbroker.net.quotas import THROTTLED, Quotas
+from kbroker.net.rows import Connection as ConnectionRow
+from kbroker.net.rows import Flag
+from kbroker.net.throttled_answer import throttle_time_ms
+from kbroker.protocol.api_keys import ApiKey
+from kbroker.protocol.frame import encode_response
+from kbroker.protocol.messages.create_topics import CreateTopicsResponse
+from kbroker.protocol.messages.heartbeat import HeartbeatResponse
+
+SECOND_NS = 1_000_000_000
+ROW = 1
+
+
+class Scene:
+    """One connection of client "c" in row 1. Four samples of a second: a rate is over three seconds just now."""
+
+    def __init__(self, **limits: float) -> None:
+        self.now_ns = 10 * SECOND_NS
+        self.later: list[tuple[float, Callable[..., None], Any]] = []
+        self.let_go: list[int] = []
+        self.rows = ConnectionRow.table(2)
+        self.throttled: Counter[int] = Counter()
+        context: Any = SimpleNamespace(
+            shared=Shared(Sizes(1, 1, 1, 8, 4096, quota_samples=4)),
+            client=0,
+            connections=self.rows,
+            metrics=SimpleNamespace(words=self.throttled),
+        )
+        config: Any = SimpleNamespace(get_int=lambda name: 1)
+        self.quotas = Quotas(context, config, self.let_go.append)
+        self.connection: Any = SimpleNamespace(
+            row=ROW, state=State.READY, user="u", client_id="", met=False, api_key=-1, api_version=4,
+            began_ns=0, purgatory_ns=0, cold_ns=0, earlier_ns=0,
+        )  # fmt: skip
+        self.change(**limits)
+
+    def change(self, **limits: float) -> None:
+        found = {entity_of([(CLIENT_ID, "c")]): limits} if limits else {}
+        self.quotas.change(QuotaTable(found), [self.connection])
+
+    def has(self, flag: int) -> bool:
+        return bool(self.rows[ROW, ConnectionRow.FLAGS] & flag)
+
+    def produced(self, size: int, began_ns: int | None = None) -> int:
+        began_ns = self.now_ns if began_ns is None else began_ns
+        return self.quotas.produced(self.connection, "c", size, began_ns)
+
+    def answered(self, key: int, answer: object) -> int:
+        """The throttle time that the answer holds."""
+        self.connection.api_key = key
+        parts: list[Part] = [encode_response(key, 4, 7, answer)]
+        (frame,) = self.quotas.answered(self.connection, parts)
+        assert isinstance(frame, bytes)
+        return throttle_time_ms(frame, key, 4)
+
+    def pass_the_time(self) -> None:
+        for _, step, *arguments in self.later:
+            step(*arguments)
+
+
+@pytest.fixture
+def scene(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Scene]:
+    def make(**limits: float) -> Scene:
+        made = Scene(**limits)
+        loop = SimpleNamespace(call_later=lambda *each: made.later.append(each))
+        monkeypatch.setattr(time, "monotonic_ns", lambda: made.now_ns)
+        monkeypatch.setattr(asyncio, "get_running_loop", lambda: loop)
+        return made
+
+    return make
+
+
+Make = Callable[..., Scene]
+
+
+def test_a_producer_beyond_its_rate_is_throttled_and_read_again_afterwards(scene: Make) -> None:
+    kbroker = scene(**{PRODUCER_BYTE_RATE: 100})
+    assert kbroker.produced(300) == 0
+    assert not kbroker.has(Flag.MUTED)
+    assert kbroker.produced(100) == 1000  # 400 bytes / 100 - 3 s
+    assert kbroker.has(Flag.MUTED)
+    assert [delay for delay, *_ in kbroker.later] == [1.0]
+    assert kbroker.throttled == {THROTTLED["produce"]: 1}
+    kbroker.pass_the_time()
+    assert not kbroker.has(Flag.MUTED)
+    assert kbroker.let_go == [ROW]
+
+
+def test_a_throttled_fetch_gets_no_bytes_and_they_do_not_count(scene: Make) -> None:
+    kbroker = scene(**{CONSUMER_BYTE_RATE: 100})
+    kbroker.quotas.meet(kbroker.connection, "c")
+    kbroker.connection.began_ns = kbroker.now_ns
+    assert kbroker.quotas.most_to_fetch(kbroker.connection) == 300
+    assert kbroker.quotas.fetched(kbroker.connection, 400) == 1000
+    assert kbroker.throttled == {THROTTLED["fetch"]: 1}
+    assert kbroker.quotas.fetched(kbroker.connection, 300) == 0
+    assert kbroker.quotas.fetched(kbroker.connection, 1) > 0
+
+
+def test_the_time_of_requests_is_throttled_for_a_window_at_the_most(scene: Make) -> None:
+    kbroker = scene(**{REQUEST_PERCENTAGE: 10})
+    assert kbroker.produced(1, kbroker.now_ns - 3 * SECOND_NS // 10) == 0  # a tenth of three seconds
+    assert kbroker.produced(1, kbroker.now_ns - SECOND_NS // 20) == 500
+    assert kbroker.produced(1, kbroker.now_ns - 9 * SECOND_NS) == 1000
+    assert kbroker.throttled == {THROTTLED["request"]: 2}
+
+
+def test_acks_0_uses_no_time(scene: Make) -> None:
+    kbroker = scene(**{REQUEST_PERCENTAGE: 1})
+    assert kbroker.produced(1, began_ns=0) == 0
+
+
+def test_a_fetch_is_not_charged_for_the_time_that_it_waited(scene: Make) -> None:
+    kbroker = scene(**{REQUEST_PERCENTAGE: 10})
+    kbroker.quotas.meet(kbroker.connection, "c")
+    kbroker.connection.began_ns = kbroker.now_ns - SECOND_NS
+    kbroker.connection.purgatory_ns, kbroker.connection.cold_ns = 6 * SECOND_NS // 10, SECOND_NS // 10
+    assert kbroker.quotas.fetched(kbroker.connection, 1) == 0
+    assert (
+        kbroker.quotas.fetched(kbroker.connection, 1) == 1000
+    )  # 0.6 s in three seconds, three allowed tenths
+    assert kbroker.throttled == {THROTTLED["request"]: 1}
+
+
+def test_the_longer_of_two_throttle_times_counts(scene: Make) -> None:
+    kbroker = scene(**{PRODUCER_BYTE_RATE: 100, REQUEST_PERCENTAGE: 10})
+    assert kbroker.produced(500, kbroker.now_ns - 35 * SECOND_NS // 100) == 2000
+    assert kbroker.throttled == {THROTTLED["produce"]: 1}
+    other = scene(**{PRODUCER_BYTE_RATE: 100, REQUEST_PERCENTAGE: 10})
+    assert other.produced(310, other.now_ns - 35 * SECOND_NS // 100) == 500
+    assert other.throttled == {THROTTLED["request"]: 1}
+
+
+def test_any_other_answer_says_how_long_its_client_is_throttled(scene: Make) -> None:
+    kbroker = scene(**{REQUEST_PERCENTAGE: 10})
+    kbroker.quotas.meet(kbroker.connection, "c")
+    assert kbroker.answered(ApiKey.HEARTBEAT, HeartbeatResponse()) == 0
+    kbroker.produced(1, kbroker.now_ns - 2 * SECOND_NS)
+    assert kbroker.answered(ApiKey.HEARTBEAT, HeartbeatResponse()) == 1000
+    assert kbroker.has(Flag.MUTED)
+
+
+def test_a_throttled_change_of_topics_holds_its_client_back(scene: Make) -> None:
+    kbroker = scene(**{CONTROLLER_MUTATION_RATE: 1})
+    kbroker.quotas.meet(kbroker.connection, "c")
+    assert kbroker.answered(ApiKey.CREATE_TOPICS, CreateTopicsResponse(throttle_time_ms=700)) == 700
+    assert kbroker.has(Flag.MUTED)
+    assert [delay for delay, *_ in kbroker.later] == [0.7]
+    assert kbroker.throttled == {THROTTLED["mutation"]: 1}
+
+
+def test_other_clients_of_other_quotas_are_not_throttled(scene: Make) -> None:
+    kbroker = scene(**{PRODUCER_BYTE_RATE: 100})
+    assert kbroker.quotas.produced(kbroker.connection, "d", 10_000, kbroker.now_ns) == 0
+
+
+def test_kernels_serve_what_has_no_quota(scene: Make) -> None:
+    """Before its client is known nothing is served by kernels alone; afterwards what no quota limits."""
+    kbroker = scene(**{PRODUCER_BYTE_RATE: 100})
+    assert (kbroker.has(Flag.QUOTA), kbroker.has(Flag.FETCH)) == (True, False)
+    kbroker.quotas.meet(kbroker.connection, "c")
+    assert (kbroker.has(Flag.QUOTA), kbroker.has(Flag.FETCH)) == (True, True)
+    kbroker.quotas.meet(kbroker.connection, "d")
+    assert (kbroker.has(Flag.QUOTA), kbroker.has(Flag.FETCH)) == (False, True)
+    kbroker.change(**{CONSUMER_BYTE_RATE: 100})
+    kbroker.quotas.meet(kbroker.connection, "c")
+    assert (kbroker.has(Flag.QUOTA), kbroker.has(Flag.FETCH)) == (False, False)
+    kbroker.change(**{REQUEST_PERCENTAGE: 100})
+    kbroker.quotas.meet(kbroker.connection, "c")
+    assert (kbroker.has(Flag.QUOTA), kbroker.has(Flag.FETCH)) == (True, False)
+
+
+def test_new_quotas_hold_at_once_and_removed_ones_no_more(scene: Make) -> None:
+    kbroker = scene()
+    assert not kbroker.quotas.active
+    assert kbroker.produced(10_000) == 0
+    kbroker.change(**{PRODUCER_BYTE_RATE: 100})
+    assert kbroker.quotas.active
+    assert kbroker.produced(10_000) > 0
+    kbroker.change()
+    assert not kbroker.quotas.active
+    assert kbroker.produced(10_000) == 0
+
+
+@pytest.mark.parametrize("ends", ["closed", "stopped"])
+def test_what_is_over_is_not_read_again(scene: Make, ends: str) -> None:
+    kbroker = scene(**{PRODUCER_BYTE_RATE: 100})
+    assert kbroker.produced(400) == 1000
+    if ends == "closed":
+        kbroker.connection.state = State.CLOSED
+    else:
+        kbroker.quotas.stop()
+    kbroker.pass_the_time()
+    assert kbroker.has(Flag.MUTED)
+    assert kbroker.let_go == []
