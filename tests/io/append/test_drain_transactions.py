@@ -179,10 +179,25 @@ def test_zombie_is_left_to_the_coordinator_to_refuse(case: DrainCase) -> None:
     assert errors(case) == [Completion.UNVERIFIED, ErrorCode.INVALID_PRODUCER_EPOCH]
 
 
+def test_zombie_is_left_to_the_coordinator_while_its_successors_transaction_is_open(case: DrainCase) -> None:
+    begin(case, epoch=4)
+    push(case, data(1, epoch=3))
+    push(case, data(1, epoch=3, verified_at=AppendEntry.ANY_TRANSACTION), Operation.APPEND_VERIFIED)
+    assert errors(case) == [Completion.UNVERIFIED, ErrorCode.INVALID_PRODUCER_EPOCH]
+
+
 def test_newer_epoch_is_not_taken_into_the_open_transaction_of_an_older(case: DrainCase) -> None:
     begin(case)
     push(case, data(0, epoch=1))
     assert errors(case) == [Completion.UNVERIFIED]
+
+
+def test_last_stable_offset_stays_at_the_first_of_several_open_transactions(case: DrainCase) -> None:
+    begin(case)
+    other = data(producer_id=78, verified_at=AppendEntry.ANY_TRANSACTION)
+    push(case, other, Operation.APPEND_VERIFIED)
+    assert errors(case) == [0]
+    assert (case.words[Slot.LOG_END], case.words[Slot.LAST_STABLE]) == (2, 0)
 
 
 def test_plain_batch_inside_a_transaction_is_refused(case: DrainCase) -> None:

@@ -41,6 +41,11 @@ def test_age_is_asked_only_as_far_as_needed() -> None:
     assert too_old(shape([1]), 1000, 1010, lambda n: 10) == 0
 
 
+def test_a_segment_is_kept_until_its_age_exceeds_retention_ms() -> None:
+    assert too_old(shape([1, 1]), 1000, 1010, lambda n: 10) == 0
+    assert too_old(shape([1, 1]), 1000, 1011, lambda n: 10) == 2
+
+
 def test_the_log_start_deletes_what_lies_wholly_below() -> None:
     assert below_log_start(shape([1, 1, 1], log_start=9)) == 0
     assert below_log_start(shape([1, 1, 1], log_start=10)) == 1
