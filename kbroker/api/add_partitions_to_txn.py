@@ -4,13 +4,12 @@ v1 throttle time; v2 PRODUCER_FENCED; v3 flexible; v4 many transactions, verify 
 v5 TRANSACTION_ABORTABLE. Producers of transactions v2 do not send it: producing adds the partition.
 """
 
-import asyncio
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
 from kbroker.api.context import RequestContext
-from kbroker.api.later import then
+from kbroker.api.later import in_groups, then
 from kbroker.api.row import Api
 from kbroker.control.transactions.metadata import TV_0, TV_2, TopicPartition
 from kbroker.protocol.api_keys import ApiKey
@@ -58,7 +57,7 @@ def _whole(request: AddPartitionsToTxnRequest, version: int, code: ErrorCode) ->
 
 
 async def _batched(ctx: RequestContext, request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnResponse:
-    found = await asyncio.gather(*(_one(ctx, each) for each in request.transactions))
+    found = await in_groups(_one(ctx, each) for each in request.transactions)
     return AddPartitionsToTxnResponse(
         results_by_transaction=[
             AddPartitionsToTxnResult(transaction.transactional_id, topics)

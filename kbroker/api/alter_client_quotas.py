@@ -17,6 +17,7 @@ from kbroker.protocol.messages.alter_client_quotas import (
     ResponseEntityData,
     ResponseEntryData,
 )
+from kbroker.protocol.slices import emptied, paced
 
 API = Api(ApiKey.ALTER_CLIENT_QUOTAS, 0, 1)
 
@@ -28,7 +29,10 @@ async def handle(ctx: RequestContext, request: AlterClientQuotasRequest) -> Alte
         for entry in request.entries
     ]
     results = await alter_client_quotas(ctx.broker, alterations, request.validate_only)
-    return AlterClientQuotasResponse(entries=[_result(entity, why) for entity, why in results.items()])
+    entries = [_result(entity, why) for entity, why in paced(results.items())]
+    for used in (alterations, results):
+        emptied(used)
+    return AlterClientQuotasResponse(entries=entries)
 
 
 def refuse(request: AlterClientQuotasRequest, error: KafkaError, version: int) -> AlterClientQuotasResponse:

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol, TypeVar
 
 from kbroker.protocol.errors import ErrorCode, KafkaError
+from kbroker.protocol.slices import emptied
 
 
 class Resource(Protocol):
@@ -40,6 +41,7 @@ async def alter_each(
             answers.append(answer(ErrorCode.NONE, None, kind, name))
         except KafkaError as refused:
             answers.append(answer(refused.code, refused.message, kind, name))
+    emptied(times)
     return answers
 
 

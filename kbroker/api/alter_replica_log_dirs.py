@@ -15,6 +15,7 @@ from kbroker.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirsResponse,
     AlterReplicaLogDirTopicResult,
 )
+from kbroker.protocol.slices import paced
 
 API = Api(ApiKey.ALTER_REPLICA_LOG_DIRS, 1, 2)
 
@@ -29,7 +30,7 @@ async def handle(ctx: RequestContext, request: AlterReplicaLogDirsRequest) -> Al
     }
     moves = ctx.services.moves
     results: dict[str, AlterReplicaLogDirTopicResult] = {}
-    for (name, index), log_dir in specs.items():
+    for (name, index), log_dir in paced(specs.items()):
         code = ErrorCode.NONE
         try:
             await moves.alter(name, index, log_dir, ctx.client.site)

@@ -13,6 +13,7 @@ from kbroker.protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsResponse,
     AlterUserScramCredentialsResult,
 )
+from kbroker.protocol.slices import paced
 
 API = Api(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, 0, 0)
 
@@ -27,7 +28,7 @@ async def handle(
             AlterUserScramCredentialsResult(user, ErrorCode.NONE, None)
             if error is None
             else AlterUserScramCredentialsResult(user, error.code, error.message)
-            for user, error in results.items()
+            for user, error in paced(results.items())
         ]
     )
 

@@ -15,6 +15,7 @@ from kbroker.protocol.messages.create_partitions import (
     CreatePartitionsResponse,
     CreatePartitionsTopicResult,
 )
+from kbroker.protocol.slices import emptied, paced
 
 API = Api(ApiKey.CREATE_PARTITIONS, 0, 3)
 
@@ -25,7 +26,7 @@ async def handle(ctx: RequestContext, request: CreatePartitionsRequest) -> Creat
     times = Counter(topic.name for topic in request.topics)
     results = [
         CreatePartitionsTopicResult(name, ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
-        for name, count in times.items()
+        for name, count in paced(times.items())
         if count > 1
     ]
     for topic in request.topics:
@@ -40,6 +41,7 @@ async def handle(ctx: RequestContext, request: CreatePartitionsRequest) -> Creat
             results.append(CreatePartitionsTopicResult(topic.name))
         except KafkaError as error:
             results.append(CreatePartitionsTopicResult(topic.name, error.code, _text(error)))
+    emptied(times)
     return CreatePartitionsResponse(quota.throttle_ms, results)
 
 

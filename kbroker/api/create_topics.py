@@ -26,6 +26,7 @@ from kbroker.protocol.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
+from kbroker.protocol.slices import emptied, paced
 
 API = Api(ApiKey.CREATE_TOPICS, 2, 7)
 
@@ -38,13 +39,15 @@ async def handle(ctx: RequestContext, request: CreateTopicsRequest) -> CreateTop
     specs = [_spec(topic) for topic in request.topics if times[topic.name] == 1]
     quota = ctx.services.mutation_quotas.of_client(ctx.client, strict_from=6)
     results = await create_topics(ctx.broker, specs, request.validate_only, quota.record)
-    ordinary = [name for name in results if name != CLUSTER_METADATA]
-    answers = [_result(ctx.broker, name, results[name], request.validate_only) for name in ordinary]
-    for name, count in times.items():
+    ordinary = [name for name in paced(results) if name != CLUSTER_METADATA]
+    answers = [_result(ctx.broker, name, results[name], request.validate_only) for name in paced(ordinary)]
+    for name, count in paced(times.items()):
         if count > 1:
             answers.append(_error(name, KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")))
         elif name == CLUSTER_METADATA:
             answers.append(_result(ctx.broker, name, results[name], request.validate_only))
+    for used in (specs, results, ordinary, times):
+        emptied(used)
     return CreateTopicsResponse(quota.throttle_ms, answers)
 
 

@@ -6,7 +6,7 @@ v2 flexible. Answered with the new log start offset of each partition, when ever
 from typing import Any
 
 from kbroker.api.context import RequestContext
-from kbroker.api.later import by_topic
+from kbroker.api.later import Answer, by_topic
 from kbroker.api.row import Api
 from kbroker.control.coordinator.machine import Deferred
 from kbroker.control.metadata.topic_name import CLUSTER_METADATA, INTERNAL
@@ -22,21 +22,24 @@ from kbroker.protocol.messages.delete_records import (
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
-from kbroker.protocol.schema import Struct
+from kbroker.protocol.slices import paced
 
 API = Api(ApiKey.DELETE_RECORDS, 0, 2)
 NO_WATERMARK = -1
 
 
-def handle(ctx: RequestContext, request: DeleteRecordsRequest) -> Struct | Deferred:
+def handle(ctx: RequestContext, request: DeleteRecordsRequest) -> Answer:
     """Advance the log start of each partition; each has its own result."""
     topics: dict[str, dict[int, DeleteRecordsPartition]] = {}
     for topic in request.topics:
         asked = topics.setdefault(topic.name, {})
         asked.update({partition.partition_index: partition for partition in topic.partitions})
     parts = [
-        (name, [_delete(ctx.services, name, asked, request.timeout_ms) for asked in partitions.values()])
-        for name, partitions in topics.items()
+        (
+            name,
+            [_delete(ctx.services, name, asked, request.timeout_ms) for asked in paced(partitions.values())],
+        )
+        for name, partitions in paced(topics.items())
     ]
     return by_topic(parts, DeleteRecordsTopicResult, lambda topics: DeleteRecordsResponse(topics=topics))
 

@@ -22,6 +22,7 @@ from kbroker.protocol.messages.describe_log_dirs import (
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
 )
+from kbroker.protocol.slices import paced
 
 API = Api(ApiKey.DESCRIBE_LOG_DIRS, 1, 5)
 
@@ -62,8 +63,8 @@ def _asked(broker: Broker, request: DescribeLogDirsRequest) -> list[Replica]:
         return list(broker.catalogue.replicas())
     found = (
         broker.catalogue.partition(*each)
-        for each in dict.fromkeys(
-            (topic.topic, index) for topic in request.topics for index in topic.partitions
+        for each in paced(
+            dict.fromkeys((topic.topic, index) for topic in request.topics for index in topic.partitions)
         )
     )
     return [replica for partition in found if partition is not None for replica in partition.replicas]

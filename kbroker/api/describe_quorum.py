@@ -18,6 +18,7 @@ from kbroker.protocol.messages.describe_quorum import (
     ResponsePartitionData,
     ResponseTopicData,
 )
+from kbroker.protocol.slices import paced
 
 API = Api(ApiKey.DESCRIBE_QUORUM, 0, 2)
 
@@ -35,7 +36,7 @@ def handle(ctx: RequestContext, request: DescribeQuorumRequest) -> DescribeQuoru
             ctx.broker.node_id, [Listener(e.listener, e.host, e.port) for e in ctx.broker.endpoints.values()]
         )
     ]
-    known = any(partition.error_code == 0 for topic in topics for partition in topic.partitions)
+    known = any(partition.error_code == 0 for topic in paced(topics) for partition in paced(topic.partitions))
     return DescribeQuorumResponse(topics=topics, nodes=nodes if known else [])
 
 

@@ -23,6 +23,7 @@ from kbroker.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponseTopic,
     ResponseCursor,
 )
+from kbroker.protocol.slices import in_order, paced
 
 API = Api(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0, fast_paths=(REPEATED, BY_TOPIC))
 
@@ -51,11 +52,11 @@ def page(
     everything = not request.topics
     first = cursor.topic_name if cursor else ""
     names = broker.catalogue.topics if everything else {topic.name for topic in request.topics}
-    wanted = sorted(name for name in names if name >= first)
+    wanted = in_order([name for name in (names if everything else paced(names)) if name >= first])
     _check_cursor(request, wanted)
     room = _room(broker, request)
     response = DescribeTopicPartitionsResponse()
-    for name in filter(is_visible, wanted):
+    for name in paced(filter(is_visible, wanted)):
         if room == 0:
             response.next_cursor = ResponseCursor(name, 0)
             break

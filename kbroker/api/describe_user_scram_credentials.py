@@ -19,6 +19,7 @@ from kbroker.protocol.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsResponse,
     DescribeUserScramCredentialsResult,
 )
+from kbroker.protocol.slices import paced
 
 API = Api(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, 0, fast_paths=(REPEATED,))
 
@@ -31,7 +32,7 @@ def handle(
         times = Counter(user.name for user in request.users)
     else:
         times = Counter({user for user, _ in ctx.broker.scram})
-    results = [_described(ctx.broker, user, count) for user, count in times.items()]
+    results = [_described(ctx.broker, user, count) for user, count in paced(times.items())]
     return cached_answers(ctx, DescribeUserScramCredentialsResponse(0, ErrorCode.NONE, "", results))
 
 

@@ -4,9 +4,8 @@ v1 election type (KIP-460); v2 flexible. A partition that is led as asked answer
 partitions, those are left out.
 """
 
-import asyncio
-
 from kbroker.api.context import RequestContext
+from kbroker.api.later import in_groups
 from kbroker.api.row import Api
 from kbroker.ipc.layout import SlotState
 from kbroker.protocol.api_keys import ApiKey
@@ -17,6 +16,7 @@ from kbroker.protocol.messages.elect_leaders import (
     PartitionResult,
     ReplicaElectionResult,
 )
+from kbroker.protocol.slices import paced
 
 API = Api(ApiKey.ELECT_LEADERS, 0, 2)
 PREFERRED, UNCLEAN = 0, 1
@@ -33,11 +33,11 @@ async def handle(ctx: RequestContext, request: ElectLeadersRequest) -> ElectLead
     else:
         wanted = {topic.topic: list(topic.partitions) for topic in request.topic_partitions}
     results = []
-    for name, indexes in wanted.items():
-        found = await asyncio.gather(*(_result(ctx, name, i, request.election_type) for i in indexes))
+    for name, indexes in paced(wanted.items()):
+        found = await in_groups(_result(ctx, name, i, request.election_type) for i in paced(indexes))
         if request.topic_partitions is None:
             found = [result for result in found if result.error_code != ErrorCode.ELECTION_NOT_NEEDED]
-        results.append(ReplicaElectionResult(name, list(found)))
+        results.append(ReplicaElectionResult(name, found))
     return ElectLeadersResponse(replica_election_results=results)
 
 

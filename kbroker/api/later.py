@@ -1,49 +1,84 @@
 """Answers of which some parts come later, from an IO worker or a log, or that are changed when they come: no tasks."""
 
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any
+from itertools import islice
+from typing import Any, Final, TypeVar
 
 from kbroker.control.broker import Broker
 from kbroker.control.coordinator.machine import Deferred
 from kbroker.control.metadata.catalogue import Partition
 from kbroker.protocol.errors import KafkaError
 from kbroker.protocol.schema import Struct
+from kbroker.protocol.slices import is_sliced, paced
+
+T = TypeVar("T")
+Answer = Struct | Deferred | Awaitable[Struct]
+AT_ONCE: Final = 64
 
 
-def together(parts: Sequence[Any], whole: Callable[[Iterator[Any]], Struct]) -> Struct | Deferred:
-    """The answer that `whole` makes of all parts, in their order; a Deferred of it while any of them is one."""
+def together(parts: Sequence[Any], whole: Callable[[Iterator[Any]], Struct]) -> Answer:
+    """The answer that `whole` makes of all parts, in their order; later while any of them is a Deferred."""
     found = list(parts)
-    late = [number for number, part in enumerate(found) if isinstance(part, Deferred)]
+    late = [number for number, part in enumerate(paced(found)) if isinstance(part, Deferred)]
     if not late:
         return whole(iter(found))
     answer = Deferred()
     left = len(late)
+    sliced = is_sliced()
 
     def came(number: int, value: Any) -> None:
         nonlocal left
         found[number] = value
         left -= 1
         if not left:
-            answer.complete(whole(iter(found)))
+            answer.complete(None if sliced else whole(iter(found)))
 
-    for number in late:
+    for number in paced(late):
         parts[number].on_complete(partial(came, number))
-    return answer
+    return _whole_in_slices(answer, partial(whole, iter(found))) if sliced else answer
+
+
+async def _whole_in_slices(all_came: Deferred, whole: Callable[[], Struct]) -> Struct:
+    """Made by a task of the long request: where the last part comes in, nobody would stop for others."""
+    await completion(all_came)
+    return whole()
+
+
+def completion(deferred: Deferred) -> asyncio.Future[Any]:
+    """The value of a Deferred, for a coroutine."""
+    found: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+
+    def came(value: Any) -> None:
+        if not found.done():  # who waits may have been cancelled
+            found.set_result(value)
+
+    deferred.on_complete(came)
+    return found
+
+
+async def in_groups(waits: Iterable[Awaitable[T]]) -> list[T]:
+    """The results of all, AT_ONCE at a time: a task for each of a million would stop all other clients."""
+    found: list[T] = []
+    source = iter(waits)
+    while some := list(islice(source, AT_ONCE)):
+        found += await asyncio.gather(*some)
+    return found
 
 
 def by_topic(
     topics: Sequence[tuple[str, Sequence[Any]]],
     topic: Callable[[str, list[Any]], Any],
     whole: Callable[[list[Any]], Struct],
-) -> Struct | Deferred:
+) -> Answer:
     """The answer that `whole` makes of the topics that `topic` makes of a name and its parts, each of which may be a
     Deferred."""
 
     def all_of(found: Iterator[Any]) -> Struct:
-        return whole([topic(name, [next(found) for _ in parts]) for name, parts in topics])
+        return whole([topic(name, [next(found) for _ in paced(parts)]) for name, parts in paced(topics)])
 
-    return together([part for _, parts in topics for part in parts], all_of)
+    return together([part for _, parts in paced(topics) for part in paced(parts)], all_of)
 
 
 def of_worker(

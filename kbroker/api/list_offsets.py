@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbroker.api.context import RequestContext
-from kbroker.api.later import by_topic
+from kbroker.api.later import Answer, by_topic
 from kbroker.api.partition_check import check_leader_epoch, online
 from kbroker.api.row import Api, FastPath
 from kbroker.control.broker import Broker
@@ -32,7 +32,7 @@ from kbroker.protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-from kbroker.protocol.schema import Struct
+from kbroker.protocol.slices import paced
 
 API = Api(
     ApiKey.LIST_OFFSETS,
@@ -68,7 +68,7 @@ class Found:
     leader_epoch: int = -1
 
 
-def handle(ctx: RequestContext, request: ListOffsetsRequest) -> Struct | Deferred:
+def handle(ctx: RequestContext, request: ListOffsetsRequest) -> Answer:
     """One offset per partition; a partition named twice is INVALID_REQUEST."""
     asked: dict[str, dict[int, ListOffsetsPartition]] = {}
     twice: set[tuple[str, int]] = set()
@@ -79,8 +79,14 @@ def handle(ctx: RequestContext, request: ListOffsetsRequest) -> Struct | Deferre
                 twice.add((topic.name, partition.partition_index))
             partitions[partition.partition_index] = partition
     parts = [
-        (name, [_offset(ctx, request, name, each, (name, index) in twice) for index, each in found.items()])
-        for name, found in asked.items()
+        (
+            name,
+            [
+                _offset(ctx, request, name, each, (name, index) in twice)
+                for index, each in paced(found.items())
+            ],
+        )
+        for name, found in paced(asked.items())
     ]
     return by_topic(parts, ListOffsetsTopicResponse, lambda topics: ListOffsetsResponse(topics=topics))
 

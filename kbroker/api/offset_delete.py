@@ -15,6 +15,7 @@ from kbroker.protocol.messages.offset_delete import (
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
 )
+from kbroker.protocol.slices import paced
 
 API = Api(ApiKey.OFFSET_DELETE, 0, 0)
 
@@ -45,7 +46,7 @@ def _merged(
     failed: dict[str, OffsetDeleteResponseTopic], answer: OffsetDeleteResponse
 ) -> OffsetDeleteResponse:
     response = OffsetDeleteResponse(topics=list(failed.values()))
-    for topic_answer in answer.topics:
+    for topic_answer in paced(answer.topics):
         mine_or_none = failed.get(topic_answer.name)
         if mine_or_none is None:
             response.topics.append(topic_answer)

@@ -5,7 +5,7 @@ end; an epoch that is not known is (-1, -1); an older one ends where the next on
 """
 
 from kbroker.api.context import RequestContext
-from kbroker.api.later import by_topic, of_worker
+from kbroker.api.later import Answer, by_topic, of_worker
 from kbroker.api.partition_check import check_leader_epoch, online
 from kbroker.api.row import Api
 from kbroker.control.coordinator.machine import Deferred
@@ -20,12 +20,11 @@ from kbroker.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopicResult,
 )
-from kbroker.protocol.schema import Struct
 
 API = Api(ApiKey.OFFSET_FOR_LEADER_EPOCH, 2, 4)
 
 
-def handle(ctx: RequestContext, request: OffsetForLeaderEpochRequest) -> Struct | Deferred:
+def handle(ctx: RequestContext, request: OffsetForLeaderEpochRequest) -> Answer:
     """One end offset per partition."""
     ends = [
         (topic.topic, [_end(ctx, topic.topic, partition) for partition in topic.partitions])

@@ -80,6 +80,7 @@ from kbroker.api.authorization.table import guard_of
 from kbroker.api.config_results import ConfigResults
 from kbroker.api.context import RequestContext
 from kbroker.api.error_counts import ErrorCounts
+from kbroker.api.later import completion
 from kbroker.api.row import Api, Owner
 from kbroker.api.version_answers import unsupported
 from kbroker.control.coordinator.machine import Deferred
@@ -212,6 +213,8 @@ class Dispatch:
         if isinstance(response, bytes):
             self._counts.count(client, response)
             return response
+        if isinstance(response, Deferred) and is_sliced():
+            return self._settled_later(module, client, request, response)
         if isinstance(response, Deferred):
             answer = Deferred()
 
@@ -228,6 +231,12 @@ class Dispatch:
         if isinstance(found, KafkaError):
             return self._refused(module, client, request, found)
         return self._encoded(module, client, found, request)
+
+    async def _settled_later(
+        self, module: ModuleType, client: ClientRequest, request: Struct, answer: Deferred
+    ) -> Answer:
+        """A long answer is encoded by a task of its request, in slices, not where its last part comes in."""
+        return self._settled(module, client, request, await completion(answer))
 
     async def _later(
         self, module: ModuleType, client: ClientRequest, request: Struct, answer: Awaitable[Any]

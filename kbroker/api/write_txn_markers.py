@@ -4,9 +4,8 @@ For administrators who abort a hanging transaction (kafka-transactions abort, KI
 version of the producer: from 2 on the marker's epoch must be newer than the partition's (KIP-1228).
 """
 
-import asyncio
-
 from kbroker.api.context import RequestContext
+from kbroker.api.later import in_groups
 from kbroker.api.row import Api
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
@@ -24,8 +23,8 @@ API = Api(ApiKey.WRITE_TXN_MARKERS, 1, 2)
 
 async def handle(ctx: RequestContext, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
     """A code per marker and partition."""
-    results = await asyncio.gather(*(_write(ctx, marker) for marker in request.markers))
-    return WriteTxnMarkersResponse(markers=list(results))
+    results = await in_groups(_write(ctx, marker) for marker in request.markers)
+    return WriteTxnMarkersResponse(markers=results)
 
 
 def refuse(request: WriteTxnMarkersRequest, error: KafkaError, version: int) -> WriteTxnMarkersResponse:
@@ -51,10 +50,10 @@ def refuse(request: WriteTxnMarkersRequest, error: KafkaError, version: int) -> 
 
 
 async def _write(ctx: RequestContext, marker: WritableTxnMarker) -> WritableTxnMarkerResult:
-    waits = [
+    waits = (
         _one(ctx, marker, topic.name, index) for topic in marker.topics for index in topic.partition_indexes
-    ]
-    codes = iter(await asyncio.gather(*waits))
+    )
+    codes = iter(await in_groups(waits))
     return WritableTxnMarkerResult(
         marker.producer_id,
         [

@@ -6,11 +6,16 @@ import time
 from collections.abc import Awaitable, Callable, Generator
 from contextvars import copy_context
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from kbroker.protocol.slices import Work
 
 Spent = Callable[[int], None]
+LONG_SLICES: Final = 8
+REST_S: Final = 0.5
+LONGEST_RESTS: Final = 60
+MANY_OBJECTS: Final = 20_000
+"""New objects that the collector looks at in some five milliseconds."""
 
 
 class Slicing:
@@ -39,18 +44,34 @@ class Slicing:
             work = Work(function)
             work.gr_context = copy_context()
             self._stop_collector()
+            slices = 1
             try:
                 found = _slice(work, spent)
                 while not work.done:
                     await asyncio.sleep(0)
                     found = _slice(work, spent)
+                    slices += 1
             finally:
-                self._start_collector()
+                if slices < LONG_SLICES:
+                    self._start_collector()
+                else:
+                    self._start_collector_later(LONGEST_RESTS)
             return found
 
     def _stop_collector(self) -> None:
         self._collector_off += 1
         gc.disable()
+
+    def _start_collector_later(self, rests: int) -> None:
+        """What a long request has made lives on while it waits for its next step, or until it is answered; the
+        collector would look at all of it at once."""
+        asyncio.get_running_loop().call_later(REST_S, self._rested, rests)
+
+    def _rested(self, rests: int) -> None:
+        if rests and gc.get_count()[0] > MANY_OBJECTS:
+            self._start_collector_later(rests - 1)
+        else:
+            self._start_collector()
 
     def _start_collector(self) -> None:
         self._collector_off -= 1

@@ -9,6 +9,7 @@ while it stood still: between two elements of a `paced` loop.
 import sys
 import time
 from collections.abc import Callable, Hashable, Iterable, Iterator
+from heapq import merge
 from typing import Any, Final, TypeVar
 
 from greenlet import getcurrent, greenlet
@@ -22,6 +23,8 @@ SLICE_NS: Final = 1_000_000
 LOOK_EVERY: Final = 8
 """Elements of a loop between two looks at the clock."""
 SETS: Final = 256
+RUN: Final = 512
+"""Items that are sorted in one go."""
 SHORT: Final = 64
 """Lists up to this length are freed at once."""
 
@@ -95,6 +98,17 @@ def _distinct(items: Iterable[H]) -> Iterator[H]:
     for some in seen:
         some.clear()
         breathe()
+
+
+def in_order(items: list[str]) -> list[str]:
+    """The items, sorted. In slices they are merged from short sorted runs: sorting a million takes a second."""
+    if not is_sliced():
+        return sorted(items)
+    runs = []
+    for at in range(0, len(items), RUN):
+        runs.append(sorted(items[at : at + RUN]))
+        breathe()
+    return list(_paced(merge(*runs)))
 
 
 class PacedList(list[Any]):

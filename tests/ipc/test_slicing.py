@@ -3,11 +3,27 @@
 import asyncio
 import gc
 import time
+from collections.abc import Iterator
 
 import pytest
 
+from kbroker.ipc import slicing
 from kbroker.ipc.slicing import Slicing
 from kbroker.protocol.slices import paced
+
+
+@pytest.fixture(autouse=True)
+def soon(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The collector rests shortly, and is on after a test whose loop ends before that."""
+    monkeypatch.setattr(slicing, "REST_S", 0.01)
+    yield
+    gc.enable()
+
+
+async def collecting() -> None:
+    async with asyncio.timeout(30):
+        while not gc.isenabled():
+            await asyncio.sleep(0.01)
 
 
 def long_work(count: int = 300_000) -> int:
@@ -58,20 +74,59 @@ def test_errors_come_out() -> None:
         long_work()
         raise KeyError("gone")
 
-    with pytest.raises(KeyError):
-        asyncio.run(Slicing().run(work))
+    async def scene() -> None:
+        with pytest.raises(KeyError):
+            await Slicing().run(work)
+        await collecting()
+
+    asyncio.run(scene())
+
+
+def test_the_collector_waits_for_the_end_of_what_long_work_has_made() -> None:
+    made: list[list[int]] = []
+
+    def work() -> None:
+        made.extend([number] for number in paced(range(300_000)))
+
+    async def scene() -> None:
+        await Slicing().run(work)
+        await asyncio.sleep(0.05)
+        assert not gc.isenabled()
+        made.clear()
+        await collecting()
+
+    asyncio.run(scene())
+
+
+def test_the_collector_waits_for_no_work_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slicing, "LONGEST_RESTS", 3)
+    made: list[list[int]] = []
+
+    def work() -> None:
+        made.extend([number] for number in paced(range(300_000)))
+
+    async def scene() -> None:
+        await Slicing().run(work)
+        await collecting()
+
+    asyncio.run(scene())
+    assert len(made) == 300_000
+
+
+def test_short_work_leaves_the_collector_on() -> None:
+    asyncio.run(Slicing().run(lambda: long_work(10)))
     assert gc.isenabled()
 
 
 def test_work_that_waits_makes_room_for_the_next() -> None:
     async def scene() -> None:
-        slicing, event = Slicing(), asyncio.Event()
+        lane, event = Slicing(), asyncio.Event()
 
         async def waits() -> None:
             await event.wait()
 
-        waiting = asyncio.create_task(slicing.run(waits))
-        await asyncio.wait_for(slicing.run(long_work), 30)
+        waiting = asyncio.create_task(lane.run(waits))
+        await asyncio.wait_for(lane.run(long_work), 30)
         assert not waiting.done()
         event.set()
         await waiting
@@ -81,14 +136,14 @@ def test_work_that_waits_makes_room_for_the_next() -> None:
 
 def test_cancelled_work_makes_room_too() -> None:
     async def scene() -> None:
-        slicing = Slicing()
-        endless = asyncio.create_task(slicing.run(lambda: long_work(10**9)))
+        lane = Slicing()
+        endless = asyncio.create_task(lane.run(lambda: long_work(10**9)))
         await asyncio.sleep(0.01)
         endless.cancel()
         await asyncio.wait({endless})
         began = time.monotonic()
-        assert await slicing.run(lambda: long_work(1000)) == 1000
+        assert await lane.run(lambda: long_work(1000)) == 1000
         assert time.monotonic() - began < 5
+        await collecting()
 
     asyncio.run(scene())
-    assert gc.isenabled()

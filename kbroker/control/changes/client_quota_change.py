@@ -12,6 +12,7 @@ from kbroker.config.client_quotas import IP, Entity, QuotaError, QuotaTable, che
 from kbroker.control.broker import Broker
 from kbroker.control.images import quota_image
 from kbroker.control.store.store import Change
+from kbroker.protocol.slices import paced
 
 Operations = Sequence[tuple[str, float | None]]
 """(key, new value), None to remove."""
@@ -34,7 +35,7 @@ async def alter_client_quotas(
     async with broker.changing:
         results: dict[Entity, str | None] = {}
         changes: dict[Entity, dict[str, float | None]] = {}
-        for alteration in alterations:
+        for alteration in paced(alterations):
             entity = alteration.entity
             keys = [key for key, _ in alteration.operations]
             if entity in results or len(set(keys)) < len(keys):
@@ -45,7 +46,7 @@ async def alter_client_quotas(
                 results[entity] = None
             except QuotaError as error:
                 results[entity] = str(error)
-        changes = {entity: change for entity, change in changes.items() if change}
+        changes = {entity: change for entity, change in paced(changes.items()) if change}
         if changes and not validate_only:
             await _apply(broker, changes)
         return results

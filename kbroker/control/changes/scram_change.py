@@ -16,6 +16,7 @@ from kbroker.protocol.messages.alter_user_scram_credentials import (
     ScramCredentialDeletion,
     ScramCredentialUpsertion,
 )
+from kbroker.protocol.slices import paced
 
 HASHES = {1: "sha256", 2: "sha512"}
 """By mechanism: SCRAM-SHA-256, SCRAM-SHA-512."""
@@ -34,7 +35,7 @@ async def alter_scram_credentials(
         changes: dict[str, tuple[ScramKey, ScramCredential | None]] = {}
         errors: dict[str, KafkaError] = {}
         every: list[Alteration] = [*deletions, *upsertions]
-        for one in every:
+        for one in paced(every):
             if one.name in errors:
                 continue
             if changes.pop(one.name, None) is not None:

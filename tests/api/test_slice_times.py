@@ -1,0 +1,115 @@
+"""Requests with very many entries stop the loop of control for a few milliseconds at most, whichever API they ask.
+
+Measured in CPU time of each callback of the loop, so a busy host changes nothing.
+"""
+
+import asyncio
+import asyncio.events
+import gc
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kbroker.api.registry import APIS
+from kbroker.api.row import Owner
+from kbroker.config.authorizer import Authorizer
+from kbroker.control.changes.topic_change import create_topics
+from kbroker.control.coordinator.machine import Deferred
+from kbroker.control.metadata.topic_plan import NewTopic
+from kbroker.ipc.messages import ClientRequest
+from kbroker.ipc.slicing import Slicing
+from kbroker.protocol.codec import encode
+from kbroker.protocol.schema import Field, Struct
+from tests.api.in_process import client_request, dispatch_of
+from tests.control.fakes import World, world
+
+pytestmark = pytest.mark.slow
+
+ENTRIES = 30_000
+LONGEST_MS = 15.0
+"""Ten times a slice; in one piece most of these take over a hundred."""
+SHORT_BYTES = 100_000
+"""A request without a list of its own."""
+
+
+def filled(cls: type[Struct], count: int, number: int, version: int) -> Struct:
+    """A struct whose lists have so many entries, and one each in the lists below."""
+    values: dict[str, Any] = {}
+    for field in cls.SCHEMA.fields:
+        if not field.versions[0] <= version <= field.versions[1]:
+            continue
+        if field.item is not None and field.wire.startswith("[]"):
+            values[field.name] = [filled(field.item, 1, number + i, version) for i in range(count)]
+        elif field.item is not None:
+            values[field.name] = filled(field.item, 1, number, version)
+        elif (made := _value(field, count, number)) is not None:
+            values[field.name] = made
+    return cls(**values)
+
+
+def _value(field: Field, count: int, number: int) -> Any:
+    many = {
+        "[]string": [f"n{number + i}" for i in range(count)],
+        "[]uuid": [(number + i).to_bytes(16) for i in range(count)],
+        "string": f"n{number}",
+        "uuid": number.to_bytes(16),
+        "bytes": b"x",
+    }
+    if field.wire in many:
+        return many[field.wire]
+    if field.wire in ("[]int32", "[]int64"):
+        return list(range(count))
+    return number % 100 if field.wire in ("int16", "int32", "int64") and count == 1 else None
+
+
+def long_request(api: Any) -> bytes:
+    return encode(filled(api.request, ENTRIES, 0, api.max_version), api.max_version)
+
+
+LONG = [
+    pytest.param(api, id=api.key.name)
+    for api in APIS.values()
+    if api.owner is Owner.CONTROL
+    and any(field.wire.startswith("[]") and "int8" not in field.wire for field in api.request.SCHEMA.fields)
+]
+
+
+@pytest.fixture
+def made(tmp_path: Path):  # type: ignore[no-untyped-def]
+    with world(tmp_path) as one:
+        one.broker.authorizer = Authorizer(frozenset(("User:ANONYMOUS",)))
+        asyncio.run(create_topics(one.broker, [NewTopic("n0"), NewTopic("n1")]))
+        yield one
+    gc.enable()  # it may rest when a loop ends
+
+
+@pytest.mark.parametrize("api", LONG)
+def test_no_callback_of_a_long_request_takes_long(
+    made: World, api: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = client_request(api.key, api.max_version, long_request(api))
+    assert len(client.body) > SHORT_BYTES
+    longest = [0.0]
+    run = asyncio.events.Handle._run
+
+    def timed(handle: Any) -> None:
+        began_ns = time.thread_time_ns()
+        run(handle)
+        longest[0] = max(longest[0], (time.thread_time_ns() - began_ns) / 1e6)
+
+    monkeypatch.setattr(asyncio.events.Handle, "_run", timed)
+    asyncio.run(served(made, client))
+    assert longest[0] < LONGEST_MS
+
+
+async def served(made: World, client: ClientRequest) -> None:
+    """As control serves a long request, until it is answered."""
+    dispatch: Callable[[], Any] = partial(dispatch_of(made.broker), client)
+    async with asyncio.timeout(60):
+        found = await Slicing().run(dispatch)
+    if isinstance(found, Deferred):
+        raise AssertionError("a long answer would be encoded where its last part comes in")
