@@ -44,6 +44,7 @@ class ProducerClient:
     process_id: int
     started_ns: int
     ended_ns: int | None = None
+    attempted: int | None = None  # records, known at its end: their numbers are those below
 
 
 @dataclass(slots=True)
@@ -60,6 +61,7 @@ class ConsumerClient:
     started_ns: int
     ended_ns: int | None = None
     finished: bool = False  # drain: it reached the end of every partition
+    delivered: int | None = None  # records, known at its end
 
 
 @dataclass(slots=True)

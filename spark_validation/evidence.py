@@ -136,8 +136,14 @@ class Evidence:
     @cached_property
     def intents(self) -> DataFrame:
         """producer, first_seq, last_seq."""
-        rows = [(i["producer"], i["first_seq"], i["last_seq"]) for i in load_intents(self.folder)]
-        return self.spark.createDataFrame(rows, "producer int, first_seq bigint, last_seq bigint")
+        return self.spark.createDataFrame(self.announced, "producer int, first_seq bigint, last_seq bigint")
+
+    @cached_property
+    def announced(self) -> list[tuple[int, int, int]]:
+        """The same: what was announced, of a producer that ended no more than what it attempted."""
+        ends = {p.producer: p.attempted for p in self.producer_clients if p.attempted is not None}
+        intents = ((i["producer"], i["first_seq"], i["last_seq"]) for i in load_intents(self.folder))
+        return [(who, first, min(last, ends.get(who, last + 1) - 1)) for who, first, last in intents]
 
     def topics(self, *modes: str, compacted: bool = False) -> list[str]:
         """Names of the run's topics of modes (all modes when none is named) that are compacted, or are not."""
@@ -164,6 +170,14 @@ class Evidence:
         """Whether the clocks of the run were set: then the broker's times prove nothing."""
         faults = self.folder / "faults.jsonl"
         return bool(self.run.clock_steps) or (faults.exists() and '"clock"' in faults.read_text())
+
+    @cached_property
+    def calm(self) -> bool:
+        """No fault was put into the run and every client ended by itself: nothing was repeated for a lost answer."""
+        faults = self.folder / "faults.jsonl"
+        quiet = not faults.exists() or not faults.read_text().strip()
+        producers_ended = all(client.ended_ns is not None for client in self.producer_clients)
+        return quiet and producers_ended and all(c.ended_ns is not None for c in self.consumer_clients)
 
     def sent_stamp(self) -> Column:
         """The timestamp that a record was sent with and must keep; -1 where the broker sets it."""

@@ -1,7 +1,8 @@
 """Grounds of a verdict: the number of records for each check, and what is missing for a verdict at all.
 
 No evidence is not innocence. A run that sent or read nothing, that did not end by itself, whose drains did
-not reach the end of a topic, or whose histories lost files cannot be called clean: `missing` gives the
+not reach the end of a topic, whose histories lost files or rows at their ends, or name clients that
+are not listed, cannot be called clean: `missing` gives the
 reason, and the exit code is 2.
 """
 
@@ -35,6 +36,7 @@ def weigh(evidence: Evidence, verdict: Verdict) -> None:
         *unassigned(evidence),
         *cut_off_sends(evidence),
         *cut_off_reads(evidence),
+        *unknown_clients(evidence),
     ]
 
 
@@ -77,13 +79,15 @@ def cut_off_sends(evidence: Evidence) -> list[str]:
     if not ended:
         return []
     rows = evidence.rows("sends").where(F.col("producer").isin(ended))
+    counts = [(p.producer, p.attempted) for p in evidence.producer_clients if p.ended_ns is not None]
+    attempted = evidence.spark.createDataFrame(counts, "producer int, attempted bigint")
     held = rows.groupBy("producer").agg(
         F.count("*").alias("rows"), F.countDistinct("seq").alias("seqs"), F.max("seq").alias("last")
     )
     begun = evidence.intents.where(F.col("producer").isin(ended))
     begun = begun.groupBy("producer").agg(F.max("first_seq").alias("begun"))
-    both = begun.join(held, "producer", "full")
-    gaps = both.where("rows is null or seqs != last + 1 or begun > last")
+    both = begun.join(held, "producer", "full").join(attempted, "producer", "left")
+    gaps = both.where("rows is null or seqs != last + 1 or begun > last or attempted != last + 1")
     return _named(gaps, "producer", "sends of producers that ended by themselves are missing")
 
 
@@ -94,7 +98,29 @@ def cut_off_reads(evidence: Evidence) -> list[str]:
         .groupBy("consumer")
         .agg(F.countDistinct("position").alias("rows"), F.max("position").alias("last"))
     )
-    return _named(held.where("rows != last + 1"), "consumer", "deliveries of consumers are missing")
+    counts = [(c.consumer, c.delivered) for c in evidence.consumer_clients if c.delivered]
+    ended = evidence.spark.createDataFrame(counts, "consumer int, delivered bigint")
+    both = held.join(ended, "consumer", "full")
+    gaps = both.where("rows is null or rows != last + 1 or delivered != rows")
+    return _named(gaps, "consumer", "deliveries of consumers are missing")
+
+
+def unknown_clients(evidence: Evidence) -> list[str]:
+    """Rows of clients that the run does not list: what they were and how they ended is not known."""
+    producers = [(p.producer,) for p in evidence.producer_clients]
+    consumers = [(c.consumer,) for c in evidence.consumer_clients]
+    found = []
+    for kind, who, listed in (
+        ("sends", "producer", producers),
+        ("reads", "consumer", consumers),
+        ("commits", "consumer", consumers),
+        ("assignments", "consumer", consumers),
+        ("shares", "consumer", consumers),
+    ):
+        known = evidence.spark.createDataFrame(listed, f"{who} int")
+        strange = evidence.rows(kind).select(who).distinct().join(F.broadcast(known), who, "left_anti")
+        found += _named(strange, who, f"{kind} name clients that the run does not list")
+    return found
 
 
 def _named(frame: DataFrame, column: str, what: str) -> list[str]:

@@ -19,6 +19,7 @@ from spark_validation.checks import (
     halves,
     indexes,
     latency,
+    markers,
     offsets,
     order,
     places,
@@ -26,6 +27,7 @@ from spark_validation.checks import (
     retention,
     shares,
     transactions,
+    watermarks,
 )
 from spark_validation.evidence import IDENTITY, Evidence
 from spark_validation.grounds import weigh
@@ -81,6 +83,7 @@ class Judge:
             if strange is not None:
                 self.take(places.phantoms(evidence, strange))
                 self.take(places.disguised(evidence, strange))
+            self.take(places.nowhere(evidence))
             if evidence.append_time_topics and not evidence.clock_moved:
                 self.take(places.append_times(evidence))
         with self.step("order"):
@@ -98,6 +101,7 @@ class Judge:
                     self.take(order.keys_out_of_order(evidence, steps, again))
         with self.step("holes"):
             self.take(offsets.holes(evidence, held))
+            self.take(watermarks.high_watermarks(evidence, held))
         with self.step("log starts"):
             self.take(retention.log_starts(evidence))
         if evidence.topics(compacted=True):
@@ -118,6 +122,7 @@ class Judge:
                 self.take(delivery.aborted_by_log(beside))
         with self.step("order of delivery"):
             self.take(delivery.stepping_back(evidence))
+            self.take(delivery.impossible(evidence))
         if not any(c.role == "drain" and c.finished for c in evidence.consumer_clients):
             self.verdict.skip(
                 "V10", "no drain consumer reached the end: a record that nobody read proves nothing"
@@ -129,6 +134,9 @@ class Judge:
         if any(p.transactional_id for p in evidence.producer_clients):
             with self.step("transactions"):
                 self.take(transactions.premature_reads(evidence))
+                self.take(markers.divided(evidence))
+                if evidence.source == "segments":
+                    self.take(watermarks.last_stable(evidence))
                 doubts = transactions.doubtful(evidence).persist(KEPT)
                 if not doubts.isEmpty():
                     self.take(transactions.broken_promises(evidence, doubts))
@@ -150,6 +158,7 @@ class Judge:
             self.take(group_coverage.starts(self.evidence))
             self.take(group_coverage.ends(self.evidence))
             self.take(group_coverage.undelivered(self.evidence))
+            self.take(group_coverage.unassigned(self.evidence))
             self.take(group_coverage.owners(self.evidence))
             self.take(group_coverage.former_owners(self.evidence))
 
@@ -174,6 +183,7 @@ class Judge:
             with self.step("batch chain"):
                 self.take(batches.faults(evidence.batches))
                 self.take(batches.chains(evidence, evidence.batches))
+                self.take(markers.idle(evidence, evidence.batches))
             with self.step("indexes"):
                 self.take(indexes.indexes(evidence))
         if evidence.earlier is None:

@@ -107,7 +107,13 @@ def require_folders(data_dirs: list[str], topics: list[str]) -> None:
     for data_dir in data_dirs:
         if not Path(data_dir).is_dir():
             raise CannotJudge(f"{data_dir} is no directory")
-    found = {topic for _, topic, _ in partition_folders(data_dirs, topics)}
+    folders = partition_folders(data_dirs, topics)
+    places = [(topic, partition) for _, topic, partition in folders]
+    if twice := sorted(
+        {f"{topic}-{partition}" for topic, partition in places if places.count((topic, partition)) > 1}
+    ):
+        raise CannotJudge(f"two logs of {', '.join(twice[:5])}: name the directories of one replica")
+    found = {topic for topic, _ in places}
     if missing := [topic for topic in topics if topic not in found]:
         raise CannotJudge(f"no partition of {', '.join(missing)} below {', '.join(data_dirs)}")
 

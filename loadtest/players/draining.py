@@ -60,6 +60,7 @@ class DrainingPlayer(Player):
             consumer.close()
             if history is not None:
                 history.close()
+                client.delivered = inbox.next_position
             client.ended_ns = self.clock.now_ns()
             self.register(name, client)
         self.page[Slot.LIVES] = 1 + client.finished

@@ -92,7 +92,7 @@ class Inbox:
         self._clock = clock
         self._history = history
         self._keys: dict[str | bytes | None, int] = {}
-        self._next_position = 0
+        self.next_position = 0
         self.next_offsets: dict[int, int] = {}  # partition -> offset after the last record taken
 
     def take(
@@ -124,7 +124,7 @@ class Inbox:
         if self._history is not None:
             delivered = Delivered(
                 self._consumer,
-                self._next_position,
+                self.next_position,
                 topic,
                 assignments,
                 partitions,
@@ -138,5 +138,5 @@ class Inbox:
                 taken.header_sums,
             )
             self._history.add("reads", delivered)
-        self._next_position += len(messages)
+        self.next_position += len(messages)
         return keys

@@ -159,5 +159,6 @@ class ProducerLife:
         self.outbox.give_up(error)
         if self.history is not None:
             self.history.close()
+            self.client.attempted = self.values.next_seq
         self.client.ended_ns = self.player.clock.now_ns()
         self.player.register(self._name, self.client)

@@ -173,6 +173,7 @@ class Membership:
             pass
         if self.history is not None:
             self.history.close()
+            self._client.delivered = self.inbox.next_position
         self._client.ended_ns = self.player.clock.now_ns()
         self.player.register(self._name, self._client)
         self.player.page[Slot.ASSIGNED] = 0

@@ -21,6 +21,7 @@ DESCRIBED = (SOUND, 6, 9, 10)  # what is wrong lies behind the header: that stil
 APPEND_TIME_BIT, TRANSACTIONAL_BIT, CONTROL_BIT = 0x08, 0x10, 0x20
 HORIZON_BIT, KNOWN_BITS = 0x40, 0x7F
 CODECS = 4
+CLOCK_SLACK_MS = 60_000  # the broker's clock beside the clients'
 SEQUENCES = 1 << 31
 TRANSACTIONAL_MODES = ("transactional", "copied")
 
@@ -55,7 +56,6 @@ def in_partition(evidence: Evidence, sound: DataFrame) -> DataFrame:
             "before": F.lag("last_offset").over(order),
             "epoch_before": F.max("leader_epoch").over(before),
             "time_before": F.max(stamped).over(before),
-            "producer_before": F.max("producer_id").over(before),
         }
     )
     found = kinds(linked, {**of_headers(evidence), **of_control(evidence), **of_modes(evidence)})
@@ -95,7 +95,14 @@ def of_control(evidence: Evidence) -> dict[str, Column]:
         "producer_id >= 0 and producer_epoch >= 0 and base_sequence = -1"
     )
     formed &= F.col("topic").isin(transactional(evidence)) & ~bit(0x07)
-    return {"control batch is no marker": bit(CONTROL_BIT) & ~((one | emptied) & formed)}
+    first_ms = evidence.run.started_ns // 1_000_000 - CLOCK_SLACK_MS
+    timely = F.col("max_timestamp_ms").between(first_ms, evidence.ends_ms + CLOCK_SLACK_MS)
+    return {
+        "control batch is no marker": bit(CONTROL_BIT) & ~((one | emptied) & formed),
+        "marker's time is not of the run": bit(CONTROL_BIT)
+        & formed
+        & ~(timely | F.lit(evidence.clock_moved)),
+    }
 
 
 def of_modes(evidence: Evidence) -> dict[str, Column]:
@@ -107,9 +114,8 @@ def of_modes(evidence: Evidence) -> dict[str, Column]:
     return {
         "transactional bit is not its producer's": data & (bit(TRANSACTIONAL_BIT) != within),
         "producer fields contradict each other": data & ~numbered & ~unnumbered,
-        "no producer id after batches with one": data
+        "no producer id": data
         & unnumbered
-        & (F.col("producer_before") >= 0)
         & F.col("topic").isin(evidence.topics("idempotent", *TRANSACTIONAL_MODES)),
     }
 

@@ -3,7 +3,7 @@
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from spark_validation.anomalies import findings
+from spark_validation.anomalies import findings, kinds
 from spark_validation.digests import BUCKET
 from spark_validation.evidence import ABORTED, CONTROL, OPEN, PLACE, VISIBLE, Evidence, bucket
 from spark_validation.order import steps_back
@@ -44,6 +44,18 @@ def diverged(evidence: Evidence, beside: DataFrame) -> DataFrame:
     wrong = given.where(gone | (F.col("l").isNotNull() & differs))
     detail = F.concat_ws(" ", F.lit("given"), F.to_json("r"), F.lit("held"), F.to_json("l"))
     return findings(wrong.select("consumer", *PLACE, "r.producer", "r.seq", "r", "l"), "V03", kind, detail)
+
+
+def impossible(evidence: Evidence) -> DataFrame:
+    """V03: a late reader was given what lies below the log's start; a record was seen before it was to be sent."""
+    drains = [c.consumer for c in evidence.consumer_clients if c.role == "drain"]
+    started = evidence.ends.where("start_offset > 0").select("topic", "partition", "start_offset")
+    reads = evidence.reads.join(started, ["topic", "partition"], "left")
+    below = F.col("consumer").isin(drains) & F.expr("coalesce(offset < start_offset, false)")
+    unsent = F.col("intact") & F.expr("intended_ns > 0 and seen_ns < intended_ns")
+    found = kinds(reads.where(below | unsent), {"below the log's start": below, "before it was sent": unsent})
+    detail = F.concat_ws(" ", F.lit("log start"), "start_offset", F.lit("seen at ns"), "seen_ns")
+    return findings(found, "V03", F.col("kind"), detail)
 
 
 def unshown(beside: DataFrame) -> DataFrame:

@@ -184,6 +184,33 @@ def undelivered(evidence: Evidence) -> DataFrame:
     return findings(missing, "V10", "never delivered to its group", detail, whole(evidence))
 
 
+def unassigned(evidence: Evidence) -> DataFrame:
+    """V10: a partition that no member of a group was ever given, though the group had another one for long."""
+    ended = {c.consumer: c.ended_ns for c in evidence.consumer_clients if c.ended_ns and c.role == "load"}
+    until = evidence.spark.createDataFrame(list(ended.items()), "consumer int, ended_ns bigint")
+    begun = (
+        evidence.rows("assignments").where(F.col("event") == ASSIGNED).join(F.broadcast(until), "consumer")
+    )
+    lasting = begun.where(F.col("ended_ns") - F.col("at_ns") > LONG_NS)
+    given: dict[str, set[tuple[str, int]]] = {}
+    for row in lasting.select(*GROUP).distinct().collect():
+        given.setdefault(row["group"], set()).add((row["topic"], row["partition"]))
+    sizes = {topic.name: topic.partitions for topic in evidence.run.topics}
+    never = {
+        (c.group, topic, partition)
+        for c in evidence.consumer_clients
+        if c.role == "load" and c.group in given
+        for topic in c.topics
+        for partition in range(sizes.get(topic, 0))
+        if (topic, partition) not in given[c.group]
+    }
+    had = evidence.rows("assignments").where(F.col("event") == ASSIGNED).select(*GROUP).distinct()
+    schema = "`group` string, topic string, partition int"
+    missing = evidence.spark.createDataFrame(sorted(never), schema).join(had, GROUP, "left_anti")
+    detail = F.concat_ws(" ", F.lit("group"), "group")
+    return findings(missing, "V10", "never assigned to a member of its group", detail, whole(evidence))
+
+
 def owners(evidence: Evidence) -> DataFrame:
     """V08: two consumers of a group that both got records of a partition while both had it.
 

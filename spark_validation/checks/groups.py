@@ -70,8 +70,9 @@ def final_commits(evidence: Evidence, commits: DataFrame) -> DataFrame:
         more = more.join(F.broadcast(decided), ["producer", "transaction"], "left_semi")
         commits = commits.unionByName(more.select(*commits.columns))
     highest = commits.groupBy(*GROUP).agg(F.max("offset").alias("highest"))
-    # a group of the run that the broker knows nothing of has lost all its commits
-    wrong = highest.where(F.lit(bool(evidence.run.committed))).join(final, GROUP, "left")
+    # a group of the run that the broker knows nothing of has lost all its commits, if it was asked
+    asked = bool(evidence.run.committed or evidence.run.ends)
+    wrong = highest.where(F.lit(asked)).join(final, GROUP, "left")
     wrong = wrong.where("final is null or final < highest").withColumn("offset", F.col("final"))
     detail = F.concat_ws(" ", F.lit("group"), "group", F.lit("had confirmed"), "highest")
     return findings(wrong, "V09", "offset at the end below a confirmed commit", detail)

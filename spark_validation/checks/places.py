@@ -37,6 +37,21 @@ def lost(evidence: Evidence, placed: DataFrame) -> DataFrame:
     return findings(gone, "V01", kind, F.concat(F.lit("acknowledged at ns "), "acked_ns"))
 
 
+def nowhere(evidence: Evidence) -> DataFrame:
+    """V01: acknowledged without an offset, as a repeat is, by a broker that promises one, and not in the log at all."""
+    unplaced = evidence.sends.where("status = 0 and offset < 0").where(F.col("topic").isin(evidence.topics()))
+    if evidence.silent_producers:
+        unplaced = unplaced.where(~F.col("producer").isin(evidence.silent_producers))
+    moved = evidence.ends.where("start_offset > 0").select("topic", "partition")
+    kept = unplaced.join(moved, ["topic", "partition"], "left_anti")
+    if kept.isEmpty():
+        return findings(kept, "V01", "nowhere in the log", F.lit(None))
+    held = evidence.log.where(F.col("state") != CONTROL).select(*IDENTITY)
+    held = held.join(F.broadcast(kept.select(*IDENTITY)), IDENTITY, "left_semi")
+    gone = kept.join(held, IDENTITY, "left_anti").withColumn("offset", F.lit(None))
+    return findings(gone, "V01", "nowhere in the log", F.concat(F.lit("acknowledged at ns "), "acked_ns"))
+
+
 def difference(evidence: Evidence, sent: str = "s", held: str = "l") -> Column:
     """What differs between a send and a record of the log with its place or identity; null when nothing does."""
     unlike = {name: F.col(f"{sent}.{name}") != F.col(f"{held}.{name}") for name in DESCRIBED}

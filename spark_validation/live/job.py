@@ -20,7 +20,6 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from loadtest.history import KINDS
-from loadtest.run import load_intents
 from spark_validation.digests import BUCKET, content_hash
 from spark_validation.evidence import BUCKET_BITS, LOG_SCHEMA, SPARK_TYPES, Evidence, bucket
 from spark_validation.live import checks
@@ -209,13 +208,12 @@ class LiveJob:
         """Without records that were announced after the check had looked and before it read the log."""
         if not any(row["kind"] == "nobody sent it" for row in rows):
             return rows
-        intents = load_intents(self.options.history)
+        intents = self.evidence.announced
 
         def announced(row: dict[str, Any]) -> bool:
             return row["kind"] == "nobody sent it" and any(
-                intent["producer"] == row["producer"]
-                and intent["first_seq"] <= row["seq"] <= intent["last_seq"]
-                for intent in intents
+                producer == row["producer"] and first <= row["seq"] <= last
+                for producer, first, last in intents
             )
 
         return [row for row in rows if not announced(row)]

@@ -170,21 +170,38 @@ def torn_index(topic: Topic) -> None:
 
 
 def aborted_index(topic: Topic, spoiled: int = 0) -> None:
-    """Entries of the first segment's abort markers."""
-    entries = b""
+    """Entries of each segment's abort markers; `spoiled` is added to the offsets of the first segment's."""
     first: dict[int, int] = {}
-    for batch in topic.log[0][:10]:
-        if batch.control is None:
-            first.setdefault(batch.producer_id, batch.base)
-            continue
-        begin = first.pop(batch.producer_id, batch.base)
-        if batch.control == ControlType.ABORT:
-            numbers = (batch.producer_id, begin, batch.base + spoiled, batch.base)
-            entries += (0).to_bytes(2) + b"".join(number.to_bytes(8) for number in numbers)
-    topic.files[f"{0:020d}.txnindex"] = entries
+    for at in range(0, len(topic.log[0]), 10):
+        entries, segment = b"", topic.log[0][at : at + 10]
+        for batch in segment:
+            if batch.control is None:
+                first.setdefault(batch.producer_id, batch.base)
+                continue
+            begin = first.pop(batch.producer_id, batch.base)
+            if batch.control == ControlType.ABORT:
+                wrong = spoiled if at == 0 else 0
+                numbers = (batch.producer_id, begin, batch.base + wrong, batch.base)
+                entries += (0).to_bytes(2) + b"".join(number.to_bytes(8) for number in numbers)
+        topic.files[f"{segment[0].base:020d}.txnindex"] = entries
+
+
+def no_aborted_file(topic: Topic) -> None:
+    """Of the first segment, though the others have theirs."""
+    aborted_index(topic)
+    del topic.files[f"{0:020d}.txnindex"]
+
+
+def number_nothing(topic: Topic) -> None:
+    """The first batch has no producer id, though its producer is idempotent."""
+    first = topic.log[0][0]
+    first.producer_id = first.sequence = -1
+    for batch in topic.log[0][2::2]:
+        batch.sequence -= BATCH
 
 
 def no_aborted_entry(topic: Topic) -> None:
+    aborted_index(topic)
     topic.files[f"{0:020d}.txnindex"] = b""
 
 
@@ -269,6 +286,7 @@ FIELD_MUTATIONS: tuple[Mutation, ...] = (
             ("V11", "still open in the log"): 2 * BATCH,
         },
     ),
+    Mutation("unnumbered", "idempotent", number_nothing, {(V07, "no producer id"): 1}),
     Mutation("leader-epoch", "idempotent", leader_epoch_back, {(V07, "leader epoch steps back"): 1}),
     Mutation(
         "epoch-file",
@@ -301,6 +319,12 @@ FIELD_MUTATIONS: tuple[Mutation, ...] = (
             ("V13", ".txnindex no abort marker of its producer is there"): 1,
             ("V13", ".txnindex an abort marker has no entry"): 1,
         },
+    ),
+    Mutation(
+        "no-aborted-file",
+        "transactional",
+        no_aborted_file,
+        {("V13", ".txnindex an abort marker has no entry"): 1},
     ),
     Mutation(
         "no-aborted-entry",

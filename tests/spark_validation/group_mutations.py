@@ -66,6 +66,17 @@ def commit_when_replaced(topic: Topic) -> None:
     topic.rows["commits"].append(commit | again)
 
 
+def assign_to_nobody(topic: Topic) -> None:
+    """A partition of the group's topic that no member is ever given."""
+    deliver_and_commit_nothing(topic)
+    topic.rows["assignments"] = [row for row in topic.rows["assignments"] if row["partition"] != 1]
+
+
+def forget_the_group(topic: Topic) -> None:
+    """The broker knows nothing of it at the end."""
+    topic.committed.clear()
+
+
 GROUP_MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "start-forgotten",
@@ -97,6 +108,18 @@ GROUP_MUTATIONS: tuple[Mutation, ...] = (
         "idempotent",
         deliver_and_commit_nothing,
         {("V10", "never delivered to its group"): BATCHES * BATCH},
+    ),
+    Mutation(
+        "never-assigned",
+        "idempotent",
+        assign_to_nobody,
+        {("V10", "never assigned to a member of its group"): 1},
+    ),
+    Mutation(
+        "group-forgotten",
+        "idempotent",
+        forget_the_group,
+        {("V09", "offset at the end below a confirmed commit"): 2},
     ),
     Mutation(
         "former-owner",

@@ -7,6 +7,7 @@ from kbroker.protocol.records import ControlType
 from tests.spark_validation.copy_mutations import copy_all_but_one, copy_from, copy_twice
 from tests.spark_validation.field_mutations import FIELD_MUTATIONS
 from tests.spark_validation.group_mutations import GROUP_MUTATIONS
+from tests.spark_validation.marker_mutations import MARKER_MUTATIONS
 from tests.spark_validation.mutation import Expected, Mutation
 from tests.spark_validation.removal_mutations import REMOVAL_MUTATIONS
 from tests.spark_validation.share_mutations import SHARE_MUTATIONS
@@ -65,6 +66,11 @@ def a_reader_sees_another_value(topic: Topic) -> None:
     topic.reads_of(topic.reader, 0)[9]["intact"] = False
 
 
+def see_it_too_soon(topic: Topic) -> None:
+    row = topic.reads_of(topic.reader, 0)[9]
+    row["seen_ns"] = row["intended_ns"] - 1
+
+
 def append_a_batch_again(topic: Topic) -> None:
     """What a retry does to a broker that forgot the producer."""
     again = deepcopy(topic.log[0][-2])
@@ -84,6 +90,16 @@ def acknowledge_the_retry(topic: Topic) -> None:
 def a_record_of_nobody(topic: Topic) -> None:
     end = topic.log[0][-1].end
     topic.log[0].append(Batch(end, [Record(topic.producers[0], 10_000, 500, 2, 1_780_000_000_000_000_000)]))
+    read_everything(topic)
+
+
+def a_record_after_the_last(topic: Topic) -> None:
+    """Its number was announced, and its producer ended before it."""
+    last = next(b for b in reversed(topic.log[1]) if b.producer_id == topic.producers[1] + 100)
+    seq = 1 + max(row["seq"] for row in topic.rows["sends"] if row["producer"] == topic.producers[1])
+    record = Record(topic.producers[1], seq, last.records[-1].partition_seq + 1, 1, 1_780_000_003_000_000_000)
+    made = Batch(topic.log[1][-1].end, [record], last.producer_id, last.sequence + len(last.records))
+    topic.log[1].append(made)
     read_everything(topic)
 
 
@@ -243,6 +259,7 @@ ALL: tuple[Mutation, ...] = (
     *FIELD_MUTATIONS,
     *REMOVAL_MUTATIONS,
     *TRANSACTION_MUTATIONS,
+    *MARKER_MUTATIONS,
     *SHARE_MUTATIONS,
     Mutation("clean", "idempotent", nothing, {}),
     Mutation("clean-plain", "plain", nothing, {}),
@@ -266,6 +283,7 @@ ALL: tuple[Mutation, ...] = (
     Mutation("value-altered", "idempotent", overwrite_a_value, {("V02", "altered value"): 1}),
     Mutation("key-altered", "idempotent", another_key, {("V02", "another key"): 1}),
     Mutation("misplaced", "idempotent", exchange_two_producers, {("V02", "another record"): 10}),
+    Mutation("too-soon", "idempotent", see_it_too_soon, {("V03", "before it was sent"): 1}),
     Mutation("diverged", "idempotent", a_reader_sees_another_value, {("V03", "another record or value"): 1}),
     Mutation(
         "duplicate",
@@ -279,8 +297,9 @@ ALL: tuple[Mutation, ...] = (
         "phantom",
         "idempotent",
         a_record_of_nobody,
-        {("V05", "nobody sent it"): 1, ("V07", "no producer id after batches with one"): 1},
+        {("V05", "nobody sent it"): 1, ("V07", "no producer id"): 1},
     ),
+    Mutation("phantom-announced", "idempotent", a_record_after_the_last, {("V05", "nobody sent it"): 1}),
     Mutation("failed", "idempotent", a_failed_send_in_the_log, {("V05", "its send surely failed"): 1}),
     Mutation(
         "swapped",

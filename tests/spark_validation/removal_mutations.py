@@ -72,6 +72,15 @@ def delete_records(until: int, confirmed: bool = True):  # type: ignore[no-untyp
     return mutate
 
 
+def serve_what_was_deleted(topic: Topic) -> None:
+    """A late reader is given a record below the log's start."""
+    delete_records(CUT)(topic)
+    given = next(row for row in topic.reads_of(topic.reader, 0) if row["offset"] == CUT - 1)
+    rows = topic.rows["reads"]
+    first = rows.index(topic.reads_of(topic.drain, 0)[0])
+    rows.insert(first, given | {"consumer": topic.drain, "assignment": -1})
+
+
 def forget_a_deletion(topic: Topic) -> None:
     topic.deletions = [Deletion(topic.name, 0, CUT, True, START_NS)]
 
@@ -213,6 +222,12 @@ REMOVAL_MUTATIONS: tuple[Mutation, ...] = (
         "idempotent",
         delete_records(CUT - 7),
         {("V01", UNALLOWED): 7, ("V15", REASONLESS): 1},
+    ),
+    Mutation(
+        "deleted-served",
+        "idempotent",
+        serve_what_was_deleted,
+        {("V03", "below the log's start"): 1},
     ),
     Mutation(
         "deletion-forgotten",

@@ -4,6 +4,7 @@ import argparse
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -13,13 +14,15 @@ pytest.importorskip("pyspark", reason="`make venv-spark` brings it")
 
 from pyspark.sql import SparkSession
 
+from kbroker.protocol.records import ControlType
+from spark_validation.checks import markers
 from spark_validation.cli import closing_line
 from spark_validation.evidence import Evidence
 from spark_validation.grounds import weigh
 from spark_validation.judge import Judge
 from spark_validation.opening import open_evidence
-from spark_validation.verdict import CANNOT_JUDGE, CLEAN, CONVICTED, Verdict
-from tests.spark_validation.world import clean
+from spark_validation.verdict import CANNOT_JUDGE, CLEAN, CONVICTED, CannotJudge, Verdict
+from tests.spark_validation.world import Batch, clean
 from tests.spark_validation.world_files import write
 
 pytestmark = pytest.mark.spark
@@ -63,6 +66,15 @@ def drop(folder: Path, kind: str, who: str, number: int, column: str, value: int
         pq.write_table(rows.filter(pc.invert(gone)), path)
 
 
+def reads_of(folder: Path, consumer: int) -> Any:
+    rows = pq.read_table(folder / "run" / "reads")
+    return rows.filter(pc.equal(rows["consumer"], consumer))
+
+
+def client_file(folder: Path, role: str, number: int) -> Path:
+    return folder / "run" / "clients" / f"{role}{number:06d}.json"
+
+
 def empty(folder: Path, kind: str) -> None:
     for path in (folder / "run" / kind).glob("*.parquet"):
         path.unlink()
@@ -79,6 +91,15 @@ CUT: dict[str, tuple[Callable[[Path], object], str]] = {
     "no end": (lambda f: edit_run(f, ended_ns=None), "did not end by itself"),
     "no drain": (lambda f: edit_clients(f, "c*.json", finished=False), f"no drain reached the end of: {TOPIC}"),
     "a send within is gone": (lambda f: drop(f, "sends", "producer", PRODUCER, "seq", 3), "sends of producers"),
+    "the last send is gone": (
+        lambda f: drop(f, "sends", "producer", PRODUCER, "seq", last_seq(f)), "sends of producers"
+    ),
+    "the last read is gone": (
+        lambda f: drop(f, "reads", "consumer", READER, "position", len(reads_of(f, READER)) - 1),
+        "deliveries of consumers",
+    ),
+    "a reader without a file": (lambda f: client_file(f, "c", READER).unlink(), "reads name clients"),
+    "a producer without a file": (lambda f: client_file(f, "p", PRODUCER).unlink(), "sends name clients"),
     "a read within is gone": (lambda f: drop(f, "reads", "consumer", READER, "position", 4), "deliveries"),
     "intents go further than sends": (
         lambda f: (f / "run" / "intents" / f"p{PRODUCER:06d}.jsonl").open("a").write(
@@ -128,6 +149,34 @@ def test_a_whole_run_is_clean_and_says_what_it_rests_on(tmp_path: Path, spark: S
     weakest = verdict.weakest
     assert weakest is not None
     assert weakest.basis == min(r.basis for r in verdict.results.values() if r.judged and r.basis is not None)
+
+
+def test_a_commit_marker_for_nothing_is_proof_where_nothing_was_repeated(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    topic = clean(TOPIC, 1, "transactional")
+    end, producer_id = topic.log[0][-1].end, topic.log[0][-1].producer_id
+    topic.log[0].append(Batch(end, [], producer_id, control=ControlType.COMMIT))
+    write(tmp_path, [topic])
+
+    def found() -> list[tuple[int, bool]]:
+        evidence = open_evidence(options(tmp_path))
+        assert evidence.batches is not None
+        return [
+            (row["offset"], row["convicts"]) for row in markers.idle(evidence, evidence.batches).collect()
+        ]
+
+    assert found() == [(end, True)]
+    (tmp_path / "run" / "faults.jsonl").write_text('{"fault": "reset"}\n')
+    assert found() == [(end, False)]
+
+
+def test_two_logs_of_one_partition_cannot_be_judged(tmp_path: Path, spark: SparkSession) -> None:
+    write(tmp_path, [clean(TOPIC, 1)])
+    both = options(tmp_path)
+    both.segments = f"{tmp_path / 'data'},{tmp_path / 'earlier'}"
+    with pytest.raises(CannotJudge, match=f"two logs of {TOPIC}-0"):
+        open_evidence(both)
 
 
 def test_a_conviction_holds_whatever_is_missing() -> None:

@@ -24,10 +24,11 @@ SEEN = ("V02", "a consumer saw an altered value")
 Found = dict[str, Expected]
 
 
-IN_THE_LOG, STARTS, CLOCKS, ACKS_0 = (
+IN_THE_LOG, STARTS, CLOCKS, ANYWHERE, ACKS_0 = (
     "the log's end moves: an acknowledged record beyond it is a missing one",
     "what retention and DeleteRecords may have taken is in run.json when the run has ended",
     "clocks that a fault has set are written down when the fault is over",
+    "acknowledged without an offset: it may be anywhere in the log",
     "a record without an acknowledged offset has no bucket: it is compared with all sends, once",
 )
 AT_THE_END = {  # findings that only the end of the run brings, and why
@@ -35,6 +36,7 @@ AT_THE_END = {  # findings that only the end of the run brings, and why
     ("V01", "below a log start that nothing allows"): STARTS,
     ("V15", "log start moved without a reason"): STARTS,
     ("V15", "log start below a confirmed DeleteRecords"): STARTS,
+    ("V01", "nowhere in the log"): ANYWHERE,
     ("V02", "append time outside of its request"): CLOCKS,
 }
 LIVE = ("V01", "V02", "V05")

@@ -135,6 +135,17 @@ class Batch:
         return self.base + (1 if self.control is not None else len(self.records))
 
 
+def first_open(batches: list[Batch]) -> int:
+    """Offset of the first record whose transaction has no marker yet; the log's end without one."""
+    begun: dict[int, int] = {}
+    for batch in batches:
+        if batch.control is not None:
+            begun.pop(batch.producer_id, None)
+        elif batch.transactional or batch.patch.get("attributes", 0) & layout.TRANSACTIONAL:
+            begun.setdefault(batch.producer_id, batch.base)
+    return min(begun.values(), default=batches[-1].end)
+
+
 def patched(batch: bytes, fields: dict[str, int]) -> bytes:
     """The batch with header fields that are written otherwise, and the checksum that belongs to them."""
     made = bytearray(batch)
@@ -165,6 +176,7 @@ class Topic:
     config: dict[str, str] = field(default_factory=dict)
     start_offset: int = 0
     high_watermark: int = 0  # of partition 0; 0: its log's end
+    last_stable: int = -1  # of partition 0; -1: before its first open transaction
     deletions: list[Deletion] = field(default_factory=list)
     killed: list[int] = field(default_factory=list)  # producers that never ended
     files: dict[str, bytes] = field(default_factory=dict)  # more files of partition 0, by name

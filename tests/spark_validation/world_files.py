@@ -10,7 +10,17 @@ import pyarrow.parquet as pq
 from loadtest import history
 from loadtest.run import ConsumerClient, PartitionEnds, ProducerClient, Run, save_client, save_run
 from loadtest.run import Topic as RunTopic
-from tests.spark_validation.world import BATCH, BATCHES, MS, PARTITIONS, RUN, START_NS, Batch, Topic
+from tests.spark_validation.world import (
+    BATCH,
+    BATCHES,
+    MS,
+    PARTITIONS,
+    RUN,
+    START_NS,
+    Batch,
+    Topic,
+    first_open,
+)
 
 
 def write(folder: Path, topics: list[Topic]) -> None:
@@ -25,12 +35,7 @@ def write(folder: Path, topics: list[Topic]) -> None:
         )
         content.deletions += topic.deletions
         ends = {p: topic.log[p][-1].end for p in topic.log}
-        content.ends[topic.name] = {
-            str(p): PartitionEnds(
-                0 if p else topic.start_offset, (not p and topic.high_watermark) or end, end
-            )
-            for p, end in ends.items()
-        }
+        content.ends[topic.name] = {str(p): partition_ends(topic, p, end) for p, end in ends.items()}
         content.committed[topic.group] = {topic.name: {str(p): o for p, o in topic.committed.items()}}
         if topic.copied_from:
             content.committed[topic.copiers] = {topic.copied_from: {"0": topic.copied_until}}
@@ -41,14 +46,35 @@ def write(folder: Path, topics: list[Topic]) -> None:
     save_run(run, content)
 
 
+def partition_ends(topic: Topic, partition: int, end: int) -> PartitionEnds:
+    stable = first_open(topic.log[partition])
+    if partition:
+        return PartitionEnds(0, end, stable)
+    high = topic.high_watermark or end
+    stable = high if stable == end else stable
+    return PartitionEnds(topic.start_offset, high, stable if topic.last_stable < 0 else topic.last_stable)
+
+
 def write_clients(run: Path, topic: Topic) -> None:
     ended = START_NS + 90_000 * MS
     for producer in topic.producers:
         identifier = f"tx-{producer}" if topic.transactional else None
         idempotent = topic.mode != "plain"
         until = None if producer in topic.killed else ended
+        seqs = [row["seq"] for row in topic.rows["sends"] if row["producer"] == producer]
+        attempted = max(seqs) + 1 if until else None
         client = ProducerClient(
-            producer, topic.name, topic.acks, idempotent, identifier, "none", 44, 1, START_NS, until
+            producer,
+            topic.name,
+            topic.acks,
+            idempotent,
+            identifier,
+            "none",
+            44,
+            1,
+            START_NS,
+            until,
+            attempted,
         )
         save_client(run, history.writer_name("producer", producer), client)
         intent = {
@@ -74,6 +100,7 @@ def write_clients(run: Path, topic: Topic) -> None:
     ]
     more = [*([copier] if topic.copied_from else []), *(sharers if topic.rows["shares"] else [])]
     for consumer in (reader, drain, both, *more):
+        consumer.delivered = len(topic.reads_of(consumer.consumer))
         save_client(run, history.writer_name("consumer", consumer.consumer), consumer)
 
 

@@ -1,0 +1,60 @@
+"""V11 and V07 of markers: each transaction is ended once in a partition, by a marker of its own."""
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from spark_validation.anomalies import findings, kinds
+from spark_validation.checks.batches import CONTROL_BIT, bit, starts, transactional
+from spark_validation.checks.transactions import TRANSACTIONAL_FLAG, binned, with_transaction
+from spark_validation.evidence import CONTROL, Evidence
+
+COMMIT = 1
+STRETCH = ["topic", "partition", "producer", "marker"]
+TRANSACTION = ["topic", "partition", "producer", "transaction"]
+
+
+def divided(evidence: Evidence) -> DataFrame:
+    """V11: a transaction's records lie on both sides of a marker, or one marker ended two transactions.
+
+    Records of a producer that one marker ended are a stretch; its numbers lie within one transaction. The finding is a
+    stretch's first record, of the later stretch, or of the one that goes on too far.
+    """
+    data = (F.col("state") != CONTROL) & (F.col("flags").bitwiseAND(TRANSACTIONAL_FLAG) != 0)
+    whole = F.col("topic").isin(evidence.topics())
+    stretches = evidence.log.where(data & whole & (F.col("producer") >= 0)).groupBy(*STRETCH)
+    stretches = stretches.agg(
+        F.min("seq").alias("seq"), F.max("seq").alias("until"), F.min("offset").alias("offset")
+    )
+    owned = with_transaction(stretches, binned(evidence))
+    order = Window.partitionBy(*TRANSACTION).orderBy("offset")
+    linked = owned.withColumn("before", F.lag("marker").over(order))
+    found = kinds(
+        linked,
+        {
+            "its transaction lies on both sides of a marker": F.col("before").isNotNull(),
+            "one marker ended two transactions": (F.col("until") > F.col("last_seq"))
+            & (F.col("marker") >= 0),
+        },
+    )
+    detail = F.concat_ws(
+        " ", F.lit("transaction"), "transaction", F.lit("marker at"), "marker", F.lit("to seq"), "until"
+    )
+    return findings(found, "V11", F.col("kind"), detail)
+
+
+def idle(evidence: Evidence, batches: DataFrame) -> DataFrame:
+    """V07: a marker that has no record of its producer to end.
+
+    A client may register a partition and abort before it sends anything there, and a coordinator repeats a marker whose
+    answer was lost: only a commit in a run without faults is proof.
+    """
+    within = F.col("topic").isin(transactional(evidence)) & F.col("topic").isin(evidence.topics())
+    mine = batches.where(within & (F.col("producer_id") >= 0)).withColumn("offset", F.col("base_offset"))
+    order = Window.partitionBy("topic", "partition", "producer_id").orderBy("offset", "position")
+    linked = mine.withColumn("before", F.lag(bit(CONTROL_BIT)).over(order))
+    linked = linked.join(starts(evidence), ["topic", "partition"], "left")
+    first = F.col("before").isNull() & (F.coalesce("log_start", F.lit(0)) == 0)
+    ends_nothing = linked.where(bit(CONTROL_BIT) & (first | F.col("before")))
+    detail = F.concat_ws(" ", F.lit("producer id"), "producer_id", F.lit("epoch"), "producer_epoch")
+    proven = F.lit(evidence.calm) & (F.col("control_type") == COMMIT)
+    return findings(ends_nothing, "V07", "marker ends no transaction", detail, proven)

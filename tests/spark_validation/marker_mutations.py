@@ -1,0 +1,141 @@
+"""Mutations of markers and of the offsets that the broker names when everything has stopped."""
+
+from kbroker.protocol.records import ControlType
+from tests.spark_validation.mutation import Mutation
+from tests.spark_validation.transaction_mutations import never_ends
+from tests.spark_validation.world import BATCH, START_NS, Batch, Record, Topic, read_everything, send_row
+
+
+def shift(topic: Topic, at: int, by: int) -> None:
+    """Batches from one on lie further on; acknowledgements follow them."""
+    for batch in topic.log[0][at:]:
+        batch.base += by
+    for offset, record, _ in topic.records():
+        topic.sent(record.producer, record.seq)["offset"] = offset
+
+
+def marker_before_the_last_record(topic: Topic) -> None:
+    """A record of a committed transaction is appended after its marker; the producer's next one makes it visible."""
+    data, marker = topic.log[0][0], topic.log[0][1]
+    late = Batch(marker.base, [data.records.pop()], data.producer_id, data.sequence + BATCH - 1, True)
+    marker.base -= 1
+    topic.log[0].insert(2, late)
+    shift(topic, 3, 0)
+    read_everything(topic)
+
+
+def marker_for_two(topic: Topic) -> None:
+    """The first of two transactions has no marker: that of the second one, a commit as well, ends both."""
+    topic.log[0].pop(1)
+    shift(topic, 1, -1)
+    read_everything(topic)
+
+
+def marker_again(kind: ControlType):  # type: ignore[no-untyped-def]
+    def mutate(topic: Topic) -> None:
+        end = topic.log[0][-1].end
+        topic.log[0].append(Batch(end, [], topic.log[0][-1].producer_id, control=kind))
+        read_everything(topic)
+
+    return mutate
+
+
+def marker_of_a_stranger(topic: Topic) -> None:
+    """In the middle of the log, of a producer id that wrote nothing."""
+    topic.log[0].insert(6, Batch(topic.log[0][6].base, [], 77_000, control=ControlType.COMMIT))
+    shift(topic, 7, 1)
+    read_everything(topic)
+
+
+def marker_of_another_time(topic: Topic) -> None:
+    marker = next(batch for batch in topic.log[0] if batch.control is not None)
+    marker.patch = {"max_timestamp": 5, "base_timestamp": 5}
+
+
+def stable_too_high(topic: Topic) -> None:
+    never_ends(topic)
+    topic.last_stable = topic.log[0][-1].end
+
+
+def stable_held_back(topic: Topic) -> None:
+    topic.last_stable = topic.log[0][4].base
+
+
+def watermark_behind(topic: Topic) -> None:
+    topic.high_watermark = topic.log[0][-1].end - BATCH
+
+
+def acknowledge_nowhere(topic: Topic) -> None:
+    """As a repeat, without an offset: and it is not there."""
+    ghost = Record(topic.producers[0], 300, 200, 2, START_NS)
+    topic.rows["sends"].append(send_row(topic, 0, -1, ghost, -1))
+
+
+def acknowledge_as_a_repeat(topic: Topic) -> None:
+    _, record, _ = topic.records()[7]
+    topic.sent(record.producer, record.seq)["offset"] = -1
+
+
+FOR_TWO = "one marker ended two transactions"
+BOTH_SIDES = "its transaction lies on both sides of a marker"
+MARKER_MUTATIONS: tuple[Mutation, ...] = (
+    Mutation("clean-repeat", "idempotent", acknowledge_as_a_repeat, {}),
+    Mutation(
+        "marker-early",
+        "transactional",
+        marker_before_the_last_record,
+        {("V11", BOTH_SIDES): 1, ("V11", FOR_TWO): 1},
+    ),
+    Mutation(
+        "marker-for-two",
+        "transactional",
+        marker_for_two,
+        {("V11", FOR_TWO): 1},
+    ),
+    Mutation(
+        "marker-again",
+        "transactional",
+        marker_again(ControlType.COMMIT),
+        {("V07", "marker ends no transaction"): 1},
+    ),
+    Mutation(
+        "marker-contradicts",
+        "transactional",
+        marker_again(ControlType.ABORT),
+        {("V07", "marker ends no transaction"): 1},
+    ),
+    Mutation(
+        "marker-of-nobody",
+        "transactional",
+        marker_of_a_stranger,
+        {("V07", "marker ends no transaction"): 1},
+    ),
+    Mutation(
+        "marker-time",
+        "transactional",
+        marker_of_another_time,
+        {("V07", "marker's time is not of the run"): 1},
+    ),
+    Mutation(
+        "stable-high",
+        "transactional",
+        stable_too_high,
+        {
+            ("V11", "last stable offset above an open record"): 1,
+            ("V11", "never ended in the log"): 2 * BATCH,
+        },
+    ),
+    Mutation(
+        "stable-behind",
+        "transactional",
+        stable_held_back,
+        {("V10", "last stable offset held back by nothing"): 1},
+    ),
+    Mutation(
+        "watermark-behind",
+        "idempotent",
+        watermark_behind,
+        {("V15", "high watermark below an acknowledged record"): 1},
+    ),
+    Mutation("nowhere", "idempotent", acknowledge_nowhere, {("V01", "nowhere in the log"): 1}),
+)
