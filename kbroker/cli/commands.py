@@ -21,6 +21,7 @@ from kbroker.cli import (
     offsets,
     produce,
     quotas,
+    share_groups,
     status,
     systemd,
     tools,
@@ -103,7 +104,7 @@ app.command("systemd", rich_help_panel="The broker")(systemd.systemd)
 app.command("produce", rich_help_panel=RECORDS, epilog=produce.EXAMPLES)(produce.produce)
 app.command("consume", rich_help_panel=RECORDS, epilog=consume.EXAMPLES)(consume.consume)
 app.command("offsets", rich_help_panel=RECORDS, epilog=offsets.EXAMPLES)(offsets.offsets)
-for group in (topics, groups, configs, cluster, transactions, acls, users, quotas):
+for group in (topics, groups, share_groups, configs, cluster, transactions, acls, users, quotas):
     app.add_typer(group.app, rich_help_panel="Administration")
 for tool in (tools.tune, tools.loadtest, tools.judge):
     app.command(rich_help_panel=tools.PANEL, context_settings=tools.AS_IT_IS)(tool)

@@ -13,8 +13,8 @@ from typing import Any
 from kbroker.cli.failures import explain
 from kbroker.protocol.errors import ErrorCode
 
-_RETRY_S = 0.1
-_MOVING = (
+RETRY_S = 0.1
+MOVING = (
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS.value,
     ErrorCode.COORDINATOR_NOT_AVAILABLE.value,
     ErrorCode.NOT_COORDINATOR.value,
@@ -31,9 +31,9 @@ def coordinator_result(ask: Callable[[], "Future[Any]"], subject: str, timeout_s
         try:
             return ask().result()
         except Exception as error:
-            if _code(error) not in _MOVING or time.monotonic() + _RETRY_S > deadline:
+            if _code(error) not in MOVING or time.monotonic() + RETRY_S > deadline:
                 raise explain(error, subject) or error from error
-        time.sleep(_RETRY_S)
+        time.sleep(RETRY_S)
 
 
 def _code(error: Exception) -> int | None:

@@ -86,11 +86,13 @@ def connected(command: Callable[Concatenate[Connection, P], None]) -> Command:
     """Turns a function whose first parameter is a Connection into a command with the connection's options."""
     own = list(inspect.signature(command, eval_str=True).parameters.values())[1:]
     parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own] + _CONNECTION
+    named = {p.name: shown for p in own if (shown := _shown_name(p)) is not None}
 
     @functools.wraps(command)
     def run(
         *, bootstrap: str | None, command_config: Path | None, timeout_s: float, **arguments: Any
     ) -> None:
+        _refuse_empty(named, arguments)
         settings = client_properties.read(command_config) if command_config else {}
         address = bootstrap or settings.get("bootstrap.servers") or DEFAULT_BOOTSTRAP
         command(Connection(address, settings, timeout_s), **arguments)  # type: ignore[call-arg]
@@ -98,6 +100,25 @@ def connected(command: Callable[Concatenate[Connection, P], None]) -> Command:
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {p.name: p.annotation for p in parameters}
     return run
+
+
+def _shown_name(parameter: inspect.Parameter) -> str | None:
+    """How a command calls a parameter that names something; None for others, which may be empty."""
+    for info in getattr(parameter.annotation, "__metadata__", ()):
+        if isinstance(info, typer.models.ArgumentInfo):
+            return str(info.metavar or parameter.name.upper())
+        if isinstance(info, typer.models.OptionInfo) and info.autocompletion is not None:
+            long = [decl for decl in info.param_decls or () if decl.startswith("--")]
+            return long[0] if long else f"--{parameter.name}"
+    return None
+
+
+def _refuse_empty(named: dict[str, str], arguments: dict[str, Any]) -> None:
+    """An empty name is a shell variable that is not set: clients take it for none, or for all. Raises UsageFailed."""
+    for name, shown in named.items():
+        value = arguments.get(name)
+        if value == "" or (isinstance(value, list | tuple) and "" in value):
+            raise UsageFailed(f"{shown} is empty; is a variable of the shell not set?")
 
 
 def examples(*lines: str) -> str:

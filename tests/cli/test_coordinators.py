@@ -30,7 +30,7 @@ class Answers:
 
 @pytest.fixture(autouse=True)
 def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(coordinators, "_RETRY_S", 0.0)
+    monkeypatch.setattr(coordinators, "RETRY_S", 0.0)
 
 
 @pytest.mark.parametrize(

@@ -63,6 +63,9 @@ WITHOUT_BROKER = [
     ("produce t -H =v", 2, "expected name=value"),
     ("groups describe", 2, "name groups or give --all"),
     ("groups delete g", 2, "Give --yes"),
+    ("share-groups reset-offsets g --topic t", 2, "give exactly one of --to-earliest"),
+    ("share-groups reset-offsets g --to-latest", 2, "either --topic or --all-topics"),
+    ("share-groups delete-offsets g t", 2, "Give --yes"),
     ("quotas set", 2, "Missing argument"),
     ("acls add --principal User:a -o read", 2, "--topic"),
     ("acls add --topic t -o fly", 2, "--operation"),
@@ -94,6 +97,8 @@ WITH_BROKER = [
     ("offsets here:0-99999999999", 2, "too many partitions"),
     ("offsets here:7", 1, "has no partition 7"),
     ("groups describe nosuch", 1, "GROUP_ID_NOT_FOUND"),
+    ("share-groups describe nosuch", 1, "GROUP_ID_NOT_FOUND"),
+    ("share-groups delete nosuch --yes", 1, "GROUP_ID_NOT_FOUND"),
     ("groups delete nosuch --yes", 1, "GROUP_ID_NOT_FOUND"),
     ("transactions describe nosuch", 1, "TRANSACTIONAL_ID_NOT_FOUND"),
 ]
@@ -117,6 +122,31 @@ def test_a_wrong_command_line_ends_with_one_line(
 ) -> None:
     monkeypatch.setenv("KBROKER_BOOTSTRAP", NOBODY[1])
     says_in_one_line(shell(*line.split(), code=code), part)
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ("consume @", "TOPIC"),
+        ("consume t --group @", "--group"),
+        ("produce @", "TOPIC"),
+        ("groups describe billing @", "GROUP"),
+        ("groups reset-offsets g --topic @ --to-latest", "--topic"),
+        ("share-groups describe @", "GROUP"),
+        ("topics describe @", "TOPIC"),
+        ("topics delete @ --yes", "TOPIC"),
+        ("transactions describe @", "TRANSACTIONAL-ID"),
+        ("users remove @ --yes", "USER"),
+        ("configs describe topic @", "NAME"),
+    ],
+)
+def test_an_empty_name_is_refused(shell: Shell, line: str, name: str) -> None:
+    words = ["" if word == "@" else word for word in line.split()]
+    says_in_one_line(shell(*words, "-b", NOBODY[1], code=2), f"kbroker: {name} is empty")
+
+
+def test_an_option_that_names_nothing_may_be_empty(shell: Shell) -> None:
+    assert "cannot connect" in shell("consume", "t", "--separator", "", "-b", NOBODY[1], code=3).stderr
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,110 @@
+"""Requests that neither client library has, sent over kafka-python's connections: its TLS, logins and versions hold.
+
+kafka-python asks a request for its key, versions, bytes and the class of its response; a `Question` answers that for
+the broker's own message classes.
+"""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kbroker.cli.connection import Connection
+from kbroker.cli.coordinators import MOVING, RETRY_S
+from kbroker.cli.failures import explain
+from kbroker.protocol.api_keys import ApiKey
+from kbroker.protocol.codec import decode_exact
+from kbroker.protocol.frame import encode_request, parse_response
+from kbroker.protocol.messages import response_class
+from kbroker.protocol.messages.index import APIS
+from kbroker.protocol.schema import Struct
+
+
+@dataclass(frozen=True)
+class _ResponseHeader:
+    correlation_id: int
+
+
+class Question:
+    """One request. It is also its own header and the class of its response, as far as kafka-python looks."""
+
+    _min_version: int | None = None
+    _max_version: int | None = None
+    API_VERSION: int | None = None
+    correlation_id = 0
+
+    def __init__(self, api: ApiKey, request: Struct) -> None:
+        self.api = api
+        self.API_KEY = self.api_key = int(api)
+        self.min_version = APIS[api].min_version
+        self.max_version = APIS[api].max_version
+        self.name = api.name
+        self.request = request
+        self._client_id = ""
+
+    def __str__(self) -> str:
+        return f"{self.name}({self.request})"
+
+    @property
+    def api_version(self) -> int:
+        """The version that was agreed on with the broker."""
+        return self.API_VERSION or 0
+
+    @property
+    def header(self) -> "Question":
+        """What kafka-python keeps until the response comes."""
+        return self
+
+    def expect_response(self) -> bool:
+        return True
+
+    def with_header(self, correlation_id: int = 0, client_id: str = "") -> None:
+        self.correlation_id, self._client_id = correlation_id, client_id
+
+    def encode(self, **_: Any) -> bytes:
+        """The frame with its size."""
+        return encode_request(self.api, self.api_version, self.correlation_id, self._client_id, self.request)
+
+    def get_response_class(self) -> "Question":
+        return self
+
+    def parse_header(self, frame: Any) -> _ResponseHeader:
+        """Reads the header of the response, and leaves the buffer at its body."""
+        correlation_id, start = parse_response(bytes(frame), self.api, self.api_version)
+        frame.seek(start)
+        return _ResponseHeader(correlation_id)
+
+    def decode(self, frame: Any) -> Struct:
+        """The response. Raises ValueError for one that is no such message."""
+        return decode_exact(response_class(self.api), self.api_version, bytes(frame), frame.tell())
+
+
+def ask_coordinator(broker: Connection, group: str, api: ApiKey, request: Struct) -> Any:
+    """The response of a group's coordinator, looked up and asked again while it moves. Raises CommandFailed."""
+    deadline = time.monotonic() + broker.timeout_s
+    while True:
+        try:
+            answer = _ask(broker, group, api, request)
+            code = _error_of(answer)
+        except Exception as error:
+            code = getattr(error, "errno", 0)
+            if code not in MOVING or time.monotonic() + RETRY_S > deadline:
+                raise explain(error, f"group {group}") or error from error
+        if code not in MOVING or time.monotonic() + RETRY_S > deadline:
+            return answer
+        time.sleep(RETRY_S)
+
+
+def _ask(broker: Connection, group: str, api: ApiKey, request: Struct) -> Any:
+    async def send(admin: Any) -> Any:
+        node_id = await admin._find_coordinator_id(group)
+        return await admin._manager.send(Question(api, request), node_id=node_id)
+
+    with broker.kafka_python_admin() as admin:  # a new one: each caches the coordinators that it found
+        return admin._manager.run(send, admin)
+
+
+def _error_of(answer: Any) -> int:
+    """The error of a response as a whole, or of its only group."""
+    groups: Sequence[Any] = getattr(answer, "groups", ())
+    return int(groups[0].error_code if len(groups) == 1 else getattr(answer, "error_code", 0))

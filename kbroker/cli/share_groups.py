@@ -1,0 +1,278 @@
+"""`kbroker share-groups`: state, members, start offsets and lag of share groups; reset and delete (KIP-932)."""
+
+import time
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import typer
+
+from kbroker.cli.completion import complete_group, complete_topic
+from kbroker.cli.connection import Connection
+from kbroker.cli.failures import CommandFailed, UsageFailed, broker_error, result_of
+from kbroker.cli.options import AsJson, Yes, confirm, connected, examples
+from kbroker.cli.output import print_json, print_table, say
+from kbroker.cli.own_requests import ask_coordinator
+from kbroker.cli.partitions import Partition, at_time, earliest, latest, scoped
+from kbroker.cli.points_in_time import TIME_HELP, parse_time_ms
+from kbroker.protocol.api_keys import ApiKey
+
+app = typer.Typer(
+    name="share-groups",
+    no_args_is_help=True,
+    help="Share groups: offsets, lag, members. `groups list --type share` lists them.",
+)
+
+ShareGroup = Annotated[
+    str, typer.Argument(metavar="GROUP", show_default=False, autocompletion=complete_group)
+]
+ShareGroups = Annotated[
+    list[str], typer.Argument(metavar="GROUP", show_default=False, autocompletion=complete_group)
+]
+
+
+@dataclass(frozen=True)
+class Start:
+    """The first record of a partition that the group has yet to finish. None: unknown to the broker."""
+
+    partition: Partition
+    offset: int | None
+    lag: int | None
+
+
+@app.command(
+    epilog=examples(
+        "kbroker share-groups describe workers",
+        "kbroker share-groups describe workers --members",
+        "kbroker share-groups describe workers --json | jq '.[].state'",
+    )
+)
+@connected
+def describe(
+    broker: Connection,
+    groups: ShareGroups,
+    members: Annotated[bool, typer.Option("--members", help="Show members and their partitions.")] = False,
+    json: AsJson = False,
+) -> None:
+    """Show state, start offsets and lag: records that nobody has accepted, rejected or let expire."""
+    found = [_described(broker, name) for name in groups]
+    if json:
+        print_json(found)
+        return
+    for number, group in enumerate(found):
+        if number:
+            print()
+        print(f"{group['group']}: {group['state']}, {len(group['members'])} members")
+        if members:
+            rows = [
+                (m["member_id"], m["client_id"], m["host"], m["epoch"], _assigned(m))
+                for m in group["members"]
+            ]
+            print_table(("MEMBER-ID", "CLIENT-ID", "HOST", "EPOCH", "PARTITIONS"), rows)
+        else:
+            rows = [tuple(row.values()) for row in group["offsets"]]
+            print_table(("TOPIC", "PARTITION", "START-OFFSET", "LAG"), rows)
+
+
+def _assigned(member: dict[str, Any]) -> list[str]:
+    return [f"{row['topic']}-{row['partition']}" for row in member["partitions"]]
+
+
+def _described(broker: Connection, name: str) -> dict[str, Any]:
+    group = _read(broker, name)
+    return {
+        "group": name,
+        "state": group.group_state,
+        "epoch": group.group_epoch,
+        "assignor": group.assignor_name,
+        "offsets": [
+            {"topic": start.partition[0], "partition": start.partition[1]}
+            | {"start_offset": start.offset, "lag": start.lag}
+            for start in _starts(broker, name)
+        ],
+        "members": [
+            {
+                "member_id": member.member_id,
+                "client_id": member.client_id,
+                "host": member.client_host.removeprefix("/"),
+                "epoch": member.member_epoch,
+                "partitions": [
+                    {"topic": each.topic_name, "partition": number}
+                    for each in member.assignment.topic_partitions
+                    for number in each.partitions
+                ],
+            }
+            for member in sorted(group.members, key=lambda member: (member.client_id, member.member_id))
+        ],
+    }
+
+
+@app.command(
+    "reset-offsets",
+    epilog=examples(
+        "# what would change",
+        "kbroker share-groups reset-offsets workers --topic orders --to-earliest",
+        "# do it",
+        "kbroker share-groups reset-offsets workers --topic orders:0,1 --to-latest --execute",
+        "kbroker share-groups reset-offsets workers --all-topics --to-datetime 2h --execute",
+    ),
+)
+@connected
+def reset_offsets(
+    broker: Connection,
+    group: ShareGroup,
+    topic: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--topic",
+            metavar="TOPIC[:PARTITIONS]",
+            help="orders or orders:0,1; repeatable.",
+            autocompletion=complete_topic,
+        ),
+    ] = None,
+    all_topics: Annotated[
+        bool, typer.Option("--all-topics", help="All that the group has offsets of.")
+    ] = False,
+    to_earliest: Annotated[bool, typer.Option("--to-earliest", help="To the first record.")] = False,
+    to_latest: Annotated[bool, typer.Option("--to-latest", help="To the end.")] = False,
+    to_datetime: Annotated[
+        str | None,
+        typer.Option("--to-datetime", metavar="TIME", help=f"To the first record at or after: {TIME_HELP}"),
+    ] = None,
+    execute: Annotated[bool, typer.Option("--execute", help="Do it.")] = False,
+    json: AsJson = False,
+) -> None:
+    """Move start offsets of a group without members. Shows what would change unless --execute is given."""
+    if sum((to_earliest, to_latest, to_datetime is not None)) != 1:
+        raise UsageFailed("give exactly one of --to-earliest, --to-latest, --to-datetime")
+    if bool(topic) == all_topics:
+        raise UsageFailed("give either --topic or --all-topics")
+    time_ms = None if to_datetime is None else parse_time_ms(to_datetime, int(time.time() * 1000))
+    _require_empty(broker, group)
+    before = {start.partition: start.offset for start in _starts(broker, group)}
+    admin = broker.admin()
+    partitions = scoped(admin, topic, broker.timeout_s) if topic else sorted(before)
+    if not partitions:
+        raise CommandFailed(f"share group {group} has no offsets")
+    if time_ms is not None:
+        after = at_time(broker, admin, partitions, time_ms)
+    else:
+        after = (earliest if to_earliest else latest)(broker, admin, partitions)
+    if execute:
+        _alter(broker, group, after)
+    rows = [(*partition, before.get(partition), after[partition]) for partition in partitions]
+    if json:
+        keys = ("topic", "partition", "start_offset", "new_offset")
+        print_json([dict(zip(keys, row, strict=True)) for row in rows])
+    else:
+        print_table(("TOPIC", "PARTITION", "START-OFFSET", "NEW-OFFSET"), rows)
+    if not execute:
+        say("nothing was changed: give --execute to do it")
+
+
+@app.command("delete-offsets", epilog=examples("kbroker share-groups delete-offsets workers orders --yes"))
+@connected
+def delete_offsets(
+    broker: Connection,
+    group: ShareGroup,
+    topics: Annotated[
+        list[str], typer.Argument(metavar="TOPIC", show_default=False, autocompletion=complete_topic)
+    ],
+    yes: Yes = False,
+) -> None:
+    """Let a group without members forget topics; it starts anew where share.auto.offset.reset says."""
+    from kbroker.protocol.messages.delete_share_group_offsets import (
+        DeleteShareGroupOffsetsRequest,
+        DeleteShareGroupOffsetsRequestTopic,
+    )
+
+    confirm(f"Delete the offsets of share group {group} for {', '.join(topics)}?", yes)
+    request = DeleteShareGroupOffsetsRequest(
+        group, [DeleteShareGroupOffsetsRequestTopic(name) for name in topics]
+    )
+    answer = ask_coordinator(broker, group, ApiKey.DELETE_SHARE_GROUP_OFFSETS, request)
+    _check(answer, f"share group {group}")
+    failures = [
+        broker_error(t.error_code, t.error_message, t.topic_name) for t in answer.responses if t.error_code
+    ]
+    for each in answer.responses:
+        if not each.error_code:
+            say(f"{each.topic_name}: offsets deleted")
+    for failure in failures[1:]:
+        say(failure.message)
+    if failures:
+        raise failures[0]
+
+
+@app.command(epilog=examples("kbroker share-groups delete workers --yes"))
+@connected
+def delete(broker: Connection, groups: ShareGroups, yes: Yes = False) -> None:
+    """Delete share groups without members, with their offsets."""
+    for name in groups:
+        _read(broker, name)  # so that no group of another type is deleted
+    confirm(f"Delete {', '.join(groups)} with all offsets?", yes)
+    answers = broker.admin().delete_consumer_groups(groups, request_timeout=broker.timeout_s)
+    for name, future in answers.items():
+        result_of(future, f"share group {name}")
+        say(f"{name}: deleted")
+
+
+def _read(broker: Connection, name: str) -> Any:
+    """The group as its coordinator describes it. Raises CommandFailed when there is none."""
+    from kbroker.protocol.messages.share_group_describe import ShareGroupDescribeRequest
+
+    request = ShareGroupDescribeRequest([name])
+    (group,) = ask_coordinator(broker, name, ApiKey.SHARE_GROUP_DESCRIBE, request).groups
+    _check(group, f"share group {name}")
+    return group
+
+
+def _require_empty(broker: Connection, name: str) -> None:
+    group = _read(broker, name)
+    if group.members:
+        raise CommandFailed(
+            f"share group {name} is {group.group_state} with {len(group.members)} members: stop its consumers first "
+            "(offsets can only be reset while a group has no members)"
+        )
+
+
+def _starts(broker: Connection, name: str) -> list[Start]:
+    from kbroker.protocol.messages.describe_share_group_offsets import (
+        DescribeShareGroupOffsetsRequest,
+        DescribeShareGroupOffsetsRequestGroup,
+    )
+
+    request = DescribeShareGroupOffsetsRequest([DescribeShareGroupOffsetsRequestGroup(name, None)])
+    (group,) = ask_coordinator(broker, name, ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, request).groups
+    _check(group, f"share group {name}")
+    found = []
+    for topic in group.topics:
+        for part in topic.partitions:
+            _check(part, f"{topic.topic_name}-{part.partition_index}")
+            offset, lag = (None if value < 0 else value for value in (part.start_offset, part.lag))
+            found.append(Start((topic.topic_name, part.partition_index), offset, lag))
+    return sorted(found, key=lambda start: start.partition)
+
+
+def _alter(broker: Connection, name: str, offsets: dict[Partition, int]) -> None:
+    from kbroker.protocol.messages.alter_share_group_offsets import (
+        AlterShareGroupOffsetsRequest,
+        AlterShareGroupOffsetsRequestPartition,
+        AlterShareGroupOffsetsRequestTopic,
+    )
+
+    topics: dict[str, list[AlterShareGroupOffsetsRequestPartition]] = {}
+    for (topic, number), offset in offsets.items():
+        topics.setdefault(topic, []).append(AlterShareGroupOffsetsRequestPartition(number, offset))
+    request = AlterShareGroupOffsetsRequest(
+        name, [AlterShareGroupOffsetsRequestTopic(*each) for each in topics.items()]
+    )
+    answer = ask_coordinator(broker, name, ApiKey.ALTER_SHARE_GROUP_OFFSETS, request)
+    _check(answer, f"share group {name}")
+    for each in answer.responses:
+        for part in each.partitions:
+            _check(part, f"{each.topic_name}-{part.partition_index}")
+
+
+def _check(answer: Any, subject: str) -> None:
+    if answer.error_code:
+        raise broker_error(answer.error_code, answer.error_message, subject)

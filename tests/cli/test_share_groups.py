@@ -1,0 +1,68 @@
+"""`kbroker share-groups` beside a real share consumer, against Apache Kafka and against kbroker."""
+
+import time
+
+import pytest
+from confluent_kafka import ShareConsumer  # type: ignore[attr-defined] # its stubs know no ShareConsumer
+
+from tests.cli.conftest import Shell, Target
+
+WAIT_S = 60
+
+
+@pytest.fixture
+def consumed(cli: Shell, target: Target, topic: str, group: str) -> str:
+    """A topic of three partitions with 20 records in the first, of which the group has read all."""
+    cli("configs", "alter", "group", group, "--set", "share.auto.offset.reset=earliest")
+    cli("produce", topic, "-p", 0, "-q", stdin=b"".join(b"%d\n" % number for number in range(20)))
+    consumer = ShareConsumer({"bootstrap.servers": target.bootstrap, "group.id": group})
+    consumer.subscribe([topic])
+    got, deadline = 0, time.monotonic() + WAIT_S
+    while got < 20:
+        assert time.monotonic() < deadline, f"{got} of 20 records"
+        got += len([m for m in consumer.poll(0.5) if m.error() is None])
+    shown = cli("share-groups", "describe", group, "--members").text
+    assert f"{group}: Stable, 1 members" in shown
+    assert f"{topic}-0" in shown
+    assert (
+        "1 members"
+        in cli("share-groups", "reset-offsets", group, "--all-topics", "--to-latest", code=1).stderr
+    )
+    consumer.close()
+    while cli("share-groups", "describe", group, "--json").json[0]["state"] != "Empty":
+        assert time.monotonic() < deadline, "the member is still there"
+        time.sleep(0.1)
+    return topic
+
+
+def starts(cli: Shell, group: str) -> dict[int, tuple[int | None, int | None]]:
+    (described,) = cli("share-groups", "describe", group, "--json").json
+    return {row["partition"]: (row["start_offset"], row["lag"]) for row in described["offsets"]}
+
+
+def test_start_offsets_are_shown_reset_and_deleted(cli: Shell, consumed: str, group: str) -> None:
+    reset = ("share-groups", "reset-offsets", group, "--topic", consumed)
+    dry = cli(*reset, "--to-earliest", "--json")
+    assert "nothing was changed" in dry.stderr
+    assert {row["new_offset"] for row in dry.json} == {0}
+    cli(*reset, "--to-earliest", "--execute")
+    assert starts(cli, group)[0] == (0, 20)
+    cli("share-groups", "reset-offsets", group, "--all-topics", "--to-latest", "--execute")
+    assert starts(cli, group)[0] == (20, 0)
+    cli(*reset, "--to-datetime", "2020-01-01", "--execute")
+    assert starts(cli, group)[0] == (0, 20)
+    assert "START-OFFSET" in cli("share-groups", "describe", group).text
+
+    assert "no partition 9" in cli(*reset[:-1], f"{consumed}:9", "--to-latest", code=1).stderr
+    cli("share-groups", "delete-offsets", group, consumed, "--yes")
+    assert starts(cli, group) == {}
+    assert consumed in cli("share-groups", "delete-offsets", group, consumed, "--yes", code=1).stderr
+    cli("share-groups", "delete", group, "--yes")
+    assert "GROUP_ID_NOT_FOUND" in cli("share-groups", "describe", group, code=1).stderr
+
+
+def test_a_group_of_another_type_is_left_alone(cli: Shell, topic: str, group: str) -> None:
+    cli("produce", topic, "-q", stdin=b"a\n")
+    cli("consume", topic, "--group", group, "--from-beginning", "-n", 1, "-q")
+    assert group in cli("share-groups", "delete", group, "--yes", code=1).stderr
+    assert group in cli("groups", "list").text
