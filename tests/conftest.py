@@ -1,5 +1,6 @@
 """Fixtures of all tests: a kbroker, as many as wanted, and Apache Kafka beside it."""
 
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -13,6 +14,10 @@ from tests.peer.kbroker_node import KBroker
 
 settings.register_profile("kbroker", deadline=None)  # a busy machine is no failure
 settings.load_profile("kbroker")
+
+# A shell without job control lets what runs in the background ignore Ctrl-C, and so would every process begun here.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 COMPILED = "about compiled kernels"
 LARGE = "too large for plain Python"

@@ -15,6 +15,7 @@ from kbroker.cli.own_requests import ask_coordinator
 from kbroker.cli.partitions import Partition, at_time, earliest, latest, scoped
 from kbroker.cli.points_in_time import TIME_HELP, parse_time_ms
 from kbroker.protocol.api_keys import ApiKey
+from kbroker.protocol.errors import ErrorCode
 
 app = typer.Typer(
     name="share-groups",
@@ -141,13 +142,15 @@ def reset_offsets(
     execute: Annotated[bool, typer.Option("--execute", help="Do it.")] = False,
     json: AsJson = False,
 ) -> None:
-    """Move start offsets of a group without members. Shows what would change unless --execute is given."""
+    """Move start offsets of a group without members, or of one that will be.
+
+    Shows what would change unless --execute is given."""
     if sum((to_earliest, to_latest, to_datetime is not None)) != 1:
         raise UsageFailed("give exactly one of --to-earliest, --to-latest, --to-datetime")
     if bool(topic) == all_topics:
         raise UsageFailed("give either --topic or --all-topics")
     time_ms = None if to_datetime is None else parse_time_ms(to_datetime, int(time.time() * 1000))
-    _require_empty(broker, group)
+    _refuse_members(broker, group)
     before = {start.partition: start.offset for start in _starts(broker, group)}
     admin = broker.admin()
     partitions = scoped(admin, topic, broker.timeout_s) if topic else sorted(before)
@@ -218,16 +221,24 @@ def delete(broker: Connection, groups: ShareGroups, yes: Yes = False) -> None:
 
 def _read(broker: Connection, name: str) -> Any:
     """The group as its coordinator describes it. Raises CommandFailed when there is none."""
-    from kbroker.protocol.messages.share_group_describe import ShareGroupDescribeRequest
-
-    request = ShareGroupDescribeRequest([name])
-    (group,) = ask_coordinator(broker, name, ApiKey.SHARE_GROUP_DESCRIBE, request).groups
+    (group,) = _describe(broker, name)
     _check(group, f"share group {name}")
     return group
 
 
-def _require_empty(broker: Connection, name: str) -> None:
-    group = _read(broker, name)
+def _describe(broker: Connection, name: str) -> Any:
+    from kbroker.protocol.messages.share_group_describe import ShareGroupDescribeRequest
+
+    request = ShareGroupDescribeRequest([name])
+    return ask_coordinator(broker, name, ApiKey.SHARE_GROUP_DESCRIBE, request).groups
+
+
+def _refuse_members(broker: Connection, name: str) -> None:
+    """A group that there is not yet may be given the offsets that it will begin with. Raises CommandFailed."""
+    (group,) = _describe(broker, name)
+    if group.error_code == ErrorCode.GROUP_ID_NOT_FOUND.value:
+        return
+    _check(group, f"share group {name}")
     if group.members:
         raise CommandFailed(
             f"share group {name} is {group.group_state} with {len(group.members)} members: stop its consumers first "

@@ -56,6 +56,8 @@ BEFORE = {
     "kbroker groups remove-members billing --instance": """
 kbroker consume orders -g billing -X group.instance.id=worker-3 > /dev/null & MEMBER=$!
 until kbroker groups describe billing --members | grep worker-3 > /dev/null; do sleep 0.2; done""",
+    "kbroker share-groups describe": "kbroker share-groups reset-offsets workers --topic orders "
+    "--to-earliest --execute",
     "kbroker groups remove-members billing --all": "kill $MEMBER || true; wait $MEMBER || true",
     "kbroker groups reset-offsets billing --topic orders --to-earliest": """
 until kbroker groups list --state Empty | grep billing > /dev/null; do sleep 0.2; done""",

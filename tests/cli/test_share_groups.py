@@ -66,3 +66,9 @@ def test_a_group_of_another_type_is_left_alone(cli: Shell, topic: str, group: st
     cli("consume", topic, "--group", group, "--from-beginning", "-n", 1, "-q")
     assert group in cli("share-groups", "delete", group, "--yes", code=1).stderr
     assert group in cli("groups", "list").text
+
+
+def test_a_group_that_is_not_there_yet_is_given_its_start(cli: Shell, topic: str, group: str) -> None:
+    cli("produce", topic, "-p", 1, "-q", stdin=b"a\nb\n")
+    cli("share-groups", "reset-offsets", group, "--topic", f"{topic}:1", "--to-latest", "--execute")
+    assert starts(cli, group) == {1: (2, 0)}
