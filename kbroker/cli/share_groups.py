@@ -1,7 +1,6 @@
 """`kbroker share-groups`: state, members, start offsets and lag of share groups; reset and delete (KIP-932)."""
 
 import time
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
@@ -12,10 +11,17 @@ from kbroker.cli.failures import CommandFailed, UsageFailed, broker_error, resul
 from kbroker.cli.options import AsJson, Yes, confirm, connected, examples
 from kbroker.cli.output import print_json, print_table, say
 from kbroker.cli.own_requests import ask_coordinator
-from kbroker.cli.partitions import Partition, at_time, earliest, latest, scoped
-from kbroker.cli.points_in_time import TIME_HELP, parse_time_ms
+from kbroker.cli.partitions import at_time, earliest, latest, scoped
+from kbroker.cli.points_in_time import parse_time_ms
+from kbroker.cli.reset_offsets import AllTopics, Execute, ToDatetime, ToEarliest, ToLatest, TopicArgument
+from kbroker.cli.share_group_state import (
+    alter_start_offsets,
+    check,
+    read_share_group,
+    refuse_members,
+    start_offsets,
+)
 from kbroker.protocol.api_keys import ApiKey
-from kbroker.protocol.errors import ErrorCode
 
 app = typer.Typer(
     name="share-groups",
@@ -29,15 +35,6 @@ ShareGroup = Annotated[
 ShareGroups = Annotated[
     list[str], typer.Argument(metavar="GROUP", show_default=False, autocompletion=complete_group)
 ]
-
-
-@dataclass(frozen=True)
-class Start:
-    """The first record of a partition that the group has yet to finish. None: unknown to the broker."""
-
-    partition: Partition
-    offset: int | None
-    lag: int | None
 
 
 @app.command(
@@ -79,7 +76,7 @@ def _assigned(member: dict[str, Any]) -> list[str]:
 
 
 def _described(broker: Connection, name: str) -> dict[str, Any]:
-    group = _read(broker, name)
+    group = read_share_group(broker, name)
     return {
         "group": name,
         "state": group.group_state,
@@ -88,7 +85,7 @@ def _described(broker: Connection, name: str) -> dict[str, Any]:
         "offsets": [
             {"topic": start.partition[0], "partition": start.partition[1]}
             | {"start_offset": start.offset, "lag": start.lag}
-            for start in _starts(broker, name)
+            for start in start_offsets(broker, name)
         ],
         "members": [
             {
@@ -121,25 +118,12 @@ def _described(broker: Connection, name: str) -> dict[str, Any]:
 def reset_offsets(
     broker: Connection,
     group: ShareGroup,
-    topic: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--topic",
-            metavar="TOPIC[:PARTITIONS]",
-            help="orders or orders:0,1; repeatable.",
-            autocompletion=complete_topic,
-        ),
-    ] = None,
-    all_topics: Annotated[
-        bool, typer.Option("--all-topics", help="All that the group has offsets of.")
-    ] = False,
-    to_earliest: Annotated[bool, typer.Option("--to-earliest", help="To the first record.")] = False,
-    to_latest: Annotated[bool, typer.Option("--to-latest", help="To the end.")] = False,
-    to_datetime: Annotated[
-        str | None,
-        typer.Option("--to-datetime", metavar="TIME", help=f"To the first record at or after: {TIME_HELP}"),
-    ] = None,
-    execute: Annotated[bool, typer.Option("--execute", help="Do it.")] = False,
+    topic: TopicArgument = None,
+    all_topics: AllTopics = False,
+    to_earliest: ToEarliest = False,
+    to_latest: ToLatest = False,
+    to_datetime: ToDatetime = None,
+    execute: Execute = False,
     json: AsJson = False,
 ) -> None:
     """Move start offsets of a group without members, or of one that will be.
@@ -150,8 +134,8 @@ def reset_offsets(
     if bool(topic) == all_topics:
         raise UsageFailed("give either --topic or --all-topics")
     time_ms = None if to_datetime is None else parse_time_ms(to_datetime, int(time.time() * 1000))
-    _refuse_members(broker, group)
-    before = {start.partition: start.offset for start in _starts(broker, group)}
+    refuse_members(broker, group)
+    before = {start.partition: start.offset for start in start_offsets(broker, group)}
     admin = broker.admin()
     partitions = scoped(admin, topic, broker.timeout_s) if topic else sorted(before)
     if not partitions:
@@ -161,7 +145,7 @@ def reset_offsets(
     else:
         after = (earliest if to_earliest else latest)(broker, admin, partitions)
     if execute:
-        _alter(broker, group, after)
+        alter_start_offsets(broker, group, after)
     rows = [(*partition, before.get(partition), after[partition]) for partition in partitions]
     if json:
         keys = ("topic", "partition", "start_offset", "new_offset")
@@ -193,7 +177,7 @@ def delete_offsets(
         group, [DeleteShareGroupOffsetsRequestTopic(name) for name in topics]
     )
     answer = ask_coordinator(broker, group, ApiKey.DELETE_SHARE_GROUP_OFFSETS, request)
-    _check(answer, f"share group {group}")
+    check(answer, f"share group {group}")
     failures = [
         broker_error(t.error_code, t.error_message, t.topic_name) for t in answer.responses if t.error_code
     ]
@@ -211,79 +195,9 @@ def delete_offsets(
 def delete(broker: Connection, groups: ShareGroups, yes: Yes = False) -> None:
     """Delete share groups without members, with their offsets."""
     for name in groups:
-        _read(broker, name)  # so that no group of another type is deleted
+        read_share_group(broker, name)  # so that no group of another type is deleted
     confirm(f"Delete {', '.join(groups)} with all offsets?", yes)
     answers = broker.admin().delete_consumer_groups(groups, request_timeout=broker.timeout_s)
     for name, future in answers.items():
         result_of(future, f"share group {name}")
         say(f"{name}: deleted")
-
-
-def _read(broker: Connection, name: str) -> Any:
-    """The group as its coordinator describes it. Raises CommandFailed when there is none."""
-    (group,) = _describe(broker, name)
-    _check(group, f"share group {name}")
-    return group
-
-
-def _describe(broker: Connection, name: str) -> Any:
-    from kbroker.protocol.messages.share_group_describe import ShareGroupDescribeRequest
-
-    request = ShareGroupDescribeRequest([name])
-    return ask_coordinator(broker, name, ApiKey.SHARE_GROUP_DESCRIBE, request).groups
-
-
-def _refuse_members(broker: Connection, name: str) -> None:
-    """A group that there is not yet may be given the offsets that it will begin with. Raises CommandFailed."""
-    (group,) = _describe(broker, name)
-    if group.error_code == ErrorCode.GROUP_ID_NOT_FOUND.value:
-        return
-    _check(group, f"share group {name}")
-    if group.members:
-        raise CommandFailed(
-            f"share group {name} is {group.group_state} with {len(group.members)} members: stop its consumers first "
-            "(offsets can only be reset while a group has no members)"
-        )
-
-
-def _starts(broker: Connection, name: str) -> list[Start]:
-    from kbroker.protocol.messages.describe_share_group_offsets import (
-        DescribeShareGroupOffsetsRequest,
-        DescribeShareGroupOffsetsRequestGroup,
-    )
-
-    request = DescribeShareGroupOffsetsRequest([DescribeShareGroupOffsetsRequestGroup(name, None)])
-    (group,) = ask_coordinator(broker, name, ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, request).groups
-    _check(group, f"share group {name}")
-    found = []
-    for topic in group.topics:
-        for part in topic.partitions:
-            _check(part, f"{topic.topic_name}-{part.partition_index}")
-            offset, lag = (None if value < 0 else value for value in (part.start_offset, part.lag))
-            found.append(Start((topic.topic_name, part.partition_index), offset, lag))
-    return sorted(found, key=lambda start: start.partition)
-
-
-def _alter(broker: Connection, name: str, offsets: dict[Partition, int]) -> None:
-    from kbroker.protocol.messages.alter_share_group_offsets import (
-        AlterShareGroupOffsetsRequest,
-        AlterShareGroupOffsetsRequestPartition,
-        AlterShareGroupOffsetsRequestTopic,
-    )
-
-    topics: dict[str, list[AlterShareGroupOffsetsRequestPartition]] = {}
-    for (topic, number), offset in offsets.items():
-        topics.setdefault(topic, []).append(AlterShareGroupOffsetsRequestPartition(number, offset))
-    request = AlterShareGroupOffsetsRequest(
-        name, [AlterShareGroupOffsetsRequestTopic(*each) for each in topics.items()]
-    )
-    answer = ask_coordinator(broker, name, ApiKey.ALTER_SHARE_GROUP_OFFSETS, request)
-    _check(answer, f"share group {name}")
-    for each in answer.responses:
-        for part in each.partitions:
-            _check(part, f"{each.topic_name}-{part.partition_index}")
-
-
-def _check(answer: Any, subject: str) -> None:
-    if answer.error_code:
-        raise broker_error(answer.error_code, answer.error_message, subject)

@@ -1,0 +1,90 @@
+"""What a share group's coordinator reports and changes: state, members, start offsets."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from kbroker.cli.connection import Connection
+from kbroker.cli.failures import CommandFailed, broker_error
+from kbroker.cli.own_requests import ask_coordinator
+from kbroker.cli.partitions import Partition
+from kbroker.protocol.api_keys import ApiKey
+from kbroker.protocol.errors import ErrorCode
+
+
+@dataclass(frozen=True)
+class Start:
+    """The first record of a partition that the group has yet to finish. None: unknown to the broker."""
+
+    partition: Partition
+    offset: int | None
+    lag: int | None
+
+
+def read_share_group(broker: Connection, name: str) -> Any:
+    """The group as its coordinator describes it. Raises CommandFailed when there is none."""
+    (group,) = _describe(broker, name)
+    check(group, f"share group {name}")
+    return group
+
+
+def _describe(broker: Connection, name: str) -> Any:
+    from kbroker.protocol.messages.share_group_describe import ShareGroupDescribeRequest
+
+    request = ShareGroupDescribeRequest([name])
+    return ask_coordinator(broker, name, ApiKey.SHARE_GROUP_DESCRIBE, request).groups
+
+
+def refuse_members(broker: Connection, name: str) -> None:
+    """A group that there is not yet may be given the offsets that it will begin with. Raises CommandFailed."""
+    (group,) = _describe(broker, name)
+    if group.error_code == ErrorCode.GROUP_ID_NOT_FOUND.value:
+        return
+    check(group, f"share group {name}")
+    if group.members:
+        raise CommandFailed(
+            f"share group {name} is {group.group_state} with {len(group.members)} members: stop its consumers first "
+            "(offsets can only be reset while a group has no members)"
+        )
+
+
+def start_offsets(broker: Connection, name: str) -> list[Start]:
+    from kbroker.protocol.messages.describe_share_group_offsets import (
+        DescribeShareGroupOffsetsRequest,
+        DescribeShareGroupOffsetsRequestGroup,
+    )
+
+    request = DescribeShareGroupOffsetsRequest([DescribeShareGroupOffsetsRequestGroup(name, None)])
+    (group,) = ask_coordinator(broker, name, ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, request).groups
+    check(group, f"share group {name}")
+    found = []
+    for topic in group.topics:
+        for part in topic.partitions:
+            check(part, f"{topic.topic_name}-{part.partition_index}")
+            offset, lag = (None if value < 0 else value for value in (part.start_offset, part.lag))
+            found.append(Start((topic.topic_name, part.partition_index), offset, lag))
+    return sorted(found, key=lambda start: start.partition)
+
+
+def alter_start_offsets(broker: Connection, name: str, offsets: dict[Partition, int]) -> None:
+    from kbroker.protocol.messages.alter_share_group_offsets import (
+        AlterShareGroupOffsetsRequest,
+        AlterShareGroupOffsetsRequestPartition,
+        AlterShareGroupOffsetsRequestTopic,
+    )
+
+    topics: dict[str, list[AlterShareGroupOffsetsRequestPartition]] = {}
+    for (topic, number), offset in offsets.items():
+        topics.setdefault(topic, []).append(AlterShareGroupOffsetsRequestPartition(number, offset))
+    request = AlterShareGroupOffsetsRequest(
+        name, [AlterShareGroupOffsetsRequestTopic(*each) for each in topics.items()]
+    )
+    answer = ask_coordinator(broker, name, ApiKey.ALTER_SHARE_GROUP_OFFSETS, request)
+    check(answer, f"share group {name}")
+    for each in answer.responses:
+        for part in each.partitions:
+            check(part, f"{each.topic_name}-{part.partition_index}")
+
+
+def check(answer: Any, subject: str) -> None:
+    if answer.error_code:
+        raise broker_error(answer.error_code, answer.error_message, subject)
