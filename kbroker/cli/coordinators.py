@@ -22,14 +22,19 @@ MOVING = (
 
 
 def coordinator_result(ask: Callable[[], "Future[Any]"], subject: str, timeout_s: float) -> Any:
-    """The result of an admin client's question. Raises CommandFailed, which names the subject.
+    """As `coordinator_answer`, for an admin client whose questions give futures."""
+    return coordinator_answer(lambda: ask().result(), subject, timeout_s)
 
-    ask: sends the question and gives its future. timeout_s: seconds during which a coordinator may be moving.
+
+def coordinator_answer(ask: Callable[[], Any], subject: str, timeout_s: float) -> Any:
+    """The answer to an admin client's question. Raises CommandFailed, which names the subject.
+
+    ask: sends the question and waits. timeout_s: seconds during which a coordinator may be moving.
     """
     deadline = time.monotonic() + timeout_s
     while True:
         try:
-            return ask().result()
+            return ask()
         except Exception as error:
             if _code(error) not in MOVING or time.monotonic() + RETRY_S > deadline:
                 raise explain(error, subject) or error from error
@@ -37,7 +42,7 @@ def coordinator_result(ask: Callable[[], "Future[Any]"], subject: str, timeout_s
 
 
 def _code(error: Exception) -> int | None:
-    """The broker's error code in an exception of confluent-kafka."""
+    """The broker's error code in an exception of confluent-kafka or kafka-python."""
     reason = error.args[0] if error.args else None
     code = getattr(reason, "code", None)
-    return code() if callable(code) else None
+    return code() if callable(code) else getattr(error, "errno", None)

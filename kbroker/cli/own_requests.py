@@ -4,14 +4,13 @@ kafka-python asks a request for its key, versions, bytes and the class of its re
 the broker's own message classes.
 """
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from kbroker.cli.connection import Connection
-from kbroker.cli.coordinators import MOVING, RETRY_S
-from kbroker.cli.failures import explain
+from kbroker.cli.coordinators import MOVING, coordinator_answer
+from kbroker.cli.failures import CommandFailed, broker_error
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.codec import decode_exact
 from kbroker.protocol.frame import encode_request, parse_response
@@ -81,27 +80,28 @@ class Question:
 
 def ask_coordinator(broker: Connection, group: str, api: ApiKey, request: Struct) -> Any:
     """The response of a group's coordinator, looked up and asked again while it moves. Raises CommandFailed."""
-    deadline = time.monotonic() + broker.timeout_s
-    while True:
-        try:
-            answer = _ask(broker, group, api, request)
-            code = _error_of(answer)
-        except Exception as error:
-            code = getattr(error, "errno", 0)
-            if code not in MOVING or time.monotonic() + RETRY_S > deadline:
-                raise explain(error, f"group {group}") or error from error
-        if code not in MOVING or time.monotonic() + RETRY_S > deadline:
-            return answer
-        time.sleep(RETRY_S)
 
-
-def _ask(broker: Connection, group: str, api: ApiKey, request: Struct) -> Any:
     async def send(admin: Any) -> Any:
         node_id = await admin._find_coordinator_id(group)
         return await admin._manager.send(Question(api, request), node_id=node_id)
 
-    with broker.kafka_python_admin() as admin:  # a new one: each caches the coordinators that it found
-        return admin._manager.run(send, admin)
+    def ask() -> Any:
+        with broker.kafka_python_admin() as admin:  # a new one: each caches the coordinators that it found
+            answer = admin._manager.run(send, admin)
+        if (code := _error_of(answer)) in MOVING:
+            raise _Moving(code)
+        return answer
+
+    return coordinator_answer(ask, f"group {group}", broker.timeout_s)
+
+
+class _Moving(CommandFailed):
+    """The coordinator's answer that it is another, or not ready."""
+
+    def __init__(self, errno: int) -> None:
+        failure = broker_error(errno)
+        super().__init__(failure.message, failure.code)
+        self.errno = errno
 
 
 def _error_of(answer: Any) -> int:

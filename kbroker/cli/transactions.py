@@ -7,6 +7,7 @@ import typer
 
 from kbroker.cli.completion import complete_topic
 from kbroker.cli.connection import Connection
+from kbroker.cli.coordinators import coordinator_answer
 from kbroker.cli.failures import CommandFailed, UsageFailed, explain
 from kbroker.cli.hanging_transactions import EXAMPLES as HANGING_EXAMPLES
 from kbroker.cli.hanging_transactions import find_hanging
@@ -80,10 +81,7 @@ def describe(
 ) -> None:
     """Show producer, state, age and partitions of transactional ids."""
     with broker.kafka_python_admin() as admin:
-        try:
-            found = admin.describe_transactions(ids)
-        except Exception as error:
-            raise explain(error, ", ".join(ids)) or error from error
+        found = coordinator_answer(lambda: admin.describe_transactions(ids), ", ".join(ids), broker.timeout_s)
     now_ms = int(time.time() * 1000)
     described = [_description(name, found[name], now_ms) for name in ids]
     if json:

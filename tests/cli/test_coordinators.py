@@ -7,7 +7,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from kbroker.cli import coordinators
-from kbroker.cli.coordinators import coordinator_result
+from kbroker.cli.coordinators import coordinator_answer, coordinator_result
 from kbroker.cli.failures import CommandFailed
 
 
@@ -57,3 +57,16 @@ def test_another_error_ends_the_command_at_once() -> None:
 def test_a_coordinator_that_never_settles_ends_the_command_in_time() -> None:
     with pytest.raises(CommandFailed, match="group g: NOT_COORDINATOR"):
         coordinator_result(Answers(*[KafkaError.NOT_COORDINATOR] * 9), "group g", -1.0)
+
+
+def test_an_error_of_kafka_python_is_answered_again_too() -> None:
+    from kafka.errors import CoordinatorNotAvailableError
+
+    raised: list[Exception] = [CoordinatorNotAvailableError()]
+
+    def ask() -> str:
+        if raised:
+            raise raised.pop()
+        return "done"
+
+    assert coordinator_answer(ask, "payments", 5) == "done"
