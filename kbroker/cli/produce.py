@@ -66,8 +66,8 @@ class Sending:
     def send(self, record: NewRecord) -> None:
         """Hands one record to the client; waits while its queue is full."""
         chosen: dict[str, Any] = {}
-        if self.partition is not None:
-            chosen["partition"] = self.partition
+        if (partition := record.partition if self.partition is None else self.partition) is not None:
+            chosen["partition"] = partition
         if record.timestamp is not None:
             chosen["timestamp"] = record.timestamp
         if record.headers:

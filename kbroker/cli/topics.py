@@ -1,6 +1,6 @@
 """`kbroker topics`: create, list, describe, alter, delete topics; delete records."""
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -8,21 +8,20 @@ from kbroker.cli import replicas
 from kbroker.cli.client_properties import parse_pairs
 from kbroker.cli.completion import complete_topic
 from kbroker.cli.connection import Connection
+from kbroker.cli.copy_topic import EXAMPLES as COPY_EXAMPLES
+from kbroker.cli.copy_topic import copy
 from kbroker.cli.delete_records import EXAMPLES as DELETE_RECORDS_EXAMPLES
 from kbroker.cli.delete_records import delete_records
 from kbroker.cli.failures import UsageFailed, explain, result_of
 from kbroker.cli.options import AsJson, DryRun, Topics, Yes, confirm, connected, examples
 from kbroker.cli.output import print_json, print_table, say
+from kbroker.cli.topic_description import describe_topic
 from kbroker.cli.topic_list import EXAMPLES as LIST_EXAMPLES
 from kbroker.cli.topic_list import list_topics
-
-if TYPE_CHECKING:
-    from confluent_kafka.admin import AdminClient
 
 app = typer.Typer(
     name="topics", no_args_is_help=True, help="Create, list, describe, alter and delete topics."
 )
-TOPIC_SOURCE = 1  # DescribeConfigs: set for this topic
 
 Configs = Annotated[
     list[str] | None,
@@ -121,7 +120,7 @@ def describe(
     """Show ids, settings that differ from the default, leaders, replicas and in-sync replicas."""
     admin = broker.admin()
     names = topics or sorted(admin.list_topics(timeout=broker.timeout_s).topics)
-    described = [_description(admin, name, broker.timeout_s) for name in names]
+    described = [describe_topic(admin, name, broker.timeout_s) for name in names]
     if json:
         print_json(described)
         return
@@ -134,34 +133,6 @@ def describe(
         print(f"settings: {settings or 'all default'}")
         rows = [(p["partition"], p["leader"], p["replicas"], p["isr"]) for p in topic["partitions"]]
         print_table(("PARTITION", "LEADER", "REPLICAS", "ISR"), rows)
-
-
-def _description(admin: "AdminClient", name: str, timeout_s: float) -> dict[str, Any]:
-    from confluent_kafka import TopicCollection
-    from confluent_kafka.admin import ConfigResource, ResourceType
-
-    resource = ConfigResource(ResourceType.TOPIC, name)
-    described = result_of(
-        admin.describe_topics(TopicCollection([name]), request_timeout=timeout_s)[name], name
-    )
-    configs = result_of(admin.describe_configs([resource], request_timeout=timeout_s)[resource], name)
-    return {
-        "topic": name,
-        "id": str(described.topic_id).replace("+", "-").replace("/", "_"),  # as Kafka prints it
-        "internal": described.is_internal,
-        "configs": {
-            key: entry.value for key, entry in sorted(configs.items()) if int(entry.source) == TOPIC_SOURCE
-        },
-        "partitions": [
-            {
-                "partition": partition.id,
-                "leader": partition.leader.id if partition.leader else None,
-                "replicas": [node.id for node in partition.replicas],
-                "isr": [node.id for node in partition.isr],
-            }
-            for partition in sorted(described.partitions, key=lambda p: int(p.id))
-        ],
-    }
 
 
 @app.command(
@@ -241,6 +212,7 @@ def delete(
         say(f"{name}: deleted")
 
 
+app.command("copy", epilog=COPY_EXAMPLES)(copy)
 app.command("delete-records", epilog=DELETE_RECORDS_EXAMPLES)(delete_records)
 app.command("elect-leaders", epilog=replicas.ELECT_EXAMPLES)(replicas.elect_leaders)
 app.command("reassign", epilog=replicas.REASSIGN_EXAMPLES)(replicas.reassign)

@@ -1,0 +1,110 @@
+"""`kbroker topics copy`: a new topic with the settings of another, and its records when asked for."""
+
+import time
+from typing import Annotated, Any
+
+import typer
+
+from kbroker.cli.client_properties import parse_pairs
+from kbroker.cli.completion import complete_topic
+from kbroker.cli.connection import Connection
+from kbroker.cli.consuming import Bounds, Reader, Start
+from kbroker.cli.failures import result_of
+from kbroker.cli.options import DryRun, connected, examples
+from kbroker.cli.output import say
+from kbroker.cli.produce import Sending, summary
+from kbroker.cli.record_format import Shown
+from kbroker.cli.record_lines import NewRecord
+from kbroker.cli.topic_description import describe_topic
+
+EXAMPLES = examples(
+    "# partitions and settings",
+    "kbroker topics copy orders orders-empty",
+    "# the records, too; each stays in its partition",
+    "kbroker topics copy orders orders-saved --records",
+    "# more partitions: each record goes where its key belongs now",
+    "kbroker topics copy orders orders-wide --records --partitions 12 -c retention.ms=-1",
+)
+
+
+@connected
+def copy(
+    broker: Connection,
+    source: Annotated[str, typer.Argument(show_default=False, autocompletion=complete_topic)],
+    target: Annotated[str, typer.Argument(help="A topic that is not there yet.", show_default=False)],
+    records: Annotated[
+        bool, typer.Option("--records", help="Copy the records that are there now, committed ones only.")
+    ] = False,
+    partitions: Annotated[
+        int | None,
+        typer.Option(
+            "--partitions", "-p", min=1, max=100_000, help="How many.", show_default="as the source"
+        ),
+    ] = None,
+    config: Annotated[
+        list[str] | None,
+        typer.Option("--config", "-c", metavar="KEY=VALUE", help="A setting that shall differ; repeatable."),
+    ] = None,
+    validate_only: DryRun = False,
+) -> None:
+    """Create a topic like another one: partitions, replication factor, settings.
+
+    With --records, keys, values, headers and times are the same; offsets begin at 0."""
+    from confluent_kafka.admin import NewTopic
+
+    changes = parse_pairs("--config", config or [])
+    admin = broker.admin()
+    described = describe_topic(admin, source, broker.timeout_s)
+    was = described["partitions"]
+    settings = described["configs"] | changes
+    wanted = NewTopic(target, partitions or len(was), len(was[0]["replicas"]), config=settings)
+    answers = admin.create_topics(
+        [wanted],
+        request_timeout=broker.timeout_s,
+        operation_timeout=broker.timeout_s,
+        validate_only=validate_only,
+    )
+    result_of(answers[target], target)
+    say(f"{target}: {'would be created' if validate_only else 'created'} like {source}")
+    if records and not validate_only:
+        _copy_records(broker, source, target, keep_partitions=partitions in (None, len(was)))
+
+
+def _copy_records(broker: Connection, source: str, target: str, *, keep_partitions: bool) -> None:
+    began = time.monotonic()
+    settings: dict[str, Any] = {
+        "isolation.level": "read_committed",
+        "enable.partition.eof": True,
+        "fetch.wait.max.ms": 20,
+    }
+    everything = Start(whence="earliest")
+    reader = Reader(broker, [source], [], None, everything, Bounds(until_end=True), settings)
+    writing = {
+        "acks": "all",
+        "enable.idempotence": True,
+        "partitioner": "murmur2_random",
+        "delivery.report.only.error": True,
+        "delivery.timeout.ms": int(broker.timeout_s * 1000),
+        "linger.ms": 5,
+    }
+    sending = Sending(broker.producer(writing), target, None)
+    try:
+        for batch in reader:
+            for record in batch:
+                sending.send(_again(record, keep_partitions))
+            if sending.first_error is not None:
+                break
+    finally:
+        reader.close()
+        sending.finish(broker.timeout_s)
+    say(f"{target}: {summary(sending.sent, sending.sent_bytes, time.monotonic() - began)}")
+
+
+def _again(record: Shown, keep_partition: bool) -> NewRecord:
+    return NewRecord(
+        record.key,
+        record.value,
+        list(record.headers),
+        record.partition if keep_partition else None,
+        record.timestamp if record.timestamp >= 0 else None,
+    )

@@ -1,0 +1,50 @@
+"""A copied topic has the settings of its source, and its records in their partitions and order."""
+
+import json
+
+from tests.cli.conftest import Shell
+
+FORMAT = r"%p %o %T %h %k=%s\n"
+
+
+def records(cli: Shell, topic: str) -> list[str]:
+    return sorted(cli("consume", topic, "-e", "-q", "-f", FORMAT).lines)
+
+
+def test_settings_and_records_are_copied(cli: Shell, topic: str) -> None:
+    cli("topics", "alter", topic, "-c", "retention.ms=-1", "-c", "segment.bytes=1048576")
+    lines = [
+        {
+            "key": f"k{n % 5}",
+            "value": f"v{n}",
+            "timestamp": 1000 + n,
+            "headers": [{"name": "h", "value": str(n)}],
+        }
+        for n in range(40)
+    ]
+    nothing = {"key": "k1", "value": None, "timestamp": 2000}
+    cli("produce", topic, "--json", "-q", stdin="\n".join(map(json.dumps, [*lines, nothing])).encode())
+    same, empty, wide = f"{topic}-same", f"{topic}-empty", f"{topic}-wide"
+
+    assert "41 records" in cli("topics", "copy", topic, same, "--records").stderr
+    cli("topics", "copy", topic, empty)
+    cli("topics", "copy", topic, wide, "--records", "-p", 7, "-c", "retention.ms=5000000000000")
+
+    (was,) = cli("topics", "describe", topic, "--json").json
+    (now,) = cli("topics", "describe", same, "--json").json
+    assert now["configs"] == was["configs"]
+    assert now["partitions"] == was["partitions"]
+    assert records(cli, same) == records(cli, topic)
+    assert records(cli, empty) == []
+    (wider,) = cli("topics", "describe", wide, "--json").json
+    assert (len(wider["partitions"]), wider["configs"]["retention.ms"]) == (7, "5000000000000")
+    assert {line.split(" ", 2)[2] for line in records(cli, wide)} == {
+        line.split(" ", 2)[2] for line in records(cli, topic)
+    }
+
+
+def test_what_cannot_be_copied_is_named(cli: Shell, topic: str) -> None:
+    assert "TOPIC_ALREADY_EXISTS" in cli("topics", "copy", topic, topic, code=1).stderr
+    assert "UNKNOWN_TOPIC" in cli("topics", "copy", "nosuch", "new", code=1).stderr
+    assert "would be created" in cli("topics", "copy", topic, "new", "--validate-only").stderr
+    assert "UNKNOWN_TOPIC" in cli("topics", "describe", "new", code=1).stderr
