@@ -12,6 +12,7 @@ from kbroker.cli.client_properties import parse_pairs
 from kbroker.cli.connection import Connection
 from kbroker.cli.consume_options import (
     ClientProperty,
+    DecodeKeys,
     Delimiter,
     ExactCount,
     FormatText,
@@ -31,6 +32,7 @@ from kbroker.cli.consume_options import (
     PrintTimestamp,
     Protocol,
     Quiet,
+    Registry,
     Separator,
     Since,
     Tail,
@@ -39,6 +41,7 @@ from kbroker.cli.consume_options import (
     UntilEnd,
 )
 from kbroker.cli.consuming import Bounds, Reader, Start
+from kbroker.cli.decoding import Decoder
 from kbroker.cli.failures import UsageFailed
 from kbroker.cli.last_records import count_records, last_records
 from kbroker.cli.options import connected, examples
@@ -46,6 +49,7 @@ from kbroker.cli.output import print_json, say
 from kbroker.cli.points_in_time import format_time, parse_time_ms
 from kbroker.cli.produce import summary
 from kbroker.cli.record_format import Part, Shown, compile_format, to_json, unescape
+from kbroker.cli.schema_source import SchemaSource
 
 T = TypeVar("T")
 
@@ -61,6 +65,8 @@ EXAMPLES = examples(
     "kbroker consume orders --group billing",
     r"kbroker consume orders -p 0 -o 1500 -n 1 -f '%p:%o %T %h %k=%s\n'",
     "kbroker consume orders --json --until-end | jq .value",
+    "# values that serialisers wrote with schemas",
+    "kbroker consume orders --registry http://127.0.0.1:8081 --json --until-end | jq .value",
 )
 
 
@@ -89,6 +95,8 @@ def consume(
     delimiter: Delimiter = "\\n",
     isolation: IsolationLevel = Isolation.READ_UNCOMMITTED,
     group_protocol: Protocol = GroupProtocol.CLASSIC,
+    registry: Registry = None,
+    decode_keys: DecodeKeys = False,
     client_property: ClientProperty = None,
     quiet: Quiet = False,
 ) -> None:
@@ -106,6 +114,7 @@ def consume(
     start = _start(offset, since, from_beginning, tail, until_end and group is None, now_ms)
     printed = {"T": print_timestamp, "po": print_offset, "h": print_headers, "k": print_key}
     render = _renderer(json, format_text, printed, unescape(separator), unescape(delimiter))
+    decoder = _decoder(registry, decode_keys, broker.timeout_s)
     bounds = Bounds(
         until_end=until_end,
         until_ms=None if until is None else parse_time_ms(until, now_ms),
@@ -122,9 +131,20 @@ def consume(
     if exact_count:
         count, size = _print_count(reader, json)
     else:
-        count, size = _print_all(reader, render, tail)
+        shown = render if decoder is None else lambda record: render(decoder(record))
+        count, size = _print_all(reader, shown, tail)
+        if decoder is not None and decoder.undecoded:
+            say(f"{decoder.undecoded:,} without the id of a schema are shown as they are")
     if not quiet:
         say(summary(count, size, time.time() - now_ms / 1000))
+
+
+def _decoder(url: str | None, keys: bool, timeout_s: float) -> Decoder | None:
+    if url is None:
+        if keys:
+            raise UsageFailed("--decode-keys needs --registry")
+        return None
+    return Decoder(SchemaSource(url, timeout_s), keys=keys)
 
 
 def _print_all(reader: Reader, render: Part, tail: int | None) -> tuple[int, int]:

@@ -95,3 +95,12 @@ ClientProperty = Annotated[
     typer.Option("--property", "-X", metavar="KEY=VALUE", help="A setting of librdkafka."),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No summary.")]
+Registry = Annotated[
+    str | None,
+    typer.Option(
+        "--registry",
+        metavar="URL",
+        help="Show values of Avro, JSON Schema and Protobuf serialisers as JSON, by the schemas of this registry.",
+    ),
+]
+DecodeKeys = Annotated[bool, typer.Option("--decode-keys", help="With --registry: the keys, too.")]

@@ -32,6 +32,10 @@ class Shown(NamedTuple):
     headers: Sequence[tuple[str, bytes | None]]
 
 
+class Decoded(bytes):
+    """A key or value that was decoded by its schema: JSON, which stays a document inside of a document."""
+
+
 def _headers(record: Shown) -> bytes:
     return b",".join(
         name.encode() + b"=" + (value if value is not None else b"NULL") for name, value in record.headers
@@ -130,9 +134,11 @@ def to_json(record: Shown) -> bytes:
     return json.dumps(fields, ensure_ascii=False).encode() + b"\n"
 
 
-def _text(name: str, content: bytes | None) -> dict[str, str | None]:
+def _text(name: str, content: bytes | None) -> dict[str, Any]:
     if content is None:
         return {name: None}
+    if isinstance(content, Decoded):
+        return {name: json.loads(content)}
     try:
         return {name: content.decode()}
     except UnicodeDecodeError:

@@ -114,7 +114,7 @@ def _checked(file: FileDescriptorProto, references: Resolved) -> FileDescriptorP
     pool = DescriptorPool()
     try:
         for name in (*references, *file.dependency):
-            known = _well_known(name) if name not in references else _decoded(references[name])
+            known = well_known(name) if name not in references else _decoded(references[name])
             if known is None and name in references:
                 earlier = dict(list(references.items())[: list(references).index(name)])
                 known = _compiled(references[name], earlier)
@@ -132,7 +132,7 @@ def _checked(file: FileDescriptorProto, references: Resolved) -> FileDescriptorP
     return file
 
 
-def _well_known(name: str) -> FileDescriptorProto | None:
+def well_known(name: str) -> FileDescriptorProto | None:
     """Google's own files, which need no reference."""
     file = WELL_KNOWN / name
     if ".." in Path(name).parts or not file.is_file():

@@ -1,0 +1,87 @@
+"""Schemas by id, from a schema registry over HTTP (Confluent's REST API)."""
+
+import json
+from base64 import b64encode
+from dataclasses import dataclass
+from http.client import HTTPException
+from typing import Any
+from urllib.error import HTTPError, URLError
+from urllib.parse import quote, unquote, urlsplit, urlunsplit
+from urllib.request import Request, urlopen
+
+from kbroker.cli.failures import CommandFailed, Unreachable, UsageFailed
+
+MOST_BYTES = 16 << 20
+MOST_REFERENCES = 1000
+
+
+@dataclass(frozen=True)
+class Schema:
+    """A schema. references: texts by the names that they are referred to, those that others need first."""
+
+    type: str
+    text: str
+    references: dict[str, str]
+
+
+class SchemaSource:
+    """The registry at a URL; name and password of `http://name:password@host` go as HTTP basic."""
+
+    def __init__(self, url: str, timeout_s: float) -> None:
+        try:
+            parts = urlsplit(url)
+            host = parts.hostname
+            _ = parts.port
+        except ValueError:
+            host = None
+        if not host or parts.scheme not in ("http", "https"):
+            raise UsageFailed(f"--registry {url!r}: expected http://HOST:PORT")
+        login, _, place = parts.netloc.rpartition("@")
+        self._url = urlunsplit((parts.scheme, place, parts.path.rstrip("/"), "", ""))
+        self._login = b64encode(unquote(login).encode()).decode() if login else ""
+        self._timeout_s = timeout_s
+
+    def schema(self, schema_id: int) -> Schema:
+        """A schema with all that it refers to. Raises CommandFailed."""
+        answer = self._get(f"/schemas/ids/{schema_id}")
+        references: dict[str, str] = {}
+        self._collect(answer, references, set())
+        return Schema(str(answer.get("schemaType") or "AVRO"), str(answer.get("schema", "")), references)
+
+    def _collect(self, answer: dict[str, Any], found: dict[str, str], begun: set[str]) -> None:
+        for reference in answer.get("references") or ():
+            name = str(reference["name"])
+            if name in begun:
+                continue
+            begun.add(name)
+            if len(begun) > MOST_REFERENCES:
+                raise CommandFailed(f"the schema refers to more than {MOST_REFERENCES} others")
+            subject, version = quote(str(reference["subject"]), safe=""), int(reference["version"])
+            used = self._get(f"/subjects/{subject}/versions/{version}?deleted=true")
+            self._collect(used, found, begun)
+            found[name] = str(used.get("schema", ""))
+
+    def _get(self, path: str) -> dict[str, Any]:
+        request = Request(self._url + path, headers={"Accept": "application/json"})
+        if self._login:
+            request.add_header("Authorization", f"Basic {self._login}")
+        try:
+            with urlopen(request, timeout=self._timeout_s) as answer:
+                found = json.loads(answer.read(MOST_BYTES))
+        except HTTPError as error:
+            raise CommandFailed(f"the registry answers {error.code} to {path}: {_reason(error)}") from None
+        except (URLError, OSError, HTTPException) as error:
+            reason = getattr(error, "reason", error)
+            raise Unreachable(f"the registry {self._url} does not answer: {reason}") from None
+        except ValueError:
+            raise CommandFailed(f"{self._url}{path} does not answer as a schema registry") from None
+        if not isinstance(found, dict):
+            raise CommandFailed(f"{self._url}{path} does not answer as a schema registry")
+        return found
+
+
+def _reason(error: HTTPError) -> str:
+    try:
+        return str(json.loads(error.read(1 << 16))["message"])
+    except (ValueError, KeyError, TypeError, OSError):
+        return str(error.reason)
