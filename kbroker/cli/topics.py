@@ -101,6 +101,7 @@ def _created(name: str, future: Any, if_not_exists: bool) -> bool:
 
 
 app.command("list", epilog=LIST_EXAMPLES)(list_topics)
+app.command("copy", epilog=COPY_EXAMPLES)(copy)
 
 
 @app.command(
@@ -212,7 +213,6 @@ def delete(
         say(f"{name}: deleted")
 
 
-app.command("copy", epilog=COPY_EXAMPLES)(copy)
 app.command("delete-records", epilog=DELETE_RECORDS_EXAMPLES)(delete_records)
 app.command("elect-leaders", epilog=replicas.ELECT_EXAMPLES)(replicas.elect_leaders)
 app.command("reassign", epilog=replicas.REASSIGN_EXAMPLES)(replicas.reassign)
