@@ -15,6 +15,7 @@ BASE_MS = 1_700_000_000_000
 @pytest.fixture
 def read(cli: Shell, topic: str, group: str) -> str:
     """A group that committed 4 of 10 hourly records of partition 0 and 1 of 2 of partition 1."""
+    cli("topics", "alter", topic, "-c", "retention.ms=-1")  # its records are years old
     for partition, count in ((0, 10), (1, 2)):
         times = (BASE_MS + n * HOUR_MS for n in range(count))
         documents = "".join(json.dumps({"value": "x", "timestamp": ms}) + "\n" for ms in times)
