@@ -51,8 +51,8 @@ class Plan:
         return f"{EVERYWHERE}, and up to {self.rounds} where they differ by more than {DIFFER:.0%} in the first measure"
 
 
-def new_file(folder: Path = SAVED) -> Path:
-    return folder / f"{time.strftime('%Y%m%d-%H%M%S')}.json"
+def new_file(folder: Path | None = None) -> Path:
+    return (folder or SAVED) / f"{time.strftime('%Y%m%d-%H%M%S')}.json"
 
 
 def begin(plan: Plan) -> Results:
@@ -61,9 +61,9 @@ def begin(plan: Plan) -> Results:
     return Results(describe(plan.folder), {"rounds": plan.rounds_text, TURNS: plan.turns}, [], titles)
 
 
-def latest(plan: Plan, folder: Path = SAVED) -> tuple[Path, Results]:
+def latest(plan: Plan, folder: Path | None = None) -> tuple[Path, Results]:
     """The run that was saved last, if its turns are as long as the plan's. Raises NothingToResume."""
-    for path in sorted(folder.glob("*.json"), reverse=True):
+    for path in sorted((folder or SAVED).glob("*.json"), reverse=True):
         found = Results.load(path)
         if found.setup.get(TURNS) == plan.turns:
             titles = {scenario.name: scenario.title_at(plan.size) for scenario in plan.scenarios}

@@ -185,7 +185,7 @@ int list_offsets(int fd, const struct topic *topic, int64_t timestamp, int64_t *
 
 void open_topic(int fd, struct topic *topic) {
     int error = 0;
-    for (uint64_t deadline = now_ns() + 30 * SECOND_NS; now_ns() < deadline; usleep(20000)) {
+    for (uint64_t deadline = now_ns() + 90 * SECOND_NS; now_ns() < deadline; usleep(20000)) {
         error = load_topic(fd, topic);
         if (error) continue;
         int64_t *offsets = calloc((size_t)topic->partitions, sizeof *offsets);

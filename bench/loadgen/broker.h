@@ -26,7 +26,7 @@ struct reader call(int fd, const struct writer *request);
 
 /* Metadata v12. 0 = every partition has a leader; else a Kafka error code, or -1 for a broken connection. */
 int load_topic(int fd, struct topic *topic);
-/* load_topic, then ListOffsets, until all partitions answer or 30 s have passed. */
+/* load_topic, then ListOffsets, until all partitions answer or 90 s have passed. */
 void open_topic(int fd, struct topic *topic);
 /* ListOffsets v6 of every partition; timestamp -1 = end, -2 = start. Error code of the first that failed. */
 int list_offsets(int fd, const struct topic *topic, int64_t timestamp, int64_t *offsets);
