@@ -54,7 +54,7 @@ def missing(results: Results, scenarios: tuple[Scenario, ...] = SCENARIOS) -> st
                 {
                     s.round
                     for s in results.samples
-                    if (s.scenario, s.target) == (scenario.name, name) and s.figures
+                    if (s.scenario, s.target) == (scenario.name, name) and not s.failure
                 }
             )
             for name in (BASELINE, SUBJECT)

@@ -104,7 +104,8 @@ class Run:
                 figures[LIMIT] = scenario.limit.run(turn)
         except (LoadFailed, TargetFailed, KafkaException) as failure:
             self._recover(turn)
-            return Sample(number, target.name, scenario.name, failure=str(failure))
+            spent = {COST: time.monotonic() - begun}
+            return Sample(number, target.name, scenario.name, spent, failure=str(failure))
         figures[COST] = time.monotonic() - begun
         return Sample(number, target.name, scenario.name, figures)
 

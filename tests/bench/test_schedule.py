@@ -82,6 +82,13 @@ def test_what_is_done_is_not_done_again() -> None:
         assert any(":kbroker" in turn for turn in made) == (cut % 2 == 1)
 
 
+def test_a_failed_turn_has_its_cost() -> None:
+    clock = Clock()
+    failed = [Sample(1, name, "a", {"turn_seconds": 30.0}, failure="no answer") for name in BOTH]
+    schedule = Schedule((A,), BOTH, 2, budget_s=50, done=failed, clock=clock)
+    assert play(schedule, clock, {"a": 30.0}, {}) == []
+
+
 def test_a_failed_turn_is_not_made_again_and_has_no_say() -> None:
     clock = Clock()
     failed = [Sample(1, name, "a", failure="no answer") for name in BOTH]
