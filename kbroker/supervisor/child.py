@@ -4,12 +4,14 @@ import gc
 import logging
 import os
 import signal
+import sys
 import time
 from dataclasses import dataclass, field
 
 from kbroker.ipc.child import PARENT_ONLY, STOP_SIGNAL, ChildContext, run_child
 from kbroker.supervisor.back_off import BackOff
 from kbroker.supervisor.confinement.confine import confine
+from kbroker.supervisor.preloading import Preloading
 from kbroker.supervisor.roles import Role
 
 log = logging.getLogger(__name__)
@@ -23,7 +25,7 @@ class Child:
     """A place for one process of a role; the process in it changes when it is restarted.
 
     process: row in the shared process table. pid and pidfd: 0 and -1 while nothing runs.
-    stuck: the watchdog will end this process.
+    stuck: the watchdog will end this process. preloading: of a role that imports its modules itself.
     """
 
     role: Role
@@ -37,6 +39,7 @@ class Child:
     exit_code: int | None = None
     stuck: bool = False
     back_off: BackOff = field(default_factory=BackOff)
+    preloading: Preloading | None = None
 
     @property
     def name(self) -> str:
@@ -61,6 +64,8 @@ class Child:
                 os.close(fd)
             run_child(context, self._run, parent, self.role.late)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, HELD_BACK)
+        if self.preloading is not None and context.first_start:
+            self.preloading.forked()
         self.pid = pid
         self.pidfd = os.pidfd_open(pid)
         self.started_ms = monotonic_ms()
@@ -70,8 +75,11 @@ class Child:
 
     def _run(self, context: ChildContext) -> None:
         if self.role.alone:
+            before = set(sys.modules)
             self.role.load()
             gc.freeze()
+            if self.preloading is not None and context.first_start:
+                self.preloading.report(before)
         gc.enable()
         confine(context, self.role.needs)
         self.role.load()(context)

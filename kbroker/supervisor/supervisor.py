@@ -26,6 +26,7 @@ from kbroker.supervisor import http_listener
 from kbroker.supervisor.child import Child, monotonic_ms
 from kbroker.supervisor.kraft_metadata import write_kraft_metadata
 from kbroker.supervisor.log_dirs import LogDirs, LogDirsUnusable
+from kbroker.supervisor.preloading import Preloading
 from kbroker.supervisor.roles import ROLES, network_count, worker_count
 from kbroker.supervisor.stored_settings import with_stored_settings
 from kbroker.supervisor.watchdog import Watchdog
@@ -63,6 +64,7 @@ class Supervisor:
         self._registry_listener: socket.socket | None = None
         limits_ms = {role.name: role.still_s * 1000 for role in ROLES}
         self._watchdog = Watchdog(self.shared.processes, limits_ms, self._count_stuck)
+        self._preloading = Preloading()
         self._stopping = False
         self._poll = select.epoll()
         self._wake_read, self._wake_write = socket.socketpair()
@@ -97,8 +99,10 @@ class Supervisor:
             self._bootstrap(),
             self._metrics(),
         )
+        self._preloading.begin()
         while not self._stopping:
             self._turn(self._timeout_ms())
+            self._preloading.go_on()
             if not self._dir_errors.online:
                 log.error("stopping, because all log dirs have failed: %s", ", ".join(self._dir_errors.paths))
                 return self._drain(failed=True)
@@ -124,7 +128,7 @@ class Supervisor:
             "cleaner": self.shared.cleaner_process,
         }
         return [
-            Child(role, index, rows[role.name] + index)
+            Child(role, index, rows[role.name] + index, preloading=self._preloading if role.alone else None)
             for role in ROLES
             for index in range(role.count(self.config))
         ]
@@ -170,7 +174,7 @@ class Supervisor:
         watched = [child.pidfd for child in self._children if child.running]
         wake = [self._wake_read.fileno(), self._wake_write.fileno(), self._poll.fileno()]
         http = [each.fileno() for each in (self._http_listener, self._registry_listener) if each is not None]
-        not_its = http if starting.role.name != "http" else []
+        not_its = [*self._preloading.fds(), *(http if starting.role.name != "http" else [])]
         not_its.append(
             (self._ways.connector if starting.role.name == "control" else self._ways.listener).fileno()
         )
@@ -213,6 +217,8 @@ class Supervisor:
         waits = [LOOK_AT_LOG_DIRS_MS, *(moment - monotonic_ms() for moment in due)]
         if (due_s := self._acceptor.next_due_s()) is not None:
             waits.append(int(due_s * 1000) + 1)
+        if (preload_ms := self._preloading.wait_ms()) is not None:
+            waits.append(preload_ms)
         return max(0, min(waits))
 
     def _turn(self, timeout_ms: int) -> None:

@@ -1,0 +1,66 @@
+"""Modules of a role that imports them itself: the parent imports them after the start, for the role's next process."""
+
+import importlib
+import os
+import sys
+import time
+from collections import deque
+from collections.abc import Collection
+from contextlib import suppress
+
+EVERY_MS = 20
+"""Between two modules, each of which keeps the parent for a few milliseconds."""
+READ_BYTES = 1 << 16  # what a pipe holds
+
+
+class Preloading:
+    """Runs in: acceptor; `report` in the role's first process. Owner: the supervisor.
+
+    The first process reports what it has imported, in the order in which the imports ended: each module comes after
+    those that it needs, so no import takes long. A role that dies before all is done imports the rest itself."""
+
+    def __init__(self) -> None:
+        self._reading, self._writing = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        self._names: deque[str] = deque()
+        self._next_ms = 0
+
+    def fds(self) -> list[int]:
+        """The parent's own."""
+        return [self._reading] if self._reading >= 0 else []
+
+    def report(self, before: Collection[str]) -> None:
+        """In the child, before it takes anything from others: name what it has imported. before: what was there."""
+        names = [name for name in sys.modules if name not in before]
+        with suppress(OSError):  # the parent has gone
+            os.write(self._writing, "\n".join(names).encode())
+        os.close(self._writing)
+
+    def forked(self) -> None:
+        """In the parent, once the first process is there."""
+        os.close(self._writing)
+
+    def begin(self) -> None:
+        """All processes are ready: take the names."""
+        with suppress(BlockingIOError):
+            self._names.extend(os.read(self._reading, READ_BYTES).decode().split("\n"))
+        os.close(self._reading)
+        self._reading = -1
+
+    def wait_ms(self) -> int | None:
+        """Milliseconds until the next module, None when all are there."""
+        return max(0, self._next_ms - _now_ms()) if self._names else None
+
+    def go_on(self) -> None:
+        """Import the next module, if it is time."""
+        if self.wait_ms() != 0:
+            return
+        while self._names and self._names[0] in sys.modules:
+            self._names.popleft()
+        if self._names:
+            with suppress(ImportError, ValueError):  # a name that the import system made up
+                importlib.import_module(self._names.popleft())
+        self._next_ms = _now_ms() + EVERY_MS
+
+
+def _now_ms() -> int:
+    return time.monotonic_ns() // 1_000_000
