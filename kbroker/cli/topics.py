@@ -27,6 +27,28 @@ Configs = Annotated[
     list[str] | None,
     typer.Option("--config", "-c", metavar="KEY=VALUE", help="A topic setting; repeat it for more."),
 ]
+PartitionCount = Annotated[
+    int | None,
+    typer.Option(
+        "--partitions",
+        "-p",
+        min=1,
+        max=100_000,
+        help="How many.",
+        show_default="the broker's num.partitions",
+    ),
+]
+ReplicationFactor = Annotated[
+    int | None,
+    typer.Option(
+        "--replication-factor",
+        "-r",
+        min=1,
+        max=32767,
+        help="Copies of each.",
+        show_default="the broker's default",
+    ),
+]
 
 
 @app.command(
@@ -39,28 +61,8 @@ Configs = Annotated[
 def create(
     broker: Connection,
     topics: Topics,
-    partitions: Annotated[
-        int | None,
-        typer.Option(
-            "--partitions",
-            "-p",
-            min=1,
-            max=100_000,
-            help="How many.",
-            show_default="the broker's num.partitions",
-        ),
-    ] = None,
-    replication_factor: Annotated[
-        int | None,
-        typer.Option(
-            "--replication-factor",
-            "-r",
-            min=1,
-            max=32767,
-            help="Copies of each.",
-            show_default="the broker's default",
-        ),
-    ] = None,
+    partitions: PartitionCount = None,
+    replication_factor: ReplicationFactor = None,
     config: Configs = None,
     if_not_exists: Annotated[
         bool, typer.Option("--if-not-exists", help="A topic that exists already is not an error.")

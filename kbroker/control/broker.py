@@ -18,6 +18,7 @@ from kbroker.control import crash_point
 from kbroker.control.coordinator.machine import Coordinator, Transactions
 from kbroker.control.links.links import Links, bounded
 from kbroker.control.links.log_reading import LogReading
+from kbroker.control.listeners import Listeners
 from kbroker.control.log_openings import LogOpenings, NewLogs
 from kbroker.control.metadata.catalogue import Catalogue, Partition, Replica, Topic
 from kbroker.control.metadata.config_resource import BROKER, TOPIC
@@ -32,7 +33,6 @@ from kbroker.control.store.store import ConfigKey, Deletion, ScramKey, Store, St
 from kbroker.ipc.cached_answers import AnswerVersions
 from kbroker.ipc.clock import wall_clock_ms
 from kbroker.ipc.layout import SlotState
-from kbroker.ipc.link import AsyncLink
 from kbroker.ipc.log_dir_errors import LogDirErrors
 from kbroker.ipc.messages import OpenPartition, ScramCredential
 from kbroker.ipc.replication_rates import FOLLOWER, LEADER, ReplicationRates
@@ -56,12 +56,7 @@ class Broker:
     quotas: of clients. scram: credentials of users. authorizer: None when every client may do everything.
     coordinators: by coordinator type (0 group, 1 transaction, 2 share), those that run.
     move_targets: log dirs that logs are being moved to, by slot and generation.
-    config_listeners: called with the resource (type, name) whose dynamic configs have changed.
-    partition_listeners: called with each topic that is new or has more partitions.
-    deletion_listeners: called with each topic that has been deleted.
-    acl_listeners: called when ACLs have changed.
-    block_servers: called first with each block of requests; requests they serve need no further call.
-    connection_listeners: called with the id of each closed connection that had sent a ShareFetch.
+    listeners: what coordinators want to be called for.
     announcing: topics being sent to the network processes; clients may not see them yet.
     log_dirs: absolute paths of all log directories. dir_errors: which of them have failed.
     sites: the replica sites (groups of log directories), which clients see as nodes.
@@ -100,9 +95,7 @@ class Broker:
         self.authorizer = Authorizer.of(static, stored.acls)
         own = self.override(BROKER, str(self.node_id))
         self.config = static.with_dynamic(cluster=self.override(BROKER, ""), own=own)
-        self.cached_answers = AnswerVersions(shared.cached_answers)
-        self.cached_answers.topics_changed()  # ends the answers of the previous process
-        self.cached_answers.groups_changed()
+        self.cached_answers = _fresh_answers(shared)
         self.catalogue = Catalogue(stored.topics, self.cached_answers.topics_changed)
         self.slots = PartitionSlots(shared.slots, stored.next_generation)
         self.links = Links()
@@ -115,12 +108,7 @@ class Broker:
         self.move_targets: dict[tuple[int, int], str] = {}
         self.log_openings = LogOpenings(partial(self.open_logs, new=True))
         self.switching: set[int] = set()
-        self.config_listeners: list[Callable[[int, str], None]] = []
-        self.partition_listeners: list[Callable[[Topic], None]] = []
-        self.deletion_listeners: list[Callable[[Topic], None]] = []
-        self.block_servers: list[Callable[[AsyncLink, bytearray], None]] = []
-        self.acl_listeners: list[Callable[[], None]] = []
-        self.connection_listeners: list[Callable[[int], None]] = []
+        self.listeners = Listeners()
         self.orphans: list[Deletion] = []
         self._topic_configs: dict[str, TopicConfig] = {}
         self.image_version = 0
@@ -128,8 +116,7 @@ class Broker:
         self.dir_errors = LogDirErrors(self.log_dirs, shared)
         self.logs = LogReading(self.dir_errors)
         self.sites = sites_of(static)
-        states = StoreCopyStates(self.log_dirs, shared)
-        self.stores = StoreCopies(store, self._dirs_for_stores, states.put)
+        self.stores = StoreCopies(store, self._dirs_for_stores, StoreCopyStates(self.log_dirs, shared).put)
         self.publish_throttles()
         self._site_of = {log_dir: site for site in self.sites for log_dir in site.log_dirs}
         workers = workers_of_sites([site.log_dirs for site in self.sites], shared.sizes.workers)
@@ -228,7 +215,7 @@ class Broker:
     def acls_changed(self) -> None:
         """Forget what was answered."""
         self.cached_answers.topics_changed()
-        for listener in self.acl_listeners:
+        for listener in self.listeners.acls:
             listener()
 
     def publish_throttles(self) -> None:
@@ -296,3 +283,11 @@ class Broker:
 def absolute(log_dir: str) -> str:
     """Absolute path, symbolic links kept: the name that partitions are stored with."""
     return os.path.abspath(log_dir)  # noqa: PTH100 Path.resolve would follow links
+
+
+def _fresh_answers(shared: Shared) -> AnswerVersions:
+    """The versions of cached answers; those of the previous process end."""
+    answers = AnswerVersions(shared.cached_answers)
+    answers.topics_changed()
+    answers.groups_changed()
+    return answers

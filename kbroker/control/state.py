@@ -69,10 +69,7 @@ def build(
         step, kept_in = (EPOCHS_IN_DOUBT, frozenset[str]()) if chosen.doubtful else (1, clean_dirs)
         _begin_epochs(broker, store, step, kept_in)
     _finish_deletions(broker, store, new_run)
-    moved = broker.slots.claim(broker.catalogue.replicas(), (one.partition.slot for one in broker.orphans))
-    if moved:
-        whole = [p for p in broker.catalogue.partitions() if any(r in moved for r in p.replicas)]
-        store.apply(Change(moved_partitions=whole))
+    _claim_slots(broker, store)
     _adopt(broker, store)
     _resume_moves(broker, new_run)
     if new_run:
@@ -84,6 +81,19 @@ def build(
     for topic in broker.catalogue.topics.values():
         broker.write_slots(topic, topic.partitions)
     broker.stores.complete()
+    _log_start(broker, new_run)
+    return broker
+
+
+def _claim_slots(broker: Broker, store: Store) -> None:
+    """A slot for each replica, the stored one where it is free."""
+    moved = broker.slots.claim(broker.catalogue.replicas(), (one.partition.slot for one in broker.orphans))
+    if moved:
+        whole = [p for p in broker.catalogue.partitions() if any(r in moved for r in p.replicas)]
+        store.apply(Change(moved_partitions=whole))
+
+
+def _log_start(broker: Broker, new_run: bool) -> None:
     if new_run and (note := broker_min_isr_note(broker.config, len(broker.sites))):
         log.warning("%s", note)
     log.info(
@@ -92,7 +102,6 @@ def build(
         sum(1 for _ in broker.catalogue.partitions()),
         "" if new_run else "; took over from a control process that died",
     )
-    return broker
 
 
 def _load(store: Store, static: BrokerConfig) -> Stored:

@@ -119,7 +119,7 @@ class Control:
         listener = self._context.ways.listener
         loop.add_reader(listener, self._take_links, listener)
         self._runtimes = self._make_coordinators(self._services, self._appender)
-        self._broker.partition_listeners.append(self._has_new_partitions)
+        self._broker.listeners.partitions.append(self._has_new_partitions)
         await self._until_stop(self._open_and_load())
         self._background.start(self._broker.stores.keep())
         self._background.start(self._once_all_are_open())
@@ -258,7 +258,7 @@ class Control:
         elif isinstance(body, AskWorker):
             self._background.start(pass_on(self._broker, link, call_id, body))
         elif isinstance(body, ConnectionClosed):
-            for listener in self._broker.connection_listeners:
+            for listener in self._broker.listeners.connection:
                 listener(body.connection_id)
         elif isinstance(body, BrokerSettings):
             link.reply(call_id, self._broker.dynamic_settings())
@@ -271,7 +271,7 @@ class Control:
 
     def _on_block(self, link: AsyncLink, block: bytearray) -> None:
         if not self._request_time.counts():
-            for serve in self._broker.block_servers:
+            for serve in self._broker.listeners.block_servers:
                 serve(link, block)
         for call, peer, frame in requests(block):
             try:

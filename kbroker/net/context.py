@@ -99,35 +99,74 @@ class Context:
         words[ContextRow.CURRENT] = -1
 
     def _start_words(self, config: BrokerConfig) -> None:
-        shared, words, client = self.shared, self.words, self.client
         free_list(self.requests, Request.NEXT)
         free_list(self.results, Result.NEXT)
-        process = shared.processes[client]
+        self._start_workers()
+        self.scratch[8] = 1
+        for values in (self._own_tables(), self._shared_tables(), self._limits(config)):
+            for word, value in values.items():
+                self.words[word] = value
+        os.set_blocking(self.shared.event_fds[self.client], False)
+
+    def _start_workers(self) -> None:
+        """A row for each IO worker: its rings, its line, how to wake it."""
+        shared, client = self.shared, self.client
         for worker, row in enumerate(self.workers):
             row[Worker.APPEND] = shared.append_ring(client, worker)
             row[Worker.COMPLETION] = shared.completion_ring(client, worker)
             row[Worker.LINE] = shared.processes[shared.worker_process(worker)].ctypes.data
             row[Worker.EVENT_FD] = shared.event_fds[shared.worker_process(worker)]
-        self.scratch[8] = 1
-        values = {
+
+    def _own_tables(self) -> dict[int, int]:
+        """Words about tables of this process."""
+        return {
             ContextRow.REQUESTS: self.requests.ctypes.data,
             ContextRow.RESULTS: self.results.ctypes.data,
             ContextRow.EVENTS: self.events.ctypes.data,
             ContextRow.EVENT_CAPACITY: EVENTS,
-            ContextRow.SLOTS: shared.slots.ctypes.data,
             ContextRow.WORKERS: self.workers.ctypes.data,
-            ContextRow.WORKER_COUNT: shared.sizes.workers,
-            ContextRow.RING_ENTRIES: shared.sizes.ring_entries,
             ContextRow.OUT: self.out.ctypes.data,
             ContextRow.OUT_BYTES: OUT_BYTES,
             ContextRow.EPOLL_FD: self.epoll.fileno(),
             ContextRow.EPOLL_EVENTS: self.epoll_events.ctypes.data,
             ContextRow.EPOLL_CAPACITY: EPOLL_EVENTS,
+            ContextRow.FREE_REQUESTS: REQUESTS,
+            ContextRow.FREE_RESULTS: RESULTS,
+            ContextRow.DIRTY: -1,
+            ContextRow.STALLED: -1,
+            ContextRow.ONE: self.scratch[8:].ctypes.data,
+            ContextRow.SCRATCH: self.scratch.ctypes.data,
+            ContextRow.PLAIN: self._plain.ctypes.data,
+            ContextRow.PARTIAL: self._partial.ctypes.data,
+            ContextRow.LIBRARIES: self._libraries.address,
+            ContextRow.PLAN: self.plan.ctypes.data,
+            ContextRow.PLAN_CAPACITY: PLAN_ROWS,
+            ContextRow.PARTS: self._parts.ctypes.data,
+            ContextRow.SNAPSHOT: self._snapshot.ctypes.data,
+        }
+
+    def _shared_tables(self) -> dict[int, int]:
+        """Words about tables that other processes see."""
+        shared, client = self.shared, self.client
+        process = shared.processes[client]
+        return {
+            ContextRow.SLOTS: shared.slots.ctypes.data,
+            ContextRow.WORKER_COUNT: shared.sizes.workers,
+            ContextRow.RING_ENTRIES: shared.sizes.ring_entries,
             ContextRow.EVENT_FD: shared.event_fds[client],
             ContextRow.PROCESS_LINE: process.ctypes.data,
             ContextRow.TOKEN_EPOCH: signed(
                 (int(process[ProcessLine.EPOCH]) & 0xFFFF) << AppendEntry.TOKEN_EPOCH_SHIFT
             ),
+            ContextRow.COUNTERS: shared.counters[client].ctypes.data,
+            ContextRow.CLIENT: client,
+            ContextRow.PRODUCER_IDS: shared.producer_ids.ctypes.data,
+            ContextRow.METRICS: self.metrics.address,
+        }
+
+    def _limits(self, config: BrokerConfig) -> dict[int, int]:
+        """Words about sizes that settings or this process bound."""
+        return {
             ContextRow.MAX_FRAME: min(
                 config.get_int("socket.request.max.bytes"),
                 self.arena.size - (2 + len(self.chunks) // RESERVED_SHARE) * CHUNK_BYTES,
@@ -135,31 +174,11 @@ class Context:
             ContextRow.MAX_FIRST_FRAME: min(
                 config.get_int("sasl.server.max.receive.size"), config.get_int("socket.request.max.bytes")
             ),
-            ContextRow.FREE_REQUESTS: REQUESTS,
-            ContextRow.FREE_RESULTS: RESULTS,
-            ContextRow.DIRTY: -1,
-            ContextRow.STALLED: -1,
-            ContextRow.ONE: self.scratch[8:].ctypes.data,
-            ContextRow.SCRATCH: self.scratch.ctypes.data,
-            ContextRow.COUNTERS: shared.counters[client].ctypes.data,
             ContextRow.PIPELINE: PIPELINE,
-            ContextRow.CLIENT: client,
-            ContextRow.PLAIN: self._plain.ctypes.data,
-            ContextRow.PARTIAL: self._partial.ctypes.data,
-            ContextRow.LIBRARIES: self._libraries.address,
-            ContextRow.PRODUCER_IDS: shared.producer_ids.ctypes.data,
             ContextRow.RECEIVE_BYTES: RECEIVE_BYTES,
-            ContextRow.METRICS: self.metrics.address,
             ContextRow.SENDFILE_MIN: config.get_int("kbroker.sendfile.min.bytes"),
             ContextRow.FETCH_MAX_BYTES: config.get_int("fetch.max.bytes"),
-            ContextRow.PLAN: self.plan.ctypes.data,
-            ContextRow.PLAN_CAPACITY: PLAN_ROWS,
-            ContextRow.PARTS: self._parts.ctypes.data,
-            ContextRow.SNAPSHOT: self._snapshot.ctypes.data,
         }
-        for word, value in values.items():
-            words[word] = value
-        os.set_blocking(shared.event_fds[client], False)
 
     def grow_connections(self, count: int) -> None:
         """Make room for ``count`` connections; only between kernel calls."""

@@ -10,12 +10,11 @@ import uvloop
 from kbroker.ipc.child import STOP_SIGNAL, ChildContext, take_stop
 from kbroker.ipc.layout import ProcessLine
 from kbroker.ipc.messages import Hello, Image
-from kbroker.net.accept.ip_rates import IpRates
-from kbroker.net.accept.settings import AcceptorSettings
 from kbroker.net.dispatch import Dispatch, LocalHandler, Versions
 from kbroker.net.fetch import residency
 from kbroker.net.fetch.fetches import Fetches
 from kbroker.net.forward.control_link import ControlLink
+from kbroker.net.images import Images
 from kbroker.net.process import NetworkProcess
 from kbroker.net.upkeep import Upkeep
 
@@ -59,49 +58,23 @@ async def _serve(
     while upkeep.old_entries():
         await asyncio.sleep(OLD_ENTRIES_SECONDS)
     probe = residency.choose(context.config.log_dirs)
-    fetches = Fetches(
-        process.context,
-        context.config,
-        process.topics,
-        probe,
-        process.reply,
-        process.close,
-        process.counts,
-        process.quotas,
-        process.senders,
-        process.access.may,
-    )
-
-    ip_rates = IpRates(context.handoff)
-    acceptor_settings = AcceptorSettings(context.handoff)
-
-    def on_image(image: Image) -> None:
-        gone = process.topics.apply(image.topics, image.deleted, image.full, image.version)
-        process.access.change(image.acls, image.full)
-        fetches.on_gone(gone)
-        dispatch.logins.change(image.settings)
-        process.tls.change(image.settings)
-        if context.index == 0:
-            acceptor_settings.change(image.settings)
-        if image.quotas is not None:
-            process.quotas.change(image.quotas, list(process.connections.values()))
-            if context.index == 0:
-                ip_rates.change(image.quotas)
-        image_listener(image)
+    fetches = _fetches(process, context, probe)
+    forwarding = process.forwarding
+    forwarding.serves(served, local_handlers)
 
     def on_link(up: bool) -> None:
         forwarding.linked = up
         if not up:
             forwarding.lost()
 
-    forwarding = process.forwarding
-    forwarding.serves(served, local_handlers)
+    images = Images(process, fetches, context.handoff if context.index == 0 else None, image_listener)
     hello = Hello("network", context.index, context.epoch)
-    control = ControlLink(context.ways.connector, hello, on_image, forwarding.take_answers, on_link)
+    control = ControlLink(context.ways.connector, hello, images.apply, forwarding.take_answers, on_link)
     forwarding.send, forwarding.go_on = control.send_block, process.ask_turn
     process.transactions.ask = control.verify
     process.access.audit.send = control.send
     dispatch = process.server = Dispatch(process, control, fetches, local_handlers, served)
+    images.logins = dispatch.logins
     if not await _before(stop, _linked(control)):
         return  # no client was served, nothing is owned
     process.start(loop)
@@ -114,6 +87,21 @@ async def _serve(
     process.senders.stop()
     process.checks.close()
     control.close()
+
+
+def _fetches(process: NetworkProcess, context: ChildContext, probe: residency.Probe) -> Fetches:
+    return Fetches(
+        process.context,
+        context.config,
+        process.topics,
+        probe,
+        process.reply,
+        process.close,
+        process.counts,
+        process.quotas,
+        process.senders,
+        process.access.may,
+    )
 
 
 async def _linked(control: ControlLink) -> None:

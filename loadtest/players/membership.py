@@ -3,6 +3,7 @@
 import os
 import time
 from collections.abc import Sequence
+from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
@@ -61,25 +62,24 @@ class Membership:
         player.page.add(Slot.LIVES, 1)
         modern = player.settings.group_protocol == "consumer"
         self._cooperative = cooperative or modern
-        self.consumer = Consumer(
-            {
-                **QUICK,
-                **(
-                    MODERN if modern else CLASSIC | {"partition.assignment.strategy": STRATEGIES[cooperative]}
-                ),
-                "bootstrap.servers": player.part.bootstrap,
-                "client.id": self._name,
-                "group.id": group,
-                "enable.auto.commit": False,
-                "enable.auto.offset.store": False,
-                "auto.offset.reset": "earliest",
-                "isolation.level": isolation,
-                "fetch.wait.max.ms": 100,
-                "fetch.error.backoff.ms": 20,
-                "fetch.queue.backoff.ms": 10,  # with its second a full queue is read out before more is asked for
-            }
-        )
+        protocol = MODERN if modern else CLASSIC | {"partition.assignment.strategy": STRATEGIES[cooperative]}
+        self.consumer = Consumer(self._settings(isolation) | protocol)
         self.consumer.subscribe([topic], on_assign=self._given, on_revoke=self._taken, on_lost=self._lost)
+
+    def _settings(self, isolation: str) -> dict[str, Any]:
+        return {
+            **QUICK,
+            "bootstrap.servers": self.player.part.bootstrap,
+            "client.id": self._name,
+            "group.id": self.group,
+            "enable.auto.commit": False,
+            "enable.auto.offset.store": False,
+            "auto.offset.reset": "earliest",
+            "isolation.level": isolation,
+            "fetch.wait.max.ms": 100,
+            "fetch.error.backoff.ms": 20,
+            "fetch.queue.backoff.ms": 10,  # with its second a full queue is read out before more is asked for
+        }
 
     def read(self, limit: int, seconds: float) -> list[Message]:
         """Records that are there; waits at most so long for the first. Not yet in the inbox."""

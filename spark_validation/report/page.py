@@ -110,9 +110,34 @@ def page(evidence: Evidence, verdict: Verdict, summary: Summary, latencies: list
     good = verdict.exit_code == 0
     faults = faults_of(evidence.folder)
     banner = banner_of(verdict)
+    results = [verdict_row(verdict.results[a.id], a.name, a.means) for a in ANOMALIES]
+    delays = [
+        [escape(found.what), f"{found.count:,}", *(f"{ms:.2f}" for ms in found.milliseconds or ())]
+        for found in latencies
+        if found.milliseconds
+    ]
+    marks = marks_of(faults, summary.start_ns)
+    plots = "".join(plot(series, marks) for series in summary.plots)
+    costs = [[escape(name), f"{taken:.1f} s"] for name, taken in verdict.seconds.items()]
+    return (
+        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>Verdict of run {run.run}</title>'
+        f"<style>{STYLE}</style>"
+        f'<h1>Verdict of run {run.run}</h1><p class="banner {"good" if good else "bad"}">{escape(banner)}</p>'
+        f"{table(['', ''], _facts(evidence, verdict, summary))}"
+        f"<h2>Anomalies</h2>{table(['', 'anomaly', 'verdict', 'findings'], results)}"
+        f"{_findings(verdict)}"
+        f"<h2>Latency (ms)</h2>{table(['', 'records', *NAMES], delays)}"
+        f"<h2>Over time</h2><p>Shaded: faults. A point is {summary.width_s:g} s.</p>{plots}"
+        f"{_faults(faults, summary.start_ns)}"
+        f"<h2>Cost of this judgement</h2>{table(['step', 'wall time'], costs)}</html>\n"
+    )
+
+
+def _facts(evidence: Evidence, verdict: Verdict, summary: Summary) -> list[list[str]]:
+    run = evidence.run
     when = datetime.fromtimestamp(run.started_ns / 1e9, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     seconds = summary.end_ns / 1e9 - summary.start_ns / 1e9
-    facts = [
+    return [
         ["run", f"{run.run}, seed {run.seed}, {when}, {seconds:.0f} s of load"],
         ["broker", escape(f"{run.broker} {run.bootstrap}")],
         [
@@ -128,38 +153,24 @@ def page(evidence: Evidence, verdict: Verdict, summary: Summary, latencies: list
         ["drained", "yes" if run.drained else "no"],
         ["clock steps", str(len(run.clock_steps))],
     ]
-    results = [verdict_row(verdict.results[a.id], a.name, a.means) for a in ANOMALIES]
-    delays = [
-        [escape(found.what), f"{found.count:,}", *(f"{ms:.2f}" for ms in found.milliseconds or ())]
-        for found in latencies
-        if found.milliseconds
-    ]
-    marks = marks_of(faults, summary.start_ns)
-    plots = "".join(plot(series, marks) for series in summary.plots)
+
+
+def _findings(verdict: Verdict) -> str:
+    details = "".join(listing(verdict.results[a.id], a.name) for a in ANOMALIES)
+    note = f"The first {EXAMPLES} of each; all are in the JSON beside this file."
+    return f"<h2>Findings</h2><p>{note}</p>{details}" if details else ""
+
+
+def _faults(faults: list[dict[str, Any]], start_ns: int) -> str:
     done = [
         [
-            f"{(f.get('begin_ns', 0) - summary.start_ns) / 1e9:.1f} s",
+            f"{(f.get('begin_ns', 0) - start_ns) / 1e9:.1f} s",
             *(escape(str(f.get(name, ""))) for name in ("fault", "target", "outcome", "detail")),
         ]
         for f in faults
     ]
-    details = "".join(listing(verdict.results[a.id], a.name) for a in ANOMALIES)
-    note = f"The first {EXAMPLES} of each; all are in the JSON beside this file."
-    found = f"<h2>Findings</h2><p>{note}</p>{details}" if details else ""
     head = ["after", "fault", "target", "outcome", "detail"]
-    suffered = f"<h2>Faults</h2>{table(head, done)}" if done else ""
-    costs = [[escape(name), f"{taken:.1f} s"] for name, taken in verdict.seconds.items()]
-    return (
-        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>Verdict of run {run.run}</title>'
-        f"<style>{STYLE}</style>"
-        f'<h1>Verdict of run {run.run}</h1><p class="banner {"good" if good else "bad"}">{escape(banner)}</p>'
-        f"{table(['', ''], facts)}<h2>Anomalies</h2>{table(['', 'anomaly', 'verdict', 'findings'], results)}"
-        f"{found}"
-        f"<h2>Latency (ms)</h2>{table(['', 'records', *NAMES], delays)}"
-        f"<h2>Over time</h2><p>Shaded: faults. A point is {summary.width_s:g} s.</p>{plots}"
-        f"{suffered}"
-        f"<h2>Cost of this judgement</h2>{table(['step', 'wall time'], costs)}</html>\n"
-    )
+    return f"<h2>Faults</h2>{table(head, done)}" if done else ""
 
 
 def as_json(evidence: Evidence, verdict: Verdict, latencies: list[Latency]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import sys
 import time
 import uuid
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -139,8 +140,33 @@ def write_round(
     reads: list[Rows],
 ) -> None:
     """Batches [first, first + count) of a partition: producers take turns."""
-    number = np.arange(first, first + count)
-    turn = number // PRODUCERS
+    plan = _plan(partition, np.arange(first, first + count))
+    within = np.tile(np.arange(BATCH), count)
+    row = np.repeat(np.arange(count), BATCH)
+    offset = plan[row, bk.BASE_OFFSET] + within
+    key = (offset * 7919 % 10_000) * PARTITIONS + partition
+    out = np.empty(count * BATCH * (value_bytes + 40) + count * 100, np.uint8)
+    size = bk.write_batches(plan, count, RUN, value_bytes, key, out)
+    log.append(out.data[:size], plan)
+    producer = plan[row, bk.PRODUCER]
+    same = {
+        "seq": plan[row, bk.FIRST_SEQ] + within,
+        "partition_seq": plan[row, bk.FIRST_PARTITION_SEQ] + within,
+        "topic": TOPIC,
+        "partition": partition,
+        "offset": offset,
+        "timestamp_ms": (plan[row, bk.FIRST_NS] + within * STEP_NS) // 1_000_000,
+        "key": key,
+        "intended_ns": plan[row, bk.FIRST_NS] + within * STEP_NS,
+        "header_sum": 0,
+    }
+    _add_sent(same, producer, sends)
+    _add_seen(same, producer, partition * rounds * BATCH + offset, reads)
+
+
+def _plan(partition: int, number: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The rows of batches by their numbers."""
+    count, turn = len(number), number // PRODUCERS
     plan = np.zeros((count, bk.WORDS), np.int64)
     plan[:, bk.BASE_OFFSET] = number * BATCH
     plan[:, bk.PRODUCER] = number % PRODUCERS
@@ -149,48 +175,45 @@ def write_round(
     plan[:, bk.FIRST_SEQ] = (turn * PARTITIONS + partition) * BATCH
     plan[:, bk.FIRST_NS] = FIRST_NS + (number * PARTITIONS + partition) * BATCH * STEP_NS
     plan[:, bk.STEP_NS] = STEP_NS
-    within = np.tile(np.arange(BATCH), count)
-    row = np.repeat(np.arange(count), BATCH)
-    offset = plan[row, bk.BASE_OFFSET] + within
-    key = (offset * 7919 % 10_000) * PARTITIONS + partition
-    out = np.empty(count * BATCH * (value_bytes + 40) + count * 100, np.uint8)
-    size = bk.write_batches(plan, count, RUN, value_bytes, key, out)
-    log.append(out.data[:size], plan)
-    intended = plan[row, bk.FIRST_NS] + within * STEP_NS
-    same = {
-        "seq": plan[row, bk.FIRST_SEQ] + within,
-        "partition_seq": plan[row, bk.FIRST_PARTITION_SEQ] + within,
-        "topic": TOPIC,
-        "partition": partition,
-        "offset": offset,
-        "timestamp_ms": intended // 1_000_000,
-        "key": key,
-        "intended_ns": intended,
-        "header_sum": 0,
-    }
-    jitter = (offset * 2_654_435_761 % 1024) * 1000
+    return plan
+
+
+def _jitter(offset: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Nanoseconds by which an answer differs from the others."""
+    return (offset * 2_654_435_761 % 1024) * 1000
+
+
+def _add_sent(same: dict[str, Any], producers: NDArray[np.int64], sends: list[Rows]) -> None:
+    """What each producer has noted of its records."""
+    intended = same["intended_ns"]
     sent = {
         "status": 0,
         "error": 0,
         "transaction": -1,
         "sent_ns": intended + 1000,
-        "acked_ns": intended + ACK_NS + jitter,
+        "acked_ns": intended + ACK_NS + _jitter(same["offset"]),
         "tombstone": False,
     }
     for producer in range(PRODUCERS):
-        mine = plan[row, bk.PRODUCER] == producer
+        mine = producers == producer
         if mine.any():
             both = same | sent | {"producer": producer}
             sends[producer].add({n: v[mine] if isinstance(v, np.ndarray) else v for n, v in both.items()})
+
+
+def _add_seen(
+    same: dict[str, Any], producers: NDArray[np.int64], position: NDArray[np.int64], reads: list[Rows]
+) -> None:
+    """What each consumer has noted of the records."""
     for consumer, rows in enumerate(reads):
         seen = {
             "consumer": consumer,
-            "position": partition * rounds * BATCH + offset,
+            "position": position,
             "assignment": -1 if consumer else 0,
-            "producer": plan[row, bk.PRODUCER],
+            "producer": producers,
             "flags": 0,
             "intact": True,
-            "seen_ns": intended + SEEN_NS + jitter,
+            "seen_ns": same["intended_ns"] + SEEN_NS + _jitter(same["offset"]),
         }
         if consumer == 0 or len(reads) > 1:
             rows.add(same | seen)

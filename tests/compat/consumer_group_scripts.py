@@ -31,15 +31,21 @@ from tests.compat.group_requests import (
 )
 from tests.compat.group_talk import Talk
 
+ONE, TWO = "A" * 22, "B" * 22
 
-def consumer_groups(talk: Talk) -> None:
-    """KIP-848: two members, reconciliation, errors, descriptions, offsets, leaving."""
-    topic_id = talk.create_topic("t", 4)
-    topic = talk.prefix + "-t"
-    group = talk.group()
-    one, two = "A" * 22, "B" * 22
+
+class _Members:
+    """A group of KIP-848 with one topic, and the requests of its members."""
+
+    def __init__(self, talk: Talk) -> None:
+        self.talk = talk
+        self.topic_id = talk.create_topic("t", 4)
+        self.topic = talk.prefix + "-t"
+        self.group = talk.group()
+        self.first = {"rebalance_timeout_ms": 30_000, "subscribed_topic_names": [self.topic], "owned": []}
 
     def beat(
+        self,
         label: str,
         member: str,
         epoch: int,
@@ -47,74 +53,105 @@ def consumer_groups(talk: Talk) -> None:
         version: int = 1,
         **more: Any,
     ) -> Any:
-        parts = None if owned is None else [RequestTopicPartitions(topic_id, owned)] if owned else []
+        parts = None if owned is None else [RequestTopicPartitions(self.topic_id, owned)] if owned else []
         request = ConsumerGroupHeartbeatRequest(
-            more.pop("group", group), member, epoch, topic_partitions=parts, **more
+            more.pop("group", self.group), member, epoch, topic_partitions=parts, **more
         )
-        return talk.ask(label, ApiKey.CONSUMER_GROUP_HEARTBEAT, version, request)
+        return self.talk.ask(label, ApiKey.CONSUMER_GROUP_HEARTBEAT, version, request)
 
-    first = {"rebalance_timeout_ms": 30_000, "subscribed_topic_names": [topic], "owned": []}
+    def describe(self, label: str, version: int, groups: list[str]) -> None:
+        self.talk.ask(
+            label, ApiKey.CONSUMER_GROUP_DESCRIBE, version, ConsumerGroupDescribeRequest(groups, True)
+        )
+
+
+def consumer_groups(talk: Talk) -> None:
+    """KIP-848: two members, reconciliation, errors, descriptions, offsets, leaving."""
+    members = _Members(talk)
+    group, described = members.group, [members.group, talk.group("none")]
+    _refused_heartbeats(members)
+    _reconciliation(members, described)
+    _heartbeats_of_a_settled_group(members)
+    _offsets(members)
+    talk.ask("delete", ApiKey.DELETE_GROUPS, 2, DeleteGroupsRequest([group]))
+    _classic_requests(members)
+    members.beat("leave", TWO, -1)
+    members.beat("leave", ONE, -1)
+    members.describe("empty", 1, described)
+    talk.ask("delete", ApiKey.DELETE_GROUPS, 2, DeleteGroupsRequest([group]))
+    members.describe("gone", 1, described)
+    talk.ask("describe classic", ApiKey.CONSUMER_GROUP_DESCRIBE, 1, ConsumerGroupDescribeRequest([""]))
+
+
+def _refused_heartbeats(members: _Members) -> None:
+    beat, first, topic = members.beat, members.first, members.topic
     for version in (0, 1):
-        other = {"group": talk.group("refused"), "version": version}
-        beat("no group", one, 0, **first | other | {"group": ""})
+        other = {"group": members.talk.group("refused"), "version": version}
+        beat("no group", ONE, 0, **first | other | {"group": ""})
         beat("no member", "", 3, **other)
-        beat("no timeout", one, 0, [], subscribed_topic_names=[topic], **other)
-        beat("no topics", one, 0, [], rebalance_timeout_ms=30_000, **other)
-        beat("owns", one, 0, **first | other | {"owned": [1]})
-        beat("assignor", one, 0, server_assignor="best", **first | other)
-        beat("instance", one, 0, instance_id="", **first | other)
-        beat("rack", one, 0, rack_id=" ", **first | other)
-        beat("epoch", one, -5, **other)
-        beat("leaves", one, -1, **other)
-        beat("goes on", one, 7, **other)
-        beat("static leaves", one, -2, **other)
-        beat("static leaves", one, -2, instance_id="i", **other)
-    beat(
-        "bad regex",
-        one,
-        0,
-        [],
-        rebalance_timeout_ms=30_000,
-        subscribed_topic_regex="(",
-        group=talk.group("r"),
-    )
-    beat("joins", one, 0, **first)
-    describe = ConsumerGroupDescribeRequest([group, talk.group("none")], True)
-    talk.ask("one", ApiKey.CONSUMER_GROUP_DESCRIBE, 1, describe)
-    beat("nothing new", one, 2)
+        beat("no timeout", ONE, 0, [], subscribed_topic_names=[topic], **other)
+        beat("no topics", ONE, 0, [], rebalance_timeout_ms=30_000, **other)
+        beat("owns", ONE, 0, **first | other | {"owned": [1]})
+        beat("assignor", ONE, 0, server_assignor="best", **first | other)
+        beat("instance", ONE, 0, instance_id="", **first | other)
+        beat("rack", ONE, 0, rack_id=" ", **first | other)
+        beat("epoch", ONE, -5, **other)
+        beat("leaves", ONE, -1, **other)
+        beat("goes on", ONE, 7, **other)
+        beat("static leaves", ONE, -2, **other)
+        beat("static leaves", ONE, -2, instance_id="i", **other)
+    more = {"subscribed_topic_regex": "(", "group": members.talk.group("r")}
+    beat("bad regex", ONE, 0, [], rebalance_timeout_ms=30_000, **more)
+
+
+def _reconciliation(members: _Members, described: list[str]) -> None:
+    """The first member gets all partitions and gives half of them to the second."""
+    beat = members.beat
+    beat("joins", ONE, 0, **members.first)
+    members.describe("one", 1, described)
+    beat("nothing new", ONE, 2)
     pause()
     _wait_for_assignment()
-    beat("second", two, 0, **first)
-    talk.ask("two", ApiKey.CONSUMER_GROUP_DESCRIBE, 1, describe)
-    beat("must revoke", one, 2, [0, 1, 2, 3])
-    beat("still", one, 2, [0, 1, 2, 3])
-    given = beat("second waits", two, 3, [])
-    beat("revoked", one, 2, [0, 1])
-    given = beat("second gets", two, 3, [])
+    beat("second", TWO, 0, **members.first)
+    members.describe("two", 1, described)
+    beat("must revoke", ONE, 2, [0, 1, 2, 3])
+    beat("still", ONE, 2, [0, 1, 2, 3])
+    beat("second waits", TWO, 3, [])
+    beat("revoked", ONE, 2, [0, 1])
+    given = beat("second gets", TWO, 3, [])
     assert given.assignment is not None
-    talk.ask("settled", ApiKey.CONSUMER_GROUP_DESCRIBE, 1, describe)
-    talk.ask("settled v0", ApiKey.CONSUMER_GROUP_DESCRIBE, 0, describe)
-    beat("full", two, 3, [2, 3], rebalance_timeout_ms=30_000, subscribed_topic_names=[topic])
-    beat("greater", one, 9)
-    beat("smaller", one, 2)
-    beat("smaller but owning", one, 2, [0, 1])
+    members.describe("settled", 1, described)
+    members.describe("settled v0", 0, described)
+
+
+def _heartbeats_of_a_settled_group(members: _Members) -> None:
+    beat = members.beat
+    beat("full", TWO, 3, [2, 3], rebalance_timeout_ms=30_000, subscribed_topic_names=[members.topic])
+    beat("greater", ONE, 9)
+    beat("smaller", ONE, 2)
+    beat("smaller but owning", ONE, 2, [0, 1])
     beat("stranger", "C" * 22, 3)
-    beat("unknown instance", one, 3, instance_id="i")
+    beat("unknown instance", ONE, 3, instance_id="i")
+
+
+def _offsets(members: _Members) -> None:
+    """Commits, fetches and a deletion, by members of the group and by others."""
+    talk, group, topic = members.talk, members.group, members.topic
     for version in (8, 9):
         for label, member, epoch in (
-            ("own", one, 3),
-            ("older", one, 2),
-            ("newer", one, 4),
+            ("own", ONE, 3),
+            ("older", ONE, 2),
+            ("newer", ONE, 4),
             ("stranger", "nobody", 3),
             ("nobody", "", -1),
         ):
             request = commit_request(group, topic, 5, member, epoch, partitions=(0, 1))
             talk.ask(f"commit {label} v{version}", ApiKey.OFFSET_COMMIT, version, request)
-    not_mine = commit_request(group, topic, 5, one, 2, partitions=(3,))
+    not_mine = commit_request(group, topic, 5, ONE, 2, partitions=(3,))
     talk.ask("commit older, not mine", ApiKey.OFFSET_COMMIT, 9, not_mine)
     readers: tuple[tuple[str, str | None, int], ...] = (
-        ("own", one, 3),
-        ("old", one, 1),
+        ("own", ONE, 3),
+        ("old", ONE, 1),
         ("stranger", "x", 2),
         ("nobody", None, -1),
     )
@@ -125,19 +162,17 @@ def consumer_groups(talk: Talk) -> None:
     parts = [OffsetDeleteRequestPartition(0)]
     delete = OffsetDeleteRequest(group, [OffsetDeleteRequestTopic(topic, parts)])
     talk.ask("delete offsets", ApiKey.OFFSET_DELETE, 0, delete)
-    talk.ask("delete", ApiKey.DELETE_GROUPS, 2, DeleteGroupsRequest([group]))
+
+
+def _classic_requests(members: _Members) -> None:
+    """Requests of the classic protocol about the group."""
+    talk, group = members.talk, members.group
     talk.ask("describe as classic", ApiKey.DESCRIBE_GROUPS, 6, DescribeGroupsRequest([group]))
     talk.ask("describe as classic", ApiKey.DESCRIBE_GROUPS, 5, DescribeGroupsRequest([group]))
-    talk.ask("classic heartbeat", ApiKey.HEARTBEAT, 4, HeartbeatRequest(group, 3, one))
-    talk.ask("classic sync", ApiKey.SYNC_GROUP, 5, sync_request(group, 3, one, {}))
-    talk.ask("classic leave", ApiKey.LEAVE_GROUP, 5, LeaveGroupRequest(group, "", [MemberIdentity(one)]))
+    talk.ask("classic heartbeat", ApiKey.HEARTBEAT, 4, HeartbeatRequest(group, 3, ONE))
+    talk.ask("classic sync", ApiKey.SYNC_GROUP, 5, sync_request(group, 3, ONE, {}))
+    talk.ask("classic leave", ApiKey.LEAVE_GROUP, 5, LeaveGroupRequest(group, "", [MemberIdentity(ONE)]))
     talk.ask("connect joins", ApiKey.JOIN_GROUP, 9, join_request(group, protocol_type="connect"))
-    beat("leave", two, -1)
-    beat("leave", one, -1)
-    talk.ask("empty", ApiKey.CONSUMER_GROUP_DESCRIBE, 1, describe)
-    talk.ask("delete", ApiKey.DELETE_GROUPS, 2, DeleteGroupsRequest([group]))
-    talk.ask("gone", ApiKey.CONSUMER_GROUP_DESCRIBE, 1, describe)
-    talk.ask("describe classic", ApiKey.CONSUMER_GROUP_DESCRIBE, 1, ConsumerGroupDescribeRequest([""]))
 
 
 def _wait_for_assignment() -> None:

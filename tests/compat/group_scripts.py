@@ -102,6 +102,25 @@ def errors_of_a_stable_group(talk: Talk) -> None:
     """Wrong members, generations, protocols and instance ids."""
     group = talk.group()
     (one, two), generation = stable_pair(talk, group, (None, "i1"))
+    _wrong_heartbeats_and_syncs(talk, group, generation, one, two)
+    joins = {
+        "other type": join_request(group, protocol_type="connect"),
+        "other protocol": join_request(group, protocols=(("sticky", b""),)),
+        "fenced": join_request(group, one, "i1"),
+        "unknown instance": join_request(group, one, "i9"),
+        "follower again": join_request(group, two, "i1"),
+    }
+    for label, request_join in joins.items():
+        for version in (5, 7, 9):
+            talk.ask(f"join {label} v{version}", ApiKey.JOIN_GROUP, version, request_join)
+    talk.ask("static again", ApiKey.JOIN_GROUP, 8, join_request(group, "", "i1"))
+    talk.ask("static old id", ApiKey.HEARTBEAT, 4, HeartbeatRequest(group, generation, two, "i1"))
+    described = talk.ask("describe", ApiKey.DESCRIBE_GROUPS, 6, DescribeGroupsRequest([group]))
+    assert described.groups[0].group_state == "Stable"
+    _wrong_leaves(talk, group, one)
+
+
+def _wrong_heartbeats_and_syncs(talk: Talk, group: str, generation: int, one: str, two: str) -> None:
     heartbeats = {
         "fine": HeartbeatRequest(group, generation, one),
         "static": HeartbeatRequest(group, generation, two, "i1"),
@@ -128,20 +147,9 @@ def errors_of_a_stable_group(talk: Talk) -> None:
     for label, request_sync in syncs.items():
         for version in range(6):
             talk.ask(f"sync {label} v{version}", ApiKey.SYNC_GROUP, version, request_sync)
-    joins = {
-        "other type": join_request(group, protocol_type="connect"),
-        "other protocol": join_request(group, protocols=(("sticky", b""),)),
-        "fenced": join_request(group, one, "i1"),
-        "unknown instance": join_request(group, one, "i9"),
-        "follower again": join_request(group, two, "i1"),
-    }
-    for label, request_join in joins.items():
-        for version in (5, 7, 9):
-            talk.ask(f"join {label} v{version}", ApiKey.JOIN_GROUP, version, request_join)
-    talk.ask("static again", ApiKey.JOIN_GROUP, 8, join_request(group, "", "i1"))
-    talk.ask("static old id", ApiKey.HEARTBEAT, 4, HeartbeatRequest(group, generation, two, "i1"))
-    described = talk.ask("describe", ApiKey.DESCRIBE_GROUPS, 6, DescribeGroupsRequest([group]))
-    assert described.groups[0].group_state == "Stable"
+
+
+def _wrong_leaves(talk: Talk, group: str, one: str) -> None:
     leave = LeaveGroupRequest(
         group,
         members=[

@@ -49,19 +49,33 @@ def becomes(producer: Producer, code: int) -> None:
         producer.list_topics("orders", 10)
 
 
-def test_a_connected_producer_feels_what_kafka_python_changes(broker_factory: BrokerFactory) -> None:
+def write_of_ann() -> Any:
+    """kafka-python's form of the ACL."""
+    from kafka.admin import ACL, ACLOperation, ACLPermissionType, ResourcePattern, ResourceType
+
+    pattern = ResourcePattern(ResourceType.TOPIC, "orders")
+    return ACL("User:ann", "*", ACLOperation.WRITE, ACLPermissionType.ALLOW, pattern)
+
+
+def every_acl() -> Any:
+    """kafka-python's filter of all ACLs."""
     from kafka.admin import (
-        ACL,
         ACLFilter,
         ACLOperation,
         ACLPermissionType,
-        KafkaAdminClient,
-        NewTopic,
-        ResourcePattern,
+        ACLResourcePatternType,
         ResourcePatternFilter,
         ResourceType,
     )
 
+    pattern = ResourcePatternFilter(ResourceType.ANY, None, ACLResourcePatternType.ANY)
+    return ACLFilter(None, None, ACLOperation.ANY, ACLPermissionType.ANY, pattern)
+
+
+def test_a_connected_producer_feels_what_kafka_python_changes(broker_factory: BrokerFactory) -> None:
+    from kafka.admin import KafkaAdminClient, NewTopic
+
+    write, everything = write_of_ann(), every_acl()
     plain, sasl = free_port(), free_port()
     broker_factory(settings(plain, sasl))
     producer = Producer(
@@ -76,20 +90,6 @@ def test_a_connected_producer_feels_what_kafka_python_changes(broker_factory: Br
     )
     with contextlib.closing(KafkaAdminClient(bootstrap_servers=f"127.0.0.1:{plain}")) as admin:
         admin.create_topics([NewTopic("orders", 1, 1)])
-        write = ACL(
-            "User:ann",
-            "*",
-            ACLOperation.WRITE,
-            ACLPermissionType.ALLOW,
-            ResourcePattern(ResourceType.TOPIC, "orders"),
-        )
-        everything = ACLFilter(
-            None,
-            None,
-            ACLOperation.ANY,
-            ACLPermissionType.ANY,
-            ResourcePatternFilter(ResourceType.ANY, None, write.resource_pattern.pattern_type.ANY),
-        )
         becomes(producer, KafkaError.TOPIC_AUTHORIZATION_FAILED)
         made = admin.create_acls([write])
         assert (len(made["succeeded"]), len(made["failed"])) == (1, 0)

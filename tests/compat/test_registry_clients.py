@@ -118,25 +118,27 @@ def test_the_topic_is_compacted_and_of_one_partition(broker_factory: BrokerFacto
     assert settings["cleanup.policy"] == "compact"
 
 
-def test_the_broker_decides_who_may_read_and_register(broker_factory: BrokerFactory) -> None:
-    """Users of a SASL listener; ACLs of the topic `_schemas`."""
+def sasl_settings() -> dict[str, str]:
+    """A SASL listener, an authorizer, and the user admin."""
     jaas = 'org.apache.kafka.common.security.scram.ScramLoginModule required username="admin" password="a";'
-    broker = broker_factory(
-        {
-            **LISTEN,
-            "listeners": "SASL_PLAINTEXT://127.0.0.1:0",
-            "sasl.enabled.mechanisms": "SCRAM-SHA-256,PLAIN",
-            "listener.name.sasl_plaintext.plain.sasl.jaas.config": (
-                "org.apache.kafka.common.security.plain.PlainLoginModule required "
-                'username="admin" password="a" user_admin="a";'
-            ),
-            "listener.name.sasl_plaintext.scram-sha-256.sasl.jaas.config": jaas,
-            "security.inter.broker.protocol": "SASL_PLAINTEXT",
-            "sasl.mechanism.inter.broker.protocol": "PLAIN",
-            "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-            "super.users": "User:admin",
-        }
-    )
+    return {
+        **LISTEN,
+        "listeners": "SASL_PLAINTEXT://127.0.0.1:0",
+        "sasl.enabled.mechanisms": "SCRAM-SHA-256,PLAIN",
+        "listener.name.sasl_plaintext.plain.sasl.jaas.config": (
+            "org.apache.kafka.common.security.plain.PlainLoginModule required "
+            'username="admin" password="a" user_admin="a";'
+        ),
+        "listener.name.sasl_plaintext.scram-sha-256.sasl.jaas.config": jaas,
+        "security.inter.broker.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism.inter.broker.protocol": "PLAIN",
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": "User:admin",
+    }
+
+
+def create_users_with_rights(bootstrap: str) -> None:
+    """writer may do everything to `_schemas`, reader may read it, nobody may do nothing."""
     from confluent_kafka.admin import (
         AclBinding,
         AclOperation,
@@ -151,7 +153,7 @@ def test_the_broker_decides_who_may_read_and_register(broker_factory: BrokerFact
 
     admin = AdminClient(
         {
-            "bootstrap.servers": broker.bootstrap,
+            "bootstrap.servers": bootstrap,
             "security.protocol": "SASL_PLAINTEXT",
             "sasl.mechanism": "PLAIN",
             "sasl.username": "admin",
@@ -177,6 +179,12 @@ def test_the_broker_decides_who_may_read_and_register(broker_factory: BrokerFact
     ]
     for future in admin.create_acls(acls).values():
         future.result(30)
+
+
+def test_the_broker_decides_who_may_read_and_register(broker_factory: BrokerFactory) -> None:
+    """Users of a SASL listener; ACLs of the topic `_schemas`."""
+    broker = broker_factory(sasl_settings())
+    create_users_with_rights(broker.bootstrap)
     url = url_of(broker)
     versions = f"{url}/subjects/one/versions"
     body = {"schema": '"string"'}

@@ -10,6 +10,7 @@ import threading
 import time
 from collections import defaultdict
 from pathlib import Path
+from typing import Self
 
 import pytest
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
@@ -179,6 +180,36 @@ def test_a_backup_under_load_and_kills_restores_what_was_acknowledged(
     assert not (tmp_path / "damaged").exists()
 
 
+class Writer:
+    """Writes to a compacted topic and to one of short retention until it is stopped, in a thread."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self.latest: dict[bytes, int] = {}
+        self.written = 0
+        self._producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True})
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._write)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _write(self) -> None:
+        while not self._stop.is_set():
+            for _ in range(100):
+                value, key = b"%08d" % self.written + b"y" * 900, b"k%d" % (self.written % 50)
+                self._producer.produce("compacted", value, key=key)
+                self._producer.produce("short", value)
+                self.latest[key] = self.written
+                self.written += 1
+            assert self._producer.flush(60) == 0
+            time.sleep(0.02)
+
+
 def test_a_backup_of_compacted_and_shortened_logs_is_whole(
     broker_factory: BrokerFactory, tmp_path: Path
 ) -> None:
@@ -196,41 +227,20 @@ def test_a_backup_of_compacted_and_shortened_logs_is_whole(
         [NewTopic("compacted", 1, 1, config=compacted), NewTopic("short", 1, 1, config=short)]
     ).values():
         future.result(30)
-    producer = Producer({"bootstrap.servers": source.bootstrap, "enable.idempotence": True})
-    stop = threading.Event()
-    latest: dict[bytes, int] = {}
-    written = 0
-
-    def write() -> None:
-        nonlocal written
-        while not stop.is_set():
-            for _ in range(100):
-                producer.produce("compacted", b"%08d" % written + b"y" * 900, key=b"k%d" % (written % 50))
-                producer.produce("short", b"%08d" % written + b"y" * 900)
-                latest[b"k%d" % (written % 50)] = written
-                written += 1
-            assert producer.flush(60) == 0
-            time.sleep(0.02)
-
-    thread = threading.Thread(target=write)
-    thread.start()
     dest = tmp_path / "backups"
-    try:
+    with Writer(source.bootstrap) as writer:
         time.sleep(1)
         for _ in range(3):
             run("backup", str(dest), "--bootstrap", source.bootstrap)
-    finally:
-        stop.set()
-        thread.join()
     run("backup", str(dest), "--bootstrap", source.bootstrap)
     copy = restored(broker_factory, dest, tmp_path / "restored")
     found = {
         message.key(): int((message.value() or b"")[:8]) for message in read(copy.bootstrap, "compacted")
     }
-    assert found == latest
+    assert found == writer.latest
     tail = values(copy.bootstrap, "short")
-    assert tail[-1] == written - 1
-    assert tail == list(range(tail[0], written))
+    assert tail[-1] == writer.written - 1
+    assert tail == list(range(tail[0], writer.written))
     assert tail[0] > 0, "retention has removed nothing: the test shows nothing"
     described = config_of(copy.bootstrap, "compacted")
     assert described["write.caching"] == "true"

@@ -145,13 +145,9 @@ def _run(
     keep_topics: bool,
     json: bool,
 ) -> None:
-    from kbroker.cli.mirror.engine import Engine, engine_settings
-    from kbroker.cli.mirror.finish import finish, remove_own_topics
-    from kbroker.cli.mirror.following import Follower, follow
     from kbroker.cli.mirror.jars import JarsMissing, class_path
     from kbroker.cli.mirror.plan import make_plan
     from kbroker.cli.mirror.positions import Positions
-    from kbroker.cli.mirror.prepare import copy_acls, copy_quotas, create_topics
 
     going_on = Positions(target).exists()
     plan = make_plan(source, target, options.topics, options.replication_factor, going_on)
@@ -167,6 +163,18 @@ def _run(
     say(
         f"{'going on with' if going_on else 'copying'} {_extent(plan)}; replication factor {plan.replication_factor}"
     )
+    _copy(source, target, plan, options, kafka_home, log)
+    _verify(source, target, options, keep_topics, json)
+
+
+def _copy(
+    source: Connection, target: Connection, plan: Any, options: _Options, kafka_home: Path | None, log: Path
+) -> None:
+    """Topics, ACLs, quotas, then the records until all are there."""
+    from kbroker.cli.mirror.engine import Engine, engine_settings
+    from kbroker.cli.mirror.following import Follower, follow
+    from kbroker.cli.mirror.prepare import copy_acls, copy_quotas, create_topics
+
     for remark in create_topics(target, plan):
         say(remark)
     copy_acls(source, target)
@@ -177,6 +185,13 @@ def _run(
     follower = Follower(source.bootstrap, options.quiet_s, say)
     with Engine(settings, kafka_home, options.heap, log) as engine:
         follow(source, target, plan, engine, follower, options.every_s)
+
+
+def _verify(source: Connection, target: Connection, options: _Options, keep_topics: bool, json: bool) -> None:
+    """Compares every record. Raises CommandFailed when one differs."""
+    from kbroker.cli.mirror.finish import finish, remove_own_topics
+    from kbroker.cli.mirror.plan import make_plan
+
     say("all is copied; comparing every record")
     plan = make_plan(source, target, options.topics, options.replication_factor, going_on=True)
     outcome = finish(source, target, plan, say)

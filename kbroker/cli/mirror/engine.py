@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
 from kbroker.cli.client_properties import to_java
 from kbroker.cli.connection import Connection
@@ -36,6 +36,48 @@ STOP_S = 60
 PR_SET_PDEATHSIG = 1
 
 
+_FIXED: Final = {
+    "clusters": "source, target",
+    "target->source.enabled": "false",
+    "source->target.groups": ".*",
+    "replication.policy.class": "org.apache.kafka.connect.mirror.IdentityReplicationPolicy",
+    "offset-syncs.topic.location": "target",
+    # Records of aborted transactions would become records like any other.
+    "source.consumer.isolation.level": "read_committed",
+    "source.consumer.auto.offset.reset": "earliest",
+    "source.consumer.max.partition.fetch.bytes": str(4 << 20),
+    "target.producer.enable.idempotence": "true",
+    "target.producer.max.in.flight.requests.per.connection": "5",
+    "target.producer.max.request.size": str(LARGEST_RECORD_BYTES),
+    "target.producer.buffer.memory": str(LARGEST_RECORD_BYTES),
+    "target.producer.linger.ms": "5",
+    "sync.topic.configs.enabled": "false",
+    "sync.topic.acls.enabled": "false",
+    "config.properties.exclude": NOT_COPIED,
+    "emit.heartbeats.enabled": "false",
+    "emit.checkpoints.enabled": "true",
+    "emit.checkpoints.interval.seconds": "5",
+    "sync.group.offsets.enabled": "true",
+    "sync.group.offsets.interval.seconds": "5",
+    "refresh.topics.interval.seconds": "10",
+    "refresh.groups.interval.seconds": "10",
+    "offset.flush.interval.ms": "2000",
+    "scheduled.rebalance.max.delay.ms": "0",
+    "offset.storage.partitions": "3",
+    "status.storage.partitions": "1",
+}
+_FACTORS: Final = (
+    "replication.factor",
+    "heartbeats.topic.replication.factor",
+    "checkpoints.topic.replication.factor",
+    "offset-syncs.topic.replication.factor",
+    "offset.storage.replication.factor",
+    "status.storage.replication.factor",
+    "config.storage.replication.factor",
+)
+"""Settings whose value is the replication factor."""
+
+
 def engine_settings(
     source: Connection,
     target: Connection,
@@ -45,49 +87,15 @@ def engine_settings(
     exact: bool,
 ) -> dict[str, str]:
     """MirrorMaker's properties. topics: names, none for all. exact: records and positions in one transaction."""
-    factor = str(replication_factor)
     settings = {
-        "clusters": "source, target",
+        **_FIXED,
         "source.bootstrap.servers": source.bootstrap,
         "target.bootstrap.servers": target.bootstrap,
         "source->target.enabled": "true",
-        "target->source.enabled": "false",
         "source->target.topics": ",".join(_pattern(name) for name in topics) or ".*",
-        "source->target.groups": ".*",
-        "replication.policy.class": "org.apache.kafka.connect.mirror.IdentityReplicationPolicy",
         "tasks.max": str(tasks),
-        "offset-syncs.topic.location": "target",
-        # Records of aborted transactions would become records like any other.
-        "source.consumer.isolation.level": "read_committed",
-        "source.consumer.auto.offset.reset": "earliest",
-        "source.consumer.max.partition.fetch.bytes": str(4 << 20),
-        "target.producer.enable.idempotence": "true",
-        "target.producer.max.in.flight.requests.per.connection": "5",
-        "target.producer.max.request.size": str(LARGEST_RECORD_BYTES),
-        "target.producer.buffer.memory": str(LARGEST_RECORD_BYTES),
-        "target.producer.linger.ms": "5",
-        "sync.topic.configs.enabled": "false",
-        "sync.topic.acls.enabled": "false",
-        "config.properties.exclude": NOT_COPIED,
-        "emit.heartbeats.enabled": "false",
-        "emit.checkpoints.enabled": "true",
-        "emit.checkpoints.interval.seconds": "5",
-        "sync.group.offsets.enabled": "true",
-        "sync.group.offsets.interval.seconds": "5",
-        "refresh.topics.interval.seconds": "10",
-        "refresh.groups.interval.seconds": "10",
-        "offset.flush.interval.ms": "2000",
-        "scheduled.rebalance.max.delay.ms": "0",
-        "offset.storage.partitions": "3",
-        "status.storage.partitions": "1",
         "target.exactly.once.source.support": "enabled" if exact else "disabled",
-        "replication.factor": factor,
-        "heartbeats.topic.replication.factor": factor,
-        "checkpoints.topic.replication.factor": factor,
-        "offset-syncs.topic.replication.factor": factor,
-        "offset.storage.replication.factor": factor,
-        "status.storage.replication.factor": factor,
-        "config.storage.replication.factor": factor,
+        **dict.fromkeys(_FACTORS, str(replication_factor)),
     }
     for alias, broker in (("source", source), ("target", target)):
         settings |= {f"{alias}.{key}": value for key, value in to_java(broker.settings).items()}

@@ -100,7 +100,7 @@ async def _apply(broker: Broker, differences: dict[ConfigKey, dict[str, str | No
         await _broker_changed(broker)
     await _topics_changed(broker, [name for kind, name in differences if kind == TOPIC])
     for kind, name in differences:
-        for listener in broker.config_listeners:
+        for listener in broker.listeners.config:
             listener(kind, name)
 
 

@@ -142,7 +142,7 @@ async def _publish(broker: Broker, topics: list[Topic]) -> None:
     for topic in topics:
         del broker.announcing[topic.name]
         broker.catalogue.put(topic)
-        for listener in broker.partition_listeners:
+        for listener in broker.listeners.partitions:
             listener(topic)
 
 
@@ -233,7 +233,7 @@ async def delete_topics(
             broker.settings_changed(topics=[topic.name for topic in gone])
             await broker.links.announce(next_image(broker, deleted=tuple(topic.name for topic in gone)))
             await close_deleted(broker, _deletions(gone))
-            for listener in broker.deletion_listeners:
+            for listener in broker.listeners.deletion:
                 for topic in gone:
                     listener(topic)
         unknown = KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)

@@ -27,7 +27,7 @@ class CoordinatorTopic:
         self._broker = broker
         self._machine: Machine | None = None
         self._loading = asyncio.Lock()
-        broker.deletion_listeners.append(self._deleted)
+        broker.listeners.deletion.append(self._deleted)
 
     def attach(self, machine: Machine) -> None:
         """Give it the machine, which needs this runtime for its timers."""

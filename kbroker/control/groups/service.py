@@ -66,10 +66,10 @@ class GroupService:
         runtime.attach(self.shard)
         self.lane = CommitLane(broker, runtime, self.shard, appender)
         runtime.lane = self.lane
-        broker.block_servers.append(self.lane.take)
+        broker.listeners.block_servers.append(self.lane.take)
         broker.coordinators[COORDINATOR_TYPE] = runtime
-        broker.deletion_listeners.append(self.topic_deleted)
-        broker.config_listeners.append(self.config_changed)
+        broker.listeners.deletion.append(self.topic_deleted)
+        broker.listeners.config.append(self.config_changed)
         for kind, name in broker.overrides:
             self.config_changed(kind, name)
 

@@ -98,8 +98,8 @@ class ShareService:
         interval_ms = broker.config.get_int("share.coordinator.state.topic.prune.interval.ms")
         runtime.every(interval_ms, "prune", lambda: self._background.start(self._pruning.prune()))
         broker.coordinators[COORDINATOR_TYPE] = runtime
-        broker.deletion_listeners.append(self._topic_deleted)
-        broker.connection_listeners.append(self._connection_closed)
+        broker.listeners.deletion.append(self._topic_deleted)
+        broker.listeners.connection.append(self._connection_closed)
 
     def slot_advanced(self, slot: int) -> None:
         """New records are in a partition that a fetch waits for."""
@@ -262,11 +262,9 @@ class ShareService:
         max_bytes, max_records = spec.max_bytes, spec.records.max_records
         keys = [ShareKey(spec.group_id, *each) for each in session.partitions]
         for key in sorted(keys, key=lambda key: self.partitions.get(key) is None):
-            topic_id, index = key.topic_id, key.partition
-            if not spec.may_read(topic_id):
-                results.setdefault((topic_id, index), Fetched()).error = KafkaError(
-                    ErrorCode.TOPIC_AUTHORIZATION_FAILED
-                )
+            place = (key.topic_id, key.partition)
+            if not spec.may_read(key.topic_id):
+                _fail(results, place, KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED))
                 answerable = True
                 continue
             if max_records <= 0 or max_bytes <= 0:
@@ -274,24 +272,18 @@ class ShareService:
             if answerable and self.partitions.get(key) is None:
                 self._background.start(self._load(key))
                 continue
-            if key in self._fetching:
-                self._passed_by.add(key)
-                continue
-            self._fetching.add(key)
             try:
-                found = await self._acquire(key, spec, session, max_bytes, max_records)
+                found = await self._acquire_alone(key, spec, session, max_bytes, max_records)
             except KafkaError as error:
-                results.setdefault((topic_id, index), Fetched()).error = error
+                _fail(results, place, error)
                 answerable = True
                 continue
-            finally:
-                self._fetched(key)
             if found is None:
                 continue
-            read.add((topic_id, index))
+            read.add(place)
             records, acquired = found
             if acquired:
-                result = results.setdefault((topic_id, index), Fetched())
+                result = results.setdefault(place, Fetched())
                 result.records, result.acquired = records, acquired
                 max_bytes -= len(records)
                 max_records -= sum(each.last - each.first + 1 for each in acquired)
@@ -317,6 +309,19 @@ class ShareService:
         if key in self._passed_by:
             self._passed_by.discard(key)
             self._wake_ups.notify(key)
+
+    async def _acquire_alone(
+        self, key: ShareKey, spec: FetchSpec, session: ShareSession, max_bytes: int, max_records: int
+    ) -> tuple[bytes, list[Acquired]] | None:
+        """As `_acquire`; None also while another fetch is at this partition: this one is woken after it."""
+        if key in self._fetching:
+            self._passed_by.add(key)
+            return None
+        self._fetching.add(key)
+        try:
+            return await self._acquire(key, spec, session, max_bytes, max_records)
+        finally:
+            self._fetched(key)
 
     async def _acquire(
         self, key: ShareKey, spec: FetchSpec, session: ShareSession, max_bytes: int, max_records: int
@@ -382,3 +387,7 @@ def _records_of(pieces: Sequence[Piece], acquired: Sequence[Acquired]) -> bytes:
         if any(each.first <= piece.last and piece.first <= each.last for each in acquired)
     ]
     return b"".join(wanted)
+
+
+def _fail(results: dict[TopicPartition, Fetched], place: TopicPartition, error: KafkaError) -> None:
+    results.setdefault(place, Fetched()).error = error

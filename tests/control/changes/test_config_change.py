@@ -93,7 +93,7 @@ def test_a_refused_change_leaves_everything_as_it_was(made: World) -> None:
 
 def test_listeners_hear_of_what_has_changed(made: World) -> None:
     heard: list[tuple[int, str]] = []
-    made.broker.config_listeners.append(lambda kind, name: heard.append((kind, name)))
+    made.broker.listeners.config.append(lambda kind, name: heard.append((kind, name)))
     change(made, GROUP, "g", ("consumer.session.timeout.ms", Op.SET, "50000"))
     change(made, GROUP, "g", ("consumer.session.timeout.ms", Op.SET, "50000"))
     assert heard == [(GROUP, "g")]

@@ -140,6 +140,48 @@ def test_a_segment_without_index_in_the_middle_of_a_clean_log_gets_one(tmp_path:
     assert indexes(log.folder) == want
 
 
+def written(log: Log, sizes: list[int], segment_bytes: int, seed: int) -> list[tuple[int, bytes]]:
+    """Appends a batch of each size that fits into a segment, then leaves the log; (end offset, batch) of each."""
+    made, end = [], 0
+    for n, size in enumerate(sizes):
+        records = 1 + (n + seed) % 3
+        data = batch(
+            0, [bytes(size)] * records, [NOW + (n * 7919) % 100] * records,
+            producer_id=(n + seed) % 3 - 1, producer_epoch=0, base_sequence=n,
+        )  # fmt: skip
+        if len(data) > segment_bytes:
+            continue
+        end += records
+        log.append(data)
+        made.append((end, data))
+    log.partition.abandon()
+    return made
+
+
+def damaged(log: Log, end: int, cut: int, flip: int | None) -> int:
+    """Cuts bytes off the active segment, or flips a bit in it; the offset up to which the log is whole."""
+    base = log.partition.base_offsets[-1]
+    active = log.folder / f"{base:020d}.log"
+    found = bytearray(active.read_bytes())
+    starts = {
+        int(placed.position): placed.batch
+        for placed in walk(LogReader(str(log.folder), OpenFiles()))
+        if placed.segment_base == base
+    }
+    kept_end = end
+    if cut:
+        found = found[: max(len(found) - cut, 0)]
+        kept_end = max(
+            (b.last_offset + 1 for p, b in starts.items() if p + b.size <= len(found)), default=base
+        )
+    elif flip is not None and starts:
+        start = sorted(starts)[flip % len(starts)]
+        found[start + 21 + flip % (starts[start].size - 21)] ^= 1 << flip % 8
+        kept_end = starts[start].base_offset
+    active.write_bytes(found)
+    return kept_end
+
+
 @given(
     sizes=st.lists(st.integers(0, 400), min_size=1, max_size=25),
     interval=st.integers(0, 600),
@@ -165,43 +207,14 @@ def test_recovery_equals_the_model(
     config = topic_config(segment_bytes=segment_bytes, index_interval_bytes=interval)
     log = Log(root / "a", config)
     log.open()
-    made, at = [], 0
-    for n, size in enumerate(sizes):
-        records = 1 + (n + seed) % 3
-        data = batch(
-            0, [bytes(size)] * records, [NOW + (n * 7919) % 100] * records,
-            producer_id=(n + seed) % 3 - 1, producer_epoch=0, base_sequence=n,
-        )  # fmt: skip
-        if len(data) > segment_bytes:
-            continue
-        made.append((at, at + records, data, log.append(data)))
-        at += records
-    log.partition.abandon()
-    active = log.folder / f"{log.partition.base_offsets[-1]:020d}.log"
-    found = bytearray(active.read_bytes())
-    starts = {
-        int(placed.position): placed.batch
-        for placed in walk(LogReader(str(log.folder), OpenFiles()))
-        if placed.segment_base == log.partition.base_offsets[-1]
-    }
-    kept_end = at
+    made = written(log, sizes, segment_bytes, seed)
     recovery_point = min(recovery_point, log.partition.base_offsets[-1])
-    if seed == 1 and cut:
-        found = found[: max(len(found) - cut, 0)]
-        kept_end = max(
-            (b.last_offset + 1 for p, b in starts.items() if p + b.size <= len(found)),
-            default=log.partition.base_offsets[-1],
-        )
-    elif seed == 2 and starts:
-        start = sorted(starts)[flip % len(starts)]
-        found[start + 21 + flip % (starts[start].size - 21)] ^= 1 << flip % 8
-        kept_end = starts[start].base_offset
-    active.write_bytes(found)
+    kept_end = damaged(log, made[-1][0] if made else 0, cut if seed == 1 else 0, flip if seed == 2 else None)
     loaded = load(log, recovery_point=recovery_point)
 
     model = Log(root / "b", config)
     model.open()
-    for _, end, appended, _ in made:
+    for end, appended in made:
         if end <= kept_end:
             model.append(appended)
     if model.partition.base_offsets[-1] != log.partition.base_offsets[-1]:

@@ -119,7 +119,7 @@ class CommitLane:
         words[Lane.READY] = self._ready.ctypes.data
         words[Lane.BATCHES] = self._batches.ctypes.data
         runtime.before_timers(self._passes.settle_touched)
-        broker.acl_listeners.append(self._passes.forget_all)
+        broker.listeners.acls.append(self._passes.forget_all)
         shard.table.offsets.on_change = broker.cached_answers.group_changed
 
     # --- what may pass --------------------------------------------------------------------------------

@@ -1,0 +1,27 @@
+"""The callbacks of coordinators: what happens in control that they have to follow."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from kbroker.control.metadata.catalogue import Topic
+from kbroker.ipc.link import AsyncLink
+
+
+@dataclass(slots=True)
+class Listeners:
+    """Runs in: control. Owner: the broker. Coordinators add to the lists at start.
+
+    config: called with the resource (type, name) whose dynamic configs have changed.
+    partitions: called with each topic that is new or has more partitions.
+    deletion: called with each topic that has been deleted.
+    acls: called when ACLs have changed.
+    connection: called with the id of each closed connection that had sent a ShareFetch.
+    block_servers: called first with each block of requests; requests they serve need no further call.
+    """
+
+    config: list[Callable[[int, str], None]] = field(default_factory=list)
+    partitions: list[Callable[[Topic], None]] = field(default_factory=list)
+    deletion: list[Callable[[Topic], None]] = field(default_factory=list)
+    acls: list[Callable[[], None]] = field(default_factory=list)
+    connection: list[Callable[[int], None]] = field(default_factory=list)
+    block_servers: list[Callable[[AsyncLink, bytearray], None]] = field(default_factory=list)

@@ -1,0 +1,49 @@
+"""Images of control as a network process takes them over: topics, ACLs, logins, quotas, settings."""
+
+import socket
+from collections.abc import Callable
+
+from kbroker.ipc.messages import Image
+from kbroker.net.accept.ip_rates import IpRates
+from kbroker.net.accept.settings import AcceptorSettings
+from kbroker.net.fetch.fetches import Fetches
+from kbroker.net.process import NetworkProcess
+from kbroker.net.security.logins import Logins
+
+
+class Images:
+    """Runs in: network. Owner: the process's main, which sets `logins` before the first image.
+
+    handoff: of the acceptor, in the one process that brings it settings. listener: called after each image.
+    """
+
+    def __init__(
+        self,
+        process: NetworkProcess,
+        fetches: Fetches,
+        handoff: socket.socket | None,
+        listener: Callable[[Image], None],
+    ) -> None:
+        self.logins: Logins | None = None
+        self._process = process
+        self._fetches = fetches
+        self._ip_rates = None if handoff is None else IpRates(handoff)
+        self._acceptor_settings = None if handoff is None else AcceptorSettings(handoff)
+        self._listener = listener
+
+    def apply(self, image: Image) -> None:
+        """Take over what an image says."""
+        process = self._process
+        gone = process.topics.apply(image.topics, image.deleted, image.full, image.version)
+        process.access.change(image.acls, image.full)
+        self._fetches.on_gone(gone)
+        assert self.logins is not None
+        self.logins.change(image.settings)
+        process.tls.change(image.settings)
+        if self._acceptor_settings is not None:
+            self._acceptor_settings.change(image.settings)
+        if image.quotas is not None:
+            process.quotas.change(image.quotas, list(process.connections.values()))
+            if self._ip_rates is not None:
+                self._ip_rates.change(image.quotas)
+        self._listener(image)
