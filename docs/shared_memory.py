@@ -16,7 +16,6 @@ from kbroker.kernels.row import RowType, StructType, Word
 Table = RowType | StructType
 ROOT = Path(kbroker.__file__).parent
 STORES = {"put", "fetch_add", "fetch_and", "fetch_or", "exchange", "link_free"}
-WORDS_OF_ROWS = "kbroker.kernels.rows"  # functions, and no table
 COPIES = {"snap", "_snapshot"}  # what holds a copy of a row
 PLACES = (
     ("net", "Network process"),

@@ -33,10 +33,6 @@ class Live:
         wanted = labels.items()
         return {key: value for key, value in self.series.get(name, {}).items() if wanted <= set(key)}
 
-    def label_values(self, name: str, label: str) -> set[str]:
-        """Values of a label in the series of a name."""
-        return {dict(key).get(label, "") for key in self.series.get(name, {})}
-
     def quantile(self, name: str, share: float, **labels: str) -> float | None:
         """Upper bound of the bucket of histogram `name` that holds the quantile, in seconds; None without counts."""
         buckets: dict[float, float] = {}

@@ -63,19 +63,3 @@ async def ask(broker: Broker, api: ApiKey, version: int, request: Struct) -> Any
     correlation_id, start = parse_response(frame[4:], api, version)
     assert correlation_id == 7
     return decode_exact(response_class(api), version, frame[4:], start)
-
-
-class InProcessPeer:
-    """One broker under comparison; `loop` is the one it lives in."""
-
-    def __init__(self, broker: Broker, loop: asyncio.AbstractEventLoop) -> None:
-        self.broker = broker
-        self.loop = loop
-
-    def ask(self, api: ApiKey, version: int, request: Struct) -> Struct | None:
-        answer: Struct | None = self.loop.run_until_complete(ask(self.broker, api, version, request))
-        return answer
-
-    def topic_id(self, name: str) -> bytes:
-        topic = self.broker.catalogue.get(name)
-        return bytes(16) if topic is None else topic.topic_id

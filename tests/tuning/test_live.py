@@ -27,7 +27,6 @@ def test_series_are_summed_by_labels() -> None:
     assert live.total("kbroker_requests_total", api="Produce") == 15
     assert live.most("kbroker_requests_total", api="Produce") == 10
     assert live.most("no_such") is None
-    assert live.label_values("kbroker_requests_total", "api") == {"Produce", "Fetch"}
 
 
 def test_a_quantile_is_the_bound_of_its_bucket() -> None:

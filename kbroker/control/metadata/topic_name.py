@@ -1,7 +1,6 @@
 """Which names a topic may have (Kafka's Topic class): length, characters, and metric-name collisions."""
 
 import re
-from collections.abc import Iterable
 
 from kbroker.protocol.errors import ErrorCode, KafkaError
 
@@ -37,11 +36,3 @@ def is_valid(name: str) -> bool:
     except KafkaError:
         return False
     return True
-
-
-def collides(name: str, existing: Iterable[str]) -> str | None:
-    """The existing topic that differs from `name` only in '.' against '_', if there is one."""
-    if "." not in name and "_" not in name:
-        return None
-    unified = name.replace(".", "_")
-    return next((other for other in existing if other != name and other.replace(".", "_") == unified), None)

@@ -74,11 +74,6 @@ def decrement_sequence(sequence: int, by: int) -> int:
     return sequence - by if sequence >= by else SEQUENCES - (by - sequence)
 
 
-def increment_sequence(sequence: int, by: int) -> int:
-    """Sequence ``by`` after, wrapping above 2^31 - 1 (DefaultRecordBatch.incrementSequence)."""
-    return (sequence + by) % SEQUENCES
-
-
 VERSION = 1
 HEADER = struct.Struct(">hI")
 COUNT = struct.Struct(">i")

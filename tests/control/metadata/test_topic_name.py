@@ -2,7 +2,7 @@
 
 import pytest
 
-from kbroker.control.metadata.topic_name import collides, is_valid, validate
+from kbroker.control.metadata.topic_name import is_valid, validate
 from kbroker.protocol.errors import ErrorCode, KafkaError
 
 
@@ -30,9 +30,3 @@ def test_illegal_names_are_refused_with_the_reason(name: str, why: str) -> None:
     assert refused.value.code is ErrorCode.INVALID_TOPIC_EXCEPTION
     assert why in refused.value.message
     assert not is_valid(name)
-
-
-def test_names_that_differ_in_dot_against_underscore_collide() -> None:
-    assert collides("a.b", ["x", "a_b"]) == "a_b"
-    assert collides("a.b", ["a.b", "a-b"]) is None
-    assert collides("plain", ["pl.ain"]) is None

@@ -1,6 +1,5 @@
 """Debian's Chromium without a screen, driven over its debugging pipe: no library, no port."""
 
-import base64
 import json
 import os
 import select
@@ -108,10 +107,6 @@ class Browser:
             more = {"windowsVirtualKeyCode": 9}  # type: ignore[dict-item]
         self.call("Input.dispatchKeyEvent", type="keyDown", key=key, code=code or key, **more)
         self.call("Input.dispatchKeyEvent", type="keyUp", key=key, code=code or key)
-
-    def screenshot(self, path: Path, **options: Any) -> None:
-        """What the window shows, as a PNG or as another format."""
-        path.write_bytes(base64.b64decode(self.call("Page.captureScreenshot", **options)["data"]))
 
     def close(self) -> None:
         """End the browser."""

@@ -13,7 +13,7 @@ from kbroker.config.broker import BrokerConfig
 from kbroker.config.topic import TopicConfig
 from kbroker.io.append.producer_table import ProducerTable
 from kbroker.io.append.rows import AppendRow
-from kbroker.io.files.producer_snapshot import BatchMetadata, ProducerEntry, increment_sequence
+from kbroker.io.files.producer_snapshot import BatchMetadata, ProducerEntry
 from kbroker.io.openings import create_folder
 from kbroker.io.partition.deletions import Deletions
 from kbroker.io.partition.unified_log import LogSpec, UnifiedLog, open_log
@@ -172,7 +172,7 @@ class Log:
             coordinator = struct.unpack_from(">i", data, len(data) - 5)[0]
             entry = ProducerEntry(producer_id, epoch, coordinator, maximum, -1, before)
         else:
-            new = BatchMetadata(first, increment_sequence(first, last - base), base, last, maximum)
+            new = BatchMetadata(first, (first + last - base) % 2**31, base, last, maximum)
             if attributes & 0x10 and open_txn < 0:
                 open_txn = base
             entry = ProducerEntry(producer_id, epoch, coordinator, maximum, open_txn, (*before, new)[-5:])
