@@ -9,6 +9,7 @@ Network processes serve it themselves (`version_answers`); this handler is that 
 from kbroker.api.context import RequestContext
 from kbroker.api.row import Api
 from kbroker.api.version_answers import respond
+from kbroker.api.versions import served
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import KafkaError
 from kbroker.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -18,7 +19,8 @@ API = Api(ApiKey.API_VERSIONS, 0, 4)
 
 def handle(ctx: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
     """All APIs with their versions; INVALID_REQUEST for a malformed software name or version."""
-    return respond(request, ctx.version, ctx.broker.features, ctx.broker.features_epoch)
+    broker = ctx.broker
+    return respond(request, ctx.version, broker.features, broker.features_epoch, served(broker.config))
 
 
 def refuse(request: ApiVersionsRequest, error: KafkaError, version: int) -> ApiVersionsResponse:

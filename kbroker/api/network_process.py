@@ -5,7 +5,7 @@ Imports no handler of control's: they would stay in the memory of every network 
 
 from kbroker.api.error_counts import ErrorCounts
 from kbroker.api.version_answers import KEY, LocalAnswers
-from kbroker.api.versions import VERSIONS
+from kbroker.api.versions import served
 from kbroker.ipc.child import ChildContext
 from kbroker.metrics.slots import Slots
 from kbroker.net import worker
@@ -13,5 +13,6 @@ from kbroker.net import worker
 
 def main(context: ChildContext) -> None:
     """Entry of the role "network"."""
-    first = LocalAnswers(ErrorCounts(Slots(context.shared.metrics[context.process])))
-    worker.main(context, {KEY: first.answer}, VERSIONS, first.take)
+    versions = served(context.config)
+    first = LocalAnswers(ErrorCounts(Slots(context.shared.metrics[context.process])), versions)
+    worker.main(context, {KEY: first.answer}, versions, first.take)

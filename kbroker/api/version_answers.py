@@ -4,7 +4,7 @@ Imports no handler of any API: network processes need none.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from kbroker.api.error_counts import ErrorCounts
 from kbroker.api.versions import VERSIONS
@@ -27,13 +27,17 @@ _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
 def respond(
-    request: ApiVersionsRequest, version: int, features: Mapping[str, int], epoch: int
+    request: ApiVersionsRequest,
+    version: int,
+    features: Mapping[str, int],
+    epoch: int,
+    served: Mapping[int, tuple[int, int]] = VERSIONS,
 ) -> ApiVersionsResponse:
     """The answer of a broker whose stored feature levels are `features` (see FEATURES for the defaults)."""
     if not well_formed(request, version):
         return ApiVersionsResponse(ErrorCode.INVALID_REQUEST)
     return ApiVersionsResponse(
-        api_keys=[ApiVersion(key, *VERSIONS[key]) for key in sorted(VERSIONS)],
+        api_keys=[ApiVersion(key, *served[key]) for key in sorted(served)],
         supported_features=[
             SupportedFeatureKey(name, feature.min_level, feature.max_level)
             for name, feature in offered(VERSIONS).items()
@@ -56,8 +60,9 @@ def unsupported(client: ClientRequest) -> bytes:
 class LocalAnswers:
     """The answers of a network process: the first request of every connection. Runs in: network. Owner: its main."""
 
-    def __init__(self, counts: ErrorCounts) -> None:
+    def __init__(self, counts: ErrorCounts, served: Mapping[int, tuple[int, int]] = VERSIONS) -> None:
         self._counts = counts
+        self._served = served
         self._features: Mapping[str, int] = {}
         self._epoch = 0
         self._good: dict[int, bytes] = {}
@@ -68,8 +73,9 @@ class LocalAnswers:
         self._features, self._epoch = image.features, image.features_epoch
         self._good.clear()
 
-    def answer(self, client: ClientRequest) -> bytes:
-        """The whole frame. Raises ProtocolError for a body that cannot be read."""
+    def answer(self, client: ClientRequest, learn: Callable[[str, str], None]) -> bytes:
+        """The whole frame. learn: called with name and version of the client's software. Raises ProtocolError for a
+        body that cannot be read."""
         lowest, highest = VERSIONS[KEY]
         if not lowest <= client.api_version <= highest:
             self._counts.count(client, ApiVersionsResponse(ErrorCode.UNSUPPORTED_VERSION))
@@ -79,9 +85,11 @@ class LocalAnswers:
             refused = ApiVersionsResponse(ErrorCode.INVALID_REQUEST)
             self._counts.count(client, refused)
             return encode_response(KEY, client.api_version, client.correlation_id, refused)
+        if request.client_software_name:
+            learn(request.client_software_name, request.client_software_version)
         good = self._good.get(client.api_version)
         if good is None:
-            response = respond(request, client.api_version, self._features, self._epoch)
+            response = respond(request, client.api_version, self._features, self._epoch, self._served)
             good = self._good[client.api_version] = encode_response(KEY, client.api_version, 0, response)
         self._counts.count(client, good)
         return good[:4] + client.correlation_id.to_bytes(4, "big", signed=True) + good[8:]

@@ -6,6 +6,8 @@ They are those of the generated messages, but for the APIs named here. The rows 
 from collections.abc import Mapping
 from typing import Final
 
+from kbroker.config.broker import BrokerConfig
+from kbroker.config.client_metrics import takes_telemetry
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.messages.index import APIS
 
@@ -15,3 +17,11 @@ VERSIONS: Final[Mapping[int, tuple[int, int]]] = {
     key: (api.min_version, api.max_version) for key, api in APIS.items()
 } | OTHERS
 """First and last by key."""
+TELEMETRY: Final = frozenset((ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY))
+
+
+def served(config: BrokerConfig) -> Mapping[int, tuple[int, int]]:
+    """Those that a broker with these settings advertises: as in Kafka, telemetry only where something receives it."""
+    if takes_telemetry(config):
+        return VERSIONS
+    return {key: versions for key, versions in VERSIONS.items() if key not in TELEMETRY}

@@ -3,57 +3,20 @@
 from collections.abc import Sequence
 from typing import Any
 
-from kbroker.cli.config_sources import DEFAULT_SOURCES, SOURCES
+from kbroker.cli import named_configs
 from kbroker.cli.connection import Connection
-from kbroker.cli.failures import broker_error
 
-BROKER = 4
-"""Type of a resource, as in the protocol."""
+ALL = (4, "")
+SUBJECT = "all brokers"
 
 
 def read(broker: Connection) -> list[dict[str, Any]]:
     """What is set for all brokers, as `config_changes.read_configs` gives it. Raises CommandFailed."""
-    from kafka.protocol.admin import DescribeConfigsRequest
-
-    request = DescribeConfigsRequest(resources=[(BROKER, "", None)], include_synonyms=True, min_version=1)
-    (answer,) = _ask(broker, request).results
-    _check(answer)
-    return [
-        {
-            "name": entry.name,
-            "value": None if entry.is_sensitive else entry.value,
-            "source": SOURCES.get(entry.config_source, "unknown"),
-            "set_at_run_time": entry.config_source not in DEFAULT_SOURCES,
-            "default": entry.config_source == 5,
-            "read_only": entry.read_only,
-            "sensitive": entry.is_sensitive,
-            "synonyms": [
-                {"name": each.name, "value": each.value, "source": SOURCES.get(each.source, "unknown")}
-                for each in entry.synonyms or ()
-            ],
-        }
-        for entry in sorted(answer.configs, key=lambda entry: str(entry.name))
-    ]
+    return named_configs.read(broker, ALL, SUBJECT)
 
 
 def change(
     broker: Connection, operations: Sequence[tuple[str, int, str | None]], validate_only: bool
 ) -> None:
     """Change some: (name, number of the operation in the protocol, value). Raises CommandFailed."""
-    from kafka.protocol.admin import IncrementalAlterConfigsRequest
-
-    request = IncrementalAlterConfigsRequest(
-        resources=[(BROKER, "", list(operations))], validate_only=validate_only
-    )
-    (answer,) = _ask(broker, request).responses
-    _check(answer)
-
-
-def _ask(broker: Connection, request: Any) -> Any:
-    with broker.kafka_python_admin() as admin:
-        return admin._manager.run(admin._manager.send, request)
-
-
-def _check(answer: Any) -> None:
-    if answer.error_code:
-        raise broker_error(answer.error_code, answer.error_message, "all brokers")
+    named_configs.change(broker, ALL, SUBJECT, operations, validate_only)

@@ -12,6 +12,7 @@ import typer
 from kbroker import __version__
 from kbroker.cli import (
     acls,
+    client_metrics,
     cluster,
     configs,
     consume,
@@ -104,7 +105,19 @@ app.command("systemd", rich_help_panel="The broker")(systemd.systemd)
 app.command("produce", rich_help_panel=RECORDS, epilog=produce.EXAMPLES)(produce.produce)
 app.command("consume", rich_help_panel=RECORDS, epilog=consume.EXAMPLES)(consume.consume)
 app.command("offsets", rich_help_panel=RECORDS, epilog=offsets.EXAMPLES)(offsets.offsets)
-for group in (topics, groups, share_groups, configs, cluster, transactions, acls, users, quotas):
+ADMINISTRATION = (
+    topics,
+    groups,
+    share_groups,
+    configs,
+    cluster,
+    transactions,
+    acls,
+    users,
+    quotas,
+    client_metrics,
+)
+for group in ADMINISTRATION:
     app.add_typer(group.app, rich_help_panel="Administration")
 for tool in (tools.tune, tools.loadtest, tools.judge):
     app.command(rich_help_panel=tools.PANEL, context_settings=tools.AS_IT_IS)(tool)

@@ -90,6 +90,8 @@ NETWORK = (
     Setting("share.fetch.purgatory.purge.interval.requests", INT, 1000,
             doc="Completed entries that may stay in the watch lists of waiting share fetches before "
                 "they are swept."),
+    Setting("telemetry.max.bytes", INT, 1048576, at_least(1), importance=LOW,
+            doc="Bytes that a client may push of its metrics at a time, compressed and decompressed."),
     Setting("quota.window.num", INT, 11, at_least(1), importance=LOW,
             doc="Samples kept to measure a client's rate against its quota."),
     Setting("quota.window.size.seconds", INT, 1, at_least(1), importance=LOW,

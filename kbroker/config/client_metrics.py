@@ -3,10 +3,13 @@
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from kbroker.config.checks import list_of
 from kbroker.config.setting import INT, LIST, ConfigError, Setting, Value, table
+
+if TYPE_CHECKING:
+    from kbroker.config.broker import BrokerConfig
 
 # fmt: off
 ROWS = (
@@ -61,8 +64,17 @@ class ClientMetricsConfig:
         return cls(interval, _patterns(match), metrics)
 
     def matches(self, client: Mapping[str, str]) -> bool:
-        """Whether every pattern matches the whole of the client's attribute of that name."""
-        return all(pattern.fullmatch(client.get(name, "")) for name, pattern in self.match.items())
+        """Whether every pattern matches the whole of the client's attribute of that name; it must have one."""
+        return all(
+            name in client and pattern.fullmatch(client[name]) is not None
+            for name, pattern in self.match.items()
+        )
+
+
+def takes_telemetry(config: "BrokerConfig") -> bool:
+    """Whether clients may push: it is wanted, and there are /metrics to show it on."""
+    wanted = config.get_bool("kbroker.client.telemetry.enable")
+    return wanted and bool(config.get_str("kbroker.http.listen"))
 
 
 def _patterns(entries: Iterable[str]) -> dict[str, re.Pattern[str]]:

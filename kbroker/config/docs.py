@@ -74,9 +74,9 @@ def _lines() -> Iterator[str]:
     yield from _layered(GROUP.values(), GROUP_SYNONYM)
     yield "\n## Client metrics settings\n"
     yield (
-        "Kept, checked and described, and without effect: no client pushes metrics to kbroker. It answers as Apache "
-        "Kafka does without a plugin for client telemetry (KIP-714): GetTelemetrySubscriptions and PushTelemetry are "
-        "not advertised, so clients do not ask. A warning in the log says so when a subscription is set.\n"
+        "A subscription says which clients push which of their own metrics to the broker (KIP-714), and how often; "
+        "/metrics shows them ([metrics of clients](observe.md#metrics-of-clients)). `kbroker client-metrics` sets "
+        "them, as kafka-client-metrics.sh does.\n"
     )
     yield from _layered(CLIENT_METRICS.values(), {})
     yield "\n## Settings without effect\n"

@@ -220,10 +220,6 @@ _DELEGATION_TOKENS = (
     Setting("delegation.token.secret.key", PASSWORD, None),
 )
 
-_CLIENT_TELEMETRY = (
-    Setting("telemetry.max.bytes", INT, 1048576, at_least(1), importance=LOW),
-)
-
 INERT_GROUPS = (
     InertGroup("Controllers", _CONTROLLERS,
                "one host decides for itself: there is no controller quorum and no cluster metadata log."),
@@ -239,8 +235,6 @@ INERT_GROUPS = (
                "the broker authenticates clients and never logs in to anyone; Kerberos is not offered."),
     InertGroup("Delegation tokens", _DELEGATION_TOKENS,
                "delegation tokens are not offered."),
-    InertGroup("Client telemetry", _CLIENT_TELEMETRY,
-               "no client pushes metrics to kbroker: see the client metrics settings."),
 )
 # fmt: on
 

@@ -7,6 +7,7 @@ from kbroker.control.changes.mutation_quotas import MutationQuotas
 from kbroker.control.groups.service import GroupService
 from kbroker.control.replication.service import Replication
 from kbroker.control.share.service import ShareService
+from kbroker.control.telemetry.service import TelemetryService
 from kbroker.control.transactions.service import TransactionService
 from kbroker.protocol.errors import ErrorCode, KafkaError
 
@@ -20,6 +21,7 @@ class Services:
         self.replication = Replication(broker)
         self.moves = LogDirMoves(broker, self.replication)
         self.mutation_quotas = MutationQuotas(broker)
+        self.telemetry = TelemetryService(broker)
         self._groups: GroupService | None = None
         self._transactions: TransactionService | None = None
         self._shares: ShareService | None = None

@@ -45,6 +45,7 @@ from kbroker.ipc.messages import (
     AskWorker,
     BrokerSettings,
     ClientRequest,
+    ClientsQuery,
     ConnectionClosed,
     GroupsQuery,
     Hello,
@@ -255,6 +256,8 @@ class Control:
             self._logins.serve(link, call_id, body)
         elif isinstance(body, GroupsQuery):
             link.reply(call_id, summaries(self._services))
+        elif isinstance(body, ClientsQuery):
+            link.reply(call_id, self._services.telemetry.pushed())
         elif isinstance(body, AskWorker):
             self._background.start(pass_on(self._broker, link, call_id, body))
         elif isinstance(body, ConnectionClosed):

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection
 from kbroker.config.sites import sites_of
 from kbroker.http.broker_rows import BrokerRows
 from kbroker.http.certificates import Certificates
+from kbroker.http.client_rows import ClientRows
 from kbroker.http.control_view import ControlView
 from kbroker.http.families import ROWS, Families
 from kbroker.http.group_progress import GroupProgress
@@ -50,6 +51,7 @@ class BrokerCollector:
         self._partitions = PartitionRows(shared, sites_of(config), most)
         self.progress = GroupProgress(shared, page_cache, clock_s)
         self._groups = GroupRows(shared, most, self.progress)
+        self._clients = ClientRows()
         self._hosts = HostRows(shared, acceptor, context.log_dirs, Recent(clock_s))
         first = listeners[0]
         address = f"{first.host}:{context.ports.get(first.listener, first.port)}"
@@ -67,6 +69,7 @@ class BrokerCollector:
             self._partitions.add(families, directory)
             self._page_cache.add(families, directory, self._partitions.shown_topics)
             self._groups.add(families, directory, self._view.groups())
+            self._clients.add(families, self._view.clients())
             self._broker.add(families)
             self._hosts.add(families)
         return families.text(openmetrics, names)

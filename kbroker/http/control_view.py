@@ -8,11 +8,21 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NoAnswerInTime
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
 
 from kbroker.http.directory import Directory, applied
 from kbroker.ipc.link import LinkClosed, PolledLink
-from kbroker.ipc.messages import GroupsQuery, GroupSummary, Hello, Image, Reply, TopicImage
+from kbroker.ipc.messages import (
+    ClientMetrics,
+    ClientsQuery,
+    GroupsQuery,
+    GroupSummary,
+    Hello,
+    Image,
+    Reply,
+    TopicImage,
+)
 from kbroker.protocol.errors import ErrorCode, KafkaError
 
 log = logging.getLogger(__name__)
@@ -21,7 +31,18 @@ CLOSED_LOOK_MS = 500
 
 RETRY_S = 0.05
 ANSWER_S = 5.0
-GROUPS_AGE_S = 1.0
+ANSWER_AGE_S = 1.0
+T = TypeVar("T")
+
+
+@dataclass
+class KeptAnswer(Generic[T]):
+    """Control's last answer to a query that costs it time."""
+
+    query: Any
+    value: T
+    at_s: float = float("-inf")
+    lock: threading.Lock = field(default_factory=threading.Lock)
 
 
 class ControlView:
@@ -38,9 +59,8 @@ class ControlView:
         self._calls: dict[int, Future[Any]] = {}
         self._next_call = 1
         self._lock = threading.Lock()
-        self._groups: tuple[GroupSummary, ...] = ()
-        self._groups_at = float("-inf")
-        self._groups_lock = threading.Lock()
+        self._groups = KeptAnswer[tuple[GroupSummary, ...]](GroupsQuery(), ())
+        self._clients = KeptAnswer(ClientsQuery(), ClientMetrics(0, 0, ()))
         self._closed = False
         self.directory = Directory()
         self.informed = threading.Event()
@@ -52,15 +72,22 @@ class ControlView:
 
     def groups(self) -> tuple[GroupSummary, ...]:
         """All groups, at most a second old; the last known ones while control is away."""
-        with self._groups_lock:
-            if self._clock_s() - self._groups_at < GROUPS_AGE_S:
-                return self._groups
+        return self._asked(self._groups)
+
+    def clients(self) -> ClientMetrics:
+        """What clients have pushed, at most a second old; the last known while control is away."""
+        return self._asked(self._clients)
+
+    def _asked(self, kept: "KeptAnswer[T]") -> T:
+        with kept.lock:
+            if self._clock_s() - kept.at_s < ANSWER_AGE_S:
+                return kept.value
             try:
-                self._groups = self._call(GroupsQuery())
+                kept.value = self._call(kept.query)
             except (LinkClosed, KafkaError, NoAnswerInTime) as error:
-                log.debug("control gave no groups: %s", error)
-            self._groups_at = self._clock_s()
-            return self._groups
+                log.debug("control did not answer %s: %s", type(kept.query).__name__, error)
+            kept.at_s = self._clock_s()
+            return kept.value
 
     def close(self) -> None:
         """End the thread with its link."""

@@ -43,6 +43,8 @@ class Peer(NamedTuple):
     client_port: int
     principal: str
     site: int
+    software_name: str = ""
+    software_version: str = ""
 
 
 _decode_peer: Final = msgspec.msgpack.Decoder(Peer).decode
@@ -70,6 +72,8 @@ def peer_of(client: ClientRequest) -> Peer:
         client.client_port,
         client.principal,
         client.site,
+        client.software_name,
+        client.software_version,
     )
 
 
@@ -151,6 +155,8 @@ def whole_request(peer: Peer, header: RequestHeader, body: bytes) -> ClientReque
         peer.principal,
         body,
         peer.site,
+        peer.software_name,
+        peer.software_version,
     )
 
 

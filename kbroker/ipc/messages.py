@@ -39,7 +39,8 @@ class ClientRequest(Struct, frozen=True, array_like=True, tag=True):
     whole framed response (size, header, body) as bytes, or None to close the connection without an answer.
 
     body: the bytes after the request header. connection_id is unique within the network process. site: number of
-    the replica site whose port the client came to."""
+    the replica site whose port the client came to. software_name, software_version: what the client said of itself
+    by ApiVersions, empty when it said nothing."""
 
     connection_id: int
     api_key: int
@@ -52,10 +53,13 @@ class ClientRequest(Struct, frozen=True, array_like=True, tag=True):
     principal: str
     body: bytes
     site: int = 0
+    software_name: str = ""
+    software_version: str = ""
 
 
 class ConnectionClosed(Struct, frozen=True, array_like=True, tag=True):
-    """A connection that has share-fetched is no more: what its session had acquired is free again. Sent."""
+    """A connection that has share-fetched, or asked about telemetry, is no more: what its session had acquired is free
+    again, and its client instance is forgotten. Sent."""
 
     connection_id: int
 
@@ -234,6 +238,41 @@ class GroupSummary(Struct, frozen=True, array_like=True):
     state: str
     members: int
     offsets: dict[str, dict[int, int]]
+
+
+class ClientsQuery(Struct, frozen=True, array_like=True, tag=True):
+    """Called; replied with ClientMetrics: what clients have pushed (KIP-714)."""
+
+
+class ClientSample(Struct, frozen=True, array_like=True):
+    """One series of a client. counter: its value only grows. attributes: those that are no label of their own."""
+
+    metric: str
+    node: str
+    topic: str
+    partition: str
+    attributes: str
+    counter: bool
+    value: float
+
+
+class PushingClient(Struct, frozen=True, array_like=True):
+    """A client instance with the series that it has pushed. All texts are printable and short."""
+
+    client_id: str
+    instance_id: str
+    software_name: str
+    software_version: str
+    address: str
+    samples: tuple[ClientSample, ...]
+
+
+class ClientMetrics(Struct, frozen=True, array_like=True):
+    """What clients have pushed. instances: that asked for their subscription. left_out: series without room."""
+
+    instances: int
+    left_out: int
+    clients: tuple[PushingClient, ...]
 
 
 # --- control -> network ----------------------------------------------------------------------------

@@ -37,6 +37,7 @@ REPLIES: Final[dict[type, Any]] = {
     m.SwapSegments: bool,
     m.EndCleaning: None,
     m.GroupsQuery: tuple[m.GroupSummary, ...],
+    m.ClientsQuery: m.ClientMetrics,
     m.Image: None,
     m.Lead: bool,
     m.Follow: None,

@@ -3,6 +3,8 @@
 from kbroker.metrics.metric import Metric, Source, counter, gauge, histogram
 
 PARTITION, BROKER, HOST, GROUP = Source.PARTITION, Source.BROKER, Source.HOST, Source.GROUP
+CLIENT = Source.CLIENT
+PUSHED = ("client_id", "instance", "metric", "node", "topic", "partition", "attributes")
 TOPIC = ("topic",)
 LOG = ("topic", "partition")
 NS = 1e-9
@@ -253,5 +255,16 @@ CATALOG: tuple[Metric, ...] = (
           "(kbroker.metrics.partitions.max): those with the smallest lag.", source=GROUP),
     gauge("kbroker_groups_left_out", "Groups without series of their own (kbroker.metrics.partitions.max): those with "
           "the smallest lag.", source=GROUP),
+    # --- what clients push of their own metrics (KIP-714)
+    gauge("kbroker_client_instances", "Clients that asked which of their metrics they are to push, and are not "
+          "forgotten yet.", kafka="kafka_server_client_metrics_instance_count", source=CLIENT),
+    gauge("kbroker_client_info", "1 for each client that has pushed metrics, for a minute after its end, too.",
+          "client_id", "instance", "software_name", "software_version", "address", source=CLIENT),
+    gauge("kbroker_client_metric_value", "A gauge that a client has pushed, by OpenTelemetry's name of it; or the sum "
+          "of what goes up and down. attributes: those without a label here.", *PUSHED, source=CLIENT),
+    counter("kbroker_client_metric_total", "A counter that a client has pushed: the sum of its deltas since its first "
+            "push.", *PUSHED, source=CLIENT),
+    gauge("kbroker_client_metrics_left_out", "Series that clients have pushed beyond the bounds: 1,000 of a client and "
+          "kbroker.client.telemetry.series.max of all.", source=CLIENT),
 )
 # fmt: on

@@ -15,6 +15,7 @@ SECTIONS = {
     Source.BROKER: "The broker as a whole",
     Source.HOST: "Processes and host",
     Source.GROUP: "Groups",
+    Source.CLIENT: "Metrics of clients",
 }
 
 HEAD = f"""# Metrics

@@ -77,12 +77,15 @@ class Connection:
         "met",
         "on_close",
         "on_end",
+        "on_gone",
         "on_sent",
         "peer_bytes",
         "purgatory_ns",
         "queued_ns",
         "request_bytes",
         "row",
+        "software_name",
+        "software_version",
         "state",
         "unsent",
         "user",
@@ -117,6 +120,8 @@ class Connection:
         )
         self.answer_scope = 0  # of answers that depend on who asks
         self.on_end: Callable[[], None] | None = None  # as on_close, for what lasts as long as the connection
+        self.on_gone: Callable[[], None] | None = None  # lets control know, where it asked for that
+        self.software_name = self.software_version = ""  # of the client, by its ApiVersions request
 
     @property
     def peer(self) -> str:

@@ -18,6 +18,7 @@ from kbroker.net.connection import Connection, State
 from kbroker.net.fetch.fetches import Fetches
 from kbroker.net.fetch.waiting_fetches import WaitingFetches
 from kbroker.net.forward.control_link import ControlLink
+from kbroker.net.forward.forwarding import WATCHED
 from kbroker.net.process import NetworkProcess
 from kbroker.net.produce.oversized import refuse
 from kbroker.net.rate_limited_log import not_served
@@ -30,15 +31,19 @@ from kbroker.protocol.schema import ProtocolError
 
 log = logging.getLogger(__name__)
 
-LocalHandler = Callable[[ClientRequest], bytes | None]
+Learn = Callable[[str, str], None]
+"""Called with name and version of the client's software."""
+LocalHandler = Callable[[ClientRequest, Learn], bytes | None]
 Versions = Mapping[int, tuple[int, int]]  # API key -> (lowest, highest) version that is answered
 
+LONGEST_SOFTWARE = 64
+"""Of a name or version as it is kept."""
 CONTROL_RETRY_SECONDS = 0.05
 CONTROL_PATIENCE = 60  # retries: a restart of control is not the clients' business
 
 
 class Dispatch:
-    """local_handlers: ClientRequest -> framed answer, or None to close. The others go to control as they are."""
+    """local_handlers: ClientRequest, Learn -> framed answer, or None to close. The others go to control as they are."""
 
     def __init__(
         self,
@@ -126,11 +131,17 @@ class Dispatch:
     def _forward(self, connection: Connection, request: ClientRequest) -> None:
         handler = self._local.get(request.api_key)
         if handler is None:
-            if request.api_key == ApiKey.SHARE_FETCH:
-                connection.on_close = partial(self._control.report_closed, request.connection_id)
+            if request.api_key in WATCHED:
+                connection.on_gone = partial(self._control.report_closed, request.connection_id)
             self._ask_control(connection, request, CONTROL_PATIENCE)
             return
-        self._answered(connection, handler(request))
+        self._answered(connection, handler(request, partial(self._learn, connection)))
+
+    def _learn(self, connection: Connection, name: str, version: str) -> None:
+        """The client has named its software: control gets that with its requests."""
+        connection.software_name = name[:LONGEST_SOFTWARE]
+        connection.software_version = version[:LONGEST_SOFTWARE]
+        self._process.forwarding.know(connection)
 
     def _ask_control(self, connection: Connection, request: ClientRequest, patience: int) -> None:
         if connection.state is State.CLOSED:
@@ -175,4 +186,6 @@ def _client_request(connection: Connection, header: RequestHeader, body: bytes) 
         principal=connection.principal,
         body=body,
         site=connection.accepted.site,
+        software_name=connection.software_name,
+        software_version=connection.software_version,
     )

@@ -227,7 +227,7 @@ class NetworkProcess:
             self.context.give_row(connection.row)
         self._closed_ids.append(connection.accepted.connection_id)
         self._process_line[ProcessLine.CONNECTIONS] = len(self.connections)
-        for ending in (connection.on_close, connection.on_end):
+        for ending in (connection.on_close, connection.on_end, connection.on_gone):
             if ending is not None:
                 ending()
         log.debug("closed %s: %s", connection.peer, reason)

@@ -35,7 +35,7 @@ def main(
 ) -> None:
     """Serve until the parent asks for a stop. Runs in: network.
 
-    local_handlers: by API key, ClientRequest -> framed answer or None to close; they must not block.
+    local_handlers: by API key, ClientRequest and Learn -> framed answer or None to close; they must not block.
     served: the versions answered of every API; control gets what has no local handler (and is not Produce or Fetch).
     image_listener: called with each image of control before any later request.
     """

@@ -8,6 +8,8 @@ import pytest
 from kbroker.api.error_counts import ErrorCounts
 from kbroker.api.registry import APIS
 from kbroker.api.version_answers import LocalAnswers
+from kbroker.api.versions import TELEMETRY, VERSIONS, served
+from kbroker.config.broker import BrokerConfig
 from kbroker.control.images import next_image
 from kbroker.control.metadata.features import FEATURES, check_update, finalized, offered
 from kbroker.protocol.api_keys import ApiKey
@@ -96,6 +98,7 @@ def test_a_network_process_answers_as_control_does(tmp_path: Path) -> None:
     with world(tmp_path) as made:
         local = LocalAnswers(ErrorCounts(made.broker.metrics))
         malformed = ApiVersionsRequest("a b", "1")
+        learned: list[tuple[str, str]] = []
         for levels in ({}, {"transaction.version": 1}):
             made.broker.features, made.broker.features_epoch = levels, 7 + len(levels)
             local.take(next_image(made.broker))
@@ -104,15 +107,28 @@ def test_a_network_process_answers_as_control_does(tmp_path: Path) -> None:
                     body = encode(request, min(max(version, 0), 4))
                     client = client_request(ApiKey.API_VERSIONS, version, body)
                     for _ in range(2):  # made, then remembered
-                        told = local.answer(client)
+                        told = local.answer(client, lambda name, version: learned.append((name, version)))
                         assert told == asyncio.run(send(made.broker, ApiKey.API_VERSIONS, version, body))
+        assert set(learned) == {(REQUEST.client_software_name, REQUEST.client_software_version)}
 
 
 def test_a_network_process_closes_on_a_body_that_ends_too_early(tmp_path: Path) -> None:
     with world(tmp_path) as made, pytest.raises(ProtocolError):
         LocalAnswers(ErrorCounts(made.broker.metrics)).answer(
-            client_request(ApiKey.API_VERSIONS, 3, b"\x05abc")
+            client_request(ApiKey.API_VERSIONS, 3, b"\x05abc"), lambda *_: None
         )
+
+
+@pytest.mark.parametrize(
+    ("settings", "offered_to_clients"),
+    [({}, True), ({"kbroker.client.telemetry.enable": "false"}, False), ({"kbroker.http.listen": ""}, False)],
+)
+def test_telemetry_is_offered_where_metrics_are_served(
+    settings: dict[str, str], offered_to_clients: bool
+) -> None:
+    config, _ = BrokerConfig.load({"log.dirs": "/nowhere", **settings}, {})
+    assert (served(config).keys() >= TELEMETRY) is offered_to_clients
+    assert served(config).keys() | TELEMETRY == VERSIONS.keys()
 
 
 def test_a_level_is_stored_and_shown(tmp_path: Path) -> None:

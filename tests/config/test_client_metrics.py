@@ -2,12 +2,8 @@
 
 import pytest
 
-from kbroker.api.registry import APIS
 from kbroker.config.client_metrics import BadMetricsRequest, ClientMetricsConfig
-from kbroker.config.docs import page
-from kbroker.config.inert import INERT_REASON
 from kbroker.config.setting import ConfigError
-from kbroker.protocol.api_keys import ApiKey
 
 
 def test_an_empty_subscription_asks_for_nothing_every_five_minutes() -> None:
@@ -42,11 +38,3 @@ def test_some_mistakes_are_bad_requests(name: str, value: str, text: str) -> Non
     with pytest.raises(BadMetricsRequest) as error:
         ClientMetricsConfig.resolve({name: value})
     assert str(error.value) == text
-
-
-def test_nobody_may_push_so_the_page_says_that_subscriptions_are_without_effect() -> None:
-    """Without the receiver no client is asked to push: Apache Kafka without a plugin does not advertise it either."""
-    assert not {ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY} & APIS.keys()
-    section = page().partition("## Client metrics settings")[2].partition("\n## ")[0]
-    assert "without effect" in section
-    assert "telemetry.max.bytes" in INERT_REASON

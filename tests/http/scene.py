@@ -13,7 +13,7 @@ from kbroker.http.page_cache import PageCache
 from kbroker.ipc import connecting
 from kbroker.ipc.child import ChildContext
 from kbroker.ipc.layout import ProcessLine, Slot, SlotState
-from kbroker.ipc.messages import GroupSummary, PartitionImage, TopicImage
+from kbroker.ipc.messages import ClientMetrics, GroupSummary, PartitionImage, TopicImage
 from kbroker.ipc.shared import Shared, Sizes
 from kbroker.metrics.slots import Slots
 from tests.peer.scrape import Scrape
@@ -28,7 +28,11 @@ class View:
 
     directory: Directory = field(default_factory=Directory)
     summaries: tuple[GroupSummary, ...] = ()
+    pushed: ClientMetrics = field(default_factory=lambda: ClientMetrics(0, 0, ()))
     informed: threading.Event = field(default_factory=threading.Event)
+
+    def clients(self) -> ClientMetrics:
+        return self.pushed
 
     def groups(self) -> tuple[GroupSummary, ...]:
         return self.summaries

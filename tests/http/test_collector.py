@@ -13,7 +13,7 @@ from kbroker.http.certificates import Certificates
 from kbroker.http.directory import Directory
 from kbroker.ipc.layout import Counter, ProcessLine, Slot, SlotState
 from kbroker.ipc.log_dir_errors import LogDirErrors
-from kbroker.ipc.messages import GroupSummary
+from kbroker.ipc.messages import ClientMetrics, ClientSample, GroupSummary, PushingClient
 from kbroker.ipc.ring import ring_push
 from kbroker.ipc.store_copy_states import StoreCopyStates
 from kbroker.metrics import layout
@@ -329,6 +329,8 @@ def test_openmetrics_reads_back(scene: Scene) -> None:
 
 def _fill_everything(scene: Scene) -> None:
     """Give each series of each process something to show, and the host's parts what they need."""
+    samples = tuple(ClientSample("m", "", "", "", "", counter, 1.0) for counter in (False, True))
+    scene.view.pushed = ClientMetrics(1, 0, (PushingClient("c", "i", "s", "1", "::1", samples),))
     StoreCopyStates([str(scene.folder)], scene.shared).put([str(scene.folder)], [])
     for place in PLACES.values():
         for index in range(min(3, max(1, place.size // place.width))):

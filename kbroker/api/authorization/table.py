@@ -149,9 +149,12 @@ UNGUARDED = frozenset(
         ApiKey.RENEW_DELEGATION_TOKEN,
         ApiKey.EXPIRE_DELEGATION_TOKEN,
         ApiKey.DESCRIBE_DELEGATION_TOKEN,
+        ApiKey.GET_TELEMETRY_SUBSCRIPTIONS,
+        ApiKey.PUSH_TELEMETRY,
     )
 )
-"""Checked elsewhere (Produce, Fetch), or anybody's: there are no delegation tokens to be hidden."""
+"""Checked elsewhere (Produce, Fetch), or anybody's: there are no delegation tokens to be hidden, and a client tells of
+itself alone."""
 
 
 def guard_of(broker: Broker, client: ClientRequest) -> Guard | None:

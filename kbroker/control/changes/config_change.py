@@ -14,6 +14,7 @@ from kbroker.config.alter import (
     alter_topic,
     replacing,
 )
+from kbroker.config.client_metrics import takes_telemetry
 from kbroker.control.broker import Broker
 from kbroker.control.images import next_image
 from kbroker.control.links.links import bounded
@@ -62,9 +63,10 @@ async def _alter(
     if validate_only or not difference:
         return
     await _apply(broker, {(kind, name): difference})
-    if kind == CLIENT_METRICS:
+    if kind == CLIENT_METRICS and not takes_telemetry(broker.config):
         log.warning(
-            "the client metrics subscription %s is kept without effect: no client pushes metrics to kbroker",
+            "the client metrics subscription %s is kept without effect: this broker is not set to take metrics of "
+            "clients",
             name,
         )
     if MIN_ISR in difference and (note := _min_isr_note(broker, kind, name)):

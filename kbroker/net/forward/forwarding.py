@@ -31,7 +31,7 @@ LINK_BYTES: Final = 1 << 20
 NEVER: Final = frozenset(
     (ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE)
 )
-WATCHED: Final = frozenset((ApiKey.SHARE_FETCH,))
+WATCHED: Final = frozenset((ApiKey.SHARE_FETCH, ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY))
 """When a connection that has sent one of these closes, control is notified."""
 PRODUCE_VERSIONS: Final = (ProduceVersion.FIRST, ProduceVersion.LAST)
 ANY_VERSION: Final = (-(1 << 15), (1 << 15) - 1)
@@ -119,6 +119,8 @@ class Forwarding:
                 accepted.port,
                 connection.principal,
                 accepted.site,
+                connection.software_name,
+                connection.software_version,
             )
         )
         connection.peer_bytes = np.frombuffer(packed, np.uint8)

@@ -18,7 +18,7 @@ NOT_SPOKEN = frozenset(
         "add_raft_voter", "allocate_producer_ids", "alter_partition", "assign_replicas_to_dirs", "begin_quorum_epoch",
         "broker_heartbeat", "broker_registration", "control_record_type_schema", "controller_registration",
         "delete_share_group_state", "end_quorum_epoch", "end_txn_marker", "envelope", "fetch_snapshot",
-        "get_telemetry_subscriptions", "initialize_share_group_state", "leader_change_message", "push_telemetry",
+        "initialize_share_group_state", "leader_change_message",
         "read_share_group_state", "read_share_group_state_summary", "remove_raft_voter", "update_raft_voter", "vote",
         "write_share_group_state",
     }

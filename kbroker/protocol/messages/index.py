@@ -138,6 +138,15 @@ APIS: Final[Mapping[int, ApiMessages]] = {
     69: ApiMessages(
         "consumer_group_describe", "ConsumerGroupDescribeRequest", "ConsumerGroupDescribeResponse", 0, 1, 0
     ),
+    71: ApiMessages(
+        "get_telemetry_subscriptions",
+        "GetTelemetrySubscriptionsRequest",
+        "GetTelemetrySubscriptionsResponse",
+        0,
+        0,
+        0,
+    ),
+    72: ApiMessages("push_telemetry", "PushTelemetryRequest", "PushTelemetryResponse", 0, 0, 0),
     74: ApiMessages(
         "list_config_resources", "ListConfigResourcesRequest", "ListConfigResourcesResponse", 0, 1, 0
     ),

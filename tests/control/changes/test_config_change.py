@@ -99,9 +99,13 @@ def test_listeners_hear_of_what_has_changed(made: World) -> None:
     assert heard == [(GROUP, "g")]
 
 
-def test_a_client_metrics_subscription_is_kept_and_reported_as_without_effect(
-    made: World, caplog: pytest.LogCaptureFixture
+def test_a_subscription_that_no_client_is_offered_is_kept_and_reported(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    change(made, CLIENT_METRICS, "m", ("metrics", Op.SET, "*"))
-    assert made.broker.override(CLIENT_METRICS, "m") == {"metrics": "*"}
-    assert "the client metrics subscription m is kept without effect" in caplog.text
+    for folder, offered in (("on", "true"), ("off", "false")):
+        with world(tmp_path / folder, settings={"kbroker.client.telemetry.enable": offered}) as made:
+            change(made, CLIENT_METRICS, "m", ("metrics", Op.SET, "*"))
+            assert made.broker.override(CLIENT_METRICS, "m") == {"metrics": "*"}
+        assert ("the client metrics subscription m is kept without effect" in caplog.text) is (
+            offered == "false"
+        )

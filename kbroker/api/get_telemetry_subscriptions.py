@@ -1,0 +1,37 @@
+"""GetTelemetrySubscriptions (key 71), v0: which of its own metrics a client is to push, and how often (KIP-714)."""
+
+from kbroker.api.context import RequestContext
+from kbroker.api.row import Api
+from kbroker.control.telemetry.service import ACCEPTED
+from kbroker.protocol.api_keys import ApiKey
+from kbroker.protocol.errors import KafkaError
+from kbroker.protocol.messages.get_telemetry_subscriptions import (
+    GetTelemetrySubscriptionsRequest,
+    GetTelemetrySubscriptionsResponse,
+)
+
+API = Api(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, 0, 0)
+
+
+def handle(
+    ctx: RequestContext, request: GetTelemetrySubscriptionsRequest
+) -> GetTelemetrySubscriptionsResponse:
+    """What the subscriptions that match the client ask of it; an id for a client that has none."""
+    service = ctx.services.telemetry
+    instance = service.subscribe(request.client_instance_id, ctx.client)
+    return GetTelemetrySubscriptionsResponse(
+        client_instance_id=instance.instance_id,
+        subscription_id=instance.subscription_id,
+        accepted_compression_types=[int(codec) for codec in ACCEPTED],
+        push_interval_ms=instance.wanted.interval_ms,
+        telemetry_max_bytes=service.max_bytes,
+        delta_temporality=True,
+        requested_metrics=list(instance.wanted.metrics),
+    )
+
+
+def refuse(
+    request: GetTelemetrySubscriptionsRequest, error: KafkaError, version: int
+) -> GetTelemetrySubscriptionsResponse:
+    """The request failed as a whole."""
+    return GetTelemetrySubscriptionsResponse(error_code=error.code)

@@ -1,0 +1,135 @@
+"""`kbroker client-metrics`: which clients push which of their own metrics, as by kafka-client-metrics.sh."""
+
+from typing import Annotated, Any
+
+import typer
+
+from kbroker.cli import named_configs
+from kbroker.cli.connection import Connection
+from kbroker.cli.failures import CommandFailed, UsageFailed, broker_error
+from kbroker.cli.options import AsJson, DryRun, connected, examples
+from kbroker.cli.output import print_json, print_table, say
+
+app = typer.Typer(
+    name="client-metrics",
+    no_args_is_help=True,
+    help="Show and change which clients push which of their own metrics.",
+)
+
+CLIENT_METRICS = 16
+"""Type of a resource, as in the protocol."""
+SET, DELETE = 0, 1
+SETTINGS = ("interval.ms", "match", "metrics")
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The subscription.", show_default=False)]
+
+
+def _subject(name: str) -> str:
+    return f"client metrics subscription {name}"
+
+
+def names(broker: Connection) -> list[str]:
+    """All subscriptions. Raises CommandFailed."""
+    from kafka.protocol.admin import ListConfigResourcesRequest
+
+    request = ListConfigResourcesRequest(resource_types=[CLIENT_METRICS], max_version=0)
+    answer = named_configs.ask(broker, request)
+    if answer.error_code:
+        raise broker_error(answer.error_code, None, "client metrics subscriptions")
+    return sorted(resource.resource_name for resource in answer.config_resources)
+
+
+def _described(broker: Connection, name: str) -> dict[str, Any]:
+    entries = named_configs.read(broker, (CLIENT_METRICS, name), _subject(name))
+    return {"name": name, **{entry["name"]: entry["value"] for entry in entries}}
+
+
+@app.command("list", epilog=examples("kbroker client-metrics list"))
+@connected
+def list_subscriptions(broker: Connection, json: AsJson = False) -> None:
+    """Show the names of all subscriptions."""
+    found = names(broker)
+    if json:
+        print_json(found)
+        return
+    print_table(["NAME"], [[name] for name in found])
+
+
+@app.command(
+    epilog=examples(
+        "kbroker client-metrics describe",
+        "kbroker client-metrics describe producers --json | jq -r .[].metrics",
+    )
+)
+@connected
+def describe(
+    broker: Connection,
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="All without a name.", show_default=False)
+    ] = None,
+    json: AsJson = False,
+) -> None:
+    """Show what subscriptions ask for, of whom, and how often."""
+    known = names(broker)
+    if name is not None and name not in known:
+        raise CommandFailed(f"there is no {_subject(name)}")
+    found = [_described(broker, each) for each in (known if name is None else [name])]
+    if json:
+        print_json(found)
+        return
+    rows = [[one["name"], *(one.get(setting) or "" for setting in SETTINGS)] for one in found]
+    print_table(["NAME", "INTERVAL-MS", "MATCH", "METRICS"], rows)
+
+
+@app.command(
+    epilog=examples(
+        "kbroker client-metrics alter all --metrics '*' --interval-ms 60000",
+        "kbroker client-metrics alter etl --metrics org.apache.kafka.producer. --match 'client_id=etl-.*'",
+        "kbroker client-metrics alter etl --match ''   # every client again",
+    )
+)
+@connected
+def alter(
+    broker: Connection,
+    name: Name,
+    metrics: Annotated[
+        str | None, typer.Option(help="Prefixes of metrics, separated by commas; * is all, empty is none.")
+    ] = None,
+    interval_ms: Annotated[
+        int | None, typer.Option(metavar="MS", help="How often clients push, 100 to 3600000.")
+    ] = None,
+    match: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="SELECTOR=REGEX",
+            help="Only clients whose client_id, client_instance_id, client_software_name, client_software_version, "
+            "client_source_address or client_source_port matches; repeat it for more, all must match. Empty is "
+            "every client.",
+        ),
+    ] = None,
+    validate_only: DryRun = False,
+) -> None:
+    """Create a subscription, or change one; what is not named stays as it is."""
+    wanted = {
+        "metrics": metrics,
+        "interval.ms": None if interval_ms is None else str(interval_ms),
+        "match": None if match is None else ",".join(match),
+    }
+    operations = [
+        (key, SET if value else DELETE, value) for key, value in wanted.items() if value is not None
+    ]
+    if not operations:
+        raise UsageFailed("nothing to alter: give --metrics, --interval-ms or --match")
+    named_configs.change(broker, (CLIENT_METRICS, name), _subject(name), operations, validate_only)
+    say(f"{_subject(name)}: {'would be altered' if validate_only else 'altered'}")
+
+
+@app.command(epilog=examples("kbroker client-metrics delete etl"))
+@connected
+def delete(broker: Connection, name: Name) -> None:
+    """Delete a subscription: its clients push no more for it."""
+    if name not in names(broker):
+        raise CommandFailed(f"there is no {_subject(name)}")
+    operations = [(setting, DELETE, None) for setting in SETTINGS]
+    named_configs.change(broker, (CLIENT_METRICS, name), _subject(name), operations, validate_only=False)
+    say(f"{_subject(name)}: deleted")

@@ -1,0 +1,64 @@
+"""Settings of resources that confluent-kafka cannot name: of all brokers, and of client metrics subscriptions."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from kbroker.cli.config_sources import DEFAULT_SOURCES, SOURCES
+from kbroker.cli.connection import Connection
+from kbroker.cli.failures import broker_error
+
+Resource = tuple[int, str]
+"""Type, as in the protocol, and name."""
+
+
+def read(broker: Connection, resource: Resource, subject: str) -> list[dict[str, Any]]:
+    """The settings, as `config_changes.read_configs` gives them. Raises CommandFailed."""
+    from kafka.protocol.admin import DescribeConfigsRequest
+
+    request = DescribeConfigsRequest(resources=[(*resource, None)], include_synonyms=True, min_version=1)
+    (answer,) = ask(broker, request).results
+    _check(answer, subject)
+    return [
+        {
+            "name": entry.name,
+            "value": None if entry.is_sensitive else entry.value,
+            "source": SOURCES.get(entry.config_source, "unknown"),
+            "set_at_run_time": entry.config_source not in DEFAULT_SOURCES,
+            "default": entry.config_source == 5,
+            "read_only": entry.read_only,
+            "sensitive": entry.is_sensitive,
+            "synonyms": [
+                {"name": each.name, "value": each.value, "source": SOURCES.get(each.source, "unknown")}
+                for each in entry.synonyms or ()
+            ],
+        }
+        for entry in sorted(answer.configs, key=lambda entry: str(entry.name))
+    ]
+
+
+def change(
+    broker: Connection,
+    resource: Resource,
+    subject: str,
+    operations: Sequence[tuple[str, int, str | None]],
+    validate_only: bool,
+) -> None:
+    """Change some: (name, number of the operation in the protocol, value). Raises CommandFailed."""
+    from kafka.protocol.admin import IncrementalAlterConfigsRequest
+
+    request = IncrementalAlterConfigsRequest(
+        resources=[(*resource, list(operations))], validate_only=validate_only
+    )
+    (answer,) = ask(broker, request).responses
+    _check(answer, subject)
+
+
+def ask(broker: Connection, request: Any) -> Any:
+    """The answer to a request of kafka-python."""
+    with broker.kafka_python_admin() as admin:
+        return admin._manager.run(admin._manager.send, request)
+
+
+def _check(answer: Any, subject: str) -> None:
+    if answer.error_code:
+        raise broker_error(answer.error_code, answer.error_message, subject)

@@ -1,0 +1,101 @@
+"""OpenTelemetry MetricsData as clients push it: data points with short, printable texts.
+
+What is read of a payload is bounded: a protobuf of a mebibyte can hold half a million empty messages.
+"""
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from math import isfinite
+from typing import Any, Final
+
+from google.protobuf.message import DecodeError
+from opentelemetry.proto.metrics.v1.metrics_pb2 import AGGREGATION_TEMPORALITY_DELTA, MetricsData
+
+from kbroker.control.telemetry.points import LONGEST, Key, Labels, Point, printable
+from kbroker.protocol.errors import ErrorCode, KafkaError
+
+MOST_POINTS: Final = 1000
+"""Data points that are read of one payload. A Java producer has some 200 series."""
+MOST_GROUPS: Final = 100
+"""Resources of a payload, and scopes of a resource: clients send one of each."""
+MOST_ATTRIBUTES: Final = 16
+COLUMNS: Final = {
+    "node": "node", "node_id": "node", "broker_id": "node", "topic": "topic", "partition": "partition",
+}  # fmt: skip
+"""Attributes with a label of their own; - and . of their names are read as _."""
+
+CHANGING: Final = frozenset(("member_id", "group_member_id"))
+"""Attributes that are left out: a client has new ones while it lives, and would have its series anew with them."""
+
+
+def points(payload: bytes) -> list[Point]:
+    """The points of a payload, at most MOST_POINTS. Raises INVALID_RECORD for what is no MetricsData."""
+    data = MetricsData()
+    try:
+        data.ParseFromString(payload)
+    except (DecodeError, RecursionError) as error:
+        raise KafkaError(ErrorCode.INVALID_RECORD, str(error)) from None
+    return list(islice(_points(data), MOST_POINTS))
+
+
+def _points(data: Any) -> Iterator[Point]:
+    metrics = (
+        (resource.resource.attributes, metric)
+        for resource in islice(data.resource_metrics, MOST_GROUPS)
+        for scope in islice(resource.scope_metrics, MOST_GROUPS)
+        for metric in scope.metrics
+    )
+    for shared, metric in islice(metrics, MOST_POINTS):
+        name = printable(metric.name)
+        kind = metric.WhichOneof("data")
+        if not name or kind is None:
+            continue
+        body = getattr(metric, kind)
+        for point in islice(body.data_points, MOST_POINTS):
+            labels = _labels(shared, point.attributes)
+            if kind in ("gauge", "sum"):
+                yield from _number(name, kind, body, point, labels)
+            else:
+                delta = getattr(body, "aggregation_temporality", 0) == AGGREGATION_TEMPORALITY_DELTA
+                yield from _value(f"{name}.count", labels, True, float(point.count), delta)
+                yield from _value(f"{name}.sum", labels, False, float(point.sum), delta)
+
+
+def _number(name: str, kind: str, body: Any, point: Any, labels: Labels) -> Iterator[Point]:
+    form = point.WhichOneof("value")
+    if form is None:
+        return
+    value = float(getattr(point, form))
+    if kind == "gauge":
+        yield from _value(name, labels, False, value, False)
+    else:
+        delta = body.aggregation_temporality == AGGREGATION_TEMPORALITY_DELTA
+        yield from _value(name, labels, bool(body.is_monotonic), value, delta)
+
+
+def _value(name: str, labels: Labels, counter: bool, value: float, delta: bool) -> Iterator[Point]:
+    """Nothing for a value that would spoil a sum or take a counter back."""
+    if (delta and not isfinite(value)) or (counter and not value >= 0):
+        return
+    yield Point(Key(name, labels, counter), value, delta)
+
+
+def _labels(*groups: Iterable[Any]) -> Labels:
+    """node, topic, partition and all other attributes, as name=value in their order."""
+    columns = dict.fromkeys(("node", "topic", "partition"), "")
+    others = {}
+    for group in groups:
+        for attribute in islice(group, MOST_ATTRIBUTES):
+            name = printable(attribute.key).replace(".", "_").replace("-", "_")
+            form = attribute.value.WhichOneof("value")
+            if form not in ("string_value", "int_value", "bool_value", "double_value"):
+                continue
+            value = printable(str(getattr(attribute.value, form)))
+            if name in CHANGING:
+                continue
+            if name in COLUMNS:
+                columns[COLUMNS[name]] = value
+            else:
+                others[name] = value
+    text = ",".join(f"{name}={value}" for name, value in sorted(others.items()))
+    return Labels(columns["node"], columns["topic"], columns["partition"], text[: 4 * LONGEST])

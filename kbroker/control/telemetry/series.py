@@ -1,0 +1,99 @@
+"""The series that clients have pushed: a bounded number, each for as long as its client is there, and a while more."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from kbroker.control.telemetry.points import Key, Point, printable
+from kbroker.ipc.messages import ClientSample, PushingClient
+
+MOST_OF_A_CLIENT: Final = 1000
+KEPT_MS: Final = 60_000
+"""Series outlive their client by this, so that a scrape sees what it pushed last."""
+ALIVE: Final = 1 << 62
+
+
+@dataclass(slots=True)
+class ClientSeries:
+    """What one client has pushed. until_ms: when it goes. left_out: of its last push, for want of room."""
+
+    client: Mapping[str, str]
+    values: dict[Key, float] = field(default_factory=dict)
+    until_ms: int = ALIVE
+    left_out: int = 0
+
+
+class SeriesOfClients:
+    """Runs in: control. Owner: the telemetry service. most: series of all clients together.
+
+    Who is there keeps its series: a flood of new clients gets what room is left. Clients that are gone make room first.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._count = 0
+        self._by_instance: dict[bytes, ClientSeries] = {}
+        self._gone: dict[bytes, ClientSeries] = {}
+
+    @property
+    def left_out(self) -> int:
+        """Series of the last pushes that found no room."""
+        return sum(one.left_out for one in self._by_instance.values())
+
+    def add(self, instance_id: bytes, client: Mapping[str, str], points: Iterable[Point]) -> None:
+        """What a client has pushed: values are set, deltas added."""
+        series = self._by_instance.setdefault(instance_id, ClientSeries(client))
+        series.client, series.until_ms, series.left_out = client, ALIVE, 0
+        self._gone.pop(instance_id, None)
+        values = series.values
+        for key, value, delta in points:
+            known = values.get(key)
+            if known is None:
+                if len(values) >= MOST_OF_A_CLIENT or not self._has_room():
+                    series.left_out += 1
+                    continue
+                self._count += 1
+                values[key] = value
+            else:
+                values[key] = known + value if delta else value
+
+    def gone(self, instance_id: bytes, now_ms: int) -> None:
+        """The client is no more: its series stay a while."""
+        series = self._by_instance.get(instance_id)
+        if series is not None and series.until_ms == ALIVE:
+            series.until_ms = now_ms + KEPT_MS
+            self._gone[instance_id] = series
+
+    def sweep(self, now_ms: int) -> None:
+        """Drop what is over; those that went first are first."""
+        while self._gone:
+            first = next(iter(self._gone))
+            if self._gone[first].until_ms > now_ms:
+                return
+            self._drop(first)
+
+    def all(self) -> tuple[PushingClient, ...]:
+        """Every client with its series."""
+        return tuple(
+            PushingClient(
+                printable(series.client.get("client_id", "")),
+                series.client["client_instance_id"],
+                printable(series.client.get("client_software_name", "")),
+                printable(series.client.get("client_software_version", "")),
+                printable(series.client.get("client_source_address", "")),
+                tuple(
+                    ClientSample(key.metric, *key.labels, key.counter, value)
+                    for key, value in series.values.items()
+                ),
+            )
+            for series in self._by_instance.values()
+        )
+
+    def _has_room(self) -> bool:
+        while self._count >= self._most and self._gone:
+            self._drop(next(iter(self._gone)))
+        return self._count < self._most
+
+    def _drop(self, instance_id: bytes) -> None:
+        del self._gone[instance_id]
+        self._count -= len(self._by_instance.pop(instance_id).values)

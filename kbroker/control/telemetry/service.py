@@ -1,0 +1,148 @@
+"""Client telemetry as Kafka's ClientMetricsManager decides it: who is asked for what, and which pushes are taken."""
+
+import base64
+import logging
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from kbroker.config.client_metrics import ClientMetricsConfig
+from kbroker.config.setting import ConfigError
+from kbroker.control.broker import Broker
+from kbroker.control.metadata.config_resource import CLIENT_METRICS
+from kbroker.control.telemetry.instances import ClientInstance, Instances, Wanted
+from kbroker.control.telemetry.payload import plain
+from kbroker.control.telemetry.series import SeriesOfClients
+from kbroker.ipc.messages import ClientMetrics, ClientRequest
+from kbroker.protocol.compression import Codec
+from kbroker.protocol.errors import ErrorCode, KafkaError
+from kbroker.protocol.messages.push_telemetry import PushTelemetryRequest
+
+log = logging.getLogger(__name__)
+
+ZERO: Final = bytes(16)
+RESERVED: Final = (ZERO, bytes(15) + b"\1")
+ACCEPTED: Final = (Codec.ZSTD, Codec.LZ4, Codec.GZIP, Codec.SNAPPY)
+"""What clients are told to compress with, the first by preference; none at all is taken, too."""
+ASK_AGAIN: Final = (ErrorCode.UNKNOWN_SUBSCRIPTION_ID, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+"""After these errors a client asks for its subscription at once."""
+LONGEST: Final = 255
+"""Characters of what a client says of itself that are looked at."""
+
+
+def _now_ms() -> int:
+    return time.monotonic_ns() // 1_000_000
+
+
+class TelemetryService:
+    """Runs in: control. Owner: the services."""
+
+    def __init__(self, broker: Broker, clock_ms: Callable[[], int] = _now_ms) -> None:
+        self._broker = broker
+        self._clock_ms = clock_ms
+        config = broker.config
+        self.max_bytes = config.get_int("telemetry.max.bytes")
+        self._series = SeriesOfClients(config.get_int("kbroker.client.telemetry.series.max"))
+        self._instances = Instances(lambda instance_id: self._series.gone(instance_id, self._clock_ms()))
+        self._subscriptions: dict[str, ClientMetricsConfig] = {}
+        self._version = 0
+        for kind, name in broker.overrides:
+            self._config_changed(kind, name)
+        broker.config_listeners.append(self._config_changed)
+        broker.connection_listeners.append(self._instances.closed)
+
+    def subscribe(self, instance_id: bytes, client: ClientRequest) -> ClientInstance:
+        """A client asks what to push. Raises THROTTLING_QUOTA_EXCEEDED."""
+        if instance_id == ZERO:
+            instance_id = uuid.uuid4().bytes
+        instance = self._instance(instance_id, client)
+        if not instance.may_get(self._clock_ms()) and instance.last_error not in ASK_AGAIN:
+            raise KafkaError(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
+        instance.last_error = ErrorCode.NONE
+        return instance
+
+    def push(self, request: PushTelemetryRequest, client: ClientRequest) -> None:
+        """A client pushes. Raises KafkaError."""
+        if request.client_instance_id in RESERVED:
+            raise KafkaError(ErrorCode.INVALID_REQUEST)
+        instance = self._instance(request.client_instance_id, client)
+        try:
+            self._check(instance, request)
+            if request.metrics:
+                self._take(instance, request)
+        except KafkaError as error:
+            instance.last_error = error.code
+            raise
+        finally:
+            instance.terminating = request.terminating
+        instance.last_error = ErrorCode.NONE
+
+    def pushed(self) -> ClientMetrics:
+        """What /metrics shows."""
+        self._sweep()
+        return ClientMetrics(len(self._instances), self._series.left_out, self._series.all())
+
+    def _check(self, instance: ClientInstance, request: PushTelemetryRequest) -> None:
+        if instance.terminating:
+            raise KafkaError(ErrorCode.INVALID_REQUEST)
+        if not instance.may_push(self._clock_ms()) and not request.terminating:
+            raise KafkaError(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
+        if request.subscription_id != instance.subscription_id:
+            raise KafkaError(ErrorCode.UNKNOWN_SUBSCRIPTION_ID)
+        if request.compression_type != Codec.NONE and request.compression_type not in ACCEPTED:
+            raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+        if len(request.metrics) > self.max_bytes:
+            raise KafkaError(ErrorCode.TELEMETRY_TOO_LARGE)
+
+    def _take(self, instance: ClientInstance, request: PushTelemetryRequest) -> None:
+        # Here, as it imports protobuf, which only brokers that are pushed to need.
+        from kbroker.control.telemetry.otlp import points
+
+        payload = plain(request.compression_type, request.metrics, self.max_bytes)
+        self._series.add(instance.instance_id, instance.client, points(payload))
+
+    def _instance(self, instance_id: bytes, client: ClientRequest) -> ClientInstance:
+        """The client's, evaluated anew when subscriptions have changed."""
+        self._sweep()
+        instance = self._instances.get(instance_id)
+        if instance is None or instance.version < self._version:
+            known = _attributes(instance_id, client) if instance is None else instance.client
+            wanted = Wanted.of(self._subscriptions, known)
+            instance = ClientInstance(instance_id, known, client.connection_id, wanted, self._version)
+            self._instances.put(instance)
+        self._instances.used(instance, self._clock_ms())
+        return instance
+
+    def _sweep(self) -> None:
+        now_ms = self._clock_ms()
+        self._instances.sweep(now_ms)
+        self._series.sweep(now_ms)
+
+    def _config_changed(self, kind: int, name: str) -> None:
+        if kind != CLIENT_METRICS:
+            return
+        self._version += 1
+        self._subscriptions.pop(name, None)
+        overrides = self._broker.override(kind, name)
+        if not overrides:
+            return
+        try:
+            self._subscriptions[name] = ClientMetricsConfig.resolve(overrides)
+        except ConfigError as error:
+            log.warning("the client metrics subscription %s is left out: %s", name, error)
+
+
+def _attributes(instance_id: bytes, client: ClientRequest) -> Mapping[str, str]:
+    """What `match` may ask for; what a client has not said of itself matches no pattern."""
+    said = {
+        "client_id": client.client_id,
+        "client_software_name": client.software_name or None,
+        "client_software_version": client.software_version or None,
+    }
+    return {
+        "client_instance_id": base64.urlsafe_b64encode(instance_id).decode().rstrip("="),
+        "client_source_address": client.client_host,
+        "client_source_port": str(client.client_port),
+        **{name: value[:LONGEST] for name, value in said.items() if value is not None},
+    }

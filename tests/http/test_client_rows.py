@@ -1,0 +1,53 @@
+"""What clients have pushed is on /metrics, whatever texts they chose."""
+
+from pathlib import Path
+
+import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
+
+from kbroker.ipc.messages import ClientMetrics, ClientSample, PushingClient
+from tests.http.scene import Scene
+
+COUNTER = ClientSample("org.apache.kafka.producer.connection.creation.total", "1", "", "", "", True, 3.0)
+GAUGE = ClientSample('a"b\\c', "", "orders", "0", "acks=all", False, 0.5)
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Scene:
+    made = Scene(tmp_path)
+    client = PushingClient("etl", "id-1", "librdkafka", "2.1", "10.0.0.1", (COUNTER, GAUGE))
+    made.view.pushed = ClientMetrics(4, 9, (client,))
+    return made
+
+
+def test_a_client_has_a_series_for_each_of_its_metrics(scene: Scene) -> None:
+    text = scene.collector.text().decode()
+    assert (
+        'kbroker_client_metric_total{client_id="etl",instance="id-1",'
+        'metric="org.apache.kafka.producer.connection.creation.total",'
+        'node="1",topic="",partition="",attributes=""} 3.0\n'
+    ) in text
+    assert (
+        'kbroker_client_metric_value{client_id="etl",instance="id-1",metric="a\\"b\\\\c",'
+        'node="",topic="orders",partition="0",attributes="acks=all"} 0.5\n'
+    ) in text
+    assert (
+        'kbroker_client_info{client_id="etl",instance="id-1",software_name="librdkafka",'
+        'software_version="2.1",address="10.0.0.1"} 1\n'
+    ) in text
+    assert "\nkbroker_client_instances 4\n" in text
+    assert "\nkbroker_client_metrics_left_out 9\n" in text
+
+
+def test_pushed_series_are_valid_openmetrics(scene: Scene) -> None:
+    families = {
+        each.name: each for each in parse_openmetrics(scene.collector.text(openmetrics=True).decode())
+    }
+    (sample,) = families["kbroker_client_metric_value"].samples
+    assert sample.labels["metric"] == 'a"b\\c'
+
+
+def test_series_go_with_their_client(scene: Scene) -> None:
+    scene.collector.text()
+    scene.view.pushed = ClientMetrics(0, 0, ())
+    assert 'client_id="etl"' not in scene.collector.text().decode()
