@@ -39,15 +39,14 @@ from kbroker.ipc.background import Background
 from kbroker.ipc.block import client_request, requests
 from kbroker.ipc.child import STOP_SIGNAL, ChildContext, take_stop
 from kbroker.ipc.connecting import accept, is_abandoned
+from kbroker.ipc.http_messages import ClientsQuery, GroupsQuery
 from kbroker.ipc.layout import ProcessLine
 from kbroker.ipc.link import AsyncLink, LinkClosed
 from kbroker.ipc.messages import (
     AskWorker,
     BrokerSettings,
     ClientRequest,
-    ClientsQuery,
     ConnectionClosed,
-    GroupsQuery,
     Hello,
     VerifyTransaction,
 )

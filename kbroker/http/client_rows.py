@@ -2,7 +2,7 @@
 
 from kbroker.http.families import Families
 from kbroker.http.series import KeptLabels
-from kbroker.ipc.messages import ClientMetrics
+from kbroker.ipc.http_messages import ClientMetrics
 
 VALUE, TOTAL = "kbroker_client_metric_value", "kbroker_client_metric_total"
 

@@ -12,12 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from kbroker.http.directory import Directory, applied
+from kbroker.ipc.http_messages import ClientMetrics, ClientsQuery, GroupsQuery, GroupSummary
 from kbroker.ipc.link import LinkClosed, PolledLink
 from kbroker.ipc.messages import (
-    ClientMetrics,
-    ClientsQuery,
-    GroupsQuery,
-    GroupSummary,
     Hello,
     Image,
     Reply,

@@ -11,8 +11,8 @@ from kbroker.http.directory import Directory
 from kbroker.http.families import Families
 from kbroker.http.group_progress import GroupProgress
 from kbroker.http.series import KeptLabels
+from kbroker.ipc.http_messages import GroupSummary
 from kbroker.ipc.layout import Slot
-from kbroker.ipc.messages import GroupSummary
 from kbroker.ipc.shared import Shared
 from kbroker.metrics.kafka import GROUP_STATES, GROUPS
 

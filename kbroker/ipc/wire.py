@@ -16,6 +16,7 @@ import msgspec
 import numpy as np
 from msgspec import Raw, Struct
 
+from kbroker.ipc import http_messages as hm
 from kbroker.ipc import messages as m
 from kbroker.ipc import move_messages as mm
 from kbroker.ipc.block import pack_answer, split, whole
@@ -36,8 +37,8 @@ REPLIES: Final[dict[type, Any]] = {
     m.BeginCleaning: m.CleaningJob | None,
     m.SwapSegments: bool,
     m.EndCleaning: None,
-    m.GroupsQuery: tuple[m.GroupSummary, ...],
-    m.ClientsQuery: m.ClientMetrics,
+    hm.GroupsQuery: tuple[hm.GroupSummary, ...],
+    hm.ClientsQuery: hm.ClientMetrics,
     m.Image: None,
     m.Lead: bool,
     m.Follow: None,

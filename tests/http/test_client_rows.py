@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 
-from kbroker.ipc.messages import ClientMetrics, ClientSample, PushingClient
+from kbroker.ipc.http_messages import ClientMetrics, ClientSample, PushingClient
 from tests.http.scene import Scene
 
 COUNTER = ClientSample("org.apache.kafka.producer.connection.creation.total", "1", "", "", "", True, 3.0)

@@ -11,9 +11,9 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 
 from kbroker.http.certificates import Certificates
 from kbroker.http.directory import Directory
+from kbroker.ipc.http_messages import ClientMetrics, ClientSample, GroupSummary, PushingClient
 from kbroker.ipc.layout import Counter, ProcessLine, Slot, SlotState
 from kbroker.ipc.log_dir_errors import LogDirErrors
-from kbroker.ipc.messages import ClientMetrics, ClientSample, GroupSummary, PushingClient
 from kbroker.ipc.ring import ring_push
 from kbroker.ipc.store_copy_states import StoreCopyStates
 from kbroker.metrics import layout

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from kbroker.http.group_progress import History, timestamp_of
+from kbroker.ipc.http_messages import GroupSummary
 from kbroker.ipc.layout import Slot
-from kbroker.ipc.messages import GroupSummary
 from tests.http.scene import Scene
 from tests.log.batch_bytes import batch
 from tests.peer.scrape import Scrape

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from kbroker.ipc.http_messages import GroupSummary
 from kbroker.ipc.layout import Counter, Slot
-from kbroker.ipc.messages import GroupSummary
 from tests.http.scene import IO, Scene
 
 CPU_S = 0.2

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from kbroker.config.broker import BrokerConfig
 from kbroker.config.client_quotas import QuotaTable
 from kbroker.config.topic import TopicConfig
+from kbroker.ipc import http_messages as hm
 from kbroker.ipc import messages as m
 from kbroker.ipc import move_messages as mm
 from kbroker.ipc.cached_answers import AnswerVersions
@@ -53,7 +54,19 @@ VALUES: list[tuple[Any, Any]] = [
     (m.FindScramCredential("u", 1), m.ScramCredential(b"s", b"k", b"v", 4096)),
     (m.AttemptLogin("::1", "u"), 0.5),
     (m.AttemptLogin("::1", "u"), None),
-    (m.GroupsQuery(), (m.GroupSummary("g", "classic", "Stable", 1, {"t": {0: 5}}),)),
+    (
+        hm.ClientsQuery(),
+        hm.ClientMetrics(
+            1,
+            2,
+            (
+                hm.PushingClient(
+                    "c", "i", "s", "1", "::1", (hm.ClientSample("m", "", "t", "0", "", True, 1.5),)
+                ),
+            ),
+        ),
+    ),
+    (hm.GroupsQuery(), (hm.GroupSummary("g", "classic", "Stable", 1, {"t": {0: 5}}),)),
     (m.DescribeProducers((1, 2)), (((1, 2, 3, 4, 5, 6),), 3)),
     (m.VerifyTransaction(None, 1, 2, (), 11), ((0, None), (48, "no"))),
     (m.BrokerSettings(), {"a": "b"}),
@@ -92,7 +105,7 @@ def test_numbers_of_shared_memory_travel_as_numbers() -> None:
 
 
 def test_every_message_there_is_may_travel() -> None:
-    kinds = [kind for module in (m, mm) for kind in vars(module).values() if isinstance(kind, type)]
+    kinds = [kind for module in (m, hm, mm) for kind in vars(module).values() if isinstance(kind, type)]
     tagged = {
         kind for kind in kinds
         if issubclass(kind, msgspec.Struct) and kind.__struct_config__.tag is not None

@@ -1,7 +1,7 @@
 """All groups in short, for metrics."""
 
 from kbroker.control.services import Services
-from kbroker.ipc.messages import GroupSummary
+from kbroker.ipc.http_messages import GroupSummary
 from kbroker.protocol.errors import KafkaError
 
 

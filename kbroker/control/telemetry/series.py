@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from kbroker.control.telemetry.points import Key, Point, printable
-from kbroker.ipc.messages import ClientSample, PushingClient
+from kbroker.ipc.http_messages import ClientSample, PushingClient
 
 MOST_OF_A_CLIENT: Final = 1000
 KEPT_MS: Final = 60_000

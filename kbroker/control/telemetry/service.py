@@ -14,7 +14,10 @@ from kbroker.control.metadata.config_resource import CLIENT_METRICS
 from kbroker.control.telemetry.instances import ClientInstance, Instances, Wanted
 from kbroker.control.telemetry.payload import plain
 from kbroker.control.telemetry.series import SeriesOfClients
-from kbroker.ipc.messages import ClientMetrics, ClientRequest
+from kbroker.ipc.http_messages import ClientMetrics
+from kbroker.ipc.messages import (
+    ClientRequest,
+)
 from kbroker.protocol.compression import Codec
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.push_telemetry import PushTelemetryRequest
@@ -24,7 +27,7 @@ log = logging.getLogger(__name__)
 ZERO: Final = bytes(16)
 RESERVED: Final = (ZERO, bytes(15) + b"\1")
 ACCEPTED: Final = (Codec.ZSTD, Codec.LZ4, Codec.GZIP, Codec.SNAPPY)
-"""What clients are told to compress with, the first by preference; none at all is taken, too."""
+"""What clients may compress with, the first by preference; plain payloads are taken, too."""
 ASK_AGAIN: Final = (ErrorCode.UNKNOWN_SUBSCRIPTION_ID, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
 """After these errors a client asks for its subscription at once."""
 LONGEST: Final = 255

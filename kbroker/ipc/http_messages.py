@@ -1,0 +1,53 @@
+"""What the http process asks control; see `messages.py`."""
+
+from msgspec import Struct
+
+
+class GroupsQuery(Struct, frozen=True, array_like=True, tag=True):
+    """Called; replied with a tuple of GroupSummary, all groups."""
+
+
+class GroupSummary(Struct, frozen=True, array_like=True):
+    """One group as metrics show it. kind: classic, consumer, share or streams. offsets: committed, by topic and
+    partition."""
+
+    group_id: str
+    kind: str
+    state: str
+    members: int
+    offsets: dict[str, dict[int, int]]
+
+
+class ClientsQuery(Struct, frozen=True, array_like=True, tag=True):
+    """Called; replied with ClientMetrics: what clients have pushed (KIP-714)."""
+
+
+class ClientSample(Struct, frozen=True, array_like=True):
+    """One series of a client. counter: its value only grows. attributes: those that are no label of their own."""
+
+    metric: str
+    node: str
+    topic: str
+    partition: str
+    attributes: str
+    counter: bool
+    value: float
+
+
+class PushingClient(Struct, frozen=True, array_like=True):
+    """A client instance with the series that it has pushed. All texts are printable and short."""
+
+    client_id: str
+    instance_id: str
+    software_name: str
+    software_version: str
+    address: str
+    samples: tuple[ClientSample, ...]
+
+
+class ClientMetrics(Struct, frozen=True, array_like=True):
+    """What clients have pushed. instances: that asked for their subscription. left_out: series without room."""
+
+    instances: int
+    left_out: int
+    clients: tuple[PushingClient, ...]
