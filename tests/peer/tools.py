@@ -2,6 +2,7 @@
 
 import subprocess
 from pathlib import Path
+from typing import IO
 
 from tests.peer.artifacts import KAFKA, PeerUnavailable, class_path
 from tests.peer.java import find_java
@@ -43,6 +44,14 @@ def run_tool(
             f"{name} {' '.join(args)} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}"
         )
     return done
+
+
+def open_tool(
+    main_class: str, *args: str, output: IO[bytes] | int = subprocess.PIPE
+) -> subprocess.Popen[bytes]:
+    """Starts a tool that runs until it is stopped; the caller ends it. stderr goes where stdout goes."""
+    command = java_command(main_class, *args)
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=output, stderr=subprocess.STDOUT)
 
 
 def dump_log(*files: Path, options: tuple[str, ...] = ("--print-data-log",)) -> str:

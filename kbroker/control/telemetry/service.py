@@ -52,8 +52,8 @@ class TelemetryService:
         self._version = 0
         for kind, name in broker.overrides:
             self._config_changed(kind, name)
-        broker.config_listeners.append(self._config_changed)
-        broker.connection_listeners.append(self._instances.closed)
+        broker.listeners.config.append(self._config_changed)
+        broker.listeners.connection.append(self._instances.closed)
 
     def subscribe(self, instance_id: bytes, client: ClientRequest) -> ClientInstance:
         """A client asks what to push. Raises THROTTLING_QUOTA_EXCEEDED."""

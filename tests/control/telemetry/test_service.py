@@ -202,7 +202,7 @@ def test_a_silent_instance_is_forgotten_and_its_series_a_while_later(case: Case)
 
 def test_an_instance_is_forgotten_with_its_connection(case: Case) -> None:
     instance = case.get()
-    for listener in case.broker.connection_listeners:
+    for listener in case.broker.listeners.connection:
         listener(asking().connection_id)
     assert case.service.pushed().instances == 0
     case.push(instance)  # a client on another connection goes on with its subscription
