@@ -15,7 +15,7 @@ class Listeners:
     partitions: called with each topic that is new or has more partitions.
     deletion: called with each topic that has been deleted.
     acls: called when ACLs have changed.
-    connection: called with the id of each closed connection that had sent a ShareFetch.
+    connection: called with the id of each closed connection that had sent what is kept by connection.
     block_servers: called first with each block of requests; requests they serve need no further call.
     """
 
