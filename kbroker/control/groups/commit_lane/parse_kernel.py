@@ -141,12 +141,13 @@ def _take_topics(
         out = write_count(out, partitions, compact)
         for _ in range(partitions):
             entry = get(cm, Lane.ENTRIES) + (get(commit, Commit.ENTRY) + entries) * CommitEntry.STRIDE
-            copy(out, position, 4)
-            store_i16_be(out + 4, 0)
-            out += 6
+            index = position
             position = _take_entry(cm, entry, key_length, version, position, end)
             if position < 0:
                 return -1
+            copy(out, index, 4)
+            store_i16_be(out + 4, 0)
+            out += 6
             if compact:
                 store_u8(out, 0)
                 out += 1
