@@ -194,6 +194,7 @@ imports: venv
 generated: venv
 	$(BIN)/python -m kbroker.protocol.generate --check
 	$(BIN)/python -m docs.generate --check
+	$(BIN)/python -m docs.wrap_code --check
 
 # Strict: a link or an anchor that leads nowhere ends the build.
 site: venv-docs

@@ -1,4 +1,5 @@
-"""`python -m bench`: kbroker and Apache Kafka take turns on the same work; a table, and docs/benchmarks.md."""
+"""`python -m bench`: kbroker and Apache Kafka take turns on the same work; a table, and
+docs/benchmarks.md."""
 
 import argparse
 import signal

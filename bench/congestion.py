@@ -16,7 +16,8 @@ class CongestionUnavailable(Exception):
 
 @contextmanager
 def congestion_control(wanted: str, current: Path = CURRENT, available: Path = AVAILABLE) -> Iterator[str]:
-    """Sets the host's default for new connections; gives the one in force, and puts the old one back at the end.
+    """Sets the host's default for new connections; gives the one in force, and puts the old one
+    back at the end.
 
     wanted: its name; empty for cubic where this user may set it, else for the host's own.
     Raises CongestionUnavailable when a named one cannot be had.

@@ -21,7 +21,8 @@ class LoadFailed(Exception):
 
 
 def compile_generator(cache: Path = CACHE) -> Path:
-    """The binary for the present sources, compiled when it is not there. Raises LoadFailed without a compiler."""
+    """The binary for the present sources, compiled when it is not there. Raises LoadFailed without
+    a compiler."""
     sources = sorted(SOURCES.glob("*.[ch]"))
     digest = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:16]
     binary = cache / f"loadgen-{digest}"
@@ -42,7 +43,8 @@ def compile_generator(cache: Path = CACHE) -> Path:
 
 
 def find_librdkafka() -> Path:
-    """The librdkafka that the confluent-kafka wheel carries. Raises LoadFailed when there is none."""
+    """The librdkafka that the confluent-kafka wheel carries. Raises LoadFailed when there is
+    none."""
     spec = importlib.util.find_spec("confluent_kafka")
     if spec is not None and spec.origin is not None:
         packages = Path(spec.origin).parents[1]
@@ -67,7 +69,8 @@ class Generator:
         on_event: Callable[[str], None] = lambda _: None,
         timeout_s: float = 300,
     ) -> dict[str, Any]:
-        """Runs a command to its end; `on_event` is called with "begin" and "end" around the measured part.
+        """Runs a command to its end; `on_event` is called with "begin" and "end" around the
+        measured part.
 
         Raises LoadFailed with the generator's own words when a check failed.
         """
@@ -94,8 +97,8 @@ class Generator:
 
     @contextmanager
     def serve(self, command: str, options: Mapping[str, object], timeout_s: float = 300) -> Iterator[int]:
-        """Runs a command that listens, until the end of the block; gives its port. Raises LoadFailed when it ends
-        by itself."""
+        """Runs a command that listens, until the end of the block; gives its port. Raises
+        LoadFailed when it ends by itself."""
         process = self._start(command, options, timeout_s)
         assert process.stdout is not None
         try:

@@ -1,4 +1,5 @@
-"""The raw samples behind docs/benchmarks.md, kept beside it: one run, a line a sample, nothing of a host's own."""
+"""The raw samples behind docs/benchmarks.md, kept beside it: one run, a line a sample, nothing of a
+host's own."""
 
 import json
 import re

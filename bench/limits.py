@@ -1,7 +1,8 @@
-"""Bare C loops that do only what physics asks: the limit beside a figure. A loop runs in the turn of its scenario.
+"""Bare C loops that do only what physics asks: the limit beside a figure. A loop runs in the turn
+of its scenario.
 
-Those that answer are a broker of one thread and a few lines (`loadgen/bare_broker.c`), which the same load generator
-asks with the same frames over as many connections.
+Those that answer are a broker of one thread and a few lines (`loadgen/bare_broker.c`), which the
+same load generator asks with the same frames over as many connections.
 """
 
 from collections.abc import Callable, Mapping
@@ -47,7 +48,8 @@ def echo(unit: str = "requests", goal: float | None = None) -> Limit:
 def produce(
     key: str, unit: str, load: Mapping[str, object] | None = None, goal: float | None = None
 ) -> Limit:
-    """Takes the same bytes, checks and writes them. load: of raw connections, in place of the turn's last load.
+    """Takes the same bytes, checks and writes them. load: of raw connections, in place of the
+    turn's last load.
 
     The largest rate of those with the kernel's own receive buffers and with large ones."""
 
@@ -65,7 +67,8 @@ def produce(
 
 
 def durable(goal: float) -> Limit:
-    """As many acknowledgements as it can, each after an fdatasync that serves all that was written before it."""
+    """As many acknowledgements as it can, each after an fdatasync that serves all that was written
+    before it."""
 
     def run(turn: Turn) -> float:
         ways = (again(turn, folder=turn.target.folder, sync=1, files=files) for files in (turn.partitions, 1))

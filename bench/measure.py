@@ -75,8 +75,8 @@ def cpu_seconds(pid: int, proc: Path = PROC) -> float:
 
 
 def finer(stat: Stat) -> float:
-    """CPU seconds of the process's own clock beyond those of /proc, which counts 10 ms; 0 when it has
-    ended."""
+    """CPU seconds of the process's own clock beyond those of /proc, which counts 10 ms; 0 when it
+    has ended."""
     try:
         return time.clock_gettime_ns(~stat.pid << 3 | PROCESS_CLOCK) / 1e9 - stat.own_ticks / TICKS_PER_SECOND
     except OSError:

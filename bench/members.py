@@ -1,7 +1,7 @@
 """Members of classic groups over raw connections in one event loop: far lighter than real clients.
 
-Each has a connection of its own. What a broker answers with an error raises LoadFailed, except where it is part of the
-protocol (MEMBER_ID_REQUIRED, REBALANCE_IN_PROGRESS).
+Each has a connection of its own. What a broker answers with an error raises LoadFailed, except
+where it is part of the protocol (MEMBER_ID_REQUIRED, REBALANCE_IN_PROGRESS).
 """
 
 import asyncio
@@ -44,8 +44,8 @@ def request_frame(api: ApiKey, request: Struct) -> bytes:
 
 
 class Member:
-    """One member. member_id and generation are those of the last rebalance; members: all of them, for the
-    leader only."""
+    """One member. member_id and generation are those of the last rebalance; members: all of them,
+    for the leader only."""
 
     def __init__(self, port: int, group_id: str, session_ms: int = 30_000) -> None:
         self.group_id = group_id

@@ -1,9 +1,9 @@
-"""`python -m bench.metrics_cost`: cost of metrics on the hot path, measured by pairs of kbrokers with and
-without them.
+"""`python -m bench.metrics_cost`: cost of metrics on the hot path, measured by pairs of kbrokers
+with and without them.
 
-Both run at the same time and do the same work in turn, in alternating order. The result is CPU per request,
-which a busy machine disturbs least. The one without metrics has kernels compiled to count nothing: a switch
-of the bench alone.
+Both run at the same time and do the same work in turn, in alternating order. The result is CPU per
+request, which a busy machine disturbs least. The one without metrics has kernels compiled to count
+nothing: a switch of the bench alone.
 """
 
 import argparse

@@ -1,4 +1,5 @@
-"""Two plots of a comparison: every ratio, and the latencies. Left out when matplotlib is not installed."""
+"""Two plots of a comparison: every ratio, and the latencies. Left out when matplotlib is not
+installed."""
 
 import importlib.util
 from pathlib import Path

@@ -1,4 +1,5 @@
-"""Profiles of a broker during the measured part of a scenario: perf for all of it, py-spy for its Python."""
+"""Profiles of a broker during the measured part of a scenario: perf for all of it, py-spy for its
+Python."""
 
 import os
 import shutil

@@ -1,6 +1,8 @@
-"""The comparison as a table for the terminal and as docs/benchmarks.md; `python -m bench.report [RESULTS.json]`.
+"""The comparison as a table for the terminal and as docs/benchmarks.md;
+`python -m bench.report [RESULTS.json]`.
 
-The page is that of one run: the given one, complete or not, else of the samples that are kept beside it (`kept.py`)."""
+The page is that of one run: the given one, complete or not, else of the samples that are kept
+beside it (`kept.py`)."""
 
 import sys
 from pathlib import Path
@@ -92,7 +94,8 @@ def summary(rows: list[Row]) -> str:
 
 
 def generator_note(rows: list[Row]) -> str:
-    """Names the scenarios in which the load generator cost more than the broker; empty when there are none."""
+    """Names the scenarios in which the load generator cost more than the broker; empty when there
+    are none."""
     dear = dear_generators(rows)
     return f"The load generator used more CPU than a broker in: {', '.join(dear)}." if dear else ""
 
@@ -128,8 +131,8 @@ def section(results: Results, rows: list[Row], images: list[str]) -> str:
 
 
 def write_page(run: Results | None = None, page: Path = PAGE) -> list[Path]:
-    """Replaces the generated part of the page, keeps the run's samples beside it, draws the plots there; gives the
-    files written. Without a run: of the samples kept."""
+    """Replaces the generated part of the page, keeps the run's samples beside it, draws the plots
+    there; gives the files written. Without a run: of the samples kept."""
     samples = kept.file_of(page)
     if run is not None:
         kept.save(samples, run)

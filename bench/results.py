@@ -96,7 +96,8 @@ def figures(samples: Iterable[Sample], scenario: str, target: str, key: str) -> 
 
 
 LIMIT = "limit"
-"""Key of the bare loop's figure in the samples, in the unit of the measure that it is a limit of."""
+"""Key of the bare loop's figure in the samples, in the unit of the measure that it is a limit
+of."""
 
 
 def share_of_limit(figure: float, limit: float, measure: Measure) -> float:
@@ -106,7 +107,8 @@ def share_of_limit(figure: float, limit: float, measure: Measure) -> float:
 
 
 def advantage(row: Row) -> float | None:
-    """How many times better the subject is: the ratio of a rate, its inverse for a cost; None without one."""
+    """How many times better the subject is: the ratio of a rate, its inverse for a cost; None
+    without one."""
     if not row.ratio:
         return None
     return row.ratio if row.measure.better == "higher" else 1 / row.ratio
@@ -174,7 +176,8 @@ def _limited(row: Row, scenario: Scenario, samples: Sequence[Sample]) -> Row:
 
 
 def dear_generators(rows: Iterable[Row]) -> list[str]:
-    """Scenarios in which the load generator used more CPU than a broker: there it may be what limits the rate."""
+    """Scenarios in which the load generator used more CPU than a broker: there it may be what
+    limits the rate."""
     costs: dict[str, dict[str, Row]] = {}
     for row in rows:
         if row.measure.key in ("client_cpu", "cpu_us", "cpu_s_per_gb"):

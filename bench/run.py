@@ -47,8 +47,8 @@ def make_targets(
 
 
 class Run:
-    """Both brokers live through the whole run; an idle one costs next to nothing. A JVM is warmed up for each
-    scenario."""
+    """Both brokers live through the whole run; an idle one costs next to nothing. A JVM is warmed
+    up for each scenario."""
 
     def __init__(
         self, targets: Sequence[Target], generator: Generator, size: Size, profiles: Path | None
@@ -78,7 +78,8 @@ class Run:
                     yield sample
 
     def warm_jvm(self, scenario: Scenario, target: Target) -> None:
-        """Once for each scenario that works on the running broker; long for the first of its kind."""
+        """Once for each scenario that works on the running broker; long for the first of its
+        kind."""
         again = scenario.kind in self.kinds
         wanted = self.size.jvm_again_seconds if again else self.size.jvm_warm_seconds
         if not wanted or target.name != "kafka" or scenario.new_broker or scenario.name in self.warmed:
@@ -110,7 +111,8 @@ class Run:
         return Sample(number, target.name, scenario.name, figures)
 
     def _recover(self, turn: Turn) -> None:
-        """After a failed turn: the broker runs (again), and what the turn left is gone as far as possible."""
+        """After a failed turn: the broker runs (again), and what the turn left is gone as far as
+        possible."""
         if turn.target.has_ended:
             turn.target.process = None
             turn.target.launch()

@@ -12,7 +12,8 @@ Measures = dict[str, float]
 
 @dataclass(frozen=True)
 class Measure:
-    """One figure of a scenario. `goal` bounds kbroker / Apache Kafka, or kbroker's own figure if `absolute`."""
+    """One figure of a scenario. `goal` bounds kbroker / Apache Kafka, or kbroker's own figure if
+    `absolute`."""
 
     key: str
     label: str
@@ -22,7 +23,8 @@ class Measure:
     absolute: bool = False
 
     def meets(self, value: float) -> bool | None:
-        """Whether the ratio (or the figure, when absolute) reaches the goal; None without a goal."""
+        """Whether the ratio (or the figure, when absolute) reaches the goal; None without a
+        goal."""
         if self.goal is None:
             return None
         return value >= self.goal if self.better == "higher" else value <= self.goal
@@ -30,7 +32,8 @@ class Measure:
 
 @dataclass(frozen=True)
 class Limit:
-    """A bare C loop that does only what physics asks for one of a scenario's measures, in the same turn."""
+    """A bare C loop that does only what physics asks for one of a scenario's measures, in the same
+    turn."""
 
     key: str
     """The measure."""
@@ -54,9 +57,11 @@ class Scenario:
     measures: tuple[Measure, ...]
     run: Callable[["Turn"], Measures]
     new_broker: bool = False
-    """The turn starts a broker of its own (starts, restarts, recovery): there is nothing to warm up."""
+    """The turn starts a broker of its own (starts, restarts, recovery): there is nothing to warm
+    up."""
     kind: str = ""
-    """Of its work: a JVM that has done other work of the kind is warm but for what is this scenario's own."""
+    """Of its work: a JVM that has done other work of the kind is warm but for what is this
+    scenario's own."""
     limit: Limit | None = None
 
     def title_at(self, size: "Size") -> str:
@@ -78,8 +83,8 @@ class Size:
     settle_seconds: float
     sync: bool
     jvm_warm_seconds: float = 0
-    """A JVM does the same work for at least so long before its first measured turn, and longer while the
-    figure still improves."""
+    """A JVM does the same work for at least so long before its first measured turn, and longer
+    while the figure still improves."""
     jvm_again_seconds: float = 0
     """The same for a scenario whose kind of work this JVM has been warmed up with before."""
     limit_seconds: float = 0.3
@@ -126,5 +131,6 @@ def client_cpu(unit: str = "µs") -> Measure:
 
 
 def lateness() -> Measure:
-    """How late the load generator itself was: part of the latencies, so it should be a small one."""
+    """How late the load generator itself was: part of the latencies, so it should be a small
+    one."""
     return Measure("late_p99_ms", "of it sent late by the generator, p99", "ms", "lower")

@@ -1,4 +1,5 @@
-"""Which turn comes next: two rounds of everything, then further ones where the two differ, while the time lasts.
+"""Which turn comes next: two rounds of everything, then further ones where the two differ, while
+the time lasts.
 
 Pure but for the clock: no broker.
 """
@@ -19,8 +20,8 @@ COST = "turn_seconds"
 class Schedule:
     """Iterated for the turns still to be made; told of each sample by `note`.
 
-    done: samples of a run that was cut. budget_s: no turn begins that would probably end later; of those that
-    are left the cheap ones come first, so that many figures are of two rounds.
+    done: samples of a run that was cut. budget_s: no turn begins that would probably end later; of
+    those that are left the cheap ones come first, so that many figures are of two rounds.
     """
 
     def __init__(
@@ -62,8 +63,8 @@ class Schedule:
         return sum(list(found.values())[-1] for found in costs if found)
 
     def difference(self, scenario: Scenario) -> float:
-        """How far the rounds of a broker are apart in the first measure, 0.1 for a tenth; the larger of both
-        brokers."""
+        """How far the rounds of a broker are apart in the first measure, 0.1 for a tenth; the
+        larger of both brokers."""
         found = [0.0]
         for target in self.targets:
             rounds = figures(self.samples, scenario.name, target, scenario.measures[0].key).values()

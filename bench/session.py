@@ -1,4 +1,5 @@
-"""One run from its first turn to its last, saved after each: what was cut is continued, or reported as it is."""
+"""One run from its first turn to its last, saved after each: what was cut is continued, or reported
+as it is."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -62,7 +63,8 @@ def begin(plan: Plan) -> Results:
 
 
 def latest(plan: Plan, folder: Path | None = None) -> tuple[Path, Results]:
-    """The run that was saved last, if its turns are as long as the plan's. Raises NothingToResume."""
+    """The run that was saved last, if its turns are as long as the plan's. Raises
+    NothingToResume."""
     for path in sorted((folder or SAVED).glob("*.json"), reverse=True):
         found = Results.load(path)
         if found.setup.get(TURNS) == plan.turns:
@@ -75,8 +77,8 @@ def latest(plan: Plan, folder: Path | None = None) -> tuple[Path, Results]:
 def measure(
     plan: Plan, results: Results, path: Path, show: Callable[[Sample], None]
 ) -> list[tuple[int, str]]:
-    """Adds the samples that are missing to the results, and saves them after each; gives the rounds and scenarios
-    for which no time was left."""
+    """Adds the samples that are missing to the results, and saves them after each; gives the rounds
+    and scenarios for which no time was left."""
     generator = make_generator()
     schedule = Schedule(plan.scenarios, plan.names, plan.rounds, plan.budget_s, results.samples)
     with congestion_control(plan.congestion) as congestion, work_folder(plan.folder) as folder:

@@ -1,8 +1,9 @@
-"""Many groups for a long time, on kbroker and on Apache Kafka side by side: `python -m bench.soak_groups --minutes 10`.
+"""Many groups for a long time, on kbroker and on Apache Kafka side by side:
+`python -m bench.soak_groups --minutes 10`.
 
-GROUPS groups of MEMBERS members, a connection each: every member sends a heartbeat every three seconds, one of each
-group commits once a second; beside them a group of LARGE members rebalances every few seconds. Every answer is checked:
-any error for a member that is alive fails the run.
+GROUPS groups of MEMBERS members, a connection each: every member sends a heartbeat every three
+seconds, one of each group commits once a second; beside them a group of LARGE members rebalances
+every few seconds. Every answer is checked: any error for a member that is alive fails the run.
 """
 
 import argparse

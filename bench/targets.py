@@ -46,8 +46,8 @@ class TargetFailed(Exception):
 
 
 class Target(ABC):
-    """One broker. Whoever launches it stops it; the folder and the port outlive a restart. extra: settings of a
-    scenario's own."""
+    """One broker. Whoever launches it stops it; the folder and the port outlive a restart. extra:
+    settings of a scenario's own."""
 
     name: str
 
@@ -97,7 +97,8 @@ class Target(ABC):
             )
 
     def wait_ready(self, topic: str = "", partitions: int = 0, timeout_s: float = 60) -> float:
-        """Seconds from the launch to the first good answer (of all `partitions` of the topic, if given)."""
+        """Seconds from the launch to the first good answer (of all `partitions` of the topic, if
+        given)."""
         options = {"port": self.port, "topic": topic, "partitions": partitions, "timeout": ASK_SECONDS}
         deadline = self.launched_at + timeout_s
         while True:

@@ -21,7 +21,8 @@ SCENARIO = SCENARIOS[0]
 
 
 def best_threads(options: KafkaOptions, folder: Path, generator: Generator) -> tuple[KafkaOptions, str]:
-    """The options with the highest rate of small requests after a warm-up, and a line that says what was tried."""
+    """The options with the highest rate of small requests after a warm-up, and a line that says
+    what was tried."""
     rates: dict[tuple[int, int], float] = {}
     for network, io in TRIED:
         place = folder / f"threads-{network}-{io}"

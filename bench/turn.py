@@ -18,7 +18,8 @@ from bench.targets import Target
 
 @dataclass(frozen=True)
 class Load:
-    """Result of one run of the load generator, with the broker's CPU between its begin and its end."""
+    """Result of one run of the load generator, with the broker's CPU between its begin and its
+    end."""
 
     answer: dict[str, Any]
     broker_cpu: float
@@ -60,7 +61,8 @@ class Load:
 
 @dataclass
 class Turn:
-    """What a scenario gets. Topics made by `topic` go away with the turn, those of `kept_topic` stay."""
+    """What a scenario gets. Topics made by `topic` go away with the turn, those of `kept_topic`
+    stay."""
 
     target: Target
     generator: Generator
@@ -130,12 +132,14 @@ class Turn:
         return Load(answer, cpu, pss)
 
     def timed(self, times: float = 1) -> dict[str, object]:
-        """Options of a load that runs for the size's time, or more where a figure is one of few records."""
+        """Options of a load that runs for the size's time, or more where a figure is one of few
+        records."""
         return {"warm": self.size.warm_seconds, "seconds": times * self.size.seconds}
 
     @contextmanager
     def fresh_broker(self) -> Iterator[Target]:
-        """Another broker of the same kind with no data; not launched. Stopped and removed at the end."""
+        """Another broker of the same kind with no data; not launched. Stopped and removed at the
+        end."""
         folder = self.target.folder / f"fresh-{self.number}"
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
@@ -151,7 +155,8 @@ class Turn:
         return Turn(broker, self.generator, self.size, self.number, set(), self.profiler)
 
     def sync(self) -> None:
-        """Dirty pages of earlier turns to disk, so that their write-back is not in this one's figures."""
+        """Dirty pages of earlier turns to disk, so that their write-back is not in this one's
+        figures."""
         if self.size.sync:
             os.sync()
 

@@ -1,4 +1,5 @@
-"""Work before the first measured turn of a JVM: a compiler that still runs is not what is to be measured."""
+"""Work before the first measured turn of a JVM: a compiler that still runs is not what is to be
+measured."""
 
 import time
 from collections.abc import Callable
@@ -18,8 +19,8 @@ def warm_up(
     seconds: float,
     clock: Callable[[], float] = time.monotonic,
 ) -> float:
-    """Runs the scenario unmeasured for at least `seconds`, and on while its first figure improves; gives the
-    seconds it took."""
+    """Runs the scenario unmeasured for at least `seconds`, and on while its first figure improves;
+    gives the seconds it took."""
     begun, best = clock(), 0.0
     first = scenario.measures[0]
     while True:

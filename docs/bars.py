@@ -1,4 +1,5 @@
-"""docs/bars.svg: some measured figures of kbroker beside Apache Kafka, from the table in docs/benchmarks.md."""
+"""docs/bars.svg: some measured figures of kbroker beside Apache Kafka, from the table in
+docs/benchmarks.md."""
 
 import re
 from dataclasses import dataclass
@@ -6,7 +7,8 @@ from pathlib import Path
 
 PAGE = Path(__file__).parent / "benchmarks.md"
 
-# Work and measure as the table names them, and the bar's own title. Shorter is better where lower is.
+# Work and measure as the table names them, and the bar's own title. Shorter is better where lower
+# is.
 SHOWN = (
     (
         "one record per request, raw sockets, 50 x 5 in flight",

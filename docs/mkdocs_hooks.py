@@ -1,4 +1,5 @@
-"""What mkdocs does besides its own: pages from the project's root, links to source files, folders in the navigation."""
+"""What mkdocs does besides its own: pages from the project's root, links to source files, folders
+in the navigation."""
 
 import re
 from pathlib import Path
@@ -31,7 +32,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Links to files that are not on the site become their names; a link to what does not exist ends the build."""
+    """Links to files that are not on the site become their names; a link to what does not exist
+    ends the build."""
     here = ROOT if page.file.src_uri in FROM_ROOT else (Path(config.docs_dir) / page.file.src_uri).parent
     return "".join(
         part if part.startswith("`") else _LINK.sub(lambda link: _kept(link, here, files), part)

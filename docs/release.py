@@ -1,4 +1,5 @@
-"""Sets the tag of a release: `make release`. The version is kbroker's own; the changelog must describe it."""
+"""Sets the tag of a release: `make release`. The version is kbroker's own; the changelog must
+describe it."""
 
 import re
 import subprocess

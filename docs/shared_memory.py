@@ -1,4 +1,5 @@
-"""docs/shared-memory.md: every table that kernels and Python share, from its declaration, and who writes its words.
+"""docs/shared-memory.md: every table that kernels and Python share, from its declaration, and who
+writes its words.
 
 Which modules write a word is read from the source: what they store into, or assign.
 """

@@ -1,8 +1,9 @@
-"""Wraps docstrings and comments at 100 columns: `python -m docs.wrap_code` rewrites, --check lists them.
+"""Wraps docstrings and comments at 100 columns: `python -m docs.wrap_code` rewrites, --check lists
+them.
 
-Only paragraphs with a line that is too long are wrapped anew. Tables, indented blocks, examples and comments
-beside code stay as they are. What a module does is compared before and after: only white space in docstrings
-may differ.
+Only paragraphs with a line that is too long are wrapped anew. Tables, indented blocks, examples and
+comments beside code stay as they are. What a module does is compared before and after: only white
+space in docstrings may differ.
 """
 
 import ast
@@ -27,7 +28,8 @@ def modules() -> list[Path]:
 
 
 def wrapped(source: str) -> str:
-    """The module with its long paragraphs wrapped. Raises ValueError when that would change what it does."""
+    """The module with its long paragraphs wrapped. Raises ValueError when that would change what it
+    does."""
     lines = source.splitlines()
     for first, last in sorted(_docstrings(ast.parse(source)), reverse=True):
         lines[first:last] = _docstring(lines[first:last])
@@ -69,7 +71,8 @@ def _meaning(source: str) -> str:
 
 
 def _docstring(lines: list[str]) -> list[str]:
-    """The lines of one docstring, wrapped. Its quotes stay where they are: beside the text or alone."""
+    """The lines of one docstring, wrapped. Its quotes stay where they are: beside the text or
+    alone."""
     if '"""' not in lines[0] or all(len(line) <= COLUMNS for line in lines):
         return lines
     wrapped: list[str] = []
@@ -79,7 +82,8 @@ def _docstring(lines: list[str]) -> list[str]:
 
 
 def _paragraphs(lines: list[str]) -> Iterator[list[str]]:
-    """Lines that flow together: at one indentation, up to an empty line, a list item or the closing quotes."""
+    """Lines that flow together: at one indentation, up to an empty line, a list item or the closing
+    quotes."""
     block: list[str] = []
     for line in lines:
         text = line.strip()

@@ -1,6 +1,7 @@
 """The broker under test: one of our own, started in the run's folder, or somebody's at an address.
 
-Only an own broker can be killed, paused, filled, slowed: everything else about a run is the same for both.
+Only an own broker can be killed, paused, filled, slowed: everything else about a run is the same
+for both.
 """
 
 import os
@@ -106,7 +107,8 @@ class OwnBroker:
         self.start()
 
     def processes(self, role: str) -> list[psutil.Process]:
-        """The processes of a role, by their titles; `acceptor` is the parent, `broker` all there is."""
+        """The processes of a role, by their titles; `acceptor` is the parent, `broker` all there
+        is."""
         if self.kind == "kafka":
             return [psutil.Process(self._kafka.pid)]
         if role == "acceptor":
@@ -116,7 +118,8 @@ class OwnBroker:
         ]
 
     def kill(self, role: str, which: float) -> str:
-        """kill -9 of one process of the role (`which`: 0..1 picks it), waits for its successor; gives the detail."""
+        """kill -9 of one process of the role (`which`: 0..1 picks it), waits for its successor;
+        gives the detail."""
         found = self.processes(role)
         if not found:
             raise LookupError(f"no process {role!r}")

@@ -1,4 +1,5 @@
-"""`python -m loadtest`: run a load, prove a broker under faults, show a plan of faults, measure the histories' cost."""
+"""`python -m loadtest`: run a load, prove a broker under faults, show a plan of faults, measure the
+histories' cost."""
 
 import signal
 import sys
@@ -142,8 +143,8 @@ def overhead(
     target: Target = "",
     record_bytes: RecordBytes = "256",
 ) -> None:
-    """Measure the cost of histories: one producer and one consumer at full speed, with and without, in
-    turn."""
+    """Measure the cost of histories: one producer and one consumer at full speed, with and without,
+    in turn."""
     try:
         measure(seconds, pairs, target, parse_record_bytes(record_bytes))
     except (NoBroker, WrongSetting) as failure:

@@ -1,7 +1,8 @@
 """The clock of a run: nanoseconds since the epoch that never step.
 
-The machine's monotonic clock plus an offset taken once when the run began; all clients on the machine agree to the
-nanosecond, and a step of the wall clock (NTP, an operator) does not reach the histories.
+The machine's monotonic clock plus an offset taken once when the run began; all clients on the
+machine agree to the nanosecond, and a step of the wall clock (NTP, an operator) does not reach the
+histories.
 """
 
 import time
@@ -11,7 +12,8 @@ BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 def boot_id() -> str:
-    """Changes with every boot and differs between machines: whether two monotonic clocks are the same one."""
+    """Changes with every boot and differs between machines: whether two monotonic clocks are the
+    same one."""
     return BOOT_ID.read_text().strip() if BOOT_ID.exists() else ""
 
 

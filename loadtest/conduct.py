@@ -1,5 +1,5 @@
-"""Parameters that the conductor passes to Locust: the run's folder, by an environment variable; in it
-conduct.json.
+"""Parameters that the conductor passes to Locust: the run's folder, by an environment variable; in
+it conduct.json.
 """
 
 import json
@@ -34,7 +34,8 @@ def load(folder: Path) -> Conduct:
 
 
 def folder() -> Path:
-    """The run that this Locust process belongs to. Raises SystemExit when it was started by hand."""
+    """The run that this Locust process belongs to. Raises SystemExit when it was started by
+    hand."""
     name = os.environ.get(VARIABLE)
     if not name:
         raise SystemExit(

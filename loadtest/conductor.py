@@ -1,4 +1,5 @@
-"""One run from its folder to its figures: topics, Locust, faults, drain. The caller provides the broker."""
+"""One run from its folder to its figures: topics, Locust, faults, drain. The caller provides the
+broker."""
 
 import json
 import os
@@ -72,7 +73,8 @@ class Conductor:
         create_topics(self.run, self.settings)
 
     def play(self) -> None:
-        """The load with its faults, until all players have ended; once prepared. Raises LoadFailed."""
+        """The load with its faults, until all players have ended; once prepared. Raises
+        LoadFailed."""
         begin_ns = self.clock.now_ns() + int(START_S * 1e9)
         conduct.save(self.folder, conduct.Conduct(begin_ns, self.clock.offset_ns, self.clock.boot))
         self.injector = Injector(

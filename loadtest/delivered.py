@@ -1,4 +1,5 @@
-"""Rows of `reads`, made of what a consumer had at hand: in the process that writes them, not in the consumer's."""
+"""Rows of `reads`, made of what a consumer had at hand: in the process that writes them, not in the
+consumer's."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +19,8 @@ def described(heads: npt.NDArray[np.void], ours: npt.NDArray[np.bool_]) -> dict[
 
 @dataclass(slots=True)
 class Delivered:
-    """Records of one topic, in order of delivery. heads: of record.HEADER; ours: whether the value has one."""
+    """Records of one topic, in order of delivery. heads: of record.HEADER; ours: whether the value
+    has one."""
 
     consumer: int
     first_position: int

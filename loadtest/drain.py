@@ -1,4 +1,5 @@
-"""After the load: where the logs end, and two late readers that read all of it, one with each isolation level."""
+"""After the load: where the logs end, and two late readers that read all of it, one with each
+isolation level."""
 
 import subprocess
 import sys

@@ -1,4 +1,5 @@
-"""The figures of a run, read from the pages of all its players: for the line on the screen and the last table."""
+"""The figures of a run, read from the pages of all its players: for the line on the screen and the
+last table."""
 
 from dataclasses import dataclass, field
 from pathlib import Path

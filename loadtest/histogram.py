@@ -1,6 +1,8 @@
-"""Latency histograms in logarithmic buckets: exact to 2.2 %, from 1 µs to 18 minutes, merged by adding.
+"""Latency histograms in logarithmic buckets: exact to 2.2 %, from 1 µs to 18 minutes, merged by
+adding.
 
-A histogram is an int64 array of BUCKETS counts; bucket b holds times from edge(b) up to edge(b + 1).
+A histogram is an int64 array of BUCKETS counts; bucket b holds times from edge(b) up to edge(b +
+1).
 """
 
 import numpy as np
@@ -22,7 +24,8 @@ def empty() -> Counts:
 
 
 def count(times_ns: npt.NDArray[np.int64]) -> Counts:
-    """The histogram of some times; below 1 µs counts as 1 µs, above the range as the last bucket."""
+    """The histogram of some times; below 1 µs counts as 1 µs, above the range as the last
+    bucket."""
     if len(times_ns) == 0:
         return empty()
     octaves = np.log2(np.maximum(times_ns, LOWEST_NS) / LOWEST_NS)

@@ -1,5 +1,5 @@
-"""The histories of a load test: what was attempted, what was acknowledged, what was seen. The contract with
-the judge of a run; docs/histories.md has the same in prose.
+"""The histories of a load test: what was attempted, what was acknowledged, what was seen. The
+contract with the judge of a run; docs/histories.md has the same in prose.
 
 A run is a folder:
 
@@ -10,15 +10,18 @@ A run is a folder:
     <kind>/<writer>-<number>.parquet   one folder a kind: sends, transactions, copies, reads, commits, assignments
 
 `<writer>` is `p000012` (producer 12) or `c000007` (consumer 7). A file is written as `.<name>.part`, flushed, and
-renamed when its footer is complete: whatever has the name `*.parquet` is whole, and readers that skip dot files
-(Spark does) never see half a file. Files are closed every ROLL_SECONDS or ROLL_ROWS, so the death of a client and of
-its scribe loses at most that much of what it knew; what is lost that way is unknown, never wrong:
+renamed when its footer is complete: whatever has the name `*.parquet` is whole, and readers that
+skip dot files (Spark does) never see half a file. Files are closed every ROLL_SECONDS or ROLL_ROWS,
+so the death of a client and of its scribe loses at most that much of what it knew; what is lost
+that way is unknown, never wrong:
 
 - a sequence number inside an intent that has no row in `sends`: attempted perhaps, outcome unknown;
-- a record of the log that no consumer's rows hold: seen by nobody, or by a consumer whose last rows are gone.
+- a record of the log that no consumer's rows hold: seen by nobody, or by a consumer whose last rows
+  are gone.
 
-Rows of one writer are in the order of events: in `sends` that of the delivery reports, in `reads` that of delivery
-(`position` counts it). All times ending in _ns are nanoseconds since the epoch, of the machine that wrote the row.
+Rows of one writer are in the order of events: in `sends` that of the delivery reports, in `reads`
+that of delivery (`position` counts it). All times ending in _ns are nanoseconds since the epoch, of
+the machine that wrote the row.
 """
 
 from enum import IntEnum
@@ -81,7 +84,8 @@ SENDS = pa.schema(
     ]
 )
 
-# One transaction of a producer; its records are those of `sends` with its number. A row exists once it has ended.
+# One transaction of a producer; its records are those of `sends` with its number. A row exists once
+# it has ended.
 TRANSACTIONS = pa.schema(
     [
         ("producer", pa.int32()),
@@ -97,8 +101,8 @@ TRANSACTIONS = pa.schema(
     ]
 )
 
-# Consume-transform-produce: the output record (producer, seq) was made from this input record; the input's offset was
-# sent to the group inside the same transaction.
+# Consume-transform-produce: the output record (producer, seq) was made from this input record; the
+# input's offset was sent to the group inside the same transaction.
 COPIES = pa.schema(
     [
         ("producer", pa.int32()),
@@ -111,7 +115,8 @@ COPIES = pa.schema(
     ]
 )
 
-# One record delivered to a consumer. A value that is not ours has producer, seq and partition_seq -1.
+# One record delivered to a consumer. A value that is not ours has producer, seq and partition_seq
+# -1.
 READS = pa.schema(
     [
         ("consumer", pa.int32()),
@@ -136,7 +141,8 @@ READS = pa.schema(
     ]
 )
 
-# One commit of offsets that a consumer (or a transaction of a copier) asked for, a row per partition.
+# One commit of offsets that a consumer (or a transaction of a copier) asked for, a row per
+# partition.
 COMMITS = pa.schema(
     [
         ("consumer", pa.int32()),

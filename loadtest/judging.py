@@ -30,7 +30,8 @@ def command(kind: str, folder: Path, bootstrap: str, data_dir: Path | None, repo
 
 
 class LiveJudge:
-    """`spark_validation stream` while the load runs; it ends after the run has. Owner: the command line."""
+    """`spark_validation stream` while the load runs; it ends after the run has. Owner: the command
+    line."""
 
     def __init__(self, folder: Path, bootstrap: str, data_dir: Path | None) -> None:
         self.report = folder / "live.html"

@@ -1,7 +1,8 @@
-"""A player's figures into Locust's statistics: one merge a second for thousands of records, not one event each.
+"""A player's figures into Locust's statistics: one merge a second for thousands of records, not one
+event each.
 
-Locust rounds to whole milliseconds when it counts single events; merged here, keys keep two significant digits, so
-0.13 ms stays 0.13 ms in its tables.
+Locust rounds to whole milliseconds when it counts single events; merged here, keys keep two
+significant digits, so 0.13 ms stays 0.13 ms in its tables.
 """
 
 import time
@@ -18,7 +19,8 @@ ROUNDED_MS = np.array([float(f"{middle / 1e6:.2g}") for middle in MIDDLES_NS])
 def merge(
     stats: RequestStats, method: str, name: str, counts: Counts, size: int, failed: int = 0, error: str = ""
 ) -> None:
-    """Adds the requests of one interval: their latencies, bytes, and failures (which have no latency)."""
+    """Adds the requests of one interval: their latencies, bytes, and failures (which have no
+    latency)."""
     done = int(counts.sum())
     if done + failed == 0:
         return

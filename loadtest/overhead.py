@@ -1,9 +1,9 @@
-"""Cost of the histories: two producers, then two consumers, at full speed in turn, one of each with histories
-and one without.
+"""Cost of the histories: two producers, then two consumers, at full speed in turn, one of each with
+histories and one without.
 
-Both live through the whole measurement; the one that has no turn is stopped (SIGSTOP). So turns can be short
-and many, and other work of the machine affects both equally. Two figures each: throughput, and the CPU time
-per record of the client (all its threads).
+Both live through the whole measurement; the one that has no turn is stopped (SIGSTOP). So turns can
+be short and many, and other work of the machine affects both equally. Two figures each: throughput,
+and the CPU time per record of the client (all its threads).
 """
 
 import os
@@ -61,7 +61,8 @@ def measure(seconds: float, pairs: int, target: str, record_bytes: tuple[int, in
 
 
 def _run(bootstrap: str, history: bool, record_bytes: tuple[int, int]) -> Run:
-    """A run of one idempotent producer, with its topic; topics of an earlier measurement may still be there."""
+    """A run of one idempotent producer, with its topic; topics of an earlier measurement may still
+    be there."""
     number = (time.time_ns() // 1_000_000 & 0x7FFF_FFFE) + history
     settings = Settings(
         rate=0,

@@ -1,6 +1,8 @@
-"""The page of memory that a client's process and its Locust user share: a file of int64 slots, mapped by both.
+"""The page of memory that a client's process and its Locust user share: a file of int64 slots,
+mapped by both.
 
-The user writes STOP and RESETS; the client writes the rest. A slot has one writer and is one aligned word, so no lock.
+The user writes STOP and RESETS; the client writes the rest. A slot has one writer and is one
+aligned word, so no lock.
 """
 
 import mmap

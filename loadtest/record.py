@@ -6,15 +6,17 @@ Value, big endian, 40 bytes of header and then the body:
     4   magic          u16   0x4B4C ("KL")
     6   version        u8    1
     7   flags          u8    bit 0: inside a transaction; bit 1: the producer means to abort that transaction;
-                             bit 2: a tombstone, whose value is null and whose first header holds these 40 bytes
+                             bit 2: a tombstone, whose value is null and whose first header holds
+                             these 40 bytes
     8   run            u32   run id, 31 bits
     12  producer       u32   producer id, unique in the run: a restarted client gets a new one
     16  seq            u64   0, 1, 2 ... per producer
     24  partition_seq  u64   0, 1, 2 ... per (producer, partition)
     32  intended_ns    u64   when the schedule wanted it sent, nanoseconds since the epoch
 
-Key: 8 bytes of ASCII, "k" and seven decimal digits. A key always goes to partition `key % partitions`, chosen by the
-producer, so order per key follows from order per (producer, partition).
+Key: 8 bytes of ASCII, "k" and seven decimal digits. A key always goes to partition
+`key % partitions`, chosen by the producer, so order per key follows from order per (producer,
+partition).
 """
 
 from collections.abc import Sequence
@@ -62,7 +64,8 @@ def varint(value: int) -> bytes:
 
 
 def header_bytes(headers: Sequence[Header]) -> bytes:
-    """Headers as a record in a log has them: their count, then names and values in order; null has length -1."""
+    """Headers as a record in a log has them: their count, then names and values in order; null has
+    length -1."""
     parts = [varint(len(headers))]
     for name, value in headers:
         parts += [varint(len(name.encode())), name.encode()]
@@ -101,7 +104,8 @@ def intact(value: bytes) -> bool:
 
 
 def header_of(value: bytes) -> Any:
-    """The header of one value as a numpy record (field names as above). Raises NotOurs; checks no checksum."""
+    """The header of one value as a numpy record (field names as above). Raises NotOurs; checks no
+    checksum."""
     if len(value) < HEADER_BYTES:
         raise NotOurs(f"{len(value)} bytes are no value of a load test")
     header = np.frombuffer(value, HEADER, 1)[0]

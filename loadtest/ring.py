@@ -1,6 +1,8 @@
-"""Blocks of bytes from one process to another, in order: the bytes through shared memory, word of them through a pipe.
+"""Blocks of bytes from one process to another, in order: the bytes through shared memory, word of
+them through a pipe.
 
-What a block costs its sender is one copy and one small write; the sender waits only when the ring is full.
+What a block costs its sender is one copy and one small write; the sender waits only when the ring
+is full.
 """
 
 import mmap

@@ -10,7 +10,8 @@ from loadtest.history import FORMAT
 
 @dataclass(slots=True)
 class Topic:
-    """A topic of the run. `mode`: plain | idempotent | transactional | copied (output of consume-transform-produce)."""
+    """A topic of the run. `mode`: plain | idempotent | transactional | copied (output of
+    consume-transform-produce)."""
 
     name: str
     partitions: int
@@ -21,7 +22,8 @@ class Topic:
 
 @dataclass(slots=True)
 class Deletion:
-    """A DeleteRecords request: records below `offset` may be gone, and are gone when it was confirmed."""
+    """A DeleteRecords request: records below `offset` may be gone, and are gone when it was
+    confirmed."""
 
     topic: str
     partition: int
@@ -49,7 +51,8 @@ class ProducerClient:
 
 @dataclass(slots=True)
 class ConsumerClient:
-    """One life of a consumer. `role`: load (comes and goes) | copy | drain (from the start to the end of the log)."""
+    """One life of a consumer. `role`: load (comes and goes) | copy | drain (from the start to the
+    end of the log)."""
 
     consumer: int
     group: str | None  # None: partitions assigned by hand
@@ -75,7 +78,8 @@ class PartitionEnds:
 
 @dataclass(slots=True)
 class Run:
-    """run.json. Written at the start and again at the end; `ended_ns` None means that the run did not end by itself."""
+    """run.json. Written at the start and again at the end; `ended_ns` None means that the run did
+    not end by itself."""
 
     run: int  # 31 bits; in every record
     seed: int

@@ -1,7 +1,9 @@
-"""The process that writes a client's history: Parquet files that are whole or not there, rolled every few seconds.
+"""The process that writes a client's history: Parquet files that are whole or not there, rolled
+every few seconds.
 
 `python -m loadtest.scribe` is started by a HistoryWriter, which sends it rows (loadtest/ring.py). In its own process
-it takes nothing of the client's Python, and when the client is killed it still writes all that it was sent.
+it takes nothing of the client's Python, and when the client is killed it still writes all that it
+was sent.
 """
 
 import pickle
@@ -52,7 +54,8 @@ class _File:
         self.rows += table.num_rows
 
     def seal(self) -> None:
-        """Footer, then the name that says "whole". Not synced: it need not survive a power cut, only a kill."""
+        """Footer, then the name that says "whole". Not synced: it need not survive a power cut,
+        only a kill."""
         self._writer.close()
         self.part.replace(self.path)
 
@@ -107,7 +110,8 @@ class Scribe:
 
 
 def as_table(kind: str, blocks: list[Columns]) -> pa.Table:
-    """Blocks of rows as one table of the kind's columns. Raises KeyError when a column is missing."""
+    """Blocks of rows as one table of the kind's columns. Raises KeyError when a column is
+    missing."""
     counts = [count(block) for block in blocks]
     arrays = [_array([block[field.name] for block in blocks], counts, field.type) for field in KINDS[kind]]
     return pa.Table.from_arrays(arrays, names=KINDS[kind].names)
@@ -135,7 +139,8 @@ def _array(parts: list[Any], counts: list[int], kind: pa.DataType) -> pa.Array:
 
 
 class WithoutPandas:
-    """pyarrow imports pandas where it is installed, at its first table: a second of CPU for nothing used here."""
+    """pyarrow imports pandas where it is installed, at its first table: a second of CPU for nothing
+    used here."""
 
     @staticmethod
     def find_spec(name: str, _path: Any = None, _target: Any = None) -> None:

@@ -1,4 +1,5 @@
-"""Settings of a load test. Checked here, so that a wrong option is answered with one clear sentence."""
+"""Settings of a load test. Checked here, so that a wrong option is answered with one clear
+sentence."""
 
 from dataclasses import asdict, dataclass, fields
 from typing import Any
@@ -17,7 +18,8 @@ class WrongSetting(ValueError):
 
 @dataclass(slots=True, frozen=True)
 class Settings:
-    """Counts are client processes. `rate` is records a second of all producers together; 0: as fast as they can."""
+    """Counts are client processes. `rate` is records a second of all producers together; 0: as fast
+    as they can."""
 
     seconds: float = 60.0
     seed: int = 1

@@ -1,4 +1,5 @@
-"""Shapes of a load: the wanted records per second at each moment, and the open schedule of a shape."""
+"""Shapes of a load: the wanted records per second at each moment, and the open schedule of a
+shape."""
 
 import math
 from collections import deque
@@ -30,7 +31,8 @@ def spike(at_s: float, _of_s: float) -> float:
 
 
 def peaks(at_s: float, _of_s: float) -> float:
-    """Peak shaving: waves of a minute between nothing and twice the rate, while consumers take the mean at most."""
+    """Peak shaving: waves of a minute between nothing and twice the rate, while consumers take the
+    mean at most."""
     return 1.0 - math.cos(2 * math.pi * at_s / WAVE_S)
 
 
@@ -40,8 +42,8 @@ SHAPES: dict[str, Shape] = {"steady": steady, "ramp": ramp, "spike": spike, "pea
 class Schedule:
     """Which records are due, and when each was meant to be sent. The time is passed in.
 
-    Open model: what could not be sent in time stays due, with its old time. Without a rate (0) everything is due at
-    once: the closed model, as fast as the client lets.
+    Open model: what could not be sent in time stays due, with its old time. Without a rate (0)
+    everything is due at once: the closed model, as fast as the client lets.
     """
 
     def __init__(self, rate: float, shape: Shape, begin_ns: int, seconds: float) -> None:
@@ -68,7 +70,8 @@ class Schedule:
         self._until_ns = now_ns
 
     def take(self, limit: int, now_ns: int) -> npt.NDArray[np.int64]:
-        """Intended times (ns) of at most `limit` records that are due, oldest first; they are due no more."""
+        """Intended times (ns) of at most `limit` records that are due, oldest first; they are due
+        no more."""
         if self._rate == 0:
             return np.full(limit, now_ns, np.int64)
         taken = []

@@ -65,7 +65,8 @@ def wait_stable(run: Run, seconds: float) -> bool:
 def find_committed(run: Run, groups: dict[str, list[str]]) -> dict[str, dict[str, dict[str, int]]]:
     """Committed offsets: group, topic, partition; partitions without one are left out.
 
-    Offsets of a transaction that never ends are no committed ones; asking for stable ones would wait for ever.
+    Offsets of a transaction that never ends are no committed ones; asking for stable ones would
+    wait for ever.
     """
     partitions = {topic.name: topic.partitions for topic in run.topics}
     found: dict[str, dict[str, dict[str, int]]] = {}

@@ -1,7 +1,7 @@
 """Locust's users: each starts one player process, merges its figures once a second, and ends it.
 
-Locust conducts (how many, when, reports); players play. Nothing of the client library runs in Locust's process, so its
-event loop is never blocked and never measured.
+Locust conducts (how many, when, reports); players play. Nothing of the client library runs in
+Locust's process, so its event loop is never blocked and never measured.
 """
 
 import itertools
@@ -30,14 +30,15 @@ END_S = 150.0
 
 
 class PlayerUser(User):
-    """One logical client: a player, and after its end the next one. Runs in: a Locust process (gevent)."""
+    """One logical client: a player, and after its end the next one. Runs in: a Locust process
+    (gevent)."""
 
     abstract = True
     role: ClassVar[str]
     mode: ClassVar[str]
     last_words: ClassVar[int] = LEAVE
-    # A player without a sign of life for so long hangs in the client library; it is killed and replaced. Plain calls of
-    # the library end by themselves in a minute.
+    # A player without a sign of life for so long hangs in the client library; it is killed and
+    # replaced. Plain calls of the library end by themselves in a minute.
     patience_s: ClassVar[float] = 75.0
     _numbers: ClassVar["itertools.count[int]"]
 
@@ -153,7 +154,8 @@ class CopierUser(ProducerUser):
 
     abstract = True
     last_words = CATCH_UP
-    # send_offsets_to_transaction may wait for ever when its coordinator goes away (librdkafka 5456, 5511)
+    # send_offsets_to_transaction may wait for ever when its coordinator goes away (librdkafka
+    # 5456, 5511)
     patience_s = 30.0
 
 

@@ -1,7 +1,8 @@
-"""A client's end of its history: rows go to a process that encodes and writes them (loadtest/scribe.py).
+"""A client's end of its history: rows go to a process that encodes and writes them
+(loadtest/scribe.py).
 
-So neither encoding nor a slow disk delays the load; what waits to be written is bounded (loadtest/ring.py), past
-that the client waits (and the delay shows in its figures).
+So neither encoding nor a slow disk delays the load; what waits to be written is bounded
+(loadtest/ring.py), past that the client waits (and the delay shows in its figures).
 """
 
 import os
@@ -23,7 +24,8 @@ class NotWritten(RuntimeError):
 
 
 class HistoryWriter:
-    """All histories of one client. Runs in: the client's process. Owner: the client, which closes it."""
+    """All histories of one client. Runs in: the client's process. Owner: the client, which closes
+    it."""
 
     def __init__(self, folder: Path, writer: str, roll_seconds: float = ROLL_SECONDS) -> None:
         self._writer = writer
@@ -43,7 +45,8 @@ class HistoryWriter:
         return self._ring.cpu_ns
 
     def add(self, kind: str, rows: Columns | Callable[[], Columns]) -> None:
-        """Rows of a kind, or what makes them in the other process (it must be picklable). Raises NotWritten."""
+        """Rows of a kind, or what makes them in the other process (it must be picklable). Raises
+        NotWritten."""
         parts: list[bytes | pickle.PickleBuffer] = []
         parts.insert(0, pickle.dumps((kind, rows), protocol=5, buffer_callback=parts.append))
         try:

@@ -1,8 +1,8 @@
 """Makes the packages of a release in dist/: ``python -m release.dist`` (`make dist`).
 
-A wheel with images of the kernels for this interpreter, one without for all others, the source archive and a bill of
-materials. The same commit gives the same bytes: times come from SOURCE_DATE_EPOCH or else from the commit, and one
-process compiles each image.
+A wheel with images of the kernels for this interpreter, one without for all others, the source
+archive and a bill of materials. The same commit gives the same bytes: times come from
+SOURCE_DATE_EPOCH or else from the commit, and one process compiles each image.
 """
 
 import hashlib

@@ -1,4 +1,5 @@
-"""Puts images of kernels into the wheel when there are any: KBROKER_IMAGES names their folder (`release/dist.py`)."""
+"""Puts images of kernels into the wheel when there are any: KBROKER_IMAGES names their folder
+(`release/dist.py`)."""
 
 import os
 import sys

@@ -1,4 +1,5 @@
-"""The bill of materials of a release, CycloneDX 1.5: kbroker and every package that requirements/run.txt locks."""
+"""The bill of materials of a release, CycloneDX 1.5: kbroker and every package that
+requirements/run.txt locks."""
 
 import json
 import re

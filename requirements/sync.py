@@ -1,8 +1,9 @@
-"""Brings `.venv` in line with the locked, hashed requirements: `python3 requirements/sync.py run dev`.
+"""Brings `.venv` in line with the locked, hashed requirements:
+`python3 requirements/sync.py run dev`.
 
-Uses the standard library alone, because it runs before anything is installed. What is already in line (same
-lock file, same interpreter) is not touched, so a second run takes milliseconds. A file lock lets two `make`
-run at once.
+Uses the standard library alone, because it runs before anything is installed. What is already in
+line (same lock file, same interpreter) is not touched, so a second run takes milliseconds. A file
+lock lets two `make` run at once.
 """
 
 import ast
@@ -44,7 +45,8 @@ def pip(*args: str) -> None:
 
 
 def uv_environment() -> dict[str, str]:
-    """uv reads none of pip's settings; packages come from where the machine's pip would take them."""
+    """uv reads none of pip's settings; packages come from where the machine's pip would take
+    them."""
     asked = [str(PYTHON), "-m", "pip", "config", "list"]
     settings: dict[str, str] = {}
     for line in subprocess.run(asked, check=False, capture_output=True, text=True).stdout.splitlines():

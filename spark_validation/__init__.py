@@ -1,1 +1,2 @@
-"""Judges a broker from what its clients saw and what its log holds, with Spark; see docs/validation.md."""
+"""Judges a broker from what its clients saw and what its log holds, with Spark; see
+docs/validation.md."""

@@ -1,4 +1,5 @@
-"""The anomalies by number and name, and the one shape of every finding. Definitions in prose: docs/validation.md."""
+"""The anomalies by number and name, and the one shape of every finding. Definitions in prose:
+docs/validation.md."""
 
 from typing import NamedTuple
 

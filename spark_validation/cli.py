@@ -1,4 +1,5 @@
-"""`python -m spark_validation judge|stream`, or the same by spark-submit; exit 0 clean, 1 convicted, 2 cannot judge."""
+"""`python -m spark_validation judge|stream`, or the same by spark-submit; exit 0 clean, 1
+convicted, 2 cannot judge."""
 
 import argparse
 import json

@@ -8,7 +8,8 @@ import psutil
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """user and system seconds of a process tree; peak: sum of each living process's highest resident memory, bytes."""
+    """user and system seconds of a process tree; peak: sum of each living process's highest
+    resident memory, bytes."""
 
     user: float
     system: float
@@ -19,7 +20,8 @@ class Cost:
 
 
 def cost(pid: int) -> Cost:
-    """Of a process and its descendants until now; workers that have ended count for CPU, not for memory."""
+    """Of a process and its descendants until now; workers that have ended count for CPU, not for
+    memory."""
     parent = psutil.Process(pid)
     user = system = 0.0
     peak = 0

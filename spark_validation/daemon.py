@@ -1,11 +1,15 @@
-"""What Spark forks its Python workers from (`spark.python.daemon.module`): pyspark's own daemon, made cheap per task.
+"""What Spark forks its Python workers from (`spark.python.daemon.module`): pyspark's own daemon,
+made cheap per task.
 
-Three things cost a stock worker more than it takes to decode a million records, and none of them is needed:
+Three things cost a stock worker more than it takes to decode a million records, and none of them is
+needed:
 
 - numba and the compiled loops, imported after the fork by each worker for itself: 1.7 s of CPU;
-- at the start of every task all importers forget what they know, and those of pyspark.zip, one a package, read its
-  directory again: 0.1 s. Where pyspark is installed, too, the archive leaves the path;
-- at the end of every task a garbage collection over all that was imported: 0.03 s. What is frozen is left alone.
+- at the start of every task all importers forget what they know, and those of pyspark.zip, one a
+  package, read its directory again: 0.1 s. Where pyspark is installed, too, the archive leaves the
+  path;
+- at the end of every task a garbage collection over all that was imported: 0.03 s. What is frozen
+  is left alone.
 """
 
 import gc

@@ -1,8 +1,9 @@
 """Digests of buckets of 4096 offsets: what agrees in count and hash needs no join of records.
 
-Comparing 100 million sends with 100 million log records by a join would shuffle and sort both. Their digests are
-made where the rows are read and are a few thousand rows; only buckets that differ are joined record by record. A
-bucket whose records differ and whose digests agree would take an accident of 2^-64.
+Comparing 100 million sends with 100 million log records by a join would shuffle and sort both.
+Their digests are made where the rows are read and are a few thousand rows; only buckets that differ
+are joined record by record. A bucket whose records differ and whose digests agree would take an
+accident of 2^-64.
 """
 
 from pyspark.sql import Column, DataFrame
@@ -23,7 +24,8 @@ SHARED = [
 
 
 def content_hash(intact: Column, stamp: Column) -> Column:
-    """Hash of a record's place and content, the same for a send and the log. stamp: `Evidence.sent_stamp`."""
+    """Hash of a record's place and content, the same for a send and the log. stamp:
+    `Evidence.sent_stamp`."""
     return F.xxhash64(*SHARED, intact, stamp)
 
 
@@ -42,8 +44,8 @@ def send_digests(evidence: Evidence) -> DataFrame:
 
 
 def log_digests(evidence: Evidence) -> DataFrame:
-    """BUCKET and of the log: count and hash of records that are in sends, of those visible to read_committed,
-    of all.
+    """BUCKET and of the log: count and hash of records that are in sends, of those visible to
+    read_committed, of all.
 
     first, last, offsets: of the bucket, markers among them.
     """
@@ -101,10 +103,11 @@ def unequal_sends(sends: DataFrame, log: DataFrame) -> DataFrame:
 
 
 def unequal_reads(evidence: Evidence, reads: DataFrame, log: DataFrame) -> DataFrame:
-    """consumer, assignment, BUCKET where what a consumer was given is not what the log holds, or nothing was given.
+    """consumer, assignment, BUCKET where what a consumer was given is not what the log holds, or
+    nothing was given.
 
-    With span_first, span_last: what the consumer read of the partition in the assignment; a drain consumer that got to
-    the end is held to the whole log.
+    With span_first, span_last: what the consumer read of the partition in the assignment; a drain
+    consumer that got to the end is held to the whole log.
     """
     spans = reads.groupBy("consumer", "assignment", "topic", "partition").agg(
         F.min("first_read").alias("span_first"), F.max("last_read").alias("span_last")

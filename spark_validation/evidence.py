@@ -43,7 +43,8 @@ LOG_SCHEMA = (
 
 @dataclass
 class Evidence:
-    """Frames of one run. Owner: the driver. `log` has LOG_SCHEMA; `batches` only where segment files are read."""
+    """Frames of one run. Owner: the driver. `log` has LOG_SCHEMA; `batches` only where segment
+    files are read."""
 
     spark: SparkSession
     folder: Path
@@ -70,7 +71,8 @@ class Evidence:
         return load_consumers(self.folder)
 
     def rows(self, kind: str, every_topic: bool = False) -> DataFrame:
-        """A history of history.KINDS, of the judged topics or of every one; empty when the run has none."""
+        """A history of history.KINDS, of the judged topics or of every one; empty when the run has
+        none."""
         schema = ", ".join(f"`{f.name}` {SPARK_TYPES[f.type]}" for f in history.KINDS[kind])
         folder = self.folder / kind
         if not folder.is_dir() or not any(folder.glob("*.parquet")):
@@ -146,7 +148,8 @@ class Evidence:
         return [(who, first, min(last, ends.get(who, last + 1) - 1)) for who, first, last in intents]
 
     def topics(self, *modes: str, compacted: bool = False) -> list[str]:
-        """Names of the run's topics of modes (all modes when none is named) that are compacted, or are not."""
+        """Names of the run's topics of modes (all modes when none is named) that are compacted, or
+        are not."""
         return [
             topic.name
             for topic in self.run.topics
@@ -173,7 +176,8 @@ class Evidence:
 
     @cached_property
     def calm(self) -> bool:
-        """No fault was put into the run and every client ended by itself: nothing was repeated for a lost answer."""
+        """No fault was put into the run and every client ended by itself: nothing was repeated for
+        a lost answer."""
         faults = self.folder / "faults.jsonl"
         quiet = not faults.exists() or not faults.read_text().strip()
         producers_ended = all(client.ended_ns is not None for client in self.producer_clients)

@@ -1,9 +1,10 @@
-"""Grounds of a verdict: the number of records for each check, and what is missing for a verdict at all.
+"""Grounds of a verdict: the number of records for each check, and what is missing for a verdict at
+all.
 
-No evidence is not innocence. A run that sent or read nothing, that did not end by itself, whose drains did
-not reach the end of a topic, whose histories lost files or rows at their ends, or name clients that
-are not listed, cannot be called clean: `missing` gives the
-reason, and the exit code is 2.
+No evidence is not innocence. A run that sent or read nothing, that did not end by itself, whose
+drains did not reach the end of a topic, whose histories lost files or rows at their ends, or name
+clients that are not listed, cannot be called clean: `missing` gives the reason, and the exit code
+is 2.
 """
 
 from pyspark.sql import DataFrame
@@ -17,7 +18,8 @@ RESTS_ON = {
     "V01": SENDS, "V02": SENDS, "V03": READS, "V04": LOG, "V05": LOG, "V06": LOG, "V07": LOG, "V08": READS,
     "V09": "commits", "V10": READS, "V11": "transactions", "V12": "copies", "V13": LOG, "V15": LOG, "V19": "shares",
 }  # fmt: skip
-"""Which rows a check compares. Checks that are not here name their own reason when they cannot judge."""
+"""Which rows a check compares. Checks that are not here name their own reason when they cannot
+judge."""
 
 
 def weigh(evidence: Evidence, verdict: Verdict) -> None:
@@ -73,7 +75,8 @@ def unassigned(evidence: Evidence) -> list[str]:
 
 
 def cut_off_sends(evidence: Evidence) -> list[str]:
-    """Producers that ended by themselves, so that every record has an outcome, and whose rows have gaps."""
+    """Producers that ended by themselves, so that every record has an outcome, and whose rows have
+    gaps."""
     topics = {topic.name for topic in evidence.run.topics}
     ended = [p.producer for p in evidence.producer_clients if p.ended_ns is not None and p.topic in topics]
     if not ended:
@@ -106,7 +109,8 @@ def cut_off_reads(evidence: Evidence) -> list[str]:
 
 
 def unknown_clients(evidence: Evidence) -> list[str]:
-    """Rows of clients that the run does not list: what they were and how they ended is not known."""
+    """Rows of clients that the run does not list: what they were and how they ended is not
+    known."""
     producers = [(p.producer,) for p in evidence.producer_clients]
     consumers = [(c.consumer,) for c in evidence.consumer_clients]
     found = []

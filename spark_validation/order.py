@@ -1,7 +1,9 @@
-"""Steps back in an order, without sorting all rows: chunks are summarised where they are read, then stitched.
+"""Steps back in an order, without sorting all rows: chunks are summarised where they are read, then
+stitched.
 
-A chunk's summary per group is its first and last place, its first and last value, and how often the value did not
-rise from one place to the next. Only groups and ranges whose summaries do not chain are sorted row by row.
+A chunk's summary per group is its first and last place, its first and last value, and how often the
+value did not rise from one place to the next. Only groups and ranges whose summaries do not chain
+are sorted row by row.
 """
 
 from collections.abc import Iterator
@@ -16,7 +18,8 @@ SUMMARY = ("first_at", "last_at", "first_value", "last_value", "rows", "breaks")
 
 
 def steps_back(frame: DataFrame, groups: list[str], at: str, value: str) -> DataFrame:
-    """Rows of the frame whose `value` is not above that of the row before, in order of `at` within a group.
+    """Rows of the frame whose `value` is not above that of the row before, in order of `at` within
+    a group.
 
     With columns previous_at and previous_value. `at` is unique within a group.
     """
@@ -104,7 +107,8 @@ def summary_of(batch: pa.RecordBatch, group_count: int) -> pa.RecordBatch:
     last = np.append(first[1:], len(at)) - 1
     breaks = np.zeros(len(at), np.int64)
     breaks[1:] = (value[1:] <= value[:-1]) & ~starts[1:]
-    # the highest value of a chunk in order is its last; where there are breaks the rows are looked at anyway
+    # the highest value of a chunk in order is its last; where there are breaks the rows are looked
+    # at anyway
     columns = [batch.column(n).take(pa.array(order[first])) for n in range(group_count)]
     numbers = (
         at[first],

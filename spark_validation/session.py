@@ -32,7 +32,8 @@ SETTINGS = {
     "spark.network.timeout": "1200s",
     "spark.python.authenticate.socketTimeout": "300s",  # until a worker has connected; 15 s
 }
-# Arrow's Java library checks bounds and nulls at each value again: a fifth of reading a log in the JVM.
+# Arrow's Java library checks bounds and nulls at each value again: a fifth of reading a log in the
+# JVM.
 ARROW = "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false"
 LOCAL = {
     "spark.driver.bindAddress": "127.0.0.1",
@@ -56,7 +57,8 @@ def spark_session(
     small: bool = False,
     settings: dict[str, str] | None = None,
 ) -> SparkSession:
-    """The session. connector: with Spark's Kafka connector, resolved by its coordinates. small: quick to start.
+    """The session. connector: with Spark's Kafka connector, resolved by its coordinates. small:
+    quick to start.
 
     Under spark-submit its master and settings count. Raises NoJava.
     """

@@ -17,7 +17,8 @@ NS = 1_000_000_000
 
 @dataclass
 class Series:
-    """A plot: seconds since the start, and a line of values per name; nan where there is nothing."""
+    """A plot: seconds since the start, and a line of values per name; nan where there is
+    nothing."""
 
     title: str
     unit: str
@@ -95,7 +96,8 @@ def percentiles(rows: list[Any], count: int) -> dict[str, NDArray[np.float64]]:
 
 
 def lags(evidence: Evidence, start: int, width: int, count: int) -> dict[str, NDArray[np.float64]]:
-    """Per group: highest acknowledged offset less the highest delivered one, summed over its partitions."""
+    """Per group: highest acknowledged offset less the highest delivered one, summed over its
+    partitions."""
     groups = evidence.consumers.where("role != 'drain' and `group` is not null").select("consumer", "group")
     slot = F.floor((F.col("at") - start) / width).cast("int").alias("slot")
     ends = evidence.sends.where("status = 0 and offset >= 0").withColumnRenamed("acked_ns", "at")

@@ -16,8 +16,8 @@ class CannotJudge(Exception):
 
 @dataclass
 class Result:
-    """One anomaly. judged: False with a reason when the evidence holds nothing to judge it by. basis: how many rows the
-    check compared, where they are counted."""
+    """One anomaly. judged: False with a reason when the evidence holds nothing to judge it by.
+    basis: how many rows the check compared, where they are counted."""
 
     anomaly: str
     judged: bool = True
@@ -45,8 +45,8 @@ class Result:
 
 @dataclass
 class Verdict:
-    """The results in order of the anomalies, and what was measured on the way. missing: why a run without a finding is
-    not clean all the same."""
+    """The results in order of the anomalies, and what was measured on the way. missing: why a run
+    without a finding is not clean all the same."""
 
     results: dict[str, Result] = field(default_factory=lambda: {a.id: Result(a.id) for a in ANOMALIES})
     seconds: dict[str, float] = field(default_factory=dict)

@@ -15,7 +15,8 @@ from tests.peer.kbroker_node import KBroker
 settings.register_profile("kbroker", deadline=None)  # a busy machine is no failure
 settings.load_profile("kbroker")
 
-# A shell without job control lets what runs in the background ignore Ctrl-C, and so would every process begun here.
+# A shell without job control lets what runs in the background ignore Ctrl-C, and so would every
+# process begun here.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -77,7 +78,8 @@ def kafka_jars() -> str:
 
 @pytest.fixture(scope="module")
 def fresh_kafka(kafka_jars: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApacheKafka]:
-    """An Apache Kafka 4.3.1 that no other module has used: for answers that list everything there is."""
+    """An Apache Kafka 4.3.1 that no other module has used: for answers that list everything there
+    is."""
     node = ApacheKafka(tmp_path_factory.mktemp("fresh-kafka"))
     node.start()
     yield node
@@ -94,7 +96,8 @@ def kafka(kafka_jars: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Without kernels, what is about compiled ones has nothing to look at, and what is large takes too long."""
+    """Without kernels, what is about compiled ones has nothing to look at, and what is large takes
+    too long."""
     if plain.ACTIVE:
         for item in items:
             name = item.nodeid.split("[")[0]

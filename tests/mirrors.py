@@ -1,4 +1,5 @@
-"""Which test module mirrors a module of kbroker/: found by the rules below, or named in mirrors.txt.
+"""Which test module mirrors a module of kbroker/: found by the rules below, or named in
+mirrors.txt.
 
 `python -m tests.mirrors MODULE...` prints it.
 """
@@ -40,9 +41,9 @@ class Mirrors:
         ]
 
     def of(self, module: str) -> str | None:
-        """The test module that mirrors it: of its name; else the nearest one that imports it, by itself or through
-        what stands beside the tests; of an API file, one that sends this API's requests; else the mirror of a module
-        in the same room that imports it."""
+        """The test module that mirrors it: of its name; else the nearest one that imports it, by
+        itself or through what stands beside the tests; of an API file, one that sends this API's
+        requests; else the mirror of a module in the same room that imports it."""
         return self._direct(module) or next(
             (found for user in self._users_in_room(module) if (found := self._direct(user))), None
         )
@@ -73,7 +74,8 @@ class Mirrors:
 
     @cached_property
     def _tests_of(self) -> dict[str, list[str]]:
-        """The test modules that import a name, by themselves or through modules of tests/; sorted."""
+        """The test modules that import a name, by themselves or through modules of tests/;
+        sorted."""
         found: dict[str, list[str]] = {}
         for name in sorted(self._files):
             if name.startswith("tests/") and Path(name).name.startswith("test_"):

@@ -1,4 +1,5 @@
-"""The house rules that no other tool checks: sizes, generated files, names, what must not be in the repo."""
+"""The house rules that no other tool checks: sizes, generated files, names, what must not be in the
+repo."""
 
 import ast
 import re
@@ -33,8 +34,8 @@ ONE_WORD: set[str] = {
     "tests/net/test_kernels.py::test_varints",
 }
 
-# Functions that are still longer. The set may only shrink. All are kernels of one loop whose steps change many local
-# words; a part of one would take and return them all.
+# Functions that are still longer. The set may only shrink. All are kernels of one loop whose steps
+# change many local words; a part of one would take and return them all.
 LONG_FUNCTIONS: set[str] = {
     "kbroker/cleaner/retain_kernel.py::_decide",
     "kbroker/cleaner/retain_kernel.py::filter_batches",
@@ -171,7 +172,8 @@ def test_generated_files_are_fresh() -> None:
 
 
 def test_no_module_shadows_a_standard_one() -> None:
-    """A script run by its path puts its folder first on sys.path: `logging.py` beside it would win."""
+    """A script run by its path puts its folder first on sys.path: `logging.py` beside it would
+    win."""
     tops = sys.stdlib_module_names
     clashes = [
         name

@@ -1,4 +1,5 @@
-"""The tier runner: a failure is a failure, whatever a second run says, and an empty tier proves nothing."""
+"""The tier runner: a failure is a failure, whatever a second run says, and an empty tier proves
+nothing."""
 
 import json
 from pathlib import Path
@@ -85,7 +86,8 @@ def test_a_test_that_fails_twice_is_not_allowed(cache: Path, monkeypatch: pytest
 
 
 def test_an_empty_tier_fails_in_ci_alone(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No jars, no PySpark or no compiler must not look like success where everything is meant to run."""
+    """No jars, no PySpark or no compiler must not look like success where everything is meant to
+    run."""
     for ci, code in (("", 0), ("true", 1)):
         monkeypatch.setenv("CI", ci)
         results: list[tuple[int, int, list[str]]] = [(tiers.NOTHING_COLLECTED, 0, []), (0, 0, [])]

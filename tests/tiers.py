@@ -1,12 +1,14 @@
-"""Runs the tests tier by tier: `python -m tests.tiers fast short ...`; prints what it does and how long it takes.
+"""Runs the tests tier by tier: `python -m tests.tiers fast short ...`; prints what it does and how
+long it takes.
 
-Every test belongs to exactly one tier besides `short`, which is a cross-section of the tiers that start brokers. A tier
-that fails does not keep the later ones from running; the exit code is 1 when any failed.
+Every test belongs to exactly one tier besides `short`, which is a cross-section of the tiers that
+start brokers. A tier that fails does not keep the later ones from running; the exit code is 1 when
+any failed.
 
-A failure is a failure. What failed runs once more for the report alone: a test that passes then is FLAKY, is printed by
-name, and fails the run unless tests/flaky.txt lists it with its cause. KBROKER_FLAKY_ALLOWED=N lets a run pass with up
-to N of them, but never with one in a tier of STRICT, where a second try could hide a lost record. With CI=true a tier
-in which no test ran fails.
+A failure is a failure. What failed runs once more for the report alone: a test that passes then is
+FLAKY, is printed by name, and fails the run unless tests/flaky.txt lists it with its cause.
+KBROKER_FLAKY_ALLOWED=N lets a run pass with up to N of them, but never with one in a tier of
+STRICT, where a second try could hide a lost record. With CI=true a tier in which no test ran fails.
 """
 
 import json
@@ -24,8 +26,9 @@ LAST_FAILED = ROOT / ".pytest_cache" / "v" / "cache" / "lastfailed"
 KNOWN_FLAKY = ROOT / "tests" / "flaky.txt"
 
 PARALLEL = ("-n", "2", "--dist", "loadfile")
-# These wait for other programs half of their time. Their slow modules come early in the alphabet: in that order the
-# end is not one process with a long module, as it is when modules with most tests come first.
+# These wait for other programs half of their time. Their slow modules come early in the alphabet:
+# in that order the end is not one process with a long module, as it is when modules with most tests
+# come first.
 WAITING = (*PARALLEL, "--no-loadscope-reorder")
 
 PLAIN_FOLDERS = ("tests/kernels", "tests/ipc", "tests/io", "tests/purgatory", "tests/cleaner", "tests/log")
@@ -69,7 +72,8 @@ PASSED = re.compile(r"(\d+) passed")
 
 @dataclass
 class Outcome:
-    """What became of one tier. verdict: the word in the summary; flaky: tests that failed, then passed."""
+    """What became of one tier. verdict: the word in the summary; flaky: tests that failed, then
+    passed."""
 
     verdict: str
     failed: bool

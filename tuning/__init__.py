@@ -1,4 +1,5 @@
-"""Sizes and checks a host for one strong node: facts of the host, knobs with reasons, micro-benchmarks, a sizing model.
+"""Sizes and checks a host for one strong node: facts of the host, knobs with reasons,
+micro-benchmarks, a sizing model.
 
 It reads and proposes; it never changes the host.
 """

@@ -1,4 +1,5 @@
-"""`python -m tuning`: check a host, propose settings, print a script for its administrator, measure it, size it."""
+"""`python -m tuning`: check a host, propose settings, print a script for its administrator, measure
+it, size it."""
 
 import json
 from dataclasses import asdict
@@ -85,7 +86,8 @@ def check(
     durable: Durable = None, tls: Tls = None, json_: Json = False,
     everything: Annotated[bool, typer.Option("--all", help="What is well, too.")] = False,
 ) -> None:  # fmt: skip
-    """Findings about this host, the settings and a running broker; exit code 1 when one is serious."""
+    """Findings about this host, the settings and a running broker; exit code 1 when one is
+    serious."""
     situation, lines = situation_of(dict(locals()))
     findings = all_findings(situation)
     if json_:
@@ -141,7 +143,8 @@ def size(
     nic: Annotated[str | None, typer.Option(help="Instead of this host's: 10Gbit/s.")] = None,
     cores: Annotated[float | None, typer.Option(help="Instead of this host's.")] = None,
 ) -> None:  # fmt: skip
-    """Whether a workload fits, what ends first and at which rate; exit code 1 when it does not fit."""
+    """Whether a workload fits, what ends first and at which rate; exit code 1 when it does not
+    fit."""
     situation, lines = situation_of(dict(locals()))
     try:
         supply = supply_of(
@@ -169,7 +172,8 @@ def bench(
     seconds: Annotated[float, typer.Option(help="How long it takes, about.")] = 20,
     most_bytes: Annotated[str, typer.Option(help="Written at most; removed at the end.")] = "4GiB",
 ) -> None:
-    """Measure disk, loopback and memory of this host for `size` and `check`. Stop other work first."""
+    """Measure disk, loopback and memory of this host for `size` and `check`. Stop other work
+    first."""
     try:
         bounded("seconds", seconds)
         measured = run_bench(

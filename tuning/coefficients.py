@@ -1,4 +1,5 @@
-"""What this host can do, as measured by `python -m tuning bench`, or careful guesses that say so."""
+"""What this host can do, as measured by `python -m tuning bench`, or careful guesses that say
+so."""
 
 import json
 from dataclasses import asdict, dataclass, fields, replace
@@ -16,9 +17,10 @@ class WrongFile(ValueError):
 class Coefficients:
     """Rates in bytes/s, times in seconds. origin: who says so.
 
-    write_rate: appends with the sync at the end. cold_read_rate: sequential, not in the page cache. sync_*: 16 KiB
-    appended, then fdatasync. loopback_rate: sendfile to a socket of this host. send_cpu, receive_cpu: CPU s a GB of
-    that. copy_rate: memory to memory. clock_s: one reading of the clock.
+    write_rate: appends with the sync at the end. cold_read_rate: sequential, not in the page cache.
+    sync_*: 16 KiB appended, then fdatasync. loopback_rate: sendfile to a socket of this host.
+    send_cpu, receive_cpu: CPU s a GB of that. copy_rate: memory to memory. clock_s: one reading of
+    the clock.
     """
 
     origin: str = GUESSED
@@ -66,10 +68,11 @@ def _positive(value: object) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class BrokerCosts:
-    """What kbroker itself takes, from docs/benchmarks.md. CPU in s a GB or s a request, memory in bytes.
+    """What kbroker itself takes, from docs/benchmarks.md. CPU in s a GB or s a request, memory in
+    bytes.
 
-    The machine of those figures needs LOOP_CPU for the bare loop of `tuning bench`; another host's CPU costs are taken
-    to differ as its loop does.
+    The machine of those figures needs LOOP_CPU for the bare loop of `tuning bench`; another host's
+    CPU costs are taken to differ as its loop does.
     """
 
     in_cpu: float = 0.39
@@ -91,4 +94,5 @@ class BrokerCosts:
 
 
 LOOP_CPU = 0.16
-"""Sender and receiver together, CPU s a GB, on the machine of docs/benchmarks.md, by `python -m tuning bench`."""
+"""Sender and receiver together, CPU s a GB, on the machine of docs/benchmarks.md, by
+`python -m tuning bench`."""

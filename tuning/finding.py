@@ -5,7 +5,8 @@ from enum import Enum
 
 
 class Severity(Enum):
-    """SERIOUS breaks something or loses data under load; ADVICE gains; NOTE informs; UNSEEN cannot be read here."""
+    """SERIOUS breaks something or loses data under load; ADVICE gains; NOTE informs; UNSEEN cannot
+    be read here."""
 
     SERIOUS = "serious"
     ADVICE = "advice"
@@ -27,7 +28,8 @@ class Means(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Remedy:
-    """One change. target: see Means. new, old: values as they are written; old "" when there was none.
+    """One change. target: see Means. new, old: values as they are written; old "" when there was
+    none.
 
     old_target: where `old` is written when it is not `target` (bytes that replace a ratio).
     """
@@ -72,8 +74,9 @@ def _quoted(value: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """knob: its name, with what it belongs to (`vda: queue/scheduler`). now, proposed: as text; proposed is empty
-    when nothing is to be changed. why: a sentence. source: where that comes from. remedy: None when there is none."""
+    """knob: its name, with what it belongs to (`vda: queue/scheduler`). now, proposed: as text;
+    proposed is empty when nothing is to be changed. why: a sentence. source: where that comes from.
+    remedy: None when there is none."""
 
     knob: str
     severity: Severity

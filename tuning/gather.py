@@ -1,4 +1,5 @@
-"""Puts a situation together: settings, host, running broker, coefficients, and a workload as given or seen."""
+"""Puts a situation together: settings, host, running broker, coefficients, and a workload as given
+or seen."""
 
 import os
 import re
@@ -26,7 +27,8 @@ SHOWN = ("write_rate", "partitions", "groups", "connections", "copies")
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """Where to look. dirs: instead of the settings' log.dirs. metrics: address of a running broker's page, or ""."""
+    """Where to look. dirs: instead of the settings' log.dirs. metrics: address of a running
+    broker's page, or ""."""
 
     properties: Path | None = None
     overrides: Sequence[str] = ()
@@ -37,8 +39,8 @@ class Sources:
 
 
 def gather(sources: Sources, given: Mapping[str, object]) -> tuple[Situation, tuple[str, ...]]:
-    """The situation, and lines that say where the workload's numbers are from. given: fields of Workload by name,
-    None for those that are to be found out.
+    """The situation, and lines that say where the workload's numbers are from. given: fields of
+    Workload by name, None for those that are to be found out.
 
     Raises ConfigError, NoMetrics, WrongFile.
     """
@@ -55,7 +57,8 @@ def gather(sources: Sources, given: Mapping[str, object]) -> tuple[Situation, tu
 
 
 def coefficients_of(file: Path | None) -> Coefficients:
-    """Coefficients of the named file, of host.json when it exists, else guesses. Raises WrongFile."""
+    """Coefficients of the named file, of host.json when it exists, else guesses. Raises
+    WrongFile."""
     if file is None:
         return Coefficients.load(DEFAULT_FILE) if DEFAULT_FILE.exists() else Coefficients()
     return Coefficients.load(file)
@@ -64,8 +67,8 @@ def coefficients_of(file: Path | None) -> Coefficients:
 def workload_of(
     given: Mapping[str, object], config: BrokerConfig, live: Live | None, dirs: Sequence[str], now_s: float
 ) -> tuple[Workload, dict[str, str]]:
-    """The workload: given values first, then the broker's metrics, then the log dirs, then defaults.
-    And the source of each field; fields without a source are left out."""
+    """The workload: given values first, then the broker's metrics, then the log dirs, then
+    defaults. And the source of each field; fields without a source are left out."""
     known = {name: value for name, value in given.items() if value is not None}
     found: dict[str, object] = {
         "retention_s": config.log_retention_ms / 1000 if config.log_retention_ms >= 0 else float("inf"),
@@ -121,7 +124,8 @@ def count_partitions(dirs: Sequence[str]) -> int:
 
 
 def _limit_of_broker() -> int | None:
-    """Hard limit of descriptors of the one broker that runs here; None when there is none or more than one."""
+    """Hard limit of descriptors of the one broker that runs here; None when there is none or more
+    than one."""
     limits = []
     for process in psutil.process_iter():
         try:

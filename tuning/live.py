@@ -34,7 +34,8 @@ class Live:
         return {key: value for key, value in self.series.get(name, {}).items() if wanted <= set(key)}
 
     def quantile(self, name: str, share: float, **labels: str) -> float | None:
-        """Upper bound of the bucket of histogram `name` that holds the quantile, in seconds; None without counts."""
+        """Upper bound of the bucket of histogram `name` that holds the quantile, in seconds; None
+        without counts."""
         buckets: dict[float, float] = {}
         for key, count in self.values(name + "_bucket", **labels).items():
             bound = float(dict(key)["le"])

@@ -50,7 +50,8 @@ def _wrapped(text: str) -> list[str]:
 
 
 def properties_text(proposals: Sequence[Proposal], left_out: Sequence[str] = ()) -> str:
-    """Lines for a properties file, each below its reason; then, as comments, what was left out and why."""
+    """Lines for a properties file, each below its reason; then, as comments, what was left out and
+    why."""
     blocks = [f"{_comment(f'{each.why} [{each.source}]')}{each.key}={each.value}\n" for each in proposals]
     if not proposals:
         blocks.append("# No setting has a reason to be another on this host for this workload.\n")

@@ -1,4 +1,5 @@
-"""Shell scripts for the administrator: one that applies, one that takes back. This package runs neither."""
+"""Shell scripts for the administrator: one that applies, one that takes back. This package runs
+neither."""
 
 from collections.abc import Iterator, Sequence
 
@@ -10,7 +11,8 @@ WORTH = (Severity.SERIOUS, Severity.ADVICE)
 
 
 def apply_script(findings: Sequence[Finding]) -> str:
-    """Host-wide values now and after the next boot; mounts, limits and what wants a hand as comments."""
+    """Host-wide values now and after the next boot; mounts, limits and what wants a hand as
+    comments."""
     return "\n".join(_apply_lines(_worth(findings))) + "\n"
 
 

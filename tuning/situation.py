@@ -15,8 +15,8 @@ CACHED_FILES = 4096  # segment files and indexes that a network process keeps op
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """live: None without a running broker. assumed: fields of the workload without a source; findings
-    that depend on them would rest on a guess."""
+    """live: None without a running broker. assumed: fields of the workload without a source;
+    findings that depend on them would rest on a guess."""
 
     host: Host = field(default_factory=Host)
     workload: Workload = field(default_factory=Workload)
@@ -31,7 +31,8 @@ class Situation:
 
     @property
     def room_bytes(self) -> int | None:
-        """For logs: what is free below log.dirs and what the logs hold already; None where no disk can be seen."""
+        """For logs: what is free below log.dirs and what the logs hold already; None where no disk
+        can be seen."""
         if not any(mount.total_bytes for mount in self.host.mounts):
             return None
         shown = self.live.total("kbroker_topic_log_bytes") if self.live is not None else 0.0
@@ -58,8 +59,9 @@ class Situation:
 
     @property
     def files_needed(self) -> int:
-        """Descriptors of the process that needs most: an IO worker (three files a log that is appended to) or a
-        network process (its connections and the files it reads), with a quarter to spare."""
+        """Descriptors of the process that needs most: an IO worker (three files a log that is
+        appended to) or a network process (its connections and the files it reads), with a quarter
+        to spare."""
         worker = FILES_OF_A_LOG * -(-self.replicas // self.io_workers) + IO_SPARE_FILES
         network = -(-self.workload.connections // self.network_processes) + 2 * CACHED_FILES
         return int(max(worker, network) * 1.25)

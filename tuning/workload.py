@@ -1,15 +1,17 @@
-"""The workload of the node. The knobs, the sizing model and the proposals all read this one description."""
+"""The workload of the node. The knobs, the sizing model and the proposals all read this one
+description."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """write_rate: bytes/s in, as compressed. retention_s: inf keeps for ever. batch_bytes: of a producer's request.
+    """write_rate: bytes/s in, as compressed. retention_s: inf keeps for ever. batch_bytes: of a
+    producer's request.
 
-    groups: consumer groups that keep up. lagging_groups: those that read what is old, drain times as fast as it is
-    written. lag_s: how far the live ones may lag and still be served from memory. copies: replicas on this host.
-    rtt_ms: of remote clients. durable: acks wait for the disk.
+    groups: consumer groups that keep up. lagging_groups: those that read what is old, drain times
+    as fast as it is written. lag_s: how far the live ones may lag and still be served from memory.
+    copies: replicas on this host. rtt_ms: of remote clients. durable: acks wait for the disk.
     """
 
     write_rate: float = 50e6
@@ -45,5 +47,6 @@ class Workload:
 
     @property
     def requests(self) -> float:
-        """Produce and fetch requests a second: fetches of live groups find what one produce round brought."""
+        """Produce and fetch requests a second: fetches of live groups find what one produce round
+        brought."""
         return self.write_rate / self.batch_bytes * (1 + self.groups)

@@ -1,6 +1,7 @@
 """All scenarios, in the order they run and are reported.
 
-A new one: a file here with `SCENARIO = Scenario(name, title, measures, run)`, and its line below. `run` gets a
+A new one: a file here with `SCENARIO = Scenario(name, title, measures, run)`, and its line below.
+`run` gets a
 `Turn` (a broker, topics, the load generator), gives the figures by key, and raises LoadFailed for no figure.
 """
 

@@ -1,4 +1,5 @@
-"""Compaction of one log of updates: its speed and cost, and its effect on produce to other topics."""
+"""Compaction of one log of updates: its speed and cost, and its effect on produce to other
+topics."""
 
 import re
 import time
@@ -91,7 +92,8 @@ def alone(turn: Turn) -> Measures:
 
 
 def beside_produce(turn: Turn) -> Measures:
-    """Acks at 1,000 records a second, first with nothing else going on, then while a log is compacted."""
+    """Acks at 1,000 records a second, first with nothing else going on, then while a log is
+    compacted."""
     updates = turn.topic("updates", 1, {"segment.bytes": str(SEGMENT_BYTES)})
     fill(turn, updates, turn.size.cached_bytes // 4)
     acks = turn.topic("acks", 8)

@@ -1,6 +1,7 @@
 """One compressed record per request over raw sockets: the broker's cost of checking its record.
 
-A client that does not linger sends such batches. Both brokers look at each record before they append it.
+A client that does not linger sends such batches. Both brokers look at each record before they
+append it.
 """
 
 import time

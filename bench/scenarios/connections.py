@@ -1,4 +1,5 @@
-"""5,000 connections: the time until each has its ApiVersions answer, and the memory with all of them open."""
+"""5,000 connections: the time until each has its ApiVersions answer, and the memory with all of
+them open."""
 
 from bench import limits
 from bench.scenario import Measure, Measures, Scenario

@@ -1,7 +1,8 @@
-"""acks=all that means "on disk": 64 producers with one record each in flight, every ack after an fdatasync.
+"""acks=all that means "on disk": 64 producers with one record each in flight, every ack after an
+fdatasync.
 
-Apache Kafka's way is flush.messages=1, a sync of each append by itself; kbroker's is write.caching=false, where one
-sync serves all appends that wait.
+Apache Kafka's way is flush.messages=1, a sync of each append by itself; kbroker's is
+write.caching=false, where one sync serves all appends that wait.
 """
 
 from bench import limits

@@ -1,5 +1,5 @@
-"""Daily work of a group coordinator: heartbeats and commits of many members, and a rebalance of a large
-group.
+"""Daily work of a group coordinator: heartbeats and commits of many members, and a rebalance of a
+large group.
 """
 
 import asyncio
@@ -39,7 +39,8 @@ async def _members(turn: Turn) -> list[Member]:
 
 
 def _repeat(turn: Turn, api: ApiKey, requests: Sequence[Struct], answer: Struct) -> Measures:
-    """Each connection sends its request again and again; every answer is held against the expected one."""
+    """Each connection sends its request again and again; every answer is held against the expected
+    one."""
     sent, expected = turn.target.folder / "requests.bin", turn.target.folder / "answer.bin"
     sent.write_bytes(b"".join(request_frame(api, request) for request in requests))
     expected.write_bytes(encode_response(api, VERSIONS[api], CORRELATION_ID, answer))
@@ -82,7 +83,8 @@ def commits(turn: Turn) -> Measures:
 
 
 def rebalances(turn: Turn) -> Measures:
-    """Every member joins again, from a stable group to the next: the time until the last one has its assignment."""
+    """Every member joins again, from a stable group to the next: the time until the last one has
+    its assignment."""
 
     async def run() -> list[float]:
         members = await gather_group(turn.target.port, f"large-{turn.number}", LARGE)

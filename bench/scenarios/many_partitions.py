@@ -1,8 +1,8 @@
-"""Many partitions on one node, ten thousand in a full run: the cost of creating and holding them, and their
-effect on other produce.
+"""Many partitions on one node, ten thousand in a full run: the cost of creating and holding them,
+and their effect on other produce.
 
-The same load on the same eight partitions runs before and after they are created: the difference is the cost
-that grows with their number.
+The same load on the same eight partitions runs before and after they are created: the difference is
+the cost that grows with their number.
 """
 
 import time

@@ -6,7 +6,8 @@ from bench.turn import Turn
 
 CONNECTIONS = 10
 WARM_ROUNDS = 200
-"""Apache Kafka flushes several small files of a partition after its first append; this waits until it is through."""
+"""Apache Kafka flushes several small files of a partition after its first append; this waits until
+it is through."""
 
 
 def run(turn: Turn) -> Measures:

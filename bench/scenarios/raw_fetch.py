@@ -1,4 +1,5 @@
-"""Raw fetch from the page cache: large ranges, the zero-copy path, and small ones, the cost of a request."""
+"""Raw fetch from the page cache: large ranges, the zero-copy path, and small ones, the cost of a
+request."""
 
 from bench import limits
 from bench.scenario import (

@@ -1,4 +1,5 @@
-"""One 100 B record per request over raw sockets, from many clients: the broker's bare cost per request."""
+"""One 100 B record per request over raw sockets, from many clients: the broker's bare cost per
+request."""
 
 from bench import limits
 from bench.scenario import Measures, Scenario, client_cpu, cpu_per_message, latency, rate

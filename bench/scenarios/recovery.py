@@ -1,7 +1,8 @@
-"""kill -9 with many unsynced bytes, and a restart: the time until every partition answers, and its cost.
+"""kill -9 with many unsynced bytes, and a restart: the time until every partition answers, and its
+cost.
 
-KBROKER_BENCH_RECOVERY_GB (10 in docs/durability.md's figures) sets the amount; otherwise it is that of the
-run's size.
+KBROKER_BENCH_RECOVERY_GB (10 in docs/durability.md's figures) sets the amount; otherwise it is that
+of the run's size.
 """
 
 import os
@@ -14,8 +15,8 @@ from bench.turn import Turn
 
 PARTITIONS = 10
 SHORT_SESSION = {"broker.session.timeout.ms": "2000", "broker.heartbeat.interval.ms": "500"}
-"""Apache Kafka's controller waits for the dead broker's session (9 s) before the new one may serve: what is to
-be measured is recovery."""
+"""Apache Kafka's controller waits for the dead broker's session (9 s) before the new one may serve:
+what is to be measured is recovery."""
 ONE_SEGMENT = {"segment.bytes": "2147483647"}  # nothing rolls, so the recovery point stays at the start
 
 

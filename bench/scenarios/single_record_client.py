@@ -1,4 +1,5 @@
-"""One record per request over the one connection of a librdkafka producer: a client that does not batch."""
+"""One record per request over the one connection of a librdkafka producer: a client that does not
+batch."""
 
 from bench import limits
 from bench.scenario import Measures, Scenario, client_cpu, cpu_per_message, rate

@@ -1,4 +1,5 @@
-"""A fresh broker with no data: time to its first answer, memory idle, and memory after a fixed load."""
+"""A fresh broker with no data: time to its first answer, memory idle, and memory after a fixed
+load."""
 
 import time
 
@@ -22,7 +23,8 @@ def run(turn: Turn) -> Measures:
 
 
 def load_memory(turn: Turn) -> list[int]:
-    """PSS after batched produce, small requests of 250 connections, and fetches of what was written."""
+    """PSS after batched produce, small requests of 250 connections, and fetches of what was
+    written."""
     topic = turn.topic("loaded", partitions=8)
     seconds = turn.size.seconds
     bulk = turn.load(

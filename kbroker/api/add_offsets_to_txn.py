@@ -1,7 +1,7 @@
 """AddOffsetsToTxn (key 25), v0-4: a group's offsets are going to be committed in a transaction.
 
-v1 throttle time; v2 PRODUCER_FENCED; v3 flexible; v4 TRANSACTION_ABORTABLE (KIP-890). What joins the transaction is the
-group's partition of the offsets topic.
+v1 throttle time; v2 PRODUCER_FENCED; v3 flexible; v4 TRANSACTION_ABORTABLE (KIP-890). What joins
+the transaction is the group's partition of the offsets topic.
 """
 
 from kbroker.api.context import RequestContext

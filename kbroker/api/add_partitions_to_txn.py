@@ -1,7 +1,9 @@
-"""AddPartitionsToTxn (key 24), v0-5: partitions join a transaction before something is produced to them.
+"""AddPartitionsToTxn (key 24), v0-5: partitions join a transaction before something is produced to
+them.
 
-v1 throttle time; v2 PRODUCER_FENCED; v3 flexible; v4 many transactions, verify only, for brokers (KIP-890);
-v5 TRANSACTION_ABORTABLE. Producers of transactions v2 do not send it: producing adds the partition.
+v1 throttle time; v2 PRODUCER_FENCED; v3 flexible; v4 many transactions, verify only, for brokers
+(KIP-890); v5 TRANSACTION_ABORTABLE. Producers of transactions v2 do not send it: producing adds the
+partition.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,9 @@
-"""AlterClientQuotas (key 49), v0-1: set and remove quotas of users, client ids and addresses (KIP-546).
+"""AlterClientQuotas (key 49), v0-1: set and remove quotas of users, client ids and addresses
+(KIP-546).
 
-v1 flexible. Keys: producer_byte_rate, consumer_byte_rate, request_percentage, controller_mutation_rate (KIP-599) for
-users and client ids, connection_creation_rate (KIP-612) for addresses. In force when the answer leaves.
+v1 flexible. Keys: producer_byte_rate, consumer_byte_rate, request_percentage,
+controller_mutation_rate (KIP-599) for users and client ids, connection_creation_rate (KIP-612) for
+addresses. In force when the answer leaves.
 """
 
 from kbroker.api.context import RequestContext

@@ -1,4 +1,5 @@
-"""AlterConfigs (key 33), v0-2: the configs of a resource become those of the request, all others go back to default.
+"""AlterConfigs (key 33), v0-2: the configs of a resource become those of the request, all others go
+back to default.
 
 v2 flexible. Old form; clients should use IncrementalAlterConfigs.
 """

@@ -1,4 +1,5 @@
-"""Shared by AlterConfigs and IncrementalAlterConfigs: each resource once, each with its own result."""
+"""Shared by AlterConfigs and IncrementalAlterConfigs: each resource once, each with its own
+result."""
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence

@@ -1,8 +1,10 @@
-"""AlterReplicaLogDirs (key 34), v1-2: move this broker's replicas between its log directories (KIP-113).
+"""AlterReplicaLogDirs (key 34), v1-2: move this broker's replicas between its log directories
+(KIP-113).
 
-v2 flexible. Answered when moves have begun; DescribeLogDirs shows them as future replicas until they are done. A
-move to the replica's present directory ends a move in progress. While a directory of the node is offline no move
-begins. The node that is asked moves its own replicas; a partition that has none there answers REPLICA_NOT_AVAILABLE.
+v2 flexible. Answered when moves have begun; DescribeLogDirs shows them as future replicas until
+they are done. A move to the replica's present directory ends a move in progress. While a directory
+of the node is offline no move begins. The node that is asked moves its own replicas; a partition
+that has none there answers REPLICA_NOT_AVAILABLE.
 """
 
 from kbroker.api.context import RequestContext
@@ -21,7 +23,8 @@ API = Api(ApiKey.ALTER_REPLICA_LOG_DIRS, 1, 2)
 
 
 async def handle(ctx: RequestContext, request: AlterReplicaLogDirsRequest) -> AlterReplicaLogDirsResponse:
-    """Each partition's result, by topic; a partition named for several directories moves to the last."""
+    """Each partition's result, by topic; a partition named for several directories moves to the
+    last."""
     specs = {
         (topic.name, index): one.path
         for one in request.dirs

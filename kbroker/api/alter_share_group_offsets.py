@@ -1,4 +1,5 @@
-"""AlterShareGroupOffsets (key 91), v0: let an empty share group begin at other offsets (KIP-932)."""
+"""AlterShareGroupOffsets (key 91), v0: let an empty share group begin at other offsets
+(KIP-932)."""
 
 from kbroker.api.context import RequestContext
 from kbroker.api.group_protocol import check_protocol

@@ -1,6 +1,7 @@
 """AlterUserScramCredentials (key 51), v0: set and delete users' SCRAM credentials (KIP-554).
 
-Flexible from the start. Each user has its own result: a refused user does not keep others from being changed.
+Flexible from the start. Each user has its own result: a refused user does not keep others from
+being changed.
 """
 
 from kbroker.api.context import RequestContext

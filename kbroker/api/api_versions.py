@@ -1,9 +1,11 @@
-"""ApiVersions (key 18), v0-4: which APIs and versions this broker serves, and the features in force.
+"""ApiVersions (key 18), v0-4: which APIs and versions this broker serves, and the features in
+force.
 
-v1 throttle time; v3 flexible, client software name and version, features (KIP-511, KIP-584); v4 supported features may
-have a minimum of 0 (v3 leaves those out, KAFKA-17011). A version that is not known is answered in v0's form with error
-35 and this API's own range, so that the client can try again. The response header has no tags in any version.
-Network processes serve it themselves (`version_answers`); this handler is that of control.
+v1 throttle time; v3 flexible, client software name and version, features (KIP-511, KIP-584); v4
+supported features may have a minimum of 0 (v3 leaves those out, KAFKA-17011). A version that is not
+known is answered in v0's form with error 35 and this API's own range, so that the client can try
+again. The response header has no tags in any version. Network processes serve it themselves
+(`version_answers`); this handler is that of control.
 """
 
 from kbroker.api.context import RequestContext

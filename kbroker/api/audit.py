@@ -115,7 +115,8 @@ def outcomes(answer: Struct, names: tuple[str, ...]) -> Iterator[tuple[tuple[str
 
 
 def asked(request: Struct) -> dict[str, Any]:
-    """What answers do not repeat: the group, what is set on what; no values of settings, no keys."""
+    """What answers do not repeat: the group, what is set on what; no values of settings, no
+    keys."""
     found: dict[str, Any] = {}
     for name in OF_REQUEST:
         value = getattr(request, name, None)

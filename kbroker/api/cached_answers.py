@@ -1,4 +1,5 @@
-"""Answers that network processes may repeat: without an error, and a function of the request and what control knows."""
+"""Answers that network processes may repeat: without an error, and a function of the request and
+what control knows."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
@@ -21,8 +22,9 @@ UNLIMITED: Final = 1 << 62
 def cached_answers(
     ctx: RequestContext, response: Answer, word: int = AnswerVersion.TOPICS
 ) -> CachedAnswer | Answer:
-    """The encoded answer if it is cacheable: it is the same for all clients of a listener until topics, settings
-    or what the word stands for change. With an error it may not: the client will ask again for something to happen.
+    """The encoded answer if it is cacheable: it is the same for all clients of a listener until
+    topics, settings or what the word stands for change. With an error it may not: the client will
+    ask again for something to happen.
 
     word: of the group or the transactions that it describes.
     """
@@ -37,7 +39,8 @@ def cached_answers(
 def cached_by_topic(
     ctx: RequestContext, response: TopicAnswer, key: Callable[[Any], bytes], room: int = UNLIMITED
 ) -> CachedAnswer | TopicAnswer:
-    """As `cached`; other requests with the same options may be answered from this answer's part for each topic.
+    """As `cached`; other requests with the same options may be answered from this answer's part for
+    each topic.
 
     key: what requests name one of its topics by. room: most partitions of such an answer.
     """

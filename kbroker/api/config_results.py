@@ -1,4 +1,5 @@
-"""Settings as DescribeConfigs lists them, kept for those who ask next: resources mostly have the same ones."""
+"""Settings as DescribeConfigs lists them, kept for those who ask next: resources mostly have the
+same ones."""
 
 from kbroker.api.config_entries import entries_of
 from kbroker.config.describe import Entry
@@ -12,7 +13,8 @@ MOST = 256
 
 
 class ConfigResults:
-    """Lists by what they depend on: what is set for the resource, not its name. Good until any settings change.
+    """Lists by what they depend on: what is set for the resource, not its name. Good until any
+    settings change.
 
     Runs in: control. Owner: the process's main.
     """
@@ -25,7 +27,8 @@ class ConfigResults:
     def get(
         self, kind: int, name: str, keys: list[str] | None, synonyms: bool, documentation: bool
     ) -> Listed:
-        """The settings of a resource that is there. Not to be changed. Raises KafkaError, ConfigError."""
+        """The settings of a resource that is there. Not to be changed. Raises KafkaError,
+        ConfigError."""
         if self._good_for != self._broker.version or len(self._kept) >= MOST:
             self._kept.clear()
             self._good_for = self._broker.version

@@ -1,4 +1,5 @@
-"""ConsumerGroupDescribe (key 69), v0-1: members, epochs and assignments of consumer groups (KIP-848). v1 type."""
+"""ConsumerGroupDescribe (key 69), v0-1: members, epochs and assignments of consumer groups
+(KIP-848). v1 type."""
 
 from kbroker.api.context import RequestContext
 from kbroker.api.group_protocol import check_protocol

@@ -1,6 +1,7 @@
 """ConsumerGroupHeartbeat (key 68), v0-1: join, take part in and leave a consumer group (KIP-848).
 
-v1 the client makes its member id (KIP-1082), regular expressions. Offered with the feature group.version 1.
+v1 the client makes its member id (KIP-1082), regular expressions. Offered with the feature
+group.version 1.
 """
 
 from typing import Any

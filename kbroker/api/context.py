@@ -11,10 +11,11 @@ from kbroker.ipc.messages import ClientRequest
 
 @dataclass(frozen=True, slots=True)
 class RequestContext:
-    """One request on its way. Runs in: control. services: the state that handlers read and change, and
-    what does longer work. configs: settings as DescribeConfigs lists them.
+    """One request on its way. Runs in: control. services: the state that handlers read and change,
+    and what does longer work. configs: settings as DescribeConfigs lists them.
 
-    narrowed: the answer is for this client alone, or for a part of its request: it must not be cached."""
+    narrowed: the answer is for this client alone, or for a part of its request: it must not be
+    cached."""
 
     services: Services
     configs: ConfigResults

@@ -1,7 +1,7 @@
 """CreateDelegationToken (key 38), v1-3: ask for a delegation token (KIP-48).
 
-v2 flexible; v3 a token for somebody else (KIP-373).
-Tokens are not enabled: every request is refused, as by an Apache Kafka without a secret key for them.
+v2 flexible; v3 a token for somebody else (KIP-373). Tokens are not enabled: every request is
+refused, as by an Apache Kafka without a secret key for them.
 """
 
 from kbroker.api.context import RequestContext

@@ -1,6 +1,7 @@
 """CreatePartitions (key 37), v0-3: more partitions for a topic, never fewer.
 
-v2 flexible; v3 may answer THROTTLING_QUOTA_EXCEEDED. The answer leaves when every process knows the partitions.
+v2 flexible; v3 may answer THROTTLING_QUOTA_EXCEEDED. The answer leaves when every process knows the
+partitions.
 """
 
 from collections import Counter

@@ -1,11 +1,11 @@
 """CreateTopics (key 19), v2-7.
 
-v2 throttle time (v0-1 are gone since Kafka 4.0), validate only; v4 -1 partitions or replicas is the default; v5
-flexible, the answer has the topic's configs; v6 may answer THROTTLING_QUOTA_EXCEEDED; v7 topic id in the answer
-(KIP-516).
-The answer leaves when every process knows the topic. A replication factor above the number of replica sites is refused;
-with one site the topic gets its one replica, and the answer's text says so (kbroker.clamp.replication.factor). Clients
-read that text beside an error alone, so it does no harm without one.
+v2 throttle time (v0-1 are gone since Kafka 4.0), validate only; v4 -1 partitions or replicas is the
+default; v5 flexible, the answer has the topic's configs; v6 may answer THROTTLING_QUOTA_EXCEEDED;
+v7 topic id in the answer (KIP-516). The answer leaves when every process knows the topic. A
+replication factor above the number of replica sites is refused; with one site the topic gets its
+one replica, and the answer's text says so (kbroker.clamp.replication.factor). Clients read that
+text beside an error alone, so it does no harm without one.
 """
 
 from collections import Counter

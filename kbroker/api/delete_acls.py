@@ -1,4 +1,5 @@
-"""DeleteAcls (key 31), v1-3: drops what filters select; without an authorizer the answer is SECURITY_DISABLED.
+"""DeleteAcls (key 31), v1-3: drops what filters select; without an authorizer the answer is
+SECURITY_DISABLED.
 
 v1 pattern types (KIP-290; v0 is gone since Kafka 4.0); v2 flexible; v3 user resources.
 """
@@ -25,7 +26,8 @@ NO_AUTHORIZER = "No Authorizer is configured."
 
 
 def handle(ctx: RequestContext, request: DeleteAclsRequest) -> Awaitable[DeleteAclsResponse] | None:
-    """The ACLs that each filter has deleted. Unknown enum numbers close the connection, as in Kafka."""
+    """The ACLs that each filter has deleted. Unknown enum numbers close the connection, as in
+    Kafka."""
     if any(has_unknown(wanted) for wanted in request.filters):
         return None
     if ctx.broker.authorizer is None:

@@ -1,4 +1,5 @@
-"""DeleteGroups (key 42), v0-2: delete empty groups of any type with their offsets. v1 throttle time; v2 flexible."""
+"""DeleteGroups (key 42), v0-2: delete empty groups of any type with their offsets. v1 throttle
+time; v2 flexible."""
 
 import asyncio
 from itertools import islice

@@ -1,7 +1,8 @@
 """DeleteTopics (key 20), v1-6.
 
-v1 throttle time; v3 TOPIC_DELETION_DISABLED; v4 flexible; v5 error text; v6 by topic id as well (KIP-516).
-The answer leaves when no process knows the topics any more; their folders are removed after file.delete.delay.ms.
+v1 throttle time; v3 TOPIC_DELETION_DISABLED; v4 flexible; v5 error text; v6 by topic id as well
+(KIP-516). The answer leaves when no process knows the topics any more; their folders are removed
+after file.delete.delay.ms.
 """
 
 from collections import Counter
@@ -50,7 +51,8 @@ def refuse(request: DeleteTopicsRequest, error: KafkaError, version: int) -> Del
 
 
 class _Chosen:
-    """The topics that a request names well, and the results of what it names badly (ControllerApis.deleteTopics)."""
+    """The topics that a request names well, and the results of what it names badly
+    (ControllerApis.deleteTopics)."""
 
     def __init__(self, ctx: RequestContext, request: DeleteTopicsRequest) -> None:
         self.results: list[DeletableTopicResult] = []

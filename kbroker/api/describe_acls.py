@@ -1,4 +1,5 @@
-"""DescribeAcls (key 29), v1-3: the ACLs that a filter selects; without an authorizer the answer is SECURITY_DISABLED.
+"""DescribeAcls (key 29), v1-3: the ACLs that a filter selects; without an authorizer the answer is
+SECURITY_DISABLED.
 
 v1 pattern types (KIP-290; v0 is gone since Kafka 4.0); v2 flexible; v3 user resources.
 """

@@ -1,7 +1,7 @@
 """DescribeClientQuotas (key 48), v0-1: the quotas of the entities that a filter matches (KIP-546).
 
-v1 flexible. A component matches an exact name (0), the default entity (1), or any entity with this type (2); strict
-leaves out entities that have other types as well.
+v1 flexible. A component matches an exact name (0), the default entity (1), or any entity with this
+type (2); strict leaves out entities that have other types as well.
 """
 
 from collections.abc import Iterable

@@ -1,6 +1,7 @@
 """DescribeCluster (key 60), v0-2: the brokers, without topics (KIP-700).
 
-v1 endpoint type (KIP-919); v2 fenced brokers (KIP-1073). Controllers cannot be asked for on a broker's listener.
+v1 endpoint type (KIP-919); v2 fenced brokers (KIP-1073). Controllers cannot be asked for on a
+broker's listener.
 """
 
 from kbroker.api.cached_answers import cached_answers

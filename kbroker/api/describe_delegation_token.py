@@ -1,7 +1,7 @@
 """DescribeDelegationToken (key 41), v1-3: delegation tokens of owners (KIP-48).
 
-v2 flexible; v3 who asked for a token (KIP-373).
-Tokens are not enabled: every request is refused, as by an Apache Kafka without a secret key for them.
+v2 flexible; v3 who asked for a token (KIP-373). Tokens are not enabled: every request is refused,
+as by an Apache Kafka without a secret key for them.
 """
 
 from kbroker.api.context import RequestContext

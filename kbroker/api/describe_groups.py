@@ -1,7 +1,7 @@
 """DescribeGroups (key 15), v0-6: members and assignment of classic groups.
 
-v1 throttle time; v3 authorized operations (KIP-430); v4 group instance id; v5 flexible; v6 GROUP_ID_NOT_FOUND with a
-text for unknown groups (KIP-1043), which older versions show as dead.
+v1 throttle time; v3 authorized operations (KIP-430); v4 group instance id; v5 flexible; v6
+GROUP_ID_NOT_FOUND with a text for unknown groups (KIP-1043), which older versions show as dead.
 """
 
 from kbroker.api.context import RequestContext

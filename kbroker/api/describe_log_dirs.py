@@ -1,7 +1,7 @@
 """DescribeLogDirs (key 35), v1-5: log directories, what lies in them, and how full their disks are.
 
-v1 throttle time (v0 is gone since Kafka 4.0); v2 flexible; v3 top-level error; v4 total and usable bytes (KIP-827); v5
-cordoned directories (KIP-1066).
+v1 throttle time (v0 is gone since Kafka 4.0); v2 flexible; v3 top-level error; v4 total and usable
+bytes (KIP-827); v5 cordoned directories (KIP-1066).
 """
 
 import asyncio

@@ -1,4 +1,5 @@
-"""DescribeProducers (key 61), v0: idempotent and transactional producers that a partition remembers (KIP-664)."""
+"""DescribeProducers (key 61), v0: idempotent and transactional producers that a partition remembers
+(KIP-664)."""
 
 from dataclasses import dataclass, field
 from functools import partial
@@ -27,7 +28,8 @@ API = Api(ApiKey.DESCRIBE_PRODUCERS, 0, 0)
 
 @dataclass(slots=True)
 class Asked:
-    """A request to one IO worker. parts: of the answer, in the order of the slots, to be filled by its reply."""
+    """A request to one IO worker. parts: of the answer, in the order of the slots, to be filled by
+    its reply."""
 
     slots: list[int] = field(default_factory=list)
     parts: list[PartitionResponse] = field(default_factory=list)

@@ -1,7 +1,8 @@
-"""DescribeQuorum (key 55), v0-2: the voters of the metadata quorum (KIP-595). One node is its own quorum.
+"""DescribeQuorum (key 55), v0-2: the voters of the metadata quorum (KIP-595). One node is its own
+quorum.
 
-v1 fetch timestamps (KIP-836); v2 nodes, directory ids, error texts (KIP-853). The "log end offset" is the version of
-the topic catalogue, which stands where Kafka has the metadata log.
+v1 fetch timestamps (KIP-836); v2 nodes, directory ids, error texts (KIP-853). The "log end offset"
+is the version of the topic catalogue, which stands where Kafka has the metadata log.
 """
 
 from kbroker.api.context import RequestContext

@@ -1,4 +1,5 @@
-"""DescribeShareGroupOffsets (key 90), v0-1: where share groups stand (KIP-932). v1 lag (KIP-1226)."""
+"""DescribeShareGroupOffsets (key 90), v0-1: where share groups stand (KIP-932). v1 lag
+(KIP-1226)."""
 
 from kbroker.api.context import RequestContext
 from kbroker.api.group_protocol import check_protocol

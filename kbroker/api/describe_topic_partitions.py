@@ -1,6 +1,7 @@
 """DescribeTopicPartitions (key 75), v0: topics and partitions page by page (KIP-966).
 
-An empty list is all topics. Topics come sorted; the cursor of an answer is the start of the next request.
+An empty list is all topics. Topics come sorted; the cursor of an answer is the start of the next
+request.
 """
 
 from collections.abc import Callable

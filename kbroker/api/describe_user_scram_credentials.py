@@ -1,4 +1,5 @@
-"""DescribeUserScramCredentials (key 50), v0: mechanisms and iterations of users' SCRAM credentials (KIP-554).
+"""DescribeUserScramCredentials (key 50), v0: mechanisms and iterations of users' SCRAM credentials
+(KIP-554).
 
 No user named means all users. Salts and keys are never sent.
 """

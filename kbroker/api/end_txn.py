@@ -1,7 +1,8 @@
 """EndTxn (key 26), v0-5: commit or abort a transaction.
 
-v1 throttle time; v2 PRODUCER_FENCED; v3 flexible; v4 TRANSACTION_ABORTABLE (KIP-890); v5 the producer's next id and
-epoch (transactions v2). Answered when the outcome is stored; the markers are written afterwards, as in Kafka.
+v1 throttle time; v2 PRODUCER_FENCED; v3 flexible; v4 TRANSACTION_ABORTABLE (KIP-890); v5 the
+producer's next id and epoch (transactions v2). Answered when the outcome is stored; the markers are
+written afterwards, as in Kafka.
 """
 
 from typing import Any

@@ -1,4 +1,5 @@
-"""Error codes of the answers that control gives, counted for the metrics as Kafka counts them: one for each code."""
+"""Error codes of the answers that control gives, counted for the metrics as Kafka counts them: one
+for each code."""
 
 from collections.abc import Iterator
 
@@ -33,8 +34,8 @@ class ErrorCounts:
         self._words = slots.words
 
     def count(self, client: ClientRequest, response: Struct | bytes) -> bool:
-        """Count an answer that is about to leave; an encoded answer counts as no error. Whether a part of it was
-        refused for lack of a permission."""
+        """Count an answer that is about to leave; an encoded answer counts as no error. Whether a
+        part of it was refused for lack of a permission."""
         if isinstance(response, CachedAnswer):
             self._words[NONE[client.api_key]] += response.codes
             return False

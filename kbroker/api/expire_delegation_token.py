@@ -1,7 +1,7 @@
 """ExpireDelegationToken (key 40), v1-2: end a delegation token (KIP-48).
 
-v2 flexible.
-Tokens are not enabled: every request is refused, as by an Apache Kafka without a secret key for them.
+v2 flexible. Tokens are not enabled: every request is refused, as by an Apache Kafka without a
+secret key for them.
 """
 
 from kbroker.api.context import RequestContext

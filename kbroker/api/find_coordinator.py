@@ -1,9 +1,9 @@
-"""FindCoordinator (key 10), v0-6: which node coordinates a group, a transactional id or a share group.
+"""FindCoordinator (key 10), v0-6: which node coordinates a group, a transactional id or a share
+group.
 
-v1 key type; v2 error text; v3 flexible; v4 many keys (KIP-699); v5 transaction errors (KIP-890); v6 share
-groups (KIP-932).
-Makes the internal topic when there is none. Differs from Kafka: the first answer waits for it, instead of
-COORDINATOR_NOT_AVAILABLE.
+v1 key type; v2 error text; v3 flexible; v4 many keys (KIP-699); v5 transaction errors (KIP-890); v6
+share groups (KIP-932). Makes the internal topic when there is none. Differs from Kafka: the first
+answer waits for it, instead of COORDINATOR_NOT_AVAILABLE.
 """
 
 import base64

@@ -1,4 +1,5 @@
-"""GetTelemetrySubscriptions (key 71), v0: which of its own metrics a client is to push, and how often (KIP-714)."""
+"""GetTelemetrySubscriptions (key 71), v0: which of its own metrics a client is to push, and how
+often (KIP-714)."""
 
 from kbroker.api.context import RequestContext
 from kbroker.api.row import Api

@@ -1,4 +1,5 @@
-"""Which of the newer group protocols are on: by the features in force and group.coordinator.rebalance.protocols."""
+"""Which of the newer group protocols are on: by the features in force and
+group.coordinator.rebalance.protocols."""
 
 from kbroker.control.broker import Broker
 from kbroker.control.metadata.features import FEATURES
@@ -8,8 +9,8 @@ _FEATURE_OF = {"consumer": "group.version", "share": "share.version", "streams":
 
 
 def check_protocol(broker: Broker, protocol: str) -> None:
-    """Raises UNSUPPORTED_VERSION when the protocol is off. Share groups depend on their feature alone, as in Apache
-    Kafka."""
+    """Raises UNSUPPORTED_VERSION when the protocol is off. Share groups depend on their feature
+    alone, as in Apache Kafka."""
     feature = _FEATURE_OF[protocol]
     level = broker.features.get(feature, FEATURES[feature].default)
     listed = protocol == "share" or protocol in broker.config.get_list(

@@ -1,8 +1,8 @@
 """JoinGroup (key 11), v0-9: become a member of a classic group, or take part in its rebalance.
 
-v1 rebalance timeout (v0 uses the session timeout); v2 throttle time; v3 none; v4 MEMBER_ID_REQUIRED (KIP-394);
-v5 group instance id (KIP-345); v6 flexible; v7 protocol type in the answer; v8 reason (KIP-800); v9 skip_assignment
-(KIP-814). Waits until the group's join phase ends.
+v1 rebalance timeout (v0 uses the session timeout); v2 throttle time; v3 none; v4 MEMBER_ID_REQUIRED
+(KIP-394); v5 group instance id (KIP-345); v6 flexible; v7 protocol type in the answer; v8 reason
+(KIP-800); v9 skip_assignment (KIP-814). Waits until the group's join phase ends.
 """
 
 from functools import partial

@@ -1,4 +1,5 @@
-"""Answers of which some parts come later, from an IO worker or a log, or that are changed when they come: no tasks."""
+"""Answers of which some parts come later, from an IO worker or a log, or that are changed when they
+come: no tasks."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
@@ -19,7 +20,8 @@ AT_ONCE: Final = 64
 
 
 def together(parts: Sequence[Any], whole: Callable[[Iterator[Any]], Struct]) -> Answer:
-    """The answer that `whole` makes of all parts, in their order; later while any of them is a Deferred."""
+    """The answer that `whole` makes of all parts, in their order; later while any of them is a
+    Deferred."""
     found = list(parts)
     late = [number for number, part in enumerate(paced(found)) if isinstance(part, Deferred)]
     if not late:
@@ -41,7 +43,8 @@ def together(parts: Sequence[Any], whole: Callable[[Iterator[Any]], Struct]) -> 
 
 
 async def _whole_in_slices(all_came: Deferred, whole: Callable[[], Struct]) -> Struct:
-    """Made by a task of the long request: where the last part comes in, nobody would stop for others."""
+    """Made by a task of the long request: where the last part comes in, nobody would stop for
+    others."""
     await completion(all_came)
     return whole()
 
@@ -59,7 +62,8 @@ def completion(deferred: Deferred) -> asyncio.Future[Any]:
 
 
 async def in_groups(waits: Iterable[Awaitable[T]]) -> list[T]:
-    """The results of all, AT_ONCE at a time: a task for each of a million would stop all other clients."""
+    """The results of all, AT_ONCE at a time: a task for each of a million would stop all other
+    clients."""
     found: list[T] = []
     source = iter(waits)
     while some := list(islice(source, AT_ONCE)):
@@ -72,8 +76,8 @@ def by_topic(
     topic: Callable[[str, list[Any]], Any],
     whole: Callable[[list[Any]], Struct],
 ) -> Answer:
-    """The answer that `whole` makes of the topics that `topic` makes of a name and its parts, each of which may be a
-    Deferred."""
+    """The answer that `whole` makes of the topics that `topic` makes of a name and its parts, each
+    of which may be a Deferred."""
 
     def all_of(found: Iterator[Any]) -> Struct:
         return whole([topic(name, [next(found) for _ in paced(parts)]) for name, parts in paced(topics)])
@@ -99,8 +103,8 @@ def of_worker(
 
 
 def then(answer: Any, step: Callable[[Any], Any]) -> Any:
-    """What `step` makes of an answer that is there, that is a Deferred (also of a KafkaError, which stays one), or that
-    must be awaited: of the same kind."""
+    """What `step` makes of an answer that is there, that is a Deferred (also of a KafkaError, which
+    stays one), or that must be awaited: of the same kind."""
     if isinstance(answer, Deferred):
         made = Deferred()
         answer.on_complete(lambda found: made.complete(_made(found, step)))

@@ -1,6 +1,7 @@
 """LeaveGroup (key 13), v0-5: members leave a classic group, or are removed by an administrator.
 
-v1 throttle time; v2 none; v3 many members, by instance id too (KIP-345); v4 flexible; v5 reason (KIP-800).
+v1 throttle time; v2 none; v3 many members, by instance id too (KIP-345); v4 flexible; v5 reason
+(KIP-800).
 """
 
 from typing import Any

@@ -1,10 +1,10 @@
 """ListOffsets (key 2), v1-11: offsets by position or by time.
 
-v1 one offset per partition (v0 is gone since Kafka 4.0); v2 isolation level; v4 leader epochs; v5 OFFSET_NOT_AVAILABLE
-(KIP-207); v6 flexible; v7 -3 is the record with the largest timestamp; v8 -4 the earliest local offset; v9 -5 the last
-tiered offset (KIP-1005); v10 timeout; v11 -6 the earliest offset that waits for tiering (KIP-1023). Without tiered
-storage -4 equals -2, and -5 and -6 find nothing.
-Nothing found is offset -1, timestamp -1, no error. The leader epoch is that of the record.
+v1 one offset per partition (v0 is gone since Kafka 4.0); v2 isolation level; v4 leader epochs; v5
+OFFSET_NOT_AVAILABLE (KIP-207); v6 flexible; v7 -3 is the record with the largest timestamp; v8 -4
+the earliest local offset; v9 -5 the last tiered offset (KIP-1005); v10 timeout; v11 -6 the earliest
+offset that waits for tiering (KIP-1023). Without tiered storage -4 equals -2, and -5 and -6 find
+nothing. Nothing found is offset -1, timestamp -1, no error. The leader epoch is that of the record.
 """
 
 from dataclasses import dataclass
@@ -130,8 +130,9 @@ def _offset(
 
 
 def _unknown_end(words: Words, version: int) -> ErrorCode:
-    """The error when a consumer may not get the log's end, or "no offset after this time": the high watermark of a
-    new leader may be below the one that the previous leader has reported (KIP-207)."""
+    """The error when a consumer may not get the log's end, or "no offset after this time": the high
+    watermark of a new leader may be below the one that the previous leader has reported
+    (KIP-207)."""
     if words[Slot.EPOCH_START] == Slot.NOT_LED:
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
     return ErrorCode.OFFSET_NOT_AVAILABLE if version >= WITH_NOT_AVAILABLE else ErrorCode.LEADER_NOT_AVAILABLE

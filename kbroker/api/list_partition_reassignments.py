@@ -1,4 +1,5 @@
-"""ListPartitionReassignments (key 46), v0: replicas that are being moved between the sites of this host."""
+"""ListPartitionReassignments (key 46), v0: replicas that are being moved between the sites of this
+host."""
 
 from kbroker.api.context import RequestContext
 from kbroker.api.row import Api

@@ -1,4 +1,5 @@
-"""ListTransactions (key 66), v0-2: transactional ids, by state, producer id, duration (v1) and id pattern (v2).
+"""ListTransactions (key 66), v0-2: transactional ids, by state, producer id, duration (v1) and id
+pattern (v2).
 
 KIP-664, KIP-994, KIP-1152.
 """
@@ -16,7 +17,8 @@ API = Api(ApiKey.LIST_TRANSACTIONS, 0, 2, fast_paths=(REPEATED,))
 
 
 def handle(ctx: RequestContext, request: ListTransactionsRequest) -> CachedAnswer | ListTransactionsResponse:
-    """Every id that passes the filters. The answer stands until an id changes, if none passes by its age."""
+    """Every id that passes the filters. The answer stands until an id changes, if none passes by
+    its age."""
     shard = ctx.services.transactions.read_all()
     response = shard.list_transactions(request, ctx.broker.now_ms())
     return (

@@ -1,11 +1,12 @@
-"""Metadata (key 3), v0-13: brokers, topics and their partitions; creates topics that a client asks for.
+"""Metadata (key 3), v0-13: brokers, topics and their partitions; creates topics that a client asks
+for.
 
-v0 an empty list is all topics; v1 null is all and empty is none, controller id, rack; v2 cluster id; v3 throttle time;
-v4 auto-creation may be declined; v5 offline replicas; v7 leader epoch; v8 authorized operations; v9 flexible; v10
-topic ids in the answer (KIP-516); v11 no cluster operations; v12 topics by id, null names; v13 top-level error
-(KIP-1102).
-A topic that is created for the request is still answered UNKNOWN_TOPIC_OR_PARTITION, as Kafka does: clients ask again,
-and a client that has just deleted the topic, or only checks whether it exists, gets the truth.
+v0 an empty list is all topics; v1 null is all and empty is none, controller id, rack; v2 cluster
+id; v3 throttle time; v4 auto-creation may be declined; v5 offline replicas; v7 leader epoch; v8
+authorized operations; v9 flexible; v10 topic ids in the answer (KIP-516); v11 no cluster
+operations; v12 topics by id, null names; v13 top-level error (KIP-1102). A topic that is created
+for the request is still answered UNKNOWN_TOPIC_OR_PARTITION, as Kafka does: clients ask again, and
+a client that has just deleted the topic, or only checks whether it exists, gets the truth.
 """
 
 from collections.abc import Awaitable, Iterable
@@ -41,7 +42,8 @@ API = Api(ApiKey.METADATA, 0, 13, fast_paths=(REPEATED, BY_TOPIC))
 def handle(
     ctx: RequestContext, request: MetadataRequest
 ) -> CachedAnswer | MetadataResponse | Awaitable[MetadataResponse]:
-    """The topics as they are now; those that are missing are created if client and broker agree to it."""
+    """The topics as they are now; those that are missing are created if client and broker agree to
+    it."""
     check(request, ctx.version)
     names = missing(ctx, request)
     if names:

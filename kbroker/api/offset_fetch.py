@@ -1,7 +1,8 @@
 """OffsetFetch (key 9), v1-10: how far groups have read.
 
-v2 all partitions (null topics) and a code for the group; v3 throttle time; v5 leader epoch; v6 flexible; v7
-require_stable (KIP-447); v8 many groups (KIP-709); v9 member id and epoch (KIP-848); v10 topic ids (v0 is gone).
+v2 all partitions (null topics) and a code for the group; v3 throttle time; v5 leader epoch; v6
+flexible; v7 require_stable (KIP-447); v8 many groups (KIP-709); v9 member id and epoch (KIP-848);
+v10 topic ids (v0 is gone).
 """
 
 from kbroker.api.cached_answers import cached_answers
@@ -31,7 +32,8 @@ TOPIC_IDS_FROM = 10
 
 
 def handle(ctx: RequestContext, request: OffsetFetchRequest) -> CachedAnswer | OffsetFetchResponse:
-    """One answer per group; below v8 the request is about one group. It stands when it depends on offsets alone."""
+    """One answer per group; below v8 the request is about one group. It stands when it depends on
+    offsets alone."""
     groups = groups_of(request, ctx.version)
     response = _respond(ctx, request, groups)
     if len(groups) != 1 or groups[0].member_id or groups[0].member_epoch >= 0:

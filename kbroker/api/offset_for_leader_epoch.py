@@ -1,7 +1,9 @@
-"""OffsetForLeaderEpoch (key 23), v2-4: where the records of a leader epoch end; consumers find truncation by it.
+"""OffsetForLeaderEpoch (key 23), v2-4: where the records of a leader epoch end; consumers find
+truncation by it.
 
-v2 current leader epoch (v0-1 are gone since Kafka 4.0); v3 replica id; v4 flexible. The current epoch ends at the log
-end; an epoch that is not known is (-1, -1); an older one ends where the next one starts (KIP-101, KIP-320).
+v2 current leader epoch (v0-1 are gone since Kafka 4.0); v3 replica id; v4 flexible. The current
+epoch ends at the log end; an epoch that is not known is (-1, -1); an older one ends where the next
+one starts (KIP-101, KIP-320).
 """
 
 from kbroker.api.context import RequestContext
@@ -51,7 +53,8 @@ def refuse(
 
 
 def _end(ctx: RequestContext, name: str, asked: OffsetForLeaderPartition) -> EpochEndOffset | Deferred:
-    """The current epoch, by far the most requested, comes from shared memory; earlier epochs from the IO worker."""
+    """The current epoch, by far the most requested, comes from shared memory; earlier epochs from
+    the IO worker."""
     broker = ctx.broker
     try:
         partition = online(broker, name, asked.partition)

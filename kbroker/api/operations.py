@@ -1,6 +1,7 @@
 """The authorized-operations fields: bit n is set for operation n of Kafka's AclOperation.
 
-Without an authorizer everyone may do everything, so the answer is every operation that the kind of resource has.
+Without an authorizer everyone may do everything, so the answer is every operation that the kind of
+resource has.
 """
 
 from typing import Final

@@ -1,4 +1,5 @@
-"""PushTelemetry (key 72), v0: a client's metrics as OpenTelemetry's MetricsData, perhaps compressed (KIP-714)."""
+"""PushTelemetry (key 72), v0: a client's metrics as OpenTelemetry's MetricsData, perhaps compressed
+(KIP-714)."""
 
 from kbroker.api.context import RequestContext
 from kbroker.api.row import Api

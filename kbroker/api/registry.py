@@ -169,7 +169,8 @@ MODULES: tuple[ModuleType, ...] = (
     alter_share_group_offsets,
     delete_share_group_offsets,
 )
-"""Every API file. Each has API; those of control also handle(ctx, request) and refuse(request, error, version)."""
+"""Every API file. Each has API; those of control also handle(ctx, request) and refuse(request,
+error, version)."""
 
 APIS: Mapping[int, Api] = {module.API.key: module.API for module in MODULES}
 _HANDLERS: Mapping[int, ModuleType] = {module.API.key: module for module in MODULES}
@@ -187,7 +188,8 @@ class Dispatch:
         self._counts = ErrorCounts(services.broker.metrics)
 
     def __call__(self, client: ClientRequest) -> Answer | Deferred | Awaitable[Answer]:
-        """Answer one request in the control process; a Deferred or awaitable when it cannot be answered at once."""
+        """Answer one request in the control process; a Deferred or awaitable when it cannot be
+        answered at once."""
         api = APIS.get(client.api_key)
         if api is None or api.owner is not Owner.CONTROL or not api.accepts(client.api_version):
             if client.api_key == api_versions.API.key:
@@ -239,7 +241,8 @@ class Dispatch:
     async def _settled_later(
         self, module: ModuleType, client: ClientRequest, request: Struct, answer: Deferred
     ) -> Answer:
-        """A long answer is encoded by a task of its request, in slices, not where its last part comes in."""
+        """A long answer is encoded by a task of its request, in slices, not where its last part
+        comes in."""
         return self._settled(module, client, request, await completion(answer))
 
     async def _later(
@@ -264,7 +267,8 @@ class Dispatch:
     def _encoded(
         self, module: ModuleType, client: ClientRequest, response: Struct, request: Struct
     ) -> Answer:
-        """The framed answer. In slices both structs are emptied afterwards; too large an answer closes the connection.
+        """The framed answer. In slices both structs are emptied afterwards; too large an answer
+        closes the connection.
 
         A text that no answer can carry makes it one of UNKNOWN_SERVER_ERROR.
         """

@@ -25,7 +25,8 @@ class ShownReplicas(NamedTuple):
 
 
 def shown_replicas(broker: Broker, partition: Partition) -> ShownReplicas:
-    """A partition as Metadata and similar APIs show it. A replica whose log dir failed is offline and not in sync."""
+    """A partition as Metadata and similar APIs show it. A replica whose log dir failed is offline
+    and not in sync."""
     gone = [r for r in partition.replicas if broker.slots.state(r.slot) == SlotState.OFFLINE]
     led = partition.has_leader and partition.leader not in gone
     return ShownReplicas(

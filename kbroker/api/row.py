@@ -35,8 +35,9 @@ COMMIT_LANE = FastPath("control/groups/commit_lane/commit_kernel.py", "repeated 
 class Api:
     """One API: key, the versions that are advertised, the process that serves them.
 
-    accepted_from: lower versions are advertised but closed upon, as Kafka does for clients that look at the range.
-    fast_paths: what answers before `handle`; `tests/compat/test_fast_paths.py` compares both.
+    accepted_from: lower versions are advertised but closed upon, as Kafka does for clients that
+    look at the range. fast_paths: what answers before `handle`; `tests/compat/test_fast_paths.py`
+    compares both.
     """
 
     key: ApiKey

@@ -1,4 +1,5 @@
-"""ShareFetch (key 78), v1-2: acquire records of shared partitions, and acknowledge earlier ones (KIP-932).
+"""ShareFetch (key 78), v1-2: acquire records of shared partitions, and acknowledge earlier ones
+(KIP-932).
 
 v2 strict record limit (KIP-1206) and renewed locks (KIP-1222); v0 was of the preview and is gone.
 """

@@ -16,7 +16,8 @@ def code_and_text(error: KafkaError | None) -> tuple[ErrorCode, str | None]:
 
 
 def check_sender(group_id: str | None, member_id: str | None) -> tuple[str, str]:
-    """(group id, member id). Raises INVALID_REQUEST when one is missing or the member id is no UUID."""
+    """(group id, member id). Raises INVALID_REQUEST when one is missing or the member id is no
+    UUID."""
     if not group_id:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "Group id is missing.")
     try:

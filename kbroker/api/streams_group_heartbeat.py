@@ -1,7 +1,7 @@
 """StreamsGroupHeartbeat (key 88), v0: join, take part in and leave a streams group (KIP-1071).
 
-Offered with the feature streams.version 1. Internal topics that the topology needs are created before the answer
-leaves, which still says that they are missing; the next heartbeat finds them.
+Offered with the feature streams.version 1. Internal topics that the topology needs are created
+before the answer leaves, which still says that they are missing; the next heartbeat finds them.
 """
 
 import logging
@@ -49,7 +49,8 @@ def refuse(
 
 
 async def create_internal_topics(broker: Broker, group_id: str, result: HeartbeatResult) -> None:
-    """Create the internal topics; a failure is reported in the status for missing internal topics."""
+    """Create the internal topics; a failure is reported in the status for missing internal
+    topics."""
     made = await create_topics(broker, [_spec(topic) for topic in result.missing])
     failed = {
         name: why

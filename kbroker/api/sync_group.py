@@ -1,7 +1,7 @@
 """SyncGroup (key 14), v0-5: hand in (leader) and get the assignment of a generation.
 
-v1 throttle time; v2 none; v3 group instance id (KIP-345); v4 flexible; v5 protocol type and name, mandatory in
-the request (KIP-559). Waits until the leader's assignment is stored.
+v1 throttle time; v2 none; v3 group instance id (KIP-345); v4 flexible; v5 protocol type and name,
+mandatory in the request (KIP-559). Waits until the leader's assignment is stored.
 """
 
 from typing import Any

@@ -1,8 +1,9 @@
 """TxnOffsetCommit (key 28), v0-5: store how far a group has read, as part of a transaction.
 
-v1 throttle time; v2 leader epoch; v3 flexible, member, generation, instance (KIP-447); v4 TRANSACTION_ABORTABLE
-(KIP-890); v5 adds the group's partition to the transaction by itself (transactions v2).
-The offsets are pending until the transaction's marker: OffsetFetch with require_stable waits for it.
+v1 throttle time; v2 leader epoch; v3 flexible, member, generation, instance (KIP-447); v4
+TRANSACTION_ABORTABLE (KIP-890); v5 adds the group's partition to the transaction by itself
+(transactions v2). The offsets are pending until the transaction's marker: OffsetFetch with
+require_stable waits for it.
 """
 
 from kbroker.api.context import RequestContext

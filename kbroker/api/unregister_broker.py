@@ -1,6 +1,8 @@
-"""UnregisterBroker (key 64), v0: forget a broker that is gone for good (KIP-500). Here no broker is ever gone.
+"""UnregisterBroker (key 64), v0: forget a broker that is gone for good (KIP-500). Here no broker is
+ever gone.
 
-This host and its replica sites are all brokers there are, and they run: they cannot be unregistered.
+This host and its replica sites are all brokers there are, and they run: they cannot be
+unregistered.
 """
 
 from kbroker.api.context import RequestContext

@@ -1,6 +1,7 @@
 """UpdateFeatures (key 57), v0-2: raise or lower the feature levels in force (KIP-584, KIP-778).
 
-v1 upgrade type and validate only; v2 no results per feature. A level is stored and shown by ApiVersions at once.
+v1 upgrade type and validate only; v2 no results per feature. A level is stored and shown by
+ApiVersions at once.
 """
 
 from collections import Counter

@@ -33,7 +33,8 @@ def respond(
     epoch: int,
     served: Mapping[int, tuple[int, int]] = VERSIONS,
 ) -> ApiVersionsResponse:
-    """The answer of a broker whose stored feature levels are `features` (see FEATURES for the defaults)."""
+    """The answer of a broker whose stored feature levels are `features` (see FEATURES for the
+    defaults)."""
     if not well_formed(request, version):
         return ApiVersionsResponse(ErrorCode.INVALID_REQUEST)
     return ApiVersionsResponse(
@@ -58,7 +59,8 @@ def unsupported(client: ClientRequest) -> bytes:
 
 
 class LocalAnswers:
-    """The answers of a network process: the first request of every connection. Runs in: network. Owner: its main."""
+    """The answers of a network process: the first request of every connection. Runs in: network.
+    Owner: its main."""
 
     def __init__(self, counts: ErrorCounts, served: Mapping[int, tuple[int, int]] = VERSIONS) -> None:
         self._counts = counts
@@ -74,8 +76,8 @@ class LocalAnswers:
         self._good.clear()
 
     def answer(self, client: ClientRequest, learn: Callable[[str, str], None]) -> bytes:
-        """The whole frame. learn: called with name and version of the client's software. Raises ProtocolError for a
-        body that cannot be read."""
+        """The whole frame. learn: called with name and version of the client's software. Raises
+        ProtocolError for a body that cannot be read."""
         lowest, highest = VERSIONS[KEY]
         if not lowest <= client.api_version <= highest:
             self._counts.count(client, ApiVersionsResponse(ErrorCode.UNSUPPORTED_VERSION))

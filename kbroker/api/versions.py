@@ -1,6 +1,7 @@
 """The versions of every API that is advertised, for processes that import no handler.
 
-They are those of the generated messages, but for the APIs named here. The rows in the files of the APIs say the same.
+They are those of the generated messages, but for the APIs named here. The rows in the files of the
+APIs say the same.
 """
 
 from collections.abc import Mapping
@@ -21,7 +22,8 @@ TELEMETRY: Final = frozenset((ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TE
 
 
 def served(config: BrokerConfig) -> Mapping[int, tuple[int, int]]:
-    """Those that a broker with these settings advertises: as in Kafka, telemetry only where something receives it."""
+    """Those that a broker with these settings advertises: as in Kafka, telemetry only where
+    something receives it."""
     if takes_telemetry(config):
         return VERSIONS
     return {key: versions for key, versions in VERSIONS.items() if key not in TELEMETRY}

@@ -1,7 +1,8 @@
 """WriteTxnMarkers (key 27), v1-2: end a transaction on partitions, past the coordinator.
 
-For administrators who abort a hanging transaction (kafka-transactions abort, KIP-664). v1 flexible; v2 the transaction
-version of the producer: from 2 on the marker's epoch must be newer than the partition's (KIP-1228).
+For administrators who abort a hanging transaction (kafka-transactions abort, KIP-664). v1 flexible;
+v2 the transaction version of the producer: from 2 on the marker's epoch must be newer than the
+partition's (KIP-1228).
 """
 
 from kbroker.api.context import RequestContext

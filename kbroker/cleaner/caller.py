@@ -1,4 +1,5 @@
-"""Calls from a cleaner thread to control and, through it, to IO workers: one at a time, answered before the next."""
+"""Calls from a cleaner thread to control and, through it, to IO workers: one at a time, answered
+before the next."""
 
 import select
 import socket
@@ -12,7 +13,8 @@ from kbroker.protocol.errors import ErrorCode, KafkaError
 
 ANSWER_S = 30.0
 STOPPING_S = 2.0
-"""How long an answer may take once the cleaner is to stop: a controller that hangs must not delay the stop."""
+"""How long an answer may take once the cleaner is to stop: a controller that hangs must not delay
+the stop."""
 LOOK_S = 0.5
 
 
@@ -27,11 +29,13 @@ class Caller:
         self._next_call = 1
 
     def ask(self, worker: int, body: Any) -> Any:
-        """Call an IO worker. Raises KafkaError for its error reply, LinkClosed when the outcome is unknown."""
+        """Call an IO worker. Raises KafkaError for its error reply, LinkClosed when the outcome is
+        unknown."""
         return self.call(AskWorker(worker, body))
 
     def call(self, body: Any) -> Any:
-        """Call control. Raises KafkaError for its error reply, LinkClosed when the outcome is unknown."""
+        """Call control. Raises KafkaError for its error reply, LinkClosed when the outcome is
+        unknown."""
         try:
             if self._link is None:
                 self._link = PolledLink(self._connector)

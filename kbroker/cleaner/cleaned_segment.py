@@ -18,8 +18,8 @@ from kbroker.log.transaction_index import AbortedTransaction, seal
 FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 TIME_ENTRY = struct.Struct(">qi")
 WRITE_OUT_BYTES = 1 << 20
-"""Bytes of the .log that are written to disk at a time: fsync of a whole segment keeps its core for milliseconds, and
-a kernel without preemption gives it to no other thread until the call ends."""
+"""Bytes of the .log that are written to disk at a time: fsync of a whole segment keeps its core for
+milliseconds, and a kernel without preemption gives it to no other thread until the call ends."""
 SYNC_FILE_RANGE_WRITE = 2
 
 SYNC_FILE_RANGE = ctypes.CDLL(None).sync_file_range
@@ -30,7 +30,8 @@ Rows = NDArray[np.int64]
 
 
 class CleanedSegment:
-    """Runs in: cleaner. Owner: the cleaning of one group. No other process uses the files before the swap."""
+    """Runs in: cleaner. Owner: the cleaning of one group. No other process uses the files before
+    the swap."""
 
     def __init__(
         self, folder: str, base_offset: int, index_interval: int, index_limit: int, rows: int
@@ -54,7 +55,8 @@ class CleanedSegment:
             raise
 
     def append(self, data: Bytes, rows: Rows, count: int) -> None:
-        """Write filtered batches and their index entries; rows: of the batches, with their positions in this file."""
+        """Write filtered batches and their index entries; rows: of the batches, with their
+        positions in this file."""
         _write_all(self._fds[0], data.data)
         self.size += len(data)
         if self.size - self._written_out >= WRITE_OUT_BYTES:
@@ -78,7 +80,8 @@ class CleanedSegment:
         return os.fstat(self._fds[0]).st_ino
 
     def finish(self, aborted: Iterable[AbortedTransaction], modified_ms: int) -> None:
-        """Write the last time index entry and the transaction index, sync all files, set the old segments' age."""
+        """Write the last time index entry and the transaction index, sync all files, set the old
+        segments' age."""
         largest = self.max_timestamp
         if largest > self._carry[IndexCarry.LAST_INDEXED_TIMESTAMP]:
             relative = int(self._carry[IndexCarry.MAX_TIMESTAMP_OFFSET]) - self.base_offset
@@ -109,8 +112,8 @@ class CleanedSegment:
 
 
 def remove_unfinished(folder: str) -> None:
-    """Remove the ``.cleaned`` files that a cleaner left when it was killed: beside the next swap they would make
-    recovery take it for an unfinished one. Raises OSError."""
+    """Remove the ``.cleaned`` files that a cleaner left when it was killed: beside the next swap
+    they would make recovery take it for an unfinished one. Raises OSError."""
     with os.scandir(folder) as entries:
         names = [entry.name for entry in entries if entry.name.endswith(files.CLEANED)]
     for name in names:

@@ -1,4 +1,5 @@
-"""Neighbouring segments that are cleaned into one, so that cleaning does not leave ever smaller segments."""
+"""Neighbouring segments that are cleaned into one, so that cleaning does not leave ever smaller
+segments."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,9 +20,11 @@ class Extent:
 def group(
     extents: Sequence[Extent], max_bytes: int, max_index_bytes: int, first_uncleanable: int
 ) -> list[list[int]]:
-    """Base offsets of the segments of each group, oldest first (Kafka's Cleaner.groupSegmentsBySize).
+    """Base offsets of the segments of each group, oldest first (Kafka's
+    Cleaner.groupSegmentsBySize).
 
-    A group's sums stay within the limits of one segment, its offsets within an int32 from its base."""
+    A group's sums stay within the limits of one segment, its offsets within an int32 from its
+    base."""
     groups: list[list[int]] = []
     size = index_bytes = time_bytes = 0
     for n, extent in enumerate(extents):

@@ -1,7 +1,9 @@
-"""The offset map of one cleaning: hash of a record's key to the key's last offset, filled from record batches.
+"""The offset map of one cleaning: hash of a record's key to the key's last offset, filled from
+record batches.
 
-An entry is 24 bytes: two words of hash and the offset + 1, so that memory of zeros is an empty map. Open addressing
-with linear probing; the caller keeps it below its load factor. Kafka's SkimpyOffsetMap, with another hash.
+An entry is 24 bytes: two words of hash and the offset + 1, so that memory of zeros is an empty map.
+Open addressing with linear probing; the caller keeps it below its load factor. Kafka's
+SkimpyOffsetMap, with another hash.
 """
 # mypy: disable-error-code="no-untyped-call"
 
@@ -89,8 +91,8 @@ def map_records(address: int, size: int, count: int, base_offset: int, table: Wo
 
 @inlined
 def next_batch(at: int, left: int) -> tuple[int, int]:
-    """The batch at an address, of which so many bytes are there: (WHOLE, TAKEN when it ends behind them, or DAMAGED;
-    its size, 0 when not even that is there)."""
+    """The batch at an address, of which so many bytes are there: (WHOLE, TAKEN when it ends behind
+    them, or DAMAGED; its size, 0 when not even that is there)."""
     if left < b.RECORDS:
         return CleanStop.TAKEN, 0
     size = batch_bytes(at)

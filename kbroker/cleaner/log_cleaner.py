@@ -1,6 +1,8 @@
-"""One cleaning of one log: offset map of the dirty part, then every group of segments rewritten and swapped in.
+"""One cleaning of one log: offset map of the dirty part, then every group of segments rewritten and
+swapped in.
 
-Kafka's Cleaner. Files are read and written here; the log's IO worker alone decides which of them are the log.
+Kafka's Cleaner. Files are read and written here; the log's IO worker alone decides which of them
+are the log.
 """
 
 import os
@@ -48,7 +50,8 @@ class MapTooSmall(Exception):
 
 @dataclass(slots=True)
 class Cleaned:
-    """The result of one cleaning. end: everything below is clean now. map_bytes: read for the offset map."""
+    """The result of one cleaning. end: everything below is clean now. map_bytes: read for the
+    offset map."""
 
     end: int = 0
     map_bytes: int = 0
@@ -62,9 +65,11 @@ class Cleaned:
 
 
 class LogCleaner:
-    """Cleans log after log. Runs in: cleaner. Owner: one cleaner thread, whose offset map and buffers it holds.
+    """Cleans log after log. Runs in: cleaner. Owner: one cleaner thread, whose offset map and
+    buffers it holds.
 
-    swap: asks the IO worker. step: called at each named step and for each buffer; raises to stop the cleaning.
+    swap: asks the IO worker. step: called at each named step and for each buffer; raises to stop
+    the cleaning.
     """
 
     def __init__(
@@ -81,7 +86,8 @@ class LogCleaner:
         self._flags: NDArray[np.uint8] = np.empty(self._buffer_bytes, np.uint8)
 
     def clean(self, job: CleaningJob, now_ms: int) -> Cleaned:
-        """Raises OSError, CorruptLog, LogChanged, MapTooSmall, and what `step` raises; the log is whole after each."""
+        """Raises OSError, CorruptLog, LogChanged, MapTooSmall, and what `step` raises; the log is
+        whole after each."""
         remove_unfinished(job.folder)
         done = Cleaned()
         aborted = aborted_transactions(
@@ -190,7 +196,8 @@ class LogCleaner:
             last_used = max((segment.base_offset for segment in segments if segment.size), default=-1)
             replaced = []
             for segment in segments:
-                # the last batch stays, if only as a header: by its offset recovery knows what the file replaces
+                # the last batch stays, if only as a header: by its offset recovery knows what the
+                # file replaces
                 keep_end = segment.size if segment.base_offset == last_used else -1
                 replaced.append(self._clean_segment(job, segment, keep_end, cleaned, special, done))
             kept = special.transactions.take_kept()

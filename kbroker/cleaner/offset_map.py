@@ -17,8 +17,9 @@ SEED = int.from_bytes(os.urandom(8), "little", signed=True)
 class OffsetMap:
     """Hash of key to last offset. Runs in: cleaner. Owner: one cleaner thread.
 
-    table[slots, 3] and state[KeyMap.WORDS] are the kernels' (see key_map_kernel). Untouched memory costs nothing, and
-    only as many slots are used as the dirty part of a log can fill: a small map stays in the processor's cache.
+    table[slots, 3] and state[KeyMap.WORDS] are the kernels' (see key_map_kernel). Untouched memory
+    costs nothing, and only as many slots are used as the dirty part of a log can fill: a small map
+    stays in the processor's cache.
     """
 
     def __init__(self, memory_bytes: int, load_factor: float) -> None:

@@ -1,7 +1,8 @@
 """Which records of a batch stay, and batches written anew without the others.
 
-Rules: Kafka's Cleaner.shouldRetainRecord and MemoryRecords.filterTo. A batch keeps its base offset, last offset,
-producer, sequence and leader epoch whatever is taken out of it; one from which nothing is taken is copied as it is.
+Rules: Kafka's Cleaner.shouldRetainRecord and MemoryRecords.filterTo. A batch keeps its base offset,
+last offset, producer, sequence and leader epoch whatever is taken out of it; one from which nothing
+is taken is copied as it is.
 """
 # mypy: disable-error-code="no-untyped-call"
 
@@ -118,7 +119,8 @@ def _write_varint(at: int, value: int) -> int:
 
 @inlined
 def _copy_records(address: int, end: int, count: int, flags: Bytes, shift: int, target: int) -> int:
-    """Write the flagged records, their timestamp deltas raised by ``shift``; returns the address behind them."""
+    """Write the flagged records, their timestamp deltas raised by ``shift``; returns the address
+    behind them."""
     position = address
     for n in range(count):
         start = position
@@ -152,7 +154,8 @@ def decide(
     state: Words,
     words: Words,
 ) -> int:
-    """Flag the records of one plain records section that stay (flags: a byte each); counts go to ``words``."""
+    """Flag the records of one plain records section that stay (flags: a byte each); counts go to
+    ``words``."""
     return _decide(
         address, address + size, count, base_offset, base_timestamp, horizon, flags, table, state, words
     )
@@ -160,7 +163,8 @@ def decide(
 
 @kernel("int64(int64, int64, int64, uint8[::1], int64, int64)")
 def copy_records(address: int, size: int, count: int, flags: Bytes, shift: int, target: int) -> int:
-    """Write the flagged records of a records section to ``target`` (size + MOST_GROWTH a record); returns their bytes.
+    """Write the flagged records of a records section to ``target`` (size + MOST_GROWTH a record);
+    returns their bytes.
 
     shift: old base timestamp - new one."""
     return _copy_records(address, address + size, count, flags, shift, target) - target
@@ -168,7 +172,8 @@ def copy_records(address: int, size: int, count: int, flags: Bytes, shift: int, 
 
 @inlined
 def _write_empty(at: int, target: int) -> int:
-    """A batch of no records that keeps offsets, producer and sequence (DefaultRecordBatch.writeEmptyHeader)."""
+    """A batch of no records that keeps offsets, producer and sequence
+    (DefaultRecordBatch.writeEmptyHeader)."""
     copy(target, at, b.RECORDS)
     store_i32_be(target + b.LENGTH, b.RECORDS - b.LENGTH_OVERHEAD)
     store_i16_be(target + b.ATTRIBUTES, load_i16_be(at + b.ATTRIBUTES) & EMPTY_ATTRIBUTES)
@@ -186,7 +191,8 @@ def write_empty(at: int, target: int) -> int:
 
 @inlined
 def _write_filtered(at: int, size: int, flags: Bytes, horizon: int, words: Words, target: int) -> int:
-    """Write an uncompressed batch with its flagged records only; horizon: to be set anew, else NO_HORIZON."""
+    """Write an uncompressed batch with its flagged records only; horizon: to be set anew, else
+    NO_HORIZON."""
     count = load_i32_be(at + b.RECORD_COUNT)
     base_timestamp = load_i64_be(at + b.BASE_TIMESTAMP)
     attributes = load_i16_be(at + b.ATTRIBUTES)
@@ -233,9 +239,11 @@ def filter_batches(
     state: Words,
     words: Words,
 ) -> int:
-    """Filter the plain batches of a buffer from words[POSITION] on into ``out`` and its ``rows``; says why it stopped.
+    """Filter the plain batches of a buffer from words[POSITION] on into ``out`` and its ``rows``;
+    says why it stopped.
 
-    last_offsets: sorted; of the last batch of each active producer, which stays for its sequence. state: of the map."""
+    last_offsets: sorted; of the last batch of each active producer, which stays for its sequence.
+    state: of the map."""
     address = buffer.ctypes.data
     target = out.ctypes.data
     while True:

@@ -48,7 +48,8 @@ class SegmentSource:
         return self.position >= self.size
 
     def fill(self) -> None:
-        """Read the next bytes into the buffer. Raises OSError, CorruptLog for a file that is too short."""
+        """Read the next bytes into the buffer. Raises OSError, CorruptLog for a file that is too
+        short."""
         want = min(len(self.buffer), self.size - self.position)
         began = self.filled
         while self.filled < want:

@@ -1,4 +1,5 @@
-"""State shared by the cleaner's threads: settings, logs in progress, uncleanable logs, the throttle, metrics."""
+"""State shared by the cleaner's threads: settings, logs in progress, uncleanable logs, the
+throttle, metrics."""
 
 import logging
 import threading
@@ -52,15 +53,16 @@ class Shift:
         self._look.set()
 
     def back_off(self, least_s: float = 0.0) -> None:
-        """Nothing to clean: wait for log.cleaner.backoff.ms, or until an IO worker calls after least_s."""
+        """Nothing to clean: wait for log.cleaner.backoff.ms, or until an IO worker calls after
+        least_s."""
         self.stop.wait(least_s)
         self._look.wait(max(0.0, self.config.get_int("log.cleaner.backoff.ms") / 1000 - least_s))
         if not self.stop.is_set():
             self._look.clear()
 
     def take_filthiest(self, logs: Iterable[tuple[int, CleanableLog]]) -> tuple[int, CleanableLog] | None:
-        """The dirtiest log that is due and not in progress in another thread; return it with `done`. logs: with the
-        IO worker of each."""
+        """The dirtiest log that is due and not in progress in another thread; return it with
+        `done`. logs: with the IO worker of each."""
         with self._lock:
             mine = [(worker, one) for worker, one in logs if (one.slot, one.generation) not in self._busy]
             mine = [pair for pair in mine if (pair[1].slot, pair[1].generation) not in self._uncleanable]
@@ -83,7 +85,8 @@ class Shift:
                 self.metrics.observe(SECONDS, nanoseconds)
 
     def failed(self, one: CleanableLog, for_good: bool) -> None:
-        """A log could not be cleaned; for_good: it would fail again, so it is left alone until the next start."""
+        """A log could not be cleaned; for_good: it would fail again, so it is left alone until the
+        next start."""
         with self._lock:
             self.metrics.words[FAILURES] += 1
             if for_good:

@@ -25,7 +25,8 @@ Words = NDArray[np.int64]
 
 
 def map_special(data: memoryview, offset_map: OffsetMap, transactions: CleanedTransactions) -> bool:
-    """Enter one batch into an offset map, unless it was aborted; False when the map is full. Raises CorruptLog."""
+    """Enter one batch into an offset map, unless it was aborted; False when the map is full. Raises
+    CorruptLog."""
     batch = parse_batch(data, 0)
     if batch.is_control:
         transactions.may_discard_marker(batch.producer_id, marker_type(batch), batch.last_offset)
@@ -48,7 +49,8 @@ def map_special(data: memoryview, offset_map: OffsetMap, transactions: CleanedTr
 class SpecialFilter:
     """Filters one batch after the other. Owner: the cleaning of one log.
 
-    words: of the kernels, for time, end and counts. last_records: see CleaningJob. flags: grows as needed."""
+    words: of the kernels, for time, end and counts. last_records: see CleaningJob. flags: grows as
+    needed."""
 
     offset_map: OffsetMap
     transactions: CleanedTransactions
@@ -127,8 +129,8 @@ class SpecialFilter:
         return _seal(batch, fields, int(self.words[Retain.KEPT]), packed)
 
     def _is_wanted_empty(self, batch: RecordBatch) -> bool:
-        """Whether a batch stays as a header: the last of an active producer, for its sequence or epoch, or the last of
-        the segments that become one, for its offset."""
+        """Whether a batch stays as a header: the last of an active producer, for its sequence or
+        epoch, or the last of the segments that become one, for its offset."""
         if self.words[Retain.POSITION] + batch.size == self.words[Retain.KEEP_END]:
             return True
         if batch.producer_id < 0 or batch.producer_id not in self.last_records:

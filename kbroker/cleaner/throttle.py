@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 
 class Throttle:
-    """Runs in: cleaner, any thread. Owner: the process's main. Bytes used early are paid for by waiting afterwards.
+    """Runs in: cleaner, any thread. Owner: the process's main. Bytes used early are paid for by
+    waiting afterwards.
 
     clock_s, sleep: given by tests."""
 

@@ -1,7 +1,7 @@
 """The transactions of a log during its cleaning (Kafka's CleanedTransactionMetadata).
 
-A marker may be removed only when no record of its transaction is left; an entry of the transaction index is kept as
-long as records of its transaction are left.
+A marker may be removed only when no record of its transaction is left; an entry of the transaction
+index is kept as long as records of its transaction are left.
 """
 
 from collections.abc import Iterable
@@ -13,7 +13,8 @@ from kbroker.protocol.records import ControlType
 class CleanedTransactions:
     """Owner: one pass over one log. Batches are added in the order of their offsets.
 
-    kept: aborted transactions whose marker stays because records of theirs were seen, for the new transaction index.
+    kept: aborted transactions whose marker stays because records of theirs were seen, for the new
+    transaction index.
     """
 
     def __init__(self, aborted: Iterable[AbortedTransaction]) -> None:
@@ -35,7 +36,8 @@ class CleanedTransactions:
         return False
 
     def may_discard_marker(self, producer_id: int, type_: int | None, last_offset: int) -> bool:
-        """Add a control batch; returns whether no record of its transaction is left. type_: None for an emptied one."""
+        """Add a control batch; returns whether no record of its transaction is left. type_: None
+        for an emptied one."""
         self._begin_up_to(last_offset)
         if type_ is None:
             return True

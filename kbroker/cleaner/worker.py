@@ -1,6 +1,8 @@
-"""The cleaner process: threads that each clean the filthiest log, again and again, at idle IO priority.
+"""The cleaner process: threads that each clean the filthiest log, again and again, at idle IO
+priority.
 
-Runs in: cleaner. It may be killed at any time: logs belong to the IO workers, unfinished files are removed later.
+Runs in: cleaner. It may be killed at any time: logs belong to the IO workers, unfinished files are
+removed later.
 """
 
 import ctypes

@@ -138,8 +138,8 @@ def _matching(broker: Connection, filters: Sequence[Any]) -> list[Any]:
 
 
 def _check_authorizer(broker: Connection) -> None:
-    """Raises the broker's error when there is one: confluent-kafka drops that of a whole DescribeAcls answer, and
-    gives an empty list for SECURITY_DISABLED as for no match."""
+    """Raises the broker's error when there is one: confluent-kafka drops that of a whole
+    DescribeAcls answer, and gives an empty list for SECURITY_DISABLED as for no match."""
     with broker.kafka_python_admin() as admin:
         from kafka.admin import (
             ACLFilter,

@@ -1,4 +1,5 @@
-"""The settings that hold for all brokers: the broker with the empty name, which no client library can name."""
+"""The settings that hold for all brokers: the broker with the empty name, which no client library
+can name."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,7 +12,8 @@ SUBJECT = "all brokers"
 
 
 def read(broker: Connection) -> list[dict[str, Any]]:
-    """What is set for all brokers, as `config_changes.read_configs` gives it. Raises CommandFailed."""
+    """What is set for all brokers, as `config_changes.read_configs` gives it. Raises
+    CommandFailed."""
     return named_configs.read(broker, ALL, SUBJECT)
 
 

@@ -1,4 +1,5 @@
-"""`kbroker client-metrics`: which clients push which of their own metrics, as by kafka-client-metrics.sh."""
+"""`kbroker client-metrics`: which clients push which of their own metrics, as by
+kafka-client-metrics.sh."""
 
 from typing import Annotated, Any
 

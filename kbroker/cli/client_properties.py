@@ -1,4 +1,5 @@
-"""Client settings as users have them (Java's or librdkafka's names) in the words of the two client libraries."""
+"""Client settings as users have them (Java's or librdkafka's names) in the words of the two client
+libraries."""
 
 import re
 from collections.abc import Mapping
@@ -12,7 +13,8 @@ from kbroker.config.setting import ConfigError
 _JAAS_FIELD = re.compile(r"""(username|password)\s*=\s*(?:"([^"]*)"|'([^']*)'|(\S+?))\s*(?=;|\s)""")
 _PEM_ONLY = ("ssl.truststore.type", "ssl.keystore.type")
 
-# Settings of Java's AdminClient that have no meaning for librdkafka and are no security setting: not an error.
+# Settings of Java's AdminClient that have no meaning for librdkafka and are no security setting:
+# not an error.
 _NO_EFFECT = frozenset({"default.api.timeout.ms", "metric.reporters", "metrics.recording.level"})
 
 _KAFKA_PYTHON = {
@@ -37,7 +39,8 @@ def read(path: Path) -> dict[str, str]:
 
 
 def to_librdkafka(settings: Mapping[str, str]) -> dict[str, str]:
-    """Java's security settings translated, librdkafka's own left as they are. Raises UsageFailed."""
+    """Java's security settings translated, librdkafka's own left as they are. Raises
+    UsageFailed."""
     found = {key: value for key, value in settings.items() if key not in _NO_EFFECT}
     if jaas := found.pop("sasl.jaas.config", None):
         found |= {f"sasl.{m[1]}": m[2] or m[3] or m[4] or "" for m in _JAAS_FIELD.finditer(jaas + " ")}
@@ -72,7 +75,8 @@ def to_kafka_python(settings: Mapping[str, str]) -> dict[str, Any]:
 
 
 def to_java(settings: Mapping[str, str]) -> dict[str, str]:
-    """The security settings among librdkafka's in the names of Java's clients. Raises UsageFailed."""
+    """The security settings among librdkafka's in the names of Java's clients. Raises
+    UsageFailed."""
     found = {key: value for key in ("security.protocol", "sasl.mechanism") if (value := settings.get(key))}
     if (user := settings.get("sasl.username")) is not None:
         kind = "plain.Plain" if found.get("sasl.mechanism") == "PLAIN" else "scram.Scram"

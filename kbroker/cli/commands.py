@@ -1,7 +1,7 @@
 """All commands of the `kbroker` program as one Typer application.
 
-Command modules import Typer alone; client libraries, kernels and the broker are loaded by the command that
-needs them, so that `--help` is quick.
+Command modules import Typer alone; client libraries, kernels and the broker are loaded by the
+command that needs them, so that `--help` is quick.
 """
 
 from pathlib import Path
@@ -68,9 +68,11 @@ def kbroker(
         bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
     ] = False,
 ) -> None:
-    """A message broker for one host that speaks the Apache Kafka protocol, and the tools to work with it.
+    """A message broker for one host that speaks the Apache Kafka protocol, and the tools to work
+    with it.
 
-    All commands but [bold]serve[/bold] and those for files are clients: they work against Apache Kafka too."""
+    All commands but [bold]serve[/bold] and those for files are clients: they work against Apache
+    Kafka too."""
 
 
 @app.command(

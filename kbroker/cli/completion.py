@@ -31,7 +31,8 @@ def complete_entity(context: typer.Context, incomplete: str) -> list[str]:
 def _beginning(
     context: typer.Context, incomplete: str, names: Callable[[Connection], list[str]]
 ) -> list[str]:
-    """Nothing when the broker does not answer: there is no place to show an error before the line is complete."""
+    """Nothing when the broker does not answer: there is no place to show an error before the line
+    is complete."""
     try:
         given = context.params
         config = given.get("command_config")

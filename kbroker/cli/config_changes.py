@@ -1,4 +1,5 @@
-"""Reading and changing the settings of topics, brokers and groups (DescribeConfigs, IncrementalAlterConfigs)."""
+"""Reading and changing the settings of topics, brokers and groups (DescribeConfigs,
+IncrementalAlterConfigs)."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -17,7 +18,8 @@ def _resource(entity: str, name: str, changes: Sequence[Any] = ()) -> Any:
 
 
 def read_configs(broker: Connection, entity: str, name: str) -> list[dict[str, Any]]:
-    """All settings of one entity by name, each with value, source, read_only, sensitive and synonyms.
+    """All settings of one entity by name, each with value, source, read_only, sensitive and
+    synonyms.
 
     The broker with the empty name is all brokers. Raises CommandFailed."""
     if not name:

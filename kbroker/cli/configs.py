@@ -38,7 +38,8 @@ AllBrokers = Annotated[bool, typer.Option("--default", help="Instead of NAME: wh
 
 
 def _name(entity: Entity, name: str | None, default: bool) -> str:
-    """The entity's name as the protocol has it: that of all brokers is empty. Raises UsageFailed."""
+    """The entity's name as the protocol has it: that of all brokers is empty. Raises
+    UsageFailed."""
     if default and (name is not None or entity is not Entity.BROKER):
         raise UsageFailed("--default stands for all brokers: `broker --default`, without a name")
     if default:
@@ -134,7 +135,8 @@ def alter(
     ] = None,
     validate_only: DryRun = False,
 ) -> None:
-    """Change settings; those not named stay as they are. All changes of one command happen or none."""
+    """Change settings; those not named stay as they are. All changes of one command happen or
+    none."""
     if not (sets or delete or append or subtract):
         raise UsageFailed("nothing to alter: give --set, --delete, --append or --subtract")
     name = _name(entity, name, default)

@@ -22,8 +22,8 @@ CLIENT_ID = "kbroker-cli"
 class Connection:
     """Bootstrap address, client settings and patience of one command. Clients are made on demand.
 
-    confluent-kafka does most; kafka-python does what librdkafka lacks (transactions, removal of members and of
-    offsets, features, log directories, configurations of groups).
+    confluent-kafka does most; kafka-python does what librdkafka lacks (transactions, removal of
+    members and of offsets, features, log directories, configurations of groups).
     """
 
     def __init__(self, bootstrap: str, settings: Mapping[str, str], timeout_s: float) -> None:
@@ -82,7 +82,8 @@ class Connection:
     def reach(self) -> None:
         """Returns when one of the bootstrap addresses accepts a TCP connection.
 
-        The client libraries would try a dead address until their time is up. Raises CommandFailed."""
+        The client libraries would try a dead address until their time is up. Raises
+        CommandFailed."""
         reasons = []
         deadline = time.monotonic() + self.timeout_s
         for address in self.bootstrap.split(","):
@@ -96,7 +97,8 @@ class Connection:
         raise Unreachable(f"cannot connect to {'; '.join(reasons)}")
 
     def _prove(self, deadline: float) -> None:
-        """Shows the broker who this is, once. The libraries would try a wrong password until the time is up.
+        """Shows the broker who this is, once. The libraries would try a wrong password until the
+        time is up.
 
         Raises CommandFailed as soon as the broker refuses it."""
         if self._proved or not self.settings.get("security.protocol", "").upper().startswith("SASL"):

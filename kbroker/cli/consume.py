@@ -194,7 +194,8 @@ def _open(reader: Reader) -> Iterator[None]:
 
 @contextmanager
 def _stopped_by_signals(reader: Reader) -> Iterator[None]:
-    """Ctrl-C and SIGTERM are the ordinary way to stop: after the present records; a second signal ends it at once."""
+    """Ctrl-C and SIGTERM are the ordinary way to stop: after the present records; a second signal
+    ends it at once."""
 
     def stop(number: int, _frame: FrameType | None) -> None:
         reader.stop()
@@ -211,7 +212,8 @@ def _stopped_by_signals(reader: Reader) -> Iterator[None]:
 def _start(
     offset: str | None, since: str | None, from_beginning: bool, tail: int | None, bounded: bool, now_ms: int
 ) -> Start:
-    """bounded: it stops at the end; without a start it reads all there is, for from the end to the end is nothing."""
+    """bounded: it stops at the end; without a start it reads all there is, for from the end to the
+    end is nothing."""
     if sum((offset is not None, since is not None, from_beginning, tail is not None)) > 1:
         raise UsageFailed("give only one of --from-beginning, --offset, --from and --tail")
     if tail is not None:

@@ -29,7 +29,8 @@ class Start:
 
 @dataclass(frozen=True)
 class Bounds:
-    """Stop conditions; the first that is true stops. until_ms: before the first record of this time or later."""
+    """Stop conditions; the first that is true stops. until_ms: before the first record of this time
+    or later."""
 
     until_end: bool = False
     until_ms: int | None = None
@@ -38,7 +39,8 @@ class Bounds:
 
 
 class Reader:
-    """Iterates over lists of records. Owner: one `consume` command, which calls printed() for each list and close()."""
+    """Iterates over lists of records. Owner: one `consume` command, which calls printed() for each
+    list and close()."""
 
     def __init__(
         self,

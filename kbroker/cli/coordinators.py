@@ -1,8 +1,8 @@
 """Questions to a group's coordinator, asked again while it is moving or loading.
 
-Apache Kafka creates its offsets topic for the first group. Until that topic's logs are loaded, coordinators
-answer NOT_COORDINATOR and the like, which clients retry (Kafka's CoordinatorStrategy does so); librdkafka's
-admin client does not.
+Apache Kafka creates its offsets topic for the first group. Until that topic's logs are loaded,
+coordinators answer NOT_COORDINATOR and the like, which clients retry (Kafka's CoordinatorStrategy
+does so); librdkafka's admin client does not.
 """
 
 import time

@@ -1,4 +1,5 @@
-"""`kbroker topics copy`: a new topic with the settings of another, and its records when asked for."""
+"""`kbroker topics copy`: a new topic with the settings of another, and its records when asked
+for."""
 
 import time
 from typing import Annotated, Any

@@ -1,6 +1,8 @@
-"""Values and keys that a serialiser wrote with a schema, as JSON: a zero byte, the schema's id, then the data.
+"""Values and keys that a serialiser wrote with a schema, as JSON: a zero byte, the schema's id,
+then the data.
 
-The registry gives schemas and what they refer to; the libraries of `kbroker[registry]` parse and decode.
+The registry gives schemas and what they refer to; the libraries of `kbroker[registry]` parse and
+decode.
 """
 
 import io
@@ -20,7 +22,8 @@ _MOST_INDEXES = 100
 
 
 class Decoder:
-    """Turns records into readable ones. Owner: one `consume` command; a schema is asked for once."""
+    """Turns records into readable ones. Owner: one `consume` command; a schema is asked for
+    once."""
 
     def __init__(self, source: SchemaSource, *, keys: bool) -> None:
         self._source = source
@@ -54,7 +57,8 @@ class Decoder:
 
 
 def decoder_of(schema: Schema) -> Decode:
-    """What decodes data of a schema. Raises UsageFailed without the libraries, ValueError for a wrong schema."""
+    """What decodes data of a schema. Raises UsageFailed without the libraries, ValueError for a
+    wrong schema."""
     makers = {"AVRO": _avro, "JSON": _json, "PROTOBUF": _protobuf}
     if schema.type not in makers:
         raise CommandFailed(f"schemas of type {schema.type} are not known here")
@@ -144,7 +148,8 @@ def _zigzag(data: bytes, at: int) -> tuple[int, int]:
 
 
 def _plain(value: Any) -> str:
-    """Avro's values that JSON has no type for: bytes as in Avro's own JSON, times, decimals and ids as text."""
+    """Avro's values that JSON has no type for: bytes as in Avro's own JSON, times, decimals and ids
+    as text."""
     if isinstance(value, bytes):
         return value.decode("latin-1")
     return value.isoformat() if hasattr(value, "isoformat") else str(value)

@@ -55,8 +55,8 @@ def describe(
 ) -> None:
     """Show state, members, committed offsets and lag, of idle groups too.
 
-    LAG counts records, from the start of the log where nothing is committed. LAG-SECONDS is the age of the oldest
-    record that the group has not read."""
+    LAG counts records, from the start of the log where nothing is committed. LAG-SECONDS is the age
+    of the oldest record that the group has not read."""
     if bool(groups) == everything:
         raise UsageFailed("name groups or give --all")
     if watch_s is None:

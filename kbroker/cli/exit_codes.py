@@ -1,4 +1,5 @@
-"""Exit codes of all commands: the table from which `kbroker --help` and docs/cli.md are generated."""
+"""Exit codes of all commands: the table from which `kbroker --help` and docs/cli.md are
+generated."""
 
 from enum import IntEnum
 

@@ -1,4 +1,5 @@
-"""`kbroker export`: log dirs of a stopped kbroker made ready for Apache Kafka; no broker is needed."""
+"""`kbroker export`: log dirs of a stopped kbroker made ready for Apache Kafka; no broker is
+needed."""
 
 import os
 import sqlite3
@@ -50,11 +51,12 @@ def kraft(
         Release, typer.Option("--kafka", help="The Apache Kafka that is to start there.")
     ] = Release.V4_3,
 ) -> None:
-    """Write KRaft metadata: Apache Kafka starts on the directories with every topic, record, offset and setting.
+    """Write KRaft metadata: Apache Kafka starts on the directories with every topic, record, offset
+    and setting.
 
-    Name all log.dirs of a kbroker that was stopped cleanly, in their order. A server.properties for Apache Kafka goes
-    to stdout. Nothing else changes: kbroker can start there again, and takes over what Apache Kafka did meanwhile
-    (docs/move-out.md)."""
+    Name all log.dirs of a kbroker that was stopped cleanly, in their order. A server.properties for
+    Apache Kafka goes to stdout. Nothing else changes: kbroker can start there again, and takes over
+    what Apache Kafka did meanwhile (docs/move-out.md)."""
     from kbroker.control.kraft.export import ExportError, sample_properties
     from kbroker.control.kraft.export import export as write
     from kbroker.control.store.choice import open_newest
@@ -79,7 +81,8 @@ def kraft(
 
 
 def _locked(log_dirs: Sequence[str], stack: ExitStack) -> "list[LogDir]":
-    """Log dirs that no broker uses while the stack lasts, after a clean stop. Raises CommandFailed."""
+    """Log dirs that no broker uses while the stack lasts, after a clean stop. Raises
+    CommandFailed."""
     from kbroker.control.store.store import FILE_NAME
     from kbroker.io.files.log_dir import LogDir, LogDirInUse
     from kbroker.log import files

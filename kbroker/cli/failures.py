@@ -12,7 +12,8 @@ import typer
 from kbroker.cli.exit_codes import ExitCode
 from kbroker.protocol.errors import ErrorCode
 
-# librdkafka's own errors (all negative) that mean "no broker" and "your argument", the rest is a failure.
+# librdkafka's own errors (all negative) that mean "no broker" and "your argument", the rest is a
+# failure.
 _UNREACHABLE = (
     "_TRANSPORT",
     "_TIMED_OUT",
@@ -95,7 +96,8 @@ def _explain_parser(error: BaseException, message: str) -> CommandFailed:
 
 
 def _was_refused_by_library(error: BaseException) -> bool:
-    """Whether confluent-kafka refused an argument before it sent anything: its own frame is the last one."""
+    """Whether confluent-kafka refused an argument before it sent anything: its own frame is the
+    last one."""
     frame = error.__traceback__
     while frame is not None and frame.tb_next is not None:
         frame = frame.tb_next

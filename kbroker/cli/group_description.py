@@ -1,4 +1,5 @@
-"""Description of a consumer group: state, members, committed offsets, lag in records and in seconds."""
+"""Description of a consumer group: state, members, committed offsets, lag in records and in
+seconds."""
 
 import time
 from collections.abc import Mapping
@@ -35,9 +36,9 @@ class Member:
 
 @dataclass
 class Group:
-    """A group. offsets: committed ones; uncommitted: partitions without one of topics that an idle group
-    has read; starts: their log starts; ends: high watermarks; lag_seconds: age of
-    the oldest unread record."""
+    """A group. offsets: committed ones; uncommitted: partitions without one of topics that an idle
+    group has read; starts: their log starts; ends: high watermarks; lag_seconds: age of the oldest
+    unread record."""
 
     group_id: str
     state: str
@@ -62,13 +63,15 @@ class Group:
         return self.state not in ("Empty", "Dead", "Unknown")
 
     def lag(self, partition: Partition) -> int | None:
-        """Records between the committed offset, or the log's start where nothing is committed, and the end."""
+        """Records between the committed offset, or the log's start where nothing is committed, and
+        the end."""
         offset = self.offsets.get(partition, self.starts.get(partition, NO_OFFSET))
         end = self.ends.get(partition)
         return None if offset < 0 or end is None else max(end - offset, 0)
 
     def partitions(self) -> list[Partition]:
-        """Every partition with a committed offset or a member, and those that an idle group would read, too."""
+        """Every partition with a committed offset or a member, and those that an idle group would
+        read, too."""
         assigned = {partition for member in self.members for partition in member.partitions}
         return sorted(assigned | set(self.offsets) | self.uncommitted)
 
@@ -80,7 +83,8 @@ def state_name(state: Any) -> str:
 
 
 def read_group(broker: Connection, admin: "AdminClient", group_id: str) -> Group:
-    """State, members and committed offsets. An unknown group has exists == False. Raises CommandFailed."""
+    """State, members and committed offsets. An unknown group has exists == False. Raises
+    CommandFailed."""
     from confluent_kafka import ConsumerGroupTopicPartitions
 
     subject, timeout_s = f"group {group_id}", broker.timeout_s
@@ -150,7 +154,8 @@ def read_lag(broker: Connection, admin: "AdminClient", group: Group, *, in_secon
 def first_timestamps(broker: Connection, offsets: Mapping[Partition, int]) -> dict[Partition, int]:
     """Timestamp (ms) of the first record at or after an offset of each partition.
 
-    Partitions without one are left out: later offsets may be compacted away or transaction markers."""
+    Partitions without one are left out: later offsets may be compacted away or transaction
+    markers."""
     from confluent_kafka import TopicPartition
 
     if not offsets:

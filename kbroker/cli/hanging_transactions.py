@@ -1,4 +1,5 @@
-"""`kbroker transactions find-hanging`: open transactions of partitions that no coordinator will end (KIP-664)."""
+"""`kbroker transactions find-hanging`: open transactions of partitions that no coordinator will end
+(KIP-664)."""
 
 import time
 from collections.abc import Iterable, Mapping
@@ -35,7 +36,8 @@ class Candidate:
 def hanging(
     candidates: Iterable[Candidate], known: Mapping[int, set[Partition]], older_than_ms: int, now_ms: int
 ) -> list[Candidate]:
-    """Those without a record for so long whose coordinator has no open transaction with the partition in it.
+    """Those without a record for so long whose coordinator has no open transaction with the
+    partition in it.
 
     known: partitions of the open transactions, by producer id."""
     return [

@@ -52,7 +52,8 @@ class Check:
 def checks(
     metrics: Metrics, not_ready: Sequence[str], now_s: float, most_lag: int | None = None
 ) -> list[Check]:
-    """All checks, in the order in which they are shown. most_lag: more records than these are a problem."""
+    """All checks, in the order in which they are shown. most_lag: more records than these are a
+    problem."""
     found = [
         Check("ready", "no" if not_ready else "yes", list(not_ready)),
         _processes(metrics, now_s),

@@ -1,4 +1,5 @@
-"""Contents of the files beside a `.log`: indexes (checked against the log), snapshots, checkpoints. Reads only."""
+"""Contents of the files beside a `.log`: indexes (checked against the log), snapshots, checkpoints.
+Reads only."""
 
 import struct
 from collections.abc import Iterator
@@ -18,7 +19,8 @@ Batches = dict[int, RecordBatch]
 
 
 def dump_index(path: Path) -> Iterator[Item]:
-    """Items of type index: offset and position, for each the check that a batch ending there starts there."""
+    """Items of type index: offset and position, for each the check that a batch ending there starts
+    there."""
     base, entries = _entries(path, OFFSET)
     if not entries:
         yield {"type": "empty", "file": str(path)}
@@ -37,7 +39,8 @@ def dump_index(path: Path) -> Iterator[Item]:
 
 
 def dump_time_index(path: Path) -> Iterator[Item]:
-    """Items of type timeindex: timestamp and offset, for each the check that the batch ending there has it."""
+    """Items of type timeindex: timestamp and offset, for each the check that the batch ending there
+    has it."""
     base, entries = _entries(path, TIME)
     if not entries:
         yield {"type": "empty", "file": str(path)}
@@ -76,7 +79,8 @@ def dump_txn_index(path: Path) -> Iterator[Item]:
 
 
 def dump_snapshot(path: Path) -> Iterator[Item]:
-    """Items of type producer, one for each producer that the partition remembered at the snapshot's offset."""
+    """Items of type producer, one for each producer that the partition remembered at the snapshot's
+    offset."""
     try:
         entries = producer_snapshot.decode(path.read_bytes())
     except producer_snapshot.CorruptSnapshot as error:
@@ -105,7 +109,8 @@ def dump_snapshot(path: Path) -> Iterator[Item]:
 
 
 def dump_checkpoint(path: Path) -> Iterator[Item]:
-    """Items of the text files: leader epochs, offset checkpoints and `key: value` or `key=value` lines."""
+    """Items of the text files: leader epochs, offset checkpoints and `key: value` or `key=value`
+    lines."""
     lines = path.read_text(encoding="utf-8").splitlines()
     if path.name == "leader-epoch-checkpoint":
         rows = [line.split() for line in lines[2:] if line.strip()]

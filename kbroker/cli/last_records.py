@@ -18,7 +18,8 @@ class Latest:
         self._heap: list[tuple[int, str, int, int, Shown]] = []
 
     def add(self, record: Shown) -> None:
-        """Topic, partition and offset order records of one millisecond; together they are unique."""
+        """Topic, partition and offset order records of one millisecond; together they are
+        unique."""
         entry = (record.timestamp, record.topic, record.partition, record.offset, record)
         if len(self._heap) < self.count:
             heapq.heappush(self._heap, entry)
@@ -31,7 +32,8 @@ class Latest:
 
 
 def last_records(reader: Reader, count: int) -> list[Shown]:
-    """The last `count` records over the partitions of a reader that starts so many offsets before their ends.
+    """The last `count` records over the partitions of a reader that starts so many offsets before
+    their ends.
 
     Offsets without a record (compacted ones, markers of transactions) make it read further back."""
     latest = Latest(count)

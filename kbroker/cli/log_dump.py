@@ -1,4 +1,5 @@
-"""`kbroker log dump`: the contents of a log directory's files, read directly; no broker is needed."""
+"""`kbroker log dump`: the contents of a log directory's files, read directly; no broker is
+needed."""
 
 import base64
 import json
@@ -49,10 +50,11 @@ def dump(
     ] = True,
     json_lines: Annotated[bool, typer.Option("--json", help="A line of JSON for each item.")] = False,
 ) -> None:
-    """Print batches, records, indexes, producer snapshots and checkpoints of files or whole partition folders.
+    """Print batches, records, indexes, producer snapshots and checkpoints of files or whole
+    partition folders.
 
-    Every CRC is checked and both indexes are held against the log; what is wrong goes to stderr and the command
-    ends with 1. Fields and their names are those of Kafka's DumpLogSegments."""
+    Every CRC is checked and both indexes are held against the log; what is wrong goes to stderr and
+    the command ends with 1. Fields and their names are those of Kafka's DumpLogSegments."""
     from kbroker.kernels import image
 
     files = list(_files(paths))

@@ -1,4 +1,5 @@
-"""Settings of resources that confluent-kafka cannot name: of all brokers, and of client metrics subscriptions."""
+"""Settings of resources that confluent-kafka cannot name: of all brokers, and of client metrics
+subscriptions."""
 
 from collections.abc import Sequence
 from typing import Any

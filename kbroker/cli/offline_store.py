@@ -1,4 +1,5 @@
-"""Changes to the store of a broker that does not run, as kafka-storage makes them before the first start."""
+"""Changes to the store of a broker that does not run, as kafka-storage makes them before the first
+start."""
 
 import hashlib
 import os

@@ -1,6 +1,7 @@
 """The strategies of `groups reset-offsets` for a group's new offset. Pure but for the file.
 
-Semantics are those of Kafka's kafka-consumer-groups: targets outside the log are brought to its nearest end.
+Semantics are those of Kafka's kafka-consumer-groups: targets outside the log are brought to its
+nearest end.
 """
 
 import csv
@@ -32,7 +33,8 @@ def shift(committed: Mapping[Partition, int], partition: Partition, by: int) -> 
 
 
 def read_csv(path: Path, group: str | None) -> dict[str, dict[Partition, int]]:
-    """Offsets by group from lines `topic,partition,offset` (of `group`) or `group,topic,partition,offset`.
+    """Offsets by group from lines `topic,partition,offset` (of `group`) or
+    `group,topic,partition,offset`.
 
     Raises UsageFailed."""
     found: dict[str, dict[Partition, int]] = {}

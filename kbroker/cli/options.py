@@ -83,7 +83,8 @@ _CONNECTION = [
 
 
 def connected(command: Callable[Concatenate[Connection, P], None]) -> Command:
-    """Turns a function whose first parameter is a Connection into a command with the connection's options."""
+    """Turns a function whose first parameter is a Connection into a command with the connection's
+    options."""
     own = list(inspect.signature(command, eval_str=True).parameters.values())[1:]
     parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own] + _CONNECTION
     named = {p.name: shown for p in own if (shown := _shown_name(p)) is not None}
@@ -114,7 +115,8 @@ def _shown_name(parameter: inspect.Parameter) -> str | None:
 
 
 def _refuse_empty(named: dict[str, str], arguments: dict[str, Any]) -> None:
-    """An empty name is a shell variable that is not set: clients take it for none, or for all. Raises UsageFailed."""
+    """An empty name is a shell variable that is not set: clients take it for none, or for all.
+    Raises UsageFailed."""
     for name, shown in named.items():
         value = arguments.get(name)
         if value == "" or (isinstance(value, list | tuple) and "" in value):
@@ -134,7 +136,8 @@ def _escaped(line: str) -> str:
 
 
 def confirm(question: str, yes: bool) -> None:
-    """Asks on a terminal; elsewhere nobody can answer, and only --yes will do. Raises UsageFailed, typer.Abort."""
+    """Asks on a terminal; elsewhere nobody can answer, and only --yes will do. Raises UsageFailed,
+    typer.Abort."""
     import sys
 
     if yes:
@@ -145,7 +148,8 @@ def confirm(question: str, yes: bool) -> None:
 
 
 def name_matcher(pattern: str | None) -> Callable[[str], object]:
-    """Whether the regular expression matches a whole name; every one without it. Raises UsageFailed."""
+    """Whether the regular expression matches a whole name; every one without it. Raises
+    UsageFailed."""
     try:
         return re.compile(pattern or ".*").fullmatch
     except re.error as error:

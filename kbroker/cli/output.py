@@ -16,7 +16,8 @@ def print_json(value: Any) -> None:
 
 
 def print_table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Aligned columns, two blanks between, numbers to the right; None is a dash. Never wraps, so that grep works."""
+    """Aligned columns, two blanks between, numbers to the right; None is a dash. Never wraps, so
+    that grep works."""
     lines = [[_cell(value) for value in row] for row in rows]
     numeric = [all(_is_number(line[i]) for line in lines) for i in range(len(headers))]
     widths = [max([len(header), *(len(line[i]) for line in lines)]) for i, header in enumerate(headers)]

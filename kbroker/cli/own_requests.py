@@ -1,7 +1,8 @@
-"""Requests that neither client library has, sent over kafka-python's connections: its TLS, logins and versions hold.
+"""Requests that neither client library has, sent over kafka-python's connections: its TLS, logins
+and versions hold.
 
-kafka-python asks a request for its key, versions, bytes and the class of its response; a `Question` answers that for
-the broker's own message classes.
+kafka-python asks a request for its key, versions, bytes and the class of its response; a `Question`
+answers that for the broker's own message classes.
 """
 
 from collections.abc import Sequence
@@ -25,7 +26,8 @@ class _ResponseHeader:
 
 
 class Question:
-    """One request. It is also its own header and the class of its response, as far as kafka-python looks."""
+    """One request. It is also its own header and the class of its response, as far as kafka-python
+    looks."""
 
     _min_version: int | None = None
     _max_version: int | None = None
@@ -79,7 +81,8 @@ class Question:
 
 
 def ask_coordinator(broker: Connection, group: str, api: ApiKey, request: Struct) -> Any:
-    """The response of a group's coordinator, looked up and asked again while it moves. Raises CommandFailed."""
+    """The response of a group's coordinator, looked up and asked again while it moves. Raises
+    CommandFailed."""
 
     async def send(admin: Any) -> Any:
         node_id = await admin._find_coordinator_id(group)

@@ -1,4 +1,5 @@
-"""The partitions of a command, and the first and last offsets of their logs (Metadata, ListOffsets)."""
+"""The partitions of a command, and the first and last offsets of their logs (Metadata,
+ListOffsets)."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -43,7 +44,8 @@ def parse_scope(text: str) -> tuple[str, list[int]]:
 
 
 def scoped(admin: "AdminClient", scopes: Sequence[str], timeout_s: float) -> list[Partition]:
-    """The partitions that scopes name. Raises UsageFailed, CommandFailed when one does not exist."""
+    """The partitions that scopes name. Raises UsageFailed, CommandFailed when one does not
+    exist."""
     found: list[Partition] = []
     for scope in scopes:
         topic, numbers = parse_scope(scope)
@@ -70,8 +72,8 @@ def list_offsets(
     *,
     committed: bool = False,
 ) -> dict[Partition, tuple[int, int]]:
-    """(offset, its timestamp) of each partition; -1 where there is none. committed: latest means the last stable
-    offset instead of the high watermark. Raises CommandFailed."""
+    """(offset, its timestamp) of each partition; -1 where there is none. committed: latest means
+    the last stable offset instead of the high watermark. Raises CommandFailed."""
     from confluent_kafka import IsolationLevel, TopicPartition
 
     wanted: dict[Any, Any] = {TopicPartition(topic, number): spec for topic, number in partitions}

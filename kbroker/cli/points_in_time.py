@@ -33,8 +33,9 @@ def parse_duration_ms(text: str) -> int:
 
 
 def parse_time_ms(text: str, now_ms: int) -> int:
-    """A point in time in ms since 1970: ISO 8601 (UTC when no zone is given, as Kafka's tools), epoch
-    milliseconds, `now`, or an age before now as parse_duration_ms takes it. Raises UsageFailed."""
+    """A point in time in ms since 1970: ISO 8601 (UTC when no zone is given, as Kafka's tools),
+    epoch milliseconds, `now`, or an age before now as parse_duration_ms takes it. Raises
+    UsageFailed."""
     found = _parsed_ms(text, now_ms)
     if not 0 <= found <= MOST_MS:
         raise UsageFailed(f"{text!r} is no point in time between 1970 and 9999: expected {TIME_HELP}")

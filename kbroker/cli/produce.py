@@ -52,7 +52,8 @@ class Compression(StrEnum):
 
 
 class Sending:
-    """One run of `produce`: sent and failed records. librdkafka reports only failures, to spare a call each."""
+    """One run of `produce`: sent and failed records. librdkafka reports only failures, to spare a
+    call each."""
 
     def __init__(self, producer: "Producer", topic: str, partition: int | None) -> None:
         self.producer = producer
@@ -168,7 +169,8 @@ def produce(
     client_property: ClientProperty = None,
     quiet: Quiet = False,
 ) -> None:
-    """Write records, one a line, from a file or stdin. Keys go to the partition that Java's producer chooses.
+    """Write records, one a line, from a file or stdin. Keys go to the partition that Java's
+    producer chooses.
 
     Ends with 0 when every record is written; a summary with count and rate goes to stderr."""
     settings = {

@@ -9,7 +9,8 @@ Advance = Callable[[int], None]
 
 @contextmanager
 def progress(what: str, total: int | None = None, unit: str = "") -> Iterator[Advance]:
-    """Gives a function that adds to the done amount. total: None when unknown; unit "bytes" is shown as kB, MB."""
+    """Gives a function that adds to the done amount. total: None when unknown; unit "bytes" is
+    shown as kB, MB."""
     if not sys.stderr.isatty():
         yield lambda _amount: None
         return

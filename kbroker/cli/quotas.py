@@ -63,7 +63,8 @@ def list_quotas(
 
 
 def read_all(broker: Connection, entity: Entity = []) -> list[tuple[Entity, dict[str, float]]]:  # noqa: B006 read only
-    """Every entity that fits, with its quotas; no name stands for the default. Raises CommandFailed."""
+    """Every entity that fits, with its quotas; no name stands for the default. Raises
+    CommandFailed."""
     from kafka.protocol.admin.client_quotas import DescribeClientQuotasRequest
 
     component = DescribeClientQuotasRequest.ComponentData

@@ -1,4 +1,5 @@
-r"""Format strings of `consume -f`, as kcat's: %t topic, %p partition, %o offset, %k key, %s value, ...
+r"""Format strings of `consume -f`, as kcat's: %t topic, %p partition, %o offset, %k key, %s value,
+...
 
 Pure: a record is anything with the fields of `Shown`, the output is bytes.
 """
@@ -21,7 +22,8 @@ FORMAT_HELP = (
 
 
 class Shown(NamedTuple):
-    """A consumed record as formats see it. timestamp: ms, -1 for none; headers: (name, value) pairs."""
+    """A consumed record as formats see it. timestamp: ms, -1 for none; headers: (name, value)
+    pairs."""
 
     topic: str
     partition: int
@@ -33,7 +35,8 @@ class Shown(NamedTuple):
 
 
 class Decoded(bytes):
-    """A key or value that was decoded by its schema: JSON, which stays a document inside of a document."""
+    """A key or value that was decoded by its schema: JSON, which stays a document inside of a
+    document."""
 
 
 def _headers(record: Shown) -> bytes:
@@ -122,7 +125,8 @@ def compile_format(text: str) -> Part:
 
 
 def to_json(record: Shown) -> bytes:
-    """One line of JSON; bytes that are not UTF-8 go as base64 under a name with the suffix _base64."""
+    """One line of JSON; bytes that are not UTF-8 go as base64 under a name with the suffix
+    _base64."""
     fields: dict[str, Any] = {
         "topic": record.topic,
         "partition": record.partition,

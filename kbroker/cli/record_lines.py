@@ -1,4 +1,5 @@
-"""Input of `produce` cut into records: lines, or JSON documents as `consume --json` or `kcat -J` print them. Pure."""
+"""Input of `produce` cut into records: lines, or JSON documents as `consume --json` or `kcat -J`
+print them. Pure."""
 
 import json
 from base64 import b64decode
@@ -43,7 +44,8 @@ def line_parser(
 ) -> Parser:
     """The format of a line: `[name=value,... <headers separator>][key <key separator>]value`.
 
-    A key or value equal to null_marker is null. The parser raises UsageFailed for a line that lacks a separator."""
+    A key or value equal to null_marker is null. The parser raises UsageFailed for a line that lacks
+    a separator."""
 
     def nullable(field: bytes) -> bytes | None:
         return None if null_marker is not None and field == null_marker else field
@@ -67,7 +69,8 @@ def line_parser(
 
 
 def parse_headers(pairs: Iterable[bytes]) -> Headers:
-    """`name=value` pairs; a name alone has a null value. Raises UsageFailed for one without a name."""
+    """`name=value` pairs; a name alone has a null value. Raises UsageFailed for one without a
+    name."""
     found: Headers = []
     for pair in pairs:
         name, equals, value = pair.partition(b"=")
@@ -81,8 +84,9 @@ def parse_headers(pairs: Iterable[bytes]) -> Headers:
 
 
 def parse_json(line: bytes) -> NewRecord:
-    """A document as `consume --json` or `kcat -J` prints it; only `value` (kcat: `payload`) is needed. Topic,
-    partition and offset are left out, so that records go where their key belongs. Raises UsageFailed."""
+    """A document as `consume --json` or `kcat -J` prints it; only `value` (kcat: `payload`) is
+    needed. Topic, partition and offset are left out, so that records go where their key belongs.
+    Raises UsageFailed."""
     try:
         fields = json.loads(line)
     except (ValueError, RecursionError) as error:

@@ -1,4 +1,5 @@
-"""`kbroker topics elect-leaders`, `reassign`, `reassignments`: which broker leads and keeps a partition."""
+"""`kbroker topics elect-leaders`, `reassign`, `reassignments`: which broker leads and keeps a
+partition."""
 
 from typing import Annotated, Any
 
@@ -30,7 +31,8 @@ def elect_leaders(
     ] = False,
     yes: Yes = False,
 ) -> None:
-    """Make the preferred replica, the first one, the leader of partitions where another one leads."""
+    """Make the preferred replica, the first one, the leader of partitions where another one
+    leads."""
     admin = broker.admin()
     partitions = scoped_or_all(admin, scopes, broker.timeout_s)
     if unclean:

@@ -108,7 +108,8 @@ def reset_offsets(
     export: Export = False,
     json: AsJson = False,
 ) -> None:
-    """Move committed offsets of groups without members. Shows what would change unless --execute is given."""
+    """Move committed offsets of groups without members. Shows what would change unless --execute is
+    given."""
     if dry_run and execute:
         raise UsageFailed("give only one of --dry-run and --execute")
     now_ms = int(time.time() * 1000)

@@ -17,7 +17,8 @@ MOST_REFERENCES = 1000
 
 @dataclass(frozen=True)
 class Schema:
-    """A schema. references: texts by the names that they are referred to, those that others need first."""
+    """A schema. references: texts by the names that they are referred to, those that others need
+    first."""
 
     type: str
     text: str

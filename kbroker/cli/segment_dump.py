@@ -30,13 +30,15 @@ DECODABLE: Mapping[str, RecordTypes] = {
 
 
 def record_types_of(path: Path) -> RecordTypes | None:
-    """The record types of an internal topic's file, by the name of its folder; None for other topics."""
+    """The record types of an internal topic's file, by the name of its folder; None for other
+    topics."""
     folder = parse_folder(path.absolute().parent.name)
     return DECODABLE.get(folder.topic) if folder else None
 
 
 def view_of(path: Path) -> SegmentView:
-    """A whole `.log` file, seen as the last segment of its log. Raises OSError, CorruptLog for another name."""
+    """A whole `.log` file, seen as the last segment of its log. Raises OSError, CorruptLog for
+    another name."""
     base = base_offset_of(path.name)
     if base is None:
         raise CorruptLog(f"{path}: the name of a segment is its base offset in 20 digits and .log")
@@ -45,7 +47,8 @@ def view_of(path: Path) -> SegmentView:
 
 
 def dump_segment(path: Path, *, records: bool, decode: bool) -> Iterator[Item]:
-    """Items of type batch, record, problem. decode: keys and values of coordinators' topics are taken apart."""
+    """Items of type batch, record, problem. decode: keys and values of coordinators' topics are
+    taken apart."""
     view = view_of(path)
     types = record_types_of(path) if decode else None
     end = 0

@@ -1,6 +1,7 @@
 """``kbroker serve``: the broker in the foreground, logs to stderr, until SIGTERM or Ctrl-C.
 
-Imports little on purpose: what this module loads stays in the memory of every process of the broker.
+Imports little on purpose: what this module loads stays in the memory of every process of the
+broker.
 """
 
 import gc
@@ -33,8 +34,8 @@ WARM = (
 def serve(file: Path | None, overrides: list[str]) -> int:
     """Run a broker with the settings of a server.properties file and of ``key=value`` overrides.
 
-    Returns the process's exit code: 0 after an orderly stop, 1 when it could not start or stop cleanly, 2 for
-    bad settings.
+    Returns the process's exit code: 0 after an orderly stop, 1 when it could not start or stop
+    cleanly, 2 for bad settings.
     """
     wrong = log_to_stderr(os.environ.get(LEVEL, "INFO"), os.environ.get(FORMAT, "text"))
     for line in wrong:
@@ -70,7 +71,8 @@ def serve(file: Path | None, overrides: list[str]) -> int:
 
 
 def use_kernels() -> None:
-    """Have this process and its children run the compiled kernels, and compile them first where that was not done.
+    """Have this process and its children run the compiled kernels, and compile them first where
+    that was not done.
 
     Without a place to keep them the following imports compile them at each start."""
     if image.use():

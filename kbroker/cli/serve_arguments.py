@@ -1,12 +1,13 @@
-"""Arguments of `kbroker serve` without the option parser, which would cost each process of the broker its memory."""
+"""Arguments of `kbroker serve` without the option parser, which would cost each process of the
+broker its memory."""
 
 from collections.abc import Sequence
 from pathlib import Path
 
 
 def parse(words: Sequence[str]) -> tuple[Path | None, list[str]] | None:
-    """(server.properties, overrides) of a plain command line; None for anything that the option parser must judge:
-    --help, unknown options, a second file, a missing value."""
+    """(server.properties, overrides) of a plain command line; None for anything that the option
+    parser must judge: --help, unknown options, a second file, a missing value."""
     file: Path | None = None
     overrides: list[str] = []
     rest = iter(words)

@@ -13,7 +13,8 @@ from kbroker.protocol.errors import ErrorCode
 
 @dataclass(frozen=True)
 class Start:
-    """The first record of a partition that the group has yet to finish. None: unknown to the broker."""
+    """The first record of a partition that the group has yet to finish. None: unknown to the
+    broker."""
 
     partition: Partition
     offset: int | None
@@ -35,7 +36,8 @@ def _describe(broker: Connection, name: str) -> Any:
 
 
 def refuse_members(broker: Connection, name: str) -> None:
-    """A group that there is not yet may be given the offsets that it will begin with. Raises CommandFailed."""
+    """A group that there is not yet may be given the offsets that it will begin with. Raises
+    CommandFailed."""
     (group,) = _describe(broker, name)
     if group.error_code == ErrorCode.GROUP_ID_NOT_FOUND.value:
         return

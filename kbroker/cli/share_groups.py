@@ -1,4 +1,5 @@
-"""`kbroker share-groups`: state, members, start offsets and lag of share groups; reset and delete (KIP-932)."""
+"""`kbroker share-groups`: state, members, start offsets and lag of share groups; reset and delete
+(KIP-932)."""
 
 import time
 from typing import Annotated, Any
@@ -51,7 +52,8 @@ def describe(
     members: Annotated[bool, typer.Option("--members", help="Show members and their partitions.")] = False,
     json: AsJson = False,
 ) -> None:
-    """Show state, start offsets and lag: records that nobody has accepted, rejected or let expire."""
+    """Show state, start offsets and lag: records that nobody has accepted, rejected or let
+    expire."""
     found = [_described(broker, name) for name in groups]
     if json:
         print_json(found)
@@ -166,7 +168,8 @@ def delete_offsets(
     ],
     yes: Yes = False,
 ) -> None:
-    """Let a group without members forget topics; it starts anew where share.auto.offset.reset says."""
+    """Let a group without members forget topics; it starts anew where share.auto.offset.reset
+    says."""
     from kbroker.protocol.messages.delete_share_group_offsets import (
         DeleteShareGroupOffsetsRequest,
         DeleteShareGroupOffsetsRequestTopic,

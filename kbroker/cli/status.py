@@ -32,11 +32,13 @@ def status(
     ] = None,
     json: AsJson = False,
 ) -> None:
-    """Say whether all is well: processes, log dirs, partitions, lag, certificates. Ends with 1 when something is not.
+    """Say whether all is well: processes, log dirs, partitions, lag, certificates. Ends with 1 when
+    something is not.
 
-    Problems are: a process restarted in the last hour; a log dir that is offline, has under 5 % free, or under 20 %
-    and is full within a day; partitions offline, under-replicated, under min.insync.replicas or refusing produce; a
-    certificate that ends within 14 days; a group beyond --max-lag."""
+    Problems are: a process restarted in the last hour; a log dir that is offline, has under 5 %
+    free, or under 20 % and is full within a day; partitions offline, under-replicated, under
+    min.insync.replicas or refusing produce; a certificate that ends within 14 days; a group beyond
+    --max-lag."""
     metrics = read_metrics(url)
     now_s = time.time()
     found = checks(metrics, _not_ready(url), now_s, max_lag)

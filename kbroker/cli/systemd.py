@@ -1,4 +1,5 @@
-"""``kbroker systemd``: a service unit for this installation, closed to all that a broker does not need."""
+"""``kbroker systemd``: a service unit for this installation, closed to all that a broker does not
+need."""
 
 import shutil
 import sys

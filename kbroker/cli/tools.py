@@ -22,16 +22,19 @@ def _program(module: str, extra: str) -> Any:
 
 
 def tune(context: typer.Context) -> None:
-    """Check this host, say whether a workload fits, write a script of repairs: `kbroker tune --help`."""
+    """Check this host, say whether a workload fits, write a script of repairs:
+    `kbroker tune --help`."""
     _program("tuning.cli", "tune").app(args=context.args, prog_name="kbroker tune")
 
 
 def loadtest(context: typer.Context) -> None:
-    """Load a broker and write down what it acknowledged: `kbroker loadtest --help`. Needs the extra `loadtest`."""
+    """Load a broker and write down what it acknowledged: `kbroker loadtest --help`. Needs the extra
+    `loadtest`."""
     _program("loadtest.cli", "loadtest").app(args=context.args, prog_name="kbroker loadtest")
 
 
 def judge(context: typer.Context) -> None:
-    """Say whether records of a load test were lost or repeated: `kbroker judge --help`. Needs Java and the extra."""
+    """Say whether records of a load test were lost or repeated: `kbroker judge --help`. Needs Java
+    and the extra."""
     sys.argv[0] = "kbroker"
     raise typer.Exit(_program("spark_validation.cli", "judge").main(["judge", *context.args]))

@@ -26,7 +26,8 @@ def top(
     once: Annotated[bool, typer.Option("--once", help="Look once and end.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One line of JSON for each look.")] = False,
 ) -> None:
-    """Show throughput, latency by stage, lag, disks and processes, once a second. Ctrl-C ends it."""
+    """Show throughput, latency by stage, lag, disks and processes, once a second. Ctrl-C ends
+    it."""
     with suppress(KeyboardInterrupt):
         _show(url, interval, once, as_json)
 

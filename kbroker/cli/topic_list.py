@@ -28,7 +28,8 @@ EXAMPLES = examples(
 
 @dataclass(frozen=True)
 class Sizes:
-    """One look at the logs. written: high watermarks; bytes: of each partition's log on its leader."""
+    """One look at the logs. written: high watermarks; bytes: of each partition's log on its
+    leader."""
 
     at: float
     starts: dict[Partition, int]
@@ -127,7 +128,8 @@ def _by_topic(amounts: Iterable[tuple[Partition, int]]) -> dict[str, int]:
 
 
 def _look(broker: Connection, leaders: dict[Partition, int]) -> Sizes:
-    """One look at the logs of these partitions; those without a leader have no offsets. Raises CommandFailed."""
+    """One look at the logs of these partitions; those without a leader have no offsets. Raises
+    CommandFailed."""
     admin = broker.admin()
     led = [partition for partition, leader in leaders.items() if leader >= 0]
     at = time.monotonic()

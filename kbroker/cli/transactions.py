@@ -195,7 +195,8 @@ def abort(
 ) -> None:
     """Abort a hanging transaction of one partition, so that read_committed consumers get past it.
 
-    The marker is written whatever the coordinator thinks: only for transactions it has forgotten."""
+    The marker is written whatever the coordinator thinks: only for transactions it has
+    forgotten."""
     if (start_offset is None) == (producer_id is None):
         raise UsageFailed("give either --start-offset or --producer-id")
     wanted = scoped(broker.admin(), [partition], broker.timeout_s)

@@ -1,4 +1,5 @@
-"""`kbroker users`: SCRAM credentials, of a running broker or, before its first start, in its store."""
+"""`kbroker users`: SCRAM credentials, of a running broker or, before its first start, in its
+store."""
 
 import secrets
 from enum import StrEnum

@@ -1,1 +1,2 @@
-"""Settings, one row each; parsing, checks, DescribeConfigs, AlterConfigs and docs/config.md follow."""
+"""Settings, one row each; parsing, checks, DescribeConfigs, AlterConfigs and docs/config.md
+follow."""

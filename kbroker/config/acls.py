@@ -1,4 +1,5 @@
-"""ACLs in Kafka's words: the fields of an ACL, and the ACLs that a filter selects (KIP-140, KIP-290)."""
+"""ACLs in Kafka's words: the fields of an ACL, and the ACLs that a filter selects (KIP-140,
+KIP-290)."""
 
 from collections.abc import Mapping
 from typing import Final, NamedTuple

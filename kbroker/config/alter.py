@@ -1,8 +1,8 @@
-"""AlterConfigs and IncrementalAlterConfigs: computes the new stored settings from the old ones and the
-operations.
+"""AlterConfigs and IncrementalAlterConfigs: computes the new stored settings from the old ones and
+the operations.
 
-Pure functions; the owner of the stored settings keeps the result. Error codes and texts are those of Kafka's
-ConfigAdminManager (brokers) and ConfigurationControlManager (the rest).
+Pure functions; the owner of the stored settings keeps the result. Error codes and texts are those
+of Kafka's ConfigAdminManager (brokers) and ConfigurationControlManager (the rest).
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -67,7 +67,8 @@ Stored = Mapping[str, str]
 
 
 def replacing(stored: Stored, pairs: Iterable[tuple[str, str | None]]) -> list[Alteration]:
-    """AlterConfigs as operations: what is named is set, what is not named goes back to its default."""
+    """AlterConfigs as operations: what is named is set, what is not named goes back to its
+    default."""
     named = [Alteration(name, Op.SET, value) for name, value in pairs]
     kept = {alteration.name for alteration in named}
     return named + [Alteration(name, Op.DELETE, None) for name in stored if name not in kept]
@@ -100,7 +101,8 @@ def alter_group(
 
 def alter_client_metrics(name: str, stored: Stored, alterations: Iterable[Alteration]) -> dict[str, str]:
     """The subscription's settings after the change. Raises AlterError."""
-    # Kafka's lists of a subscription can only be set as a whole: no rows here means no APPEND and no SUBTRACT.
+    # Kafka's lists of a subscription can only be set as a whole: no rows here means no APPEND and
+    # no SUBTRACT.
     every = _checked(alterations)
     changed = _apply(stored, every, {})
     if not name:
@@ -117,10 +119,11 @@ def alter_client_metrics(name: str, stored: Stored, alterations: Iterable[Altera
 def alter_broker(
     name: str, alterations: Iterable[Alteration], broker: BrokerConfig, eligible_leaders: bool = False
 ) -> dict[str, str]:
-    """One dynamic layer after the change: the broker's own, or with the name "" that of all brokers.
+    """One dynamic layer after the change: the broker's own, or with the name "" that of all
+    brokers.
 
-    eligible_leaders: eligible leader replicas are on (KIP-966). Raises AlterError. The caller makes the new effective
-    settings with BrokerConfig.with_dynamic.
+    eligible_leaders: eligible leader replicas are on (KIP-966). Raises AlterError. The caller makes
+    the new effective settings with BrokerConfig.with_dynamic.
     """
     every = _checked(alterations)
     own = _is_own(name, broker)
@@ -143,8 +146,8 @@ def alter_broker(
 
 
 def _check_min_isr(alterations: Iterable[Alteration], own: bool, stored: Stored) -> None:
-    """Who may lead is decided by one min.insync.replicas for all brokers. One of a broker's own, from before that, may
-    go. Raises AlterError."""
+    """Who may lead is decided by one min.insync.replicas for all brokers. One of a broker's own,
+    from before that, may go. Raises AlterError."""
     for alteration in alterations:
         deletes = alteration.op == Op.DELETE
         if alteration.name != MIN_ISR or (own and deletes and MIN_ISR in stored):
@@ -216,7 +219,8 @@ def _apply_to_broker(stored: Stored, alterations: Iterable[Alteration]) -> dict[
 
 
 def _apply_one(changed: dict[str, str], alteration: Alteration, row: Setting | None) -> None:
-    """SET and DELETE replace; APPEND and SUBTRACT work on the stored text, or the default's where nothing is stored."""
+    """SET and DELETE replace; APPEND and SUBTRACT work on the stored text, or the default's where
+    nothing is stored."""
     name, value = alteration.name, alteration.value or ""
     if alteration.op == Op.DELETE:
         changed.pop(name, None)
@@ -263,7 +267,8 @@ def _check_values(changed: Stored) -> None:
 
 
 def _check_effective(broker: BrokerConfig, changed: Stored, *, own: bool) -> None:
-    """Raises AlterError when the settings contradict each other or a running part cannot follow the change."""
+    """Raises AlterError when the settings contradict each other or a running part cannot follow the
+    change."""
     try:
         after = broker.with_dynamic(
             cluster=broker.cluster if own else changed, own=changed if own else broker.own

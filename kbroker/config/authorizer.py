@@ -1,9 +1,9 @@
 """Authorization: the rules of Kafka's StandardAuthorizer, over any set of ACLs.
 
-Super users may do everything. An ACL applies when it names the resource (by its name, by a prefix of it, or
-by ``*``) and the client (or everybody, ``User:*``) from its host (or any). If one of them denies, the request
-is denied; otherwise one must allow it. A resource without any ACL is open to nobody, or with
-allow.everyone.if.no.acl.found to everybody.
+Super users may do everything. An ACL applies when it names the resource (by its name, by a prefix
+of it, or by ``*``) and the client (or everybody, ``User:*``) from its host (or any). If one of them
+denies, the request is denied; otherwise one must allow it. A resource without any ACL is open to
+nobody, or with allow.everyone.if.no.acl.found to everybody.
 """
 
 from collections.abc import Iterable, Iterator

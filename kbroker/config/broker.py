@@ -1,7 +1,8 @@
 """The table of broker settings and the effective settings of this broker.
 
-A value is looked up in three layers, as in Kafka: set for this broker at run time, set for all brokers at run
-time, set in the file or on the command line; then comes the default. `listener.name.NAME.KEY` (for SASL also
+A value is looked up in three layers, as in Kafka: set for this broker at run time, set for all
+brokers at run time, set in the file or on the command line; then comes the default.
+`listener.name.NAME.KEY` (for SASL also
 `listener.name.NAME.MECHANISM.KEY`) sets KEY for one listener.
 """
 
@@ -73,7 +74,8 @@ _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 def base_name(name: str) -> str:
-    """KEY of `listener.name.NAME.KEY` or `listener.name.NAME.MECHANISM.KEY`, else the name itself."""
+    """KEY of `listener.name.NAME.KEY` or `listener.name.NAME.MECHANISM.KEY`, else the name
+    itself."""
     match = LISTENER_KEY.fullmatch(name)
     if match is None:
         return name
@@ -98,7 +100,8 @@ def is_dynamic(name: str) -> bool:
 
 
 class BrokerConfig:
-    """Effective settings of one broker. Runs in: all processes. Immutable; a change makes a new one."""
+    """Effective settings of one broker. Runs in: all processes. Immutable; a change makes a new
+    one."""
 
     __slots__ = ("_values", "cluster", "own", "static")
 
@@ -108,7 +111,8 @@ class BrokerConfig:
         cluster: Mapping[str, str] = _NOTHING,
         own: Mapping[str, str] = _NOTHING,
     ) -> None:
-        """`static` file and command line, `cluster` dynamic for all brokers, `own` dynamic for this one.
+        """`static` file and command line, `cluster` dynamic for all brokers, `own` dynamic for this
+        one.
 
         Raises ConfigError with every problem found, one a line.
         """
@@ -178,7 +182,8 @@ class BrokerConfig:
         return value
 
     def of_listener(self, listener: str, name: str, mechanism: str = "") -> Value:
-        """Value of `name` for one listener (and SASL mechanism): the most specific key that is set."""
+        """Value of `name` for one listener (and SASL mechanism): the most specific key that is
+        set."""
         prefix = f"listener.name.{listener.lower()}."
         keys = [f"{prefix}{mechanism.lower()}.{name}"] if mechanism else []
         keys.append(f"{prefix}{name}")
@@ -231,7 +236,8 @@ class BrokerConfig:
 
     @property
     def advertised_listeners(self) -> tuple[endpoints.Endpoint, ...]:
-        """The addresses that clients get. An empty host or port 0 means the listener's bound one."""
+        """The addresses that clients get. An empty host or port 0 means the listener's bound
+        one."""
         unset = self._values["advertised.listeners"] is None
         return self._endpoints("listeners" if unset else "advertised.listeners")
 
@@ -242,7 +248,8 @@ class BrokerConfig:
 
     @property
     def inter_broker_listener(self) -> str:
-        """Name of the listener given out where only one can be: named, or the first of the named protocol."""
+        """Name of the listener given out where only one can be: named, or the first of the named
+        protocol."""
         named = self.get_optional_str("inter.broker.listener.name")
         return (named or self.get_str("security.inter.broker.protocol")).upper()
 
@@ -256,7 +263,8 @@ def _with_node_id(static: Mapping[str, str]) -> dict[str, str]:
 
 
 def _parse(texts: Mapping[str, str], problems: list[str]) -> dict[str, Value]:
-    """Every row parsed or defaulted, and the prefixed keys that are set; errors go to `problems`."""
+    """Every row parsed or defaulted, and the prefixed keys that are set; errors go to
+    `problems`."""
     values: dict[str, Value] = {name: row.default_value() for name, row in BROKER.items()}
     for name, text in texts.items():
         row = row_of(name)

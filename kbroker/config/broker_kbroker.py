@@ -1,4 +1,5 @@
-"""Broker settings of kbroker itself. Kafka has none of them, so they carry the prefix `kbroker.`."""
+"""Broker settings of kbroker itself. Kafka has none of them, so they carry the prefix
+`kbroker.`."""
 
 from kbroker.config.checks import PowerOfTwo, at_least, listen_address
 from kbroker.config.setting import BOOLEAN, CLUSTER, HIGH, INT, LONG, LOW, STRING, Setting

@@ -1,4 +1,5 @@
-"""Broker settings: TLS, SASL, authorization. Most can be set per listener: listener.name.NAME.KEY."""
+"""Broker settings: TLS, SASL, authorization. Most can be set per listener:
+listener.name.NAME.KEY."""
 
 from kbroker.config.checks import KnownClass, at_least, list_of, one_of
 from kbroker.config.setting import (

@@ -6,7 +6,8 @@ PROC, SYS = Path("/proc"), Path("/sys")
 
 
 def cgroup_path(controller: str, proc: Path = PROC) -> str | None:
-    """The cgroup of this process in the hierarchy of a controller ("" is version 2), relative to its mount."""
+    """The cgroup of this process in the hierarchy of a controller ("" is version 2), relative to
+    its mount."""
     try:
         lines = (proc / "self" / "cgroup").read_text().splitlines()
     except OSError:
@@ -19,7 +20,8 @@ def cgroup_path(controller: str, proc: Path = PROC) -> str | None:
 
 
 def cpu_quota(proc: Path = PROC, sys: Path = SYS) -> float | None:
-    """Cores by cpu.max (version 2) or cpu.cfs_quota_us (version 1): the smallest up to the root. None: no quota.
+    """Cores by cpu.max (version 2) or cpu.cfs_quota_us (version 1): the smallest up to the root.
+    None: no quota.
 
     In a container the path of the host may not exist, and its own quota is at the top."""
     found = []

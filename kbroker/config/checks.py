@@ -1,4 +1,5 @@
-"""Checks a row can carry. Each raises ConfigError with the text of Kafka's validator of the same meaning."""
+"""Checks a row can carry. Each raises ConfigError with the text of Kafka's validator of the same
+meaning."""
 
 import re
 from dataclasses import dataclass
@@ -141,7 +142,8 @@ class ThrottledReplicas:
 
 @dataclass(frozen=True, slots=True)
 class KnownClass:
-    """A Java class name that kbroker has its own implementation of; any other class cannot be loaded here."""
+    """A Java class name that kbroker has its own implementation of; any other class cannot be
+    loaded here."""
 
     known: tuple[str, ...] = ()
 
@@ -156,7 +158,8 @@ class KnownClass:
 
 @dataclass(frozen=True, slots=True)
 class OffsetReset:
-    """share.auto.offset.reset: earliest, latest or by_duration with an ISO-8601 duration, not negative."""
+    """share.auto.offset.reset: earliest, latest or by_duration with an ISO-8601 duration, not
+    negative."""
 
     def __call__(self, name: str, value: Value) -> None:
         text = value if isinstance(value, str) else ""
@@ -176,7 +179,8 @@ class OffsetReset:
 
 
 def connections_per_ip(name: str, value: str) -> dict[str, int]:
-    """`host:count,host:count` to a map. Raises ConfigError for a bad entry or a host that cannot be one."""
+    """`host:count,host:count` to a map. Raises ConfigError for a bad entry or a host that cannot be
+    one."""
     limits: dict[str, int] = {}
     for entry in filter(None, (part.strip() for part in value.split(","))):
         host, colon, count = entry.rpartition(":")

@@ -1,4 +1,5 @@
-"""The table of client metrics settings (KIP-714): which metrics clients push, how often, and which clients."""
+"""The table of client metrics settings (KIP-714): which metrics clients push, how often, and which
+clients."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -33,7 +34,8 @@ INTERVAL_MS = (100, 3_600_000)
 
 
 class BadMetricsRequest(ConfigError):
-    """A name or an interval Kafka answers with INVALID_REQUEST, where other mistakes are INVALID_CONFIG."""
+    """A name or an interval Kafka answers with INVALID_REQUEST, where other mistakes are
+    INVALID_CONFIG."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +66,8 @@ class ClientMetricsConfig:
         return cls(interval, _patterns(match), metrics)
 
     def matches(self, client: Mapping[str, str]) -> bool:
-        """Whether every pattern matches the whole of the client's attribute of that name; it must have one."""
+        """Whether every pattern matches the whole of the client's attribute of that name; it must
+        have one."""
         return all(
             name in client and pattern.fullmatch(client[name]) is not None
             for name, pattern in self.match.items()
@@ -78,7 +81,8 @@ def takes_telemetry(config: "BrokerConfig") -> bool:
 
 
 def _patterns(entries: Iterable[str]) -> dict[str, re.Pattern[str]]:
-    """Raises ConfigError for an entry that is not name=pattern, an unknown name or a bad pattern."""
+    """Raises ConfigError for an entry that is not name=pattern, an unknown name or a bad
+    pattern."""
     patterns: dict[str, re.Pattern[str]] = {}
     for entry in entries:
         parts = [part.strip() for part in entry.rstrip("=").split("=")]

@@ -1,7 +1,8 @@
-"""Client quotas: their entities, their keys, and which quota applies to a client (KIP-13, 546, 599, 612).
+"""Client quotas: their entities, their keys, and which quota applies to a client (KIP-13, 546, 599,
+612).
 
-An entity names a user, a client id, both, or an address. None instead of a name is the default for all that
-have no quota of their own. Among the quotas of one key the most specific applies (Kafka's
+An entity names a user, a client id, both, or an address. None instead of a name is the default for
+all that have no quota of their own. Among the quotas of one key the most specific applies (Kafka's
 DefaultQuotaCallback). Pure.
 """
 
@@ -31,7 +32,8 @@ USER_KEYS: Final[Mapping[str, tuple[str, float] | None]] = {
     REQUEST_PERCENTAGE: None,
     CONTROLLER_MUTATION_RATE: None,
 }
-"""Keys of user and client-id entities: type and largest value of whole numbers, None for doubles."""
+"""Keys of user and client-id entities: type and largest value of whole numbers, None for
+doubles."""
 IP_KEYS: Final[Mapping[str, tuple[str, float] | None]] = {CONNECTION_CREATION_RATE: ("INT", INT_MAX)}
 
 FRACTION = 1e-6
@@ -52,7 +54,8 @@ def entity_of(pairs: Iterable[tuple[str, str | None]]) -> Entity:
 
 
 def in_kafkas_order(quotas: Quotas) -> list[tuple[Entity, list[tuple[str, float]]]]:
-    """Entities and their values in Kafka's order: that of HashMaps which were filled out of others."""
+    """Entities and their values in Kafka's order: that of HashMaps which were filled out of
+    others."""
     ordered = []
     for entity in map_order(map_order(quotas, _entity_hash), _entity_hash, 1):
         values = quotas[entity]
@@ -68,7 +71,8 @@ def _entity_hash(entity: Entity) -> int:
 
 
 def check_entity(entity: Entity) -> Mapping[str, tuple[str, float] | None]:
-    """The keys that the entity may have, save for whether an address can be resolved. Raises QuotaError."""
+    """The keys that the entity may have, save for whether an address can be resolved. Raises
+    QuotaError."""
     if not entity:
         raise QuotaError("Invalid empty client quota entity")
     for kind, name in entity:
@@ -87,7 +91,8 @@ def check_entity(entity: Entity) -> Mapping[str, tuple[str, float] | None]:
 
 
 def check_value(keys: Mapping[str, tuple[str, float] | None], key: str, value: float) -> None:
-    """Raises QuotaError for a key that the entity has not, and for a value that the key cannot have."""
+    """Raises QuotaError for a key that the entity has not, and for a value that the key cannot
+    have."""
     if key not in keys:
         raise QuotaError(f"Invalid configuration key {key}")
     if value <= 0:
@@ -104,7 +109,8 @@ def check_value(keys: Mapping[str, tuple[str, float] | None], key: str, value: f
 
 
 class Bound(NamedTuple):
-    """A quota that holds: its value, and who shares it. user or client_id is empty where it does not matter."""
+    """A quota that holds: its value, and who shares it. user or client_id is empty where it does
+    not matter."""
 
     limit: float
     user: str
@@ -113,7 +119,8 @@ class Bound(NamedTuple):
 
 @dataclass(frozen=True)
 class QuotaTable:
-    """All quotas, to look up which one holds. Runs in: control and network; a change makes a new one."""
+    """All quotas, to look up which one holds. Runs in: control and network; a change makes a new
+    one."""
 
     quotas: Quotas
 
@@ -143,7 +150,8 @@ class QuotaTable:
 
 
 def plain_address(host: str) -> str:
-    """A literal address in its one form, an IPv4 address in IPv6 clothes as IPv4; other text as it is."""
+    """A literal address in its one form, an IPv4 address in IPv6 clothes as IPv4; other text as it
+    is."""
     try:
         address = ipaddress.ip_address(host)
     except ValueError:

@@ -1,7 +1,8 @@
 """The answer to DescribeConfigs: value, source and synonyms of every setting of a resource.
 
-Sources and the order of synonyms are those of Kafka's ConfigHelper: dynamic for this broker, dynamic for all,
-file, default; each over all names of the setting. The API handler only copies fields.
+Sources and the order of synonyms are those of Kafka's ConfigHelper: dynamic for this broker,
+dynamic for all, file, default; each over all names of the setting. The API handler only copies
+fields.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -53,7 +54,8 @@ class Entry:
 
 
 _NO_DEFAULT = frozenset({"node.id", "process.roles", "controller.listener.names"})
-"""Kafka has no default for these: every server.properties names them, so they are shown as named there."""
+"""Kafka has no default for these: every server.properties names them, so they are shown as named
+there."""
 
 _OF_THE_AUTHORIZER = frozenset({"allow.everyone.if.no.acl.found", "super.users"})
 """Not settings of Kafka's broker but of its authorizer: shown when set."""
@@ -85,7 +87,8 @@ def describe_all_brokers(config: BrokerConfig, keys: Keys = None) -> list[Entry]
 
 
 def describe_topic(overrides: Mapping[str, str], config: BrokerConfig, keys: Keys = None) -> list[Entry]:
-    """Every setting of a topic with these overrides. Raises ConfigError when they cannot be read."""
+    """Every setting of a topic with these overrides. Raises ConfigError when they cannot be
+    read."""
     values = topic.effective(overrides, config)
     return list(
         _layered(Source.DYNAMIC_TOPIC, topic.TOPIC, topic.SYNONYM, values, overrides, config, keys=keys)
@@ -93,7 +96,8 @@ def describe_topic(overrides: Mapping[str, str], config: BrokerConfig, keys: Key
 
 
 def describe_group(overrides: Mapping[str, str], config: BrokerConfig, keys: Keys = None) -> list[Entry]:
-    """Every setting of a group with these overrides. Raises ConfigError when they cannot be read."""
+    """Every setting of a group with these overrides. Raises ConfigError when they cannot be
+    read."""
     values = group.effective(overrides, config)
     entries = _layered(
         Source.GROUP, group.GROUP, group.SYNONYM, values, overrides, config, keys=keys, own=True
@@ -102,7 +106,8 @@ def describe_group(overrides: Mapping[str, str], config: BrokerConfig, keys: Key
 
 
 def describe_client_metrics(overrides: Mapping[str, str], keys: Keys = None) -> list[Entry]:
-    """Every setting of a client metrics subscription. Raises ConfigError when the overrides cannot be read."""
+    """Every setting of a client metrics subscription. Raises ConfigError when the overrides cannot
+    be read."""
     entries = []
     for name in _wanted(client_metrics.CLIENT_METRICS, keys):
         row = client_metrics.CLIENT_METRICS[name]
@@ -116,7 +121,8 @@ def describe_client_metrics(overrides: Mapping[str, str], keys: Keys = None) -> 
 
 
 def broker_synonyms(config: BrokerConfig, name: str) -> tuple[Synonym, ...]:
-    """Sources of values for `name`, first the effective one; starts at `name` itself, as Kafka does."""
+    """Sources of values for `name`, first the effective one; starts at `name` itself, as Kafka
+    does."""
     names = synonyms(name)
     found: list[Synonym] = []
     for source, layer in (
@@ -148,7 +154,8 @@ def _layered(
     keys: Keys,
     own: bool = False,
 ) -> Iterator[Entry]:
-    """Entries of settings that lie over broker settings. `own` lists a default that has no broker setting."""
+    """Entries of settings that lie over broker settings. `own` lists a default that has no broker
+    setting."""
     shown = (name for name, row in rows.items() if not row.internal or name in overrides)
     for name in _wanted(shown, keys):
         row = rows[name]
@@ -199,5 +206,6 @@ def _wanted(names: Iterable[str], keys: Keys) -> Iterator[str]:
 
 @lru_cache(maxsize=64)
 def _listed(names: tuple[str, ...]) -> list[str]:
-    """In the order of Kafka's map of all settings of the resource; some clients look at the first."""
+    """In the order of Kafka's map of all settings of the resource; some clients look at the
+    first."""
     return map_order(names, string_hash)

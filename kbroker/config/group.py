@@ -1,6 +1,8 @@
-"""The table of group settings, and the effective settings of one group (KIP-848, KIP-932, KIP-1071).
+"""The table of group settings, and the effective settings of one group (KIP-848, KIP-932,
+KIP-1071).
 
-A group's own value lies over the broker's setting (SYNONYM) and must stay within the broker's bounds.
+A group's own value lies over the broker's setting (SYNONYM) and must stay within the broker's
+bounds.
 """
 
 from collections.abc import Mapping
@@ -99,7 +101,8 @@ def within_bounds(overrides: Mapping[str, str], broker: BrokerConfig) -> dict[st
 
 
 def effective(overrides: Mapping[str, str], broker: BrokerConfig) -> dict[str, Value]:
-    """Value of every group row by name, not cut. Raises ConfigError for an unknown name or a bad value."""
+    """Value of every group row by name, not cut. Raises ConfigError for an unknown name or a bad
+    value."""
     for name in overrides:
         if name not in GROUP:
             raise ConfigError(f"Unknown group config name: {name}")

@@ -1,7 +1,9 @@
-"""Kafka's broker settings that are accepted but change nothing on one host, each group with its reason.
+"""Kafka's broker settings that are accepted but change nothing on one host, each group with its
+reason.
 
-They are parsed and checked like the others and shown by DescribeConfigs, so that a server.properties of a
-Kafka cluster loads as it is; the first start that finds one set says so once.
+They are parsed and checked like the others and shown by DescribeConfigs, so that a
+server.properties of a Kafka cluster loads as it is; the first start that finds one set says so
+once.
 """
 
 from dataclasses import dataclass

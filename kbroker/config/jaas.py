@@ -1,6 +1,7 @@
 """Login module lines (`sasl.jaas.config`): the users of SASL/PLAIN, in Kafka's format.
 
-org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="secret" user_bob="other";
+org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="secret"
+user_bob="other";
 """
 
 import re
@@ -17,7 +18,8 @@ _USER = "user_"
 
 
 def parse_login_module(text: str) -> tuple[str, Mapping[str, str]]:
-    """Module class and options. Raises ConfigError, which shows nothing of the text: it may hold passwords."""
+    """Module class and options. Raises ConfigError, which shows nothing of the text: it may hold
+    passwords."""
     match = _LINE.fullmatch(text)
     if match is None:
         raise ConfigError("JAAS config: not one entry of the form: MODULE required OPTION=VALUE ... ;")

@@ -1,4 +1,5 @@
-"""Java's String.hashCode, and the order in which its maps and Kafka's give keys: clients see both in answers. Pure."""
+"""Java's String.hashCode, and the order in which its maps and Kafka's give keys: clients see both
+in answers. Pure."""
 
 from collections.abc import Callable, Iterable
 from typing import TypeVar
@@ -17,7 +18,8 @@ def string_hash(text: str) -> int:
 
 
 def map_order(keys: Iterable[Key], hash_code: Callable[[Key], int], buckets: int = 16) -> list[Key]:
-    """The keys as a HashMap iterates that began with so many buckets: by bucket, then as they came."""
+    """The keys as a HashMap iterates that began with so many buckets: by bucket, then as they
+    came."""
     given = list(keys)
     while len(given) > buckets * 3 // 4:
         buckets *= 2
@@ -39,7 +41,8 @@ def concurrent_map_order(keys: Iterable[Key], hash_code: Callable[[Key], int]) -
 
 
 def timeline_order(keys: Iterable[Key], hash_code: Callable[[Key], int]) -> list[Key]:
-    """The keys as Kafka's TimelineHashMap iterates when it never held more of them: by slot, in one the last first."""
+    """The keys as Kafka's TimelineHashMap iterates when it never held more of them: by slot, in one
+    the last first."""
     given = list(keys)
     given.reverse()
     bits = 1

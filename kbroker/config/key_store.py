@@ -1,4 +1,5 @@
-"""Key and trust stores of TLS listeners: PEM and PKCS12 files, and PEM in the settings (KIP-651)."""
+"""Key and trust stores of TLS listeners: PEM and PKCS12 files, and PEM in the settings
+(KIP-651)."""
 
 import os
 from collections.abc import Callable, Iterator

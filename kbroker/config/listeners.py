@@ -11,7 +11,8 @@ _ENDPOINT = re.compile(r"(.*)://(?:\[([0-9a-zA-Z\-%._:]*)\]|([0-9a-zA-Z\-%._]*))
 
 
 class SecurityProtocol(IntEnum):
-    """Security protocol: encryption and authentication of a listener; the numbers are Kafka's ids."""
+    """Security protocol: encryption and authentication of a listener; the numbers are Kafka's
+    ids."""
 
     PLAINTEXT = 0
     SSL = 1
@@ -45,7 +46,8 @@ class Endpoint:
 
 
 def parse_protocol_map(key: str, text: str) -> dict[str, SecurityProtocol]:
-    """NAME:PROTOCOL pairs. Raises ConfigError for a bad pair, an unknown protocol or a name given twice."""
+    """NAME:PROTOCOL pairs. Raises ConfigError for a bad pair, an unknown protocol or a name given
+    twice."""
     protocols: dict[str, SecurityProtocol] = {}
     for entry in filter(None, (part.strip() for part in text.split(","))):
         name, colon, protocol = (part.strip() for part in entry.rpartition(":"))
@@ -60,7 +62,8 @@ def parse_protocol_map(key: str, text: str) -> dict[str, SecurityProtocol]:
 
 
 def listener_name(entry: str) -> str:
-    """Name of a listener entry in its normal form, upper case; the whole entry if it has no `://`."""
+    """Name of a listener entry in its normal form, upper case; the whole entry if it has no
+    `://`."""
     return entry.partition("://")[0].strip().upper()
 
 
@@ -86,7 +89,8 @@ def _parse_one(entry: str, protocols: Protocols) -> Endpoint:
 
 
 def check_distinct(key: str, endpoints: Iterable[Endpoint], *, ports: bool) -> None:
-    """Names must differ; with `ports` also the ports, save one IPv4 and one IPv6 address on the same port."""
+    """Names must differ; with `ports` also the ports, save one IPv4 and one IPv6 address on the
+    same port."""
     every = tuple(endpoints)
     shown = ",".join(map(str, every))
     if len({endpoint.listener for endpoint in every}) != len(every):

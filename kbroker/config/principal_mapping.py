@@ -1,8 +1,8 @@
 """ssl.principal.mapping.rules: maps the subject of a client certificate to a user name (KIP-371).
 
 ``RULE:pattern/replacement/`` (then L or U for the case) applies when its pattern matches the whole subject;
-DEFAULT keeps the subject as it is. The first rule that applies is used. Patterns are written by the operator,
-in Java's syntax: groups are ``$1`` in a replacement.
+DEFAULT keeps the subject as it is. The first rule that applies is used. Patterns are written by the
+operator, in Java's syntax: groups are ``$1`` in a replacement.
 """
 
 import re

@@ -10,19 +10,22 @@ _MOST = 8
 
 
 def cores() -> int:
-    """Cores this process may run on, and no more than its cgroup's quota of their time, rounded up as Java does."""
+    """Cores this process may run on, and no more than its cgroup's quota of their time, rounded up
+    as Java does."""
     allowed = len(os.sched_getaffinity(0))
     quota = _quota()
     return allowed if quota is None else max(1, min(allowed, math.ceil(quota)))
 
 
 def network_processes() -> int:
-    """Default of num.network.threads: half of the cores; parsing and sending is most of the work."""
+    """Default of num.network.threads: half of the cores; parsing and sending is most of the
+    work."""
     return max(1, min(_MOST, cores() // 2))
 
 
 def io_workers() -> int:
-    """Default of num.io.threads: a quarter of the cores; one worker appends for several network processes."""
+    """Default of num.io.threads: a quarter of the cores; one worker appends for several network
+    processes."""
     return max(1, min(_MOST, cores() // 4))
 
 

@@ -1,6 +1,7 @@
 """Reader of Java .properties files, and the `--override key=value` of the command line.
 
-Rules of java.util.Properties.load: `#` and `!` comments, a backslash at the end of a line continues it, `=`,
+Rules of java.util.Properties.load: `#` and `!` comments, a backslash at the end of a line continues
+it, `=`,
 `:` or white space ends the key, and \\t \\n \\r \\f \\uXXXX are escapes. The last of equal keys wins.
 """
 

@@ -1,8 +1,9 @@
-"""Values that settings only refer to: `${file:PATH:KEY}`, `${directory:PATH:FILE}`, `${env:NAME}` (KIP-297, KIP-421).
+"""Values that settings only refer to: `${file:PATH:KEY}`, `${directory:PATH:FILE}`, `${env:NAME}`
+(KIP-297, KIP-421).
 
-As in Apache Kafka: `config.providers` names the providers, `config.providers.NAME.class` says which one each
-is, and `config.providers.NAME.param.*` what it may read. Unlike there, a reference to a missing value refuses
-the start instead of being kept as text, which would be used as a password.
+As in Apache Kafka: `config.providers` names the providers, `config.providers.NAME.class` says which
+one each is, and `config.providers.NAME.param.*` what it may read. Unlike there, a reference to a
+missing value refuses the start instead of being kept as text, which would be used as a password.
 """
 
 import os
@@ -29,8 +30,8 @@ def is_provider_key(name: str) -> bool:
 
 
 def resolved(pairs: Mapping[str, str]) -> dict[str, str]:
-    """The settings with what they refer to. Raises ConfigError with every problem found, one a line; none shows a
-    value."""
+    """The settings with what they refer to. Raises ConfigError with every problem found, one a
+    line; none shows a value."""
     problems: list[str] = []
     providers = dict(_providers(pairs, problems))
     found = dict(pairs)

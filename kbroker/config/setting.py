@@ -1,7 +1,9 @@
-"""The row type of a setting: name, type, default, check, how it may change at run time, and its text.
+"""The row type of a setting: name, type, default, check, how it may change at run time, and its
+text.
 
-Values are parsed and refused with the rules and texts of Kafka's ConfigDef.parseType, so an operator sees the
-message he knows. A parsed value is a `Value`; LONG, INT and SHORT are ints within Java's ranges.
+Values are parsed and refused with the rules and texts of Kafka's ConfigDef.parseType, so an
+operator sees the message he knows. A parsed value is a `Value`; LONG, INT and SHORT are ints within
+Java's ranges.
 """
 
 import re
@@ -45,7 +47,8 @@ DOUBLE_MAX = 1.7976931348623157e308
 
 
 class Dynamic(Enum):
-    """Whether a broker setting may change without a restart, and for whom (Kafka's "dynamic update mode")."""
+    """Whether a broker setting may change without a restart, and for whom (Kafka's "dynamic update
+    mode")."""
 
     NO = "read-only"
     PER_BROKER = "per-broker"
@@ -152,7 +155,8 @@ def shown(value: Value) -> str:
 
 
 def java_double(value: float) -> str:
-    """Double.toString: plain digits between 1e-3 and 1e7, else one digit, point, digits, E, exponent."""
+    """Double.toString: plain digits between 1e-3 and 1e7, else one digit, point, digits, E,
+    exponent."""
     if isinf(value):
         return "Infinity" if value > 0 else "-Infinity"
     exact = Decimal(repr(value))

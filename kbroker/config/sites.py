@@ -1,4 +1,5 @@
-"""Replica sites: groups of log dirs that each hold at most one replica of a partition (docs/adr/0008)."""
+"""Replica sites: groups of log dirs that each hold at most one replica of a partition
+(docs/adr/0008)."""
 
 import os
 from collections.abc import Sequence
@@ -28,7 +29,8 @@ def port_key(listener: str, site: int) -> str:
 
 
 def sites_of(config: "BrokerConfig") -> tuple[Site, ...]:
-    """The sites of a broker: one that holds every log dir when the setting is empty. Raises ConfigError."""
+    """The sites of a broker: one that holds every log dir when the setting is empty. Raises
+    ConfigError."""
     text = config.get_str(KEY)
     every = [os.path.abspath(path) for path in config.log_dirs]  # noqa: PTH100 links are kept
     groups = [_dirs(group) for group in text.split(";")] if text else [every]

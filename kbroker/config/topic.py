@@ -1,7 +1,7 @@
 """The table of topic settings, and the effective settings of one topic.
 
-A topic's own value goes before the broker's setting of the same meaning (SYNONYM), that before the default.
-All rows may change at any time. `write.caching` is kbroker's own.
+A topic's own value goes before the broker's setting of the same meaning (SYNONYM), that before the
+default. All rows may change at any time. `write.caching` is kbroker's own.
 """
 
 from collections.abc import Callable, Mapping
@@ -148,7 +148,8 @@ _BROKER_VALUE: dict[str, Callable[[BrokerConfig], Value]] = {
 
 @dataclass(frozen=True, slots=True)
 class TopicConfig:
-    """Effective settings of one topic, one attribute a row. Sizes in bytes, times in milliseconds."""
+    """Effective settings of one topic, one attribute a row. Sizes in bytes, times in
+    milliseconds."""
 
     cleanup_policy: tuple[str, ...]
     compression_gzip_level: int
@@ -188,7 +189,8 @@ class TopicConfig:
 
     @classmethod
     def resolve(cls, overrides: Mapping[str, str], broker: BrokerConfig) -> Self:
-        """The topic's own settings over the broker's (file and dynamic layers). Raises ConfigError."""
+        """The topic's own settings over the broker's (file and dynamic layers). Raises
+        ConfigError."""
         values: dict[str, Any] = effective(overrides, broker)
         if values["internal.segment.bytes"] is not None:
             values["segment.bytes"] = values["internal.segment.bytes"]
@@ -211,7 +213,8 @@ class TopicConfig:
 
     @property
     def max_segment_ms(self) -> int:
-        """Age at which to roll: a compacted log rolls in time to be cleaned (LogConfig.maxSegmentMs)."""
+        """Age at which to roll: a compacted log rolls in time to be cleaned
+        (LogConfig.maxSegmentMs)."""
         return min(self.segment_ms, self.max_compaction_lag_ms) if self.compact else self.segment_ms
 
 

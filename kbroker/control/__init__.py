@@ -1,1 +1,2 @@
-"""The one place of cluster-like state: topic catalogue, config store, producer ids, coordinators."""
+"""The one place of cluster-like state: topic catalogue, config store, producer ids,
+coordinators."""

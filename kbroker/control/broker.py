@@ -52,23 +52,21 @@ OPENS_AT_ONCE = 64
 class Broker:
     """Runs in: control. Owner: the process's main. It is used from the event loop alone.
 
-    config: effective broker settings (file, then dynamic). overrides: dynamic configs by (resource type, name).
-    quotas: of clients. scram: credentials of users. authorizer: None when every client may do everything.
-    coordinators: by coordinator type (0 group, 1 transaction, 2 share), those that run.
-    move_targets: log dirs that logs are being moved to, by slot and generation.
-    listeners: what coordinators want to be called for.
-    announcing: topics being sent to the network processes; clients may not see them yet.
-    log_dirs: absolute paths of all log directories. dir_errors: which of them have failed.
-    sites: the replica sites (groups of log directories), which clients see as nodes.
-    stores: the copies of the store. cached_answers: versions that end the cached answers.
-    orphans: partitions of deleted topics that an IO worker of this run may still have open.
-    log_openings: opens the logs of new partitions.
-    opening: partitions whose first OpenPartition is being sent to an IO worker.
-    switching: slots whose logs are being switched to another log dir; they are not lost.
-    metrics: this process's row.
-    endpoints: advertised address of each listener, real ports; node_endpoints: those of further sites, by `port_key`.
-    image_version: of the last image for network processes. ownership: which IO worker writes which log.
-    version: grows with everything Metadata shows.
+    config: effective broker settings (file, then dynamic). overrides: dynamic configs by (resource
+    type, name). quotas: of clients. scram: credentials of users. authorizer: None when every client
+    may do everything. coordinators: by coordinator type (0 group, 1 transaction, 2 share), those
+    that run. move_targets: log dirs that logs are being moved to, by slot and generation.
+    listeners: what coordinators want to be called for. announcing: topics being sent to the network
+    processes; clients may not see them yet. log_dirs: absolute paths of all log directories.
+    dir_errors: which of them have failed. sites: the replica sites (groups of log directories),
+    which clients see as nodes. stores: the copies of the store. cached_answers: versions that end
+    the cached answers. orphans: partitions of deleted topics that an IO worker of this run may
+    still have open. log_openings: opens the logs of new partitions. opening: partitions whose first
+    OpenPartition is being sent to an IO worker. switching: slots whose logs are being switched to
+    another log dir; they are not lost. metrics: this process's row. endpoints: advertised address
+    of each listener, real ports; node_endpoints: those of further sites, by `port_key`.
+    image_version: of the last image for network processes. ownership: which IO worker writes which
+    log. version: grows with everything Metadata shows.
     """
 
     def __init__(
@@ -203,8 +201,8 @@ class Broker:
         return done
 
     def settings_changed(self, config: BrokerConfig | None = None, topics: Iterable[str] = ()) -> None:
-        """Forget what was resolved, of the named topics, or of all when the broker's own settings changed, and what was
-        answered."""
+        """Forget what was resolved, of the named topics, or of all when the broker's own settings
+        changed, and what was answered."""
         self.cached_answers.topics_changed()
         if config is not None:
             self.config = config
@@ -234,7 +232,8 @@ class Broker:
     def open_call(
         self, topic: Topic, partition: Partition, replica: Replica, new: bool = False
     ) -> OpenPartition:
-        """The call that makes an IO worker open a log; new: of a partition that was never opened before."""
+        """The call that makes an IO worker open a log; new: of a partition that was never opened
+        before."""
         config = self.topic_config(topic.name)
         return OpenPartition(
             replica.slot,
@@ -250,8 +249,8 @@ class Broker:
         )
 
     async def open_logs(self, logs: Sequence[NewLogs], new: bool = False) -> dict[str, KafkaError]:
-        """Have the IO workers open partitions whose slots are published; by topic the first error, if any. new: as
-        of `open_call`."""
+        """Have the IO workers open partitions whose slots are published; by topic the first error,
+        if any. new: as of `open_call`."""
         replicas = [(t, p, replica) for t, partitions in logs for p in partitions for replica in p.replicas]
         calls = [
             partial(self.links.call_worker, replica.worker, self.open_call(topic, partition, replica, new))

@@ -1,7 +1,8 @@
-"""Regular expressions that clients send: RE2's language, matched in time linear in the length of the text.
+"""Regular expressions that clients send: RE2's language, matched in time linear in the length of
+the text.
 
-Kafka matches with RE2/J, which has neither back references nor look-around, so that no expression can keep the
-coordinator busy. RE2 itself does the work here.
+Kafka matches with RE2/J, which has neither back references nor look-around, so that no expression
+can keep the coordinator busy. RE2 itself does the work here.
 """
 
 from functools import lru_cache

@@ -1,10 +1,11 @@
 """Places in the middle of a request where tests make control die, as by kill -9, or hang.
 
-The environment variable names a file; while the file is there and says ``<place> <n>``, control kills itself when it
-comes to the place for the n-th time, and removes the file first; with ``<place> <n> hang`` it loops for ever. Only
-tests set the variable.
+The environment variable names a file; while the file is there and says ``<place> <n>``, control
+kills itself when it comes to the place for the n-th time, and removes the file first; with
+``<place> <n> hang`` it loops for ever. Only tests set the variable.
 
-Places: ``pushed`` (records were handed to an IO worker), ``appended`` (they are in the log, no answer was sent),
+Places: ``pushed`` (records were handed to an IO worker), ``appended`` (they are in the log, no
+answer was sent),
 ``stored`` (the store has committed a change), ``switched`` (appends are held back for the switch to another log dir),
 ``answering-<API key>`` (the answer is built, not sent).
 """

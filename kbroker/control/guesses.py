@@ -1,9 +1,9 @@
 """Limits of password guessing, by address, and by address and user. Pure: times are passed in.
 
-Each attempt takes a token from a bucket that refills slowly; a successful attempt returns its token. So a
-user who knows the password is delayed only where many wrong guesses come from the same address. When the
-bucket is empty an attempt waits for its turn before its password is checked: a client that gives up early
-learns nothing.
+Each attempt takes a token from a bucket that refills slowly; a successful attempt returns its
+token. So a user who knows the password is delayed only where many wrong guesses come from the same
+address. When the bucket is empty an attempt waits for its turn before its password is checked: a
+client that gives up early learns nothing.
 """
 
 from dataclasses import dataclass

@@ -1,4 +1,5 @@
-"""IO workers that start: they get their settings, then open their logs, those of internal topics first."""
+"""IO workers that start: they get their settings, then open their logs, those of internal topics
+first."""
 
 import asyncio
 import logging
@@ -24,8 +25,9 @@ log = logging.getLogger(__name__)
 class IoWorkers:
     """Runs in: control. Owner: Control.
 
-    count: of IO workers. back: called with the index of one that has died and whose successor has opened every log.
-    internal_open, all_open: every worker has opened its logs of internal topics, all its logs, since control's start.
+    count: of IO workers. back: called with the index of one that has died and whose successor has
+    opened every log. internal_open, all_open: every worker has opened its logs of internal topics,
+    all its logs, since control's start.
     """
 
     def __init__(
@@ -48,12 +50,13 @@ class IoWorkers:
         self.all_open = asyncio.Event()
 
     async def greet(self, link: AsyncLink, hello: Hello) -> None:
-        """An IO worker has started, or has found control again: its settings, then all its partitions.
+        """An IO worker has started, or has found control again: its settings, then all its
+        partitions.
 
-        At its first start it takes other calls once its internal logs are open, because it may have gigabytes to
-        check; changes of a topic wait for its logs. A successor takes them when all are open: calls that its
-        predecessor had not answered are sent again. So does each one where there are replica sites: who leads
-        depends on which logs are there."""
+        At its first start it takes other calls once its internal logs are open, because it may have
+        gigabytes to check; changes of a topic wait for its logs. A successor takes them when all
+        are open: calls that its predecessor had not answered are sent again. So does each one where
+        there are replica sites: who leads depends on which logs are there."""
         began = time.monotonic()
         self._appender.worker_restarted(hello.index)
         broker, moves = self._broker, self._moves

@@ -11,12 +11,11 @@ from kbroker.ipc.link import AsyncLink
 class Listeners:
     """Runs in: control. Owner: the broker. Coordinators add to the lists at start.
 
-    config: called with the resource (type, name) whose dynamic configs have changed.
-    partitions: called with each topic that is new or has more partitions.
-    deletion: called with each topic that has been deleted.
-    acls: called when ACLs have changed.
-    connection: called with the id of each closed connection that had sent what is kept by connection.
-    block_servers: called first with each block of requests; requests they serve need no further call.
+    config: called with the resource (type, name) whose dynamic configs have changed. partitions:
+    called with each topic that is new or has more partitions. deletion: called with each topic that
+    has been deleted. acls: called when ACLs have changed. connection: called with the id of each
+    closed connection that had sent what is kept by connection. block_servers: called first with
+    each block of requests; requests they serve need no further call.
     """
 
     config: list[Callable[[int, str], None]] = field(default_factory=list)

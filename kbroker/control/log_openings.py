@@ -22,9 +22,10 @@ Open = Callable[[Sequence[NewLogs]], Awaitable[dict[str, KafkaError]]]
 class LogOpenings:
     """Runs in: control. Owner: Broker. It is used from the event loop alone.
 
-    Apache Kafka answers CreateTopics and CreatePartitions once they are stored, and makes the logs afterwards; until
-    then it answers NOT_LEADER_OR_FOLLOWER. A request for more than MAX_AWAITED logs is served so here, too: their
-    files take longer than a client should wait. open_logs: has the IO workers open logs; the errors by topic.
+    Apache Kafka answers CreateTopics and CreatePartitions once they are stored, and makes the logs
+    afterwards; until then it answers NOT_LEADER_OR_FOLLOWER. A request for more than MAX_AWAITED
+    logs is served so here, too: their files take longer than a client should wait. open_logs: has
+    the IO workers open logs; the errors by topic.
     """
 
     def __init__(self, open_logs: Open) -> None:
@@ -35,7 +36,8 @@ class LogOpenings:
 
     @contextmanager
     def opening(self, names: Iterable[str]) -> Iterator[None]:
-        """Meanwhile logs of these topics are being opened; a topic may be named for each of them."""
+        """Meanwhile logs of these topics are being opened; a topic may be named for each of
+        them."""
         counts = Counter(names)
         self._under_way += counts
         try:
@@ -45,14 +47,16 @@ class LogOpenings:
             self._ended.set()
 
     async def wait(self, names: Iterable[str]) -> None:
-        """Until no log of these topics is being opened. To be called before topics are changed or deleted."""
+        """Until no log of these topics is being opened. To be called before topics are changed or
+        deleted."""
         wanted = set(names)
         while not wanted.isdisjoint(self._under_way):
             self._ended.clear()
             await self._ended.wait()
 
     async def open(self, new: Sequence[NewLogs]) -> dict[str, KafkaError]:
-        """Begin to open logs; waits for the end unless they are many. Errors by topic, of those it waited for."""
+        """Begin to open logs; waits for the end unless they are many. Errors by topic, of those it
+        waited for."""
         if sum(len(p.replicas) for _, partitions in new for p in partitions) <= MAX_AWAITED:
             return await self._open_logs(new)
         under_way = ExitStack()

@@ -1,4 +1,5 @@
-"""What network processes ask and report about logins: credentials, guesses of passwords, the audit log."""
+"""What network processes ask and report about logins: credentials, guesses of passwords, the audit
+log."""
 
 import time
 from typing import Any, Final

@@ -11,7 +11,8 @@ NS_PER_PERCENT = 1e7
 
 
 class RequestTime:
-    """Runs in: control. Owner: its main. The network process that answers looks whether it was too much."""
+    """Runs in: control. Owner: its main. The network process that answers looks whether it was too
+    much."""
 
     def __init__(self, broker: Broker) -> None:
         window_ms = broker.config.get_int("quota.window.size.seconds") * 1000

@@ -1,4 +1,5 @@
-"""The services of control, by name: what requests and messages are served with, besides the broker's state."""
+"""The services of control, by name: what requests and messages are served with, besides the
+broker's state."""
 
 from kbroker.control.audit.log import AuditLog
 from kbroker.control.broker import Broker

@@ -35,9 +35,11 @@ from kbroker.log import files
 log = logging.getLogger(__name__)
 
 PRODUCER_IDS_PER_MS = 1000
-"""Producer ids that start at the time of adoption in microseconds lie far above any counted from 0."""
+"""Producer ids that start at the time of adoption in microseconds lie far above any counted from
+0."""
 EPOCHS_IN_DOUBT = 1000
-"""Leader epochs go so far ahead of a store that may be out of date: those of the lost one are not used again."""
+"""Leader epochs go so far ahead of a store that may be out of date: those of the lost one are not
+used again."""
 
 
 def build(
@@ -52,8 +54,8 @@ def build(
 ) -> Broker:
     """The broker's state, slots assigned and published. Blocks; nothing else runs yet.
 
-    log_dirs: those that are online. Partitions of others keep their slots and stay offline. directory_ids: of them.
-    clean_dirs: those whose last stop was clean.
+    log_dirs: those that are online. Partitions of others keep their slots and stay offline.
+    directory_ids: of them. clean_dirs: those whose last stop was clean.
     """
     chosen = open_newest(log_dirs, [absolute(log_dir) for log_dir in static.log_dirs], cluster_id)
     store = chosen.store
@@ -113,8 +115,9 @@ def _load(store: Store, static: BrokerConfig) -> Stored:
 
 
 def _begin_epochs(broker: Broker, store: Store, step: int, kept_in: frozenset[str]) -> None:
-    """A new run has new leader epochs, by which clients detect truncation after an unclean stop. A single replica
-    that was closed cleanly is unchanged: it keeps its epoch, and its start has nothing to write."""
+    """A new run has new leader epochs, by which clients detect truncation after an unclean stop. A
+    single replica that was closed cleanly is unchanged: it keeps its epoch, and its start has
+    nothing to write."""
     store.advance_leader_epochs(step, kept_in)
     crash_point("leader change: epoch stored")
     for partition in broker.catalogue.partitions():
@@ -123,10 +126,12 @@ def _begin_epochs(broker: Broker, store: Store, step: int, kept_in: frozenset[st
 
 
 def _check_identities(broker: Broker, store: Store, directory_ids: Mapping[str, str]) -> None:
-    """A log dir that was replaced, as when its disk is not mounted, is offline as long as it should hold partitions:
-    these would restart empty. Each log dir is known by the directory.id of its meta.properties (KIP-858).
+    """A log dir that was replaced, as when its disk is not mounted, is offline as long as it should
+    hold partitions: these would restart empty. Each log dir is known by the directory.id of its
+    meta.properties (KIP-858).
 
-    Replicas may restart empty when each of their partitions has another in-sync replica: they are copied again."""
+    Replicas may restart empty when each of their partitions has another in-sync replica: they are
+    copied again."""
     held = Counter(replica.log_dir for replica in broker.catalogue.replicas())
     replaced = {
         log_dir
@@ -154,7 +159,8 @@ def _check_identities(broker: Broker, store: Store, directory_ids: Mapping[str, 
 
 
 def _begin_copies_anew(broker: Broker, store: Store, log_dir: str, usable: set[str]) -> bool:
-    """Take a log dir's replicas out of the in-sync sets; False, and nothing is done, when one of them is the last."""
+    """Take a log dir's replicas out of the in-sync sets; False, and nothing is done, when one of
+    them is the last."""
     mine = [(p, r) for p in broker.catalogue.partitions() for r in p.replicas if r.log_dir == log_dir]
     if not mine or not all(any(r.in_sync and r.log_dir in usable for r in p.replicas) for p, _ in mine):
         return False
@@ -167,7 +173,8 @@ def _begin_copies_anew(broker: Broker, store: Store, log_dir: str, usable: set[s
 
 
 def _finish_deletions(broker: Broker, store: Store, new_run: bool) -> None:
-    """Deletions that a crash interrupted: an IO worker of this run may still have the log open, or a folder is left."""
+    """Deletions that a crash interrupted: an IO worker of this run may still have the log open, or
+    a folder is left."""
     pending = store.deletions()
     for one in pending:
         owner = None if new_run else broker.slots.owner(one.partition)
@@ -190,8 +197,8 @@ def _adopt(broker: Broker, store: Store) -> None:
     if not found:
         return
     kafka = kafka_metadata.read(broker.online_dirs)
-    # ids that Apache Kafka has not handed out, and will not when the logs go back to it: their sequences are in the
-    # logs
+    # ids that Apache Kafka has not handed out, and will not when the logs go back to it: their
+    # sequences are in the logs
     count = kafka.next_producer_id if kafka is not None else None
     store.skip_producer_ids(max(count or 0, broker.now_ms() * PRODUCER_IDS_PER_MS))
     for name, partitions in found.items():
@@ -213,7 +220,8 @@ def _adopt(broker: Broker, store: Store) -> None:
 
 
 def _configs(broker: Broker, topic: Topic, kafka: KafkaMetadata | None) -> dict[str, str]:
-    """Config overrides of a topic found on disk: those in Kafka's metadata log, else an internal topic's usual ones."""
+    """Config overrides of a topic found on disk: those in Kafka's metadata log, else an internal
+    topic's usual ones."""
     if kafka is not None and kafka.topics.get(topic.name) == topic.topic_id:
         known = kafka.configs.get((TOPIC, topic.name), {})
     elif topic.internal:
@@ -236,8 +244,8 @@ def _configs(broker: Broker, topic: Topic, kafka: KafkaMetadata | None) -> dict[
 
 
 def _resume_moves(broker: Broker, new_run: bool) -> None:
-    """Continue pending copies to other log dirs, also those of the last run. The copy of a deleted log is renamed, so
-    that it is neither used nor removed (LogManager.loadLog)."""
+    """Continue pending copies to other log dirs, also those of the last run. The copy of a deleted
+    log is renamed, so that it is neither used nor removed (LogManager.loadLog)."""
     for one in adoption.futures(broker.online_dirs):
         replica = _copied(broker, one)
         if replica is None and new_run:
@@ -288,7 +296,8 @@ def _is_there(replica: Replica) -> bool:
 
 
 def _partitions(broker: Broker, topic: Topic, found: list[adoption.FoundPartition]) -> list[Partition]:
-    """Partitions for what was found; holes between them (other brokers had those) become empty ones."""
+    """Partitions for what was found; holes between them (other brokers had those) become empty
+    ones."""
     by_index = {one.index: one for one in found}
     wanted = range(len(topic.partitions), max(by_index) + 1)
     occupied = [replica.log_dir for replica in broker.catalogue.replicas()]

@@ -1,6 +1,8 @@
-"""The control process: builds its state, serves links, runs coordinators, and reports when it is ready.
+"""The control process: builds its state, serves links, runs coordinators, and reports when it is
+ready.
 
-Runs in: control. One uvloop; disks are touched on threads only (store, log reader) once the loop runs.
+Runs in: control. One uvloop; disks are touched on threads only (store, log reader) once the loop
+runs.
 """
 
 import asyncio
@@ -74,8 +76,8 @@ LOOP_LAG = bind("kbroker_loop_lag_seconds")
 
 
 OPEN_GRACE_S = 0.5
-"""A start waits so long for logs that are not internal: most open in milliseconds, and a client that comes right
-after it finds them there."""
+"""A start waits so long for logs that are not internal: most open in milliseconds, and a client
+that comes right after it finds them there."""
 
 
 class Control:
@@ -149,9 +151,9 @@ class Control:
             working.cancel()
 
     async def _open_and_load(self) -> None:
-        """Internal topics are open and replayed. Others are open as well, or are still being checked after a
-        kill: each one is served as soon as it is open. With replica sites all are awaited: their roles depend on
-        what each log holds."""
+        """Internal topics are open and replayed. Others are open as well, or are still being
+        checked after a kill: each one is served as soon as it is open. With replica sites all are
+        awaited: their roles depend on what each log holds."""
         await self._workers.internal_open.wait()
         if len(self._broker.sites) > 1:
             await self._workers.all_open.wait()
@@ -176,7 +178,8 @@ class Control:
             await runtime.load()
 
     def _has_new_partitions(self, topic: Topic) -> None:
-        """Somebody made or grew an internal topic: its coordinator knows all of it before anyone looks for that."""
+        """Somebody made or grew an internal topic: its coordinator knows all of it before anyone
+        looks for that."""
         for runtime in self._runtimes:
             if runtime.topic == topic.name:
                 self._background.start(runtime.load())
@@ -208,8 +211,8 @@ class Control:
             self._background.start(self._begin_link(stream))
 
     async def _begin_link(self, stream: socket.socket) -> None:
-        """The requests of a process that died before control came to them are dropped: its clients know that they get
-        no answer, and may have asked for the contrary since."""
+        """The requests of a process that died before control came to them are dropped: its clients
+        know that they get no answer, and may have asked for the contrary since."""
         make = self._abandoned_link if is_abandoned(stream) else self._new_link
         await asyncio.get_running_loop().connect_accepted_socket(make, stream)
 
@@ -334,7 +337,8 @@ class Control:
         link.reply(call_id, await verify(self._services, asked))
 
     def _greet_network(self, link: AsyncLink, hello: Hello) -> None:
-        """A network process has started: everything there is, then deltas, in the order of the link."""
+        """A network process has started: everything there is, then deltas, in the order of the
+        link."""
         self._broker.links.add_network(hello.index, link)
         self._background.start(self._confirmed(link))
 
@@ -351,7 +355,8 @@ def _reply(link: AsyncLink, call_id: int, client: ClientRequest, frame: bytes | 
 
 
 def main(context: ChildContext, dispatch: Callable[[Services], Dispatch], coordinators: Coordinators) -> None:
-    """Entry of the role "control". dispatch answers clients' requests; coordinators makes the machines that run."""
+    """Entry of the role "control". dispatch answers clients' requests; coordinators makes the
+    machines that run."""
     endpoints = {endpoint.listener: endpoint for endpoint in _advertised(context)}
     broker = state.build(
         context.shared,
@@ -371,7 +376,8 @@ def main(context: ChildContext, dispatch: Callable[[Services], Dispatch], coordi
 
 
 def _node_endpoints(context: ChildContext) -> dict[str, Endpoint]:
-    """The advertised endpoints of the replica sites after the first: the same hosts, ports of their own."""
+    """The advertised endpoints of the replica sites after the first: the same hosts, ports of their
+    own."""
     named = {endpoint.listener: endpoint for endpoint in context.config.advertised_listeners}
     found = {}
     for site in sites_of(context.config)[1:]:
@@ -384,7 +390,8 @@ def _node_endpoints(context: ChildContext) -> dict[str, Endpoint]:
 
 
 def _advertised(context: ChildContext) -> list[Endpoint]:
-    """The advertised endpoints: port 0 and an empty host are replaced by what the listener was bound to."""
+    """The advertised endpoints: port 0 and an empty host are replaced by what the listener was
+    bound to."""
     named = {endpoint.listener: endpoint for endpoint in context.config.advertised_listeners}
     return [
         advertised_endpoint(named.get(endpoint.listener, endpoint), context.ports.get(endpoint.listener, 0))

@@ -61,7 +61,8 @@ class ControlView:
         self._closed = False
         self.directory = Directory()
         self.informed = threading.Event()
-        """Set while the directory is control's: from the first full image on a link to the link's end."""
+        """Set while the directory is control's: from the first full image on a link to the link's
+        end."""
 
     def start(self) -> None:
         """Connect, and connect again whenever control restarts."""

@@ -1,4 +1,5 @@
-"""The families of one scrape, as text: one for each row of the catalogue, and for each of Kafka's names."""
+"""The families of one scrape, as text: one for each row of the catalogue, and for each of Kafka's
+names."""
 
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence

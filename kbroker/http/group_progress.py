@@ -1,8 +1,8 @@
-"""How far groups are behind in seconds and bytes, how long they need to catch up, and how long what they still read
-stays in memory.
+"""How far groups are behind in seconds and bytes, how long they need to catch up, and how long what
+they still read stays in memory.
 
-The committed offset's place in the log and its record's timestamp are read from the log's files, a bounded number of
-partitions at each look. Rates are those of the last minutes.
+The committed offset's place in the log and its record's timestamp are read from the log's files, a
+bounded number of partitions at each look. Rates are those of the last minutes.
 """
 
 import logging
@@ -43,8 +43,8 @@ Key = tuple[str, str, int]
 
 @dataclass(frozen=True, slots=True)
 class Behind:
-    """seconds: since the first record that is not committed was written, None: unknown. cache_s: until what is read
-    next leaves the page cache, None: unknown."""
+    """seconds: since the first record that is not committed was written, None: unknown. cache_s:
+    until what is read next leaves the page cache, None: unknown."""
 
     seconds: float | None
     size: int
@@ -71,7 +71,8 @@ class History:
 
 @dataclass(slots=True)
 class Place:
-    """Where a group is in a partition. timestamp_ms: of the first record that is not committed, -1: unknown.
+    """Where a group is in a partition. timestamp_ms: of the first record that is not committed, -1:
+    unknown.
 
     lag_bytes: from there to the end. cached: bytes of the log in the page cache, -1: unknown."""
 
@@ -157,7 +158,8 @@ class GroupProgress:
         place = self._places.get((group, topic, partition))
         if place is None:
             return None
-        # a commit since the last look is newer than the timestamp: the lag shown is at most a look too large
+        # a commit since the last look is newer than the timestamp: the lag shown is at most a look
+        # too large
         seconds = max(0.0, time.time() - place.timestamp_ms / 1000) if place.timestamp_ms >= 0 else None
         size = place.lag_bytes.points[-1][1]
         return Behind(seconds, int(size), self._cache_s(place, size))
@@ -173,7 +175,8 @@ class GroupProgress:
         return margin / growth if growth > 0 else inf
 
     def catch_up_s(self) -> Mapping[str, float]:
-        """Seconds until a group has no lag, as it went in the last minutes; infinite when it does not get nearer."""
+        """Seconds until a group has no lag, as it went in the last minutes; infinite when it does
+        not get nearer."""
         found = {}
         for group, history in list(self._lags.items()):
             lag, growth = history.points[-1][1], history.growth()
@@ -182,7 +185,8 @@ class GroupProgress:
 
 
 def timestamp_of(header: bytes, offset: int) -> int:
-    """Of the record of an offset: between the first and the largest of its batch, by its place among them."""
+    """Of the record of an offset: between the first and the largest of its batch, by its place
+    among them."""
     if len(header) < b.HEADER_BYTES:
         return -1
     batch = HEADER.unpack_from(header)

@@ -33,7 +33,8 @@ def watermarks(shared: Shared, directory: Directory) -> dict[tuple[str, int], in
 
 
 class GroupRows:
-    """Runs in: http. At most `most` groups and as many partitions of groups get series, those with the largest lag."""
+    """Runs in: http. At most `most` groups and as many partitions of groups get series, those with
+    the largest lag."""
 
     def __init__(self, shared: Shared, most: int, progress: GroupProgress) -> None:
         self._shared = shared
@@ -134,7 +135,8 @@ class Row:
 def _lags(
     groups: Sequence[GroupSummary], marks: Mapping[tuple[str, int], int]
 ) -> tuple[list[Row], dict[tuple[str, str], list[int]]]:
-    """A row for each partition of each group, and (sum of offsets, sum of lags) by group and topic."""
+    """A row for each partition of each group, and (sum of offsets, sum of lags) by group and
+    topic."""
     rows = []
     sums: dict[tuple[str, str], list[int]] = {}
     for group in groups:

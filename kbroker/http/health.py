@@ -32,7 +32,8 @@ class Health:
         self._parent = parent
 
     def not_alive(self) -> list[str]:
-        """Problems that a restart of the broker might repair: a process that runs with a hung loop."""
+        """Problems that a restart of the broker might repair: a process that runs with a hung
+        loop."""
         problems = []
         if self._parent() != self._acceptor:
             problems.append("the acceptor is gone")

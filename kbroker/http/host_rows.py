@@ -1,4 +1,5 @@
-"""Samples of the host: processes of the broker, log dirs and their devices, pressure, network, memory."""
+"""Samples of the host: processes of the broker, log dirs and their devices, pressure, network,
+memory."""
 
 import logging
 import os
@@ -47,7 +48,8 @@ def memory_bytes(meminfo: Path) -> dict[str, int]:
 
 
 class HostRows:
-    """Runs in: http. proc: where procfs is; tests give a folder of their own. recent: for shares of CPU time."""
+    """Runs in: http. proc: where procfs is; tests give a folder of their own. recent: for shares of
+    CPU time."""
 
     def __init__(
         self,
@@ -115,7 +117,8 @@ class HostRows:
             self._network_idle(families, cpu)
 
     def _network_idle(self, families: Families, cpu: dict[tuple[str, str], NDArray[np.int64]]) -> None:
-        """A network process has one thread and never waits for a disk: what it does not compute, it idles."""
+        """A network process has one thread and never waits for a disk: what it does not compute, it
+        idles."""
         before, seconds = self._recent.remember_at(cpu, IDLE_WINDOW_S)
         shares = [
             1 - int((now - before[process])[0]) / (seconds * 1e9)

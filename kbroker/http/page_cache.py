@@ -1,4 +1,5 @@
-"""Share of the log files in the page cache, by cachestat(2): a few files at each look, all of them in turn."""
+"""Share of the log files in the page cache, by cachestat(2): a few files at each look, all of them
+in turn."""
 
 import ctypes
 import errno
@@ -32,7 +33,8 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def cached_pages(fd: int) -> tuple[int, ...]:
-    """Pages of a whole file by state, in the order of STATES. OSError where the kernel lacks cachestat."""
+    """Pages of a whole file by state, in the order of STATES. OSError where the kernel lacks
+    cachestat."""
     asked, found = _Range(0, 0), _Stat()
     if _libc.syscall(CACHESTAT, fd, ctypes.byref(asked), ctypes.byref(found), 0):
         number = ctypes.get_errno()
@@ -47,7 +49,8 @@ class _Look:
 
 
 class PageCache:
-    """The result of the last look at each partition. Runs in: http; filled by its sampling thread, read by scrapes."""
+    """The result of the last look at each partition. Runs in: http; filled by its sampling thread,
+    read by scrapes."""
 
     def __init__(self) -> None:
         self._looks: dict[str, _Look] = {}

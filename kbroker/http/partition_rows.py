@@ -43,7 +43,8 @@ def partition_counters(shared: Shared, slots: Words) -> Words:
 
 
 class PartitionRows:
-    """Runs in: http. Reads shared memory; at most `most` partitions get series of their own, the busiest."""
+    """Runs in: http. Reads shared memory; at most `most` partitions get series of their own, the
+    busiest."""
 
     def __init__(self, shared: Shared, sites: Sequence[Site], most: int) -> None:
         self._shared = shared

@@ -20,11 +20,12 @@ from kbroker.protocol.api_keys import ApiKey
 Words = NDArray[np.int64]
 PRODUCE, FETCH = "Produce", "Fetch"
 OF_PRODUCE = {"local": "append", "purgatory": "flush"}
-"""Kafka's phases of a Produce request: its handler thread appends, and acks=all waits in its purgatory."""
+"""Kafka's phases of a Produce request: its handler thread appends, and acks=all waits in its
+purgatory."""
 WINDOW_S = 300.0
 ALWAYS = 64
-"""Series of a metric up to which all of them are exported from the start, at 0: an alert on an increase sees the first
-event of a series only when there was one before it."""
+"""Series of a metric up to which all of them are exported from the start, at 0: an alert on an
+increase sees the first event of a series only when there was one before it."""
 IDLE_WINDOW_S = 60.0
 HANDLER_IDLE = "kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent"
 IDLE_READING = ("idle", "")
@@ -43,8 +44,9 @@ def process_names(shared: Shared) -> list[str]:
 class ProcessRows:
     """Reads the rows of all processes. Runs in: http.
 
-    listeners: names by number. recent_times and recent_idle remember earlier readings, for quantiles and shares.
-    seen: rows of processes that have counted a series, by its word: it stays when it falls to 0.
+    listeners: names by number. recent_times and recent_idle remember earlier readings, for
+    quantiles and shares. seen: rows of processes that have counted a series, by its word: it stays
+    when it falls to 0.
     """
 
     shared: Shared

@@ -25,7 +25,8 @@ class Recent:
         return self._clock_s()
 
     def remember(self, reading: Reading, window_s: float) -> Reading:
-        """Keep a reading; the one from the start of the window, or the earliest there is (empty at first)."""
+        """Keep a reading; the one from the start of the window, or the earliest there is (empty at
+        first)."""
         return self.remember_at(reading, window_s)[0]
 
     def remember_at(self, reading: Reading, window_s: float) -> tuple[Reading, float]:

@@ -1,4 +1,5 @@
-"""Names and labels of series as text, made once and kept from scrape to scrape: a scrape then only adds numbers."""
+"""Names and labels of series as text, made once and kept from scrape to scrape: a scrape then only
+adds numbers."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -56,7 +57,8 @@ class Prefixes:
 
 
 class Labels:
-    """Label sets that several metrics share, such as those of all partitions, with the prefixes made of them."""
+    """Label sets that several metrics share, such as those of all partitions, with the prefixes
+    made of them."""
 
     def __init__(self, values: Sequence[tuple[str, ...]]) -> None:
         self.values = values

@@ -1,8 +1,9 @@
 """Connections of the HTTP server: a bounded number, in which idle ones are closed for new ones.
 
-Neither idle connections nor slow readers keep anybody else out: when there is no room, a connection that is idle, or
-whose answer has been under way for long, is closed: one of the address that has most of them, and of those the oldest.
-When all are at work, a few more are taken for the health probes alone.
+Neither idle connections nor slow readers keep anybody else out: when there is no room, a connection
+that is idle, or whose answer has been under way for long, is closed: one of the address that has
+most of them, and of those the oldest. When all are at work, a few more are taken for the health
+probes alone.
 """
 
 import socket
@@ -22,8 +23,8 @@ AT_WORK_S: Final = 5.0
 
 @dataclass(slots=True, eq=False)
 class Slot:
-    """A connection. busy: its request has arrived and is being answered, since `since_s`; else it has been idle since
-    then. probes_only: it was taken beyond the number."""
+    """A connection. busy: its request has arrived and is being answered, since `since_s`; else it
+    has been idle since then. probes_only: it was taken beyond the number."""
 
     connection: socket.socket
     host: str

@@ -7,19 +7,22 @@ WINDOW_S = 3600.0
 SHORTEST_S = 60.0
 EVERY_S = 5.0
 NO_ROOM = 32 << 20
-"""Free bytes below which a disk is full: appends that were refused do not go on before there is more."""
+"""Free bytes below which a disk is full: appends that were refused do not go on before there is
+more."""
 
 
 class TimeToFull:
-    """Free bytes of one file system over the last WINDOW_S, at most one sample in EVERY_S. Runs in: http."""
+    """Free bytes of one file system over the last WINDOW_S, at most one sample in EVERY_S. Runs in:
+    http."""
 
     def __init__(self) -> None:
         self._samples: deque[tuple[float, float]] = deque()
         self._free_now = float("inf")
 
     def add(self, now_s: float, free_bytes: float) -> None:
-        """Add the free bytes; now_s only grows. Much more free than before (something large was deleted, or the file
-        system has grown) starts a new series: earlier samples do not show its rate."""
+        """Add the free bytes; now_s only grows. Much more free than before (something large was
+        deleted, or the file system has grown) starts a new series: earlier samples do not show its
+        rate."""
         samples = self._samples
         self._free_now = free_bytes
         if samples and free_bytes > samples[-1][1] + 0.05 * max(free_bytes, 1.0):
@@ -31,8 +34,9 @@ class TimeToFull:
             samples.popleft()
 
     def seconds(self) -> float | None:
-        """Seconds from the last sample on by the straight line through all of them (least squares); inf while the
-        disk does not fill, None before SHORTEST_S have been seen. 0 on a full disk, however long it has been full."""
+        """Seconds from the last sample on by the straight line through all of them (least squares);
+        inf while the disk does not fill, None before SHORTEST_S have been seen. 0 on a full disk,
+        however long it has been full."""
         samples = self._samples
         if samples and self._free_now < NO_ROOM:
             return 0.0

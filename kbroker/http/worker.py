@@ -1,7 +1,8 @@
-"""The http process: answers scrapes from shared memory, and serves the console. It owns nothing that a client of the
-broker needs.
+"""The http process: answers scrapes from shared memory, and serves the console. It owns nothing
+that a client of the broker needs.
 
-Runs in: http. Imports that only it needs happen after the fork, so that no other process carries them.
+Runs in: http. Imports that only it needs happen after the fork, so that no other process carries
+them.
 """
 
 import logging

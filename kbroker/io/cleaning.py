@@ -1,7 +1,8 @@
-"""The IO worker's part of compaction: finds dirty logs and their cleanable ranges, swaps cleaned segments in,
-writes the checkpoint.
+"""The IO worker's part of compaction: finds dirty logs and their cleanable ranges, swaps cleaned
+segments in, writes the checkpoint.
 
-Rules: Kafka's LogCleanerManager. The cleaner chooses among the logs of all workers and does the work.
+Rules: Kafka's LogCleanerManager. The cleaner chooses among the logs of all workers and does the
+work.
 """
 
 import logging
@@ -31,8 +32,8 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class CleanableRange:
-    """Offsets [first_dirty, upper) of closed segments. clean_bytes: of segments that begin below first_dirty.
-    overdue: a dirty record is older than max.compaction.lag.ms."""
+    """Offsets [first_dirty, upper) of closed segments. clean_bytes: of segments that begin below
+    first_dirty. overdue: a dirty record is older than max.compaction.lag.ms."""
 
     first_dirty: int
     upper: int
@@ -51,8 +52,8 @@ def cleanable_range(log: UnifiedLog, now: int) -> CleanableRange:
     """Range of a log that can be cleaned now (LogCleanerManager.cleanableOffsets, LogToClean).
     Raises OSError.
 
-    Nothing is cleaned at or after the active segment, the last stable offset, a record that is younger than
-    min.compaction.lag.ms, or a segment whose sync is still to come."""
+    Nothing is cleaned at or after the active segment, the last stable offset, a record that is
+    younger than min.compaction.lag.ms, or a segment whose sync is still to come."""
     closed = log.segments.closed
     active = log.base_offsets[-1]
     first_dirty = max(log.first_dirty, log.log_start)
@@ -93,7 +94,8 @@ class Cleaning:
         clock_ms: Callable[[], int] = wall_clock_ms,
         call_cleaner: Callable[[], object] = lambda: None,
     ) -> None:
-        """notify: wakes the fetches that wait at a slot. call_cleaner: has it look now what is to be cleaned."""
+        """notify: wakes the fetches that wait at a slot. call_cleaner: has it look now what is to
+        be cleaned."""
         self._logs = logs
         self._notify = notify
         self._clock_ms = clock_ms
@@ -132,7 +134,8 @@ class Cleaning:
         return tuple(found)
 
     def _configure(self, body: ConfigurePartition) -> None:
-        """New settings of a log: cleaning that is due now need not wait for log.cleaner.backoff.ms."""
+        """New settings of a log: cleaning that is due now need not wait for
+        log.cleaner.backoff.ms."""
         log = self._logs.require(body.slot)
         before = log.config
         log.configure(body.config)
@@ -176,8 +179,8 @@ class Cleaning:
             self._notify(body.slot)
 
     def end(self, body: EndCleaning) -> None:
-        """Remember how far a log is clean. The checkpoint is written at once and synced with those of other logs: a
-        power cut may take it back, and then some part is cleaned twice."""
+        """Remember how far a log is clean. The checkpoint is written at once and synced with those
+        of other logs: a power cut may take it back, and then some part is cleaned twice."""
         log = self._log(body.slot, body.generation)
         log.cleaned_up_to(body.first_dirty)
         log_dir = files.log_dir_of(log.folder)
@@ -189,7 +192,8 @@ class Cleaning:
             logger.warning("%s: its first dirty offset is not written: %s", log.folder, error)
 
     def sync_checkpoints(self) -> None:
-        """Have the checkpoints of cleanings that ended since the last time on disk. Raises OSError."""
+        """Have the checkpoints of cleanings that ended since the last time on disk. Raises
+        OSError."""
         while self._unsynced:
             self._logs.log_dir(self._unsynced.pop()).sync_cleaner_offsets()
 

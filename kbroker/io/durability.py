@@ -1,9 +1,10 @@
 """Durability of appends: appends that wait for a sync, and the syncs that they wait for.
 
-A held append is a delayed produce, a row that the kernels keep (delayed_produce_kernel.py). It completes when
-the slot's durable offset has passed it, and expires with REQUEST_TIMED_OUT after the request's timeout (the
-records stay in the log, as in Kafka). Kernels also begin and end plain syncs (group_commit_kernel.py). This
-module handles the rest: the first sync of a log, syncs after a roll, syncs by flush.ms, and failures.
+A held append is a delayed produce, a row that the kernels keep (delayed_produce_kernel.py). It
+completes when the slot's durable offset has passed it, and expires with REQUEST_TIMED_OUT after the
+request's timeout (the records stay in the log, as in Kafka). Kernels also begin and end plain syncs
+(group_commit_kernel.py). This module handles the rest: the first sync of a log, syncs after a roll,
+syncs by flush.ms, and failures.
 """
 
 import errno
@@ -35,10 +36,11 @@ EXPIRED = bind("kbroker_purgatory_expired_total", operation="Produce")
 
 
 class Durability:
-    """Held appends and group commits of one IO worker. Runs in: io. Not thread-safe (the commit threads are inside).
+    """Held appends and group commits of one IO worker. Runs in: io. Not thread-safe (the commit
+    threads are inside).
 
-    notify_again: called with slots whose waiting client processes could not be notified, for lack of room.
-    synced: called with slots whose closed segments are on disk."""
+    notify_again: called with slots whose waiting client processes could not be notified, for lack
+    of room. synced: called with slots whose closed segments are on disk."""
 
     def __init__(
         self,
@@ -55,7 +57,8 @@ class Durability:
         self._commit = GroupCommit(time.monotonic_ns)
         drain.env[Environment.SYNC_RESULTS] = self._commit.fileno()
         self._left: dict[int, str] = {}
-        """By slot, the folder that a sync under way is of, when the log has moved to another log dir since."""
+        """By slot, the folder that a sync under way is of, when the log has moved to another log
+        dir since."""
         self._unanswered: list[tuple[HeldAppend, int]] = []
         self._synced = synced
         logs.offline_listeners.append(self.went_offline)
@@ -76,7 +79,8 @@ class Durability:
         return self._drain.unanswered or bool(self._unanswered)
 
     def hold(self, held: HeldAppend) -> None:
-        """Answer when the slot's durable offset allows: at once for a slot that does not wait for the disk."""
+        """Answer when the slot's durable offset allows: at once for a slot that does not wait for
+        the disk."""
         flags = int(self._shared.slots[held.slot, Slot.FLAGS])
         waits_for_flush = self._drain.rows[held.slot, AppendRow.FLUSH_RECORDS] < AppendRow.NEVER
         replicated = flags & SlotFlag.REPLICATED and held.acks == ALL
@@ -99,7 +103,8 @@ class Durability:
         self._ask(slots)
 
     def flush_rolled(self, slots: Iterable[int]) -> None:
-        """Ask for a sync of closed segments alone: it moves the recovery point, which bounds what a crash costs."""
+        """Ask for a sync of closed segments alone: it moves the recovery point, which bounds what a
+        crash costs."""
         self._ask(slots, rolled_only=True)
 
     def _wants_flush(self, slot: int) -> bool:
@@ -136,8 +141,8 @@ class Durability:
             self._drain.wake()
 
     def _ended(self, token: int, error: int, nanoseconds: int) -> int:
-        """Handle the end of a sync that the kernel left to Python; the slot if it must be synced again, else
-        -1."""
+        """Handle the end of a sync that the kernel left to Python; the slot if it must be synced
+        again, else -1."""
         if error == SyncRow.NOT_TOLD:
             self._notify_again(-1 - token)
             return -1
@@ -182,7 +187,8 @@ class Durability:
         self._logs.sync_failed(folder, error)
 
     def _answer(self, held: HeldAppend, error: int) -> None:
-        """The worker wakes the clients once for all answers: a wake-up each would be a turn of theirs each."""
+        """The worker wakes the clients once for all answers: a wake-up each would be a turn of
+        theirs each."""
         if not self._drain.complete(held, error):  # the client's ring is full; it is drained soon
             self._unanswered.append((held, error))
 
@@ -200,8 +206,8 @@ class Durability:
         self._drain.fail(slot, error)
 
     def moved(self, slot: int, left: str) -> None:
-        """The slot's log has moved to another log dir: the result of a sync under way does not count
-        there."""
+        """The slot's log has moved to another log dir: the result of a sync under way does not
+        count there."""
         sync = self._drain.syncs[slot]
         if sync[SyncRow.STATE] != SyncState.IDLE:
             self._left.setdefault(slot, left)

@@ -1,10 +1,10 @@
 """Group commit: one sync for all appends that wait on a log, in threads beside the drain.
 
-The drain continues during a sync; everything that is appended meanwhile shares the next sync. This makes
-durable acks cheap: their number per second is the size of a group divided by the time of a sync. Several logs
-are synced at the same time, because a journaling file system then serves all of them with one commit of its
-journal. Most syncs are plain, and the drain kernel requests them itself (group_commit_kernel.py); this module
-has the threads and the other syncs.
+The drain continues during a sync; everything that is appended meanwhile shares the next sync. This
+makes durable acks cheap: their number per second is the size of a group divided by the time of a
+sync. Several logs are synced at the same time, because a journaling file system then serves all of
+them with one commit of its journal. Most syncs are plain, and the drain kernel requests them itself
+(group_commit_kernel.py); this module has the threads and the other syncs.
 """
 
 import errno
@@ -47,10 +47,12 @@ class Committed:
 
 
 class GroupCommit:
-    """Threads that run commits. Runs in: io. Owner: the IO worker, which alone calls it. Not thread-safe.
+    """Threads that run commits. Runs in: io. Owner: the IO worker, which alone calls it. Not
+    thread-safe.
 
-    A commit of the active segment alone goes by a pipe to compiled threads; one of closed segments, too, is whole
-    work for a Python thread. Results come by a pipe: its reader passes those with a token of ``ask`` to
+    A commit of the active segment alone goes by a pipe to compiled threads; one of closed segments,
+    too, is whole work for a Python thread. Results come by a pipe: its reader passes those with a
+    token of ``ask`` to
     ``result``. A slot has at most one commit under way: the owner asks again when it has taken the result.
     """
 
@@ -113,7 +115,8 @@ class GroupCommit:
         poll.poll()
 
     def close(self) -> None:
-        """End the threads, which finish what they were given. The owner has taken every result that it wants."""
+        """End the threads, which finish what they were given. The owner has taken every result that
+        it wants."""
         if self._whole is not None:
             self._whole.shutdown()
         os.set_blocking(self._jobs, True)

@@ -1,4 +1,5 @@
-"""Periodic work of an IO worker: retention, flush.ms, checkpoints, deletions, producer expiry, healing.
+"""Periodic work of an IO worker: retention, flush.ms, checkpoints, deletions, producer expiry,
+healing.
 
 Runs in: io. Times of the loop are monotonic ms and passed in; ages of records use the wall clock.
 """
@@ -96,7 +97,8 @@ class Housekeeping:
             self._retain_slice()
 
     def rolled(self, now_ms: int) -> None:
-        """A log was rolled: its closed segments are to be on disk soon, for the recovery point and the cleaner."""
+        """A log was rolled: its closed segments are to be on disk soon, for the recovery point and
+        the cleaner."""
         self._flush_rolled.due_ms = min(self._flush_rolled.due_ms, now_ms + ROLLED_MS)
 
     @property
@@ -115,7 +117,8 @@ class Housekeeping:
         self._producers.expiration_ms = self._config.get_int("producer.id.expiration.ms")
 
     def _retain(self) -> None:
-        """Begin a run over all logs; it goes on in slices, so that appends need not wait for thousands of logs."""
+        """Begin a run over all logs; it goes on in slices, so that appends need not wait for
+        thousands of logs."""
         self._logs.sweep_deleted(self._config.get_int("log.segment.delete.delay.ms"))
         self._to_retain = [partition.slot for partition in self._logs]
         self._retaining_ns = 0
@@ -171,7 +174,8 @@ class Housekeeping:
         self._flushing = []
 
     def _due_for_flush(self, now: int) -> list[int]:
-        """Slots whose flush.ms is over and that have something to sync. Columns, not partitions: there may be many."""
+        """Slots whose flush.ms is over and that have something to sync. Columns, not partitions:
+        there may be many."""
         rows = self._rows
         timed = (rows[:, AppendRow.SEGMENT_BYTES] > 0) & (rows[:, AppendRow.FLUSH_MS] < AppendRow.NEVER)
         due = []

@@ -1,5 +1,5 @@
-"""The logs of one IO worker: opens them in threads, rolls them, takes them offline with their log dir, closes
-them.
+"""The logs of one IO worker: opens them in threads, rolls them, takes them offline with their log
+dir, closes them.
 """
 
 import errno
@@ -59,7 +59,8 @@ class Logs:
         self.offline_listeners: list[Callable[[int], None]] = []
         """Called with the slot of each partition that went offline with its log dir."""
         self.moved_listeners: list[Callable[[int, str], None]] = []
-        """Called with the slot of each partition that goes on in another log dir, and the folder that it has left."""
+        """Called with the slot of each partition that goes on in another log dir, and the folder
+        that it has left."""
         self._checkpoints = OffsetCheckpoints(self._dirs, self._not_written)
         self.recovery_notes = RecoveryNotes(self._dirs, self.get, self._not_written)
         self._openings = Openings(context, self._checkpoints, drain.producers, notify)
@@ -119,7 +120,8 @@ class Logs:
         self._openings.load(opening, trusted)
 
     def take_opened(self, begin_role: BeginRole) -> list[Reply]:
-        """Bring online what is loaded; the answers to control's calls. begin_role: called with a log's role."""
+        """Bring online what is loaded; the answers to control's calls. begin_role: called with a
+        log's role."""
         if line := self._openings.tell():
             log.info("recovery: %s", line)
         replies = []
@@ -198,8 +200,8 @@ class Logs:
         self.failed(slot, OSError(number, errno.errorcode.get(number, str(number)), folder))
 
     def failed(self, slot: int, error: OSError) -> None:
-        """A full disk (or no descriptors) turns produce away until there is room; any other error takes the log dir
-        offline."""
+        """A full disk (or no descriptors) turns produce away until there is room; any other error
+        takes the log dir offline."""
         partition = self._partitions[slot]
         if error.errno not in NO_ROOM:
             self._dir_failed(files.log_dir_of(partition.folder), error)
@@ -212,7 +214,8 @@ class Logs:
             self.reservations.give_back(files.log_dir_of(partition.folder))
 
     def heal(self) -> None:
-        """Let partitions append again whose disk has room: cut what was half written, forget what was not."""
+        """Let partitions append again whose disk has room: cut what was half written, forget what
+        was not."""
         for slot in list(self._full):
             partition = self._partitions.get(slot)
             if partition is None:
@@ -239,7 +242,8 @@ class Logs:
         log.info("%s: there is room again, produce goes on", partition.folder)
 
     def _dir_failed(self, log_dir: str, error: OSError) -> None:
-        """Every partition of a failed log dir answers KAFKA_STORAGE_ERROR from now on; the others go on."""
+        """Every partition of a failed log dir answers KAFKA_STORAGE_ERROR from now on; the others
+        go on."""
         folder = self._dirs.get(log_dir)
         if folder is not None:
             folder.fail(error)
@@ -267,12 +271,13 @@ class Logs:
             self._dir_failed(files.log_dir_of(partition.folder), error)
 
     def sweep_deleted(self, delay_ms: int) -> None:
-        """Have folders removed of logs that another process deleted longer ago, and then died or was stopped."""
+        """Have folders of logs removed that a process deleted before it died or was stopped."""
         online = [path for path, folder in self._dirs.items() if folder.failed is None]
         self.deletions.sweep(online, (wall_clock_ms() - delay_ms) * 1_000_000)
 
     def check_dirs(self) -> None:
-        """Take log dirs offline whose file system is gone, or that failed in another process of the broker."""
+        """Take log dirs offline whose file system is gone, or that failed in another process of the
+        broker."""
         for path, folder in self._dirs.items():
             if folder.failed is not None:
                 continue
@@ -284,7 +289,8 @@ class Logs:
                 self._dir_failed(path, error)
 
     def sync_failed(self, folder: str, number: int) -> None:
-        """After a failed sync the kernel may have dropped dirty pages: the log dir cannot be trusted any more."""
+        """After a failed sync the kernel may have dropped dirty pages: the log dir cannot be
+        trusted any more."""
         self._dir_failed(files.log_dir_of(folder), OSError(number, "sync failed", folder))
 
     def segment_file(self, slot: int, base_offset: int) -> Path | None:
@@ -310,7 +316,8 @@ class Logs:
             partition.close()
 
     def relocate(self, slot: int, folder: str, now: int) -> None:
-        """A paused partition goes on in a folder of another log dir; the old one is removed later. Raises OSError."""
+        """A paused partition goes on in a folder of another log dir; the old one is removed later.
+        Raises OSError."""
         partition = self._partitions[slot]
         self._checkpoints.forget([partition])
         left = partition.folder
@@ -328,7 +335,7 @@ class Logs:
         self._checkpoints.write(self._partitions.values())
 
     def checkpoint_copy(self, slot: int, log_dir: str) -> None:
-        """Write what a log's copy in another log dir, all on disk, is to be opened with. Raises OSError."""
+        """Write what opens a log's copy in another log dir, all on disk. Raises OSError."""
         self._checkpoints.write_copy(self._partitions[slot], log_dir)
 
     def delete_records(self, slot: int, offset: int) -> int:
@@ -341,10 +348,11 @@ class Logs:
         return start
 
     def advance_log_starts(self, starts: Mapping[int, int]) -> None:
-        """Follow leaders' logs in where they start, as far as the high watermarks here go; starts: by slot.
+        """Follow leaders' logs in where they start, as far as the high watermarks here go; starts:
+        by slot.
 
-        On disk before others see it: a deletion of records is answered when every replica's slot says so, and they must
-        not be back when one of them leads after a crash."""
+        On disk before others see it: a deletion of records is answered when every replica's slot
+        says so, and they must not be back when one of them leads after a crash."""
         here = [(self._partitions[slot], start) for slot, start in starts.items() if slot in self._partitions]
         known = [(partition, min(start, partition.high_watermark)) for partition, start in here]
         self._checkpoints.write_starts(known)

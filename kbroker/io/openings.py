@@ -1,4 +1,5 @@
-"""Opening of logs: from the state saved at the last clean shutdown, or else in threads from their files."""
+"""Opening of logs: from the state saved at the last clean shutdown, or else in threads from their
+files."""
 
 import errno
 import itertools
@@ -34,15 +35,17 @@ from kbroker.protocol.errors import ErrorCode, KafkaError
 
 EVERY_NS = 1_000_000_000  # between two lines on the progress
 NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM}
-"""Errors that may pass: a full disk, no more files, no more memory. Any other error of a write takes the log
-dir offline."""
+"""Errors that may pass: a full disk, no more files, no more memory. Any other error of a write
+takes the log dir offline."""
 
 
 @dataclass(slots=True)
 class Opening:
-    """A partition whose log is being opened. call_ids: of control's calls that wait for it. known_mark: see LogSpec.
+    """A partition whose log is being opened. call_ids: of control's calls that wait for it.
+    known_mark: see LogSpec.
 
-    loaded: the log, None while it is being loaded, where it could not be, and where it is open already.
+    loaded: the log, None while it is being loaded, where it could not be, and where it is open
+    already.
     """
 
     message: OpenPartition
@@ -67,8 +70,8 @@ class Opening:
 
 
 class Openings:
-    """Runs in: io. Owner: Logs. Not thread-safe; threads only load. notify: called, by any thread, when there is
-    something to take."""
+    """Runs in: io. Owner: Logs. Not thread-safe; threads only load. notify: called, by any thread,
+    when there is something to take."""
 
     def __init__(
         self,
@@ -104,7 +107,8 @@ class Openings:
         self._notify()
 
     def recall(self, opening: Opening) -> bool:
-        """Whether the log opens from the state saved at the last shutdown; then the opening is finished."""
+        """Whether the log opens from the state saved at the last shutdown; then the opening is
+        finished."""
         message, key = opening.message, opening.key
         closed = self._left.get(message.log_dir, {}).pop(key, None)
         if closed is None:
@@ -127,7 +131,8 @@ class Openings:
         return True
 
     def trusted_end(self, message: OpenPartition) -> TrustedEnd | None:
-        """The log end that a previous process of this worker published, in this run of the broker."""
+        """The log end that a previous process of this worker published, in this run of the
+        broker."""
         words = self._slots[message.slot]
         served = words[Slot.STATE] in (SlotState.ONLINE, SlotState.RECOVERING)
         if self._first_start or not served or words[Slot.GENERATION] != message.generation:
@@ -202,16 +207,17 @@ class Openings:
             yield opening
 
     def not_closed(self, worker: int, open_slots: Collection[int]) -> int:
-        """Logs of a worker that end unchecked when it closes the open ones: those that its predecessor had open and
-        that are not open again, and those that could not be opened though their log dirs are fine."""
+        """Logs of a worker that end unchecked when it closes the open ones: those that its
+        predecessor had open and that are not open again, and those that could not be opened though
+        their log dirs are fine."""
         states, owners = self._slots[:, Slot.STATE], self._slots[:, Slot.OWNER]
         served = np.isin(states, (SlotState.ONLINE, SlotState.RECOVERING)) & (owners == worker)
         left = set() if self._first_start else set(np.flatnonzero(served).tolist())
         return len((left | self._unread).difference(open_slots))
 
     def forget(self, slot: int) -> None:
-        """A log that is not open is deleted, as one that was open in a process that was killed: nobody opens it
-        again."""
+        """A log that is not open is deleted, as one that was open in a process that was killed:
+        nobody opens it again."""
         self._unread.discard(slot)
         set_state(self._slots[slot], SlotState.DELETED)
 
@@ -226,7 +232,8 @@ class Openings:
 
 
 def bytes_from(folder: str, offset: int) -> int:
-    """Bytes of the segments that hold the offset or later ones; 0 where the folder cannot be read."""
+    """Bytes of the segments that hold the offset or later ones; 0 where the folder cannot be
+    read."""
     try:
         bases = [segment.base_offset for segment in files.list_segments(folder)]
         ends = [*bases[1:], sys.maxsize]
@@ -237,9 +244,10 @@ def bytes_from(folder: str, offset: int) -> int:
 
 
 def create_folder(folder: str, topic_id: bytes) -> bool:
-    """Make a partition's folder and its partition.metadata where they are missing; whether the folder is new (what
-    checkpoints say of that name is then of a deleted predecessor). Raises OSError, CorruptCheckpoint, and
-    KafkaError(INCONSISTENT_TOPIC_ID) when the folder is of another topic of that name."""
+    """Make a partition's folder and its partition.metadata where they are missing; whether the
+    folder is new (what checkpoints say of that name is then of a deleted predecessor). Raises
+    OSError, CorruptCheckpoint, and KafkaError(INCONSISTENT_TOPIC_ID) when the folder is of another
+    topic of that name."""
     new = not Path(folder).exists()
     if new:
         Path(folder).mkdir(parents=True)
@@ -253,8 +261,9 @@ def create_folder(folder: str, topic_id: bytes) -> bool:
 
 
 def create(folder: str, leader_epoch: int) -> LoadedLog:
-    """In place of loading, in a folder that was made just now: there is nothing to look for. What its first sync puts
-    on disk counts from then on. leader_epoch: -1 for a follower. Raises OSError."""
+    """In place of loading, in a folder that was made just now: there is nothing to look for. What
+    its first sync puts on disk counts from then on. leader_epoch: -1 for a follower. Raises
+    OSError."""
     open_files(folder, 0).close()
     epochs = LeaderEpochFileCache(folder)
     if leader_epoch >= 0:
@@ -281,7 +290,8 @@ def published_end(words: NDArray[np.int64]) -> TrustedEnd:
 def load_again(
     folder: str, config: TopicConfig, recovery_point: int, end: TrustedEnd, producer_expiration_ms: int
 ) -> LoadedLog:
-    """Load a log whose appends have failed, up to the end that it had published. Raises OSError, CorruptLog."""
+    """Load a log whose appends have failed, up to the end that it had published. Raises OSError,
+    CorruptLog."""
     now_ms = wall_clock_ms()
     request = LoadRequest(
         folder,
@@ -306,7 +316,8 @@ def _left_by_last_stop(context: ChildContext) -> dict[str, dict[TopicPartition, 
 
 
 class RecoveryProgress:
-    """Counts logs and scanned bytes. Runs in: io. Owner: Logs; loading threads call `scanned`. Thread-safe."""
+    """Counts logs and scanned bytes. Runs in: io. Owner: Logs; loading threads call `scanned`.
+    Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -335,7 +346,8 @@ class RecoveryProgress:
             self._done += 1
 
     def tell(self, now_ns: int) -> str | None:
-        """The line that is due now: each second while loading takes longer, and at its end when it was scanning."""
+        """The line that is due now: each second while loading takes longer, and at its end when it
+        was scanning."""
         with self._lock:
             ended = self._wanted > 0 and self._wanted == self._done
             if self._wanted == 0 or (not ended and now_ns - self._reported_ns < EVERY_NS):

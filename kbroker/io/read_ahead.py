@@ -1,5 +1,5 @@
-"""Reads cold ranges into the page cache, in threads of the IO worker, so that no network process waits for a
-disk.
+"""Reads cold ranges into the page cache, in threads of the IO worker, so that no network process
+waits for a disk.
 """
 
 import logging
@@ -27,10 +27,12 @@ SUBMITTED_BYTES = 4 << 20  # asked of the disk beyond what is being waited for
 
 
 class ColdStream:
-    """Ranges of one segment file in the order they are wanted, and a window beyond them for a sequential reader.
+    """Ranges of one segment file in the order they are wanted, and a window beyond them for a
+    sequential reader.
 
-    Runs in: io, its worker and one thread of the pool; everything shared is under the lock. window: bytes to read
-    beyond the last wanted range, 0 for a reader that has not shown yet that it goes on where it ended.
+    Runs in: io, its worker and one thread of the pool; everything shared is under the lock. window:
+    bytes to read beyond the last wanted range, 0 for a reader that has not shown yet that it goes
+    on where it ended.
     """
 
     def __init__(self, file: Path, request: ReadAhead, window: int) -> None:
@@ -104,9 +106,10 @@ class ColdStream:
 class ReadAheadPool:
     """Reads ranges into nothing: what counts is that the page cache holds them afterwards.
 
-    A reader that goes on where its last range ended gets a growing window read ahead of it, so that it waits for the
-    disk once in many fetches. Runs in: io. Owner: the IO worker. ``notify`` is called from a thread when a range is
-    done; ``take`` gives the done ones to the worker, failed ones too (the reader will see the error itself), and
+    A reader that goes on where its last range ended gets a growing window read ahead of it, so that
+    it waits for the disk once in many fetches. Runs in: io. Owner: the IO worker. ``notify`` is
+    called from a thread when a range is done; ``take`` gives the done ones to the worker, failed
+    ones too (the reader will see the error itself), and
     ``take_from_disk`` what the disk had to give for them and for the windows.
     """
 
@@ -197,7 +200,8 @@ class ReadAheadPool:
 
 
 def disk_bytes() -> int:
-    """What the calling thread has made the disk give, as in /proc/PID/io: the kernel's own read-ahead, too."""
+    """What the calling thread has made the disk give, as in /proc/PID/io: the kernel's own
+    read-ahead, too."""
     return resource.getrusage(resource.RUSAGE_THREAD).ru_inblock * SECTOR
 
 

@@ -1,8 +1,8 @@
 """The IO worker process: owns the logs of its partitions and is the only process that writes them.
 
-Loop: drain the rings while they hold entries. Otherwise handle control's messages, results of threads
-(recovery, syncs, read-ahead) and timers; then set the sleep flag, check the rings once more, and block in
-epoll.
+Loop: drain the rings while they hold entries. Otherwise handle control's messages, results of
+threads (recovery, syncs, read-ahead) and timers; then set the sleep flag, check the rings once
+more, and block in epoll.
 """
 
 import errno
@@ -114,7 +114,8 @@ class Worker:
         self.sleeper.ring()
 
     def _refuse_old_entries(self) -> None:
-        """Answer what a predecessor left in the rings: its fate is unknown, retriable says just that."""
+        """Answer what a predecessor left in the rings: its fate is unknown, retriable says just
+        that."""
         while self.drain.run():  # no row is open yet, so everything is NOT_LEADER_OR_FOLLOWER
             self._finish_held()
         for client in range(self.shared.sizes.clients):
@@ -155,7 +156,8 @@ class Worker:
         self.sleeper.awake()
 
     def _blocked(self) -> bool:
-        """Whether entries wait only because a completion ring is full (its reader will drain it soon)."""
+        """Whether entries wait only because a completion ring is full (its reader will drain it
+        soon)."""
         return bool(self.drain.out[Drained.COUNT] == 0 and self.drain.out[Drained.STOP] == Stop.NONE)
 
     def _next_due_ms(self) -> int:
@@ -169,8 +171,8 @@ class Worker:
         return min(due)
 
     def _look(self, timeout_ms: int) -> None:
-        """Block for events. Mostly they are appends, which go straight back to the drain; the rest is looked at when
-        control or a thread has something, or by the clock."""
+        """Block for events. Mostly they are appends, which go straight back to the drain; the rest
+        is looked at when control or a thread has something, or by the clock."""
         began = time.monotonic_ns()
         ready = self._poll.poll(timeout_ms / 1000)
         woken = time.monotonic_ns()
@@ -320,8 +322,8 @@ class Worker:
     # --- stop --------------------------------------------------------------------------------------
 
     def _drain_and_close(self) -> None:
-        """Clean shutdown: nothing new arrives (network and control have stopped), so empty the rings and
-        close."""
+        """Clean shutdown: nothing new arrives (network and control have stopped), so empty the
+        rings and close."""
         while self._append():
             pass
         self.moves.close()

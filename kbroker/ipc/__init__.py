@@ -1,1 +1,2 @@
-"""Communication between the processes: shared memory and its layout, rings, wake-ups, messages and links."""
+"""Communication between the processes: shared memory and its layout, rings, wake-ups, messages and
+links."""

@@ -7,7 +7,8 @@ from typing import Any
 
 
 class Background:
-    """Runs in: any process with an event loop. Owner: its creator. failed: log message of a failed task."""
+    """Runs in: any process with an event loop. Owner: its creator. failed: log message of a failed
+    task."""
 
     def __init__(self, log: logging.Logger, failed: str) -> None:
         self._log = log

@@ -1,11 +1,12 @@
-"""Blocks: many requests of clients, or many answers to them, in one frame of a link, in a form that kernels
-read.
+"""Blocks: many requests of clients, or many answers to them, in one frame of a link, in a form that
+kernels read.
 
-A block is a sequence of messages: each has a head, up to two byte strings, and zeros up to the next multiple
-of 8. A request carries its peer (the client, packed once per connection, see `pack_peer`) and its frame
-without the size. An answer carries a status and its frame with the size, and if it may be cached its terms
-(`cached_answer_layout.py`). Kernels of both sides read and write the same bytes. Calls of requests in blocks
-are negative: ``~(serial << CALL_ROW_BITS | connection row)`` of the network process.
+A block is a sequence of messages: each has a head, up to two byte strings, and zeros up to the next
+multiple of 8. A request carries its peer (the client, packed once per connection, see `pack_peer`)
+and its frame without the size. An answer carries a status and its frame with the size, and if it
+may be cached its terms (`cached_answer_layout.py`). Kernels of both sides read and write the same
+bytes. Calls of requests in blocks are negative: ``~(serial << CALL_ROW_BITS | connection row)`` of
+the network process.
 """
 
 import struct
@@ -136,7 +137,8 @@ def answers(block: bytearray) -> Iterator[tuple[int, int, bytes]]:
 
 
 def client_request(peer: bytes, frame: bytes) -> ClientRequest:
-    """Decode the request of a peer and a frame. Raises ProtocolError for a header that cannot be read."""
+    """Decode the request of a peer and a frame. Raises ProtocolError for a header that cannot be
+    read."""
     header, body = parse_request(frame)
     return whole_request(_peer(peer), header, frame[body:])
 

@@ -1,8 +1,8 @@
-"""Layout of cached answers: the words that decide their validity, and the terms that control appends to them
-in a block.
+"""Layout of cached answers: the words that decide their validity, and the terms that control
+appends to them in a block.
 
-The words are shared; control alone writes them. An answer is valid as long as its words have the values that
-they had when it was built (`cached_answers.py`).
+The words are shared; control alone writes them. An answer is valid as long as its words have the
+values that they had when it was built (`cached_answers.py`).
 """
 
 from kbroker.kernels.row import Row, word
@@ -35,8 +35,8 @@ class Term(Row, writer="control; network in its copies", shared="network"):
 
 
 class Cut(Row, writer="control", shared="network"):
-    """How to split an answer into parts: after the body, from the next multiple of 8 on, if there are
-    parts."""
+    """How to split an answer into parts: after the body, from the next multiple of 8 on, if there
+    are parts."""
 
     ARRAY = word("bytes", "position of the array of topics in the answer's frame")
     FIRST = word("bytes", "position of the first topic")
@@ -46,7 +46,8 @@ class Cut(Row, writer="control", shared="network"):
 
 
 class CutPart(Row, writer="control", shared="network"):
-    """A topic of such an answer, in their order in it. Its key follows, up to the next multiple of 8."""
+    """A topic of such an answer, in their order in it. Its key follows, up to the next multiple of
+    8."""
 
     BYTES = word("bytes", "of the topic in the frame")
     CODES = word("count", "error codes")

@@ -1,4 +1,5 @@
-"""Cached answers: control decides how long an answer may be repeated to clients that send the same request.
+"""Cached answers: control decides how long an answer may be repeated to clients that send the same
+request.
 
 Runs in: control, which alone writes the words; network processes read them in
 `net/local_answers/cached_answer_kernel.py`. Control increments a word before it answers the request that
@@ -22,8 +23,8 @@ _PART: Final = struct.Struct(f"<{CutPart.WORDS}q")
 
 
 class Part(NamedTuple):
-    """The part of an answer about one topic. key: its name or id, by which requests name it. size: bytes in
-    the frame."""
+    """The part of an answer about one topic. key: its name or id, by which requests name it. size:
+    bytes in the frame."""
 
     key: bytes
     size: int
@@ -32,10 +33,11 @@ class Part(NamedTuple):
 
 
 class Cut(NamedTuple):
-    """How to split an answer into parts by topic: other answers with the same options have the same parts.
+    """How to split an answer into parts by topic: other answers with the same options have the same
+    parts.
 
-    array, first: where the topics and the first of them are in the frame. room: most partitions of such an answer.
-    codes: error codes outside of the parts.
+    array, first: where the topics and the first of them are in the frame. room: most partitions of
+    such an answer. codes: error codes outside of the parts.
     """
 
     array: int
@@ -54,8 +56,8 @@ class Cut(NamedTuple):
 
 
 class CachedAnswer(bytes):
-    """A whole framed answer with the terms under which it may be cached. codes: error codes in it, all of
-    them NONE."""
+    """A whole framed answer with the terms under which it may be cached. codes: error codes in it,
+    all of them NONE."""
 
     codes: int
     terms: bytes
@@ -70,13 +72,13 @@ class AnswerVersions:
 
     @property
     def topics(self) -> int:
-        """Grows whenever an answer that was made from topics, settings, quotas, credentials or places of logs may be
-        out of date."""
+        """Grows whenever an answer that was made from topics, settings, quotas, credentials or
+        places of logs may be out of date."""
         return self.words.item(AnswerVersion.TOPICS)
 
     def topics_changed(self) -> None:
-        """Topics, settings, quotas, credentials or places of logs have changed: invalidate all cached
-        answers."""
+        """Topics, settings, quotas, credentials or places of logs have changed: invalidate all
+        cached answers."""
         self.words[AnswerVersion.TOPICS] += 1
 
     def group_changed(self, group_id: str) -> None:
@@ -95,7 +97,8 @@ class AnswerVersions:
     def answer(
         self, frame: bytes, body: bytes, codes: int, word: int = AnswerVersion.TOPICS, cut: Cut | None = None
     ) -> CachedAnswer:
-        """The answer just built for a request with this body. word: of the other state that it depends on."""
+        """The answer just built for a request with this body. word: of the other state that it
+        depends on."""
         values = int(self.words[AnswerVersion.TOPICS]), word, int(self.words[word])
         found = CachedAnswer(frame)
         found.codes = codes

@@ -24,8 +24,9 @@ QUICK_ROLES = ("network", "io")  # who is on the way of every record
 STACK_SIGNAL = signal.SIGUSR2
 """On it a child writes the stacks of its threads to the log, whatever it is doing."""
 STOP_SIGNAL = signal.SIGUSR1
-"""By it alone the parent ends a child. A service manager or a terminal sends its SIGTERM or SIGINT to all processes at
-once; children ignore those, or they would end in any order and before the parent knew why."""
+"""By it alone the parent ends a child. A service manager or a terminal sends its SIGTERM or SIGINT
+to all processes at once; children ignore those, or they would end in any order and before the
+parent knew why."""
 PARENT_ONLY = (signal.SIGTERM, signal.SIGINT)
 EXIT_OK = 0
 EXIT_FAILED = 1
@@ -37,14 +38,14 @@ log = logging.getLogger(__name__)
 class ChildContext:
     """Everything a role's main may use. All of it was made by the parent before the fork.
 
-    index: within the role. process: row in shared.processes. epoch: incarnation of that row. ways: how the others
-    reach control.
-    handoff: the end of the acceptor's socket pair on which a network process receives connections, else None.
-    log_dirs: absolute paths of those that are online. clean_dirs: those that were stopped cleanly before this
-    start. first_start: no earlier process of this place has run since the broker started.
-    closed_logs: what that stop left of the logs, by log dir, for IO workers that start first.
-    directory_ids: of meta.properties, by log dir. ports: bound port of each listener by listener name.
-    http_listener, registry_listener: listening sockets of the http process, None for the others.
+    index: within the role. process: row in shared.processes. epoch: incarnation of that row. ways:
+    how the others reach control. handoff: the end of the acceptor's socket pair on which a network
+    process receives connections, else None. log_dirs: absolute paths of those that are online.
+    clean_dirs: those that were stopped cleanly before this start. first_start: no earlier process
+    of this place has run since the broker started. closed_logs: what that stop left of the logs, by
+    log dir, for IO workers that start first. directory_ids: of meta.properties, by log dir. ports:
+    bound port of each listener by listener name. http_listener, registry_listener: listening
+    sockets of the http process, None for the others.
     """
 
     role: str
@@ -80,13 +81,14 @@ def die_with_parent(parent: int) -> None:
 
 
 def _stop_before_main(*_: object) -> None:
-    """A late role is asked to end before it has begun: there is nothing to finish, and the stop is a clean one."""
+    """A late role is asked to end before it has begun: there is nothing to finish, and the stop is
+    a clean one."""
     os._exit(EXIT_OK)
 
 
 def on_stop(handler: Callable[[int, FrameType | None], None]) -> None:
-    """Have the handler run, in the main thread, when the parent wants this child to end, or at once if it has wanted
-    that before."""
+    """Have the handler run, in the main thread, when the parent wants this child to end, or at once
+    if it has wanted that before."""
     signal.signal(STOP_SIGNAL, handler)
     take_stop()
 
@@ -99,9 +101,11 @@ def take_stop() -> None:
 def run_child(
     context: ChildContext, main: Callable[[ChildContext], None], parent: int, late: bool = False
 ) -> None:
-    """Body of a child, forked with its signals blocked so that none meets the parent's handlers; never returns.
+    """Body of a child, forked with its signals blocked so that none meets the parent's handlers;
+    never returns.
 
-    late: the role's main still has to be imported. Other roles get a stop that comes early when they can heed it."""
+    late: the role's main still has to be imported. Other roles get a stop that comes early when
+    they can heed it."""
     code = EXIT_FAILED
     try:
         die_with_parent(parent)

@@ -1,9 +1,10 @@
 """How processes connect to control: through inherited sockets, so that no other process can.
 
-The parent makes one pair of sockets before the first fork. Control alone receives on the listener. Every
-other process uses the connector to send control one end of a new stream by SCM_RIGHTS. The sockets have
-neither a path nor an abstract name. The parent keeps both, so streams that were sent while control was away
-wait for the next control, and a restarted process inherits the same connector.
+The parent makes one pair of sockets before the first fork. Control alone receives on the listener.
+Every other process uses the connector to send control one end of a new stream by SCM_RIGHTS. The
+sockets have neither a path nor an abstract name. The parent keeps both, so streams that were sent
+while control was away wait for the next control, and a restarted process inherits the same
+connector.
 """
 
 import array
@@ -60,8 +61,8 @@ def connect(connector: socket.socket) -> socket.socket:
 def accept(listener: socket.socket) -> socket.socket | None:
     """The next stream that another process has sent; None when there is none now.
 
-    Raises PermissionError for one of another user, OSError for what is no stream; both leave the listener as it was.
-    EOFError: nobody can connect any more."""
+    Raises PermissionError for one of another user, OSError for what is no stream; both leave the
+    listener as it was. EOFError: nobody can connect any more."""
     try:
         body, ancillary, _, _ = listener.recvmsg(
             len(_KNOCK), socket.CMSG_SPACE(4 * 8), socket.MSG_CMSG_CLOEXEC | socket.MSG_DONTWAIT
@@ -82,7 +83,8 @@ def accept(listener: socket.socket) -> socket.socket | None:
 
 
 def is_abandoned(stream: socket.socket) -> bool:
-    """Whether the process at the other end has closed it, or is dead: nobody waits for an answer."""
+    """Whether the process at the other end has closed it, or is dead: nobody waits for an
+    answer."""
     poll = select.poll()
     poll.register(stream, select.POLLRDHUP)
     return bool(poll.poll(0))

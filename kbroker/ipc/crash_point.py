@@ -1,9 +1,11 @@
-"""Crash points: named places where a test kills the whole broker, as by kill -9, in the middle of its work.
+"""Crash points: named places where a test kills the whole broker, as by kill -9, in the middle of
+its work.
 
 ``KBROKER_CRASH_AT=<name>:<n>`` in the environment of `kbroker serve`: when a process reaches that place for
-the n-th time (from 1), it kills the parent and itself; the kernel kills the other children. The variable is
-read once, when this module is imported. Without it a crash point is a call of an empty function. None is
-inside the append path: those of appends are around the whole drain call, and only wrapped there when armed.
+the n-th time (from 1), it kills the parent and itself; the kernel kills the other children. The
+variable is read once, when this module is imported. Without it a crash point is a call of an empty
+function. None is inside the append path: those of appends are around the whole drain call, and only
+wrapped there when armed.
 """
 
 import os

@@ -1,10 +1,11 @@
-"""Passes client sockets from the acceptor to a network process by SCM_RIGHTS, and ids of closed connections
-back.
+"""Passes client sockets from the acceptor to a network process by SCM_RIGHTS, and ids of closed
+connections back.
 
-One SOCK_SEQPACKET pair per network process. Acceptor -> network: one message per connection, ``Accepted``
-with the descriptor. Network -> acceptor: first of all ``RESTARTED``, then the ids of closed connections,
-int64 each. After the id ``RATES`` follows connection_creation_rate by address as JSON; the first of several
-such messages has a flag. After ``SETTINGS`` follow the dynamic settings of the acceptor as JSON.
+One SOCK_SEQPACKET pair per network process. Acceptor -> network: one message per connection,
+``Accepted`` with the descriptor. Network -> acceptor: first of all ``RESTARTED``, then the ids of
+closed connections, int64 each. After the id ``RATES`` follows connection_creation_rate by address
+as JSON; the first of several such messages has a flag. After ``SETTINGS`` follow the dynamic
+settings of the acceptor as JSON.
 """
 
 import array
@@ -25,8 +26,8 @@ RESTARTED = -1  # among the ids: a new network process; its predecessor's connec
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """A client's connection: id unique within the broker's run, index of its listener, the peer's address, number of
-    the replica site whose port it came to."""
+    """A client's connection: id unique within the broker's run, index of its listener, the peer's
+    address, number of the replica site whose port it came to."""
 
     connection_id: int
     listener: int
@@ -44,7 +45,8 @@ def pair() -> tuple[socket.socket, socket.socket]:
 
 
 def send_connection(channel: socket.socket, fd: int, accepted: Accepted) -> bool:
-    """Pass a descriptor on; the caller then closes its own. False: the channel is full. OSError: it is broken."""
+    """Pass a descriptor on; the caller then closes its own. False: the channel is full. OSError: it
+    is broken."""
     head = _HEAD.pack(accepted.connection_id, accepted.listener, accepted.port, accepted.site)
     body = head + accepted.host.encode()
     rights = array.array("i", [fd])
@@ -56,7 +58,8 @@ def send_connection(channel: socket.socket, fd: int, accepted: Accepted) -> bool
 
 
 def receive_connection(channel: socket.socket) -> tuple[Accepted, int] | None:
-    """The next connection and its descriptor; None when there is none now. EOFError: the acceptor has gone."""
+    """The next connection and its descriptor; None when there is none now. EOFError: the acceptor
+    has gone."""
     try:
         body, ancillary, _, _ = channel.recvmsg(512, socket.CMSG_SPACE(4), socket.MSG_CMSG_CLOEXEC)
     except BlockingIOError:
@@ -83,7 +86,8 @@ def _send(channel: socket.socket, message: bytes) -> bool:
 
 
 def send_closed(channel: socket.socket, ids: list[int]) -> int:
-    """Tell the acceptor which connections have ended; returns how many of them were sent. EOFError: it has gone."""
+    """Tell the acceptor which connections have ended; returns how many of them were sent. EOFError:
+    it has gone."""
     sent = 0
     while sent < len(ids):
         part = ids[sent : sent + IDS_PER_MESSAGE]
@@ -102,7 +106,8 @@ class Rates:
 
 
 def send_rates(channel: socket.socket, rates: dict[str, float]) -> bool:
-    """Send the acceptor all rates. False: the channel is full, send all again. EOFError: it has gone."""
+    """Send the acceptor all rates. False: the channel is full, send all again. EOFError: it has
+    gone."""
     every = list(rates.items())
     for start in range(0, max(1, len(every)), RATES_PER_MESSAGE):
         part = dict(every[start : start + RATES_PER_MESSAGE])
@@ -124,8 +129,8 @@ def send_settings(channel: socket.socket, values: dict[str, str]) -> bool:
 
 
 def receive_closed(channel: socket.socket) -> list[int] | Rates | Settings | None:
-    """Ids of connections that have ended, rates, or settings; None when there is nothing now. EOFError: the process has
-    gone."""
+    """Ids of connections that have ended, rates, or settings; None when there is nothing now.
+    EOFError: the process has gone."""
     try:
         body = channel.recv(MESSAGE_BYTES)
     except BlockingIOError:

@@ -8,8 +8,8 @@ class GroupsQuery(Struct, frozen=True, array_like=True, tag=True):
 
 
 class GroupSummary(Struct, frozen=True, array_like=True):
-    """One group as metrics show it. kind: classic, consumer, share or streams. offsets: committed, by topic and
-    partition."""
+    """One group as metrics show it. kind: classic, consumer, share or streams. offsets: committed,
+    by topic and partition."""
 
     group_id: str
     kind: str
@@ -23,7 +23,8 @@ class ClientsQuery(Struct, frozen=True, array_like=True, tag=True):
 
 
 class ClientSample(Struct, frozen=True, array_like=True):
-    """One series of a client. counter: its value only grows. attributes: those that are no label of their own."""
+    """One series of a client. counter: its value only grows. attributes: those that are no label of
+    their own."""
 
     metric: str
     node: str
@@ -46,7 +47,8 @@ class PushingClient(Struct, frozen=True, array_like=True):
 
 
 class ClientMetrics(Struct, frozen=True, array_like=True):
-    """What clients have pushed. instances: that asked for their subscription. left_out: series without room."""
+    """What clients have pushed. instances: that asked for their subscription. left_out: series
+    without room."""
 
     instances: int
     left_out: int

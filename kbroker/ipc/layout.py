@@ -11,8 +11,8 @@ LINE = 64
 class Slot(Row, writer="io", shared="all", words=32):
     """A replica of a partition, as all processes see it.
 
-    Words of the IO worker are written as one group under SEQUENCE, those of control before the slot is assigned or when
-    a config changes, WAITERS by many, atomically.
+    Words of the IO worker are written as one group under SEQUENCE, those of control before the slot
+    is assigned or when a config changes, WAITERS by many, atomically.
     """
 
     NOT_LED = 1 << 62
@@ -113,7 +113,8 @@ class Ring(Row, writer="producer", shared="producer and consumer", words=16):
 
 
 class AppendEntry(Row, writer="client process", shared="io", words=8):
-    """An entry of an append ring, client process to IO worker. READ_AHEAD: ADDRESS, LENGTH and GENERATION differ."""
+    """An entry of an append ring, client process to IO worker. READ_AHEAD: ADDRESS, LENGTH and
+    GENERATION differ."""
 
     OPERATION = word("value", "Operation")
     SLOT = word("number", "of the partition")
@@ -125,12 +126,12 @@ class AppendEntry(Row, writer="client process", shared="io", words=8):
     NANOSECONDS = word("ns", "when it was enqueued, CLOCK_MONOTONIC")
 
     TOKEN_EPOCH_SHIFT = 48
-    # The batch of a verified or added append carries in its base offset (which the IO worker overwrites) the
-    # LAST_OFFSET of the UNVERIFIED completion, so that an end of its producer's transaction is noticed;
-    # ANY_TRANSACTION: no matter.
+    # The batch of a verified or added append carries in its base offset (which the IO worker
+    # overwrites) the LAST_OFFSET of the UNVERIFIED completion, so that an end of its producer's
+    # transaction is noticed; ANY_TRANSACTION: no matter.
     ANY_TRANSACTION = -2
-    # Base offset of a marker of transactions v2, whose epoch must be newer than the partition's (else it is there
-    # already).
+    # Base offset of a marker of transactions v2, whose epoch must be newer than the partition's
+    # (else it is there already).
     MARKER_WITH_NEW_EPOCH = 2
 
 
@@ -160,9 +161,9 @@ class Completion(Row, writer="io", shared="client process", words=8):
         "ns", "how long before that the write had finished: it waited for its sync or for replicas"
     )
 
-    # ERROR of a transactional batch that would begin its producer's transaction on this partition: the sender asks
-    # control (messages.VerifyTransaction) and appends again. No client ever sees it. BASE_OFFSET is then the end of the
-    # producer's last transaction there.
+    # ERROR of a transactional batch that would begin its producer's transaction on this partition:
+    # the sender asks control (messages.VerifyTransaction) and appends again. No client ever sees
+    # it. BASE_OFFSET is then the end of the producer's last transaction there.
     UNVERIFIED = -1000
 
 

@@ -1,10 +1,10 @@
-"""Links: duplex message channels between processes over Unix sockets, with calls, replies and one-way
-messages.
+"""Links: duplex message channels between processes over Unix sockets, with calls, replies and
+one-way messages.
 
 `wire.py` encodes the messages. The caller chooses the call ids; 0 means no reply, and a negative id means
-that the reply goes into a block. There are two implementations: ``AsyncLink`` for processes with an event
-loop (network, control) and ``PolledLink`` for the IO worker's own loop. Bytes that are no message close the
-link.
+that the reply goes into a block. There are two implementations: ``AsyncLink`` for processes with an
+event loop (network, control) and ``PolledLink`` for the IO worker's own loop. Bytes that are no
+message close the link.
 """
 
 import asyncio
@@ -24,7 +24,8 @@ RECEIVE_BYTES = 1 << 18
 FREQUENT = frozenset((Reply, ClientRequest, EpochEndOffset, DescribeProducers, DeleteRecords))
 """Messages that come with every request: several of them leave in one frame."""
 TOGETHER = 16
-"""Messages that leave together at most: the other side begins to work on them while this one makes the next ones."""
+"""Messages that leave together at most: the other side begins to work on them while this one makes
+the next ones."""
 
 log = logging.getLogger(__name__)
 
@@ -42,9 +43,9 @@ Handler = Callable[["AsyncLink", int, Any], None]
 class AsyncLink(asyncio.Protocol):
     """One end of a link inside an event loop. Runs in: network, control. Owner: the process's main.
 
-    on_message(link, call_id, body) is called for everything but replies and blocks; on_block(link, block) for those
-    (without it, a block's requests are messages); on_lost(link) once at the end. of_requests: what blocks hold, else
-    answers.
+    on_message(link, call_id, body) is called for everything but replies and blocks; on_block(link,
+    block) for those (without it, a block's requests are messages); on_lost(link) once at the end.
+    of_requests: what blocks hold, else answers.
     """
 
     def __init__(
@@ -104,8 +105,8 @@ class AsyncLink(asyncio.Protocol):
             self._on_lost(self)
 
     def _write(self, call_id: int, body: Any, now: bool = False) -> None:
-        """Send the messages of one turn of the loop in few writes. now: encode at once, the body may
-        change."""
+        """Send the messages of one turn of the loop in few writes. now: encode at once, the body
+        may change."""
         self._put(pack(call_id, body) if now or type(body) not in FREQUENT else (call_id, body))
 
     def _put(self, message: bytes | tuple[int, Any] | list[bytes]) -> None:
@@ -169,7 +170,8 @@ class AsyncLink(asyncio.Protocol):
         self._write(call_id, body)
 
     def call(self, body: Any) -> "Awaitable[Any]":
-        """Send and await the reply's value; raises KafkaError for an error reply, LinkClosed if the peer dies."""
+        """Send and await the reply's value; raises KafkaError for an error reply, LinkClosed if the
+        peer dies."""
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self.ask(body, partial(_settle_future, future))
         return future
@@ -204,10 +206,11 @@ def _settle_future(future: "asyncio.Future[Any]", reply: Reply | None) -> None:
 
 
 class PolledLink:
-    """One end of a link for a process that polls. Runs in: io. Owner: the worker's loop. Not thread-safe.
+    """One end of a link for a process that polls. Runs in: io. Owner: the worker's loop. Not
+    thread-safe.
 
-    The socket is non-blocking for reading; sending blocks, which is fine towards control, whose loop
-    never waits for an IO worker.
+    The socket is non-blocking for reading; sending blocks, which is fine towards control, whose
+    loop never waits for an IO worker.
     """
 
     def __init__(self, connector: socket.socket) -> None:

@@ -1,9 +1,9 @@
-"""Failed log dirs of this run of the broker: one shared word each, 0 or the errno that took the log dir
-offline.
+"""Failed log dirs of this run of the broker: one shared word each, 0 or the errno that took the log
+dir offline.
 
-The process that meets the error writes the word (an IO worker, control, the supervisor at start). It never
-returns to 0, so several writers cannot disagree. Every process reads it: a log dir that failed for one is
-offline for all, as in Kafka, until the broker is restarted.
+The process that meets the error writes the word (an IO worker, control, the supervisor at start).
+It never returns to 0, so several writers cannot disagree. Every process reads it: a log dir that
+failed for one is offline for all, as in Kafka, until the broker is restarted.
 """
 
 import errno
@@ -39,15 +39,16 @@ class LogDirErrors:
         assert len(self.paths) <= len(self._words), "Sizes.log_dirs is smaller than log.dirs"
 
     def fail(self, path: str, number: int) -> bool:
-        """A log dir goes offline because of an errno; whether this is news. A path that is none of log.dirs is not."""
+        """A log dir goes offline because of an errno; whether this is news. A path that is none of
+        log.dirs is not."""
         if path not in self.paths or self.of(path):
             return False
         self._words[self.paths.index(path)] = number
         return True
 
     def met(self, folder: str, error: Exception) -> None:
-        """A partition's log could not be read by somebody who does not own it: an error of its disk takes the log dir
-        offline. The IO workers look at the words once a second."""
+        """A partition's log could not be read by somebody who does not own it: an error of its disk
+        takes the log dir offline. The IO workers look at the words once a second."""
         log_dir = folder.rpartition("/")[0]
         if isinstance(error, OSError) and error.errno in OF_THE_DISK and self.fail(log_dir, error.errno):
             log.error("log dir %s goes offline: %s", log_dir, error)

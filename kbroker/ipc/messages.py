@@ -1,7 +1,7 @@
 """Every message between processes, apart from ring entries: the interface of net, io and control.
 
-Messages are typed structs, sent as MessagePack between processes of one broker that were forked from one
-parent (`wire.py`). The receiver checks the types of their fields.
+Messages are typed structs, sent as MessagePack between processes of one broker that were forked
+from one parent (`wire.py`). The receiver checks the types of their fields.
 """
 
 from typing import Any, NamedTuple
@@ -14,8 +14,9 @@ from kbroker.config.topic import TopicConfig
 
 
 class Hello(Struct, frozen=True, array_like=True, tag=True):
-    """First message of a child to control. role: "network", "io" or "http"; index within the role; epoch: its
-    PROCESS_EPOCH. Control answers with a full Image (network, http) or the worker's OpenPartition calls (io)."""
+    """First message of a child to control. role: "network", "io" or "http"; index within the role;
+    epoch: its PROCESS_EPOCH. Control answers with a full Image (network, http) or the worker's
+    OpenPartition calls (io)."""
 
     role: str
     index: int
@@ -35,12 +36,13 @@ class Reply(Struct, frozen=True, array_like=True, tag=True):
 
 
 class ClientRequest(Struct, frozen=True, array_like=True, tag=True):
-    """A client's request that the network process does not serve itself. Called; the reply's value is the
-    whole framed response (size, header, body) as bytes, or None to close the connection without an answer.
+    """A client's request that the network process does not serve itself. Called; the reply's value
+    is the whole framed response (size, header, body) as bytes, or None to close the connection
+    without an answer.
 
-    body: the bytes after the request header. connection_id is unique within the network process. site: number of
-    the replica site whose port the client came to. software_name, software_version: what the client said of itself
-    by ApiVersions, empty when it said nothing."""
+    body: the bytes after the request header. connection_id is unique within the network process.
+    site: number of the replica site whose port the client came to. software_name, software_version:
+    what the client said of itself by ApiVersions, empty when it said nothing."""
 
     connection_id: int
     api_key: int
@@ -58,18 +60,19 @@ class ClientRequest(Struct, frozen=True, array_like=True, tag=True):
 
 
 class ConnectionClosed(Struct, frozen=True, array_like=True, tag=True):
-    """A connection that has share-fetched, or asked about telemetry, is no more: what its session had acquired is free
-    again, and its client instance is forgotten. Sent."""
+    """A connection that has share-fetched, or asked about telemetry, is no more: what its session
+    had acquired is free again, and its client instance is forgotten. Sent."""
 
     connection_id: int
 
 
 class VerifyTransaction(Struct, frozen=True, array_like=True, tag=True):
-    """A Produce request's transactional batch was answered layout.UNVERIFIED by an IO worker: it would begin its
-    producer's transaction on these partitions. Called; control looks the partitions up in the transaction, or from
-    Produce v12 on adds them to it (KIP-890). The reply's value is (error code, text or None) for each partition,
-    ready for the Produce answer. For 0 the batch is appended again, as OPERATION_APPEND_VERIFIED, or from v12 on as
-    OPERATION_APPEND_ADDED, with the completion's LAST_OFFSET in its base offset; that may be answered UNVERIFIED again.
+    """A Produce request's transactional batch was answered layout.UNVERIFIED by an IO worker: it
+    would begin its producer's transaction on these partitions. Called; control looks the partitions
+    up in the transaction, or from Produce v12 on adds them to it (KIP-890). The reply's value is
+    (error code, text or None) for each partition, ready for the Produce answer. For 0 the batch is
+    appended again, as OPERATION_APPEND_VERIFIED, or from v12 on as OPERATION_APPEND_ADDED, with the
+    completion's LAST_OFFSET in its base offset; that may be answered UNVERIFIED again.
 
     partitions: (topic, index) pairs. produce_version: of the request."""
 
@@ -81,7 +84,7 @@ class VerifyTransaction(Struct, frozen=True, array_like=True, tag=True):
 
 
 class FindScramCredential(Struct, frozen=True, array_like=True, tag=True):
-    """A client logs in with SCRAM. Called; replied with a ScramCredential, None when the user has none.
+    """A client logs in with SCRAM. Called; replied with a ScramCredential, or None.
 
     mechanism: 1 is SCRAM-SHA-256, 2 is SCRAM-SHA-512."""
 
@@ -90,8 +93,8 @@ class FindScramCredential(Struct, frozen=True, array_like=True, tag=True):
 
 
 class AttemptLogin(Struct, frozen=True, array_like=True, tag=True):
-    """A client shows a password. Called; replied with the seconds that it waits before it is looked at, None: it is
-    refused unseen, as too many wait already."""
+    """A client shows a password. Called; replied with the seconds until it is checked; None when
+    it is refused unseen, as too many wait already."""
 
     host: str
     user: str
@@ -105,7 +108,7 @@ class LoginSucceeded(Struct, frozen=True, array_like=True, tag=True):
 
 
 class ScramCredential(NamedTuple):
-    """A stored SCRAM credential (RFC 5802): enough to check a proof of it, not enough to give one."""
+    """A stored SCRAM credential (RFC 5802): checks a proof, cannot give one."""
 
     salt: bytes
     stored_key: bytes
@@ -114,7 +117,7 @@ class ScramCredential(NamedTuple):
 
 
 class AuditEvent(Struct, frozen=True, array_like=True):
-    """One line of the audit log. event: login, refusal or sample. count: how often it happened within a second."""
+    """One line of the audit log. event: login, refusal or sample. count: times within a second."""
 
     time_ms: int
     event: str
@@ -143,8 +146,7 @@ class BrokerSettings(Struct, frozen=True, array_like=True, tag=True):
 
 
 class AskWorker(Struct, frozen=True, array_like=True, tag=True):
-    """A call for an IO worker, passed on by control. Replied with the worker's reply; NOT_LEADER_OR_FOLLOWER when the
-    worker is not there."""
+    """A call that control forwards. Replied by the worker; NOT_LEADER_OR_FOLLOWER without one."""
 
     worker: int
     body: "CleanableLogs | BeginCleaning | SwapSegments | EndCleaning"
@@ -183,10 +185,10 @@ class ClosedSegment(Struct, frozen=True, array_like=True):
 
 
 class CleaningJob(Struct, frozen=True, array_like=True):
-    """A cleaning job. segments: all closed ones up to `upper`, oldest first, the clean part included.
-    first_dirty: end of the clean part. upper: base of the first segment that must not be cleaned yet.
-    last_records: last data offset (-1: none) and epoch of each active producer, whose last batch must
-    stay."""
+    """A cleaning job. segments: all closed ones up to `upper`, oldest first, the clean part
+    included. first_dirty: end of the clean part. upper: base of the first segment that must not be
+    cleaned yet. last_records: last data offset (-1: none) and epoch of each active producer, whose
+    last batch must stay."""
 
     slot: int
     generation: int
@@ -201,9 +203,10 @@ class CleaningJob(Struct, frozen=True, array_like=True):
 
 
 class SwapSegments(Struct, frozen=True, array_like=True, tag=True):
-    """Put a cleaned segment, which is on disk, in the place of others. replaced: (base offset, size, inode of the .log)
-    of neighbouring segments; the cleaned one has the first one's base offset. inode, size: of its .log. Replied with
-    whether it was done: not when the log has changed meanwhile."""
+    """Put a cleaned segment, which is on disk, in the place of others. replaced: (base offset,
+    size, inode of the .log) of neighbouring segments; the cleaned one has the first one's base
+    offset. inode, size: of its .log. Replied with whether it was done: not when the log has changed
+    meanwhile."""
 
     slot: int
     generation: int
@@ -226,10 +229,10 @@ class EndCleaning(Struct, frozen=True, array_like=True, tag=True):
 
 
 class PartitionImage(Struct, frozen=True, array_like=True):
-    """One partition as other processes see it: its leader's log. folder: absolute path of that log's directory.
+    """One partition as other processes see it: its leader's log, in an absolute folder.
 
-    in_sync: replicas, the leader included. followers: slots of the other replicas. preferred: the leader is the first
-    of the replicas."""
+    in_sync: replicas, the leader included. followers: slots of the other replicas. preferred: the
+    leader is the first of the replicas."""
 
     index: int
     slot: int
@@ -257,10 +260,11 @@ class AclDelta(Struct, frozen=True, array_like=True):
 
 
 class Image(Struct, frozen=True, array_like=True, tag=True):
-    """Topics to add or replace, and names to drop. full: forget everything else first. Called; replied when
-    every later request of every connection sees it. settings: dynamic broker settings by Kafka name. quotas: all of
-    them, None when they are what they were. features: levels that were changed from their defaults, and how often that
-    has happened. acls: all of them in a full image, in others what has changed."""
+    """Topics to add or replace, and names to drop. full: forget everything else first. Called;
+    replied when every later request of every connection sees it. settings: dynamic broker settings
+    by Kafka name. quotas: all of them, None when they are what they were. features: levels that
+    were changed from their defaults, and how often that has happened. acls: all of them in a full
+    image, in others what has changed."""
 
     version: int
     full: bool
@@ -277,10 +281,10 @@ class Image(Struct, frozen=True, array_like=True, tag=True):
 
 
 class Lead(Struct, frozen=True, array_like=True, tag=True):
-    """Lead a partition that has replicas elsewhere. in_sync: slots of the other in-sync replicas, which the high
-    watermark waits for from now on; others: (slot, IO worker) of every other replica; minimum: of in-sync replicas for
-    acks=all. May be repeated with the same epoch. Replied with whether every one of in_sync has all records below
-    the high watermark."""
+    """Lead a partition that has replicas elsewhere. in_sync: slots of the other in-sync replicas,
+    which the high watermark waits for from now on; others: (slot, IO worker) of every other
+    replica; minimum: of in-sync replicas for acks=all. May be repeated with the same epoch. Replied
+    with whether every one of in_sync has all records below the high watermark."""
 
     slot: int
     leader_epoch: int
@@ -290,9 +294,10 @@ class Lead(Struct, frozen=True, array_like=True, tag=True):
 
 
 class Follow(Struct, frozen=True, array_like=True, tag=True):
-    """Copy a partition's log from its leader's slot, once that is online with this epoch. Appends are refused from
-    then on, and those that wait for the high watermark are answered NOT_LEADER_OR_FOLLOWER. leader_slot -1: stop
-    leading and wait for the next Follow. Replied with nothing."""
+    """Copy a partition's log from its leader's slot, once that is online with this epoch. Appends
+    are refused from then on, and those that wait for the high watermark are answered
+    NOT_LEADER_OR_FOLLOWER. leader_slot -1: stop leading and wait for the next Follow. Replied with
+    nothing."""
 
     slot: int
     leader_epoch: int
@@ -303,9 +308,9 @@ class Follow(Struct, frozen=True, array_like=True, tag=True):
 
 
 class OpenPartition(Struct, frozen=True, array_like=True, tag=True):
-    """Create (if missing) or recover a partition's log and bring its slot online. role: None for a partition of one
-    replica. new: control has just made the partition up, so no earlier copy of it can lie in the log dir. Replied with
-    nothing."""
+    """Create (if missing) or recover a partition's log and bring its slot online. role: None for a
+    partition of one replica. new: control has just made the partition up, so no earlier copy of it
+    can lie in the log dir. Replied with nothing."""
 
     slot: int
     generation: int
@@ -320,8 +325,8 @@ class OpenPartition(Struct, frozen=True, array_like=True, tag=True):
 
 
 class ClosePartition(Struct, frozen=True, array_like=True, tag=True):
-    """Flush and close; delete: rename the folder to ``<topic>-<partition>.<uuid>-delete`` and remove it after
-    file.delete.delay.ms. Replied when no append can reach it any more."""
+    """Flush and close; delete: rename the folder to ``<topic>-<partition>.<uuid>-delete`` and
+    remove it after file.delete.delay.ms. Replied when no append can reach it any more."""
 
     slot: int
     delete: bool
@@ -335,15 +340,15 @@ class ConfigurePartition(Struct, frozen=True, array_like=True, tag=True):
 
 
 class DeleteRecords(Struct, frozen=True, array_like=True, tag=True):
-    """Advance the log start offset (-1: to the high watermark). Replied with the new log start offset;
-    OFFSET_OUT_OF_RANGE beyond the high watermark."""
+    """Advance the log start offset (-1: to the high watermark). Replied with the new log start
+    offset; OFFSET_OUT_OF_RANGE beyond the high watermark."""
 
     slot: int
     offset: int
 
 
 class EpochEndOffset(Struct, frozen=True, array_like=True, tag=True):
-    """OffsetForLeaderEpoch's question. Replied with (leader_epoch, end_offset), (-1, -1) when unknown."""
+    """OffsetForLeaderEpoch. Replied with (leader_epoch, end_offset), (-1, -1) when unknown."""
 
     slot: int
     leader_epoch: int
@@ -367,18 +372,17 @@ class ProducerState(NamedTuple):
 
 
 class SetLeaderEpoch(Struct, frozen=True, array_like=True, tag=True):
-    """A newer leader epoch for a partition: written to leader-epoch-checkpoint with the next append."""
+    """A newer leader epoch: written to leader-epoch-checkpoint with the next append."""
 
     slot: int
     leader_epoch: int
 
 
 class Settings(Struct, frozen=True, array_like=True, tag=True):
-    """Dynamic broker settings by Kafka name, for the worker's own use (retention interval, flush, ...)."""
+    """Dynamic broker settings by Kafka name, for the worker's own use (retention, flush, ...)."""
 
     values: dict[str, str]
 
 
 class Drain(Struct, frozen=True, array_like=True, tag=True):
-    """Clean shutdown: finish what is in the rings, flush, write checkpoints and snapshots, then reply and
-    exit."""
+    """Clean shutdown: empty the rings, flush, write checkpoints and snapshots, reply, exit."""

@@ -1,4 +1,5 @@
-"""Messages of moves between log dirs: control to an IO worker (called), and MoveCaughtUp and MoveFailed back (sent).
+"""Messages of moves between log dirs: control to an IO worker (called), and MoveCaughtUp and
+MoveFailed back (sent).
 
 Part of the contract in `messages.py`.
 """
@@ -7,8 +8,8 @@ from msgspec import Struct
 
 
 class BeginMove(Struct, frozen=True, array_like=True, tag=True):
-    """Copy a log to another log dir while it goes on (KIP-113). Replied with nothing when the ``-future`` folder is
-    made; then MoveCaughtUp, or MoveFailed."""
+    """Copy a log to another log dir while it goes on (KIP-113). Replied with nothing when the
+    ``-future`` folder is made; then MoveCaughtUp, or MoveFailed."""
 
     slot: int
     generation: int
@@ -16,7 +17,8 @@ class BeginMove(Struct, frozen=True, array_like=True, tag=True):
 
 
 class CancelMove(Struct, frozen=True, array_like=True, tag=True):
-    """Stay where it is; what was copied is removed. Replied with nothing, also when there is no move."""
+    """Stay where it is; what was copied is removed. Replied with nothing, also when there is no
+    move."""
 
     slot: int
 
@@ -34,8 +36,8 @@ class MoveProgress(Struct, frozen=True, array_like=True):
 
 
 class SwitchMove(Struct, frozen=True, array_like=True, tag=True):
-    """Hold appends and reads off and complete the copy. Replied with True: now FinishMove is to come; with False when
-    the log has grown too fast, and then it goes on where it is."""
+    """Hold appends and reads off and complete the copy. Replied with True: now FinishMove is to
+    come; with False when the log has grown too fast, and then it goes on where it is."""
 
     slot: int
     generation: int

@@ -1,8 +1,8 @@
-"""Producer ids for idempotent producers: a range in shared memory, from which network processes and control
-take ids.
+"""Producer ids for idempotent producers: a range in shared memory, from which network processes and
+control take ids.
 
-Control alone sets the range, when the last one is used up (`control/metadata/producer_ids.py`); ids only
-grow.
+Control alone sets the range, when the last one is used up (`control/metadata/producer_ids.py`); ids
+only grow.
 """
 
 import numpy as np
@@ -19,8 +19,8 @@ NO_ID = -1
 def take_id(words: int) -> int:
     """An id that nobody has had before; NO_ID when the range is used up.
 
-    The end is read before an id is taken: one beyond it was never given to this range, whatever control does
-    meanwhile, and is lost."""
+    The end is read before an id is taken: one beyond it was never given to this range, whatever
+    control does meanwhile, and is lost."""
     end = load_acquire(words + 8 * ProducerIds.END)
     if load_acquire(words + 8 * ProducerIds.NEXT) >= end:
         return NO_ID

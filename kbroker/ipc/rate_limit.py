@@ -1,8 +1,10 @@
-"""Kafka's two kinds of rate limit, for clients of every process: a token bucket, and a rate over samples. Pure."""
+"""Kafka's two kinds of rate limit, for clients of every process: a token bucket, and a rate over
+samples. Pure."""
 
 
 class TokenBucket:
-    """Tokens for what is done now; they come back at a steady rate. Below zero, tokens are taken in advance.
+    """Tokens for what is done now; they come back at a steady rate. Below zero, tokens are taken in
+    advance.
 
     capacity: the most that it holds, and has at first. Times are seconds of one monotonic clock.
     """
@@ -40,6 +42,7 @@ def samples_ms(samples: int, window_ms: int, into_ms: int) -> int:
 
 
 def excess_ms(total: float, limit: float, elapsed_ms: int) -> int:
-    """How long to wait until a rate is the limit again: for a rate O over W ms and a limit T, W (O - T) / T."""
+    """How long to wait until a rate is the limit again: for a rate O over W ms and a limit T, W
+    (O - T) / T."""
     rate = total * 1000 / elapsed_ms
     return round((rate - limit) / limit * elapsed_ms) if rate > limit else 0

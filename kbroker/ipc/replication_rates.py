@@ -1,7 +1,9 @@
-"""Replication throttles (KIP-73) that all IO workers share: rates by site, and counts of copied bytes.
+"""Replication throttles (KIP-73) that all IO workers share: rates by site, and counts of copied
+bytes.
 
-Control writes the rates. Each IO worker adds the bytes that it copies for throttled replicas to its own row,
-and reads the rows of all. A rate is stored plus one, because untouched memory is 0: no limit.
+Control writes the rates. Each IO worker adds the bytes that it copies for throttled replicas to its
+own row, and reads the rows of all. A rate is stored plus one, because untouched memory is 0: no
+limit.
 """
 
 from kbroker.ipc.shared import Shared
@@ -12,7 +14,8 @@ LEADER, FOLLOWER = 0, 1
 class ReplicationRates:
     """Runs in: control and io. The words are shared; an object of this class is a view of them.
 
-    A site is named by its number. side: LEADER for what its replicas send, FOLLOWER for what they copy.
+    A site is named by its number. side: LEADER for what its replicas send, FOLLOWER for what they
+    copy.
     """
 
     def __init__(self, shared: Shared) -> None:

@@ -59,7 +59,8 @@ def wake(process_line: int, event_fd: int, one: int) -> int:
 
 @kernel("int64(int64, int64, int64[::1])")
 def ring_push(ring: int, capacity: int, entry: "np.ndarray[tuple[int], np.dtype[np.int64]]") -> int:
-    """Append one entry of 8 words; 0 when the ring is full. For the rare message, not the hot path."""
+    """Append one entry of 8 words; 0 when the ring is full. For the rare message, not the hot
+    path."""
     if ring_free(ring, capacity) <= 0:
         return 0
     head = load_i64(ring + HEAD)
@@ -103,7 +104,8 @@ def _claim_wake(process_line: int) -> int:
 
 @kernel("void(int64)")
 def mark_recovered(ring: int) -> None:
-    """A new consumer has answered what its predecessor left in the ring: say from where on entries are its own."""
+    """A new consumer has answered what its predecessor left in the ring: say from where on entries
+    are its own."""
     store_release(ring + 8 * Ring.RECOVERED, load_i64(ring + TAIL))
 
 

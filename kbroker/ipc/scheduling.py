@@ -1,8 +1,8 @@
 """The scheduler time slice that a process requests.
 
-A network process and an IO worker run for microseconds and then sleep. With a short slice Linux (6.12 and
-later, EEVDF) lets them run as soon as they are woken, before processes that compute for milliseconds; they
-get no more time than others.
+A network process and an IO worker run for microseconds and then sleep. With a short slice Linux
+(6.12 and later, EEVDF) lets them run as soon as they are woken, before processes that compute for
+milliseconds; they get no more time than others.
 """
 
 import ctypes
@@ -27,7 +27,8 @@ def slice_ns() -> int | None:
 
 
 def ask_for_slice(microseconds: int) -> bool:
-    """Ask for a slice for the calling thread and those that it starts. False: the kernel knows no such thing."""
+    """Ask for a slice for the calling thread and those that it starts. False: the kernel knows no
+    such thing."""
     attributes = _get()
     if attributes is None or attributes[1] != SCHED_OTHER or not attributes[5]:
         return False

@@ -1,9 +1,9 @@
 """Quota usage of clients: one table per client process (network, control), mapped by all of them.
 
-Each process writes only its own table and reads the others', so that a quota holds for the whole broker. A
-row is found by a 128-bit key among WAYS neighbours; a new key replaces the least recently used of them. A
-row's cells are the samples of Kafka's Rate (quota.window.num of quota.window.size.seconds): window number and
-sum.
+Each process writes only its own table and reads the others', so that a quota holds for the whole
+broker. A row is found by a 128-bit key among WAYS neighbours; a new key replaces the least recently
+used of them. A row's cells are the samples of Kafka's Rate (quota.window.num of
+quota.window.size.seconds): window number and sum.
 """
 
 from kbroker.ipc.sensor_layout import SENSORS, WAYS, SensorCell, SensorRow

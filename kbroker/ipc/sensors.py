@@ -21,7 +21,8 @@ class Sensor(NamedTuple):
 
 
 def sensor_of(key: str, bound: Bound | None, unit: float = 1.0) -> Sensor | None:
-    """The sensor of a quota: all clients of its entity share it. unit: amounts that make one of the quota."""
+    """The sensor of a quota: all clients of its entity share it. unit: amounts that make one of the
+    quota."""
     if bound is None:
         return None
     text = "\0".join((key, bound.user, bound.client_id)).encode()
@@ -31,7 +32,8 @@ def sensor_of(key: str, bound: Bound | None, unit: float = 1.0) -> Sensor | None
 
 
 class Sensors:
-    """client: number of the process among those with a table. window_ms: quota.window.size.seconds."""
+    """client: number of the process among those with a table. window_ms:
+    quota.window.size.seconds."""
 
     def __init__(self, shared: Shared, client: int, window_ms: int) -> None:
         self._shared = shared  # keeps the memory behind the addresses

@@ -1,7 +1,7 @@
 """The memory that all processes share, mapped once by the parent before the first fork.
 
-Runs in: all processes. Owner: the supervisor, which creates it and never reads or writes a slot or a
-ring afterwards, so that no child's crash can reach it.
+Runs in: all processes. Owner: the supervisor, which creates it and never reads or writes a slot or
+a ring afterwards, so that no child's crash can reach it.
 
 Anonymous shared mappings are used rather than named segments: they cannot outlive the processes,
 and a child that is forked later sees them at the same address.
@@ -28,9 +28,9 @@ Words = NDArray[np.int64]
 class Sizes:
     """Size of the shared memory. Untouched pages cost nothing, so maxima may be generous.
 
-    clients: processes that own an arena and append (the network processes, then control).
-    workers: IO workers. entries: of one ring, a power of two. arena_bytes: of one arena. log_dirs: entries of log.dirs.
-    quota_samples: samples that a client's rate is measured by.
+    clients: processes that own an arena and append (the network processes, then control). workers:
+    IO workers. entries: of one ring, a power of two. arena_bytes: of one arena. log_dirs: entries
+    of log.dirs. quota_samples: samples that a client's rate is measured by.
     """
 
     clients: int
@@ -68,18 +68,20 @@ def _close(fds: tuple[int, ...]) -> None:
 
 
 class Shared:
-    """All shared memory of one broker, and the eventfd of each process; both go with the last reference to it.
+    """All shared memory of one broker, and the eventfd of each process; both go with the last
+    reference to it.
 
-    slots[max_partitions, Slot.WORDS]; processes[clients + workers + 2, PROCESS_WORDS] (clients first, then
-    workers, then http, then the cleaner); append_ring(client, worker), completion_ring(client, worker):
-    addresses; counters[clients + workers][max_partitions, COUNTER_WORDS], and counter_bases[max_partitions,
-    COUNTER_WORDS]: what a slot's counters added up to when its partition got it (control writes it);
-    metrics[clients + workers + 3, ROW_WORDS]: the rows of `processes`, then the supervisor's;
-    log_dir_errors[log_dirs]: see log_dir_errors.py; store_copies[log_dirs]: see store_copy_states.py;
-    replication_rates[sites, 2], replication_bytes[workers, sites, 2]: see replication_rates.py;
-    standing[AnswerVersion.WORDS]: see cached_answers.py; producer_ids[ProducerIds.WORDS]: see
-    producer_id_kernel.py; in_sync[max_partitions]: whether a slot's replica is in the in-sync set, or about
-    to be (control writes it).
+    slots[max_partitions, Slot.WORDS]; processes[clients + workers + 2, PROCESS_WORDS] (clients
+    first, then workers, then http, then the cleaner); append_ring(client, worker),
+    completion_ring(client, worker): addresses; counters[clients + workers][max_partitions,
+    COUNTER_WORDS], and counter_bases[max_partitions, COUNTER_WORDS]: what a slot's counters added
+    up to when its partition got it (control writes it); metrics[clients + workers + 3, ROW_WORDS]:
+    the rows of `processes`, then the supervisor's; log_dir_errors[log_dirs]: see log_dir_errors.py;
+    store_copies[log_dirs]: see store_copy_states.py; replication_rates[sites, 2],
+    replication_bytes[workers, sites, 2]: see replication_rates.py; standing[AnswerVersion.WORDS]:
+    see cached_answers.py; producer_ids[ProducerIds.WORDS]: see producer_id_kernel.py;
+    in_sync[max_partitions]: whether a slot's replica is in the in-sync set, or about to be (control
+    writes it).
     """
 
     def __init__(self, sizes: Sizes) -> None:
@@ -151,12 +153,14 @@ class Shared:
 
     @property
     def http_process(self) -> int:
-        """Row of the http process in ``processes`` and ``metrics``; it has no ring and no eventfd."""
+        """Row of the http process in ``processes`` and ``metrics``; it has no ring and no
+        eventfd."""
         return self.process_count
 
     @property
     def cleaner_process(self) -> int:
-        """Row of the cleaner in ``processes`` and ``metrics``; it has no ring, its eventfd says "look now"."""
+        """Row of the cleaner in ``processes`` and ``metrics``; it has no ring, its eventfd says
+        "look now"."""
         return self.process_count + 1
 
     @property

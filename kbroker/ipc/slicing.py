@@ -21,8 +21,9 @@ MANY_OBJECTS: Final = 20_000
 class Slicing:
     """Runs in: control, network. Owner: the process's main.
 
-    Work that waits for something else than its next slice lets the next work run. The garbage collector is
-    off meanwhile: one pass over the millions of objects of one request would stop all clients for as long.
+    Work that waits for something else than its next slice lets the next work run. The garbage
+    collector is off meanwhile: one pass over the millions of objects of one request would stop all
+    clients for as long.
     """
 
     def __init__(self) -> None:
@@ -30,7 +31,8 @@ class Slicing:
         self._collector_off = 0
 
     async def run(self, function: Callable[[], Any], spent: Spent | None = None) -> Any:
-        """Run the function in slices; returns its result, and if that is awaitable, awaits it in slices, too.
+        """Run the function in slices; returns its result, and if that is awaitable, awaits it in
+        slices, too.
 
         spent: called with the nanoseconds of each slice."""
         found = await self.sliced(function, spent)
@@ -63,8 +65,8 @@ class Slicing:
         gc.disable()
 
     def _start_collector_later(self, rests: int) -> None:
-        """What a long request has made lives on while it waits for its next step, or until it is answered; the
-        collector would look at all of it at once."""
+        """What a long request has made lives on while it waits for its next step, or until it is
+        answered; the collector would look at all of it at once."""
         asyncio.get_running_loop().call_later(REST_S, self._rested, rests)
 
     def _rested(self, rests: int) -> None:

@@ -1,5 +1,5 @@
-"""State of the copy of the store in each log dir: one shared word per log dir, written by control, read by
-http.
+"""State of the copy of the store in each log dir: one shared word per log dir, written by control,
+read by http.
 """
 
 import os
@@ -8,7 +8,8 @@ from collections.abc import Collection, Sequence
 from kbroker.ipc.shared import Shared
 
 NONE, CURRENT, STALE = 0, 1, 2
-"""No copy belongs there; it has every change; it is outdated, and rebuilt when its log dir works again."""
+"""No copy belongs there; it has every change; it is outdated, and rebuilt when its log dir works
+again."""
 
 
 class StoreCopyStates:

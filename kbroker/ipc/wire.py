@@ -1,9 +1,9 @@
 """Encoding of the messages of links: typed, with size limits, and never code.
 
-A frame is a 4-byte little-endian length and MessagePack of a list of ``(call_id, message)``. A message is one
-of those in MESSAGES, named by its type. A Reply's value is decoded as the result type of its call (REPLIES).
-A frame with the highest bit of its length set is a block of requests or answers (`block.py`). Everything else
-is `Malformed`.
+A frame is a 4-byte little-endian length and MessagePack of a list of ``(call_id, message)``. A
+message is one of those in MESSAGES, named by its type. A Reply's value is decoded as the result
+type of its call (REPLIES). A frame with the highest bit of its length set is a block of requests or
+answers (`block.py`). Everything else is `Malformed`.
 """
 
 import struct
@@ -25,7 +25,8 @@ from kbroker.ipc.messages import Reply
 LENGTH: Final = struct.Struct("<I")
 BLOCK: Final = 1 << 31
 MOST_BYTES: Final = 1 << 30
-"""Of a frame: a request or an answer of a client, which Kafka bounds by an int32, is by far the largest."""
+"""Of a frame: a request or an answer of a client, which Kafka bounds by an int32, is by far the
+largest."""
 
 REPLIES: Final[dict[type, Any]] = {
     m.ClientRequest: bytes | None,
@@ -57,7 +58,8 @@ REPLIES: Final[dict[type, Any]] = {
     mm.SwitchMove: bool,
     mm.FinishMove: None,
 }
-"""What a call's reply carries when it is no error, by the call's type. AskWorker's is that of what it asks."""
+"""What a call's reply carries when it is no error, by the call's type. AskWorker's is that of what
+it asks."""
 SENT: Final = (
     m.Hello,
     m.ConnectionClosed,
@@ -95,7 +97,8 @@ _PLAIN: Final[tuple[Any, ...]] = (bytes, str, int)
 
 
 def _plain(value: Any) -> Any:
-    """Convert numpy numbers from shared memory, and subclasses of bytes and str, to plain values."""
+    """Convert numpy numbers from shared memory, and subclasses of bytes and str, to plain
+    values."""
     if isinstance(value, np.generic):
         return value.item()
     for plain in _PLAIN:
@@ -133,9 +136,9 @@ def frame_block(block: bytes) -> bytes:
 class FrameReader:
     """Cuts received bytes into ``(call_id, body)`` messages.
 
-    decoder_of: takes the decoder of the reply to a call; None for a call that nobody waits for, whose reply is passed
-    over. on_block: given each block, in its turn; without it a block's requests are messages like any other.
-    of_requests: what blocks hold, else answers.
+    decoder_of: takes the decoder of the reply to a call; None for a call that nobody waits for,
+    whose reply is passed over. on_block: given each block, in its turn; without it a block's
+    requests are messages like any other. of_requests: what blocks hold, else answers.
     """
 
     def __init__(

@@ -23,8 +23,8 @@ def last_offset(address: int) -> int:
 
 @inlined
 def whole_batch(address: int, left: int, minimum: int) -> int:
-    """Size of the batch at an address of which ``left`` bytes are there: 0 when it ends beyond them, NO_BATCH for one
-    of less than ``minimum`` bytes."""
+    """Size of the batch at an address of which ``left`` bytes are there: 0 when it ends beyond
+    them, NO_BATCH for one of less than ``minimum`` bytes."""
     if left < b.LENGTH_OVERHEAD:
         return 0
     size = batch_bytes(address)

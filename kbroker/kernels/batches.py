@@ -1,8 +1,8 @@
 """Walking record batches (magic 2) of a segment file: validation, recovery scan, header replay.
 
-Files are read by pread, never mapped: a truncation by their owner then shows as a short read, not as SIGBUS.
-What ends a walk is Kafka's rule (FileLogInputStream, DefaultRecordBatch.ensureValid), with two checks more:
-offsets must rise, and a magic above 2 is damage.
+Files are read by pread, never mapped: a truncation by their owner then shows as a short read, not
+as SIGBUS. What ends a walk is Kafka's rule (FileLogInputStream, DefaultRecordBatch.ensureValid),
+with two checks more: offsets must rise, and a magic above 2 is damage.
 """
 # mypy: disable-error-code="no-untyped-call"
 
@@ -32,7 +32,8 @@ CONTROL_PEEK = 128  # bytes after the header that hold a control record
 
 @inlined
 def batch_fault(address: int, size: int, check_crc: bool) -> int:
-    """What is wrong with the batch of ``size`` bytes (LENGTH included) at an address; END when nothing is."""
+    """What is wrong with the batch of ``size`` bytes (LENGTH included) at an address; END when
+    nothing is."""
     magic = load_i8(address + b.MAGIC)
     if magic == 0 or magic == 1:
         return ScanStop.OLD_MAGIC
@@ -62,8 +63,9 @@ def _varint_size(address: int) -> int:
 def _control(address: int, rows: Rows, row: int) -> None:
     """Type and coordinator epoch of an uncompressed control batch's only record.
 
-    Record: length varint, attributes, timestamp delta varint, offset delta varint, key length varint, key
-    (version int16, type int16), value length varint, value (version int16, coordinator epoch int32).
+    Record: length varint, attributes, timestamp delta varint, offset delta varint, key length
+    varint, key (version int16, type int16), value length varint, value (version int16, coordinator
+    epoch int32).
     """
     at = address + b.RECORDS
     at += _varint_size(at) + 1
@@ -111,11 +113,13 @@ def scan(
     rows: Rows,
     state: Rows,
 ) -> int:
-    """Rows of the batches from NEXT_POSITION of the state up to byte ``end`` of a segment file; returns how many.
+    """Rows of the batches from NEXT_POSITION of the state up to byte ``end`` of a segment file;
+    returns how many.
 
-    state (int64[ScanState.WORDS]) is advanced over good batches and says in STOP why the walk ended; call again
-    while it is MORE. check_crc=False reads headers only. buffer: at least 512 bytes; for CRC CONTROL_PEEK more
-    than the largest batch (see ScanStop.NEED_BUFFER). highest_offset: largest that a record of this segment may have.
+    state (int64[ScanState.WORDS]) is advanced over good batches and says in STOP why the walk
+    ended; call again while it is MORE. check_crc=False reads headers only. buffer: at least 512
+    bytes; for CRC CONTROL_PEEK more than the largest batch (see ScanStop.NEED_BUFFER).
+    highest_offset: largest that a record of this segment may have.
     """
     address = buffer.ctypes.data
     capacity = buffer.size - CONTROL_PEEK  # a look into a control record may pass what was read

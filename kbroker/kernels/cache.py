@@ -1,9 +1,9 @@
 """The folder of compiled kernels on disk, which cannot go stale.
 
-numba's own cache looks only at the file of the outermost function, so an edited callee in another file would
-leave a stale kernel in the cache. The folder therefore carries a digest of every source that a kernel may
-depend on and of the numba version; a changed source starts a fresh folder. Imports no numba: it is asked
-before the first kernel loads.
+numba's own cache looks only at the file of the outermost function, so an edited callee in another
+file would leave a stale kernel in the cache. The folder therefore carries a digest of every source
+that a kernel may depend on and of the numba version; a changed source starts a fresh folder.
+Imports no numba: it is asked before the first kernel loads.
 """
 
 import hashlib
@@ -15,12 +15,14 @@ from pathlib import Path
 from kbroker.kernels import trust
 
 KERNEL_FOLDER = Path(__file__).parent
-# what kernels outside this folder are called, and plain modules whose constants or functions they compile in
+# what kernels outside this folder are called, and plain modules whose constants or functions they
+# compile in
 KERNELS_ELSEWHERE = ("**/*_kernel.py", "**/*layout.py", "**/rows/*.py", "**/rows.py", "ipc/ring.py")
 NO_KERNELS = ("image.py", "packaged.py", "trust.py", "warm.py")  # they carry kernels from here to there
 
 METRICS_OFF = "KBROKER_BENCH_WITHOUT_METRICS"
-"""Environment variable of the bench: "1" compiles kernels that count nothing, into a folder of their own."""
+"""Environment variable of the bench: "1" compiles kernels that count nothing, into a folder of
+their own."""
 MEASURED = os.environ.get(METRICS_OFF) != "1"
 
 
@@ -40,8 +42,8 @@ def digest() -> str:
 
 
 def cache_folder() -> Path:
-    """Where compiled kernels live: per user, per content of the kernel sources. A folder that somebody else could
-    write is never used. Raises OSError when there is no other one."""
+    """Where compiled kernels live: per user, per content of the kernel sources. A folder that
+    somebody else could write is never used. Raises OSError when there is no other one."""
     name = f"kernels-{digest()}"
     root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     try:

@@ -1,7 +1,8 @@
 """zlib and zstd for kernels: their C functions, called without the interpreter.
 
-A library that is not found, or does not show its functions, has address 0; what it would decompress is then left to
-Python. What is damaged, or not plainly one gzip member or one zstd frame, is for Python to judge, too.
+A library that is not found, or does not show its functions, has address 0; what it would decompress
+is then left to Python. What is damaged, or not plainly one gzip member or one zstd frame, is for
+Python to judge, too.
 """
 # mypy: disable-error-code="no-untyped-def,type-arg"
 
@@ -47,7 +48,8 @@ ZSTD_MOST_WINDOW = 17  # exponent above 10: 2^27 bytes, the most that zstd's rea
 
 
 class CodecLibraries:
-    """The table that kernels take (`address`), and what it points to. For one thread: contexts are used, not shared."""
+    """The table that kernels take (`address`), and what it points to. For one thread: contexts are
+    used, not shared."""
 
     def __init__(self) -> None:
         self.words: Final[NDArray[np.int64]] = np.zeros(TABLE_WORDS, np.int64)
@@ -92,7 +94,8 @@ def _address(function: Any) -> int:
 
 
 def _caller(builder: Any, arguments: Any, bits: tuple[int, ...], result: int) -> Any:
-    """Code that calls the function at arguments[0]; bits: of its parameters, each given as int64."""
+    """Code that calls the function at arguments[0]; bits: of its parameters, each given as
+    int64."""
     kind = ir.FunctionType(ir.IntType(result), [ir.IntType(width) for width in bits])
     given = [
         builder.trunc(argument, ir.IntType(width)) if width < 64 else argument

@@ -1,10 +1,12 @@
-"""How numba compiles kernels here: an inlined function becomes machine code only as part of the kernels that call it.
+"""How numba compiles kernels here: an inlined function becomes machine code only as part of the
+kernels that call it.
 
-Left to itself numba gives every function wrappers for Python and C, optimises it with all that it calls, and emits
-machine code for it, before it does the same for each function that calls it; for the deepest ones that happens twenty
-times over, and once more for each constant they are called with. Only the outermost function, the kernel, is ever
-called. So an inlined function stays as LLVM wrote it down (a `Part`), for types and not for constants, and a kernel's
-library takes in all parts at once and is optimised once.
+Left to itself numba gives every function wrappers for Python and C, optimises it with all that it
+calls, and emits machine code for it, before it does the same for each function that calls it; for
+the deepest ones that happens twenty times over, and once more for each constant they are called
+with. Only the outermost function, the kernel, is ever called. So an inlined function stays as LLVM
+wrote it down (a `Part`), for types and not for constants, and a kernel's library takes in all parts
+at once and is optimised once.
 """
 
 from collections.abc import Callable
@@ -22,7 +24,8 @@ OPTIONS = {"nopython": True, "nogil": True, "error_model": "numpy"}
 
 
 class KernelLibrary(JITCodeLibrary):  # type: ignore[misc]
-    """The code of one function, which takes in what it calls only when it is asked for machine code."""
+    """The code of one function, which takes in what it calls only when it is asked for machine
+    code."""
 
     _linking_libraries: list[Any]
 
@@ -34,7 +37,8 @@ class KernelLibrary(JITCodeLibrary):  # type: ignore[misc]
         self._final_module.link_in(module)
 
     def finalize(self) -> None:
-        """Take in all that is called, directly or not; then as numba does: optimise, and give it to the linker."""
+        """Take in all that is called, directly or not; then as numba does: optimise, and give it to
+        the linker."""
         for library in self._called():
             self._final_module.link_in(_for_linking(library), preserve=True)
             self._reload_init.update(library._reload_init)
@@ -82,7 +86,8 @@ class _PartCompiler(dispatcher._FunctionCompiler):  # type: ignore[misc, name-de
 
 
 class Part(dispatcher.Dispatcher):
-    """A function that kernels take in. A call from Python (of a test) compiles it as a kernel of its own."""
+    """A function that kernels take in. A call from Python (of a test) compiles it as a kernel of
+    its own."""
 
     targetdescr = cpu_target
     compiled: Callable[[], object] = staticmethod(lambda: None)

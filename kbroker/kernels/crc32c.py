@@ -50,7 +50,8 @@ def _apply(columns: list[int], vector: int) -> int:
 
 
 def _zeros_tables(length: int) -> NDArray[np.int64]:
-    """``tables[i][b]``: what byte b at position i of a CRC becomes after ``length`` (a power of two) zero bytes."""
+    """``tables[i][b]``: what byte b at position i of a CRC becomes after ``length`` (a power of
+    two) zero bytes."""
     columns = [(bit >> 8) ^ int(BYTE_TABLES[0, bit & 0xFF]) for bit in (1 << n for n in range(32))]
     for _ in range(length.bit_length() - 1):
         columns = [_apply(columns, column) for column in columns]

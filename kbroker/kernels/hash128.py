@@ -1,4 +1,5 @@
-"""128-bit hash of short byte strings inside kernels: MurmurHash3_x64_128 (public domain, Austin Appleby), seeded.
+"""128-bit hash of short byte strings inside kernels: MurmurHash3_x64_128 (public domain, Austin
+Appleby), seeded.
 
 Not cryptographic: each process draws a new seed, so that nobody can prepare keys that collide.
 """

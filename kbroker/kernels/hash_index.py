@@ -1,7 +1,8 @@
-"""An index of rows by a hash: open addressing with linear probing over words, as many as a power of two.
+"""An index of rows by a hash: open addressing with linear probing over words, as many as a power of
+two.
 
-A word is the number of a row + 1, 0 is free, -1 was removed. The caller compares the rows that it is given, and keeps
-the index at most half full. Its kernels loop so:
+A word is the number of a row + 1, 0 is free, -1 was removed. The caller compares the rows that it
+is given, and keeps the index at most half full. Its kernels loop so:
 
     number, at = next_row(index, mask, hashed)
     while number >= 0:
@@ -22,7 +23,8 @@ REMOVED = -1
 
 @inlined
 def next_row(index: int, mask: int, at: int) -> tuple[int, int]:
-    """The row of the first entry from a place on (a hash at first), -1 where the search ends; the place after it.
+    """The row of the first entry from a place on (a hash at first), -1 where the search ends; the
+    place after it.
 
     index: address of the first word. mask: words - 1."""
     while True:

@@ -1,14 +1,18 @@
-"""All compiled kernels in one file, which the broker loads without numba: machine code needs no compiler.
+"""All compiled kernels in one file, which the broker loads without numba: machine code needs no
+compiler.
 
-Importing numba and having it look at each cached kernel takes a third of a second and tens of megabytes, in a process
-that compiles nothing. `kbroker.kernels.warm` therefore writes numba's own results (object code and the names of the
-wrappers that Python calls) into an image beside numba's cache. A process that says `use` before it imports the first
-kernel gets the functions from there; every other one (tests, tools that compile kernels of their own) gets
-them from numba. What numba does for a function that it takes from its cache is done here by the same parts of it, its
-three extension modules: see numba.core.cpu.CPUContext.get_executable and numba.core.base._load_global_helpers.
+Importing numba and having it look at each cached kernel takes a third of a second and tens of
+megabytes, in a process that compiles nothing. `kbroker.kernels.warm` therefore writes numba's own
+results (object code and the names of the wrappers that Python calls) into an image beside numba's
+cache. A process that says `use` before it imports the first kernel gets the functions from there;
+every other one (tests, tools that compile kernels of their own) gets them from numba. What numba
+does for a function that it takes from its cache is done here by the same parts of it, its three
+extension modules: see numba.core.cpu.CPUContext.get_executable and
+numba.core.base._load_global_helpers.
 
-An image file is MAGIC, the SHA-256 of what follows, the number of kernels, and of each kernel its five fields; a field
-is its length (4 bytes, little-endian) and its bytes. It is taken only from a file that nobody else can write.
+An image file is MAGIC, the SHA-256 of what follows, the number of kernels, and of each kernel its
+five fields; a field is its length (4 bytes, little-endian) and its bytes. It is taken only from a
+file that nobody else can write.
 """
 
 import builtins
@@ -38,8 +42,8 @@ _CONTENT = len(MAGIC) + _DIGEST().digest_size
 
 @dataclass(frozen=True, slots=True)
 class CompiledKernel:
-    """One kernel. code: a relocatable object file; wrapper: symbol of what Python calls; environment: symbol of the
-    variable that must point to a numba Environment."""
+    """One kernel. code: a relocatable object file; wrapper: symbol of what Python calls;
+    environment: symbol of the variable that must point to a numba Environment."""
 
     module: str
     name: str
@@ -104,7 +108,8 @@ def _number(image: bytes, position: int) -> int:
 
 
 class Image:
-    """The kernels of a process, linked. Runs in: the broker's parent; its children inherit the code by forking."""
+    """The kernels of a process, linked. Runs in: the broker's parent; its children inherit the code
+    by forking."""
 
     def __init__(self, kernels: Iterable[CompiledKernel]) -> None:
         """Raises OSError, ImportError or RuntimeError when the code cannot be linked."""
@@ -128,8 +133,8 @@ class Image:
                 raise RuntimeError(f"the code of {one.module}.{one.name} has no {one.environment}")
 
     def function(self, source: Callable[..., Any]) -> Callable[..., Any] | None:
-        """The compiled form of a function, None when the image has none. It takes what its signature says;
-        other arguments raise TypeError or ValueError."""
+        """The compiled form of a function, None when the image has none. It takes what its
+        signature says; other arguments raise TypeError or ValueError."""
         one = self._kernels.get((source.__module__, source.__qualname__))
         if one is None:
             return None
@@ -179,8 +184,9 @@ _used: list[Image] = []
 
 
 def use() -> bool:
-    """Take this process's kernels from the image; False when there is none, or none that fits. To be called before
-    the first kernel is imported. While kernels are plain there is nothing to load."""
+    """Take this process's kernels from the image; False when there is none, or none that fits. To
+    be called before the first kernel is imported. While kernels are plain there is nothing to
+    load."""
     if plain.ACTIVE:
         return True
     for found in (*packaged.fitting(), None):

@@ -1,8 +1,9 @@
 """The one door to numba: typed decorators, the on-disk cache of compiled kernels, and CPU facts.
 
-In a process that uses the image of compiled kernels (`image.py`) numba stays outside: `kernel` finds the machine code
-there, and what only describes code to a compiler (`intrinsic`, `external`, `types`, `cgutils`, `ir`) does nothing.
-With KBROKER_NO_KERNELS=1 numba stays outside, too: every kernel is the Python function that its source says (`plain`).
+In a process that uses the image of compiled kernels (`image.py`) numba stays outside: `kernel`
+finds the machine code there, and what only describes code to a compiler (`intrinsic`, `external`,
+`types`, `cgutils`, `ir`) does nothing. With KBROKER_NO_KERNELS=1 numba stays outside, too: every
+kernel is the Python function that its source says (`plain`).
 """
 
 import os
@@ -37,7 +38,8 @@ elif IMAGE is None:
     ir = import_module("llvmlite.ir")
     compiler = import_module("kbroker.kernels.compiler")
     compiler.use_kernel_libraries()
-    # a class of constants is to numba what a module is: a kernel compiles `Class.NAME` in as a literal
+    # a class of constants is to numba what a module is: a kernel compiles `Class.NAME` in as a
+    # literal
     numba.extending.typeof_impl.register(Constants)(lambda value, _: numba.types.Module(value))
 
 DECLARED: list[Any] = []
@@ -80,8 +82,8 @@ def inlined(function: F) -> F:
 
 
 def intrinsic(twin: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """What numba.extending.intrinsic does: code for LLVM, written where kernels call the function. twin: what plain
-    kernels call in its place."""
+    """What numba.extending.intrinsic does: code for LLVM, written where kernels call the function.
+    twin: what plain kernels call in its place."""
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         if PLAIN:
@@ -94,7 +96,8 @@ def intrinsic(twin: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callab
 
 
 def external(name: str, result: str, *arguments: str) -> Any:
-    """A C function of this process that kernels may call; types are numba's names, such as int64."""
+    """A C function of this process that kernels may call; types are numba's names, such as
+    int64."""
     if PLAIN:
         return import_module("kbroker.kernels.plain.libc").external(name, result, arguments)
     if IMAGE is not None:

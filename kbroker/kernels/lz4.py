@@ -1,7 +1,9 @@
-"""LZ4 frames, as producers send them, decompressed into memory of ours; with XXH32, which their checksums are.
+"""LZ4 frames, as producers send them, decompressed into memory of ours; with XXH32, which their
+checksums are.
 
-Frame and block format: lz4_Frame_format.md and lz4_Block_format.md of the LZ4 project. Only what is beyond doubt is
-taken: a block that the reference decoder may refuse, or a feature that producers do not use, is for a library to judge.
+Frame and block format: lz4_Frame_format.md and lz4_Block_format.md of the LZ4 project. Only what is
+beyond doubt is taken: a block that the reference decoder may refuse, or a feature that producers do
+not use, is for a library to judge.
 """
 
 from kbroker.kernels.jit import inlined
@@ -75,7 +77,8 @@ def copy_match(at: int, offset: int, length: int) -> None:
 
 @inlined
 def _longer(length: int, position: int, end: int) -> tuple[int, int]:
-    """A length of 15 or more goes on in the bytes that follow: (length, position after it), or (-1, ...)."""
+    """A length of 15 or more goes on in the bytes that follow: (length, position after it), or (-1,
+    ...)."""
     while position < end:
         byte = load_u8(position)
         position += 1
@@ -122,8 +125,8 @@ def _block(position: int, end: int, out: int, room: int) -> int:
 
 @inlined
 def _blocks(position: int, end: int, most: int, out: int, room: int) -> tuple[int, int]:
-    """All blocks of a frame: (bytes written, position after the end mark), or (-1, ...). most: bytes of a
-    block."""
+    """All blocks of a frame: (bytes written, position after the end mark), or (-1, ...). most:
+    bytes of a block."""
     at = out
     while end - position >= 4:
         size = _load_u32(position)

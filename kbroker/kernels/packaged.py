@@ -1,7 +1,8 @@
 """Kernel images in a wheel, one per level of x86-64, so that an installation compiles nothing.
 
-A file's name says all that it depends on, so one that does not fit is never opened: the sources, numba, llvmlite, the
-interpreter's minor version, and the level, all of whose features the processor must have.
+A file's name says all that it depends on, so one that does not fit is never opened: the sources,
+numba, llvmlite, the interpreter's minor version, and the level, all of whose features the processor
+must have.
 """
 
 import platform

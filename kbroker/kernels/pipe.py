@@ -1,4 +1,5 @@
-"""Records of a pipe that blocks, for compiled threads that serve it: a pipe takes and gives small records whole."""
+"""Records of a pipe that blocks, for compiled threads that serve it: a pipe takes and gives small
+records whole."""
 
 from kbroker.kernels.jit import inlined
 from kbroker.kernels.libc import EINTR, errno, read, write

@@ -1,4 +1,5 @@
-"""The table of producers that an IO worker's drain kernel checks and updates, see `producers.py`."""
+"""The table of producers that an IO worker's drain kernel checks and updates, see
+`producers.py`."""
 
 from kbroker.kernels.row import Row, Values, word
 
@@ -17,8 +18,8 @@ class Producer(Row, writer="io", words=32):
     """State of a producer in a partition."""
 
     MAX_BATCHES = 5
-    # TXN_FIRST_OFFSET after a transaction: this minus its marker's offset. So the word changes with each end; -2 is
-    # AppendEntry.ANY_TRANSACTION.
+    # TXN_FIRST_OFFSET after a transaction: this minus its marker's offset. So the word changes with
+    # each end; -2 is AppendEntry.ANY_TRANSACTION.
     ENDED = -3
 
     KEY = word("number", "slot + 1; 0 empty, -1 deleted")

@@ -1,7 +1,9 @@
-"""Idempotence at append: the table of producers that an IO worker's drain kernel checks and updates.
+"""Idempotence at append: the table of producers that an IO worker's drain kernel checks and
+updates.
 
-Open addressing over (slot, producer id) in one int64 array ``[capacity, Producer.WORDS]``, capacity a power of two,
-linear probing, at most half full (Python grows it). The rules are Kafka's ProducerStateManager and ProducerAppendInfo.
+Open addressing over (slot, producer id) in one int64 array ``[capacity, Producer.WORDS]``, capacity
+a power of two, linear probing, at most half full (Python grows it). The rules are Kafka's
+ProducerStateManager and ProducerAppendInfo.
 """
 # mypy: disable-error-code="no-untyped-call"
 

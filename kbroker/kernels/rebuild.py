@@ -1,7 +1,8 @@
 """Rebuilds index entries and producer state from scanned batch rows, for recovery.
 
-Rows are those of ``batches.scan``. Index rules: LogSegment.recover (an entry for a batch before which more than
-index.interval.bytes have gone by since the last entry's batch); producer rules: ProducerAppendInfo for replicas.
+Rows are those of ``batches.scan``. Index rules: LogSegment.recover (an entry for a batch before
+which more than index.interval.bytes have gone by since the last entry's batch); producer rules:
+ProducerAppendInfo for replicas.
 """
 # mypy: disable-error-code="no-untyped-call"
 
@@ -33,9 +34,11 @@ def index_entries(
     carry: Words,
     added: Words,
 ) -> None:
-    """Append the index entries of ``count`` rows to ``index`` and ``times`` (8 and 12 bytes a row at most).
+    """Append the index entries of ``count`` rows to ``index`` and ``times`` (8 and 12 bytes a row
+    at most).
 
-    added (int64[2]): bytes written to each. limit: segment.index.bytes; entries beyond it are left out."""
+    added (int64[2]): bytes written to each. limit: segment.index.bytes; entries beyond it are left
+    out."""
     index_at = index.ctypes.data
     times_at = times.ctypes.data
     added[:] = 0
@@ -66,10 +69,11 @@ def index_entries(
 def replay_producers(
     rows: Words, start: int, count: int, from_offset: int, table: Words, room: int, added: Words
 ) -> int:
-    """Enter rows[start:count] of data batches into a producer table (as slot 0); returns the next row to look at.
+    """Enter rows[start:count] of data batches into a producer table (as slot 0); returns the next
+    row to look at.
 
-    Stops at a control batch of a producer, which Python replays, and when ``room`` new producers were added.
-    Batches wholly below from_offset are passed over. added[0]: new producers."""
+    Stops at a control batch of a producer, which Python replays, and when ``room`` new producers
+    were added. Batches wholly below from_offset are passed over. added[0]: new producers."""
     added[0] = 0
     for n in range(start, count):
         row = rows[n]

@@ -5,8 +5,9 @@
 
         REFS = word("count", "requests and connections that hold it")
 
-Words are numbered in the order in which they are declared. What stays in the class are plain numbers: `Chunk.REFS` is
-the word's number, `Chunk.WORDS` and `Chunk.STRIDE` are a row's words and bytes. Kernels take them as constants (see
+Words are numbered in the order in which they are declared. What stays in the class are plain
+numbers: `Chunk.REFS` is the word's number, `Chunk.WORDS` and `Chunk.STRIDE` are a row's words and
+bytes. Kernels take them as constants (see
 `jit.py`), so they cost what a literal costs. `docs/shared-memory.md` is made from the rest.
 """
 
@@ -26,8 +27,8 @@ LINE_WORDS = 8
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """One field. number: its first word; count: how many it takes; unit: of the number in it; writer: who sets it;
-    metric: the gauge that shows it, or nothing."""
+    """One field. number: its first word; count: how many it takes; unit: of the number in it;
+    writer: who sets it; metric: the gauge that shows it, or nothing."""
 
     name: str
     number: int
@@ -59,8 +60,9 @@ def word(
 ) -> int:
     """Declare the next word of a row, or the next ``count``.
 
-    unit: what a number in it counts, or the Row that lies there. writer: where it is not the table's. metric: the gauge
-    of the catalogue that shows it. line: the word is the first of this cache line of the row.
+    unit: what a number in it counts, or the Row that lies there. writer: where it is not the
+    table's. metric: the gauge of the catalogue that shows it. line: the word is the first of this
+    cache line of the row.
     """
     if not isinstance(unit, str):
         count = unit.WORDS
@@ -73,7 +75,8 @@ class Constants(type):
 
 
 class RowType(Constants):
-    """Numbers the words of a row. words: how many it has, where some are left free after the last."""
+    """Numbers the words of a row. words: how many it has, where some are left free after the
+    last."""
 
     __words__: Mapping[str, Word]
     writer: str
@@ -91,7 +94,8 @@ class RowType(Constants):
         shared: str = "",
         words: int = 0,
     ) -> "RowType":
-        """writer: the process that sets words without one of their own. shared: who else reads them, if anybody."""
+        """writer: the process that sets words without one of their own. shared: who else reads
+        them, if anybody."""
         fields: dict[str, Word] = {}
         numbers: dict[str, int] = {}
         following = 0
@@ -133,7 +137,8 @@ class RowType(Constants):
         return next((one for one in cls if one.number <= number < one.number + one.count), None)
 
     def table(cls, rows: int, *, writer: str = "") -> NDArray[np.int64]:
-        """So many rows of zeros: ``table[number, Class.FIELD]`` is a word. writer: of a copy that its owner keeps."""
+        """So many rows of zeros: ``table[number, Class.FIELD]`` is a word. writer: of a copy that
+        its owner keeps."""
         return cls.declared(np.zeros((rows, cls.WORDS), np.int64), writer)
 
     def row(cls, *, writer: str = "") -> NDArray[np.int64]:
@@ -169,7 +174,8 @@ def field(kind: str, unit: str, meaning: str) -> int:
 
 
 class StructType(Constants):
-    """Finds the places of a struct's fields. What stays in the class are their byte offsets, and SIZE."""
+    """Finds the places of a struct's fields. What stays in the class are their byte offsets, and
+    SIZE."""
 
     __words__: Mapping[str, Word]
     writer: str

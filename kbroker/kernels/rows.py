@@ -1,8 +1,9 @@
-"""Words of int64 rows by address: tables that kernels share with each other and with Python, see the layouts.
+"""Words of int64 rows by address: tables that kernels share with each other and with Python, see
+the layouts.
 
-Free rows of a table are a list, linked by one of their words, which holds how far the next free row is from
-the row after this one. So a table of zeros is a list of all its rows in order, and rows that were never used
-take no memory.
+Free rows of a table are a list, linked by one of their words, which holds how far the next free row
+is from the row after this one. So a table of zeros is a list of all its rows in order, and rows
+that were never used take no memory.
 """
 
 from kbroker.kernels.jit import inlined

@@ -1,4 +1,5 @@
-"""Rows that walks over segment files and searches in their indexes fill: `batches.py`, `search.py`, `rebuild.py`."""
+"""Rows that walks over segment files and searches in their indexes fill: `batches.py`, `search.py`,
+`rebuild.py`."""
 
 from kbroker.kernels.row import Row, Values, word
 

@@ -1,8 +1,10 @@
-"""Binary search of segment indexes and the header walk after it, in one call without mapping a file.
+"""Binary search of segment indexes and the header walk after it, in one call without mapping a
+file.
 
-.index entries are (relative offset int32, position int32), .timeindex entries (timestamp int64, relative offset
-int32), big-endian, sorted. An index that its broker had preallocated and could not trim ends in zeros: a zero entry
-counts as the end (position 0 is never indexed, because an entry follows index.interval.bytes of data).
+.index entries are (relative offset int32, position int32), .timeindex entries (timestamp int64,
+relative offset int32), big-endian, sorted. An index that its broker had preallocated and could not
+trim ends in zeros: a zero entry counts as the end (position 0 is never indexed, because an entry
+follows index.interval.bytes of data).
 """
 # mypy: disable-error-code="no-untyped-call"
 
@@ -37,7 +39,8 @@ def _key(entry: int, width: int, slot: int) -> int:
 
 @inlined
 def lower_bound(fd: int, entries: int, width: int, target: int, buffer: int) -> int:
-    """Slot of the last entry whose key is <= target, -1 if none; buffer: address of TAIL_BYTES bytes.
+    """Slot of the last entry whose key is <= target, -1 if none; buffer: address of TAIL_BYTES
+    bytes.
 
     A failed read counts as "none": a search over a vanished index only means a longer walk.
     """
@@ -101,11 +104,11 @@ def find_time(fd: int, index_bytes: int, timestamp: int, out: Words) -> int:
 
 @inlined
 def _read_header(log_fd: int, buffer: int, position: int, start: int, filled: int) -> tuple[int, int, int]:
-    """Read the header of the batch at a position into the buffer, with as many bytes after it as there is
-    room for.
+    """Read the header of the batch at a position into the buffer, with as many bytes after it as
+    there is room for.
 
-    buffer: address of WALK_BYTES bytes, of which `filled` are those of the file from `start` on. Gives FOUND, NOT_HERE
-    (the file ends before), DAMAGED or READ_FAILED; start; filled.
+    buffer: address of WALK_BYTES bytes, of which `filled` are those of the file from `start` on.
+    Gives FOUND, NOT_HERE (the file ends before), DAMAGED or READ_FAILED; start; filled.
     """
     if position + b.RECORDS > start + filled:
         start = position
@@ -132,10 +135,11 @@ def locate(
     end: int,
     place: Words,
 ) -> int:
-    """The first batch of a segment whose last offset is >= offset, among those that start below byte ``end``.
+    """The first batch of a segment whose last offset is >= offset, among those that start below
+    byte ``end``.
 
-    index_fd -1: walk from hint. index_bytes -1: all that the file holds. hint: a batch start known to lie at or before
-    the offset (else 0). place (int64[FoundPlace.WORDS]) is filled on FOUND.
+    index_fd -1: walk from hint. index_bytes -1: all that the file holds. hint: a batch start known
+    to lie at or before the offset (else 0). place (int64[FoundPlace.WORDS]) is filled on FOUND.
     """
     buffer = np.empty(WALK_BYTES, np.uint8)
     address = buffer.ctypes.data
@@ -167,7 +171,8 @@ def locate(
 
 @kernel("int64(int64, int64, int64, int64, int64[::1])")
 def locate_time(log_fd: int, position: int, end: int, timestamp: int, place: Words) -> int:
-    """The first batch from a batch start on whose largest timestamp is >= timestamp; as `locate`."""
+    """The first batch from a batch start on whose largest timestamp is >= timestamp; as
+    `locate`."""
     buffer = np.empty(WALK_BYTES, np.uint8)
     address = buffer.ctypes.data
     start, filled = position, 0
@@ -189,8 +194,9 @@ def locate_time(log_fd: int, position: int, end: int, timestamp: int, place: Wor
 
 @kernel("int64(int64, int64, int64, int64[::1])")
 def largest_timestamp(log_fd: int, position: int, end: int, out: Words) -> int:
-    """Largest timestamp of the batches from a batch start on: out[0] the timestamp (raised only), out[1] the
-    last offset of the first batch that has it. Returns FOUND, DAMAGED or Located.READ_FAILED."""
+    """Largest timestamp of the batches from a batch start on: out[0] the timestamp (raised only),
+    out[1] the last offset of the first batch that has it. Returns FOUND, DAMAGED or
+    Located.READ_FAILED."""
     buffer = np.empty(WALK_BYTES, np.uint8)
     address = buffer.ctypes.data
     start, filled = position, 0

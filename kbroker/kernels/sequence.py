@@ -1,4 +1,5 @@
-"""Groups of words that readers must see as a whole: a sequence counter around them (a sequence lock)."""
+"""Groups of words that readers must see as a whole: a sequence counter around them (a sequence
+lock)."""
 # mypy: disable-error-code="no-untyped-call"
 
 import numpy as np
@@ -12,7 +13,8 @@ Words = NDArray[np.int64]
 
 @kernel("void(int64[::1], int64[::1], int64[::1])")
 def write_group(words: Words, places: Words, values: Words) -> None:
-    """Set words[places[n]] = values[n] as one group; words[0] is the counter. Only the group's owner calls it.
+    """Set words[places[n]] = values[n] as one group; words[0] is the counter. Only the group's
+    owner calls it.
 
     A counter left odd by a crashed owner becomes even again."""
     counter = words.ctypes.data

@@ -16,9 +16,11 @@ class Untrusted(PermissionError):
 
 
 def check(what: str | Path, found: os.stat_result, sticky: bool = False) -> None:
-    """Raises Untrusted unless its owner is this process's user or root, and nobody else can write it.
+    """Raises Untrusted unless its owner is this process's user or root, and nobody else can write
+    it.
 
-    sticky: a folder in which others write beside us, but do not replace what is ours, will do (as /tmp)."""
+    sticky: a folder in which others write beside us, but do not replace what is ours, will do (as
+    /tmp)."""
     if found.st_uid not in (0, os.geteuid()):
         raise Untrusted(f"{what}: user {found.st_uid} owns it, not user {os.geteuid()} or root")
     if found.st_mode & GROUP_OR_OTHERS and not (sticky and found.st_mode & stat.S_ISVTX):
@@ -26,10 +28,11 @@ def check(what: str | Path, found: os.stat_result, sticky: bool = False) -> None
 
 
 def own_folder(folder: Path) -> Path:
-    """A folder, made if it is missing, and its parent likewise; both are ours or root's alone. Raises OSError.
+    """A folder, made if it is missing, and its parent likewise; both are ours or root's alone.
+    Raises OSError.
 
-    A parent of ours that others could write, as an open umask has made it, is closed to them: what lies in it is looked
-    at for itself."""
+    A parent of ours that others could write, as an open umask has made it, is closed to them: what
+    lies in it is looked at for itself."""
     folder.parent.parent.mkdir(parents=True, exist_ok=True)
     top = folder.parent.parent.stat()
     if top.st_uid not in (0, os.geteuid()) or top.st_mode & stat.S_IWOTH:

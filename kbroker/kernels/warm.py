@@ -1,7 +1,9 @@
-"""Compile every kernel to the on-disk cache and to the broker's image: ``python -m kbroker.kernels.warm``.
+"""Compile every kernel to the on-disk cache and to the broker's image:
+``python -m kbroker.kernels.warm``.
 
-One process for each processor compiles, the longest kernels first. ``make run`` and ``make test`` call it so that no
-broker start has to wait for a compiler, and a broker that finds no image does. Later runs find what is there.
+One process for each processor compiles, the longest kernels first. ``make run`` and ``make test``
+call it so that no broker start has to wait for a compiler, and a broker that finds no image does.
+Later runs find what is there.
 """
 
 import ctypes
@@ -75,7 +77,8 @@ def length(functions: Iterable[Any]) -> int:
 
 
 class Progress:
-    """How far it is, in functions: to compile one is 1, to optimise it as part of a kernel is OPTIMISING."""
+    """How far it is, in functions: to compile one is 1, to optimise it as part of a kernel is
+    OPTIMISING."""
 
     def __init__(self, kernels: list[Any], workers: int) -> None:
         of_each = [functions_of(one) for one in kernels]
@@ -86,7 +89,8 @@ class Progress:
         self.count = 0
 
     def take(self, messages: bytes) -> None:
-        """Messages of workers: a function was compiled (FUNCTION), or a kernel is done (its number)."""
+        """Messages of workers: a function was compiled (FUNCTION), or a kernel is done (its
+        number)."""
         for message in messages:
             self.count += message != FUNCTION
             self._done += 1 if message == FUNCTION else self._kernels[message]
@@ -146,7 +150,8 @@ def _work(kernels: list[Any], tasks: int, done: int) -> None:
 
 
 def _report(progress: Progress, total: int, ready: int) -> None:
-    """Say now and then how far it is and how long it will last, until no process is left that compiles."""
+    """Say now and then how far it is and how long it will last, until no process is left that
+    compiles."""
     start = said = time.monotonic()
     while messages := os.read(ready, 4096):
         progress.take(messages)
@@ -158,8 +163,8 @@ def _report(progress: Progress, total: int, ready: int) -> None:
 
 
 def write_image(target: Path) -> int:
-    """An image for a wheel, by one process, so that it comes out the same each time. NUMBA_CPU_NAME says for which
-    processor."""
+    """An image for a wheel, by one process, so that it comes out the same each time. NUMBA_CPU_NAME
+    says for which processor."""
     kernels = declare()
     for number, kernel in enumerate(kernels, 1):
         kernel.make()

@@ -1,4 +1,5 @@
-"""Kafka's wire types in raw memory: reading with bounds, where a position of -1 says malformed, and writing."""
+"""Kafka's wire types in raw memory: reading with bounds, where a position of -1 says malformed, and
+writing."""
 
 from kbroker.kernels.jit import inlined
 from kbroker.kernels.memory import (
@@ -46,7 +47,8 @@ def read_varint(position: int, end: int) -> tuple[int, int]:
 
 @inlined
 def read_length(position: int, end: int, compact: bool, wide: bool) -> tuple[int, int]:
-    """Length of a string (int16), or with ``wide`` of bytes or an array (int32), -1 for null; compact: uvarint - 1."""
+    """Length of a string (int16), or with ``wide`` of bytes or an array (int32), -1 for null;
+    compact: uvarint - 1."""
     if compact:
         value, position = read_uvarint(position, end)
         return value - 1, position
@@ -124,8 +126,8 @@ def write_string(out: int, address: int, length: int, compact: bool) -> int:
 
 @inlined
 def write_answer_head(out: int, compact: bool, throttled: bool, topics: int) -> int:
-    """Write what follows the correlation id of an answer that begins with topics: tags, throttle time,
-    count."""
+    """Write what follows the correlation id of an answer that begins with topics: tags, throttle
+    time, count."""
     if compact:
         store_u8(out, 0)
         out += 1

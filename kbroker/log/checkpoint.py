@@ -1,7 +1,8 @@
-"""Small text files that are replaced as a whole: offset and leader epoch checkpoints, partition.metadata.
+"""Small text files that are replaced as a whole: offset and leader epoch checkpoints,
+partition.metadata.
 
-Formats are Kafka's (CheckpointFile, OffsetCheckpointFile, LeaderEpochCheckpointFile, PartitionMetadataFile),
-version 0.
+Formats are Kafka's (CheckpointFile, OffsetCheckpointFile, LeaderEpochCheckpointFile,
+PartitionMetadataFile), version 0.
 """
 
 import base64
@@ -25,11 +26,12 @@ class CorruptCheckpoint(Exception):
 
 
 def replace_file(path: str, data: bytes, sync: bool = True) -> None:
-    """Write a file so that after a crash it is the old or the new one: tmp, fsync, rename, fsync of the folder.
+    """Write a file so that after a crash it is the old or the new one: tmp, fsync, rename, fsync of
+    the folder.
 
-    sync=False only for what can be rebuilt: after a power cut such a file may be missing or empty. One that
-    is not there yet is written in its place then, because a rename is what new partitions would wait for
-    longest."""
+    sync=False only for what can be rebuilt: after a power cut such a file may be missing or empty.
+    One that is not there yet is written in its place then, because a rename is what new partitions
+    would wait for longest."""
     if not sync and _written_anew(path, data):
         return
     temporary = path + ".tmp"
@@ -92,9 +94,9 @@ def update_offsets(
     dropped: Iterable[TopicPartition] = (),
     sync: bool = True,
 ) -> None:
-    """Change some entries of an offset checkpoint. Several IO workers share a log dir and so its checkpoints: the
-    folder is locked meanwhile, also while `changed` is called. A file that does not parse counts as empty, as in
-    Kafka."""
+    """Change some entries of an offset checkpoint. Several IO workers share a log dir and so its
+    checkpoints: the folder is locked meanwhile, also while `changed` is called. A file that does
+    not parse counts as empty, as in Kafka."""
     folder = os.open(Path(path).parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fcntl.flock(folder, fcntl.LOCK_EX)
@@ -113,7 +115,8 @@ def update_offsets(
 
 
 def read_leader_epochs(folder: str) -> list[tuple[int, int]]:
-    """(epoch, start offset) in the file's order; empty when there is none. Raises CorruptCheckpoint."""
+    """(epoch, start offset) in the file's order; empty when there is none. Raises
+    CorruptCheckpoint."""
     path = f"{folder}/{files.LEADER_EPOCH_CHECKPOINT}"
     return [(_int(path, epoch), _int(path, start)) for epoch, start in _read(path, 2)]
 
@@ -131,8 +134,8 @@ def write_leader_epochs(folder: str, epochs: Sequence[tuple[int, int]], sync: bo
 
 
 def read_topic_id(folder: str) -> bytes | None:
-    """The 16 bytes of the topic id in partition.metadata, None when there is none or it is empty (see `replace_file`).
-    Raises CorruptCheckpoint."""
+    """The 16 bytes of the topic id in partition.metadata, None when there is none or it is empty
+    (see `replace_file`). Raises CorruptCheckpoint."""
     path = f"{folder}/{files.PARTITION_METADATA}"
     try:
         lines = _text(path).splitlines()
@@ -150,7 +153,8 @@ def read_topic_id(folder: str) -> bytes | None:
 
 
 def write_topic_id(folder: str, topic_id: bytes) -> None:
-    """Write partition.metadata; not synced, its writer knows the id and writes it again where it is missing."""
+    """Write partition.metadata; not synced, its writer knows the id and writes it again where it is
+    missing."""
     text = f"version: {VERSION}\ntopic_id: {format_uuid(topic_id)}"
     replace_file(f"{folder}/{files.PARTITION_METADATA}", text.encode(), sync=False)
 
@@ -169,7 +173,8 @@ def parse_uuid(text: str) -> bytes:
 
 
 def _text(path: str) -> str:
-    """A small file in three calls of the system: thousands are read at a start. Raises CorruptCheckpoint, OSError."""
+    """A small file in three calls of the system: thousands are read at a start. Raises
+    CorruptCheckpoint, OSError."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         parts = [os.read(fd, PIECE)]

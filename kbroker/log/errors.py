@@ -8,4 +8,5 @@ class CorruptLog(Exception):
 
 
 class UnsupportedFormat(CorruptLog):
-    """Batches of message format 0 or 1, which Kafka up to 0.10 wrote; convert them with Apache Kafka first."""
+    """Batches of message format 0 or 1, which Kafka up to 0.10 wrote; convert them with Apache
+    Kafka first."""

@@ -1,4 +1,5 @@
-"""Names in a log directory (Kafka's LogFileUtils and LocalLog), the segments in a partition folder, and its sync."""
+"""Names in a log directory (Kafka's LogFileUtils and LocalLog), the segments in a partition folder,
+and its sync."""
 
 import os
 import re
@@ -71,13 +72,15 @@ def log_dir_of(folder: str) -> str:
 
 
 def dated_folder_name(topic: str, partition: int, unique: str, suffix: str) -> str:
-    """``<topic>-<partition>.<unique><suffix>``, the topic cut so that the name fits into 255 bytes."""
+    """``<topic>-<partition>.<unique><suffix>``, the topic cut so that the name fits into 255
+    bytes."""
     tail = f"-{partition}.{unique}{suffix}"
     return topic[: MAX_NAME_BYTES - len(tail)] + tail
 
 
 def is_dated(name: str, topic: str, partition: int, suffix: str) -> bool:
-    """Whether `dated_folder_name` makes this name of the partition. Of long topics with the same beginning, too."""
+    """Whether `dated_folder_name` makes this name of the partition. Of long topics with the same
+    beginning, too."""
     found = _DATED.match(name)
     return found is not None and name == dated_folder_name(topic, partition, found[3], suffix)
 
@@ -93,14 +96,16 @@ def parse_folder(name: str) -> PartitionFolder | None:
 
 @dataclass(frozen=True, slots=True)
 class SegmentFile:
-    """One ``.log`` file of a folder. inode: distinguishes a file from a later one of the same name."""
+    """One ``.log`` file of a folder. inode: distinguishes a file from a later one of the same
+    name."""
 
     base_offset: int
     inode: int
 
 
 def list_segments(folder: str) -> list[SegmentFile]:
-    """The ``.log`` files of a partition folder in order of base offset. Raises FileNotFoundError."""
+    """The ``.log`` files of a partition folder in order of base offset. Raises
+    FileNotFoundError."""
     found = []
     with os.scandir(folder) as entries:
         for entry in entries:

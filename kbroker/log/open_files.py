@@ -11,8 +11,8 @@ from kbroker.log import files
 class OpenFile:
     """A file descriptor that closes when nobody refers to it any more.
 
-    Whoever has a range of the file in flight keeps this object, so that neither the cache's eviction nor the
-    deletion of the segment can give the number to another file meanwhile.
+    Whoever has a range of the file in flight keeps this object, so that neither the cache's
+    eviction nor the deletion of the segment can give the number to another file meanwhile.
     """
 
     __slots__ = ("__weakref__", "fd", "inode")
@@ -36,7 +36,8 @@ Key = tuple[str, int, str]
 
 
 class OpenFiles:
-    """LRU of OpenFile by (folder, base offset, suffix). Runs in: network processes, control, tools. Not thread-safe."""
+    """LRU of OpenFile by (folder, base offset, suffix). Runs in: network processes, control, tools.
+    Not thread-safe."""
 
     def __init__(self, capacity: int = 4096) -> None:
         self.capacity = capacity

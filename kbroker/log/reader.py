@@ -1,4 +1,5 @@
-"""Read-only view of one partition's folder: where an offset is, and the file range a fetch takes from there."""
+"""Read-only view of one partition's folder: where an offset is, and the file range a fetch takes
+from there."""
 
 import errno
 import os
@@ -39,7 +40,8 @@ class FileRange(NamedTuple):
 
 
 class SegmentView(NamedTuple):
-    """One segment as far as a reader may see it: bytes [0, end). last: the one that holds the reader's end."""
+    """One segment as far as a reader may see it: bytes [0, end). last: the one that holds the
+    reader's end."""
 
     base_offset: int
     log: OpenFile
@@ -51,10 +53,11 @@ class LogReader:
     """Log of one partition for reading. Runs in: network, control, tools. Owner: its creator. Not
     thread-safe.
 
-    An end (end_base, end_position) is the first byte that must not be seen: the segment and position of the
-    high watermark (SLOT_HW_BASE, SLOT_HW_POSITION) or the end of the log (SLOT_ACTIVE_BASE, SLOT_ACTIVE_END);
-    WHOLE_LOG for a folder that no broker has open. version: SLOT_SEGMENTS_VERSION read in the same group;
-    the list of segments is read again when it changes, or when a file turns out to be gone.
+    An end (end_base, end_position) is the first byte that must not be seen: the segment and
+    position of the high watermark (SLOT_HW_BASE, SLOT_HW_POSITION) or the end of the log
+    (SLOT_ACTIVE_BASE, SLOT_ACTIVE_END); WHOLE_LOG for a folder that no broker has open. version:
+    SLOT_SEGMENTS_VERSION read in the same group; the list of segments is read again when it
+    changes, or when a file turns out to be gone.
     """
 
     def __init__(self, folder: str, open_files: OpenFiles) -> None:
@@ -90,7 +93,8 @@ class LogReader:
         self._version = version
 
     def locate(self, offset: int, end_base: int, end_position: int, version: int = -1) -> Place | None:
-        """The first batch that holds `offset` or, in a gap of a compacted log, follows it; None at the end.
+        """The first batch that holds `offset` or, in a gap of a compacted log, follows it; None at
+        the end.
 
         Raises CorruptLog, OSError."""
         if (place := self._locate_at_once(offset, end_base, end_position, version)) is not None:
@@ -108,8 +112,9 @@ class LogReader:
         end_position: int,
         min_one: bool = False,
     ) -> FileRange | None:
-        """What a fetch from `place` sends: bytes of that one segment, cut at max_bytes (inside a batch, too, as
-        Kafka does). min_one: at least the whole first batch (KIP-74). None when there is nothing to send."""
+        """What a fetch from `place` sends: bytes of that one segment, cut at max_bytes (inside a
+        batch, too, as Kafka does). min_one: at least the whole first batch (KIP-74). None when
+        there is nothing to send."""
         log = self.open_files.get(self.folder, place.segment_base, files.LOG)
         end = end_position if place.segment_base == end_base else log.size()
         limit = max(max_bytes, place.size) if min_one else max_bytes
@@ -119,8 +124,9 @@ class LogReader:
     def views(
         self, offset: int, end_base: int, end_position: int, version: int = -1
     ) -> Iterator[SegmentView]:
-        """Segments that may hold `offset` or more, up to the end. A file that vanished meanwhile means a new list: when
-        compaction has put its records into an earlier segment, that one comes (again)."""
+        """Segments that may hold `offset` or more, up to the end. A file that vanished meanwhile
+        means a new list: when compaction has put its records into an earlier segment, that one
+        comes (again)."""
         bases = self.base_offsets(version)
         if end_base != WHOLE_LOG[0] and not self._knows(end_base):
             self.refresh(version)
@@ -142,16 +148,17 @@ class LogReader:
             i += 1
 
     def index(self, base_offset: int, suffix: str) -> OpenFile | None:
-        """A segment's index file, None when there is none, or when it belongs to a successor of the .log that is open
-        (readers then walk)."""
+        """A segment's index file, None when there is none, or when it belongs to a successor of the
+        .log that is open (readers then walk)."""
         try:
             return self._open_index(base_offset, suffix)
         except FileNotFoundError:
             return None
 
     def _open_index(self, base_offset: int, suffix: str) -> OpenFile:
-        """Raises FileNotFoundError, also when compaction has replaced the segment since its .log was opened: the new
-        .log comes between the going of the old indexes and the coming of the new ones."""
+        """Raises FileNotFoundError, also when compaction has replaced the segment since its .log
+        was opened: the new .log comes between the going of the old indexes and the coming of the
+        new ones."""
         known = self.open_files.known(self.folder, base_offset, suffix)
         if known is not None:
             return known
@@ -166,7 +173,8 @@ class LogReader:
         return index
 
     def find_position(self, base_offset: int, offset: int) -> int:
-        """A batch start at or before an offset of the segment, by its index; a damaged one may say anything >= 0."""
+        """A batch start at or before an offset of the segment, by its index; a damaged one may say
+        anything >= 0."""
         index = self.index(base_offset, files.INDEX)
         return max(search.find_position(index.fd, index.size(), base_offset, offset), 0) if index else 0
 
@@ -185,8 +193,8 @@ class LogReader:
         return log
 
     def _locate_at_once(self, offset: int, end_base: int, end_position: int, version: int) -> Place | None:
-        """The common case in a few microseconds: the offset lies in the segment that its number says, files are as
-        listed. None when there is anything else to consider."""
+        """The common case in a few microseconds: the offset lies in the segment that its number
+        says, files are as listed. None when there is anything else to consider."""
         bases = self._bases if version == self._version else self.base_offsets(version)
         i = bisect_right(bases, offset) - 1
         if i < 0 or bases[i] > end_base:

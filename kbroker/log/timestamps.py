@@ -26,10 +26,12 @@ class TimestampOffset(NamedTuple):
 def locate_timestamp(
     reader: LogReader, timestamp: int, start_offset: int, end_base: int, end_position: int, version: int = -1
 ) -> TimestampOffset | None:
-    """The first record at or after `start_offset` (log start) whose timestamp is >= `timestamp`, below the end.
+    """The first record at or after `start_offset` (log start) whose timestamp is >= `timestamp`,
+    below the end.
 
-    As in Kafka only the first segment that reaches the timestamp is looked into. A segment that compaction has emptied
-    reaches none (Kafka goes by the age of its file and then finds nothing). Raises CorruptLog, OSError."""
+    As in Kafka only the first segment that reaches the timestamp is looked into. A segment that
+    compaction has emptied reaches none (Kafka goes by the age of its file and then finds nothing).
+    Raises CorruptLog, OSError."""
     for view in reader.views(start_offset, end_base, end_position, version):
         if _reaches(reader, view, timestamp):
             return _first_record(reader, view, timestamp, start_offset)
@@ -39,7 +41,8 @@ def locate_timestamp(
 def max_timestamp(
     reader: LogReader, start_offset: int, end_base: int, end_position: int, version: int = -1
 ) -> TimestampOffset | None:
-    """The record with the largest timestamp (the first of them) below the end: ListOffsets' -3. None when empty."""
+    """The record with the largest timestamp (the first of them) below the end: ListOffsets' -3.
+    None when empty."""
     best: tuple[int, int] = (NO_TIMESTAMP, -1)
     where: SegmentView | None = None
     for view in reader.views(start_offset, end_base, end_position, version):
@@ -60,7 +63,8 @@ def max_timestamp(
 
 
 def _reaches(reader: LogReader, view: SegmentView, timestamp: int) -> bool:
-    """Whether a segment holds that timestamp or a later one; the active one mostly says so by its .timeindex."""
+    """Whether a segment holds that timestamp or a later one; the active one mostly says so by its
+    .timeindex."""
     if view.last and (indexed := _last_indexed(reader, view)) is not None and indexed[0] >= timestamp:
         return True
     return largest_in(reader, view)[0] >= timestamp
@@ -75,10 +79,11 @@ def _last_indexed(reader: LogReader, view: SegmentView) -> tuple[int, int] | Non
 
 
 def largest_in(reader: LogReader, view: SegmentView) -> tuple[int, int]:
-    """(largest timestamp, last offset of its batch) of a segment; (-1, base offset) when it holds none.
+    """(largest timestamp, last offset of its batch) of a segment; (-1, base offset) when it holds
+    none.
 
-    A closed segment's last .timeindex entry is final; after the last entry of the active one its batches are
-    walked, and when the time index is missing the whole segment is."""
+    A closed segment's last .timeindex entry is final; after the last entry of the active one its
+    batches are walked, and when the time index is missing the whole segment is."""
     base = view.base_offset
     if not view.last and base in reader.max_timestamps:
         return reader.max_timestamps[base]

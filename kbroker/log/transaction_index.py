@@ -1,5 +1,5 @@
-"""Aborted transactions of a partition: .txnindex files, an entry for each by rising last offset (TransactionIndex), and
-their look-up for read_committed fetches."""
+"""Aborted transactions of a partition: .txnindex files, an entry for each by rising last offset
+(TransactionIndex), and their look-up for read_committed fetches."""
 
 import os
 import struct
@@ -21,7 +21,8 @@ SEAL = (
 
 
 class AbortedTransaction(NamedTuple):
-    """First record's and abort marker's offset of a transaction, and the last stable offset after the marker."""
+    """First record's and abort marker's offset of a transaction, and the last stable offset after
+    the marker."""
 
     producer_id: int
     first_offset: int
@@ -34,7 +35,8 @@ class AbortedTransaction(NamedTuple):
 
 
 def parse_entries(data: bytes, name: str) -> list[AbortedTransaction]:
-    """Entries of a .txnindex file; a torn last one is left out. Raises CorruptLog for an unknown version."""
+    """Entries of a .txnindex file; a torn last one is left out. Raises CorruptLog for an unknown
+    version."""
     whole = len(data) - len(data) % ENTRY.size
     found = []
     for version, *fields in ENTRY.iter_unpack(data[:whole]):
@@ -51,7 +53,8 @@ def seal(path: str) -> None:
 
 
 def is_damaged(path: str, data: bytes) -> bool:
-    """Whether a .txnindex holds something else than when it was sealed; one that never was says nothing."""
+    """Whether a .txnindex holds something else than when it was sealed; one that never was says
+    nothing."""
     try:
         return os.getxattr(path, SEAL) != b"%08x" % crc32c(data)
     except OSError:
@@ -100,8 +103,8 @@ def reset_index(folder: str, base_offset: int) -> None:
 
 
 def is_sane(folder: str, base_offset: int) -> bool:
-    """Whether every entry ends at or after the segment's base (TransactionIndex.sanityCheck), and the file is
-    what it was when it was sealed. Raises CorruptLog, OSError."""
+    """Whether every entry ends at or after the segment's base (TransactionIndex.sanityCheck), and
+    the file is what it was when it was sealed. Raises CorruptLog, OSError."""
     path = files.path(folder, base_offset, files.TXN_INDEX)
     data = Path(path).read_bytes()
     entries = parse_entries(data, path)
@@ -116,9 +119,9 @@ def aborted_transactions(
 ) -> list[AbortedTransaction]:
     """Transactions with records in [fetch_offset, upper_offset) that were aborted, by first offset.
 
-    upper_offset: after the last offset of the fetched batches. The marker of a transaction may lie in any
-    later segment, so the search ends where the last stable offset has passed the range, or with the log.
-    version: SLOT_SEGMENTS_VERSION. Raises CorruptLog, OSError."""
+    upper_offset: after the last offset of the fetched batches. The marker of a transaction may lie
+    in any later segment, so the search ends where the last stable offset has passed the range, or
+    with the log. version: SLOT_SEGMENTS_VERSION. Raises CorruptLog, OSError."""
     found: list[AbortedTransaction] = []
     bases = reader.base_offsets(version)
     for base in bases[max(bisect_right(bases, fetch_offset) - 1, 0) :]:
@@ -137,7 +140,8 @@ def aborted_transactions(
 
 
 def _indexed(reader: LogReader) -> frozenset[int]:
-    """Closed segments that have a transaction index: listed once for each version of the list of segments."""
+    """Closed segments that have a transaction index: listed once for each version of the list of
+    segments."""
     if reader.transaction_indexes is None:
         with os.scandir(reader.folder) as entries:
             bases = (files.base_offset_of(e.name) for e in entries if e.name.endswith(files.TXN_INDEX))

@@ -1,4 +1,5 @@
-"""Batches and records of a partition's folder one by one, for replay and for dumps; not for the fetch path."""
+"""Batches and records of a partition's folder one by one, for replay and for dumps; not for the
+fetch path."""
 
 import os
 from collections.abc import Iterator
@@ -23,7 +24,8 @@ class PlacedBatch(NamedTuple):
 
 
 def parse_batch(data: memoryview, position: int) -> RecordBatch:
-    """The batch that starts at the start of `data`; CRC is not checked. Raises CorruptLog, UnsupportedFormat."""
+    """The batch that starts at the start of `data`; CRC is not checked. Raises CorruptLog,
+    UnsupportedFormat."""
     if len(data) > b.MAGIC and data[b.MAGIC] in (0, 1):
         raise UnsupportedFormat(f"byte {position}: message format {data[b.MAGIC]}")
     try:
@@ -41,7 +43,8 @@ def read_batch(log: OpenFile, position: int, size: int) -> RecordBatch:
 
 
 def batches_of(view: SegmentView, position: int = 0) -> Iterator[PlacedBatch]:
-    """Batches of one segment from a batch start on; a torn tail ends the walk. Raises CorruptLog, OSError."""
+    """Batches of one segment from a batch start on; a torn tail ends the walk. Raises CorruptLog,
+    OSError."""
     want = CHUNK_BYTES
     while position + b.HEADER_BYTES <= view.end:
         chunk = memoryview(os.pread(view.log.fd, min(want, view.end - position), position))
@@ -65,7 +68,8 @@ def batches_of(view: SegmentView, position: int = 0) -> Iterator[PlacedBatch]:
 def walk(
     reader: LogReader, offset: int = 0, end_base: int = WHOLE_LOG[0], end_position: int = WHOLE_LOG[1]
 ) -> Iterator[PlacedBatch]:
-    """Batches of a partition from the one that holds `offset` (or the next) up to an end; see LogReader for ends.
+    """Batches of a partition from the one that holds `offset` (or the next) up to an end; see
+    LogReader for ends.
 
     Raises CorruptLog, OSError."""
     for view in reader.views(offset, end_base, end_position):

@@ -23,7 +23,8 @@ EXPORTED = tuple((1e-4 * 2**octave, UPPER_NS.index(100_000.0 * 2**octave) + 1) f
 
 
 def quantile_ns(counts: Sequence[int], quantile: float) -> float:
-    """The time that a share of the counted times do not exceed, interpolated inside its bucket; NaN for none."""
+    """The time that a share of the counted times do not exceed, interpolated inside its bucket; NaN
+    for none."""
     total = sum(counts)
     if total == 0:
         return float("nan")

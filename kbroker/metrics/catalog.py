@@ -1,4 +1,5 @@
-"""Every metric of kbroker: one table, a row for each. The order of the first rows is that of ``layout``."""
+"""Every metric of kbroker: one table, a row for each. The order of the first rows is that of
+``layout``."""
 
 from kbroker.metrics.metric import Metric, Source, counter, gauge, histogram
 

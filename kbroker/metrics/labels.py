@@ -19,7 +19,8 @@ STAGES = {
     "Produce": ("total", "queue", "append", "flush", "respond"),
     "Fetch": ("total", "queue", "local", "purgatory", "cold_read", "send"),
 }
-"""The phases that every request of an API is counted in, 0 included; total is the sum of the others."""
+"""The phases that every request of an API is counted in, 0 included; total is the sum of the
+others."""
 OTHER_STAGES = ("total", "queue", "local", "send")
 
 

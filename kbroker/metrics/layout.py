@@ -1,12 +1,12 @@
 """Slot numbers that kernels compile in: the front of each process's row of metric slots.
 
-They are the first rows of the catalogue, in its order (a test holds the two together); everything after
-FRONT_WORDS is addressed by name through ``slots.bind``.
+They are the first rows of the catalogue, in its order (a test holds the two together); everything
+after FRONT_WORDS is addressed by name through ``slots.bind``.
 """
 
 # --- histogram: log buckets, 8 in each octave, and the sum in ns ------------------------------------------
-# bucket b holds (bound(b - 1), bound(b)] ns; 100 us * 2^k is a bound for each k from -7 to 19, so that
-# histograms merge exactly into any choice of those bounds
+# bucket b holds (bound(b - 1), bound(b)] ns; 100 us * 2^k is a bound for each k from -7 to 19, so
+# that histograms merge exactly into any choice of those bounds
 HISTOGRAM_BUCKETS = 217  # the last one is above 52.4 s
 HISTOGRAM_SUM = 217
 HISTOGRAM_WORDS = 224

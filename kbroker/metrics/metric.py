@@ -28,10 +28,11 @@ class Source(Enum):
 class Metric:
     """One row of the catalogue.
 
-    name: with Prometheus' suffixes. labels: in the order of a row's dimensions; those of ROW metrics have fixed value
-    sets (``labels.VALUES``). by_process: shown for each process with the label ``process``, instead of summed.
-    scale: slot value times scale is the exported value (1e-9 for slots that count ns). kafka: the metric of Kafka's
-    exporters that is the same series under other names, with its label names in `kafka_labels`; "" for none.
+    name: with Prometheus' suffixes. labels: in the order of a row's dimensions; those of ROW
+    metrics have fixed value sets (``labels.VALUES``). by_process: shown for each process with the
+    label ``process``, instead of summed. scale: slot value times scale is the exported value (1e-9
+    for slots that count ns). kafka: the metric of Kafka's exporters that is the same series under
+    other names, with its label names in `kafka_labels`; "" for none.
     """
 
     name: str

@@ -1,7 +1,8 @@
-"""The slots of one process: int64 words in shared memory, one writer, read by the http process at each scrape.
+"""The slots of one process: int64 words in shared memory, one writer, read by the http process at
+each scrape.
 
-A slot number is computed from the catalogue, so an update is ``words[number] += 1``. Rows belong to the parent's
-memory: the successor of a process that died goes on counting where it stopped.
+A slot number is computed from the catalogue, so an update is ``words[number] += 1``. Rows belong to
+the parent's memory: the successor of a process that died goes on counting where it stopped.
 """
 
 from dataclasses import dataclass
@@ -46,14 +47,15 @@ def _places() -> dict[str, Place]:
 
 PLACES = _places()
 ROW_WORDS = -(-sum(place.size for place in PLACES.values()) // 512) * 512
-"""Words of one process's row, whole pages. Most are never touched, and untouched pages cost nothing."""
+"""Words of one process's row, whole pages. Most are never touched, and untouched pages cost
+nothing."""
 
 
 def bind(name: str, **labels: int | str) -> int:
     """Slot number of a series: of its only word, or of a histogram's first.
 
-    A label is given by value or by index; one that is left out counts as index 0, which gives the base of its
-    values. KeyError for an unknown metric or label, ValueError for an unknown value.
+    A label is given by value or by index; one that is left out counts as index 0, which gives the
+    base of its values. KeyError for an unknown metric or label, ValueError for an unknown value.
     """
     place = PLACES[name]
     number = 0
@@ -71,7 +73,8 @@ def bind(name: str, **labels: int | str) -> int:
 class Slots:
     """One process's row. Runs in: every process, for its own row. Owner: the process's main.
 
-    words: memoryview of int64, the cheapest to update from Python. address: of its first word, for kernels.
+    words: memoryview of int64, the cheapest to update from Python. address: of its first word, for
+    kernels.
     """
 
     def __init__(self, row: NDArray[np.int64]) -> None:

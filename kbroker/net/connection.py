@@ -1,7 +1,8 @@
-"""One client connection on the Python side: its client, its state, and the bytes that are still to be sent.
+"""One client connection on the Python side: its client, its state, and the bytes that are still to
+be sent.
 
-The kernels keep their state of it in a row of the connection table. A connection that is idle or only
-produces never touches this object.
+The kernels keep their state of it in a row of the connection table. A connection that is idle or
+only produces never touches this object.
 """
 
 import os
@@ -134,7 +135,8 @@ class Connection:
         return f"User:{self.user}"
 
     def send(self, parts: Sequence[Part]) -> int:
-        """Send in order, after what is unsent; returns bytes that left now. OSError: the peer has gone."""
+        """Send in order, after what is unsent; returns bytes that left now. OSError: the peer has
+        gone."""
         if len(parts) == 1 and not self.unsent and isinstance(parts[0], bytes):
             return self._send_whole(parts[0])
         self.unsent += parts

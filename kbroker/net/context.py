@@ -1,4 +1,5 @@
-"""The tables of a network process, made once at its start: what the kernels and the Python side share.
+"""The tables of a network process, made once at its start: what the kernels and the Python side
+share.
 
 Runs in: network. Owner: the process; nothing here is visible to other processes.
 """
@@ -48,12 +49,14 @@ FIRST_CONNECTIONS: Final = 1024
 
 
 def free_list(table: Words, link: int) -> None:
-    """A table of zeros as the list of its free rows (kernels/rows.py): only the last one has to be written."""
+    """A table of zeros as the list of its free rows (kernels/rows.py): only the last one has to be
+    written."""
     table[-1, link] = -1 - len(table)
 
 
 class Context:
-    """The arrays behind a context row, and the row itself (``words``; ``address`` is what kernels take)."""
+    """The arrays behind a context row, and the row itself (``words``; ``address`` is what kernels
+    take)."""
 
     def __init__(self, shared: Shared, client: int, config: BrokerConfig) -> None:
         self.shared = shared
@@ -222,8 +225,9 @@ class Context:
         words[ContextRow.FREE_CHUNK_LOW] = words[ContextRow.FREE_CHUNK_COUNT]
 
     def give_back(self) -> bool:
-        """Give back the memory of one of them; False when there is none left. Not all at once: it costs 0.25 ms of
-        kernel time for each MiB, and clients that wait for an answer would wait that much longer."""
+        """Give back the memory of one of them; False when there is none left. Not all at once: it
+        costs 0.25 ms of kernel time for each MiB, and clients that wait for an answer would wait
+        that much longer."""
         unused = min(self._unused, int(self.words[ContextRow.FREE_CHUNK_LOW]))
         free = self.free_chunks[:unused]
         touched = np.flatnonzero(self.chunks[free, Chunk.TOUCHED])

@@ -1,6 +1,8 @@
-"""Dispatch of requests that the kernel left to Python: a local handler answers them, or control does.
+"""Dispatch of requests that the kernel left to Python: a local handler answers them, or control
+does.
 
-Runs in: network. Owner: the process. A request that is not served closes the connection, as in Kafka.
+Runs in: network. Owner: the process. A request that is not served closes the connection, as in
+Kafka.
 """
 
 import asyncio
@@ -43,7 +45,8 @@ CONTROL_PATIENCE = 60  # retries: a restart of control is not the clients' busin
 
 
 class Dispatch:
-    """local_handlers: ClientRequest, Learn -> framed answer, or None to close. The others go to control as they are."""
+    """local_handlers: ClientRequest, Learn -> framed answer, or None to close. The others go to
+    control as they are."""
 
     def __init__(
         self,
@@ -64,7 +67,8 @@ class Dispatch:
         self._long = Background(log, "a long request failed")
 
     def take(self, connection: Connection, frame: bytes) -> None:
-        """Serve one request: a frame without its size. Its connection reads no further until it is answered."""
+        """Serve one request: a frame without its size. Its connection reads no further until it is
+        answered."""
         try:
             if connection.login is not None and self.logins.takes(connection, frame):
                 return

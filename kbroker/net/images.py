@@ -1,4 +1,5 @@
-"""Images of control as a network process takes them over: topics, ACLs, logins, quotas, settings."""
+"""Images of control as a network process takes them over: topics, ACLs, logins, quotas,
+settings."""
 
 import socket
 from collections.abc import Callable
@@ -14,7 +15,8 @@ from kbroker.net.security.logins import Logins
 class Images:
     """Runs in: network. Owner: the process's main, which sets `logins` before the first image.
 
-    handoff: of the acceptor, in the one process that brings it settings. listener: called after each image.
+    handoff: of the acceptor, in the one process that brings it settings. listener: called after
+    each image.
     """
 
     def __init__(

@@ -1,7 +1,8 @@
 """The network process: one event loop around the pump.
 
-Runs in: network. Owner of its connections, its arena and its fetch sessions. The nested epoll (all sockets and the
-process's eventfd) is one reader of the loop; what the pump cannot finish comes as events and is served here.
+Runs in: network. Owner of its connections, its arena and its fetch sessions. The nested epoll (all
+sockets and the process's eventfd) is one reader of the loop; what the pump cannot finish comes as
+events and is served here.
 """
 
 import asyncio
@@ -152,7 +153,8 @@ class NetworkProcess:
                     self.close(connection, "internal error")
 
     def kernel_answered(self, connection: Connection) -> None:
-        """The kernel has answered a request out of turn: take what it could not send, then let the client go on."""
+        """The kernel has answered a request out of turn: take what it could not send, then let the
+        client go on."""
         count = int(self.context.words[ContextRow.EVENT_COUNT])
         first, self._served_events = self._served_events, count
         self._serve_events(first, count)
@@ -250,7 +252,7 @@ class NetworkProcess:
     # --- answers ------------------------------------------------------------------------------------
 
     def reply(self, connection: Connection, parts: Sequence[Part]) -> None:
-        """Send the answer to the request that Python was serving, then go on with the connection."""
+        """Send the answer to the request that Python served, then go on with the connection."""
         if connection.state is State.CLOSED:
             return
         if self.quotas.active and connection.state is State.READY:

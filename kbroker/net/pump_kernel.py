@@ -1,5 +1,5 @@
-"""One turn of a network process in one compiled call: completions, answers, readable sockets, appends,
-wake-ups.
+"""One turn of a network process in one compiled call: completions, answers, readable sockets,
+appends, wake-ups.
 """
 
 from kbroker.ipc.layout import ProcessLine
@@ -127,10 +127,11 @@ def _read_clocks(cx: int) -> None:
 
 @kernel("int64(int64)")
 def pump(cx: int) -> int:
-    """Serve everything that is ready. Returns the number of events for Python; sets Context.MORE if work is left.
+    """Serve everything that is ready. Returns the number of events for Python; sets Context.MORE if
+    work is left.
 
-    At the end the process announces that it sleeps, unless work is left: a worker that completes something
-    later writes the eventfd, which the nested epoll reports.
+    At the end the process announces that it sleeps, unless work is left: a worker that completes
+    something later writes the eventfd, which the nested epoll reports.
     """
     put(cx, Context.EVENT_COUNT, 0)
     put(cx, Context.OUT_USED, 0)
@@ -195,7 +196,8 @@ def wake_workers(cx: int) -> None:
 
 @kernel("int64(int64, int64, int64, int64)")
 def register(cx: int, fd: int, mask: int, data: int) -> int:
-    """Add a descriptor to the nested epoll under a connection row, OWN_EVENT_FD or SENDERS; 0 on success."""
+    """Add a descriptor to the nested epoll under a connection row, OWN_EVENT_FD or SENDERS; 0 on
+    success."""
     event = get(cx, Context.SCRATCH)
     store_i32(event, mask)
     store_i64(event + EPOLL_DATA, data)

@@ -1,13 +1,14 @@
-"""Client quotas in a network process: the quotas of a connection, what was used, and how long to throttle it.
+"""Client quotas in a network process: the quotas of a connection, what was used, and how long to
+throttle it.
 
-As in Kafka (KIP-13, KIP-124, KIP-219) the answer is sent at once with throttle_time_ms, and for this time
-nothing more is read from the connection. While no quota is set, the only cost is a test of ``active``. While
-quotas are set, the kernels serve a connection alone once its client is known to have none. The quotas are
-looked up again with every request that Python serves; a client that changes its client id between requests
-may not be noticed at once.
+As in Kafka (KIP-13, KIP-124, KIP-219) the answer is sent at once with throttle_time_ms, and for
+this time nothing more is read from the connection. While no quota is set, the only cost is a test
+of ``active``. While quotas are set, the kernels serve a connection alone once its client is known
+to have none. The quotas are looked up again with every request that Python serves; a client that
+changes its client id between requests may not be noticed at once.
 
-The time of a request is what the network process or control spends on it; for Produce, until the batch is
-written.
+The time of a request is what the network process or control spends on it; for Produce, until the
+batch is written.
 """
 
 import asyncio
@@ -76,7 +77,8 @@ class Quotas:
             self.start(connection)
 
     def start(self, connection: Connection) -> None:
-        """A connection whose quotas are not known (any more): no request passes Python by, as far as they go."""
+        """A connection whose quotas are not known (any more): no request passes Python by, as far
+        as they go."""
         connection.met = False
         if connection.state is State.READY:
             self._mark(connection, self.active, self.active)
@@ -94,7 +96,8 @@ class Quotas:
         return limits
 
     def _of(self, connection: Connection) -> Limits:
-        """The quotas of who was last met: others may have been set since, and it is to be met again."""
+        """The quotas of who was last met: others may have been set since, and it is to be met
+        again."""
         key = (connection.user, connection.client_id)
         limits = self._known.get(key)
         if limits is None:
@@ -119,7 +122,8 @@ class Quotas:
     # --- what was used ------------------------------------------------------------------------------
 
     def produced(self, connection: Connection, client_id: str | None, size: int, began_ns: int) -> int:
-        """A Produce request is answered. began_ns: 0 for acks=0, whose time does not count. Returns ms to throttle."""
+        """A Produce request is answered. began_ns: 0 for acks=0, whose time does not count. Returns
+        ms to throttle."""
         limits = self.meet(connection, client_id)
         bytes_ms = self._used(limits.produce, size)
         spent_ms = self._spent(limits.request, time.monotonic_ns() - began_ns) if began_ns else 0
@@ -127,8 +131,8 @@ class Quotas:
         return max(bytes_ms, spent_ms)
 
     def fetched(self, connection: Connection, size: int) -> int:
-        """A Fetch is about to be answered with so many bytes. Returns ms to throttle: then it is answered without
-        any, and they do not count."""
+        """A Fetch is about to be answered with so many bytes. Returns ms to throttle: then it is
+        answered without any, and they do not count."""
         limits = self._of(connection)
         spent_ms = self._spent(limits.request, self._time_of(connection))
         bytes_ms = self._used(limits.fetch, size)
@@ -139,7 +143,8 @@ class Quotas:
         return throttle_ms
 
     def most_to_fetch(self, connection: Connection) -> float:
-        """Bytes that one Fetch of the connection can have without being throttled for them alone."""
+        """Bytes that one Fetch of the connection can have without being throttled for them
+        alone."""
         limits = self._of(connection)
         return float("inf") if limits.fetch is None else self._sensors.most(limits.fetch)
 

@@ -10,7 +10,8 @@ PER_SECOND = 1.0
 
 
 class RateLimitedLog:
-    """A token bucket in front of a logger. Runs in: network, acceptor. clock: seconds, monotonic."""
+    """A token bucket in front of a logger. Runs in: network, acceptor. clock: seconds,
+    monotonic."""
 
     def __init__(self, logger: logging.Logger, clock: Callable[[], float]) -> None:
         self._logger = logger

@@ -1,8 +1,8 @@
 """Receives into the arena and cuts frames: the input side of a connection.
 
-Bytes are received at the bump pointer of the current chunk. Bytes that cannot be handled now (a partial
-frame, a request that must wait) stay where they are as the connection's *region*: [START, FILLED) in chunk
-CHUNK of its row, with room up to LIMIT.
+Bytes are received at the bump pointer of the current chunk. Bytes that cannot be handled now (a
+partial frame, a request that must wait) stay where they are as the connection's *region*: [START,
+FILLED) in chunk CHUNK of its row, with room up to LIMIT.
 """
 
 from kbroker.kernels.codes import ApiKey, Code
@@ -175,7 +175,8 @@ def _serves(cx: int, frame: int) -> bool:
 
 @inlined
 def _refuse_head(cx: int, connection: int, frame: int) -> int:
-    """Close for the head of a frame whose rest need not arrive, after what is owed to requests before it."""
+    """Close for the head of a frame whose rest need not arrive, after what is owed to requests
+    before it."""
     row = connection_row(cx, connection)
     if get(row, Connection.HEAD) >= 0:
         put(row, Connection.FLAGS, get(row, Connection.FLAGS) | Flag.DRAINING)
@@ -195,7 +196,8 @@ def drop_region(cx: int, row: int) -> None:
 
 @inlined
 def _move_region(cx: int, row: int, size: int) -> bool:
-    """Give the region room for ``size`` bytes from its START, elsewhere if need be; False when the arena is full."""
+    """Give the region room for ``size`` bytes from its START, elsewhere if need be; False when the
+    arena is full."""
     start = get(row, Connection.START)
     if get(row, Connection.LIMIT) - start >= size:
         return True
@@ -279,8 +281,8 @@ def receive(cx: int, connection: int) -> None:
     """One recv of a readable connection, and all that follows from its bytes."""
     row = connection_row(cx, connection)
     if get(row, Connection.FLAGS) & Flag.NOT_READING != 0:
-        # looked at again when it reads again; but a send that waits for room goes on waiting: what came back from a
-        # sender in this very turn may have armed it after this event was reported
+        # looked at again when it reads again; but a send that waits for room goes on waiting: what
+        # came back from a sender in this very turn may have armed it after this event was reported
         arm(cx, connection, get(row, Connection.ARMED) & Epoll.OUT)
         return
     region = get(row, Connection.CHUNK) >= 0

@@ -1,5 +1,5 @@
-"""Metrics of a network process's Python side: requests it answered, connections, and gauges that are set once
-a second.
+"""Metrics of a network process's Python side: requests it answered, connections, and gauges that
+are set once a second.
 """
 
 import time
@@ -154,8 +154,8 @@ class RequestCounts:
     # --- once a second ------------------------------------------------------------------------------
 
     def tick(self, late_s: float, outboxes: int) -> None:
-        """Take over what the pump counted, and look at what is held. late_s: by how much the timer was late.
-        outboxes: in use."""
+        """Take over what the pump counted, and look at what is held. late_s: by how much the timer
+        was late. outboxes: in use."""
         words = self._context.words
         for source, target in PUMPED.items():
             now = int(words[source])

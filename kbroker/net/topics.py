@@ -1,4 +1,5 @@
-"""The network process's copy of the topics: by name and id for Python, in open-addressing tables for kernels.
+"""The network process's copy of the topics: by name and id for Python, in open-addressing tables
+for kernels.
 
 Runs in: network. Filled only from control's Image messages; between two images it does not change.
 """
@@ -21,8 +22,8 @@ Words = NDArray[np.int64]
 class Topics:
     """Topics by name and by id. Lookups by kernels go through the tables that this class keeps.
 
-    rows: numbers of the topics' rows in the kernels' table. on_row(number, name): is called for each new row; on_rows:
-    called before that, when the table was replaced.
+    rows: numbers of the topics' rows in the kernels' table. on_row(number, name): is called for
+    each new row; on_rows: called before that, when the table was replaced.
     """
 
     def __init__(self, context: Context) -> None:

@@ -1,9 +1,9 @@
-"""Requests that have arrived in part: how much of the arena they hold, and which are closed when the arena is
-short.
+"""Requests that have arrived in part: how much of the arena they hold, and which are closed when
+the arena is short.
 
-Runs in: network. Owner: the process's upkeep. The client that holds the most (a principal once it is logged
-in, before that an address) loses its oldest request first. So a client that sends slowly on many connections
-does not stop other clients.
+Runs in: network. Owner: the process's upkeep. The client that holds the most (a principal once it
+is logged in, before that an address) loses its oldest request first. So a client that sends slowly
+on many connections does not stop other clients.
 """
 
 from collections import deque
@@ -73,7 +73,8 @@ class UnfinishedRequests:
     def _by_owner(
         self, before_ns: int, stalled_before_ns: int
     ) -> dict[str, tuple[int, deque[tuple[int, Connection]]]]:
-        """Bytes and connections of each owner: those that wait for room themselves last, else the oldest first."""
+        """Bytes and connections of each owner: those that wait for room themselves last, else the
+        oldest first."""
         table = self._context.connections[: len(self._since)]
         stalled = table[:, ConnectionRow.FLAGS] & Flag.STALLED != 0
         since = self._since

@@ -27,7 +27,8 @@ class Upkeep:
         self._idle_ns = process.config.get_int("connections.max.idle.ms") * 1_000_000
 
     def old_entries(self) -> bool:
-        """Whether a predecessor's appends still point into the arena; its completions are dropped meanwhile."""
+        """Whether a predecessor's appends still point into the arena; its completions are dropped
+        meanwhile."""
         shared = self._context.shared
         pump(self._context.address)
         rings = [shared.append_ring(self._context.client, w) for w in range(shared.sizes.workers)]

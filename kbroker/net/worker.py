@@ -1,4 +1,5 @@
-"""Main of a network process: event loop, link to control, connections from the acceptor, clean shutdown."""
+"""Main of a network process: event loop, link to control, connections from the acceptor, clean
+shutdown."""
 
 import asyncio
 import logging
@@ -35,9 +36,10 @@ def main(
 ) -> None:
     """Serve until the parent asks for a stop. Runs in: network.
 
-    local_handlers: by API key, ClientRequest and Learn -> framed answer or None to close; they must not block.
-    served: the versions answered of every API; control gets what has no local handler (and is not Produce or Fetch).
-    image_listener: called with each image of control before any later request.
+    local_handlers: by API key, ClientRequest and Learn -> framed answer or None to close; they must
+    not block. served: the versions answered of every API; control gets what has no local handler
+    (and is not Produce or Fetch). image_listener: called with each image of control before any
+    later request.
     """
     uvloop.run(_serve(context, local_handlers, served, image_listener))
 

@@ -1,8 +1,8 @@
 """Encodes and decodes the generated structs. A (struct, version) is compiled on first use and kept.
 
-Errors are ProtocolError alone: truncated or malformed input, a value that does not fit its field, an
-unknown version. Tagged fields that the version does not know are skipped. Encoding drops fields that the
-version lacks, as Kafka does with ignorable ones.
+Errors are ProtocolError alone: truncated or malformed input, a value that does not fit its field,
+an unknown version. Tagged fields that the version does not know are skipped. Encoding drops fields
+that the version lacks, as Kafka does with ignorable ones.
 """
 
 import struct
@@ -69,7 +69,8 @@ def sliced_encoder(cls: type[Struct], version: int) -> Encoder:
 
 
 def decode(cls: type[S], version: int, buf: bytes | memoryview, offset: int = 0) -> tuple[S, int]:
-    """The struct at `offset` and the position after it. Fields of type records are slices of `buf`."""
+    """The struct at `offset` and the position after it. Fields of type records are slices of
+    `buf`."""
     run = sliced_decoder(cls, version) if is_sliced() else decoder(cls, version)
     try:
         return run(buf, offset, len(buf))

@@ -1,8 +1,9 @@
-"""Writes the Python source of a decoder for one (struct, version): one unpack per run of fixed fields.
+"""Writes the Python source of a decoder for one (struct, version): one unpack per run of fixed
+fields.
 
-Lengths of the legacy encoding and first bytes of compact ones join the run before them. The compiled
-function is `decode(buf, pos, limit) -> (object, end)`; it may raise struct.error or IndexError at the end
-of the buffer, which codec.py turns into ProtocolError.
+Lengths of the legacy encoding and first bytes of compact ones join the run before them. The
+compiled function is `decode(buf, pos, limit) -> (object, end)`; it may raise struct.error or
+IndexError at the end of the buffer, which codec.py turns into ProtocolError.
 """
 
 import struct
@@ -51,7 +52,8 @@ def minimum_size(schema: Schema, version: int) -> int:
 class DecoderSource:
     """Source and names of one decoder. `pending` is the run of fixed fields not yet unpacked.
 
-    sliced: the decoder runs in slices, and gives long lists that are iterated over in slices (slices.py)."""
+    sliced: the decoder runs in slices, and gives long lists that are iterated over in slices
+    (slices.py)."""
 
     def __init__(self, cls: type[Struct], version: int, sliced: bool = False) -> None:
         self.sliced = sliced

@@ -1,8 +1,9 @@
-"""Writes the Python source of an encoder for one (struct, version): one pack per run of fixed fields.
+"""Writes the Python source of an encoder for one (struct, version): one pack per run of fixed
+fields.
 
-The compiled function is `encode(out, o)`; it appends to the bytearray `out`. Fields that the version does not
-have are dropped. It may raise struct.error, TypeError or AttributeError for values that do not fit, which
-codec.py turns into ProtocolError.
+The compiled function is `encode(out, o)`; it appends to the bytearray `out`. Fields that the
+version does not have are dropped. It may raise struct.error, TypeError or AttributeError for values
+that do not fit, which codec.py turns into ProtocolError.
 """
 
 import struct
@@ -243,7 +244,8 @@ class EncoderSource:
         self.indent -= 1
 
     def differs(self, field: Field, value: str) -> str:
-        """The condition that a field has not its default: of a struct, that one of its fields has not."""
+        """The condition that a field has not its default: of a struct, that one of its fields has
+        not."""
         if isinstance(field.default, type):
             assert field.item is not None
             parts = [self.differs(part, f"{value}.{part.name}") for part in field.item.SCHEMA.fields]

@@ -1,7 +1,8 @@
-"""The codecs of record batches: numbers as in the batch attributes, output of Apache Kafka's format.
+"""The codecs of record batches: numbers as in the batch attributes, output of Apache Kafka's
+format.
 
-snappy is written in the xerial framing that the Java client expects and read in it or raw; lz4 is the frame format.
-Decompressing goes piece by piece, so a small bomb costs little.
+snappy is written in the xerial framing that the Java client expects and read in it or raw; lz4 is
+the frame format. Decompressing goes piece by piece, so a small bomb costs little.
 """
 
 import struct
@@ -79,7 +80,8 @@ def compress(codec: int, data: bytes, level: int | None = None) -> bytes:
 
 
 def decompress(codec: int, data: bytes | memoryview, max_bytes: int = MAX_BYTES) -> bytes | memoryview:
-    """The records section of a batch in plain; for NONE the input itself. ProtocolError when damaged or longer."""
+    """The records section of a batch in plain; for NONE the input itself. ProtocolError when
+    damaged or longer."""
     if codec == Codec.NONE:
         return data
     found, size = [], 0
@@ -94,9 +96,11 @@ def decompress(codec: int, data: bytes | memoryview, max_bytes: int = MAX_BYTES)
 def pieces(
     codec: int, data: bytes | memoryview, most_bytes: int = PIECE_BYTES
 ) -> Iterator[bytes | memoryview]:
-    """The records section of a batch in plain, `most_bytes` or less at a time (snappy: block by block).
+    """The records section of a batch in plain, `most_bytes` or less at a time (snappy: block by
+    block).
 
-    What follows the end of a gzip or lz4 stream is not looked at, as by Kafka's readers. ProtocolError when damaged."""
+    What follows the end of a gzip or lz4 stream is not looked at, as by Kafka's readers.
+    ProtocolError when damaged."""
     if codec == Codec.NONE:
         yield data
         return
@@ -195,8 +199,8 @@ def _zstd_pieces(data: bytes | memoryview, most_bytes: int) -> Iterator[bytes]:
 
 
 def _check_zstd_frames(data: memoryview) -> int:
-    """Frames must end where the data ends: the reader takes a cut one for a short one (RFC 8878, section 3.1.1).
-    Returns the largest window that one asks for."""
+    """Frames must end where the data ends: the reader takes a cut one for a short one (RFC 8878,
+    section 3.1.1). Returns the largest window that one asks for."""
     pos = window = 0
     while pos < len(data):
         head = data[pos : pos + ZSTD_MOST_HEADER]

@@ -1,10 +1,12 @@
-"""Error codes of the protocol: number, whether a client may retry, short text. Source: Kafka 4.3, Errors."""
+"""Error codes of the protocol: number, whether a client may retry, short text. Source: Kafka 4.3,
+Errors."""
 
 from enum import IntEnum
 
 
 class ErrorCode(IntEnum):
-    """Kafka's error codes. `retriable` is what clients make of it; `message` is a short text for people.
+    """Kafka's error codes. `retriable` is what clients make of it; `message` is a short text for
+    people.
 
     Where Kafka sends the text of a code itself to clients, it is in Kafka's words.
     """
@@ -189,10 +191,11 @@ SHORT_TEXT = LONGEST_TEXT // 4
 
 
 class KafkaError(Exception):
-    """One item of a request failed: its answer carries `code` and, where the API has the field, `message`.
+    """One item of a request failed: its answer carries `code` and, where the API has the field,
+    `message`.
 
-    own_words: a message about this failure; None when `message` is only the text of the code. A text that no
-    answer can carry makes it an UNKNOWN_SERVER_ERROR without one, as in Apache Kafka.
+    own_words: a message about this failure; None when `message` is only the text of the code. A
+    text that no answer can carry makes it an UNKNOWN_SERVER_ERROR without one, as in Apache Kafka.
     """
 
     def __init__(self, code: ErrorCode, message: str | None = None) -> None:

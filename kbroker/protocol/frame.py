@@ -1,8 +1,8 @@
 """Frames: request headers in, response headers out. A frame is an int32 size and that many bytes.
 
-Request header v1 has a client id, v2 also a tag section (its client id stays a legacy string, so that any
-broker can read an ApiVersions request). Response header v1 has a tag section; ApiVersions answers with v0
-at any version (KIP-511).
+Request header v1 has a client id, v2 also a tag section (its client id stays a legacy string, so
+that any broker can read an ApiVersions request). Response header v1 has a tag section; ApiVersions
+answers with v0 at any version (KIP-511).
 """
 
 import struct
@@ -33,7 +33,8 @@ class RequestHeader(NamedTuple):
 
 
 def flexible(api_key: int, version: int) -> bool:
-    """Whether a version, known or newer, has compact lengths and tags; KeyError for an unknown API."""
+    """Whether a version, known or newer, has compact lengths and tags; KeyError for an unknown
+    API."""
     return version >= _FLEXIBLE_FROM[api_key]
 
 
@@ -42,7 +43,8 @@ def response_header_version(api_key: int, version: int) -> int:
 
 
 def parse_request(frame: bytes | memoryview, offset: int = 0) -> tuple[RequestHeader, int]:
-    """The header at `offset` (after the size) and where the body starts. ProtocolError for an unknown key."""
+    """The header at `offset` (after the size) and where the body starts. ProtocolError for an
+    unknown key."""
     try:
         api_key, version, correlation_id, length = _FIXED_AND_LENGTH.unpack_from(frame, offset)
         if api_key not in _FLEXIBLE_FROM:
@@ -119,7 +121,8 @@ def framed_response(api_key: int, version: int, correlation_id: int, body: bytes
 
 
 def parse_response(frame: bytes | memoryview, api_key: int, version: int) -> tuple[int, int]:
-    """(correlation id, where the body starts) of a response frame without its size, as a client reads it."""
+    """(correlation id, where the body starts) of a response frame without its size, as a client
+    reads it."""
     try:
         (correlation_id,) = SIZE.unpack_from(frame, 0)
         pos = SIZE.size

@@ -1,4 +1,5 @@
-"""A message encoded in pieces: before one of its arrays, each element of the array, and after it."""
+"""A message encoded in pieces: before one of its arrays, each element of the array, and after
+it."""
 
 import struct
 from typing import NamedTuple
@@ -20,7 +21,8 @@ class Pieces(NamedTuple):
 
 
 def encode_in_pieces(message: Struct, array: str, version: int) -> Pieces:
-    """All pieces together equal the result of `encode`. array: a field of structs that is not null."""
+    """All pieces together equal the result of `encode`. array: a field of structs that is not
+    null."""
     before, behind = _encoders(type(message), array, version)
     head, length, tail = bytearray(), bytearray(), bytearray()
     before(head, message)

@@ -1,4 +1,5 @@
-"""Record batches (magic 2, KIP-98) in plain Python: built for internal topics, read for replay, tools and tests.
+"""Record batches (magic 2, KIP-98) in plain Python: built for internal topics, read for replay,
+tools and tests.
 
 The hot path never comes here: kernels scan client batches in place.
 """
@@ -43,7 +44,8 @@ class Record(NamedTuple):
 
 
 class RecordBatch(NamedTuple):
-    """A batch as read. `length` counts the bytes after itself; `data` is the whole batch, a slice of its source."""
+    """A batch as read. `length` counts the bytes after itself; `data` is the whole batch, a slice
+    of its source."""
 
     base_offset: int
     length: int
@@ -99,7 +101,8 @@ def write_varint(out: bytearray, value: int) -> None:
 
 
 def read_varint(buf: bytes | memoryview, pos: int) -> tuple[int, int]:
-    """(value, position after it) of a zigzag varint of at most 10 bytes. IndexError at the end of the buffer."""
+    """(value, position after it) of a zigzag varint of at most 10 bytes. IndexError at the end of
+    the buffer."""
     value = shift = 0
     while True:
         byte = buf[pos]
@@ -214,8 +217,8 @@ def build_control_batch(
 
 
 def read_marker(batch: RecordBatch) -> tuple[ControlType, int]:
-    """(type, coordinator epoch) of a control batch that is a transaction marker; ProtocolError for other
-    batches."""
+    """(type, coordinator epoch) of a control batch that is a transaction marker; ProtocolError for
+    other batches."""
     record = next(read_records(batch))
     if record.key is None or record.value is None:
         raise ProtocolError("a control record without key or value")
@@ -228,8 +231,8 @@ def read_marker(batch: RecordBatch) -> tuple[ControlType, int]:
 
 
 def batch_at(view: memoryview, pos: int) -> RecordBatch | None:
-    """The batch at a byte of a buffer, None when it is truncated. ProtocolError for another magic or an impossible
-    length; the CRC is not checked."""
+    """The batch at a byte of a buffer, None when it is truncated. ProtocolError for another magic
+    or an impossible length; the CRC is not checked."""
     if len(view) - pos < layout.HEADER_BYTES:
         return None
     fields = HEADER.unpack_from(view, pos)
@@ -246,7 +249,8 @@ def batch_at(view: memoryview, pos: int) -> RecordBatch | None:
 def read_batches(
     data: bytes | memoryview, *, check_crc: bool = True, whole: bool = False
 ) -> Iterator[RecordBatch]:
-    """The batches of a buffer in order. Ends before a truncated one, as a fetch answer may end; `whole` refuses it.
+    """The batches of a buffer in order. Ends before a truncated one, as a fetch answer may end;
+    `whole` refuses it.
 
     ProtocolError for another magic, an impossible length, or a CRC that does not match.
     """
@@ -262,7 +266,8 @@ def read_batches(
 
 
 def read_records(batch: RecordBatch, max_bytes: int = MAX_BYTES) -> Iterator[Record]:
-    """The records of a batch. `max_bytes` bounds what they take decompressed; ProtocolError when damaged."""
+    """The records of a batch. `max_bytes` bounds what they take decompressed; ProtocolError when
+    damaged."""
     buf = decompress(batch.codec, batch.data[layout.RECORDS :], max_bytes)
     append_time = batch.max_timestamp if batch.has_log_append_time else None
     pos = 0

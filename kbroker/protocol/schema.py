@@ -1,7 +1,8 @@
 """The schema of a wire struct: what the codec compiles from. No I/O, no clock.
 
-A struct has ONE shape over all versions of its message: the union of the fields. `Field.versions` says which
-versions carry a field on the wire; elsewhere it has its default. Ranges are inclusive (first, last) pairs.
+A struct has ONE shape over all versions of its message: the union of the fields. `Field.versions`
+says which versions carry a field on the wire; elsewhere it has its default. Ranges are inclusive
+(first, last) pairs.
 """
 
 from collections.abc import Mapping
@@ -30,7 +31,8 @@ Records = bytes | memoryview
 
 
 class ProtocolError(ValueError):
-    """The bytes are not a valid message of the version asked for, or a value does not fit its field."""
+    """The bytes are not a valid message of the version asked for, or a value does not fit its
+    field."""
 
 
 class Field(NamedTuple):
@@ -49,7 +51,8 @@ class Field(NamedTuple):
     tagged: Versions | None = None
     item: "type[Struct] | None" = None
     legacy: bool = False
-    """The length prefix is the non-compact one even in flexible versions (RequestHeader.client_id)."""
+    """The length prefix is the non-compact one even in flexible versions
+    (RequestHeader.client_id)."""
 
     def present(self, version: int) -> bool:
         return self.versions[0] <= version <= self.versions[1]
@@ -62,7 +65,8 @@ class Field(NamedTuple):
 
 
 class Schema(NamedTuple):
-    """Schema of a struct. `flexible` is the first version with compact lengths and tagged fields, or None."""
+    """Schema of a struct. `flexible` is the first version with compact lengths and tagged fields,
+    or None."""
 
     versions: Versions
     flexible: int | None
@@ -75,8 +79,9 @@ class Schema(NamedTuple):
 class Struct(msgspec.Struct):
     """Base of all generated structs.
 
-    msgspec makes a class some ten times faster than the dataclass decorator, which took a twelfth of the broker's
-    start for these hundreds of classes; reading and writing of messages is the codec's alone.
+    msgspec makes a class some ten times faster than the dataclass decorator, which took a twelfth
+    of the broker's start for these hundreds of classes; reading and writing of messages is the
+    codec's alone.
     """
 
     SCHEMA: ClassVar[Schema]

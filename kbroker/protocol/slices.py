@@ -1,9 +1,10 @@
-"""Long work cut into slices: its caller gets control back after each slice, and decides when the next runs.
+"""Long work cut into slices: its caller gets control back after each slice, and decides when the
+next runs.
 
 `Work` runs a plain function on a stack of its own (a greenlet). Loops over what a client sent go through `paced`, or
-call `breathe`: inside of a Work whose slice is over they stop right there until the next one; outside they cost
-nothing. The function itself is written as if nobody else were there, so it has to look again at what may have changed
-while it stood still: between two elements of a `paced` loop.
+call `breathe`: inside of a Work whose slice is over they stop right there until the next one;
+outside they cost nothing. The function itself is written as if nobody else were there, so it has to
+look again at what may have changed while it stood still: between two elements of a `paced` loop.
 """
 
 import sys
@@ -36,7 +37,8 @@ _LIST_FIELDS: dict[type, tuple[str, ...]] = {}
 
 
 class Work(greenlet):  # type: ignore[misc]
-    """One piece of long work. Owner: who calls `go_on` until it is `done`, where exceptions come out."""
+    """One piece of long work. Owner: who calls `go_on` until it is `done`, where exceptions come
+    out."""
 
     def __init__(self, function: Callable[[], Any]) -> None:
         super().__init__(function)
@@ -84,7 +86,8 @@ def _paced(items: Iterable[T]) -> Iterator[T]:
 def distinct(items: Iterable[H]) -> Iterable[H]:
     """The items, each once, in the order in which they first come.
 
-    In slices they are remembered in many small sets: one large one would stop for everybody each time it grows."""
+    In slices they are remembered in many small sets: one large one would stop for everybody each
+    time it grows."""
     return _distinct(items) if type(getcurrent()) is Work else dict.fromkeys(items)
 
 
@@ -101,7 +104,8 @@ def _distinct(items: Iterable[H]) -> Iterator[H]:
 
 
 def in_order(items: list[str]) -> list[str]:
-    """The items, sorted. In slices they are merged from short sorted runs: sorting a million takes a second."""
+    """The items, sorted. In slices they are merged from short sorted runs: sorting a million takes
+    a second."""
     if not is_sliced():
         return sorted(items)
     runs = []
@@ -122,7 +126,8 @@ class PacedList(list[Any]):
 
 
 def release(message: Any) -> None:
-    """Empty a message's lists that nobody else holds, in slices: the end of a million objects takes its time, too."""
+    """Empty a message's lists that nobody else holds, in slices: the end of a million objects takes
+    its time, too."""
     for name in _list_fields(type(message)):
         part = getattr(message, name)
         if part and sys.getrefcount(part) <= _OWN_REFERENCES:
@@ -130,7 +135,8 @@ def release(message: Any) -> None:
 
 
 def emptied(items: list[Any] | dict[Any, Any] | set[Any]) -> None:
-    """Empty what nobody uses any more, in slices; outside of them it ends with its last reference."""
+    """Empty what nobody uses any more, in slices; outside of them it ends with its last
+    reference."""
     if not is_sliced():
         return
     take = items.popitem if isinstance(items, dict) else items.pop

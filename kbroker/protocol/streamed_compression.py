@@ -1,6 +1,8 @@
-"""Compression of a records section that comes piece by piece, for batches too large to be held in plain.
+"""Compression of a records section that comes piece by piece, for batches too large to be held in
+plain.
 
-The formats are those of `compression.compress`; what is held is a piece and what was compressed so far.
+The formats are those of `compression.compress`; what is held is a piece and what was compressed so
+far.
 """
 
 import struct

@@ -14,9 +14,9 @@ Position = TypeVar("Position")
 class DelayedFetch(DelayedOperation, Generic[Position]):
     """Held by the network process that owns the connection; watched by each fetched slot.
 
-    positions: what is read, in the owner's own terms (slot and offset, say).
-    available(position): bytes that could be returned from there now, up to the high watermark or last stable
-    offset; negative when the partition can only answer an error (gone, truncated), which completes the
+    positions: what is read, in the owner's own terms (slot and offset, say). available(position):
+    bytes that could be returned from there now, up to the high watermark or last stable offset;
+    negative when the partition can only answer an error (gone, truncated), which completes the
     fetch at once. finish(fetch, expired): builds the answer from what is there at that moment.
     """
 
@@ -44,8 +44,8 @@ class DelayedFetch(DelayedOperation, Generic[Position]):
 
 
 def enough_bytes(available: Iterable[int], min_bytes: int) -> bool:
-    """Whether a fetch is answered now: min_bytes are there, or a partition has an error (negative) to
-    tell.
+    """Whether a fetch is answered now: min_bytes are there, or a partition has an error (negative)
+    to tell.
     """
     total = 0
     for part in available:

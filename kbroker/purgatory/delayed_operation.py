@@ -1,12 +1,15 @@
-"""An operation in a purgatory: a condition, a time limit and a completion (Kafka's DelayedOperation)."""
+"""An operation in a purgatory: a condition, a time limit and a completion (Kafka's
+DelayedOperation)."""
 
 from kbroker.purgatory.timing_wheel import TimerEntry
 
 
 class DelayedOperation(TimerEntry):
-    """Completed exactly once: when its condition holds, when it is forced, or when `expiry_ms` has come.
+    """Completed exactly once: when its condition holds, when it is forced, or when `expiry_ms` has
+    come.
 
-    Subclasses define `can_complete` and `on_complete`; only the purgatory that watches it sets `completed`.
+    Subclasses define `can_complete` and `on_complete`; only the purgatory that watches it sets
+    `completed`.
     """
 
     __slots__ = ("completed",)
@@ -17,9 +20,11 @@ class DelayedOperation(TimerEntry):
         self.completed = False
 
     def can_complete(self) -> bool:
-        """Whether the condition holds now. Called often, so cheap; must not complete the operation itself."""
+        """Whether the condition holds now. Called often, so cheap; must not complete the operation
+        itself."""
         raise NotImplementedError
 
     def on_complete(self, expired: bool) -> None:
-        """Called once. expired: time ran out before the condition held. May watch other operations."""
+        """Called once. expired: time ran out before the condition held. May watch other
+        operations."""
         raise NotImplementedError

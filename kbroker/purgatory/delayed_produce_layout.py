@@ -1,6 +1,7 @@
 """Tables of delayed produces, which kernels watch, complete and expire (Kafka's DelayedProduce).
 
-Private memory of one IO worker: an append waits here for its sync or for replicas, at a cost of nanoseconds.
+Private memory of one IO worker: an append waits here for its sync or for replicas, at a cost of
+nanoseconds.
 """
 
 from kbroker.kernels.row import Row, word
@@ -25,7 +26,8 @@ class DelayedProduce(Row, writer="io", words=12):
 
 
 class DelayedList(Row, writer="io"):
-    """A list of delayed produces: one for each slot, the last one for those that have their answer."""
+    """A list of delayed produces: one for each slot, the last one for those that have their
+    answer."""
 
     HEAD = word("number", "the first, 0: none")
     TAIL = word("number", "the last")

@@ -1,6 +1,8 @@
-"""Operations that wait for something to happen to one of their keys (Kafka's DelayedOperationPurgatory).
+"""Operations that wait for something to happen to one of their keys (Kafka's
+DelayedOperationPurgatory).
 
-An operation completes exactly once. Nothing polls: code that changes what an operation waits for calls
+An operation completes exactly once. Nothing polls: code that changes what an operation waits for
+calls
 `check_and_complete` with the key; the loop that owns the purgatory sleeps until `next_expiry_ms` and calls
 `expire`.
 """
@@ -22,8 +24,8 @@ PURGE_INTERVAL = 1000
 class Purgatory(Generic[Key]):
     """Delayed operations by key. Runs in: net, io, control; owned by one loop. Not thread-safe.
 
-    announce(key): called for each key once the operation is registered and before the second look; there
-    the owner informs other processes (by a waiter bit in the partition slot).
+    announce(key): called for each key once the operation is registered and before the second look;
+    there the owner informs other processes (by a waiter bit in the partition slot).
     """
 
     __slots__ = ("_announce", "_done_since_purge", "_lists", "_purge_interval", "_wheel")
@@ -47,13 +49,16 @@ class Purgatory(Generic[Key]):
 
     @property
     def watched(self) -> int:
-        """Entries in all watch lists, completed ones not yet swept included (Kafka's PurgatorySize)."""
+        """Entries in all watch lists, completed ones not yet swept included (Kafka's
+        PurgatorySize)."""
         return sum(map(len, self._lists.values()))
 
     def watch(self, operation: DelayedOperation, keys: Iterable[Key]) -> bool:
-        """Register under every key, then look again: a change in between woke nobody. True: completed.
+        """Register under every key, then look again: a change in between woke nobody. True:
+        completed.
 
-        For callers that have just looked themselves. An operation without keys only expires or is forced.
+        For callers that have just looked themselves. An operation without keys only expires or is
+        forced.
         """
         lists = self._lists
         announce = self._announce
@@ -71,7 +76,8 @@ class Purgatory(Generic[Key]):
         return False
 
     def waits_for(self, key: Key) -> bool:
-        """Whether an operation watches the key (it may have completed through another key meanwhile)."""
+        """Whether an operation watches the key (it may have completed through another key
+        meanwhile)."""
         return key in self._lists
 
     def check_and_complete(self, key: Key) -> int:

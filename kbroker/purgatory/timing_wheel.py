@@ -1,10 +1,11 @@
-"""A hierarchical timing wheel: add and cancel in O(1), expire in order of time, no clock of its own.
+"""A hierarchical timing wheel: add and cancel in O(1), expire in order of time, no clock of its
+own.
 
-Level n has 64 buckets of 64**n ms. An entry lies on the level of the highest base-64 digit in which its
-expiry differs from the wheel's time, so every bucket in use lies ahead, the first one in use on the lowest
-level is the next to come due, and an entry moves down at most once per level. (Kafka's TimingWheel instead
-rounds to the level's tick and drives the buckets by a DelayQueue; here the loop asks `next_expiry_ms` for
-its timeout.)
+Level n has 64 buckets of 64**n ms. An entry lies on the level of the highest base-64 digit in which
+its expiry differs from the wheel's time, so every bucket in use lies ahead, the first one in use on
+the lowest level is the next to come due, and an entry moves down at most once per level. (Kafka's
+TimingWheel instead rounds to the level's tick and drives the buckets by a DelayQueue; here the loop
+asks `next_expiry_ms` for its timeout.)
 """
 
 from typing import Final
@@ -40,7 +41,8 @@ class TimingWheel:
     def __init__(self, now_ms: int) -> None:
         self._now_ms = now_ms
         self._count = 0
-        # Per level: the buckets (dicts as ordered sets) and a bit per bucket that may hold an entry.
+        # Per level: the buckets (dicts as ordered sets) and a bit per bucket that may hold an
+        # entry.
         self._buckets: list[list[dict[TimerEntry, None]]] = [[{} for _ in range(_SLOTS)]]
         self._used = [0]
 
@@ -129,8 +131,8 @@ class TimingWheel:
         self._used[level] |= 1 << slot
 
     def _first_level(self) -> int | None:
-        """The lowest level with an entry; bits of buckets that cancellation emptied are cleared on the
-        way.
+        """The lowest level with an entry; bits of buckets that cancellation emptied are cleared on
+        the way.
         """
         if not self._count:
             return None

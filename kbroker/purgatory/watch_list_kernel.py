@@ -1,4 +1,5 @@
-"""Lists of delayed operations that watch the same key, in the order in which they came: the purgatory of kernels.
+"""Lists of delayed operations that watch the same key, in the order in which they came: the
+purgatory of kernels.
 
 Layout: ``delayed_produce_layout``.
 """
@@ -26,7 +27,8 @@ def watch(delayed: Table, lists: Table, which: int, number: int) -> None:
 
 @inlined
 def unwatch(delayed: Table, lists: Table, which: int, previous: int, number: int) -> int:
-    """Take a row out of a list, after ``previous`` (0: it is the first); returns the row that followed it."""
+    """Take a row out of a list, after ``previous`` (0: it is the first); returns the row that
+    followed it."""
     following = delayed[number, DelayedProduce.NEXT]
     if previous > 0:
         delayed[previous, DelayedProduce.NEXT] = following

@@ -1,1 +1,2 @@
-"""The parent process: creates shared memory, starts the child processes, restarts dead ones, stops them in order."""
+"""The parent process: creates shared memory, starts the child processes, restarts dead ones, stops
+them in order."""

@@ -24,8 +24,8 @@ HELD_BACK = (*PARENT_ONLY, STOP_SIGNAL)  # in a new child, until it installs its
 class Child:
     """A place for one process of a role; the process in it changes when it is restarted.
 
-    process: row in the shared process table. pid and pidfd: 0 and -1 while nothing runs.
-    stuck: the watchdog will end this process. preloading: of a role that imports its modules itself.
+    process: row in the shared process table. pid and pidfd: 0 and -1 while nothing runs. stuck: the
+    watchdog will end this process. preloading: of a role that imports its modules itself.
     """
 
     role: Role

@@ -1,4 +1,5 @@
-"""Restrictions that the broker puts on itself before it opens or creates anything; its children inherit them."""
+"""Restrictions that the broker puts on itself before it opens or creates anything; its children
+inherit them."""
 
 import ctypes
 import os
@@ -11,12 +12,14 @@ from kbroker.config.broker import is_sensitive
 
 PR_SET_NO_NEW_PRIVS = 38
 OURS_ALONE = 0o077
-"""Mask of the files and folders that the broker makes: 0600 and 0700. What is there keeps its mode."""
+"""Mask of the files and folders that the broker makes: 0600 and 0700. What is there keeps its
+mode."""
 HIDDEN = "[hidden]"
 
 
 def harden(overrides: Iterable[str]) -> None:
-    """Files for its user alone, no privileges that it did not start with, no password in its command line."""
+    """Files for its user alone, no privileges that it did not start with, no password in its
+    command line."""
     os.umask(OURS_ALONE)
     ctypes.CDLL(None, use_errno=True).prctl(
         PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0

@@ -1,4 +1,5 @@
-"""Listening sockets of the http process; the parent holds them, so they survive a restart of that process."""
+"""Listening sockets of the http process; the parent holds them, so they survive a restart of that
+process."""
 
 import errno
 import logging
@@ -12,8 +13,8 @@ log = logging.getLogger(__name__)
 
 
 def listen_or_elsewhere(address: str) -> socket.socket | None:
-    """As ``listen``, for a default address: when its port is taken, as by another broker of this host, a free port
-    is used."""
+    """As ``listen``, for a default address: when its port is taken, as by another broker of this
+    host, a free port is used."""
     try:
         return listen(address)
     except OSError as error:
@@ -26,7 +27,8 @@ def listen_or_elsewhere(address: str) -> socket.socket | None:
 
 
 def listen(address: str, setting: str = "kbroker.http.listen") -> socket.socket | None:
-    """Listen on an address of a setting: host:port, [address]:port, :port, or nothing for no socket.
+    """Listen on an address of a setting: host:port, [address]:port, :port, or nothing for no
+    socket.
 
     OSError names the setting.
     """
@@ -56,7 +58,8 @@ def shown(listening: socket.socket) -> str:
 
 
 def addresses(listening: socket.socket, config: BrokerConfig) -> str:
-    """The log line's addresses when the broker is ready: the metrics, and the console if it is served."""
+    """The log line's addresses when the broker is ready: the metrics, and the console if it is
+    served."""
     metrics = shown(listening)
     if not config.get_bool("kbroker.console.enable"):
         return f"metrics={metrics}"

@@ -11,7 +11,8 @@ log = logging.getLogger(__name__)
 
 
 def write_kraft_metadata(node_id: int, dirs: LogDirs) -> int:
-    """Write the files of `kbroker export kraft`; returns the broker epoch for clean shutdown markers, -1 on failure.
+    """Write the files of `kbroker export kraft`; returns the broker epoch for clean shutdown
+    markers, -1 on failure.
 
     The log dirs are still locked. A failure is logged: the stop goes on."""
     from kbroker.control.kraft.export import NEWEST, ExportError, export

@@ -20,9 +20,9 @@ class LogDirsUnusable(Exception):
 class LogDirs:
     """A log dir with an I/O error is left out, as in Kafka, while others remain.
 
-    online: absolute paths. directory_ids: of them. clean: those of them whose last stop was clean. closed_logs:
-    the logs' state saved by that stop, for the IO workers' first start. cluster_id: of meta.properties, new in new log
-    dirs.
+    online: absolute paths. directory_ids: of them. clean: those of them whose last stop was clean.
+    closed_logs: the logs' state saved by that stop, for the IO workers' first start. cluster_id: of
+    meta.properties, new in new log dirs.
     """
 
     def __init__(self, paths: Sequence[str], node_id: int) -> None:
@@ -65,8 +65,9 @@ class LogDirs:
             folder.closed_logs = []
 
     def release(self, clean: bool, failed: Collection[str] = (), broker_epoch: int = -1) -> None:
-        """Unlock the log dirs; clean: every log was closed, so the next start need not check them, except those in log
-        dirs that failed or were not checked. broker_epoch: of this broker in Apache Kafka's metadata."""
+        """Unlock the log dirs; clean: every log was closed, so the next start need not check them,
+        except those in log dirs that failed or were not checked. broker_epoch: of this broker in
+        Apache Kafka's metadata."""
         for folder in self._dirs:
             try:
                 if clean and folder.path not in failed:

@@ -9,7 +9,8 @@ from typing import Final
 
 
 class Line(logging.Formatter):
-    """``2026-01-31T12:00:00.123Z INFO acceptor[4711] text``; the role is read at each line: children fork later."""
+    """``2026-01-31T12:00:00.123Z INFO acceptor[4711] text``; the role is read at each line:
+    children fork later."""
 
     def format(self, record: logging.LogRecord) -> str:
         """One line, and a traceback below it where there is one."""
@@ -43,7 +44,8 @@ LEVEL, FORMAT = "KBROKER_LOG_LEVEL", "KBROKER_LOG_FORMAT"
 
 
 def log_to_stderr(level: str, written_as: str = "text") -> list[str]:
-    """Replace the root logger's handlers; what is wrong with the level or the format, which are the defaults then."""
+    """Replace the root logger's handlers; what is wrong with the level or the format, which are the
+    defaults then."""
     problems = []
     if level.upper() not in LEVELS:
         problems.append(f"{LEVEL}={level} is none of {', '.join(LEVELS)}")

@@ -1,4 +1,5 @@
-"""Modules of a role that imports them itself: the parent imports them after the start, for the role's next process."""
+"""Modules of a role that imports them itself: the parent imports them after the start, for the
+role's next process."""
 
 import importlib
 import os
@@ -16,8 +17,9 @@ READ_BYTES = 1 << 16  # what a pipe holds
 class Preloading:
     """Runs in: acceptor; `report` in the role's first process. Owner: the supervisor.
 
-    The first process reports what it has imported, in the order in which the imports ended: each module comes after
-    those that it needs, so no import takes long. A role that dies before all is done imports the rest itself."""
+    The first process reports what it has imported, in the order in which the imports ended: each
+    module comes after those that it needs, so no import takes long. A role that dies before all is
+    done imports the rest itself."""
 
     def __init__(self) -> None:
         self._reading, self._writing = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
@@ -29,7 +31,8 @@ class Preloading:
         return [self._reading] if self._reading >= 0 else []
 
     def report(self, before: Collection[str]) -> None:
-        """In the child, before it takes anything from others: name what it has imported. before: what was there."""
+        """In the child, before it takes anything from others: name what it has imported. before:
+        what was there."""
         names = [name for name in sys.modules if name not in before]
         with suppress(OSError):  # the parent has gone
             os.write(self._writing, "\n".join(names).encode())

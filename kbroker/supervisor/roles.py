@@ -1,4 +1,5 @@
-"""The roles of child processes: one table, in start order; they stop in the order of ``stop_rank``."""
+"""The roles of child processes: one table, in start order; they stop in the order of
+``stop_rank``."""
 
 import importlib
 from collections.abc import Callable
@@ -17,14 +18,14 @@ WRITES_FILES = Needs()
 class Role:
     """main: "module:function". count: processes of this role. stop_rank: lower is drained first.
 
-    late: no client waits for it, so it starts when the others are ready and imports its modules when it runs.
-    alone: it imports its modules after its fork, before anything else: no other role needs them, and the parent
-    goes on with the next role meanwhile. When all are ready, the parent imports them, too (`preloading.py`).
-    The mains of the others are imported in the parent, so that processes of one role, and a restarted one, share
-    their pages.
+    late: no client waits for it, so it starts when the others are ready and imports its modules
+    when it runs. alone: it imports its modules after its fork, before anything else: no other role
+    needs them, and the parent goes on with the next role meanwhile. When all are ready, the parent
+    imports them, too (`preloading.py`). The mains of the others are imported in the parent, so that
+    processes of one role, and a restarted one, share their pages.
 
-    still_s: a process without a heartbeat for this long is restarted. owns_logs: when one is killed, logs are
-    not clean. needs: its other rights are given up.
+    still_s: a process without a heartbeat for this long is restarted. owns_logs: when one is
+    killed, logs are not clean. needs: its other rights are given up.
     """
 
     name: str

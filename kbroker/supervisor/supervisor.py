@@ -1,7 +1,9 @@
-"""The parent process: creates shared memory, forks the roles, accepts connections, restarts the dead, drains in order.
+"""The parent process: creates shared memory, forks the roles, accepts connections, restarts the
+dead, drains in order.
 
-Runs in: acceptor, single-threaded and without a third-party loop, so that it may fork at any time. It reads
-no partition slot and no ring: no child's crash can reach it. Signal handlers only write to a wake-up socket.
+Runs in: acceptor, single-threaded and without a third-party loop, so that it may fork at any time.
+It reads no partition slot and no ring: no child's crash can reach it. Signal handlers only write to
+a wake-up socket.
 """
 
 import errno
@@ -169,7 +171,8 @@ class Supervisor:
         log.debug("%s started, pid %d", child.name, child.pid)
 
     def _private_fds(self, starting: Child) -> list[int]:
-        """File descriptors that a child must not keep open: listening sockets (the port would outlive us), our poll."""
+        """File descriptors that a child must not keep open: listening sockets (the port would
+        outlive us), our poll."""
         ours = [handoff.fileno() for handoff, _ in self._handoffs]
         watched = [child.pidfd for child in self._children if child.running]
         wake = [self._wake_read.fileno(), self._wake_write.fileno(), self._poll.fileno()]
@@ -273,7 +276,8 @@ class Supervisor:
         return bool(self.shared.processes[self.shared.control_client, ProcessLine.LOGS_OPEN])
 
     def _drain(self, failed: bool) -> int:
-        """Network processes first, then control, then the IO workers, which flush and write their checkpoints.
+        """Network processes first, then control, then the IO workers, which flush and write their
+        checkpoints.
 
         Unless every log was opened, a log dir is left clean only where it was found clean."""
         log.info("stopping")
@@ -299,8 +303,8 @@ class Supervisor:
         return 0 if clean else 1
 
     def _stop(self, children: list[Child]) -> bool:
-        """Ask, wait, SIGKILL after the timeout; whether all ended by themselves with code 0, or were stuck and own
-        nothing that could be left unfinished."""
+        """Ask, wait, SIGKILL after the timeout; whether all ended by themselves with code 0, or
+        were stuck and own nothing that could be left unfinished."""
         deadline = monotonic_ms() + STOP_TIMEOUT_MS
         for child in children:
             child.signal(STOP_SIGNAL)
@@ -328,7 +332,8 @@ def _sizes(config: BrokerConfig) -> Sizes:
 
 
 def _allow_many_files() -> None:
-    """Raise the soft limit of open files to the hard one: a log that is appended to has three, a connection one."""
+    """Raise the soft limit of open files to the hard one: a log that is appended to has three, a
+    connection one."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 

@@ -1,6 +1,7 @@
 """Settings that this version does not support: the broker refuses to start with them.
 
-An authorizer without effect, or a SASL listener that lets everybody in, must never look like a working one.
+An authorizer without effect, or a SASL listener that lets everybody in, must never look like a
+working one.
 """
 
 from collections.abc import Iterator

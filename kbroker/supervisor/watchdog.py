@@ -1,7 +1,8 @@
 """Hung children: found by their heartbeats in shared memory, restarted with a stack in the log.
 
-Runs in: acceptor. Time is counted in looks of a second or two at most, so no child is blamed when the host was
-suspended or the parent stopped. A process that was stopped by a signal or waits for a disk is not stuck either.
+Runs in: acceptor. Time is counted in looks of a second or two at most, so no child is blamed when
+the host was suspended or the parent stopped. A process that was stopped by a signal or waits for a
+disk is not stuck either.
 """
 
 import logging
@@ -36,8 +37,8 @@ class Seen:
 
 
 class Watchdog:
-    """Owner: the supervisor. limits_ms: how long a child of each role may hang; count: called for each child
-    that has hung for longer."""
+    """Owner: the supervisor. limits_ms: how long a child of each role may hang; count: called for
+    each child that has hung for longer."""
 
     def __init__(
         self,

@@ -1,11 +1,13 @@
-"""A cold page cache for the broker's log: every page of its segment files is written out and dropped."""
+"""A cold page cache for the broker's log: every page of its segment files is written out and
+dropped."""
 
 import os
 from pathlib import Path
 
 
 def drop(data_dirs: list[Path]) -> int:
-    """Syncs and drops the pages of every segment under the log directories; gives the bytes of the files.
+    """Syncs and drops the pages of every segment under the log directories; gives the bytes of the
+    files.
 
     Pages that a process has mapped (indexes) stay; the kernel may keep a page that is in use.
     """

@@ -1,4 +1,5 @@
-"""A disk of its own for the broker under test, so that it can be filled: an ext4 image, loop-mounted (needs root)."""
+"""A disk of its own for the broker under test, so that it can be filled: an ext4 image,
+loop-mounted (needs root)."""
 
 import os
 import shutil
@@ -13,7 +14,8 @@ class NoDisk(RuntimeError):
 
 
 class SmallDisk:
-    """Owner: the broker's keeper, which unmounts it. The image is sparse: it takes what is written to it."""
+    """Owner: the broker's keeper, which unmounts it. The image is sparse: it takes what is written
+    to it."""
 
     def __init__(self, folder: Path, size: int) -> None:
         self._image = folder / "disk.ext4"

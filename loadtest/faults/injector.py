@@ -95,7 +95,8 @@ class Injector:
         self._file.write(json.dumps(row) + "\n")
 
     def _watch(self) -> None:
-        """A broker that has ended by itself is written down and started again; when that fails, with the next look."""
+        """A broker that has ended by itself is written down and started again; when that fails,
+        with the next look."""
         broker = self._broker
         if broker is None or broker.alive():
             return

@@ -1,5 +1,6 @@
-"""The small library that the broker under test is started with, where the machine has a C compiler: its clock can be
-shifted and its disk slowed, without root, without touching the machine's own clock or disk."""
+"""The small library that the broker under test is started with, where the machine has a C compiler:
+its clock can be shifted and its disk slowed, without root, without touching the machine's own clock
+or disk."""
 
 import shutil
 import subprocess

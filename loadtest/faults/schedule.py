@@ -10,7 +10,8 @@ LAST_SHARE = 0.95  # of the run: the end is left quiet, so that all can settle
 
 KBROKER_ROLES = ("acceptor", "network", "io", "control", "cleaner", "http")
 
-# fault -> targets with kbroker, targets with Apache Kafka, (shortest, longest) seconds, sizes to draw from
+# fault -> targets with kbroker, targets with Apache Kafka, (shortest, longest) seconds, sizes to
+# draw from
 KINDS: dict[str, tuple[tuple[str, ...], tuple[str, ...], tuple[float, float], tuple[float, ...]]] = {
     "kill": (KBROKER_ROLES, ("broker",), (0.0, 0.0), ()),
     "pause": (KBROKER_ROLES, ("broker",), (0.5, 5.0), ()),
@@ -29,7 +30,8 @@ class UnknownFault(ValueError):
 
 @dataclass(slots=True, frozen=True)
 class Fault:
-    """`at_s` after the load began; `seconds` it lasts (0: at once); `size` in the kind's own unit."""
+    """`at_s` after the load began; `seconds` it lasts (0: at once); `size` in the kind's own
+    unit."""
 
     at_s: float
     kind: str

@@ -1,7 +1,8 @@
 """Connection resets from within: this process's own connections to the broker end with a TCP RST.
 
-A connected socket that is connected to "no address" (AF_UNSPEC) is reset by the kernel: the broker gets an RST with
-data in flight, the client library finds its socket dead. It needs no proxy, so none is measured; any broker will do.
+A connected socket that is connected to "no address" (AF_UNSPEC) is reset by the kernel: the broker
+gets an RST with data in flight, the client library finds its socket dead. It needs no proxy, so
+none is measured; any broker will do.
 """
 
 import ctypes
@@ -15,7 +16,8 @@ _NOWHERE = struct.pack("=H14x", socket.AF_UNSPEC)
 
 
 def reset_connections(port: int) -> int:
-    """Resets every TCP connection of this process to that port of any host; gives how many there were."""
+    """Resets every TCP connection of this process to that port of any host; gives how many there
+    were."""
     count = 0
     for entry in list(Path("/proc/self/fd").iterdir()):
         try:

@@ -16,7 +16,8 @@ CATCH_UP = 2  # Page slot STOP: read on until nothing comes any more; 1: leave a
 
 
 class ConsumingPlayer(Player):
-    """Runs in: its own process. Reads committed records of transactional topics, all records of others."""
+    """Runs in: its own process. Reads committed records of transactional topics, all records of
+    others."""
 
     def play(self) -> None:
         mode = self.part.mode

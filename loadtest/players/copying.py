@@ -1,4 +1,5 @@
-"""Consume, transform, produce, exactly once: each output record and the offsets of its input in one transaction."""
+"""Consume, transform, produce, exactly once: each output record and the offsets of its input in one
+transaction."""
 
 import numpy as np
 from confluent_kafka import KafkaException, Message, TopicPartition

@@ -1,4 +1,5 @@
-"""Reads every topic from its first record to its end, partitions assigned by hand: what a late reader would see."""
+"""Reads every topic from its first record to its end, partitions assigned by hand: what a late
+reader would see."""
 
 import os
 import time
@@ -16,7 +17,8 @@ AT_ONCE = 10_000
 
 
 class DrainingPlayer(Player):
-    """Runs in: its own process. The isolation level is its label. Ends by itself; LIVES 2: it got to the ends."""
+    """Runs in: its own process. The isolation level is its label. Ends by itself; LIVES 2: it got
+    to the ends."""
 
     def play(self) -> None:
         number = self.new_number("consumer")
@@ -66,7 +68,8 @@ class DrainingPlayer(Player):
         self.page[Slot.LIVES] = 1 + client.finished
 
     def _read(self, consumer: Consumer, inbox: Inbox, topic: str, ends: dict) -> bool:  # type: ignore[type-arg]
-        """One topic. Whether every partition was read up to its end; control records at the end are passed over."""
+        """One topic. Whether every partition was read up to its end; control records at the end are
+        passed over."""
         committed = self.part.label == "read_committed"
         targets = {
             int(partition): end.last_stable_offset if committed else end.high_watermark

@@ -1,9 +1,9 @@
 """Partition, offset and timestamp of thousands of messages at once.
 
-Asking each Message by its methods makes three Python objects a field; a timestamp alone takes 60 ns. The
-objects hold the numbers as C wrote them, so they are read from there. Their positions are not assumed but
-found: by a search for known numbers in messages made for that. When a number is not found exactly once, the
-methods are used.
+Asking each Message by its methods makes three Python objects a field; a timestamp alone takes 60
+ns. The objects hold the numbers as C wrote them, so they are read from there. Their positions are
+not assumed but found: by a search for known numbers in messages made for that. When a number is not
+found exactly once, the methods are used.
 """
 
 import ctypes
@@ -70,8 +70,8 @@ def _long(memory: npt.NDArray[np.int32], at: Numbers) -> Numbers:
 
 @cache
 def layout() -> tuple[int, int, int] | None:
-    """Positions of partition, offset and timestamp in a Message, in bytes from its address; None: not
-    found."""
+    """Positions of partition, offset and timestamp in a Message, in bytes from its address; None:
+    not found."""
     made: Any = Message  # the type stubs do not know the constructor
     samples = [
         (

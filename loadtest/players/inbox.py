@@ -1,5 +1,5 @@
-"""The step between a consumer and its history: delivered messages are checked and counted, thousands at a
-time.
+"""The step between a consumer and its history: delivered messages are checked and counted,
+thousands at a time.
 """
 
 from collections.abc import Callable, Sequence
@@ -44,7 +44,8 @@ def in_header(message: Message) -> bytes:
 
 
 class Decoded(NamedTuple):
-    """What messages carry, a value each. ours: the value is a load test's; intact: of this run, and unaltered."""
+    """What messages carry, a value each. ours: the value is a load test's; intact: of this run, and
+    unaltered."""
 
     partitions: npt.NDArray[np.int32]
     offsets: Numbers

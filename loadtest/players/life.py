@@ -1,6 +1,7 @@
 """One life of a producer: a client object with its number, its values, its outbox and its history.
 
-A life ends in order, or by a fatal error, after which the player begins the next one under a new number.
+A life ends in order, or by a fatal error, after which the player begins the next one under a new
+number.
 """
 
 import os
@@ -19,8 +20,8 @@ FLUSH_S = 45.0
 SETTLE_EVERY_S = 0.05
 SETTLE_AT = 5000
 MESSAGE_TIMEOUT_MS = 120_000
-# Of idempotent producers. For one that gives up a record librdkafka begins a new epoch and resends what
-# is under way, appended or not (KIP-360): no broker can recognise the copies.
+# Of idempotent producers. For one that gives up a record librdkafka begins a new epoch and resends
+# what is under way, appended or not (KIP-360): no broker can recognise the copies.
 NEVER_MS = 0
 TRANSACTION_TIMEOUT_MS = 30_000
 
@@ -130,7 +131,8 @@ class ProducerLife:
             raise Fatal(self._fatal)
 
     def poll(self, seconds: float) -> None:
-        """Serves reports; they are settled in larger portions, which costs a fraction of settling each."""
+        """Serves reports; they are settled in larger portions, which costs a fraction of settling
+        each."""
         self.producer.poll(seconds)
         if self.outbox.reported >= SETTLE_AT or time.monotonic() > self._next_settle:
             self.outbox.settle()

@@ -26,7 +26,8 @@ NONE = -1001  # OFFSET_INVALID: no committed offset
 
 
 class Membership:
-    """Owner: a consuming player, which closes it. Callbacks of the client library run in its thread, inside poll."""
+    """Owner: a consuming player, which closes it. Callbacks of the client library run in its
+    thread, inside poll."""
 
     def __init__(
         self,
@@ -89,14 +90,16 @@ class Membership:
         return [message for message in found if message.error() is None]
 
     def hold(self, messages: Sequence[Message]) -> None:
-        """Seen now; goes to the history in larger portions, which costs a fraction of a portion each poll."""
+        """Seen now; goes to the history in larger portions, which costs a fraction of a portion
+        each poll."""
         self._held.extend(messages)
         self._held_ns.extend([self.player.clock.now_ns()] * len(messages))
         if len(self._held) >= TAKE_AT or time.monotonic() > self._next_take:
             self.take_held()
 
     def take_held(self) -> None:
-        """Into the history; records of a partition that was taken away meanwhile belong to its last assignment."""
+        """Into the history; records of a partition that was taken away meanwhile belong to its last
+        assignment."""
         self.inbox.take(
             self.topic, self._held, lambda partition: self.ordinals.get(partition, -1), self._held_ns
         )

@@ -1,6 +1,7 @@
 """The step between a producer and its history: records under way, and their delivery reports.
 
-The callback of the client library only keeps the report; everything else is done for thousands at a time.
+The callback of the client library only keeps the report; everything else is done for thousands at a
+time.
 """
 
 import json
@@ -22,7 +23,8 @@ from loadtest.writer import HistoryWriter
 INTENT_ROWS = 1 << 16
 RING = 1 << 18
 MOST_UNDER_WAY = 100_000  # queue.buffering.max.messages of the client library
-# Refused for what they are: surely not in the log. Everything else might have been written by an earlier attempt.
+# Refused for what they are: surely not in the log. Everything else might have been written by an
+# earlier attempt.
 SURELY_FAILED = {
     KafkaError.MSG_SIZE_TOO_LARGE,
     KafkaError.INVALID_RECORD,
@@ -104,14 +106,16 @@ class Outbox:
         return len(self._reports)
 
     def room(self, next_seq: int) -> int:
-        """How many more records may be under way: a place of the ring is reused only when its record is settled."""
+        """How many more records may be under way: a place of the ring is reused only when its
+        record is settled."""
         if next_seq - self._oldest > RING // 2:
             open_seqs = self._open_seqs[self._open]
             self._oldest = int(open_seqs.min()) if len(open_seqs) else next_seq
         return min(MOST_UNDER_WAY - self.under_way, RING - (next_seq - self._oldest))
 
     def add(self, block: Block, transaction: int = -1) -> int:
-        """Records that are about to be sent: announced, and remembered until their report; gives their timestamp."""
+        """Records that are about to be sent: announced, and remembered until their report; gives
+        their timestamp."""
         self._intents.announce(int(block.seqs[-1]) + 1)
         now_ns = self._clock.now_ns()
         places = block.seqs % RING

@@ -70,7 +70,8 @@ class Part:
 
 
 class Player:
-    """Base of all players. Runs in: its own process. `turn` is called until the user wants it to stop."""
+    """Base of all players. Runs in: its own process. `turn` is called until the user wants it to
+    stop."""
 
     def __init__(self, part: Part) -> None:
         self.part = part
@@ -90,7 +91,8 @@ class Player:
         return self.page[Slot.STOP] != 0 or os.getppid() != self._parent
 
     def look_around(self) -> None:
-        """Heartbeat, CPU, resets that were asked for; at most every 50 ms, so it may be called in a loop."""
+        """Heartbeat, CPU, resets that were asked for; at most every 50 ms, so it may be called in a
+        loop."""
         now = time.monotonic()
         if now < self._next_look:
             return
@@ -108,7 +110,8 @@ class Player:
         raise NotImplementedError
 
     def keep_history(self, name: str) -> HistoryWriter | None:
-        """Of one client life, which closes it; none where none is wanted. Its CPU time counts as the player's."""
+        """Of one client life, which closes it; none where none is wanted. Its CPU time counts as
+        the player's."""
         if not self.settings.history:
             return None
         self._histories.append(HistoryWriter(self.folder, name))

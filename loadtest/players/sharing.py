@@ -1,4 +1,5 @@
-"""A member of a share group: reads, and says of each record what becomes of it, until it is stopped."""
+"""A member of a share group: reads, and says of each record what becomes of it, until it is
+stopped."""
 
 import os
 import time
@@ -157,7 +158,8 @@ class SharingPlayer(Player):
         )
 
     def _catch_up(self, consumer: Any) -> bool:
-        """The producers have ended: reads until QUIET_S without a record; False when records never cease."""
+        """The producers have ended: reads until QUIET_S without a record; False when records never
+        cease."""
         began = last = time.monotonic()
         while time.monotonic() - last < QUIET_S:
             if time.monotonic() - began > PATIENCE_S:

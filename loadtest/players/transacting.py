@@ -1,4 +1,5 @@
-"""A transactional producer: so many records a transaction, most committed, some aborted on purpose."""
+"""A transactional producer: so many records a transaction, most committed, some aborted on
+purpose."""
 
 from confluent_kafka import KafkaError, KafkaException
 
@@ -31,7 +32,8 @@ class TransactingPlayer(Player):
                 life.close()
 
     def _transaction(self, life: ProducerLife, schedule: Schedule) -> None:
-        """One transaction from its first due record on. Raises Fatal, KafkaException when the life is over."""
+        """One transaction from its first due record on. Raises Fatal, KafkaException when the life
+        is over."""
         while not self.stopping:
             schedule.advance(self.clock.now_ns())
             if schedule.waiting or self.part.rate == 0:

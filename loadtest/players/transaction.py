@@ -1,4 +1,5 @@
-"""One transaction of a producer: begin, work, end as meant if possible; and the row that says how it ended."""
+"""One transaction of a producer: begin, work, end as meant if possible; and the row that says how
+it ended."""
 
 import time
 from collections.abc import Callable
@@ -48,7 +49,8 @@ class Transaction:
         self.outcome = TransactionOutcome.ABORTED
 
     def run(self, work: Callable[[], None]) -> TransactionOutcome:
-        """Gives the outcome. Raises Fatal or KafkaException when the life is over; the row is written anyway."""
+        """Gives the outcome. Raises Fatal or KafkaException when the life is over; the row is
+        written anyway."""
         producer = self._life.producer
         error = 0
         try:

@@ -1,4 +1,5 @@
-"""Makes keys and values: skewed keys, bodies of the wanted sizes, headers with identity, sealed with a checksum."""
+"""Makes keys and values: skewed keys, bodies of the wanted sizes, headers with identity, sealed
+with a checksum."""
 
 from dataclasses import dataclass
 
@@ -40,7 +41,8 @@ class Keys:
 
 
 def bodies(low: int, high: int, seed: int) -> list[bytes]:
-    """POOL bodies, lengths spread evenly over low..high (of the whole value); half of each compresses well."""
+    """POOL bodies, lengths spread evenly over low..high (of the whole value); half of each
+    compresses well."""
     random = np.random.default_rng(seed)
     made = []
     for number in range(POOL):
@@ -51,7 +53,8 @@ def bodies(low: int, high: int, seed: int) -> list[bytes]:
 
 
 def headers_of(seq: int) -> list[Header]:
-    """One record in so many has headers: a name twice, a null and an empty value, in an order of its own."""
+    """One record in so many has headers: a name twice, a null and an empty value, in an order of
+    its own."""
     if seq % HEADERS_EVERY:
         return []
     listed: list[Header] = [("seq", b"%d" % seq), ("null", None), ("seq", b""), ("n", b"\0\1")]

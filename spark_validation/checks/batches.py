@@ -41,13 +41,15 @@ def faults(batches: DataFrame) -> DataFrame:
 
 
 def chains(evidence: Evidence, batches: DataFrame) -> DataFrame:
-    """V07: what each header says, and says beside those before it in its partition and of its producer."""
+    """V07: what each header says, and says beside those before it in its partition and of its
+    producer."""
     sound = batches.where(F.col("fault").isin(*DESCRIBED)).withColumn("offset", F.col("base_offset"))
     return in_partition(evidence, sound).unionByName(of_producers(evidence, sound))
 
 
 def in_partition(evidence: Evidence, sound: DataFrame) -> DataFrame:
-    """V07: offsets rise, leader epochs and append times do not fall, and what each header says of its batch."""
+    """V07: offsets rise, leader epochs and append times do not fall, and what each header says of
+    its batch."""
     order = Window.partitionBy("topic", "partition").orderBy("segment", "position")
     before = order.rowsBetween(Window.unboundedPreceding, -1)
     stamped = F.when(bit(APPEND_TIME_BIT) & ~bit(CONTROL_BIT), F.col("max_timestamp_ms"))
@@ -88,7 +90,8 @@ def of_headers(evidence: Evidence) -> dict[str, Column]:
 
 
 def of_control(evidence: Evidence) -> dict[str, Column]:
-    """Of markers: one uncompressed record, of a producer, without a sequence number, that commits or aborts."""
+    """Of markers: one uncompressed record, of a producer, without a sequence number, that commits
+    or aborts."""
     one = (F.col("record_count") == 1) & F.col("control_type").isin(0, 1)
     emptied = (F.col("record_count") == 0) & F.col("topic").isin(evidence.topics(compacted=True))
     formed = bit(TRANSACTIONAL_BIT) & F.expr(
@@ -125,10 +128,11 @@ def transactional(evidence: Evidence) -> list[str]:
 
 
 def of_producers(evidence: Evidence, sound: DataFrame) -> DataFrame:
-    """V07: base sequence = the one before + its count, 0 with a new epoch and at first; the epoch never falls.
+    """V07: base sequence = the one before + its count, 0 with a new epoch and at first; the epoch
+    never falls.
 
-    Markers have their producer's epoch, or with a transaction's end the next one: what comes later with a lower one was
-    written by a fenced producer.
+    Markers have their producer's epoch, or with a transaction's end the next one: what comes later
+    with a lower one was written by a fenced producer.
     """
     mine = sound.where(F.col("producer_id") >= 0)
     order = Window.partitionBy("topic", "partition", "producer_id").orderBy("offset")

@@ -1,4 +1,5 @@
-"""V16 compaction: the last value of every key survives, nothing goes early, and survivors are what was sent."""
+"""V16 compaction: the last value of every key survives, nothing goes early, and survivors are what
+was sent."""
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -26,7 +27,8 @@ def compaction(evidence: Evidence) -> DataFrame:
 
 
 def limits(evidence: Evidence) -> DataFrame:
-    """A row a partition: where its log starts, its active segment, and until when removals are too early."""
+    """A row a partition: where its log starts, its active segment, and until when removals are too
+    early."""
     active = {}
     if evidence.batches is not None:
         found = evidence.batches.where(F.col("topic").isin(evidence.topics(compacted=True)))
@@ -49,7 +51,8 @@ def limits(evidence: Evidence) -> DataFrame:
 
 
 def final(evidence: Evidence, acked: DataFrame) -> DataFrame:
-    """Without records of transactions that were not surely committed: they supersede nothing for certain."""
+    """Without records of transactions that were not surely committed: they supersede nothing for
+    certain."""
     ended = evidence.rows("transactions").where(F.col("outcome") == COMMITTED)
     within = acked.where("transaction >= 0").join(
         ended.select("producer", "transaction"), ["producer", "transaction"], "left_semi"
@@ -58,7 +61,8 @@ def final(evidence: Evidence, acked: DataFrame) -> DataFrame:
 
 
 def last_values(sends: DataFrame, acked: DataFrame, log: DataFrame) -> DataFrame:
-    """V16: the last record of a key is gone. An aborted one supersedes nothing; a tombstone may go after its time."""
+    """V16: the last record of a key is gone. An aborted one supersedes nothing; a tombstone may go
+    after its time."""
     kept = log.where(F.col("state") == VISIBLE).groupBy(*KEY).agg(F.max("offset").alias("kept"))
     gone = acked.where("offset = newest").join(kept, KEY, "left").where("kept is null or kept < offset")
     sent_ms = F.col("sent_ns") / 1_000_000
@@ -86,7 +90,8 @@ def too_early(acked: DataFrame, log: DataFrame) -> DataFrame:
 
 
 def changed(evidence: Evidence, acked: DataFrame, log: DataFrame) -> DataFrame:
-    """V16: at an acknowledged place another record or value; an acknowledged record at another place."""
+    """V16: at an acknowledged place another record or value; an acknowledged record at another
+    place."""
     sent = acked.select(*PLACE, *[F.col(name).alias(f"sent_{name}") for name in CONTENT])
     beside = log.join(sent, PLACE)
     differs = ~F.col("intact")

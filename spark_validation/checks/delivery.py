@@ -1,4 +1,5 @@
-"""V03 diverged, V08 consumer order, V10 unread, V11 aborted read: deliveries to consumers against the log."""
+"""V03 diverged, V08 consumer order, V10 unread, V11 aborted read: deliveries to consumers against
+the log."""
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -47,7 +48,8 @@ def diverged(evidence: Evidence, beside: DataFrame) -> DataFrame:
 
 
 def impossible(evidence: Evidence) -> DataFrame:
-    """V03: a late reader was given what lies below the log's start; a record was seen before it was to be sent."""
+    """V03: a late reader was given what lies below the log's start; a record was seen before it was
+    to be sent."""
     drains = [c.consumer for c in evidence.consumer_clients if c.role == "drain"]
     started = evidence.ends.where("start_offset > 0").select("topic", "partition", "start_offset")
     reads = evidence.reads.join(started, ["topic", "partition"], "left")
@@ -73,7 +75,8 @@ def unshown(beside: DataFrame) -> DataFrame:
 
 
 def aborted_by_log(beside: DataFrame) -> DataFrame:
-    """V11: read_committed was given what the log's markers call aborted, or what has no marker yet."""
+    """V11: read_committed was given what the log's markers call aborted, or what has no marker
+    yet."""
     shown = beside.where(F.col("r").isNotNull() & F.col("committed") & F.col("l.state").isin(ABORTED, OPEN))
     kind = F.when(F.col("l.state") == ABORTED, "aborted in the log").otherwise("still open in the log")
     return findings(shown.select("consumer", *PLACE, "l.producer", "l.seq", "l"), "V11", kind, F.lit(None))

@@ -1,7 +1,9 @@
-"""V09 and V10 of groups: over all assignments a group gets every record between its first start and its last commit.
+"""V09 and V10 of groups: over all assignments a group gets every record between its first start and
+its last commit.
 
-A consumer that was killed takes what it knew last with it: deliveries and commits after its last rows. What such a
-consumer may have done is never held against the broker: those findings are counted, and convict nobody.
+A consumer that was killed takes what it knew last with it: deliveries and commits after its last
+rows. What such a consumer may have done is never held against the broker: those findings are
+counted, and convict nobody.
 """
 
 from pyspark.sql import Column, DataFrame, Window
@@ -20,7 +22,8 @@ NO_COMMIT = -1001  # of an assignment's start: the reset policy decides
 
 
 def killed_groups(evidence: Evidence) -> list[str]:
-    """Groups with a consumer that did not end by itself: their histories may lack deliveries and commits."""
+    """Groups with a consumer that did not end by itself: their histories may lack deliveries and
+    commits."""
     return sorted({c.group for c in evidence.consumer_clients if c.group and c.ended_ns is None})
 
 
@@ -30,9 +33,11 @@ def whole(evidence: Evidence) -> Column:
 
 
 def starts(evidence: Evidence) -> DataFrame:
-    """V09: where assignments begin, against what was confirmed before and what anybody asked to commit.
+    """V09: where assignments begin, against what was confirmed before and what anybody asked to
+    commit.
 
-    A start that ignores a confirmed commit reads again from the reset policy's end; one above every commit skips.
+    A start that ignores a confirmed commit reads again from the reset policy's end; one above every
+    commit skips.
     """
     commits = transaction_offsets.possible(evidence)
     known = counted_commits(evidence).select(
@@ -73,7 +78,8 @@ def starts(evidence: Evidence) -> DataFrame:
 
 
 def without_rewinds(evidence: Evidence, begun: DataFrame) -> DataFrame:
-    """A copier goes back by itself when it aborts: it begins again without having given its partitions back."""
+    """A copier goes back by itself when it aborts: it begins again without having given its
+    partitions back."""
     copiers = [c.consumer for c in evidence.consumer_clients if c.role == "copy"]
     order = Window.partitionBy("consumer", *GROUP).orderBy("at_ns")
     events = evidence.rows("assignments").where(F.col("consumer").isin(copiers))
@@ -108,7 +114,8 @@ def ends(evidence: Evidence) -> DataFrame:
 def spans(evidence: Evidence) -> DataFrame:
     """GROUP, first, until, committed: between a group's first start and its last confirmed commit.
 
-    A start without a commit is where the log begins, or, with auto.offset.reset=latest, the first record given."""
+    A start without a commit is where the log begins, or, with auto.offset.reset=latest, the first
+    record given."""
     earliest = [c.consumer for c in evidence.consumer_clients if c.offset_reset == "earliest"]
     ends = evidence.ends.select("topic", "partition", F.col("start_offset").alias("log_start"))
     begun = evidence.rows("assignments").where(F.col("event") == ASSIGNED)
@@ -144,7 +151,8 @@ def silent(evidence: Evidence, reading: DataFrame) -> DataFrame:
 
 
 def former_owners(evidence: Evidence) -> DataFrame:
-    """V09: a commit that was asked for when another member had begun with the partition, and was confirmed."""
+    """V09: a commit that was asked for when another member had begun with the partition, and was
+    confirmed."""
     begun = evidence.rows("assignments").where(F.col("event") == ASSIGNED)
     begun = begun.select(*GROUP, F.col("consumer").alias("owner"), F.col("at_ns").alias("owned_ns"))
     mine = evidence.rows("assignments").where(F.col("event") == ASSIGNED)
@@ -158,7 +166,8 @@ def former_owners(evidence: Evidence) -> DataFrame:
 
 
 def undelivered(evidence: Evidence) -> DataFrame:
-    """V10: visible records between a group's first start and its last commit that no member was given.
+    """V10: visible records between a group's first start and its last commit that no member was
+    given.
 
     Buckets whose number of records agrees with the number of delivered offsets are not joined.
     """
@@ -185,7 +194,8 @@ def undelivered(evidence: Evidence) -> DataFrame:
 
 
 def unassigned(evidence: Evidence) -> DataFrame:
-    """V10: a partition that no member of a group was ever given, though the group had another one for long."""
+    """V10: a partition that no member of a group was ever given, though the group had another one
+    for long."""
     ended = {c.consumer: c.ended_ns for c in evidence.consumer_clients if c.ended_ns and c.role == "load"}
     until = evidence.spark.createDataFrame(list(ended.items()), "consumer int, ended_ns bigint")
     begun = (
@@ -214,7 +224,8 @@ def unassigned(evidence: Evidence) -> DataFrame:
 def owners(evidence: Evidence) -> DataFrame:
     """V08: two consumers of a group that both got records of a partition while both had it.
 
-    A consumer that lost its partition without knowing (LOST, or killed) may go on for a while: a rebalance allows that.
+    A consumer that lost its partition without knowing (LOST, or killed) may go on for a while: a
+    rebalance allows that.
     """
     rows = evidence.rows("assignments")
     key = ["consumer", "assignment", *GROUP]

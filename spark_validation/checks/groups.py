@@ -1,4 +1,5 @@
-"""V09 redelivery: committed offsets never go back, and delivery begins where the commit says. V10 of groups."""
+"""V09 redelivery: committed offsets never go back, and delivery begins where the commit says. V10
+of groups."""
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
@@ -12,7 +13,8 @@ COMMITTED = 0
 
 
 def counted_commits(evidence: Evidence) -> DataFrame:
-    """Commits the broker confirmed: plain ones, and those of committed transactions, which count from their end on."""
+    """Commits the broker confirmed: plain ones, and those of committed transactions, which count
+    from their end on."""
     commits = evidence.rows("commits").where("error = 0")
     ended = evidence.rows("transactions").where(F.col("outcome") == COMMITTED)
     ended = ended.select("producer", "transaction", "end_ns")
@@ -22,7 +24,8 @@ def counted_commits(evidence: Evidence) -> DataFrame:
 
 
 def going_back(evidence: Evidence) -> DataFrame:
-    """V09: a commit, a start of an assignment or the offset at the end below what was confirmed before it was asked."""
+    """V09: a commit, a start of an assignment or the offset at the end below what was confirmed
+    before it was asked."""
     commits = counted_commits(evidence)
     confirmed = commits.select(*GROUP, F.col("answered_ns").alias("at_ns"), F.col("offset").alias("known"))
     asked = commits.select(
@@ -44,7 +47,8 @@ def going_back(evidence: Evidence) -> DataFrame:
     order = Window.partitionBy(*GROUP).orderBy("at_ns", F.col("claim").isNull())
     before = order.rowsBetween(Window.unboundedPreceding, -1)
     judged = events.withColumn("highest", F.max("known").over(before)).where("claim < highest")
-    # an assignment's start was fetched some time before it was noted; the commit must be older than that
+    # an assignment's start was fetched some time before it was noted; the commit must be older than
+    # that
     found = findings(
         judged.withColumn("offset", F.col("claim")),
         "V09",

@@ -1,8 +1,9 @@
-"""V11 of transactions that ended in part: committed in one partition and aborted, or not ended, in another.
+"""V11 of transactions that ended in part: committed in one partition and aborted, or not ended, in
+another.
 
-A transaction whose end its producer could not report (it was killed, or got no answer) may end either way, but
-everywhere in the same one. Its records are known by its number, where their sends tell it, else by the numbers of its
-producer's records: transactions of a producer do not overlap.
+A transaction whose end its producer could not report (it was killed, or got no answer) may end
+either way, but everywhere in the same one. Its records are known by its number, where their sends
+tell it, else by the numbers of its producer's records: transactions of a producer do not overlap.
 """
 
 from collections import defaultdict
@@ -36,7 +37,8 @@ class Stretch(NamedTuple):
 
 
 def contradictions(evidence: Evidence, doubts: DataFrame) -> DataFrame:
-    """V11: each record of a stretch that contradicts another one of its transaction. doubts: of `doubtful`."""
+    """V11: each record of a stretch that contradicts another one of its transaction. doubts: of
+    `doubtful`."""
     unknown = doubts.where("outcome is null or not outcome in (0, 1)")
     sends = evidence.sends.where("transaction >= 0").select(*IDENTITY, F.col("transaction").alias("sent_in"))
     near = F.broadcast(unknown.select(*IDENTITY).distinct())
@@ -76,8 +78,9 @@ def convicted(stretches: Iterable[Stretch], killed: set[int]) -> list[tuple[Stre
 
 
 def transactions(stretches: Iterable[Stretch], killed: set[int]) -> list[list[Stretch]]:
-    """Stretches of the same transaction together: by its number; else where their numbers overlap; else what a killed
-    producer left last, which is one transaction as long as no partition has two markers for it."""
+    """Stretches of the same transaction together: by its number; else where their numbers overlap;
+    else what a killed producer left last, which is one transaction as long as no partition has two
+    markers for it."""
     by_producer: dict[int, list[Stretch]] = defaultdict(list)
     for stretch in stretches:
         by_producer[stretch.producer].append(stretch)
@@ -109,8 +112,8 @@ def overlapping(groups: list[list[Stretch]]) -> list[list[Stretch]]:
 
 
 def last_together(groups: list[list[Stretch]]) -> list[list[Stretch]]:
-    """A producer that was killed left at most one transaction without a row: all of it, if one marker a partition
-    ended it."""
+    """A producer that was killed left at most one transaction without a row: all of it, if one
+    marker a partition ended it."""
     rest = [group for group in groups if not any(s.reported for s in group)]
     if len({s.transaction for group in rest for s in group if s.transaction >= 0}) > 1:
         rest = [group for group in rest if all(s.transaction < 0 for s in group)]

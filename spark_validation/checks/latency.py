@@ -1,4 +1,5 @@
-"""V17 visibility lag and V18 latency: percentiles against limits, and only outside of clock steps."""
+"""V17 visibility lag and V18 latency: percentiles against limits, and only outside of clock
+steps."""
 
 from dataclasses import dataclass
 

@@ -14,10 +14,12 @@ TRANSACTION = ["topic", "partition", "producer", "transaction"]
 
 
 def divided(evidence: Evidence) -> DataFrame:
-    """V11: a transaction's records lie on both sides of a marker, or one marker ended two transactions.
+    """V11: a transaction's records lie on both sides of a marker, or one marker ended two
+    transactions.
 
-    Records of a producer that one marker ended are a stretch; its numbers lie within one transaction. The finding is a
-    stretch's first record, of the later stretch, or of the one that goes on too far.
+    Records of a producer that one marker ended are a stretch; its numbers lie within one
+    transaction. The finding is a stretch's first record, of the later stretch, or of the one that
+    goes on too far.
     """
     data = (F.col("state") != CONTROL) & (F.col("flags").bitwiseAND(TRANSACTIONAL_FLAG) != 0)
     whole = F.col("topic").isin(evidence.topics())
@@ -45,8 +47,8 @@ def divided(evidence: Evidence) -> DataFrame:
 def idle(evidence: Evidence, batches: DataFrame) -> DataFrame:
     """V07: a marker that has no record of its producer to end.
 
-    A client may register a partition and abort before it sends anything there, and a coordinator repeats a marker whose
-    answer was lost: only a commit in a run without faults is proof.
+    A client may register a partition and abort before it sends anything there, and a coordinator
+    repeats a marker whose answer was lost: only a commit in a run without faults is proof.
     """
     within = F.col("topic").isin(transactional(evidence)) & F.col("topic").isin(evidence.topics())
     mine = batches.where(within & (F.col("producer_id") >= 0)).withColumn("offset", F.col("base_offset"))

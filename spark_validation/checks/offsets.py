@@ -23,7 +23,8 @@ def cut_off(evidence: Evidence, digests: DataFrame) -> DataFrame:
 def holes(evidence: Evidence, digests: DataFrame) -> DataFrame:
     """A row a hole, named by the first missing offset; also at the end, below the high watermark.
 
-    Compacted topics may have holes. The connector does not show markers, so with it transactional topics are left out.
+    Compacted topics may have holes. The connector does not show markers, so with it transactional
+    topics are left out.
     """
     topics = evidence.topics() if evidence.source == "segments" else evidence.topics("plain", "idempotent")
     order = Window.partitionBy("topic", "partition").orderBy("bucket")

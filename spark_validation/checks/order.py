@@ -11,7 +11,8 @@ STREAM = ["topic", "partition", "producer"]
 
 
 def disordered(evidence: Evidence) -> DataFrame:
-    """Log records whose partition_seq is not above that of their producer's record before in the partition."""
+    """Log records whose partition_seq is not above that of their producer's record before in the
+    partition."""
     columns = [*STREAM, "offset", "partition_seq", "seq", "record_key"]
     data = evidence.log.where((F.col("state") != CONTROL) & (F.col("producer") >= 0)).select(*columns)
     return steps_back(data, STREAM, "offset", "partition_seq")
@@ -34,7 +35,8 @@ def out_of_order(evidence: Evidence, steps: DataFrame, again: DataFrame) -> Data
 
 
 def keys_out_of_order(evidence: Evidence, steps: DataFrame, again: DataFrame) -> DataFrame:
-    """V06 per key, among the producers that step back: the record's key had a later one before it."""
+    """V06 per key, among the producers that step back: the record's key had a later one before
+    it."""
     streams = F.broadcast(steps.where("partition_seq < previous_value").select(*STREAM).distinct())
     data = evidence.log.where(F.col("state") != CONTROL).join(streams, STREAM, "left_semi")
     data = data.join(again.select(*PLACE), PLACE, "left_anti")

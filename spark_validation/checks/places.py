@@ -38,7 +38,8 @@ def lost(evidence: Evidence, placed: DataFrame) -> DataFrame:
 
 
 def nowhere(evidence: Evidence) -> DataFrame:
-    """V01: acknowledged without an offset, as a repeat is, by a broker that promises one, and not in the log at all."""
+    """V01: acknowledged without an offset, as a repeat is, by a broker that promises one, and not
+    in the log at all."""
     unplaced = evidence.sends.where("status = 0 and offset < 0").where(F.col("topic").isin(evidence.topics()))
     if evidence.silent_producers:
         unplaced = unplaced.where(~F.col("producer").isin(evidence.silent_producers))
@@ -53,7 +54,8 @@ def nowhere(evidence: Evidence) -> DataFrame:
 
 
 def difference(evidence: Evidence, sent: str = "s", held: str = "l") -> Column:
-    """What differs between a send and a record of the log with its place or identity; null when nothing does."""
+    """What differs between a send and a record of the log with its place or identity; null when
+    nothing does."""
     unlike = {name: F.col(f"{sent}.{name}") != F.col(f"{held}.{name}") for name in DESCRIBED}
     another = F.lit(False)
     for name in WHO:
@@ -75,17 +77,19 @@ def held_detail() -> Column:
 
 
 def misplaced(evidence: Evidence, placed: DataFrame) -> DataFrame:
-    """V02: at an acknowledged offset another record, key, timestamp or headers, or an altered value."""
+    """V02: at an acknowledged offset another record, key, timestamp or headers, or an altered
+    value."""
     both = placed.where("s is not null and l is not null").withColumn("kind", difference(evidence))
     wrong = both.where("kind is not null").select(*PLACE, "s.producer", "s.seq", "l", "kind")
     return findings(wrong, "V02", F.col("kind"), held_detail())
 
 
 def disguised(evidence: Evidence, strange: DataFrame) -> DataFrame:
-    """V02 of records whose place nobody was given: what their client sent, as far as it could say that.
+    """V02 of records whose place nobody was given: what their client sent, as far as it could say
+    that.
 
-    A record of an unknown outcome, or of acks=0, against its send; one without a row against what every record
-    keeps: its key's partition, its producer's topic, and a time after it was intended.
+    A record of an unknown outcome, or of acks=0, against its send; one without a row against what
+    every record keeps: its key's partition, its producer's topic, and a time after it was intended.
     """
     unsure = evidence.sends.where("status = 2 or (status = 0 and offset < 0)")
     sent = unsure.select(
@@ -120,7 +124,8 @@ def disguised(evidence: Evidence, strange: DataFrame) -> DataFrame:
 
 
 def append_times(evidence: Evidence) -> DataFrame:
-    """V02: a time of append that lies outside of its request, where the broker sets the timestamps."""
+    """V02: a time of append that lies outside of its request, where the broker sets the
+    timestamps."""
     topics = evidence.append_time_topics
     sends = evidence.sends.where(F.col("topic").isin(topics)).where("status = 0 and offset >= 0")
     log = evidence.log.where(F.col("topic").isin(topics) & (F.col("state") != CONTROL))
@@ -134,7 +139,8 @@ def append_times(evidence: Evidence) -> DataFrame:
 
 
 def strangers(evidence: Evidence, placed: DataFrame) -> DataFrame:
-    """Records of the log without an acknowledged send at their place: PLACE, IDENTITY, intact, and l, the record."""
+    """Records of the log without an acknowledged send at their place: PLACE, IDENTITY, intact, and
+    l, the record."""
     found = placed.where("s is null and l is not null").select(*PLACE, "l.producer", "l.seq", "l.intact", "l")
     if evidence.silent_producers:
         found = found.where(~F.col("producer").isin(evidence.silent_producers))
@@ -142,7 +148,8 @@ def strangers(evidence: Evidence, placed: DataFrame) -> DataFrame:
 
 
 def unplaced(evidence: Evidence) -> DataFrame:
-    """The same of producers that are given no offsets (acks=0): all their records, wherever they lie."""
+    """The same of producers that are given no offsets (acks=0): all their records, wherever they
+    lie."""
     log = evidence.log.where((F.col("state") != CONTROL) & F.col("producer").isin(evidence.silent_producers))
     return log.select(*PLACE, *IDENTITY, "intact", F.struct(*DESCRIBED, "intact", "state").alias("l"))
 
@@ -155,8 +162,8 @@ def few(evidence: Evidence, frame: DataFrame) -> DataFrame:
 def phantoms(evidence: Evidence, strange: DataFrame) -> DataFrame:
     """V05, and V02 of records that nothing was acknowledged for.
 
-    A record that was acknowledged at another place is no phantom: either it lies there too and is V04's, or that place
-    is convicted already.
+    A record that was acknowledged at another place is no phantom: either it lies there too and is
+    V04's, or that place is convicted already.
     """
     strange = strange.drop("l")
     known = few(evidence, strange.select(*IDENTITY).distinct())
@@ -180,7 +187,8 @@ def phantoms(evidence: Evidence, strange: DataFrame) -> DataFrame:
 
 
 def repeated(evidence: Evidence, identities: DataFrame) -> DataFrame:
-    """Places of records that the log holds already at a lower place (`first`), of the identities named."""
+    """Places of records that the log holds already at a lower place (`first`), of the identities
+    named."""
     data = evidence.log.where((F.col("state") != CONTROL) & (F.col("producer") >= 0))
     places = data.join(F.broadcast(identities.select(*IDENTITY).distinct()), IDENTITY, "left_semi")
     grouped = places.groupBy(*IDENTITY).agg(F.sort_array(F.collect_list(F.struct(*PLACE))).alias("places"))

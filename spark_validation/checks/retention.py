@@ -1,6 +1,7 @@
 """V01 and V15 of the log's start: only retention and DeleteRecords may move it.
 
-Settings are those of the topic in run.json; what is not named there is unlimited, as in every topic of a load test.
+Settings are those of the topic in run.json; what is not named there is unlimited, as in every topic
+of a load test.
 """
 
 from pyspark.sql import DataFrame
@@ -18,8 +19,9 @@ LIMITS = (
 
 
 def limits(evidence: Evidence) -> DataFrame:
-    """A row a partition. deleted, confirmed: up to where DeleteRecords were asked for, and answered; expired_ms: older
-    records may be gone; kept_bytes: what retention by size leaves, -1 without it."""
+    """A row a partition. deleted, confirmed: up to where DeleteRecords were asked for, and
+    answered; expired_ms: older records may be gone; kept_bytes: what retention by size leaves, -1
+    without it."""
     rows = []
     for topic in evidence.run.topics:
         policies = topic.config.get("cleanup.policy", topic.cleanup_policy).split(",")
@@ -70,7 +72,8 @@ def log_starts(evidence: Evidence) -> DataFrame:
 
 
 def removed(evidence: Evidence, moved: DataFrame) -> DataFrame:
-    """Acknowledged sends between what was deleted and the log's start that are not old enough to be gone."""
+    """Acknowledged sends between what was deleted and the log's start that are not old enough to be
+    gone."""
     if not any(end.start_offset for ends in evidence.run.ends.values() for end in ends.values()):
         return evidence.spark.createDataFrame([], "topic string, start_offset bigint, deleted bigint")
     sends = evidence.sends.where("status = 0 and offset >= 0")

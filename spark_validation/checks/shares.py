@@ -1,7 +1,9 @@
-"""V19 share delivery, and V03, V10, V11 of share groups: each record is acknowledged once, or comes again by the rules.
+"""V19 share delivery, and V03, V10, V11 of share groups: each record is acknowledged once, or comes
+again by the rules.
 
-Deliveries of a record are told apart by their delivery count, which the broker raises with each; a member may look at
-what it was given much later than others at the next delivery, so times alone prove nothing.
+Deliveries of a record are told apart by their delivery count, which the broker raises with each; a
+member may look at what it was given much later than others at the next delivery, so times alone
+prove nothing.
 """
 
 from pyspark.sql import Column, DataFrame, Window
@@ -23,7 +25,8 @@ def deliveries(evidence: Evidence) -> DataFrame:
 
 
 def undisturbed(evidence: Evidence) -> bool:
-    """No fault was put into the run and no member was killed: each delivery has a row, and nothing freed a lock."""
+    """No fault was put into the run and no member was killed: each delivery has a row, and nothing
+    freed a lock."""
     faults = evidence.folder / "faults.jsonl"
     calm = not faults.exists() or not faults.read_text().strip()
     return calm and all(c.ended_ns is not None for c in evidence.consumer_clients if c.role == "share")
@@ -98,7 +101,8 @@ def unlike(evidence: Evidence) -> DataFrame:
 
 
 def undelivered(evidence: Evidence) -> DataFrame:
-    """V10: visible records that no member of a share group was given, where members read until nothing came."""
+    """V10: visible records that no member of a share group was given, where members read until
+    nothing came."""
     members = [c for c in evidence.consumer_clients if c.role == "share" and c.group]
     done = {c.group for c in members if c.finished} - {c.group for c in members if c.ended_ns is None}
     rows = [

@@ -1,6 +1,8 @@
-"""Offsets that transactions sent to a group: an aborted one's never move it, a committed one's always do.
+"""Offsets that transactions sent to a group: an aborted one's never move it, a committed one's
+always do.
 
-A transaction without a reported end is decided by the log: its outputs are committed or aborted there.
+A transaction without a reported end is decided by the log: its outputs are committed or aborted
+there.
 """
 
 from pyspark.sql import DataFrame

@@ -1,4 +1,5 @@
-"""V11 aborted reads, V01 of committed transactions, V12 exactly once: by the results that producers got."""
+"""V11 aborted reads, V01 of committed transactions, V12 exactly once: by the results that producers
+got."""
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -15,7 +16,8 @@ SEQ_BITS = 8  # transactions are found by (producer, seq >> SEQ_BITS): no scan o
 
 
 def binned(evidence: Evidence) -> DataFrame:
-    """Transactions with records, a row per bin of sequence numbers: owner, bin, range, outcome, ending_ns."""
+    """Transactions with records, a row per bin of sequence numbers: owner, bin, range, outcome,
+    ending_ns."""
     ended = evidence.rows("transactions").where("last_seq >= first_seq")
     bins = F.sequence(F.shiftright("first_seq", SEQ_BITS), F.shiftright("last_seq", SEQ_BITS))
     return ended.select(
@@ -38,7 +40,8 @@ def with_transaction(rows: DataFrame, bins: DataFrame, how: str = "inner") -> Da
 
 
 def premature_reads(evidence: Evidence) -> DataFrame:
-    """V11: read_committed showed a record of a transaction that was aborted, or before its commit was asked for."""
+    """V11: read_committed showed a record of a transaction that was aborted, or before its commit
+    was asked for."""
     committed = evidence.consumers.where("committed").select("consumer")
     reads = evidence.reads.where(F.col("flags").bitwiseAND(TRANSACTIONAL_FLAG) != 0).join(
         committed, "consumer"
@@ -55,7 +58,8 @@ def premature_reads(evidence: Evidence) -> DataFrame:
 
 
 def doubtful(evidence: Evidence) -> DataFrame:
-    """Records of the log whose fate is not what their producer's result promises, or whose producer has none.
+    """Records of the log whose fate is not what their producer's result promises, or whose producer
+    has none.
 
     PLACE, IDENTITY, flags, state, marker, transaction and outcome (null without a row), end_ns.
     """
@@ -72,7 +76,8 @@ def doubtful(evidence: Evidence) -> DataFrame:
 
 
 def broken_promises(evidence: Evidence, doubts: DataFrame) -> DataFrame:
-    """V01 and V11: the log's markers against the results that producers got. doubts: of `doubtful`."""
+    """V01 and V11: the log's markers against the results that producers got. doubts: of
+    `doubtful`."""
     visible = F.col("state") == VISIBLE
     meant = (F.col("flags").bitwiseAND(MEANT_TO_ABORT) != 0) & visible
     open_since = F.coalesce(F.col("ending_ns") / 1_000_000, F.col("timestamp_ms"))
@@ -112,7 +117,8 @@ def copies(evidence: Evidence) -> DataFrame:
 def uncopied(evidence: Evidence, counted: DataFrame) -> DataFrame:
     """V12: visible inputs below what the copying group has committed, whose copy is not there.
 
-    Only where every copier ended by itself: one that was killed takes up to 5 s of `copies` rows with it.
+    Only where every copier ended by itself: one that was killed takes up to 5 s of `copies` rows
+    with it.
     """
     groups = {c.group for c in evidence.consumer_clients if c.role == "copy" and c.group is not None}
     complete = {

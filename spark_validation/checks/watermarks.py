@@ -1,4 +1,5 @@
-"""V10, V11, V15 of what the broker names as high watermark and last stable offset when everything has stopped."""
+"""V10, V11, V15 of what the broker names as high watermark and last stable offset when everything
+has stopped."""
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -22,9 +23,11 @@ def high_watermarks(evidence: Evidence, digests: DataFrame) -> DataFrame:
 
 
 def last_stable(evidence: Evidence) -> DataFrame:
-    """V11: the last stable offset lies above an open record; V10: it is held back and no record there was open.
+    """V11: the last stable offset lies above an open record; V10: it is held back and no record
+    there was open.
 
-    A transaction that was open when the ends were asked for may have ended since, by a marker above the high watermark.
+    A transaction that was open when the ends were asked for may have ended since, by a marker above
+    the high watermark.
     """
     data = evidence.log.where(F.col("topic").isin(evidence.topics()) & (F.col("state") != CONTROL))
     ends = evidence.ends.where(F.col("topic").isin(evidence.topics()))

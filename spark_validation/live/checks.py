@@ -1,7 +1,9 @@
-"""The judge's own checks, on what the live job has: buckets while the run goes on, and the whole at its end.
+"""The judge's own checks, on what the live job has: buckets while the run goes on, and the whole at
+its end.
 
-While the run goes on nobody has said what retention and DeleteRecords may have taken: below the present start of a log
-nothing is judged. Whether clocks were set, and all sends of producers that are given no offsets, are known at the end.
+While the run goes on nobody has said what retention and DeleteRecords may have taken: below the
+present start of a log nothing is judged. Whether clocks were set, and all sends of producers that
+are given no offsets, are known at the end.
 """
 
 from dataclasses import replace
@@ -36,7 +38,8 @@ def of_buckets(evidence: Evidence, buckets: list[Bucket]) -> list[DataFrame]:
 
 
 def of_the_whole(evidence: Evidence) -> list[DataFrame]:
-    """What takes all sends and the end of the run: log starts, times of append, records of acks=0."""
+    """What takes all sends and the end of the run: log starts, times of append, records of
+    acks=0."""
     found = [places.nowhere(evidence)]
     if any(end.start_offset for ends in evidence.run.ends.values() for end in ends.values()):
         found.append(retention.log_starts(evidence))
@@ -49,7 +52,8 @@ def of_the_whole(evidence: Evidence) -> list[DataFrame]:
 
 
 def present_ends(evidence: Evidence, bootstrap: str | None) -> Ends:
-    """Where the logs start now: by their oldest segments, or by the broker. Their ends still move."""
+    """Where the logs start now: by their oldest segments, or by the broker. Their ends still
+    move."""
     if evidence.source != "segments":
         return find_ends(replace(evidence.run, bootstrap=bootstrap or evidence.run.bootstrap))
     found: Ends = {}

@@ -1,7 +1,9 @@
-"""The streaming job: three streams (sends, log, reads) feed one small state; differences are judged exactly, at once.
+"""The streaming job: three streams (sends, log, reads) feed one small state; differences are judged
+exactly, at once.
 
-Live are V01, V02 and V05 by the digests of sends against log, once a bucket of offsets has been quiet for the grace,
-and altered values that consumers saw; with the end of the run what `live.checks` says. `judge` has all anomalies.
+Live are V01, V02 and V05 by the digests of sends against log, once a bucket of offsets has been
+quiet for the grace, and altered values that consumers saw; with the end of the run what
+`live.checks` says. `judge` has all anomalies.
 
 There is no watermark: rows are never too late. What comes after the grace opens its bucket again.
 """
@@ -49,7 +51,8 @@ class LiveJob:
 
     @property
     def evidence(self) -> Evidence:
-        """The current evidence: lists clients, intents and history files again, and what run.json says by now."""
+        """The current evidence: lists clients, intents and history files again, and what run.json
+        says by now."""
         fresh = replace(self._opened)
         fresh.run = opened_run(self.options.history)
         fresh.run.topics = self._opened.run.topics
@@ -195,7 +198,8 @@ class LiveJob:
             self.verdict.add([row for row in self.unremoved(rows) if self.key(row) not in known])
 
     def log_of(self, buckets: list[Bucket]) -> DataFrame:
-        """The log from the first of these buckets on, partition by partition: not all of it for a few of them."""
+        """The log from the first of these buckets on, partition by partition: not all of it for a
+        few of them."""
         since: dict[str, int] = {}
         for topic, partition, number in buckets:
             name = f"{topic}-{partition}"
@@ -205,7 +209,8 @@ class LiveJob:
         return segment_log(opened.spark, opened.data_dirs, topics, opened.run.run, since)
 
     def unannounced(self, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Without records that were announced after the check had looked and before it read the log."""
+        """Without records that were announced after the check had looked and before it read the
+        log."""
         if not any(row["kind"] == "nobody sent it" for row in rows):
             return rows
         intents = self.evidence.announced
@@ -219,7 +224,8 @@ class LiveJob:
         return [row for row in rows if not announced(row)]
 
     def unremoved(self, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Without records below a start that moved after the check had asked for it and before it read the log."""
+        """Without records below a start that moved after the check had asked for it and before it
+        read the log."""
         if not any(row["kind"] == "nothing at its offset" for row in rows):
             return rows
         evidence = self.evidence

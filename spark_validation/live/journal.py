@@ -1,8 +1,9 @@
-"""Journal of a stream: a line for each micro-batch that was added to the state, so that a restarted job
-continues from there.
+"""Journal of a stream: a line for each micro-batch that was added to the state, so that a restarted
+job continues from there.
 
-Spark commits a micro-batch after it was handled. A job that dies in between gets it again under the same
-number, with the same rows. The line is written first, so the batch is then known and counts once.
+Spark commits a micro-batch after it was handled. A job that dies in between gets it again under the
+same number, with the same rows. The line is written first, so the batch is then known and counts
+once.
 """
 
 import json

@@ -1,5 +1,5 @@
-"""State of the live judgement: digests of buckets, merged micro-batch by micro-batch. Pure; time is passed
-in.
+"""State of the live judgement: digests of buckets, merged micro-batch by micro-batch. Pure; time is
+passed in.
 """
 
 from dataclasses import dataclass, field
@@ -39,9 +39,11 @@ class Live:
         self.settled.discard(bucket)
 
     def due(self, now: float, ended: bool = False) -> list[Bucket]:
-        """Buckets quiet for the grace (all of them when the run has ended) and not judged since they last changed.
+        """Buckets quiet for the grace (all of them when the run has ended) and not judged since
+        they last changed.
 
-        Those whose sides agree are settled at once; what is left needs the exact checks, whose caller settles it.
+        Those whose sides agree are settled at once; what is left needs the exact checks, whose
+        caller settles it.
         """
         unequal = []
         for bucket, changed in self.changed.items():

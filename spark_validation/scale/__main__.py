@@ -1,7 +1,8 @@
-"""`python -m spark_validation.scale 10000000 30000000 --folder DIR`: makes runs, judges them, prints the cost.
+"""`python -m spark_validation.scale 10000000 30000000 --folder DIR`: makes runs, judges them,
+prints the cost.
 
-A run of N records is N sends, N log records (segment files) and 2 N reads. It takes about 160 bytes of disk a record,
-and scratch files of Spark; each run is removed after its judgement.
+A run of N records is N sends, N log records (segment files) and 2 N reads. It takes about 160 bytes
+of disk a record, and scratch files of Spark; each run is removed after its judgement.
 """
 
 import argparse
@@ -20,7 +21,8 @@ COST = re.compile(r"^\d+ s, (\d+) s user \+ (\d+) s system CPU, at most ([\d.]+)
 
 
 def judged(folder: Path) -> tuple[float, float, float]:
-    """(wall seconds, CPU seconds, GiB) of a judgement in a process of its own. Raises RuntimeError unless clean."""
+    """(wall seconds, CPU seconds, GiB) of a judgement in a process of its own. Raises RuntimeError
+    unless clean."""
     command = [sys.executable, "-m", "spark_validation", "judge", "--history", str(folder / "run")]
     command += ["--segments", str(folder / "data"), "--report", str(folder / "verdict.html")]
     began = time.monotonic()

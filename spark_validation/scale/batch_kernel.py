@@ -1,4 +1,5 @@
-"""Writes record batches of load-test records, as producers and broker would have; layout: loadtest/record.py."""
+"""Writes record batches of load-test records, as producers and broker would have; layout:
+loadtest/record.py."""
 # mypy: disable-error-code="no-untyped-call"
 
 import numpy as np
@@ -52,10 +53,11 @@ def put_varint(at: int, value: int) -> int:
 def write_batches(
     plan: Words, count: int, run: int, value_size: int, keys: Words, out: NDArray[np.uint8]
 ) -> int:
-    """Write ``count`` batches of rows of WORDS one after the other; returns the bytes. keys: of their
-    records.
+    """Write ``count`` batches of rows of WORDS one after the other; returns the bytes. keys: of
+    their records.
 
-    The producer id of a batch is PRODUCER + 1000, its base sequence FIRST_PARTITION_SEQ: idempotence, epoch 0.
+    The producer id of a batch is PRODUCER + 1000, its base sequence FIRST_PARTITION_SEQ:
+    idempotence, epoch 0.
     """
     start = out.ctypes.data
     at = start
@@ -69,7 +71,8 @@ def write_batches(
         body = at + b.RECORDS
         for i in range(records):
             intended_ns = row[FIRST_NS] + i * row[STEP_NS]
-            # size of the record: attributes, two deltas, key and value with their lengths, no header
+            # size of the record: attributes, two deltas, key and value with their lengths, no
+            # header
             time_delta = intended_ns // 1_000_000 - first_ms
             size = (
                 1

@@ -1,11 +1,13 @@
 """`python -m spark_validation.scale.compare`: the ways to read a log, side by side, on one topic.
 
-Spark's Kafka connector with large fetches and polls, and as it comes; the segment source by `format("kafka-segments")`,
-as a frame (`segment_frame`), and landed as Parquet, the conversion counted each time. Each does the same works: all
-columns that the judge needs (headers of the values decoded, checksums checked), the judge's digests of them, and as
-they are: the connector's columns, key and value, or values alone. Hashes over all columns of all records must agree.
-Each way has a Spark of its own, as its user would, and they take turns: in one JVM the code that is compiled for one
-way is shaped by the others. Without --bootstrap a topic is made up and served by a kbroker of its own.
+Spark's Kafka connector with large fetches and polls, and as it comes; the segment source by
+`format("kafka-segments")`, as a frame (`segment_frame`), and landed as Parquet, the conversion
+counted each time. Each does the same works: all columns that the judge needs (headers of the values
+decoded, checksums checked), the judge's digests of them, and as they are: the connector's columns,
+key and value, or values alone. Hashes over all columns of all records must agree. Each way has a
+Spark of its own, as its user would, and they take turns: in one JVM the code that is compiled for
+one way is shaped by the others. Without --bootstrap a topic is made up and served by a kbroker of
+its own.
 """
 
 import argparse
@@ -59,8 +61,8 @@ class Spent(NamedTuple):
 
 
 class Way:
-    """One way to read. Runs in: a process of its own, with its Spark. Parquet files are removed when the next ones are
-    written."""
+    """One way to read. Runs in: a process of its own, with its Spark. Parquet files are removed
+    when the next ones are written."""
 
     def __init__(self, name: str, log: Log, scratch: Path) -> None:
         self.name = name
@@ -103,7 +105,8 @@ class Way:
         return Spent(wall, sum(seconds - before.get(pid, 0) for pid, seconds in after.items()))
 
     def found(self, what: str) -> tuple[int, int]:
-        """Count and hash of all rows. A sum: equal rows, which values alone may be, cancel in a xor."""
+        """Count and hash of all rows. A sum: equal rows, which values alone may be, cancel in a
+        xor."""
         frame = self.frame(WORKS[what][0])
         hashes = F.sum(F.xxhash64(*frame.columns).cast("decimal(38,0)"))
         row = frame.agg(F.count("*"), hashes).first()
@@ -124,7 +127,8 @@ def serve(pipe: Connection, name: str, log: Log, scratch: Path) -> None:
 
 
 class Reader:
-    """A `Way` in its process, seen from the one that compares. Raises EOFError when that has failed."""
+    """A `Way` in its process, seen from the one that compares. Raises EOFError when that has
+    failed."""
 
     def __init__(self, name: str, log: Log, scratch: Path) -> None:
         context = multiprocessing.get_context("spawn")

@@ -1,7 +1,9 @@
-"""`python -m spark_validation.scale.make DIR --records N`: a clean run of N records, with segment files and histories.
+"""`python -m spark_validation.scale.make DIR --records N`: a clean run of N records, with segment
+files and histories.
 
-DIR/run is the run folder, DIR/data the log directory. One topic, `producers` idempotent producers over `partitions`
-partitions, one group of consumers and one drain consumer that read everything. Times are made up: 100 000 records/s.
+DIR/run is the run folder, DIR/data the log directory. One topic, `producers` idempotent producers
+over `partitions` partitions, one group of consumers and one drain consumer that read everything.
+Times are made up: 100 000 records/s.
 """
 
 import argparse

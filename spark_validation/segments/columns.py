@@ -1,4 +1,5 @@
-"""The columns that the segment source knows, and how each is made of decoded records or of batch headers."""
+"""The columns that the segment source knows, and how each is made of decoded records or of batch
+headers."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

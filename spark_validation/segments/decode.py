@@ -35,14 +35,16 @@ def read_records(
 
 
 def read_headers(work: Range, names: list[str], check: bool) -> Iterator[pa.RecordBatch]:
-    """The range's batches, a row each. check: checksums, and their records against their headers."""
+    """The range's batches, a row each. check: checksums, and their records against their
+    headers."""
     for chunk in chunks(work.folder, work.pieces, check):
         highest = check_records(chunk) if check else chunk.rows[:, layout.MAX_TIMESTAMP]
         yield header_batch(names, work.topic, work.partition, chunk, highest)
 
 
 def check_records(chunk: Chunk) -> Words:
-    """Marks batches whose records are not what the header says; gives the highest timestamp of each one's records."""
+    """Marks batches whose records are not what the header says; gives the highest timestamp of each
+    one's records."""
     rows = chunk.rows
     highest = rows[:, layout.MAX_TIMESTAMP].copy()
     picked = np.flatnonzero(np.isin(rows[:, layout.FAULT], READABLE) & (rows[:, layout.RECORD_COUNT] > 0))

@@ -1,6 +1,8 @@
-"""Records out of batches, a few batches at a time: what is unpacked is decoded while it is in the core's cache.
+"""Records out of batches, a few batches at a time: what is unpacked is decoded while it is in the
+core's cache.
 
-Unpacking a whole chunk first would write it to memory and fetch it again, which costs more than codec and loops do.
+Unpacking a whole chunk first would write it to memory and fetch it again, which costs more than
+codec and loops do.
 """
 
 from collections.abc import Iterator
@@ -61,7 +63,8 @@ class Texts:
 
 
 class Decoder:
-    """Of one range. Owner: the task that reads it. names: columns wanted; run: of the load test, -1 is any."""
+    """Of one range. Owner: the task that reads it. names: columns wanted; run: of the load test, -1
+    is any."""
 
     def __init__(self, names: list[str], run: int) -> None:
         self._run = run
@@ -105,7 +108,8 @@ class Decoder:
 
 
 def decode_batches(chunk: Chunk, group: Words, out: Words) -> tuple[NDArray[np.uint8], Words, int]:
-    """The buffer that the records of a group lie in, a row of WORK_COLUMNS a batch, and how many rows of `out`."""
+    """The buffer that the records of a group lie in, a row of WORK_COLUMNS a batch, and how many
+    rows of `out`."""
     rows = chunk.rows[group]
     work = np.empty((len(group), rk.WORK_COLUMNS), np.int64)
     work[:, rk.ROW] = group

@@ -27,7 +27,8 @@ _PLAIN = (  # columns that are header fields as they are
 
 
 class Scanned(NamedTuple):
-    """rows: BATCH_COLUMNS each; consumed: bytes that whole batches took; stop: why the walk ended there."""
+    """rows: BATCH_COLUMNS each; consumed: bytes that whole batches took; stop: why the walk ended
+    there."""
 
     rows: Words
     consumed: int

@@ -1,4 +1,5 @@
-"""Identities of load-test records, out of their values (layout: loadtest/record.py), and sums of their headers.
+"""Identities of load-test records, out of their values (layout: loadtest/record.py), and sums of
+their headers.
 
 A tombstone has no value: its identity travels in its first header. Checksums are a library's.
 """
@@ -18,7 +19,8 @@ ANY_RUN = -1
 
 
 class Identities(NamedTuple):
-    """Columns, a value a record. A record that is not ours has producer, seq and partition_seq -1."""
+    """Columns, a value a record. A record that is not ours has producer, seq and partition_seq
+    -1."""
 
     record_key: Words
     producer: Words
@@ -71,14 +73,16 @@ def sums(
 
 
 def header_sums(data: NDArray[np.uint8], found: Words) -> Words:
-    """CRC-32C of each record's headers as they are written: count, names, values, nulls, in order; 0: no headers."""
+    """CRC-32C of each record's headers as they are written: count, names, values, nulls, in order;
+    0: no headers."""
     sizes = found[:, rk.HEADERS_SIZE]
     begins = found[:, rk.HEADERS_AT]
     return sums(data, begins, begins + sizes, sizes > 1).astype(np.int64)
 
 
 def in_header(data: memoryview, at: int) -> tuple[int, int]:
-    """(place, size) of the value of the first header, where that holds an identity; else (0, -1)."""
+    """(place, size) of the value of the first header, where that holds an identity; else (0,
+    -1)."""
     count, at = varint(data, at)
     size, at = varint(data, at)
     if count < 1 or bytes(data[at : at + size]) != IDENTITY_HEADER.encode():

@@ -72,7 +72,8 @@ def content(folder: str, segment: int, suffix: str) -> bytes | None:
 
 
 def entries_of(folder: str, segment: int, suffix: str) -> NDArray[np.void]:
-    """Entries of an index without the zeros that a preallocated file ends with; none when it is not there."""
+    """Entries of an index without the zeros that a preallocated file ends with; none when it is not
+    there."""
     kind = KINDS[suffix]
     data = content(folder, segment, suffix) or b""
     entries = np.frombuffer(data[: len(data) // kind.itemsize * kind.itemsize], kind)
@@ -113,7 +114,8 @@ def offset_index(folder: str, segment: int, rows: Words) -> Iterator[Problem]:
 
 
 def time_index(folder: str, segment: int, rows: Words) -> Iterator[Problem]:
-    """Entries rise; each has the highest timestamp so far, and the offset of a batch that has it."""
+    """Entries rise; each has the highest timestamp so far, and the offset of a batch that has
+    it."""
     name = layout.TIME_INDEX_FILE
     entries = entries_of(folder, segment, name)
     if not len(entries):
@@ -139,9 +141,11 @@ def time_index(folder: str, segment: int, rows: Words) -> Iterator[Problem]:
 
 
 def aborted_index(folder: str, segment: int, rows: Words) -> Iterator[Problem]:
-    """Each entry names an abort marker of its producer; each marker that aborted records of the segment has an entry.
+    """Each entry names an abort marker of its producer; each marker that aborted records of the
+    segment has an entry.
 
-    Compaction may remove a marker before its entry: an entry whose offset no batch holds proves nothing."""
+    Compaction may remove a marker before its entry: an entry whose offset no batch holds proves
+    nothing."""
     name = layout.ABORTED_FILE
     if not len(rows) or not any(path.suffix == name for path in Path(folder).iterdir()):
         return  # a log whose markers were never indexed proves nothing
@@ -167,7 +171,8 @@ def aborted_index(folder: str, segment: int, rows: Words) -> Iterator[Problem]:
 
 
 def aborts_records(rows: Words, producer_id: int, marker: int) -> bool:
-    """Whether the batch before a marker, among those of its producer in the segment, holds records."""
+    """Whether the batch before a marker, among those of its producer in the segment, holds
+    records."""
     mine = rows[(rows[:, layout.PRODUCER_ID] == producer_id) & (rows[:, layout.BASE_OFFSET] < marker)]
     return bool(len(mine)) and not mine[-1, layout.ATTRIBUTES] & layout.CONTROL
 

@@ -1,7 +1,9 @@
-"""Segment files as Parquet: decoded once in Spark's Python workers, then read by Spark's own vectorized reader.
+"""Segment files as Parquet: decoded once in Spark's Python workers, then read by Spark's own
+vectorized reader.
 
-A row on its way from a Python data source to the JVM costs Spark some 500 ns, eight times what decoding it takes. A row
-of Parquet costs 60 ns to write and as much to read, and what reads the log again pays the reading alone.
+A row on its way from a Python data source to the JVM costs Spark some 500 ns, eight times what
+decoding it takes. A row of Parquet costs 60 ns to write and as much to read, and what reads the log
+again pays the reading alone.
 """
 
 from collections.abc import Iterable, Iterator
@@ -13,7 +15,8 @@ from pyspark.sql import DataFrame, SparkSession
 from spark_validation.segments import schemas
 from spark_validation.segments.source import RangePartition, SegmentReader
 
-# Few values a partition, and numbers that mostly rise: a tenth of the plain size, for less than it costs to write that.
+# Few values a partition, and numbers that mostly rise: a tenth of the plain size, for less than it
+# costs to write that.
 REPEATED = (
     "topic",
     "partition",
@@ -31,10 +34,11 @@ RISING = (
 
 
 def land(spark: SparkSession, folder: Path, options: dict[str, str], names: Iterable[str]) -> DataFrame:
-    """The columns of the source's records, written below `folder` as a file a task and read from there.
+    """The columns of the source's records, written below `folder` as a file a task and read from
+    there.
 
-    options: of spark_validation.segments.source. Driver and executors must see `folder` under this path; the
-    caller removes it. Records that are appended to the log afterwards are not seen.
+    options: of spark_validation.segments.source. Driver and executors must see `folder` under this
+    path; the caller removes it. Records that are appended to the log afterwards are not seen.
     """
     names = tuple(names)
     reader = SegmentReader(options, list(names))
@@ -58,7 +62,8 @@ class Writer:
 
 
 def write(batches: Iterator[pa.RecordBatch], unfinished: str, path: str) -> None:
-    """A file of batches, whole or not at all; none where there are no rows. A task may be tried again."""
+    """A file of batches, whole or not at all; none where there are no rows. A task may be tried
+    again."""
     from pyarrow import parquet
 
     writer = None
@@ -83,7 +88,8 @@ def write(batches: Iterator[pa.RecordBatch], unfinished: str, path: str) -> None
 
 
 def of_one_topic(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The batch, a range's and so of one topic, with its name once: as text it is hashed again for each row."""
+    """The batch, a range's and so of one topic, with its name once: as text it is hashed again for
+    each row."""
     at = batch.schema.get_field_index("topic")
     if at < 0 or not batch.num_rows:
         return batch

@@ -1,7 +1,8 @@
-"""Byte layout of Kafka's log as numpy types: record batches of magic 2, indexes, names of files and folders.
+"""Byte layout of Kafka's log as numpy types: record batches of magic 2, indexes, names of files and
+folders.
 
-Written from Apache Kafka's documentation ("Message Format") and nothing else: the judge shares no code with the broker
-whose files it reads.
+Written from Apache Kafka's documentation ("Message Format") and nothing else: the judge shares no
+code with the broker whose files it reads.
 """
 
 import re
@@ -101,7 +102,8 @@ class PartitionFolder(NamedTuple):
 
 
 def parse_folder(name: str) -> PartitionFolder | None:
-    """Topic and partition of a folder's name; None for other names, and for a log that is deleted or moved."""
+    """Topic and partition of a folder's name; None for other names, and for a log that is deleted
+    or moved."""
     if _LEAVING.match(name):
         return None
     found = _FOLDER.match(name)

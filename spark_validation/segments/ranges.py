@@ -1,4 +1,5 @@
-"""Division of a data directory among tasks: ranges of segment files that start and end between batches."""
+"""Division of a data directory among tasks: ranges of segment files that start and end between
+batches."""
 
 import itertools
 import os
@@ -15,7 +16,8 @@ SPLIT_BYTES = 128 << 20
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Bytes [start, end) of one segment file. last: of the partition's newest segment, which may end torn."""
+    """Bytes [start, end) of one segment file. last: of the partition's newest segment, which may
+    end torn."""
 
     segment: int
     start: int
@@ -25,7 +27,8 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Neighbouring pieces of one partition, in order: the work of one task. `later` follows them in the log."""
+    """Neighbouring pieces of one partition, in order: the work of one task. `later` follows them in
+    the log."""
 
     folder: str
     topic: str
@@ -51,9 +54,11 @@ def plan(
     split_bytes: int = SPLIT_BYTES,
     since: dict[str, int] | None = None,
 ) -> list[Range]:
-    """All ranges of the partitions below log directories, as their files are now. Raises FileNotFoundError.
+    """All ranges of the partitions below log directories, as their files are now. Raises
+    FileNotFoundError.
 
-    since: "topic-partition" -> offset: of these partitions alone, without segments that end below the offset.
+    since: "topic-partition" -> offset: of these partitions alone, without segments that end below
+    the offset.
     """
     found: list[Range] = []
     for folder, topic, partition in partition_folders(data_dirs, topics):
@@ -72,7 +77,8 @@ def plan(
 
 
 def bundled(works: list[Range], split_bytes: int = SPLIT_BYTES) -> list[tuple[Range, ...]]:
-    """Ranges put together into tasks of at most split_bytes: a Python task costs a tenth of a second before it reads.
+    """Ranges put together into tasks of at most split_bytes: a Python task costs a tenth of a
+    second before it reads.
 
     A small log still gives some eight tasks, so that all cores have work.
     """
@@ -118,7 +124,8 @@ def grouped(pieces: list[Piece], split_bytes: int) -> list[list[Piece]]:
 
 
 def cut_positions(folder: str, base_offset: int, size: int, split_bytes: int) -> list[int]:
-    """Batch starts about split_bytes apart, out of the offset index; none where the index is missing or wrong."""
+    """Batch starts about split_bytes apart, out of the offset index; none where the index is
+    missing or wrong."""
     if size <= split_bytes * 3 // 2:
         return []
     try:
@@ -140,7 +147,8 @@ def cut_positions(folder: str, base_offset: int, size: int, split_bytes: int) ->
 
 
 def starts_batch(header: bytes, last_offset: int) -> bool:
-    """Whether bytes are the header of the batch that ends with an offset, so that an index entry can be trusted."""
+    """Whether bytes are the header of the batch that ends with an offset, so that an index entry
+    can be trusted."""
     if len(header) < HEADER_BYTES:
         return False
     found = np.frombuffer(header, HEADER)[0]

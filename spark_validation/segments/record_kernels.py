@@ -1,7 +1,8 @@
-"""Loops over records that numpy has no words for: their fields, and their bytes gathered. Compiled by numba alone.
+"""Loops over records that numpy has no words for: their fields, and their bytes gathered. Compiled
+by numba alone.
 
-Nothing here is the broker's: neither its kernels nor its door to numba. Buffers are arrays, places are indexes into
-them, and every place is checked against its record's end before it is used.
+Nothing here is the broker's: neither its kernels nor its door to numba. Buffers are arrays, places
+are indexes into them, and every place is checked against its record's end before it is used.
 """
 # mypy: disable-error-code="no-untyped-call,untyped-decorator"
 
@@ -48,7 +49,8 @@ NUMBERS, ENDS, INT = types.int64[::1], types.int32[::1], types.int64
 
 @njit(types.UniTuple(INT, 2)(DATA, INT, INT), **CACHED)
 def varint(data: Bytes, at: int, end: int) -> tuple[int, int]:
-    """(value, position after it) of a zigzag varint; the position is -1 when it does not end before `end`."""
+    """(value, position after it) of a zigzag varint; the position is -1 when it does not end before
+    `end`."""
     value = np.uint64(0)
     shift = np.uint64(0)
     while at < end and shift < 64:
@@ -63,7 +65,8 @@ def varint(data: Bytes, at: int, end: int) -> tuple[int, int]:
 
 @njit(INT(DATA, TABLE, TABLE), **CACHED)
 def decode(data: Bytes, work: Words, out: Words) -> int:
-    """Fill rows of `out` (RECORD_COLUMNS) with the records of batches (rows of WORK_COLUMNS); returns how many.
+    """Fill rows of `out` (RECORD_COLUMNS) with the records of batches (rows of WORK_COLUMNS);
+    returns how many.
 
     Records after a malformed one of their batch are left out. `out` has room for all COUNTs.
     """
@@ -133,10 +136,11 @@ def gather(
     valid: Bytes,
     out: Bytes,
 ) -> int:
-    """Append keys or values of records [start, stop), as Arrow wants a binary column; returns nulls.
+    """Append keys or values of records [start, stop), as Arrow wants a binary column; returns
+    nulls.
 
-    column: KEY_AT or VALUE_AT; ends: ends[start] is where the bytes go on, further ones are filled in; valid: bitmap,
-    zeros from start on; out: room for all bytes.
+    column: KEY_AT or VALUE_AT; ends: ends[start] is where the bytes go on, further ones are filled
+    in; valid: bitmap, zeros from start on; out: room for all bytes.
     """
     at = np.int64(ends[start])
     nulls = 0
@@ -156,7 +160,8 @@ def gather(
 
 @njit(types.void(DATA, NUMBERS, NUMBERS, types.uint8[:, ::1]), **CACHED)
 def starts(data: Bytes, at: Words, sizes: Words, out: Bytes) -> None:
-    """The first bytes of texts, a row each of the width of `out`; zeros where a text is shorter than that."""
+    """The first bytes of texts, a row each of the width of `out`; zeros where a text is shorter
+    than that."""
     width = out.shape[1]
     for n in range(len(at)):
         if sizes[n] < width:

@@ -1,4 +1,5 @@
-"""Names and types of the segment source's columns; imports no kernels, for the driver and for planning."""
+"""Names and types of the segment source's columns; imports no kernels, for the driver and for
+planning."""
 
 from collections.abc import Iterable
 

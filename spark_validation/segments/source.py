@@ -1,11 +1,13 @@
-"""`spark.read.format("kafka-segments")`: the records, or the batch headers, of Kafka's segment files.
+"""`spark.read.format("kafka-segments")`: the records, or the batch headers, of Kafka's segment
+files.
 
-Options: path (log directories, comma separated), topics (comma separated; none: all), since (JSON, "topic-partition" to
-offset: these partitions alone, without segments that end below the offset), split_bytes, run (of the load test; -1:
-any), rows ("records", "batches" or "indexes"), control ("true": markers are rows too), isolation ("read_uncommitted",
-"read_committed"), crc ("true": batches are checked). The schema chooses among the columns of columns.py; without one
-the columns are those of Spark's Kafka connector. The files are listed when the query is planned; one task reads one
-large range or several small ones.
+Options: path (log directories, comma separated), topics (comma separated; none: all), since (JSON,
+"topic-partition" to offset: these partitions alone, without segments that end below the offset),
+split_bytes, run (of the load test; -1: any), rows ("records", "batches" or "indexes"), control
+("true": markers are rows too), isolation ("read_uncommitted", "read_committed"), crc ("true":
+batches are checked). The schema chooses among the columns of columns.py; without one the columns
+are those of Spark's Kafka connector. The files are listed when the query is planned; one task reads
+one large range or several small ones.
 """
 
 import json
@@ -90,9 +92,11 @@ class SegmentReader(DataSourceReader):
 
 
 class SegmentTail(DataSourceStreamReader):
-    """Follows the segment files: records from the start of the log, then what is appended. State is never known.
+    """Follows the segment files: records from the start of the log, then what is appended. State is
+    never known.
 
-    Offsets are {folder: [segment, byte]}; a micro-batch ends at the last whole batch of every partition.
+    Offsets are {folder: [segment, byte]}; a micro-batch ends at the last whole batch of every
+    partition.
     """
 
     def __init__(self, options: dict[str, str], names: list[str]) -> None:

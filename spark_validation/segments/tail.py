@@ -1,4 +1,5 @@
-"""Where the segment files of a partition end just now, at a batch border: offsets of the streaming reader.
+"""Where the segment files of a partition end just now, at a batch border: offsets of the streaming
+reader.
 
 A position is (segment, byte). It walks the headers of what was appended since the last look.
 """

@@ -21,7 +21,8 @@ CONTROL = 3
 
 
 class Chunk(NamedTuple):
-    """Whole batches in memory. rows: BATCH_COLUMNS each, POSITION in the file; `position`: of the buffer's start."""
+    """Whole batches in memory. rows: BATCH_COLUMNS each, POSITION in the file; `position`: of the
+    buffer's start."""
 
     piece: Piece
     buffer: NDArray[np.uint8]
@@ -30,7 +31,8 @@ class Chunk(NamedTuple):
 
 
 def chunks(folder: str, pieces: tuple[Piece, ...], check_crc: bool) -> Iterator[Chunk]:
-    """All batches of pieces in order. What is no batch comes as a last row of its piece that has a FAULT.
+    """All batches of pieces in order. What is no batch comes as a last row of its piece that has a
+    FAULT.
 
     A chunk is valid until the next one is asked for.
     """
@@ -47,7 +49,8 @@ def chunks(folder: str, pieces: tuple[Piece, ...], check_crc: bool) -> Iterator[
                 got = os.preadv(fd, [buffer.data[:want]], position)
                 found = scan(buffer, got, position, check_crc)
                 if len(found.rows):
-                    # What stopped it is looked at from its own start: a batch may end just where a chunk does.
+                    # What stopped it is looked at from its own start: a batch may end just where a
+                    # chunk does.
                     yield Chunk(piece, buffer, position, found.rows)
                     position += found.consumed
                     continue
@@ -71,7 +74,8 @@ def batch_size(buffer: NDArray[np.uint8], got: int) -> int:
 
 
 def count_is_damage(buffer: NDArray[np.uint8], got: int) -> bool:
-    """Whether the rest of the newest segment is more than a write under way or a preallocated file's zeros."""
+    """Whether the rest of the newest segment is more than a write under way or a preallocated
+    file's zeros."""
     if not buffer[: min(got, 4096)].any():
         return False
     return bool(got >= layout.HEADER_BYTES and buffer[layout.MAGIC_AT] != layout.MAGIC)
@@ -87,8 +91,8 @@ def damage(position: int, stop: Fault) -> NDArray[np.int64]:
 
 
 class Fates(NamedTuple):
-    """Of each batch of a chunk. state: VISIBLE, ABORTED, OPEN or CONTROL; marker: offset of the marker that ended its
-    transaction, -1 without one."""
+    """Of each batch of a chunk. state: VISIBLE, ABORTED, OPEN or CONTROL; marker: offset of the
+    marker that ended its transaction, -1 without one."""
 
     state: NDArray[np.int8]
     marker: NDArray[np.int64]

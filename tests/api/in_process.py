@@ -1,4 +1,5 @@
-"""A peer of the raw comparison that asks control's dispatch directly, in an event loop of its own."""
+"""A peer of the raw comparison that asks control's dispatch directly, in an event loop of its
+own."""
 
 import asyncio
 import inspect

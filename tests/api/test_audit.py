@@ -1,4 +1,5 @@
-"""Lines of the audit log: every change and every refusal of an answer of control's, with no secret in it."""
+"""Lines of the audit log: every change and every refusal of an answer of control's, with no secret
+in it."""
 
 import asyncio
 from pathlib import Path

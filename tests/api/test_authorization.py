@@ -1,4 +1,5 @@
-"""Guards: no API is forgotten, ACLs are stored and hold, and what is hidden is hidden in control's answers."""
+"""Guards: no API is forgotten, ACLs are stored and hold, and what is hidden is hidden in control's
+answers."""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,5 @@
-"""What administrators ask stands until what it tells has changed: by whatever request changes it."""
+"""What administrators ask stands until what it tells has changed: by whatever request changes
+it."""
 
 import asyncio
 from collections.abc import Iterator

@@ -1,4 +1,5 @@
-"""FindCoordinator, InitProducerId, DescribeCluster, elections, reassignments, ACLs, the quorum: one node's answers."""
+"""FindCoordinator, InitProducerId, DescribeCluster, elections, reassignments, ACLs, the quorum: one
+node's answers."""
 
 import asyncio
 from pathlib import Path

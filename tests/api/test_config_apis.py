@@ -1,4 +1,5 @@
-"""DescribeConfigs, AlterConfigs, IncrementalAlterConfigs, ListConfigResources: sources, secrets, loggers."""
+"""DescribeConfigs, AlterConfigs, IncrementalAlterConfigs, ListConfigResources: sources, secrets,
+loggers."""
 
 import asyncio
 import logging

@@ -1,4 +1,5 @@
-"""What each API needs, written down anew: without one of these permissions its handler never sees the resource."""
+"""What each API needs, written down anew: without one of these permissions its handler never sees
+the resource."""
 
 from dataclasses import dataclass, field
 from types import SimpleNamespace

@@ -1,4 +1,5 @@
-"""Metadata: all and none, by id, duplicates, auto-creation, the cache, what an offline directory looks like."""
+"""Metadata: all and none, by id, duplicates, auto-creation, the cache, what an offline directory
+looks like."""
 
 import asyncio
 import errno

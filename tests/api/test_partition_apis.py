@@ -1,4 +1,5 @@
-"""DeleteRecords, OffsetForLeaderEpoch, DescribeProducers, DescribeLogDirs: what they ask of the IO workers."""
+"""DeleteRecords, OffsetForLeaderEpoch, DescribeProducers, DescribeLogDirs: what they ask of the IO
+workers."""
 
 import asyncio
 import errno

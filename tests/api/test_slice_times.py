@@ -1,4 +1,5 @@
-"""Requests with very many entries stop the loop of control for a few milliseconds at most, whichever API they ask.
+"""Requests with very many entries stop the loop of control for a few milliseconds at most,
+whichever API they ask.
 
 Measured in CPU time of each callback of the loop, so a busy host changes nothing.
 """

@@ -1,4 +1,5 @@
-"""Internal topics of streams groups: made before the answer leaves, or the member is told why not; UnregisterBroker."""
+"""Internal topics of streams groups: made before the answer leaves, or the member is told why not;
+UnregisterBroker."""
 
 import asyncio
 from pathlib import Path

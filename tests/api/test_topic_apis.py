@@ -1,4 +1,5 @@
-"""CreateTopics, DeleteTopics, CreatePartitions, DescribeTopicPartitions: what clients are answered."""
+"""CreateTopics, DeleteTopics, CreatePartitions, DescribeTopicPartitions: what clients are
+answered."""
 
 import asyncio
 from pathlib import Path

@@ -1,1 +1,2 @@
-"""Attacks of one hostile client, bounded in time; where they apply, the same against Apache Kafka."""
+"""Attacks of one hostile client, bounded in time; where they apply, the same against Apache
+Kafka."""

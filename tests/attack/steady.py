@@ -11,7 +11,8 @@ MOST_S = 600.0
 
 
 class Steady:
-    """Round trips of a client that asks for ApiVersions every two milliseconds while the block runs."""
+    """Round trips of a client that asks for ApiVersions every two milliseconds while the block
+    runs."""
 
     def __init__(self, port: int) -> None:
         self._port = port

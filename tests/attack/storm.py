@@ -1,6 +1,8 @@
-"""A storm of connections: many at once from a process of its own, each asks for ApiVersions and waits for the answer.
+"""A storm of connections: many at once from a process of its own, each asks for ApiVersions and
+waits for the answer.
 
-Run as a program: `python -m tests.attack.storm PORT COUNT SECONDS` prints what became of them as JSON.
+Run as a program: `python -m tests.attack.storm PORT COUNT SECONDS` prints what became of them as
+JSON.
 """
 
 import errno

@@ -1,4 +1,5 @@
-"""A running broker's audit log: wrong and right logins, refused data, changes; and names that would forge lines."""
+"""A running broker's audit log: wrong and right logins, refused data, changes; and names that would
+forge lines."""
 
 import asyncio
 import json

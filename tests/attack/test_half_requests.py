@@ -40,7 +40,8 @@ def _port(node: KBroker) -> int:
 
 
 def _ask(node: KBroker, size: int) -> float:
-    """Seconds until a new client has an answer: to ApiVersions, or to Metadata with names of so many bytes."""
+    """Seconds until a new client has an answer: to ApiVersions, or to Metadata with names of so
+    many bytes."""
     request = bytearray(REQUEST)
     if size:
         name = struct.pack(">h", NAME_BYTES) + b"x" * NAME_BYTES  # no valid one: an error is an answer, too

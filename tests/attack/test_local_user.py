@@ -1,4 +1,5 @@
-"""Another user of the same host: no way into the broker's processes, whichever of them has been restarted."""
+"""Another user of the same host: no way into the broker's processes, whichever of them has been
+restarted."""
 
 import os
 import signal

@@ -1,4 +1,5 @@
-"""One request with hundreds of thousands of entries: answered, while everybody else is served, and forgotten after."""
+"""One request with hundreds of thousands of entries: answered, while everybody else is served, and
+forgotten after."""
 
 import multiprocessing
 import socket
@@ -33,7 +34,8 @@ COUNT = 300_000
 # of anybody else, on a busy host; in one piece each of these takes seconds there
 NEARLY_ALL_WAIT_S, LONGEST_WAIT_S = 0.25, 1.0
 GROWTH_MB = 250
-"""What one request may leave behind: objects of others that live on pin pieces of the memory it has used."""
+"""What one request may leave behind: objects of others that live on pin pieces of the memory it has
+used."""
 MORE_MB = 130
 """What the same request may add to that."""
 

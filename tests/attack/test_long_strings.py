@@ -1,4 +1,5 @@
-"""Every API with the longest strings there are, and with bytes that are no text: answered or closed, never a traceback.
+"""Every API with the longest strings there are, and with bytes that are no text: answered or
+closed, never a traceback.
 
 The fixture looks for tracebacks in the log when the broker has stopped."""
 
@@ -23,7 +24,8 @@ MARK = "MARKED"
 
 
 def filled(cls: type[Struct], text: str) -> Struct:
-    """A struct whose strings are all the same, with one element in each array, and numbers of their defaults."""
+    """A struct whose strings are all the same, with one element in each array, and numbers of their
+    defaults."""
     values: dict[str, Any] = {}
     for field in cls.SCHEMA.fields:
         if field.wire in ("string", "[]string"):

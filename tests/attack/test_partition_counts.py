@@ -40,7 +40,8 @@ def assigned(name: str, count: int) -> CreatableTopic:
 
 
 def conversation(peer: Target) -> list[object]:
-    """Answers to what asks for too much, never for what is possible: nothing is created but one topic.
+    """Answers to what asks for too much, never for what is possible: nothing is created but one
+    topic.
 
     No topic grows by more than some: Apache Kafka places all of them first, and its controller
     does not survive 20,000,000.

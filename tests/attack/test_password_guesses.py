@@ -1,4 +1,5 @@
-"""Many connections of one address guess a password: they do not get to it, and nobody else notices."""
+"""Many connections of one address guess a password: they do not get to it, and nobody else
+notices."""
 
 import asyncio
 import struct

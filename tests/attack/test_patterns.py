@@ -1,4 +1,5 @@
-"""Regular expressions that keep a backtracking matcher busy for years: matched in linear time, or refused."""
+"""Regular expressions that keep a backtracking matcher busy for years: matched in linear time, or
+refused."""
 
 import time
 

@@ -1,4 +1,5 @@
-"""A small batch that is very large in plain, on a topic with another codec: recompressed in bounded memory."""
+"""A small batch that is very large in plain, on a topic with another codec: recompressed in bounded
+memory."""
 
 import struct
 import subprocess

@@ -1,4 +1,5 @@
-"""A control process that does not move any more: restarted with its stack in the log, and no reason not to stop."""
+"""A control process that does not move any more: restarted with its stack in the log, and no reason
+not to stop."""
 
 import signal
 import socket

@@ -1,4 +1,5 @@
-"""Clients that push garbage, bombs, and series without end: refused or counted, and control stays as it was."""
+"""Clients that push garbage, bombs, and series without end: refused or counted, and control stays
+as it was."""
 
 import os
 import socket

@@ -1,4 +1,5 @@
-"""Long frames that nobody will serve: closed by their first bytes, so they take no memory and no time."""
+"""Long frames that nobody will serve: closed by their first bytes, so they take no memory and no
+time."""
 
 import socket
 import struct
@@ -21,7 +22,8 @@ HEADS = {
 }
 CONNECTIONS = 12
 TAKEN_MB, GROWTH_MB = 8, 16
-"""Of one connection: what fits into socket buffers. Of all network processes: nothing of what was announced."""
+"""Of one connection: what fits into socket buffers. Of all network processes: nothing of what was
+announced."""
 SASL = {
     "listeners": "SASL_PLAINTEXT://127.0.0.1:0",
     "security.inter.broker.protocol": "SASL_PLAINTEXT",
@@ -30,7 +32,8 @@ SASL = {
 
 
 def taken_before_it_closes(port: int, head: tuple[int, int], announced: int = ANNOUNCED) -> int:
-    """Bytes that a peer takes of a frame until it closes; all of them when it takes the frame first."""
+    """Bytes that a peer takes of a frame until it closes; all of them when it takes the frame
+    first."""
     block, sent = bytes(1 << 20), 0
     with socket.create_connection(("127.0.0.1", port), timeout=30) as link:
         link.sendall(struct.pack(">ihh", announced, *head))

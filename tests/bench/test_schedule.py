@@ -1,4 +1,5 @@
-"""Two rounds of everything, further ones where rounds differ, nothing that the time is too short for."""
+"""Two rounds of everything, further ones where rounds differ, nothing that the time is too short
+for."""
 
 from bench.results import Sample
 from bench.scenario import Measure, Measures, Scenario
@@ -30,7 +31,8 @@ class Clock:
 def play(
     schedule: Schedule, clock: Clock, seconds: dict[str, float], rates: dict[str, list[float]]
 ) -> list[str]:
-    """Does what the schedule says; each turn takes the scenario's seconds. "1a" for a round of both brokers."""
+    """Does what the schedule says; each turn takes the scenario's seconds. "1a" for a round of both
+    brokers."""
     made = []
     for number, turn, missing in schedule:
         made.append(f"{number}{turn.name}" + ("" if len(missing) == 2 else f":{missing[0]}"))

@@ -1,4 +1,5 @@
-"""A JVM works unmeasured until its figure rises no more, at least so long and at most three times that."""
+"""A JVM works unmeasured until its figure rises no more, at least so long and at most three times
+that."""
 
 from collections.abc import Iterator
 

@@ -60,7 +60,8 @@ def value(producer: int, seq: int, flags: int) -> tuple[bytes, int]:
 
 
 def produce(histories: Histories, bootstrap: str, number: int, topic: str) -> None:
-    """RECORDS records, several batches in flight; in transactions of which every third is aborted on PAST_LSO."""
+    """RECORDS records, several batches in flight; in transactions of which every third is aborted
+    on PAST_LSO."""
     transactional = topic == PAST_LSO
     settings: dict[str, Any] = {
         "bootstrap.servers": bootstrap,

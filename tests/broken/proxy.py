@@ -1,8 +1,9 @@
 """Breaks a broker from outside: kbroker advertises this proxy, which breaks a promise per topic.
 
-What a client sees is one broker that acknowledges, orders and shows as the fault says; what is in the log is what the
-real broker appended. The proxy takes producer ids out of the batches of broken topics, since the real broker would
-notice the faults by them: idempotence is then a promise that nobody keeps. Faults, by the topic's name:
+What a client sees is one broker that acknowledges, orders and shows as the fault says; what is in
+the log is what the real broker appended. The proxy takes producer ids out of the batches of broken
+topics, since the real broker would notice the faults by them: idempotence is then a promise that
+nobody keeps. Faults, by the topic's name:
 
     loses      every LOSE_EACH-th batch is acknowledged and never appended
     early      batches are acknowledged BEHIND requests before they are appended; a "crash" takes those not yet appended
@@ -39,7 +40,8 @@ SIZE = struct.Struct(">i")
 
 @dataclass
 class Progress:
-    """Of one broken topic (of one partition): its requests so far, the log's end, batches acknowledged too early."""
+    """Of one broken topic (of one partition): its requests so far, the log's end, batches
+    acknowledged too early."""
 
     requests: int = 0
     end: int = 0
@@ -85,7 +87,8 @@ class Produce:
 
 
 class BrokenBroker:
-    """Listens on 127.0.0.1 and breaks what passes. Runs in: a thread of the test, from `start` to `stop`."""
+    """Listens on 127.0.0.1 and breaks what passes. Runs in: a thread of the test, from `start` to
+    `stop`."""
 
     def __init__(self) -> None:
         self.upstream = ("127.0.0.1", 0)
@@ -97,7 +100,8 @@ class BrokenBroker:
         self._ready = threading.Event()
 
     def start(self) -> int:
-        """Begins to listen; gives the port. `upstream` may be named later, before the first client comes."""
+        """Begins to listen; gives the port. `upstream` may be named later, before the first client
+        comes."""
         self._thread.start()
         self._ready.wait(10)
         return self.port
@@ -212,7 +216,8 @@ class Connection:
             await self.ask(progress.waiting.pop(0))
 
     async def swap(self, produce: Produce, progress: Progress) -> None:
-        """Acknowledges a batch, or appends it and then the one before, which was only acknowledged."""
+        """Acknowledges a batch, or appends it and then the one before, which was only
+        acknowledged."""
         self.writer.write(produce.answer(progress.end))
         progress.end += produce.records
         held = progress.waiting.pop() if progress.waiting else None

@@ -43,7 +43,8 @@ class Killed(BaseException):
 
 
 class Compacted:
-    """Slot 3. clock: the wall clock of worker and cleaner. steps: names of those that the last cleaning took."""
+    """Slot 3. clock: the wall clock of worker and cleaner. steps: names of those that the last
+    cleaning took."""
 
     def __init__(
         self, root: Path, map_bytes: int = 1 << 16, buffer_bytes: int = 0, **settings: object
@@ -128,7 +129,8 @@ class Compacted:
         return found[0] if found else None
 
     def clean(self, kill_at: int = -1) -> Cleaned | None:
-        """As the cleaner does, whatever the dirty ratio; kill_at: number of the step at which everything is killed."""
+        """As the cleaner does, whatever the dirty ratio; kill_at: number of the step at which
+        everything is killed."""
         self.partition.durability.flush()
         self._kill_at, self.steps = kill_at, []
         generation = int(self.log.words[Slot.GENERATION])

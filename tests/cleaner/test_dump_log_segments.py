@@ -1,4 +1,5 @@
-"""Apache Kafka's own DumpLogSegments finds nothing to complain of in compacted logs, but for the gaps they have."""
+"""Apache Kafka's own DumpLogSegments finds nothing to complain of in compacted logs, but for the
+gaps they have."""
 
 import re
 from pathlib import Path

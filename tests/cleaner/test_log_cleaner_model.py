@@ -1,4 +1,5 @@
-"""After any cleanings, kills and restarts a log says what a model says: latest values, offsets, sequences."""
+"""After any cleanings, kills and restarts a log says what a model says: latest values, offsets,
+sequences."""
 
 import os
 from collections.abc import Callable
@@ -39,7 +40,8 @@ operation = st.one_of(
 
 
 class Story:
-    """A log and what it must say. written: offset to record, of all that was appended and not aborted."""
+    """A log and what it must say. written: offset to record, of all that was appended and not
+    aborted."""
 
     def __init__(self, root: Path, map_bytes: int) -> None:
         self.case = Compacted(root, map_bytes, segment_bytes=700, delete_retention_ms=DAY)
@@ -81,7 +83,8 @@ class Story:
         self.case.clock += ms
 
     def restart(self, clean: bool) -> None:
-        """Producers are as before. Those that had expired may be read from the log again, as by Apache Kafka."""
+        """Producers are as before. Those that had expired may be read from the log again, as by
+        Apache Kafka."""
         before = self.remembered()
         self.last_sequences |= before
         self.case.log.now_ms = self.case.clock
@@ -101,7 +104,8 @@ class Story:
         return {entry.producer_id: entry.last_sequence for entry in self.case.log.producers.entries(3)}
 
     def check(self) -> None:
-        """Every record is one that was written, in order; the latest of each key is there, or it was a tombstone."""
+        """Every record is one that was written, in order; the latest of each key is there, or it
+        was a tombstone."""
         stable = min((min(records) for records in self.open.values()), default=1 << 60)
         wanted: dict[bytes, tuple[int, bytes | None]] = {}
         for offset in sorted(self.written):
@@ -153,7 +157,8 @@ def test_any_history_of_appends_cleanings_kills_and_restarts(
 
 
 def _history(root: Path) -> Story:
-    """Two rounds of small segments with tombstones, transactions and several producers, the first one cleaned."""
+    """Two rounds of small segments with tombstones, transactions and several producers, the first
+    one cleaned."""
     story = Story(root, 1 << 16)
     for turn in range(2):
         for n in range(18):

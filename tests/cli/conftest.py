@@ -1,4 +1,5 @@
-"""The commands under test, run in this process, against Apache Kafka and against kbroker in turn."""
+"""The commands under test, run in this process, against Apache Kafka and against kbroker in
+turn."""
 
 import io
 import json

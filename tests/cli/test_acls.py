@@ -24,7 +24,8 @@ def acls(shell: Shell, broker_factory: BrokerFactory, monkeypatch: pytest.Monkey
 
 
 class NoAcls:
-    """confluent-kafka's admin client beside a broker that has no ACL, or no authorizer: it gives the same for both."""
+    """confluent-kafka's admin client beside a broker that has no ACL, or no authorizer: it gives
+    the same for both."""
 
     def describe_acls(self, _filter: object) -> "Future[list[Any]]":
         answer: Future[list[Any]] = Future()

@@ -1,4 +1,5 @@
-"""Groups are listed and described with lag in records and seconds; offsets, members and groups are removed."""
+"""Groups are listed and described with lag in records and seconds; offsets, members and groups are
+removed."""
 
 import json
 import time
@@ -11,7 +12,8 @@ from tests.cli.member import member
 
 @pytest.fixture
 def idle(cli: Shell, topic: str, group: str) -> str:
-    """A group without members that read two of five records of partition 0, all written an hour ago."""
+    """A group without members that read two of five records of partition 0, all written an hour
+    ago."""
     written_ms = int(time.time() * 1000) - 3_600_000
     documents = "".join(json.dumps({"value": f"v{n}", "timestamp": written_ms}) + "\n" for n in range(5))
     cli("produce", topic, "-p", 0, "--json", "-q", stdin=documents.encode())

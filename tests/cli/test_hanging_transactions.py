@@ -1,4 +1,5 @@
-"""An open transaction hangs when no coordinator knows it: it is found and aborted, and no other one is."""
+"""An open transaction hangs when no coordinator knows it: it is found and aborted, and no other one
+is."""
 
 import pytest
 from confluent_kafka import Producer

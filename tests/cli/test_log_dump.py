@@ -143,7 +143,8 @@ def test_other_files_and_empty_folders_are_usage_errors(shell: Shell, tmp_path: 
 
 @pytest.fixture
 def written(cli: Shell, topic: str, group: str, target: Target) -> Path:
-    """Folder of partition 0 with several segments: every codec, keys, headers, nulls, transactions."""
+    """Folder of partition 0 with several segments: every codec, keys, headers, nulls,
+    transactions."""
     cli("topics", "alter", topic, "-c", "segment.bytes=1048576", "-c", "index.interval.bytes=200")
     filler = b"".join(b"k%d:%s\n" % (n, b"x" * 400) for n in range(500))
     for codec in ("none", "gzip", "snappy", "lz4", "zstd"):

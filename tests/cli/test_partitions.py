@@ -12,7 +12,8 @@ ORDERS = ("orders", 0)
 
 
 def test_a_record_that_comes_meanwhile_is_not_before_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The log ends at 5 without a record of that time; then the sixth, which is later, is written."""
+    """The log ends at 5 without a record of that time; then the sixth, which is later, is
+    written."""
     log_end = 5
 
     def list_offsets(

@@ -1,4 +1,5 @@
-"""Leaders are elected, replicas reassigned; what the broker refuses is one line for each partition."""
+"""Leaders are elected, replicas reassigned; what the broker refuses is one line for each
+partition."""
 
 from tests.cli.conftest import Shell
 

@@ -1,4 +1,5 @@
-"""Every strategy moves the committed offsets it should, only with --execute, and never under a live member."""
+"""Every strategy moves the committed offsets it should, only with --execute, and never under a live
+member."""
 
 import json
 from pathlib import Path

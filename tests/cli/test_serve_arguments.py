@@ -1,4 +1,5 @@
-"""Plain arguments of `serve` are read without the option parser, and mean what the option parser says they mean."""
+"""Plain arguments of `serve` are read without the option parser, and mean what the option parser
+says they mean."""
 
 from pathlib import Path
 

@@ -1,4 +1,5 @@
-"""Topics are created, listed, described, grown, reconfigured and deleted; wrong requests say why."""
+"""Topics are created, listed, described, grown, reconfigured and deleted; wrong requests say
+why."""
 
 import re
 

@@ -1,4 +1,5 @@
-"""Wrong command lines: each ends with one line that says what is wrong, and with the right exit code."""
+"""Wrong command lines: each ends with one line that says what is wrong, and with the right exit
+code."""
 
 from pathlib import Path
 

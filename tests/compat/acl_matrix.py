@@ -1,7 +1,9 @@
-"""The ACL matrix: who may do what, as grants for users, and the questions that each of them asks two brokers.
+"""The ACL matrix: who may do what, as grants for users, and the questions that each of them asks
+two brokers.
 
-A grant is an operation on a kind of resource, given in one way (by name, by prefix, denied, to another host, ...). Each
-grant has a user of its own, who asks every question: so each API meets each operation on each kind of resource.
+A grant is an operation on a kind of resource, given in one way (by name, by prefix, denied, to
+another host, ...). Each grant has a user of its own, who asks every question: so each API meets
+each operation on each kind of resource.
 """
 
 import base64
@@ -61,7 +63,8 @@ class Grant:
 
 
 def grants() -> Iterator[Grant]:
-    """One user for each operation, kind of resource and way; those who may nothing, and everything."""
+    """One user for each operation, kind of resource and way; those who may nothing, and
+    everything."""
     yield Grant("none")
     yield Grant("super")
     for kind, operations in OPERATIONS.items():
@@ -155,7 +158,8 @@ def creations(entries: tuple[Acl, ...]) -> CreateAclsRequest:
 
 
 class UserPeer(SocketPeer):
-    """A broker, asked by a user over one connection, which is opened again when the broker has closed it."""
+    """A broker, asked by a user over one connection, which is opened again when the broker has
+    closed it."""
 
     def __init__(self, port: int, user: str) -> None:
         super().__init__(port, "raw")

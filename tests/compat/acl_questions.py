@@ -1,4 +1,5 @@
-"""What every user of the ACL matrix asks: one or more requests of each API, which change nothing that others see."""
+"""What every user of the ACL matrix asks: one or more requests of each API, which change nothing
+that others see."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Admin and metadata requests, each to be answered as Apache Kafka 4.3.1 answers it. They build on one another."""
+"""Admin and metadata requests, answered as Apache Kafka 4.3.1 does. They build on one another."""
 
 import time
 from functools import partial
@@ -381,7 +381,7 @@ CASES: list[Case] = [
 
 
 def prepare(peer: Peer) -> None:
-    """Topics that the cases build on; the same records must be in one-0 and one-1 of both (see `records`)."""
+    """Topics that the cases build on, with the same records in one-0 and one-1 (see `records`)."""
     for name in ("compacted",):
         peer.ask(K.CREATE_TOPICS, 7, create(topic(name, configs={"cleanup.policy": "compact"})))
     for _ in range(

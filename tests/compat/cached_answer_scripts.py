@@ -43,7 +43,8 @@ NEW_YEAR_MS = 1_767_225_600_000
 
 
 def cached_offsets(talk: Talk) -> None:
-    """Offsets of a group that come, move and go, in every version of OffsetFetch that names topics."""
+    """Offsets of a group that come, move and go, in every version of OffsetFetch that names
+    topics."""
     talk.create_topic("a", 2)
     topic, group, other = f"{talk.prefix}-a", talk.group(), talk.group("other")
 
@@ -73,7 +74,8 @@ def cached_offsets(talk: Talk) -> None:
 
 
 def cached_topics(talk: Talk) -> None:
-    """A topic that is made, grows, is written to and goes: Metadata, FindCoordinator and ends of logs."""
+    """A topic that is made, grows, is written to and goes: Metadata, FindCoordinator and ends of
+    logs."""
     name = f"{talk.prefix}-a"
 
     def asked(label: str, *, there: bool = True) -> None:
@@ -111,7 +113,8 @@ def cached_topics(talk: Talk) -> None:
 
 
 def cached_combinations(talk: Talk) -> None:
-    """Topics in any combination, which come, grow, are configured and go: Metadata and DescribeTopicPartitions."""
+    """Topics in any combination, which come, grow, are configured and go: Metadata and
+    DescribeTopicPartitions."""
     names = [f"{talk.prefix}-{letter}" for letter in "abcd"]
 
     def asked(label: str) -> None:
@@ -154,8 +157,9 @@ def _order(talk: Talk, request: DescribeTopicPartitionsRequest) -> tuple[object,
 
 
 def cached_times(talk: Talk) -> None:
-    """Offsets by time in a log of several segments, with batches of every codec, that grows and loses its beginning (of
-    its first segment: whole ones Apache Kafka goes on looking into until it has removed them)."""
+    """Offsets by time in a log of several segments, with batches of every codec, that grows and
+    loses its beginning (of its first segment: whole ones Apache Kafka goes on looking into until it
+    has removed them)."""
     talk.create_topic("t", 1)
     name = f"{talk.prefix}-t"
     small = AlterConfigsResource(2, name, [AlterableConfig("segment.bytes", 0, str(1 << 20))])

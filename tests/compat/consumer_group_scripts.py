@@ -1,4 +1,5 @@
-"""Conversations about consumer groups of KIP-848: what Apache Kafka answers to them, kbroker must answer too."""
+"""Conversations about consumer groups of KIP-848: what Apache Kafka answers to them, kbroker must
+answer too."""
 
 import struct
 from typing import Any

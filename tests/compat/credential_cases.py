@@ -1,4 +1,5 @@
-"""Credential, login and token requests on a PLAINTEXT listener, to be answered as Apache Kafka 4.3.1 answers them."""
+"""Credential, login and token requests on a PLAINTEXT listener, to be answered as Apache Kafka
+4.3.1 answers them."""
 
 from functools import partial
 

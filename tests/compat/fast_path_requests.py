@@ -1,4 +1,5 @@
-"""Requests that a fast path of compiled code may answer, made at random for any version of their API."""
+"""Requests that a fast path of compiled code may answer, made at random for any version of their
+API."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

@@ -1,6 +1,7 @@
 """A conversation about groups with one broker, written down so that two can be compared.
 
-Ids that a broker makes up are replaced: member ids by their number in order of appearance, topic ids by names.
+Ids that a broker makes up are replaced: member ids by their number in order of appearance, topic
+ids by names.
 """
 
 import re
@@ -70,7 +71,8 @@ class Talk:
         return topic_id
 
     def find_coordinator(self) -> None:
-        """Make the coordinator's topic, and wait until every partition of it has its coordinator."""
+        """Make the coordinator's topic, and wait until every partition of it has its
+        coordinator."""
         request = FindCoordinatorRequest(key_type=0, coordinator_keys=[self.group()])
         groups = DescribeGroupsRequest([self.group(str(number)) for number in range(64)])
         deadline = time.monotonic() + 20
@@ -86,10 +88,11 @@ class Talk:
         return self.heard(label, self.later(api, version, request))
 
     def describe_new(self, label: str, group: str) -> None:
-        """Describe a group that a JoinGroup has just made, once it is there; write that answer down.
+        """Describe a group that a JoinGroup has just made, once it is there; write that answer
+        down.
 
-        Apache Kafka says MEMBER_ID_REQUIRED before the new group's record is committed, and DescribeGroups reads what
-        is committed: for a moment it may answer GROUP_ID_NOT_FOUND.
+        Apache Kafka says MEMBER_ID_REQUIRED before the new group's record is committed, and
+        DescribeGroups reads what is committed: for a moment it may answer GROUP_ID_NOT_FOUND.
         """
         deadline = time.monotonic() + KNOWN_S
         while True:

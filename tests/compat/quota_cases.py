@@ -1,4 +1,5 @@
-"""Quota and credential requests, each to be answered as Apache Kafka 4.3.1 answers it. They build on one another."""
+"""Quota and credential requests, each to be answered as Apache Kafka 4.3.1 answers it. They build
+on one another."""
 
 from functools import partial
 

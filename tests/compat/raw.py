@@ -1,9 +1,10 @@
-"""Raw requests to two brokers, answers compared field by field: how kbroker is held against Apache Kafka.
+"""Raw requests to two brokers, answers compared field by field: how kbroker is held against Apache
+Kafka.
 
-A `Case` is data: an API, the versions to try, and a function that makes the request for one peer (topic ids differ
-between peers). `compare` sends it to both and gives the differences. Ids, addresses and times are levelled out, lists
-whose order means nothing are sorted; error texts count as equal when both or neither are there, unless the case says
-otherwise.
+A `Case` is data: an API, the versions to try, and a function that makes the request for one peer
+(topic ids differ between peers). `compare` sends it to both and gives the differences. Ids,
+addresses and times are levelled out, lists whose order means nothing are sorted; error texts count
+as equal when both or neither are there, unless the case says otherwise.
 """
 
 import re
@@ -95,8 +96,9 @@ Build = Callable[[Peer], Struct]
 class Case:
     """One request, expected to be answered alike. versions: inclusive.
 
-    same_text: error texts must be equal, too. ignore: dotted field paths that are not compared ("topics.configs").
-    keep: the order of these lists (dotted paths) counts. settles: asked again for a while until the answers are alike.
+    same_text: error texts must be equal, too. ignore: dotted field paths that are not compared
+    ("topics.configs"). keep: the order of these lists (dotted paths) counts. settles: asked again
+    for a while until the answers are alike.
     """
 
     name: str

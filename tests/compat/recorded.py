@@ -1,7 +1,9 @@
-"""Answers of Apache Kafka to the conversations, as files: kbroker is held against them where no Java is.
+"""Answers of Apache Kafka to the conversations, as files: kbroker is held against them where no
+Java is.
 
 `tests/compat/recorded/NAME.json` holds {script: [[label, answer], ...]}, levelled as Talk levels them. They are written
-by the tests beside Apache Kafka (`KBROKER_RECORD=1`), which otherwise compare each answer of Apache Kafka's with them.
+by the tests beside Apache Kafka (`KBROKER_RECORD=1`), which otherwise compare each answer of Apache
+Kafka's with them.
 """
 
 import json
@@ -31,7 +33,8 @@ def encode(value: Any) -> Any:
 
 
 def timeless(records: Any) -> Any:
-    """Record batches without what the time of day changes: their timestamps, and the checksum over them.
+    """Record batches without what the time of day changes: their timestamps, and the checksum over
+    them.
 
     What is decoded already, or none, stays as it is."""
     if not isinstance(records, bytes | memoryview):

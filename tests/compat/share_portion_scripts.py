@@ -1,4 +1,5 @@
-"""In which portions members of share groups get records, and of which partitions they hear that have none."""
+"""In which portions members of share groups get records, and of which partitions they hear that
+have none."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -43,7 +44,8 @@ def portions(talk: Talk) -> None:
 
 
 def throttled(talk: Talk) -> None:
-    """Records that come back often go out in smaller and smaller portions, the last time one by one."""
+    """Records that come back often go out in smaller and smaller portions, the last time one by
+    one."""
     group, _, topic_id = begin(talk)
     a = member(talk, group, topic_id)
     produce(talk, "t", 8, 8)
@@ -59,7 +61,8 @@ def throttled(talk: Talk) -> None:
 
 
 def silence(talk: Talk) -> None:
-    """A member hears once of each partition, with or without records, and does not wait when it does not want to."""
+    """A member hears once of each partition, with or without records, and does not wait when it
+    does not want to."""
     group, _, topic_id = begin(talk, 3)
     a = member(talk, group, topic_id, (0, 1))
     began = time.monotonic()

@@ -1,4 +1,5 @@
-"""Conversations about share groups (KIP-932): what Apache Kafka answers to them, kbroker must answer too."""
+"""Conversations about share groups (KIP-932): what Apache Kafka answers to them, kbroker must
+answer too."""
 
 import time
 from collections.abc import Callable
@@ -98,7 +99,8 @@ def offsets(talk: Talk, group: str, topic: str | None = None, partitions: int = 
 
 
 def membership(talk: Talk) -> None:
-    """Join, take part, leave; what is refused. (Who gets which of several partitions is chance in Apache Kafka.)"""
+    """Join, take part, leave; what is refused. (Who gets which of several partitions is chance in
+    Apache Kafka.)"""
     group = talk.group()
     topic = f"{talk.prefix}-t"
     talk.create_topic("t", 1)
@@ -209,7 +211,8 @@ def _opening(member: ShareMember, topic_id: bytes):  # type: ignore[no-untyped-d
 
 
 def strict(talk: Talk) -> None:
-    """v2: never more records than asked for; released by a closed connection; given up after too many deliveries."""
+    """v2: never more records than asked for; released by a closed connection; given up after too
+    many deliveries."""
     group, topic, topic_id = begin(
         talk, share_delivery_count_limit="2", share_record_lock_duration_ms="15000"
     )
@@ -233,7 +236,8 @@ def strict(talk: Talk) -> None:
 
 
 def loading(talk: Talk) -> None:
-    """What the first partition to be loaded holds does not wait for the others; the next answer holds the rest."""
+    """What the first partition to be loaded holds does not wait for the others; the next answer
+    holds the rest."""
     group, topic, topic_id = begin(talk, 3)
     for partition in range(3):
         produce(talk, "t", 2, partition=partition)

@@ -31,7 +31,8 @@ from tests.compat.raw import receive
 Said = tuple[int, int, Sequence[int]]
 """First and last offset, acknowledge types."""
 TIMES = 2
-"""Apache Kafka needs a moment until a group's partition is loaded: its first fetch may find nothing."""
+"""Apache Kafka needs a moment until a group's partition is loaded: its first fetch may find
+nothing."""
 
 
 class ShareMember:

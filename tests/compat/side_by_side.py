@@ -1,4 +1,5 @@
-"""Apache Kafka and kbroker side by side: the same conversation with each, and where their answers differ."""
+"""Apache Kafka and kbroker side by side: the same conversation with each, and where their answers
+differ."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager

@@ -1,4 +1,5 @@
-"""Conversations about streams groups (KIP-1071): what Apache Kafka answers to them, kbroker must answer too.
+"""Conversations about streams groups (KIP-1071): what Apache Kafka answers to them, kbroker must
+answer too.
 
 They expect streams groups to wait half a second for their first members (SETTINGS).
 """
@@ -29,7 +30,8 @@ from tests.compat.group_talk import Talk
 DELAY_S = 0.5
 SETTINGS: Mapping[str, str] = {"group.streams.initial.rebalance.delay.ms": "500"}
 CREATED_S = 1.5
-"""Apache Kafka creates internal topics beside its answer, and its coordinator learns of them a moment later."""
+"""Apache Kafka creates internal topics beside its answer, and its coordinator learns of them a
+moment later."""
 INTERVAL_S = 1.1
 """group.streams.assignment.interval.ms, and a little."""
 

@@ -1,4 +1,5 @@
-"""ACLs made, shown and deleted with unmodified clients, and felt by a producer that was connected before."""
+"""ACLs made, shown and deleted with unmodified clients, and felt by a producer that was connected
+before."""
 
 import contextlib
 import time

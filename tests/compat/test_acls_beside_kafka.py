@@ -1,4 +1,5 @@
-"""Every API, asked by users with every kind of grant: kbroker answers as Apache Kafka with its StandardAuthorizer."""
+"""Every API, asked by users with every kind of grant: kbroker answers as Apache Kafka with its
+StandardAuthorizer."""
 
 import time
 from collections.abc import Iterator

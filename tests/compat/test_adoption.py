@@ -1,4 +1,5 @@
-"""A log directory that Apache Kafka wrote is served by kbroker, and goes back to Apache Kafka afterwards."""
+"""A log directory that Apache Kafka wrote is served by kbroker, and goes back to Apache Kafka
+afterwards."""
 
 import time
 from collections.abc import Callable
@@ -25,7 +26,8 @@ pytestmark = [pytest.mark.kafka, pytest.mark.compat]
 
 
 def until(ask: Callable[[], Any], good: Callable[[Any], bool]) -> Any:
-    """Ask until the answer is good: a broker that has just started answers retriable errors first."""
+    """Ask until the answer is good: a broker that has just started answers retriable errors
+    first."""
     deadline = time.monotonic() + 30
     while not good(answer := ask()):
         assert time.monotonic() < deadline, answer

@@ -1,4 +1,5 @@
-"""Kafka Connect, distributed and with its default settings, which ask for topics of three replicas."""
+"""Kafka Connect, distributed and with its default settings, which ask for topics of three
+replicas."""
 
 from collections.abc import Iterator
 from pathlib import Path

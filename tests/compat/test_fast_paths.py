@@ -1,7 +1,7 @@
 """Compiled fast paths and Python answer the same requests with the same bytes, in every version.
 
-Bytes after a message are legal. A request with many of them is larger than compiled code takes, so Python serves it:
-the same question, asked both ways.
+Bytes after a message are legal. A request with many of them is larger than compiled code takes, so
+Python serves it: the same question, asked both ways.
 """
 
 import socket

@@ -1,4 +1,5 @@
-"""Groups of real clients: sharing partitions, resuming after a restart, and Apache Kafka's own group tools."""
+"""Groups of real clients: sharing partitions, resuming after a restart, and Apache Kafka's own
+group tools."""
 
 import re
 import time

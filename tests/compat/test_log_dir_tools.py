@@ -1,4 +1,5 @@
-"""Apache Kafka's tools move a replica between log dirs and see it arrive: kafka-reassign-partitions, kafka-log-dirs."""
+"""Apache Kafka's tools move a replica between log dirs and see it arrive:
+kafka-reassign-partitions, kafka-log-dirs."""
 
 from collections.abc import Callable
 from pathlib import Path

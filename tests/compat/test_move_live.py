@@ -1,4 +1,5 @@
-"""`kbroker move` and `kbroker import` between kbroker and three Apache Kafka nodes, while producers work."""
+"""`kbroker move` and `kbroker import` between kbroker and three Apache Kafka nodes, while producers
+work."""
 
 import json
 import os
@@ -63,7 +64,8 @@ def cluster(kafka_jars: str, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 
 class Trickle:
-    """A producer of 200 records a second to the topic `live`: consecutive numbers in each partition."""
+    """A producer of 200 records a second to the topic `live`: consecutive numbers in each
+    partition."""
 
     def __init__(self, bootstrap: str) -> None:
         create_topic(bootstrap, "live")
@@ -139,7 +141,8 @@ class Mover:
 
 
 def write_all_kinds(bootstrap: str) -> None:
-    """Records that a naive copy would change: aborted ones, tombstones, nulls, headers, a large one."""
+    """Records that a naive copy would change: aborted ones, tombstones, nulls, headers, a large
+    one."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     topics = [
         NewTopic("orders", 2, 1, config={"retention.ms": "-1", "max.message.bytes": str(2 * LARGE)}),
@@ -208,7 +211,8 @@ def check_arrival(source: str, target: str, outcome: Any, replicas: int) -> None
     about = there.admin().list_topics(timeout=30).topics
     assert {len(one.replicas) for one in about["orders"].partitions.values()} == {replicas}
     assert not [name for name in about if "mm2" in name or name.endswith(".internal")]
-    # The same record comes next: offset 520 is in the aborted transaction, 553 in the first committed one.
+    # The same record comes next: offset 520 is in the aborted transaction, 553 in the first
+    # committed one.
     for group in ("late", "halfway"):
         assert next_value(source, group, "orders", 0) == next_value(target, group, "orders", 0)
     assert read_group(there, there.admin(), "loader").lag(("live", 0)) is None

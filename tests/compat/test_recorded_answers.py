@@ -1,4 +1,5 @@
-"""Group and transaction requests to kbroker: the answers that Apache Kafka 4.3.1 gave to the same conversations."""
+"""Group and transaction requests to kbroker: the answers that Apache Kafka 4.3.1 gave to the same
+conversations."""
 
 from collections.abc import Iterator
 

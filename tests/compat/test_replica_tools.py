@@ -1,5 +1,6 @@
-"""Apache Kafka's tools on topics with replicas: what is under-replicated, a throttled reassignment, preferred leaders,
-log dirs of several nodes; and a scrape in which a replica is not counted twice."""
+"""Apache Kafka's tools on topics with replicas: what is under-replicated, a throttled reassignment,
+preferred leaders, log dirs of several nodes; and a scrape in which a replica is not counted
+twice."""
 
 import time
 from collections.abc import Callable

@@ -44,7 +44,8 @@ def configure(node: KBroker, settings: str) -> None:
 
 
 def console(node: KBroker, *arguments: str) -> list[str]:
-    """What Java's console share consumer prints until nothing comes any more, or the wanted number has come."""
+    """What Java's console share consumer prints until nothing comes any more, or the wanted number
+    has come."""
     # joining takes seconds on a crowded machine
     patience_ms = "20000" if "--max-messages" in arguments else "8000"
     done = run_tool(

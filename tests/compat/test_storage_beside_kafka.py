@@ -1,4 +1,5 @@
-"""Compacted and transactional logs go from Apache Kafka to kbroker and back: both read, extend and compact them."""
+"""Compacted and transactional logs go from Apache Kafka to kbroker and back: both read, extend and
+compact them."""
 
 import re
 import time
@@ -50,7 +51,8 @@ class Work:
             future.result(30)
 
     def add(self, bootstrap: str, leave_open: bool) -> None:
-        """Updates and tombstones over three segments' time; three transactions, and one that is left open."""
+        """Updates and tombstones over three segments' time; three transactions, and one that is
+        left open."""
         plain = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True})
         for _ in range(3):
             for key in range(KEYS):
@@ -142,7 +144,8 @@ def until_compacted(log_dir: Path) -> None:
 
 
 def dump_is_clean(log_dir: Path) -> None:
-    """DumpLogSegments reads every file of every log, and complains of nothing but offsets that compaction took."""
+    """DumpLogSegments reads every file of every log, and complains of nothing but offsets that
+    compaction took."""
     suffixes = (files.LOG, files.INDEX, files.TIME_INDEX, files.TXN_INDEX, files.SNAPSHOT)
     for topic, options in (
         ("compacted", ()),

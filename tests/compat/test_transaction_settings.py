@@ -1,4 +1,5 @@
-"""What the settings of transactions promise, by a running kbroker; its transaction log read by Apache Kafka's tool."""
+"""What the settings of transactions promise, by a running kbroker; its transaction log read by
+Apache Kafka's tool."""
 
 import re
 import time

@@ -1,4 +1,5 @@
-"""Transaction requests to kbroker and to Apache Kafka 4.3.1: the same conversations, the same answers."""
+"""Transaction requests to kbroker and to Apache Kafka 4.3.1: the same conversations, the same
+answers."""
 
 from collections.abc import Iterator
 from pathlib import Path

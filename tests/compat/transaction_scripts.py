@@ -119,7 +119,8 @@ def end_v2(talk: TransactionTalk) -> None:
 
 
 def mixed_versions(talk: TransactionTalk) -> None:
-    """One id used by clients of both transaction versions, and an open transaction that is fenced."""
+    """One id used by clients of both transaction versions, and an open transaction that is
+    fenced."""
     talk.create_topic("a", 1)
     producer = talk.init("init")
     talk.add("v1 adds", 3, producer, A0)
@@ -169,7 +170,8 @@ def produce(talk: TransactionTalk) -> None:
 
 
 def refused_records(talk: TransactionTalk) -> None:
-    """Records that a compacted topic does not take: control is asked first, and their partition joins."""
+    """Records that a compacted topic does not take: control is asked first, and their partition
+    joins."""
     talk.create_topic("c", 2, cleanup_policy="compact")
     for version in (11, 12, 13):
         name = f"v{version}"
@@ -186,7 +188,8 @@ def refused_records(talk: TransactionTalk) -> None:
 
 
 def refused_batches(talk: TransactionTalk) -> None:
-    """Batches that are too large or damaged: they, too, after control was asked, and their partition joins."""
+    """Batches that are too large or damaged: they, too, after control was asked, and their
+    partition joins."""
     talk.create_topic("l", 3, max_message_bytes="200")
     large = b"v" * 200
     for version in (11, 12, 13):
@@ -293,7 +296,8 @@ def offsets(talk: TransactionTalk) -> None:
 
 
 def fetched(talk: TransactionTalk, label: str, group: str) -> None:
-    """OffsetFetch with and without require_stable, again and again: an answer that stands must not outlive a change."""
+    """OffsetFetch with and without require_stable, again and again: an answer that stands must not
+    outlive a change."""
     topics = [OffsetFetchRequestTopics(f"{talk.prefix}-a", partition_indexes=[0, 1])]
     for stable in (False, True):
         request = OffsetFetchRequest(

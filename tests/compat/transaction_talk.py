@@ -1,4 +1,5 @@
-"""A conversation about transactions with one broker: as about groups, with producer ids levelled out, too."""
+"""A conversation about transactions with one broker: as about groups, with producer ids levelled
+out, too."""
 
 import time
 from typing import Any
@@ -27,7 +28,8 @@ from tests.compat.group_talk import Talk
 
 Producer = tuple[int, int]
 NOT_NOW = {14, 51}
-"""COORDINATOR_LOAD_IN_PROGRESS, also Kafka's answer while it fetches producer ids; CONCURRENT_TRANSACTIONS."""
+"""COORDINATOR_LOAD_IN_PROGRESS, also Kafka's answer while it fetches producer ids;
+CONCURRENT_TRANSACTIONS."""
 LONG = 1 << 31
 """Producer ids in these conversations that no broker has handed out are larger."""
 TIMEOUT_MS = 60_000
@@ -36,10 +38,12 @@ _TIMES = {"transaction_start_time_ms", "log_append_time_ms", "last_timestamp"}
 
 
 class TransactionTalk(Talk):
-    """Ids are `<prefix>-<name>`; answers that only say "the last one is still completing" are not written down."""
+    """Ids are `<prefix>-<name>`; answers that only say "the last one is still completing" are not
+    written down."""
 
     def find_transaction_coordinator(self) -> None:
-        """Make the coordinators' topics, and wait until every partition of them has its coordinator."""
+        """Make the coordinators' topics, and wait until every partition of them has its
+        coordinator."""
         self.find_coordinator()
         request = FindCoordinatorRequest(key_type=1, coordinator_keys=[self.group()])
         ids = DescribeTransactionsRequest([f"{self.prefix}-probe-{number}" for number in range(64)])

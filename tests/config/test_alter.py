@@ -1,4 +1,5 @@
-"""What may be changed at run time, and the codes and texts of refusals, as Apache Kafka 4.3.1 answered them."""
+"""What may be changed at run time, and the codes and texts of refusals, as Apache Kafka 4.3.1
+answered them."""
 
 import pytest
 

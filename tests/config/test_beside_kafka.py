@@ -1,4 +1,5 @@
-"""The same settings and the same changes, given to a running Apache Kafka and to our functions: equal answers."""
+"""The same settings and the same changes, given to a running Apache Kafka and to our functions:
+equal answers."""
 
 from collections.abc import Sequence
 

@@ -166,7 +166,8 @@ def test_all_brokers_shows_what_is_set_at_run_time_for_all_and_its_own_layer_onl
             ("5", 1, False, False, 5, [("retention.ms", "5", 1), *RETENTION]),
         ),
         ("retention.ms", {}, ("5000", 2, False, False, 5, RETENTION)),
-        # log.roll.hours is in force and yet not among the synonyms, as in Kafka: the list starts at log.roll.ms.
+        # log.roll.hours is in force and yet not among the synonyms, as in Kafka: the list starts at
+        # log.roll.ms.
         ("segment.ms", {}, ("86400000", 5, False, False, 5, [])),
         ("flush.ms", {}, ("5", 3, False, False, 5, FLUSH)),
         ("follower.replication.throttled.replicas", {}, ("", 5, False, False, 7, [])),

@@ -1,4 +1,5 @@
-"""Effective group settings stay within the broker's bounds; texts as Apache Kafka 4.3.1 answers them."""
+"""Effective group settings stay within the broker's bounds; texts as Apache Kafka 4.3.1 answers
+them."""
 
 import pytest
 

@@ -1,6 +1,7 @@
 """Names, types, defaults, checks, importance and change mode are Apache Kafka 4.3.1's.
 
-kafka_settings.tsv holds the facts as the running classes of Kafka print them (ConfigDef and dynamicConfigUpdateModes).
+kafka_settings.tsv holds the facts as the running classes of Kafka print them (ConfigDef and
+dynamicConfigUpdateModes).
 """
 
 import csv

@@ -1,4 +1,5 @@
-"""Default counts of processes: of the cores that may be used, within the cgroup's quota of their time."""
+"""Default counts of processes: of the cores that may be used, within the cgroup's quota of their
+time."""
 
 import os
 from pathlib import Path
@@ -11,7 +12,8 @@ from kbroker.config.cgroup import cpu_quota
 
 
 def host(root: Path, cgroup: str, **files: str) -> float | None:
-    """The quota of a host with these files below its cgroup mount; a dash in a name stands for a slash."""
+    """The quota of a host with these files below its cgroup mount; a dash in a name stands for a
+    slash."""
     (root / "proc/self").mkdir(parents=True)
     (root / "proc/self/cgroup").write_text(cgroup)
     for name, content in files.items():

@@ -1,4 +1,5 @@
-"""Secrets that settings only refer to: read where the provider may, refused where they are not, shown nowhere."""
+"""Secrets that settings only refer to: read where the provider may, refused where they are not,
+shown nowhere."""
 
 from pathlib import Path
 

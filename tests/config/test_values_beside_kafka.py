@@ -1,4 +1,5 @@
-"""Every kind of value for every setting of logs, compaction, replication and recovery: taken or refused as by Kafka."""
+"""Every kind of value for every setting of logs, compaction, replication and recovery: taken or
+refused as by Kafka."""
 
 import pytest
 
@@ -31,7 +32,8 @@ Answers = dict[tuple[int, str | None], tuple[int, str | None]]
 
 @pytest.fixture(scope="module")
 def config(fresh_kafka: ApacheKafka) -> BrokerConfig:
-    """Our reading of the file the node runs on, with as many processes as Kafka has threads when none are named."""
+    """Our reading of the file the node runs on, with as many processes as Kafka has threads when
+    none are named."""
     threads = {"num.network.threads": "3", "num.io.threads": "8"}
     return BrokerConfig.load({**threads, **properties.read(fresh_kafka.folder / "server.properties")})[0]
 

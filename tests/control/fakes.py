@@ -1,4 +1,5 @@
-"""A broker's control state with fake IO workers and network processes: real SQLite, real slots, no process."""
+"""A broker's control state with fake IO workers and network processes: real SQLite, real slots, no
+process."""
 
 import logging
 import shutil
@@ -69,7 +70,8 @@ class FakeNetwork:
 
 
 class FakeWorker:
-    """An IO worker that keeps its promises to control: folders, slot words, one uncompressed segment per partition.
+    """An IO worker that keeps its promises to control: folders, slot words, one uncompressed
+    segment per partition.
 
     refuse: errors by type of call, raised instead of an answer.
     """

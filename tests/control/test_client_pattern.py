@@ -1,4 +1,5 @@
-"""Regular expressions: the same answers as Python's own on their common language, and time that stays linear."""
+"""Regular expressions: the same answers as Python's own on their common language, and time that
+stays linear."""
 
 import re
 import time

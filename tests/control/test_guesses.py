@@ -1,11 +1,13 @@
-"""Guesses of passwords: few at once, then a few a second, whoever guesses; who knows the password is not held up."""
+"""Guesses of passwords: few at once, then a few a second, whoever guesses; who knows the password
+is not held up."""
 
 from kbroker.config.broker import BrokerConfig
 from kbroker.control.guesses import MAX_KEYS, MAX_WAIT_S, NS, OF_ADDRESS, OF_USER, Guesses
 
 
 def checked(guesses: Guesses, seconds: int, users: int, a_second: int = 200) -> int:
-    """Passwords that are looked at within so many seconds, of an address that tries as often as it can."""
+    """Passwords that are looked at within so many seconds, of an address that tries as often as it
+    can."""
     seen = 0
     for number in range(seconds * a_second):
         now_ns = number * NS // a_second

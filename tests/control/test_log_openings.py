@@ -1,4 +1,5 @@
-"""A change of few logs is answered when they are open, a large one before; nothing touches them meanwhile."""
+"""A change of few logs is answered when they are open, a large one before; nothing touches them
+meanwhile."""
 
 import asyncio
 from collections.abc import Awaitable

@@ -1,4 +1,5 @@
-"""The control process over real links: who is greeted with what, when it is ready, how requests are answered."""
+"""The control process over real links: who is greeted with what, when it is ready, how requests are
+answered."""
 
 import asyncio
 import os

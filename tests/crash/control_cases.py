@@ -1,4 +1,5 @@
-"""Requests that control may die over: what comes before each, the request itself, and where control dies."""
+"""Requests that control may die over: what comes before each, the request itself, and where control
+dies."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -61,8 +62,9 @@ class Asked:
 
 @dataclass(frozen=True)
 class Case:
-    """before: what has been told already, and the request. undone_at: places where the request may have had no
-    effect (what it changes is not in a log yet). then: what is asked of both twins afterwards."""
+    """before: what has been told already, and the request. undone_at: places where the request may
+    have had no effect (what it changes is not in a log yet). then: what is asked of both twins
+    afterwards."""
 
     name: str
     before: Callable[[TransactionTalk], Asked]
@@ -260,7 +262,8 @@ def delete_topics(talk: TransactionTalk) -> Asked:
 
 
 CASES = (
-    # What a rebalance is about is in no log before its SyncGroup: all members come again, as in Apache Kafka.
+    # What a rebalance is about is in no log before its SyncGroup: all members come again, as in
+    # Apache Kafka.
     Case("first JoinGroup", first_join, ("answering",), ("answering",)),
     Case("JoinGroup again", rejoin, ("answering",), ("answering",)),
     Case("SyncGroup", sync, LOGGED),

@@ -1,7 +1,9 @@
-"""Copies a topic exactly once: consume, transform, produce, commit offsets, all in one transaction after the other.
+"""Copies a topic exactly once: consume, transform, produce, commit offsets, all in one transaction
+after the other.
 
 `python -m tests.crash.copier bootstrap source target partitions records`: ends when all is copied; may be killed and
-started again at any time. Whatever goes wrong, it begins anew with fresh clients, as an application would.
+started again at any time. Whatever goes wrong, it begins anew with fresh clients, as an application
+would.
 """
 
 import faulthandler
@@ -69,8 +71,9 @@ class Copier:
             assert isinstance(value, bytes)
             self._producer.produce(self._target, transform(value), partition=message.partition())
         positions = self._consumer.position(self._places)
-        # this one call of librdkafka may wait for ever when its coordinator goes away at the wrong moment, whatever
-        # its timeout says (librdkafka 5456, 5511): the application then ends, and whoever watches it starts it anew
+        # this one call of librdkafka may wait for ever when its coordinator goes away at the wrong
+        # moment, whatever its timeout says (librdkafka 5456, 5511): the application then ends, and
+        # whoever watches it starts it anew
         faulthandler.dump_traceback_later(STUCK_S, exit=True)
         self._producer.send_offsets_to_transaction(
             [place for place in positions if place.offset >= 0],

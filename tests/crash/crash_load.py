@@ -1,7 +1,8 @@
-"""What runs while a broker dies at one crash point after the other, and what must be true of it afterwards.
+"""What runs while a broker dies at one crash point after the other, and what must be true of it
+afterwards.
 
-Every piece is a thread that goes on through all deaths and restarts; it remembers what was acknowledged. `judge` is
-called when the threads have ended and the broker runs.
+Every piece is a thread that goes on through all deaths and restarts; it remembers what was
+acknowledged. `judge` is called when the threads have ended and the broker runs.
 """
 
 import threading
@@ -111,7 +112,8 @@ class Piece:
 
 
 class Short(Piece):
-    """Retention by size and DeleteRecords: what is acknowledged and not deleted is there; what is deleted stays so."""
+    """Retention by size and DeleteRecords: what is acknowledged and not deleted is there; what is
+    deleted stays so."""
 
     topic = "short"
     config = {"retention.bytes": "60000", "segment.ms": "150", "write.caching": "false"}  # noqa: RUF012
@@ -162,7 +164,8 @@ class Short(Piece):
 
 
 class Compacted(Piece):
-    """Compaction: of each key the latest acknowledged value, and no key that was deleted comes back."""
+    """Compaction: of each key the latest acknowledged value, and no key that was deleted comes
+    back."""
 
     topic = "compacted"
     config = {  # noqa: RUF012
@@ -212,7 +215,8 @@ class Compacted(Piece):
 
 
 class Transactional(Piece):
-    """Transactions: all records of a committed one, none of an aborted one, all or none of an unknown one."""
+    """Transactions: all records of a committed one, none of an aborted one, all or none of an
+    unknown one."""
 
     topic = "transactional"
     config = {"segment.ms": "150"}  # noqa: RUF012

@@ -1,4 +1,5 @@
-"""Idempotent producers that remember what was acknowledged, and the judge of what is in the log afterwards."""
+"""Idempotent producers that remember what was acknowledged, and the judge of what is in the log
+afterwards."""
 
 import threading
 import time
@@ -22,10 +23,11 @@ def create_topic(bootstrap: str, topic: str, config: dict[str, str] | None = Non
 
 @dataclass
 class Load:
-    """One producer in a thread: values are consecutive numbers per partition, as fast as acks come back.
+    """One producer in a thread: values are consecutive numbers per partition, as fast as acks come
+    back.
 
-    acknowledged: partition -> offset -> value, as delivery reports said. failed: delivery errors (none is expected:
-    an idempotent producer resends until its timeout of minutes).
+    acknowledged: partition -> offset -> value, as delivery reports said. failed: delivery errors
+    (none is expected: an idempotent producer resends until its timeout of minutes).
     """
 
     bootstrap: str
@@ -57,7 +59,8 @@ class Load:
         self._thread.join()
 
     def longest_gap(self) -> float:
-        """Seconds of the longest silence of any partition that an acknowledgement has ended, since the last call."""
+        """Seconds of the longest silence of any partition that an acknowledgement has ended, since
+        the last call."""
         gaps, self._gaps = self._gaps, {}
         return max(gaps.values(), default=0.0)
 

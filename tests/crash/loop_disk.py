@@ -1,8 +1,9 @@
-"""A disk of its own for a test: a file system on a loop device that can fail, vanish, or lose what was not synced.
+"""A disk of its own for a test: a file system on a loop device that can fail, vanish, or lose what
+was not synced.
 
 `fail` uses the kernel's EXT4_IOC_SHUTDOWN, with which file system tests play a dead disk or a power cut: from then on
-every read, write and sync of the file system is answered with EIO; with NO_LOG_FLUSH nothing that was not yet written
-to the device arrives there any more, neither file contents nor the journal.
+every read, write and sync of the file system is answered with EIO; with NO_LOG_FLUSH nothing that
+was not yet written to the device arrives there any more, neither file contents nor the journal.
 """
 
 import fcntl
@@ -41,7 +42,8 @@ class LoopDisk:
             pytest.skip(f"no loop device can be mounted: {done.stderr.decode()}")
 
     def remount(self) -> None:
-        """Unmount and mount: the journal is replayed, as after a power cut. Nobody may have a file open."""
+        """Unmount and mount: the journal is replayed, as after a power cut. Nobody may have a file
+        open."""
         subprocess.run(["umount", str(self.folder)], check=True)
         self.mount()
 
@@ -54,7 +56,8 @@ class LoopDisk:
             os.close(fd)
 
     def vanish(self) -> None:
-        """The mount is gone: whoever has a file open keeps it, new opens find the empty mount point."""
+        """The mount is gone: whoever has a file open keeps it, new opens find the empty mount
+        point."""
         subprocess.run(["umount", "-l", str(self.folder)], check=True)
 
     def remove(self) -> None:

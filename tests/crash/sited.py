@@ -1,4 +1,5 @@
-"""A broker with replica sites for the crash tests: log dirs of their own, and what tools see of its partitions."""
+"""A broker with replica sites for the crash tests: log dirs of their own, and what tools see of its
+partitions."""
 
 import os
 import random
@@ -14,7 +15,8 @@ from tests.peer.kbroker_node import KBroker
 
 
 def free_ports(count: int) -> int:
-    """The first of some neighbouring ports that are free now, below those that the system hands out."""
+    """The first of some neighbouring ports that are free now, below those that the system hands
+    out."""
     choose = random.Random(os.getpid() ^ time.monotonic_ns())
     while True:
         first = choose.randrange(15_000, 32_000)
@@ -72,7 +74,8 @@ def wait_for_in_sync(broker: KBroker, topic: str, count: int, timeout_s: float =
 
 
 def led_again_s(broker: KBroker, since_s: float) -> float:
-    """Seconds from a moment (time.time) to the last change of a leader, by what the broker logged."""
+    """Seconds from a moment (time.time) to the last change of a leader, by what the broker
+    logged."""
     moments = [
         datetime.fromisoformat(line.split()[0]).timestamp()
         for line in broker.logs(1 << 20).splitlines()

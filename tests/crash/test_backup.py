@@ -1,4 +1,5 @@
-"""Backups of a broker under load, killed at random moments: each restores every record acknowledged before it."""
+"""Backups of a broker under load, killed at random moments: each restores every record acknowledged
+before it."""
 
 import json
 import os
@@ -98,7 +99,8 @@ def values(bootstrap: str, topic: str, partition: int = 0) -> list[int]:
 
 
 def judge(bootstrap: str, acknowledged: dict[int, int], committed: int) -> None:
-    """Everything acknowledged is there, without holes; transactions are whole, and their offsets with them."""
+    """Everything acknowledged is there, without holes; transactions are whole, and their offsets
+    with them."""
     for partition in range(PARTITIONS):
         found = values(bootstrap, "plain", partition)
         assert found == list(range(len(found)))
@@ -181,7 +183,8 @@ def test_a_backup_under_load_and_kills_restores_what_was_acknowledged(
 
 
 class Writer:
-    """Writes to a compacted topic and to one of short retention until it is stopped, in a thread."""
+    """Writes to a compacted topic and to one of short retention until it is stopped, in a
+    thread."""
 
     def __init__(self, bootstrap: str) -> None:
         self.latest: dict[bytes, int] = {}

@@ -1,4 +1,5 @@
-"""Backups to a bucket and by hard links: killed at random moments under load, each restores what was acknowledged."""
+"""Backups to a bucket and by hard links: killed at random moments under load, each restores what
+was acknowledged."""
 
 import os
 import random

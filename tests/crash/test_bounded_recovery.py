@@ -1,4 +1,5 @@
-"""After kill -9 of everything a start checks what was not synced, not what was appended since the last minute."""
+"""After kill -9 of everything a start checks what was not synced, not what was appended since the
+last minute."""
 
 import os
 import time

@@ -1,4 +1,5 @@
-"""An orderly stop tells the next start of each log; what happened to the files meanwhile is seen all the same."""
+"""An orderly stop tells the next start of each log; what happened to the files meanwhile is seen
+all the same."""
 
 import time
 from collections.abc import Callable

@@ -1,8 +1,9 @@
-"""Control dies in the middle of each kind of request: after its replay the state is what clients were told.
+"""Control dies in the middle of each kind of request: after its replay the state is what clients
+were told.
 
-Each request has a twin that nothing happens to. The one that control dies over gets no answer; afterwards everything
-is as it was told before, and the request has been done wholly, as its twin, or, where nothing was in a log yet, not
-at all.
+Each request has a twin that nothing happens to. The one that control dies over gets no answer;
+afterwards everything is as it was told before, and the request has been done wholly, as its twin,
+or, where nothing was in a log yet, not at all.
 """
 
 import time
@@ -96,7 +97,8 @@ def read(talk: TransactionTalk, api: ApiKey, version: int, request: Struct) -> A
 
 
 def state(talk: TransactionTalk) -> dict[str, Any]:
-    """All that a client can learn of the talk's topics, groups and transactions; names without the prefix."""
+    """All that a client can learn of the talk's topics, groups and transactions; names without the
+    prefix."""
     group = talk.group()
     transaction = (ApiKey.DESCRIBE_TRANSACTIONS, 0, DescribeTransactionsRequest([talk.group("t")]))
     deadline = time.monotonic() + 30

@@ -1,4 +1,5 @@
-"""The broker dies at named places, one after the other, at random moments, while everything at once is going on.
+"""The broker dies at named places, one after the other, at random moments, while everything at once
+is going on.
 
 ``make crash-matrix`` runs KBROKER_CRASHES (300) of them with a random seed; the tier runs a few. The seed and every
 death are printed; KBROKER_CRASH_SEED repeats a run as far as a machine's timing allows, and
@@ -30,7 +31,8 @@ pytestmark = [pytest.mark.crash, pytest.mark.timeout(120 + 12 * CRASHES)]
 PATIENCE_S = 4.0
 ELSEWHERE = "move: "  # wants a second log dir: test_log_dir_moves
 AT_START = ("recovery: ", "leader change: epoch")
-# a leader's IO worker dies ahead of its follower, which leads then: its successor has to cut what nobody else has
+# a leader's IO worker dies ahead of its follower, which leads then: its successor has to cut what
+# nobody else has
 AT_FAILOVER = ("truncate: ", "leader change: decision stored", "leader change: leader confirmed")
 FAILOVER_PATIENCE_S = 20.0
 BEHIND_S, BACK_S = (

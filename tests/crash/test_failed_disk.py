@@ -1,4 +1,5 @@
-"""A disk that fails or vanishes takes its log dir offline; the others go on; without any, the broker ends."""
+"""A disk that fails or vanishes takes its log dir offline; the others go on; without any, the
+broker ends."""
 
 import os
 import time
@@ -31,7 +32,8 @@ GONE = {KafkaError.KAFKA_STORAGE_ERROR, KafkaError.LEADER_NOT_AVAILABLE, KafkaEr
 
 @dataclass
 class Scene:
-    """A broker with one log dir on its own disk and one beside it. ours: partitions on that disk."""
+    """A broker with one log dir on its own disk and one beside it. ours: partitions on that
+    disk."""
 
     broker: KBroker
     disk: LoopDisk
@@ -83,7 +85,8 @@ class Scene:
         return {one.log_dir for one in answer.results if one.error_code == ErrorCode.KAFKA_STORAGE_ERROR}
 
     def fetch(self, partition: int) -> int:
-        """Error code of a fetch from the first offset, as one that reads and never writes meets it."""
+        """Error code of a fetch from the first offset, as one that reads and never writes meets
+        it."""
         wanted = FetchPartition(partition, fetch_offset=0, partition_max_bytes=1 << 20)
         topics = [FetchTopic(topic=TOPIC, partitions=[wanted])]
         request = FetchRequest(max_wait_ms=1000, min_bytes=1, topics=topics)

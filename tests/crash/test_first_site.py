@@ -1,5 +1,6 @@
-"""The first site, where a broker of one site has its store, is no more than any other: topics, groups and transactions
-outlive its disk, and the disk that comes back with old files, or with none, is filled again."""
+"""The first site, where a broker of one site has its store, is no more than any other: topics,
+groups and transactions outlive its disk, and the disk that comes back with old files, or with none,
+is filled again."""
 
 import threading
 import time
@@ -30,7 +31,8 @@ SETTINGS = {
 
 
 class Group:
-    """A member of a group that commits what it reads. committed: the last position answered, by partition."""
+    """A member of a group that commits what it reads. committed: the last position answered, by
+    partition."""
 
     def __init__(self, bootstrap: str) -> None:
         self._consumer = Consumer(
@@ -177,7 +179,8 @@ def test_the_disk_of_the_first_site_fails_and_its_old_files_come_back(
 def test_an_empty_folder_in_the_place_of_the_first_site_is_filled_again(
     broker_factory: Callable[..., KBroker], tmp_path: Path
 ) -> None:
-    """Three times: what vanished while the broker ran, what was replaced before a start, and the old disk again."""
+    """Three times: what vanished while the broker ran, what was replaced before a start, and the
+    old disk again."""
     broker, dirs = start_sites(broker_factory, tmp_path, 2, SETTINGS)
     life = Life(broker, 2)
     try:

@@ -1,7 +1,8 @@
-"""One bit is flipped in one file of a broker that was killed, or stopped: what is served is what was written, or
-nothing is. Aborted records do not count as written.
+"""One bit is flipped in one file of a broker that was killed, or stopped: what is served is what
+was written, or nothing is. Aborted records do not count as written.
 
-KBROKER_FLIPS files are damaged (each takes a start of the broker); `make crash-matrix` takes more than the tier.
+KBROKER_FLIPS files are damaged (each takes a start of the broker); `make crash-matrix` takes more
+than the tier.
 """
 
 import os

@@ -1,4 +1,5 @@
-"""A full disk turns produce away with a clear error, reads go on, and service returns when there is room."""
+"""A full disk turns produce away with a clear error, reads go on, and service returns when there is
+room."""
 
 import os
 import subprocess

@@ -1,4 +1,5 @@
-"""kill -9 of each child and of everything, under idempotent load: what was acknowledged stays, once and in order."""
+"""kill -9 of each child and of everything, under idempotent load: what was acknowledged stays, once
+and in order."""
 
 import os
 import random

@@ -1,4 +1,5 @@
-"""A partition is moved between log dirs under load, and whoever dies meanwhile: it is in one of them, whole."""
+"""A partition is moved between log dirs under load, and whoever dies meanwhile: it is in one of
+them, whole."""
 
 import random
 import signal

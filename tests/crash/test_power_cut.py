@@ -1,6 +1,8 @@
-"""A power cut: everything that was not written to the device is gone. What each setting keeps (docs/durability.md).
+"""A power cut: everything that was not written to the device is gone. What each setting keeps
+(docs/durability.md).
 
-The log dir lies on a file system of its own; the cut is the kernel's shutdown of it without flushing anything.
+The log dir lies on a file system of its own; the cut is the kernel's shutdown of it without
+flushing anything.
 """
 
 import time

@@ -1,4 +1,5 @@
-"""Replicas move between sites under load, a site is lost and comes back, preferred replicas lead again."""
+"""Replicas move between sites under load, a site is lost and comes back, preferred replicas lead
+again."""
 
 import time
 from collections.abc import Callable
@@ -57,7 +58,8 @@ def elect(broker: KBroker, topic: str) -> list[int]:
 
 
 def test_replicas_move_under_load(broker_factory: Callable[..., KBroker], tmp_path: Path) -> None:
-    """From one replica to three, to two other sites, and on to one: the log is the same all the way."""
+    """From one replica to three, to two other sites, and on to one: the log is the same all the
+    way."""
     broker, dirs = start_sites(broker_factory, tmp_path, 3, {"log.segment.bytes": "1048576"})
     create(broker, "moving", PARTITIONS, 1)
     load = Load(broker.bootstrap, "moving")

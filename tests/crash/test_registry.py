@@ -1,4 +1,5 @@
-"""The http process dies between a schema's record and the answer: the schema has one id, whoever asks again."""
+"""The http process dies between a schema's record and the answer: the schema has one id, whoever
+asks again."""
 
 import itertools
 import threading
@@ -16,7 +17,8 @@ KILLS = 5
 
 
 class Registering:
-    """Registers one schema after the other until it is stopped, in a thread; what gets no answer is asked again."""
+    """Registers one schema after the other until it is stopped, in a thread; what gets no answer is
+    asked again."""
 
     def __init__(self, url: str) -> None:
         self.answered: dict[int, int] = {}

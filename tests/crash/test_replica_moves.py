@@ -1,4 +1,5 @@
-"""The replicas of a partition are moved between the log dirs of their sites, under load and whoever dies meanwhile."""
+"""The replicas of a partition are moved between the log dirs of their sites, under load and whoever
+dies meanwhile."""
 
 import os
 import random

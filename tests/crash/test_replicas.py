@@ -1,4 +1,5 @@
-"""Local replicas: a killed IO worker or a lost site costs nothing that acks=all acknowledged, and the load goes on."""
+"""Local replicas: a killed IO worker or a lost site costs nothing that acks=all acknowledged, and
+the load goes on."""
 
 import time
 from collections.abc import Callable
@@ -25,7 +26,8 @@ SMALL_SEGMENTS = {"log.segment.bytes": "1048576"}
 def test_io_workers_killed_in_turn_under_load(
     sites: int, broker_factory: Callable[..., KBroker], tmp_path: Path
 ) -> None:
-    """Whoever leads, dies; the rest go on within two seconds, and in the end all replicas are the same bytes."""
+    """Whoever leads, dies; the rest go on within two seconds, and in the end all replicas are the
+    same bytes."""
     broker, dirs = start_sites(broker_factory, tmp_path, sites, SMALL_SEGMENTS)
     create(broker, "replicated", PARTITIONS, sites)
     load = Load(broker.bootstrap, "replicated")
@@ -102,8 +104,8 @@ def test_a_frozen_follower_holds_acks_all(broker_factory: Callable[..., KBroker]
 def test_too_few_in_sync_replicas_are_reported_and_service_comes_back(
     broker_factory: Callable[..., KBroker], tmp_path: Path
 ) -> None:
-    """min.insync.replicas=2 of 2: while the other worker is stopped, acks=all is refused once it is out of sync, acks=1
-    goes on."""
+    """min.insync.replicas=2 of 2: while the other worker is stopped, acks=all is refused once it is
+    out of sync, acks=1 goes on."""
     settings = {**SMALL_SEGMENTS, "replica.lag.time.max.ms": "2000"}
     broker, _ = start_sites(broker_factory, tmp_path, 2, settings)
     create(broker, "guarded", 1, 2, {"min.insync.replicas": "2"})

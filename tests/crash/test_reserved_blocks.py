@@ -1,5 +1,5 @@
-"""Blocks reserved ahead of a log's end: no crash leaves them behind, no full disk comes early by them, nobody sees them
-as bytes of a log."""
+"""Blocks reserved ahead of a log's end: no crash leaves them behind, no full disk comes early by
+them, nobody sees them as bytes of a log."""
 
 import os
 import time
@@ -26,7 +26,8 @@ MIB = 1 << 20
 
 @pytest.fixture
 def disk(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[LoopDisk]:
-    """An ext4 file system; with more than a gibibyte of room it is one on which logs reserve blocks for long."""
+    """An ext4 file system; with more than a gibibyte of room it is one on which logs reserve blocks
+    for long."""
     made = LoopDisk(tmp_path / "disk", getattr(request, "param", 3 << 10))
     yield made
     made.remove()
@@ -40,7 +41,8 @@ def broker(disk: LoopDisk, broker_factory: Callable[..., KBroker]) -> KBroker:
 
 
 def produce(broker: KBroker, first: int, count: int, topic: str = TOPIC) -> tuple[dict[int, int], set[int]]:
-    """100 kB records to partition 0, as fast as they go; (number by offset of the acknowledged ones, error codes)."""
+    """100 kB records to partition 0, as fast as they go; (number by offset of the acknowledged
+    ones, error codes)."""
     acknowledged: dict[int, int] = {}
     errors: set[int] = set()
     settings = {

@@ -41,8 +41,8 @@ def _prepare(node: KBroker) -> None:
 
 
 def _repeat_batch(log: Path) -> int:
-    """Write the log's only batch again and again, each at its own base offset, which no checksum covers; the end
-    offset."""
+    """Write the log's only batch again and again, each at its own base offset, which no checksum
+    covers; the end offset."""
     batch = log.read_bytes()
     count = LARGE_BYTES // len(batch)
     with log.open("ab") as file:

@@ -1,4 +1,5 @@
-"""Stops as services do them: at any moment of a start, to one process or to all, once or five times, always clean.
+"""Stops as services do them: at any moment of a start, to one process or to all, once or five
+times, always clean.
 
 KBROKER_STOPS says how often (8; the whole claim: 200), KBROKER_STOP_SEED repeats a run.
 """

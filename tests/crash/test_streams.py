@@ -1,4 +1,5 @@
-"""A Kafka Streams application with exactly_once_v2 counts exactly while it and the broker's children are killed."""
+"""A Kafka Streams application with exactly_once_v2 counts exactly while it and the broker's
+children are killed."""
 
 import os
 import random
@@ -52,7 +53,8 @@ def application(kafka_jars: str, tmp_path: Path, protocol: str) -> Iterator[Call
 
 
 def judge(broker: KBroker, lines: Lines, said: Callable[[], str]) -> None:
-    """Every word was counted once: each count from 1 to the number of its words, and the changelog agrees."""
+    """Every word was counted once: each count from 1 to the number of its words, and the changelog
+    agrees."""
     lines.stop()
     counts = Counts(broker.bootstrap, TARGET)
     counts.read(lines.words.total(), CATCH_UP_S)
@@ -73,7 +75,8 @@ def judge(broker: KBroker, lines: Lines, said: Callable[[], str]) -> None:
 def counting(
     broker_factory: Callable[..., KBroker], application: Callable[[str], WordCount]
 ) -> tuple[KBroker, Lines, WordCount, Counts]:
-    """A broker, the lines that are produced, an application that counts their words, and its first counts."""
+    """A broker, the lines that are produced, an application that counts their words, and its first
+    counts."""
     broker = broker_factory(SETTINGS)
     for topic in (SOURCE, TARGET):
         create_topic(broker.bootstrap, topic)

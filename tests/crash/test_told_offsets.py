@@ -1,4 +1,5 @@
-"""Ends of logs are asked for while IO workers die: nobody is told less than what acks=all had acknowledged before."""
+"""Ends of logs are asked for while IO workers die: nobody is told less than what acks=all had
+acknowledged before."""
 
 import socket
 import threading
@@ -29,7 +30,8 @@ PAUSE_S = 0.001
 
 
 class Asker(threading.Thread):
-    """Asks one node for the ends of a topic's partitions, on and on. stale: (partition, told, acknowledged before)."""
+    """Asks one node for the ends of a topic's partitions, on and on. stale: (partition, told,
+    acknowledged before)."""
 
     def __init__(self, port: int, load: Load) -> None:
         super().__init__(name=f"asker-{port}")

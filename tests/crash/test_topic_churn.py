@@ -1,4 +1,5 @@
-"""kill -9 of any child while topics come and go: what was answered is true, now and after restarts."""
+"""kill -9 of any child while topics come and go: what was answered is true, now and after
+restarts."""
 
 import os
 import random
@@ -29,7 +30,8 @@ ROLES = ("control", "control", "io 0", "io 1", "network")
 
 
 class Churn(threading.Thread):
-    """Creates and deletes topics of its own; `exists` says which must and must not be there, None when unanswered."""
+    """Creates and deletes topics of its own; `exists` says which must and must not be there, None
+    when unanswered."""
 
     def __init__(self, number: int, peer: SocketPeer) -> None:
         super().__init__(daemon=True)

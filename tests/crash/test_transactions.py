@@ -1,4 +1,5 @@
-"""kill -9 of the broker's children, of everything, and of the application: the copy is exact, nothing hangs."""
+"""kill -9 of the broker's children, of everything, and of the application: the copy is exact,
+nothing hangs."""
 
 import os
 import random

@@ -1,8 +1,10 @@
-"""Apache Kafka's own Streams example, the word count, as an application that may be killed; and what it must count.
+"""Apache Kafka's own Streams example, the word count, as an application that may be killed; and
+what it must count.
 
-Its topology reads lines, writes words to a repartition topic, counts them in a store with a changelog topic and
-writes each new count to the output topic. With `exactly_once_v2` and no cache the counts of a word, as a reader of
-committed records sees them, are 1, 2, 3, ... without a gap or a repetition, whatever is killed.
+Its topology reads lines, writes words to a repartition topic, counts them in a store with a
+changelog topic and writes each new count to the output topic. With `exactly_once_v2` and no cache
+the counts of a word, as a reader of committed records sees them, are 1, 2, 3, ... without a gap or
+a repetition, whatever is killed.
 """
 
 import os
@@ -29,7 +31,8 @@ SETTINGS = {
     "processing.guarantee": "exactly_once_v2",
     "num.stream.threads": "2",
     "commit.interval.ms": "50",
-    # stores in memory: each start restores from the changelog, and a killed one's transactions time out
+    # stores in memory: each start restores from the changelog, and a killed one's transactions time
+    # out
     "dsl.store.suppliers.class": "org.apache.kafka.streams.state.BuiltInDslStoreSuppliers$InMemoryDslStoreSuppliers",
     "producer.transaction.timeout.ms": "2000",
     "reconnect.backoff.max.ms": "100",
@@ -79,7 +82,8 @@ class WordCount:
 
 
 class Lines:
-    """An idempotent producer in a thread that writes random lines until it is stopped, and knows their words."""
+    """An idempotent producer in a thread that writes random lines until it is stopped, and knows
+    their words."""
 
     def __init__(self, bootstrap: str) -> None:
         self.words: Counter[str] = Counter()

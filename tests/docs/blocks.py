@@ -1,8 +1,9 @@
 """The code blocks of a page, with what the page's comments say of them.
 
-A comment in the line before a block: `<!-- not run: REASON -->` leaves it out, `<!-- stays: TEXT -->` runs it beside
-the others once it has printed TEXT, `<!-- file: NAME -->` writes it to a file. `<!-- broker -->` anywhere in a page
-has a broker running before its first block, with a topic `orders` and a group `billing`.
+A comment in the line before a block: `<!-- not run: REASON -->` leaves it out,
+`<!-- stays: TEXT -->` runs it beside the others once it has printed TEXT, `<!-- file: NAME -->`
+writes it to a file. `<!-- broker -->` anywhere in a page has a broker running before its first
+block, with a topic `orders` and a group `billing`.
 """
 
 import re

@@ -1,6 +1,7 @@
 """Runs the blocks of a page in their order, in one shell, in a network and a folder of its own.
 
-The namespace leaves every address as the page has it: 127.0.0.1:9092 is free there, whatever runs on this machine.
+The namespace leaves every address as the page has it: 127.0.0.1:9092 is free there, whatever runs
+on this machine.
 """
 
 import re

@@ -1,4 +1,5 @@
-"""Every server.properties of the pages is one that a broker takes: known settings, values within their bounds."""
+"""Every server.properties of the pages is one that a broker takes: known settings, values within
+their bounds."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,5 @@
-"""Tables of kernels: no two fields overlap, each says what it means, and only its writers write it."""
+"""Tables of kernels: no two fields overlap, each says what it means, and only its writers write
+it."""
 
 from collections import Counter
 

@@ -1,4 +1,5 @@
-"""The site of the docs builds without a warning, fetches nothing, and a link that leads nowhere ends its build."""
+"""The site of the docs builds without a warning, fetches nothing, and a link that leads nowhere
+ends its build."""
 
 import re
 import shutil

@@ -1,1 +1,2 @@
-"""Mutated and random input for every decoder: minutes in `make test`, as long as wanted with `make fuzz`."""
+"""Mutated and random input for every decoder: minutes in `make test`, as long as wanted with
+`make fuzz`."""

@@ -1,4 +1,5 @@
-"""A valid request of any API and version, in the names of a small world that random requests may spoil."""
+"""A valid request of any API and version, in the names of a small world that random requests may
+spoil."""
 
 import random
 from collections.abc import Sequence

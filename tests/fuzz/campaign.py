@@ -1,6 +1,8 @@
-"""Runs one round after the other, each from a seed of its own, until the time is up; a failure names its seed.
+"""Runs one round after the other, each from a seed of its own, until the time is up; a failure
+names its seed.
 
-KBROKER_FUZZ_SECONDS: seconds for all campaigns together. KBROKER_FUZZ_SEED: only the round of this seed.
+KBROKER_FUZZ_SECONDS: seconds for all campaigns together. KBROKER_FUZZ_SEED: only the round of this
+seed.
 """
 
 import faulthandler
@@ -27,7 +29,8 @@ class RoundFailed(AssertionError):
 
 
 def campaign(one: Round, share: float) -> int:
-    """Rounds for a share (0 to 1) of SECONDS, at least one; returns how many. Raises RoundFailed."""
+    """Rounds for a share (0 to 1) of SECONDS, at least one; returns how many. Raises
+    RoundFailed."""
     if ONLY_SEED is not None:
         _round(one, int(ONLY_SEED))
         return 1
@@ -42,7 +45,8 @@ def campaign(one: Round, share: float) -> int:
 
 
 def forked_campaign(prepare: Callable[[], Round], share: float) -> None:
-    """As ``campaign``, in a child process: a crash of compiled code fails the test instead of ending it.
+    """As ``campaign``, in a child process: a crash of compiled code fails the test instead of
+    ending it.
 
     prepare runs in the child and gives the round."""
     with tempfile.TemporaryFile("w+") as report, tempfile.TemporaryFile("w+") as last:

@@ -8,7 +8,8 @@ PROT_NONE = 0
 
 
 class GuardedMemory:
-    """Room for ``size`` bytes, which lie directly before the guard behind or directly after the one in front."""
+    """Room for ``size`` bytes, which lie directly before the guard behind or directly after the one
+    in front."""
 
     def __init__(self, size: int) -> None:
         self.size = -(-size // PAGE) * PAGE

@@ -1,4 +1,5 @@
-"""Valid Produce and Fetch requests of every version, and batches whose records are damaged under a right CRC."""
+"""Valid Produce and Fetch requests of every version, and batches whose records are damaged under a
+right CRC."""
 
 import random
 import struct
@@ -25,7 +26,8 @@ def topic_id(name: str) -> bytes:
 
 
 def sealed(data: bytes) -> bytes:
-    """The batch with the length and CRC that its bytes ask for, so that more than its CRC is looked at."""
+    """The batch with the length and CRC that its bytes ask for, so that more than its CRC is looked
+    at."""
     out = bytearray(data)
     if len(out) >= rb.HEADER_BYTES:
         struct.pack_into(">i", out, rb.LENGTH, len(out) - rb.LENGTH_OVERHEAD)
@@ -58,7 +60,8 @@ def any_batch(rng: random.Random) -> bytes | None:
 
 
 def produce_request(rng: random.Random, version: int) -> bytes:
-    """A Produce frame with its size: every length right, its batches as ``any_batch`` makes them."""
+    """A Produce frame with its size: every length right, its batches as ``any_batch`` makes
+    them."""
     topics = []
     for name in rng.choices([*TOPICS, "unknown"], k=rng.choice((0, 1, 1, 2, 3))):
         parts = [

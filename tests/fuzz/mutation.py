@@ -1,4 +1,5 @@
-"""Damage to valid bytes: flips, cuts, extreme lengths, slices doubled, moved or swapped, random tails."""
+"""Damage to valid bytes: flips, cuts, extreme lengths, slices doubled, moved or swapped, random
+tails."""
 
 import random
 

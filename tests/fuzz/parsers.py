@@ -1,4 +1,5 @@
-"""The compiled parsers of Produce and Fetch by themselves: a frame anywhere in memory, tables as at a start."""
+"""The compiled parsers of Produce and Fetch by themselves: a frame anywhere in memory, tables as at
+a start."""
 
 import shutil
 import time

@@ -1,4 +1,5 @@
-"""Damaged Produce and Fetch requests: the compiled parsers read nothing but the frame, the process lives on."""
+"""Damaged Produce and Fetch requests: the compiled parsers read nothing but the frame, the process
+lives on."""
 
 import os
 import random
@@ -31,7 +32,8 @@ REQUESTS_A_ROUND = 40
 
 
 def parser_rounds() -> Round:
-    """A round: requests between unreadable pages, as they are and damaged, given to the parsers alone."""
+    """A round: requests between unreadable pages, as they are and damaged, given to the parsers
+    alone."""
     from kbroker.net.rows import Outcome
     from tests.fuzz.parsers import CLOSE, SMALLEST_FRAME, Parsers
 
@@ -99,7 +101,8 @@ def assert_lives(node: NetNode) -> None:
 
 
 def exchange(node: NetNode, rng: random.Random) -> None:
-    """One connection: several requests, most of them damaged, sent in random pieces; answers are thrown away."""
+    """One connection: several requests, most of them damaged, sent in random pieces; answers are
+    thrown away."""
     link = node.connect()
     with suppress(OSError), link:  # the other end may close at any time
         if rng.random() < 0.2:

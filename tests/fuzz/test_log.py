@@ -1,4 +1,5 @@
-"""Damaged segments, indexes and checkpoints: readers say CorruptLog, recovery gives back a log that is whole."""
+"""Damaged segments, indexes and checkpoints: readers say CorruptLog, recovery gives back a log that
+is whole."""
 
 import random
 import shutil

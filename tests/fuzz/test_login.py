@@ -1,4 +1,5 @@
-"""Requests before and after a login on a SASL listener: no traceback, no process dies, memory stays.
+"""Requests before and after a login on a SASL listener: no traceback, no process dies, memory
+stays.
 
 KBROKER_FUZZ_REQUESTS: send so many instead of sending for a time, half of them before a login:
 `make fuzz-login REQUESTS=1000000`.
@@ -87,7 +88,8 @@ def any_frame(rng: random.Random) -> bytes:
 
 
 def talk(link: socket.socket, frames: list[bytes]) -> int:
-    """Send all at once and read until the broker is silent or has closed; the frames that were sent."""
+    """Send all at once and read until the broker is silent or has closed; the frames that were
+    sent."""
     sent = 0
     with suppress(OSError):
         for frame in frames:

@@ -1,4 +1,5 @@
-"""A broker's shared memory without its processes: topics in a directory, counters and slots filled by the test."""
+"""A broker's shared memory without its processes: topics in a directory, counters and slots filled
+by the test."""
 
 import threading
 from collections.abc import Mapping

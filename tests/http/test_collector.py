@@ -1,4 +1,5 @@
-"""What a scrape says, from shared memory filled by hand, read back by prometheus-client's own parser."""
+"""What a scrape says, from shared memory filled by hand, read back by prometheus-client's own
+parser."""
 
 import errno
 import os

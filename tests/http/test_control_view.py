@@ -1,4 +1,5 @@
-"""The link of the http process to control: topics arrive, groups are asked for once a second, control may restart."""
+"""The link of the http process to control: topics arrive, groups are asked for once a second,
+control may restart."""
 
 import socket
 import threading

@@ -1,5 +1,5 @@
-"""Groups: how old what they read next is, how many bytes are left, when they will have caught up, and when the page
-cache no longer holds what they read."""
+"""Groups: how old what they read next is, how many bytes are left, when they will have caught up,
+and when the page cache no longer holds what they read."""
 
 import time
 from math import inf

@@ -1,4 +1,5 @@
-"""A scrape stays small and cheap with many topics, partitions and groups, and says what it leaves out."""
+"""A scrape stays small and cheap with many topics, partitions and groups, and says what it leaves
+out."""
 
 import gzip
 import time

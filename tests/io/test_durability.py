@@ -1,4 +1,5 @@
-"""acks=all of a durable topic is answered after the sync, once, and one sync serves all that waited."""
+"""acks=all of a durable topic is answered after the sync, once, and one sync serves all that
+waited."""
 
 import errno
 import os
@@ -175,7 +176,8 @@ def test_append_that_needs_no_flush_is_answered_at_once(scene: Scene) -> None:
 def test_a_sync_of_a_log_that_has_moved_is_repeated_whatever_its_result(
     scene: Scene, number: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Its folder is gone with the move, which is no error at all; one of the disk is of the log dir that was left."""
+    """Its folder is gone with the move, which is no error at all; one of the disk is of the log dir
+    that was left."""
     token = scene.append()
     assert scene.logs.started.wait(10)
     FakeLogs.gone, FakeLogs.number = "folder", number

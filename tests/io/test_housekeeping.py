@@ -1,4 +1,5 @@
-"""What an IO worker does by the clock: nothing is forgotten, and no turn takes longer for a larger number of logs."""
+"""What an IO worker does by the clock: nothing is forgotten, and no turn takes longer for a larger
+number of logs."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -21,7 +22,8 @@ EXPIRATION_CHECK_MS = 600_000  # producer.id.expiration.check.interval.ms
 
 
 class Scene:
-    """Housekeeping over real logs. The scene stands for the other helpers of a worker and notes what they are asked."""
+    """Housekeeping over real logs. The scene stands for the other helpers of a worker and notes
+    what they are asked."""
 
     count = 0
 

@@ -1,4 +1,5 @@
-"""Cold ranges: each is answered once when it is in memory; a sequential reader gets a growing window."""
+"""Cold ranges: each is answered once when it is in memory; a sequential reader gets a growing
+window."""
 
 import os
 import threading
@@ -141,7 +142,8 @@ def evict(file: Path) -> None:
 
 
 def test_the_bytes_that_the_disk_gave_are_counted_and_no_others(file: Path) -> None:
-    """As the kernel counts them: of a sequential reader nearly all bytes are read ahead, before it asks for them."""
+    """As the kernel counts them: of a sequential reader nearly all bytes are read ahead, before it
+    asks for them."""
     evict(file)
     before, counted = read_from_disk(), 0
     for once_more in (False, True):

@@ -7,7 +7,8 @@ from kbroker.ipc import connecting
 
 
 def next_link(listener: socket.socket) -> socket.socket:
-    """Wait for the next process that wants a link. OSError when the listener is closed meanwhile."""
+    """Wait for the next process that wants a link. OSError when the listener is closed
+    meanwhile."""
     while (end := listener.fileno()) >= 0:
         poll = select.poll()
         poll.register(end, select.POLLIN)

@@ -1,4 +1,5 @@
-"""Blocks carry requests and answers whole, wherever the bytes are cut, and the answers come back in blocks."""
+"""Blocks carry requests and answers whole, wherever the bytes are cut, and the answers come back in
+blocks."""
 
 import asyncio
 import socket

@@ -1,4 +1,5 @@
-"""Sensors: one rate over all processes, over the last samples, in rows that make room for each other."""
+"""Sensors: one rate over all processes, over the last samples, in rows that make room for each
+other."""
 
 import pytest
 from hypothesis import given, settings

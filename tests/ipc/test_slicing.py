@@ -1,4 +1,5 @@
-"""Long work beside others: they have their turns, results and errors come out, what waits holds nobody up."""
+"""Long work beside others: they have their turns, results and errors come out, what waits holds
+nobody up."""
 
 import asyncio
 import gc

@@ -1,4 +1,5 @@
-"""Inlined functions are compiled as parts of kernels: once for types, not for constants, without code of their own."""
+"""Inlined functions are compiled as parts of kernels: once for types, not for constants, without
+code of their own."""
 
 import os
 import subprocess

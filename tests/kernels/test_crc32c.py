@@ -1,4 +1,5 @@
-"""CRC-32C equals an independent implementation at every length and alignment, with and without the instruction."""
+"""CRC-32C equals an independent implementation at every length and alignment, with and without the
+instruction."""
 
 import subprocess
 import sys

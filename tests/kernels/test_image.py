@@ -1,4 +1,5 @@
-"""The broker's kernels come from an image, without numba; the image is never older than their sources."""
+"""The broker's kernels come from an image, without numba; the image is never older than their
+sources."""
 
 import ast
 import os

@@ -15,7 +15,8 @@ USE = "from kbroker.kernels import image, packaged; packaged.FOLDER = packaged.P
 
 
 def used(folder: Path, home: Path) -> str:
-    """What `use` says in a process that finds images in a folder, and none that was compiled here."""
+    """What `use` says in a process that finds images in a folder, and none that was compiled
+    here."""
     done = subprocess.run(
         [sys.executable, "-c", USE.format(str(folder))],
         capture_output=True, text=True, check=True, cwd=ROOT, env=os.environ | {"XDG_CACHE_HOME": str(home)},

@@ -1,4 +1,5 @@
-"""Index searches equal a plain bisection, whatever the size of the index and the zeros behind it."""
+"""Index searches equal a plain bisection, whatever the size of the index and the zeros behind
+it."""
 
 import os
 import struct

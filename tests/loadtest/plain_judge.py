@@ -1,4 +1,5 @@
-"""A small judge of histories with pyarrow and numpy alone: for the end-to-end test, and to look at a run quickly.
+"""A small judge of histories with pyarrow and numpy alone: for the end-to-end test, and to look at
+a run quickly.
 
 `python -m tests.loadtest.plain_judge RUN` prints what it finds; the verdict proper is spark_validation's.
 """
@@ -24,7 +25,8 @@ def rows(folder: Path, kind: str) -> dict[str, Any]:
 
 
 def judge(folder: Path) -> dict[str, int]:
-    """Counts by kind of anomaly; all zero is clean. Raises AssertionError when the run cannot be judged."""
+    """Counts by kind of anomaly; all zero is clean. Raises AssertionError when the run cannot be
+    judged."""
     run = load_run(folder)
     assert run.drained, "not drained"
     modes = {topic.name: topic.mode for topic in run.topics}

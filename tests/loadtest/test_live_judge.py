@@ -1,4 +1,5 @@
-"""The live judge beside a load with faults, as a user starts it: it ends after the run and agrees with the judge."""
+"""The live judge beside a load with faults, as a user starts it: it ends after the run and agrees
+with the judge."""
 
 import json
 import subprocess
@@ -13,13 +14,13 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.spark
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(800)
 def test_live_and_whole_judgement_agree_on_a_run_with_faults(tmp_path: Path) -> None:
     pytest.importorskip("pyspark", reason="`make venv-spark` brings it")
     folder = tmp_path / "run"
     words = ["--seconds", "12", "--rate", "1000", "--faults", "kill,reset", "--live", "--judge"]
     command = [sys.executable, "-m", "loadtest", "run", "--folder", str(folder), *words]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=390)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=780)
     assert done.returncode == CLEAN, done.stdout[-3000:] + done.stderr[-3000:]
     assert "live verdict: clean" in done.stdout
     assert "] verdict: clean" in done.stdout

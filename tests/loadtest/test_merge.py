@@ -1,4 +1,5 @@
-"""Locust's statistics hold what was merged: counts, sums, percentiles below a millisecond, failures."""
+"""Locust's statistics hold what was merged: counts, sums, percentiles below a millisecond,
+failures."""
 
 import os
 from unittest import mock

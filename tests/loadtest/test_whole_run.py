@@ -1,4 +1,5 @@
-"""A whole load test of a broker of its own, with faults, as a user starts it; and its histories hold."""
+"""A whole load test of a broker of its own, with faults, as a user starts it; and its histories
+hold."""
 
 import json
 import subprocess

@@ -1,4 +1,5 @@
-"""A partition folder written in plain Python, as Kafka would have left it: the reference for readers."""
+"""A partition folder written in plain Python, as Kafka would have left it: the reference for
+readers."""
 
 import struct
 from dataclasses import dataclass, field

@@ -1,4 +1,5 @@
-"""read_committed gets the aborted transactions that touch what it fetched, by first offset, and no others."""
+"""read_committed gets the aborted transactions that touch what it fetched, by first offset, and no
+others."""
 
 from pathlib import Path
 

@@ -1,4 +1,5 @@
-"""Checkpoints are Kafka's text, replaced as a whole, and shared by workers without losing entries."""
+"""Checkpoints are Kafka's text, replaced as a whole, and shared by workers without losing
+entries."""
 
 import threading
 from pathlib import Path

@@ -1,4 +1,5 @@
-"""ListOffsets by time: the first record at or after a time, and the record with the largest time."""
+"""ListOffsets by time: the first record at or after a time, and the record with the largest
+time."""
 
 from pathlib import Path
 
@@ -30,7 +31,8 @@ def build(path: Path, segments: list[list[list[int]]], interval: int, codec: Cod
 
 
 def model(segments: list[list[list[int]]], timestamp: int, start: int) -> tuple[int, int] | None:
-    """Kafka's rule: only the first segment that reaches the timestamp and is not wholly below the start."""
+    """Kafka's rule: only the first segment that reaches the timestamp and is not wholly below the
+    start."""
     offset = 0
     for segment in segments:
         records = [time for times in segment for time in times]

@@ -1,4 +1,5 @@
-"""Histograms: each time is in the bucket whose bounds hold it, and quantiles are as exact as a bucket is wide."""
+"""Histograms: each time is in the bucket whose bounds hold it, and quantiles are as exact as a
+bucket is wide."""
 
 import math
 import random

@@ -1,4 +1,5 @@
-"""Promises of the slots: where each series lives, and that rows outlive the processes that write them."""
+"""Promises of the slots: where each series lives, and that rows outlive the processes that write
+them."""
 
 import os
 from itertools import pairwise

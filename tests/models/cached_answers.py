@@ -1,8 +1,10 @@
-"""Answers that network processes repeat (kbroker/ipc/cached_answers.py, net/local_answers/cached_answer_kernel.py).
+"""Answers that network processes repeat (kbroker/ipc/cached_answers.py,
+net/local_answers/cached_answer_kernel.py).
 
-Control holds a state and a version word; `AnswerVersions` raises the word in the step of the loop that changes the
-state. Two network processes keep answers. A client changes the state by one of them; whoever has seen that answered,
-and then asks, by any network process, must not get an older state.
+Control holds a state and a version word; `AnswerVersions` raises the word in the step of the loop
+that changes the state. Two network processes keep answers. A client changes the state by one of
+them; whoever has seen that answered, and then asks, by any network process, must not get an older
+state.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -22,8 +24,8 @@ class Kept(NamedTuple):
 
 
 class Ask(NamedTuple):
-    """A client's question to a network process. least: the state that the client knows to have been reached. stage:
-    where the question is."""
+    """A client's question to a network process. least: the state that the client knows to have been
+    reached. stage: where the question is."""
 
     process: int
     least: int
@@ -32,8 +34,9 @@ class Ask(NamedTuple):
 
 
 class AnswersState(NamedTuple):
-    """state, word: of control. answered: the newest change that was answered. changing: steps of a change that are
-    left. kept: of each network process. asks: under way. broken: a client has got an older state than it knew of."""
+    """state, word: of control. answered: the newest change that was answered. changing: steps of a
+    change that are left. kept: of each network process. asks: under way. broken: a client has got
+    an older state than it knew of."""
 
     state: int = 0
     word: int = 0
@@ -49,8 +52,9 @@ class AnswersState(NamedTuple):
 class AnswersModel:
     """Each flag puts a bug in.
 
-    raised_late: the word is raised after the change has been answered. terms_read_late: control reads the word in a
-    later step than the state. not_compared: a kept answer is repeated without a look at the word.
+    raised_late: the word is raised after the change has been answered. terms_read_late: control
+    reads the word in a later step than the state. not_compared: a kept answer is repeated without a
+    look at the word.
     """
 
     raised_late: bool = False

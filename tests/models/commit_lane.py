@@ -1,9 +1,10 @@
-"""The commit lane beside the group machine (kbroker/control/groups/commit_lane/lane.py, coordinator/runtime.py).
+"""The commit lane beside the group machine (kbroker/control/groups/commit_lane/lane.py,
+coordinator/runtime.py).
 
-A member commits; another operation deletes the offset, or ends the generation with it (the member leaves). A commit
-with a pass is decided by the lane and appended; everything else goes through the runtime, one operation after the
-other. Appends complete in any later step; one that meets a log that is just being opened (NOT_LEADER_OR_FOLLOWER) is
-submitted again, after others.
+A member commits; another operation deletes the offset, or ends the generation with it (the member
+leaves). A commit with a pass is decided by the lane and appended; everything else goes through the
+runtime, one operation after the other. Appends complete in any later step; one that meets a log
+that is just being opened (NOT_LEADER_OR_FOLLOWER) is submitted again, after others.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -16,8 +17,8 @@ NAMES = {LEAVE: "leave", DELETE: "OffsetDelete"}
 
 
 class Append(NamedTuple):
-    """A record on its way. kind: commit or leave. by: the lane; the machine, beside others or in turn. generation: that
-    it was decided under."""
+    """A record on its way. kind: commit or leave. by: the lane; the machine, beside others or in
+    turn. generation: that it was decided under."""
 
     kind: str
     by: str
@@ -26,9 +27,9 @@ class Append(NamedTuple):
 
 
 class LaneState(NamedTuple):
-    """generation, offset: of the machine, replayed. log: records, in their order. submitted: appends under way.
-    queue: operations that wait for their turn, by number. turn: one has it. others: operations that did not come yet.
-    passed: generation of the pass, -1 for none.
+    """generation, offset: of the machine, replayed. log: records, in their order. submitted:
+    appends under way. queue: operations that wait for their turn, by number. turn: one has it.
+    others: operations that did not come yet. passed: generation of the pass, -1 for none.
     """
 
     generation: int = 0
@@ -48,9 +49,9 @@ class LaneState(NamedTuple):
 class LaneModel:
     """Each flag puts a bug in.
 
-    pass_stays: another operation does not forget the passes. no_wait: it does not wait for the lane's appends.
-    learns_early: a pass is learned from a commit that had to wait for its turn, when others may be pending.
-    answered_early: the lane answers when its append is submitted.
+    pass_stays: another operation does not forget the passes. no_wait: it does not wait for the
+    lane's appends. learns_early: a pass is learned from a commit that had to wait for its turn,
+    when others may be pending. answered_early: the lane answers when its append is submitted.
     """
 
     pass_stays: bool = False
@@ -158,7 +159,8 @@ def _in_generation(s: LaneState) -> bool:
 
 
 def _replayed(log: tuple[Append, ...]) -> tuple[int, int]:
-    """Generation and offset that a restarted control reads from the log. Both operations remove the offset."""
+    """Generation and offset that a restarted control reads from the log. Both operations remove the
+    offset."""
     generation = offset = 0
     for each in log:
         if each.number in NAMES:

@@ -1,10 +1,11 @@
-"""Consent to begin a transaction on a partition (docs/adr/0006; io/append/append_kernel.py, check_producer;
-net/produce/transaction_checks.py; control/transactions).
+"""Consent to begin a transaction on a partition (docs/adr/0006; io/append/append_kernel.py,
+check_producer; net/produce/transaction_checks.py; control/transactions).
 
-A producer pipelines batches of one transaction. The IO worker appends what continues an open transaction, and
-answers UNVERIFIED to what would begin one, with the end of the producer's last transaction there (`last_end`). The
-network process then asks control and pushes the batch again with that number. Meanwhile control may end the transaction
-(a time-out), whose marker gets to the partition, and markers of another producer come, too.
+A producer pipelines batches of one transaction. The IO worker appends what continues an open
+transaction, and answers UNVERIFIED to what would begin one, with the end of the producer's last
+transaction there (`last_end`). The network process then asks control and pushes the batch again
+with that number. Meanwhile control may end the transaction (a time-out), whose marker gets to the
+partition, and markers of another producer come, too.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -17,17 +18,19 @@ MARKER, OTHERS_MARKER = 0, -1
 
 
 class Batch(NamedTuple):
-    """An entry of the append ring, or one that is held. verified_at: NOT_VERIFIED, or the end that was seen."""
+    """An entry of the append ring, or one that is held. verified_at: NOT_VERIFIED, or the end that
+    was seen."""
 
     number: int
     verified_at: int = NOT_VERIFIED
 
 
 class ConsentState(NamedTuple):
-    """ring: to the IO worker. log: numbers of batches and markers. open_in_log: as the worker's producer table has it.
-    last_end: of this producer; others_end: of the other one. answers: completions. waiting: held until the question is
-    answered; asked: of the question under way; allowed: to be pushed again; again: pushed again. ongoing: control's
-    transaction; marker: on its way; others_marker: to come. refused: batches."""
+    """ring: to the IO worker. log: numbers of batches and markers. open_in_log: as the worker's
+    producer table has it. last_end: of this producer; others_end: of the other one. answers:
+    completions. waiting: held until the question is answered; asked: of the question under way;
+    allowed: to be pushed again; again: pushed again. ongoing: control's transaction; marker: on its
+    way; others_marker: to come. refused: batches."""
 
     to_send: tuple[int, ...] = tuple(range(1, BATCHES + 1))
     ring: tuple[Batch, ...] = ()
@@ -50,9 +53,10 @@ class ConsentState(NamedTuple):
 class ConsentModel:
     """Each flag puts a bug in.
 
-    any_end: consent is stale after an end of any producer's transaction, as it was once. never_stale: consent holds for
-    ever. not_asked: the worker takes what begins a transaction without consent. released_early: the connection goes on
-    when a batch is pushed again, as it did once, not when that is answered.
+    any_end: consent is stale after an end of any producer's transaction, as it was once.
+    never_stale: consent holds for ever. not_asked: the worker takes what begins a transaction
+    without consent. released_early: the connection goes on when a batch is pushed again, as it did
+    once, not when that is answered.
     """
 
     any_end: bool = False

@@ -1,7 +1,8 @@
 """A small explicit-state model checker: every state that a model can reach, breadth first.
 
-A model is a set of start states and a function from a state to its next steps. States are hashable values, steps have
-a name. The first state that breaks a promise, or from which nothing goes on, is reported with the shortest way to it.
+A model is a set of start states and a function from a state to its next steps. States are hashable
+values, steps have a name. The first state that breaks a promise, or from which nothing goes on, is
+reported with the shortest way to it.
 """
 
 from collections import deque
@@ -40,7 +41,8 @@ class Model(Protocol[S]):
 
 
 class Explored(NamedTuple, Generic[S]):
-    """All states of a model. parents: of each state the step that first led to it, None of a start."""
+    """All states of a model. parents: of each state the step that first led to it, None of a
+    start."""
 
     parents: dict[S, tuple[S, str] | None]
     transitions: int
@@ -64,7 +66,8 @@ def _way(parents: Mapping[S, tuple[S, str] | None], state: S) -> list[str]:
 
 
 def explore(model: Model[S], max_states: int = MAX_STATES) -> Explored[S]:
-    """Visit every state. Raises Violation: of a promise; of the end, which must stay in reach from everywhere.
+    """Visit every state. Raises Violation: of a promise; of the end, which must stay in reach from
+    everywhere.
 
     A model with more than max_states states is an error: nothing would be proved."""
     parents: dict[S, tuple[S, str] | None] = {}
@@ -99,7 +102,8 @@ def explore(model: Model[S], max_states: int = MAX_STATES) -> Explored[S]:
 def _check_ends(
     model: Model[S], parents: Mapping[S, tuple[S, str] | None], before: Mapping[S, list[S]]
 ) -> None:
-    """An end can be reached from each state: no process waits for ever, and no two only ever chase each other."""
+    """An end can be reached from each state: no process waits for ever, and no two only ever chase
+    each other."""
     reaching = {state for state in parents if model.is_end(state)}
     waiting = list(reaching)
     while waiting:

@@ -1,9 +1,10 @@
-"""The high watermark of a partition with replicas, and who may lead it (docs/adr/0008; kbroker/io/replication,
-kbroker/control/replication).
+"""The high watermark of a partition with replicas, and who may lead it (docs/adr/0008;
+kbroker/io/replication, kbroker/control/replication).
 
-A leader's IO worker appends and advances the high watermark (`Leading`); followers cut and copy (`Following`); control
-elects, shrinks and grows the in-sync set (`Replication`), stores what it decides, then sends it. IO workers are killed,
-and come back with their log; a log may be lost with its disk.
+A leader's IO worker appends and advances the high watermark (`Leading`); followers cut and copy
+(`Following`); control elects, shrinks and grows the in-sync set (`Replication`), stores what it
+decides, then sends it. IO workers are killed, and come back with their log; a log may be lost with
+its disk.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -18,9 +19,9 @@ Log = tuple[int, ...]  # the leader epoch of each record
 
 
 class Replica(NamedTuple):
-    """epoch: that it leads or follows, -1 for none yet. mark: high watermark of its slot. begun: where its
-    leadership began. waits_for: what the leader
-    counts as in sync; empty in a follower."""
+    """epoch: that it leads or follows, -1 for none yet. mark: high watermark of its slot. begun:
+    where its leadership began. waits_for: what the leader counts as in sync; empty in a
+    follower."""
 
     alive: bool = True
     log: Log = ()
@@ -32,8 +33,8 @@ class Replica(NamedTuple):
 
 
 class MarkState(NamedTuple):
-    """leader, epoch, in_sync: as stored. acknowledged: the records that acks=all has answered. joining: a replica that
-    the leader is to wait for before it is in sync."""
+    """leader, epoch, in_sync: as stored. acknowledged: the records that acks=all has answered.
+    joining: a replica that the leader is to wait for before it is in sync."""
 
     replicas: tuple[Replica, ...]
     leader: int = 0
@@ -49,11 +50,11 @@ class MarkState(NamedTuple):
 class MarkModel:
     """Each flag puts a bug in.
 
-    largest: the mark goes as far as the farthest in-sync replica, not the nearest. any_epoch: a replica counts that
-    does not follow the leader's epoch yet. not_cut: a follower copies without cutting what its leader lacks.
-    stored_first: the in-sync set grows in the store before the leader waits. sent_first: it shrinks at the leader
-    before it is stored. mark_alone: a replica joins with what is below the high watermark, as it did once: that of a
-    new leader is behind.
+    largest: the mark goes as far as the farthest in-sync replica, not the nearest. any_epoch: a
+    replica counts that does not follow the leader's epoch yet. not_cut: a follower copies without
+    cutting what its leader lacks. stored_first: the in-sync set grows in the store before the
+    leader waits. sent_first: it shrinks at the leader before it is stored. mark_alone: a replica
+    joins with what is below the high watermark, as it did once: that of a new leader is behind.
     """
 
     largest: bool = False

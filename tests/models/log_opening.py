@@ -1,9 +1,10 @@
-"""Opening of logs, and the clean shutdown marker (kbroker/control/io_workers.py, kbroker/io/openings.py and logs.py,
-kbroker/supervisor/supervisor.py).
+"""Opening of logs, and the clean shutdown marker (kbroker/control/io_workers.py,
+kbroker/io/openings.py and logs.py, kbroker/supervisor/supervisor.py).
 
-A log dir holds two logs that a kill may have left torn. Control has the IO worker open each; opening checks and mends
-it unless the dir is marked clean. The supervisor marks the dir at a stop. A worker that is killed leaves its open logs
-torn; its successor opens them again. The next run of the broker trusts the mark.
+A log dir holds two logs that a kill may have left torn. Control has the IO worker open each;
+opening checks and mends it unless the dir is marked clean. The supervisor marks the dir at a stop.
+A worker that is killed leaves its open logs torn; its successor opens them again. The next run of
+the broker trusts the mark.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -16,10 +17,11 @@ RUNS = 2
 
 
 class OpeningState(NamedTuple):
-    """torn: of each log, whether bytes may be at its end that nobody acknowledged. opened: by the IO worker that runs.
-    failed: could not be opened, without an error of the log dir. first: the worker is the first of this run. logs_open:
-    ProcessLine.LOGS_OPEN. marked: the dir holds the marker; clean: it did when this run began. served_torn: a torn log
-    was opened without being checked."""
+    """torn: of each log, whether bytes may be at its end that nobody acknowledged. opened: by the
+    IO worker that runs. failed: could not be opened, without an error of the log dir. first: the
+    worker is the first of this run. logs_open: ProcessLine.LOGS_OPEN. marked: the dir holds the
+    marker; clean: it did when this run began. served_torn: a torn log was opened without being
+    checked."""
 
     torn: tuple[bool, ...] = (True,) * LOGS
     opened: tuple[bool, ...] = (False,) * LOGS
@@ -40,8 +42,8 @@ class OpeningModel:
     """Each flag puts a bug in.
 
     no_logs_open: the supervisor marks the dir without asking whether all logs were opened.
-    unclosed_is_clean: a worker that did not open again what its predecessor had open, or could not open a log, ends as
-    if it had closed all, as it did once.
+    unclosed_is_clean: a worker that did not open again what its predecessor had open, or could not
+    open a log, ends as if it had closed all, as it did once.
     """
 
     no_logs_open: bool = False

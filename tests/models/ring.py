@@ -1,7 +1,9 @@
-"""The ring between two processes, and the sleep flag of the one that takes from it (kbroker/ipc/ring.py).
+"""The ring between two processes, and the sleep flag of the one that takes from it
+(kbroker/ipc/ring.py).
 
-The producer is a pump, control's Appender or an IO worker with completions; the consumer an IO worker's `_turn`, or the
-Appender's `_on_event`. Stores go through a store buffer: an order that no fence or release makes is not there.
+The producer is a pump, control's Appender or an IO worker with completions; the consumer an IO
+worker's `_turn`, or the Appender's `_on_event`. Stores go through a store buffer: an order that no
+fence or release makes is not there.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -17,8 +19,8 @@ WORDS = FIRST_ENTRY + CAPACITY
 
 
 class RingState(NamedTuple):
-    """producer, consumer: what each does next. pushing, taking: stores of each that have not arrived. rung: the
-    eventfd is written. taken: entries in the order in which they were taken."""
+    """producer, consumer: what each does next. pushing, taking: stores of each that have not
+    arrived. rung: the eventfd is written. taken: entries in the order in which they were taken."""
 
     words: Words = (0,) * WORDS
     producer: str = "room"
@@ -33,8 +35,9 @@ class RingState(NamedTuple):
 class RingModel:
     """Each flag puts a bug in.
 
-    head_is_plain: HEAD is published with a plain store. tail_first: TAIL is published before the entry is read.
-    no_fence: `wake` looks at the flag without a fence. one_look: the consumer blocks without its second look.
+    head_is_plain: HEAD is published with a plain store. tail_first: TAIL is published before the
+    entry is read. no_fence: `wake` looks at the flag without a fence. one_look: the consumer blocks
+    without its second look.
     """
 
     head_is_plain: bool = False

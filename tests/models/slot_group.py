@@ -1,8 +1,8 @@
 """The sequence counter around the words of a partition slot (kbroker/ipc/layout.py, Slot).
 
-The writer is an IO worker (`publish`, `publish_durable`, `write_group`), which may be killed within a group; its
-successor writes its first group with `write_group`. The reader is `snapshot` in a network process, or one that does as
-it does (`least_end`, `Slots.group`, `Following._leader`).
+The writer is an IO worker (`publish`, `publish_durable`, `write_group`), which may be killed within
+a group; its successor writes its first group with `write_group`. The reader is `snapshot` in a
+network process, or one that does as it does (`least_end`, `Slots.group`, `Following._leader`).
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -18,8 +18,9 @@ UNREAD = -1
 
 
 class SlotGroupState(NamedTuple):
-    """group: the last that was begun. writer: what it does next. before: the counter as the reader found it; got: the
-    words that it has loaded; tries: how often it has begun; result: the words that it goes on with."""
+    """group: the last that was begun. writer: what it does next. before: the counter as the reader
+    found it; got: the words that it has loaded; tries: how often it has begun; result: the words
+    that it goes on with."""
 
     words: Words = (0, 0, 0)
     stores: Stores = ()
@@ -37,9 +38,10 @@ class SlotGroupState(NamedTuple):
 class SlotGroupModel:
     """Each flag puts a bug in.
 
-    writer_has_no_fence: words may arrive before the odd counter. odd_is_read: the reader takes an odd counter.
-    reader_has_no_fence: the second look at the counter may come before the words. one_look: there is no second look.
-    successor_adds_one: the successor of a killed writer makes the counter even where it should be odd.
+    writer_has_no_fence: words may arrive before the odd counter. odd_is_read: the reader takes an
+    odd counter. reader_has_no_fence: the second look at the counter may come before the words.
+    one_look: there is no second look. successor_adds_one: the successor of a killed writer makes
+    the counter even where it should be odd.
     """
 
     writer_has_no_fence: bool = False

@@ -1,7 +1,8 @@
-"""Stores on their way from a core to memory: weaker than x86, so that an order needs what the code does for it.
+"""Stores on their way from a core to memory: weaker than x86, so that an order needs what the code
+does for it.
 
-Stores to different words may arrive in any order, but a release arrives after everything that was stored before it. A
-fence waits until all have arrived.
+Stores to different words may arrive in any order, but a release arrives after everything that was
+stored before it. A fence waits until all have arrived.
 """
 
 from collections.abc import Iterator

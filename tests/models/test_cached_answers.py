@@ -1,4 +1,5 @@
-"""Cached answers: whoever knows of a change never gets an older answer, whichever process gives it."""
+"""Cached answers: whoever knows of a change never gets an older answer, whichever process gives
+it."""
 
 import numpy as np
 import pytest
@@ -25,7 +26,8 @@ def test_bug_that_is_put_back_is_found(bug: str) -> None:
 
 
 def test_every_change_raises_a_word_that_the_real_terms_name() -> None:
-    """The model has one word; each real change raises one of those that an answer of its kind carries, at once."""
+    """The model has one word; each real change raises one of those that an answer of its kind
+    carries, at once."""
     versions = AnswerVersions(np.zeros(AnswerVersion.WORDS, np.int64))
     changes = {
         AnswerVersion.TOPICS: (versions.topics_changed,),

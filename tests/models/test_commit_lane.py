@@ -1,4 +1,5 @@
-"""The commit lane and the group machine are one history: what the log says is what both have answered."""
+"""The commit lane and the group machine are one history: what the log says is what both have
+answered."""
 
 import pytest
 

@@ -1,4 +1,5 @@
-"""Consent to transactions: no batch is overtaken, no transaction stays open; the real drain decides as the model."""
+"""Consent to transactions: no batch is overtaken, no transaction stays open; the real drain decides
+as the model."""
 
 from pathlib import Path
 
@@ -23,7 +24,8 @@ def test_no_batch_is_overtaken_and_no_transaction_stays_open() -> None:
 
 
 def test_consent_that_any_end_makes_stale_lets_a_batch_overtake() -> None:
-    """As it was once: another producer's marker, between the question and its answer, sent the first batch back."""
+    """As it was once: another producer's marker, between the question and its answer, sent the
+    first batch back."""
     with pytest.raises(Violation, match="no batch is overtaken") as broken:
         explore(ConsentModel(any_end=True))
     assert "a marker of another producer is in the log" in broken.value.steps
@@ -31,7 +33,8 @@ def test_consent_that_any_end_makes_stale_lets_a_batch_overtake() -> None:
 
 
 def test_connection_that_goes_on_before_the_answer_lets_a_batch_overtake() -> None:
-    """As it was once, found by this model: a batch in the ring, not seen yet, while the one before it goes in again."""
+    """As it was once, found by this model: a batch in the ring, not seen yet, while the one before
+    it goes in again."""
     with pytest.raises(Violation, match="no batch is overtaken") as broken:
         explore(ConsentModel(released_early=True))
     assert broken.value.steps[-3:] == [
@@ -49,7 +52,8 @@ def test_late_batch_that_needs_no_fresh_consent_stays_open(bug: str) -> None:
 
 
 class RealPartition:
-    """A partition behind the real drain kernel. seen: of each batch what its last UNVERIFIED completion named."""
+    """A partition behind the real drain kernel. seen: of each batch what its last UNVERIFIED
+    completion named."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir()
@@ -78,7 +82,8 @@ class RealPartition:
 
 
 def test_real_drain_decides_as_the_model(tmp_path: Path) -> None:
-    """On every way to an end. Where control has refused a batch, the next is out of sequence, which is no consent's."""
+    """On every way to an end. Where control has refused a batch, the next is out of sequence, which
+    is no consent's."""
     found = explore(ConsentModel())
     ends = [state for state in found.parents if ConsentModel().is_end(state) and not state.refused]
     for number, end in enumerate(ends):

@@ -10,7 +10,8 @@ from tests.models.explorer import Violation, explore
 
 @dataclass
 class Jugs:
-    """Two jugs of 3 and 5 litres, and a tap. refused: litres that the larger jug is never to hold."""
+    """Two jugs of 3 and 5 litres, and a tap. refused: litres that the larger jug is never to
+    hold."""
 
     refused: int = -1
     promises: Mapping[str, Callable[[tuple[int, int]], bool]] = field(default_factory=dict)

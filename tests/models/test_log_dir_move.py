@@ -1,4 +1,5 @@
-"""The switch of a log to another log dir: no acknowledged record stays behind, and somebody goes on, whoever dies."""
+"""The switch of a log to another log dir: no acknowledged record stays behind, and somebody goes
+on, whoever dies."""
 
 import pytest
 

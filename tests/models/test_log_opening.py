@@ -1,4 +1,5 @@
-"""The clean shutdown marker: a log dir is marked only when every log in it was checked and closed."""
+"""The clean shutdown marker: a log dir is marked only when every log in it was checked and
+closed."""
 
 import pytest
 

@@ -1,5 +1,5 @@
-"""Rings and sleep flags: no entry is lost or torn and no wake-up is missed, in any order of steps and stores; the real
-functions go where the model says.
+"""Rings and sleep flags: no entry is lost or torn and no wake-up is missed, in any order of steps
+and stores; the real functions go where the model says.
 """
 
 import os
@@ -113,7 +113,8 @@ class Real:
 
 
 def test_real_functions_go_where_the_model_says() -> None:
-    """Every transition of the model, each from the state that the real functions have reached by the shortest way."""
+    """Every transition of the model, each from the state that the real functions have reached by
+    the shortest way."""
     model = CallsModel()
     found = explore(model)
     for state in found.parents:

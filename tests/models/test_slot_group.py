@@ -1,4 +1,5 @@
-"""The sequence counter of a slot: readers see whole groups only, also while writers die; the real functions agree."""
+"""The sequence counter of a slot: readers see whole groups only, also while writers die; the real
+functions agree."""
 
 import numpy as np
 import pytest
@@ -32,8 +33,8 @@ def test_bug_that_is_put_back_is_found(bug: str) -> None:
 
 
 def test_real_functions_go_on_from_every_state_of_the_model() -> None:
-    """Memory as it may be found at any moment: `read_slot` takes what has an even counter, and after `write_group`, as
-    by a successor, every reader has the new group."""
+    """Memory as it may be found at any moment: `read_slot` takes what has an even counter, and
+    after `write_group`, as by a successor, every reader has the new group."""
     memories = {state.words for state in explore(SlotGroupModel()).parents}
     odd = [words for words in memories if words[SEQUENCE] % 2]
     assert len(odd) > 10

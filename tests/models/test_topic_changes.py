@@ -1,4 +1,5 @@
-"""Changes of a topic wait until none of its logs is being opened; the real `LogOpenings` waits as the model does."""
+"""Changes of a topic wait until none of its logs is being opened; the real `LogOpenings` waits as
+the model does."""
 
 import asyncio
 from contextlib import ExitStack

@@ -1,8 +1,9 @@
-"""Changes of a topic while its logs are being opened (kbroker/control/log_openings.py, changes/topic_change.py).
+"""Changes of a topic while its logs are being opened (kbroker/control/log_openings.py,
+changes/topic_change.py).
 
-A request for many logs is answered when it is stored; its logs are opened afterwards. A starting IO worker's logs are
-opened in the same way. Growing or deleting the topic waits until none of its logs is being opened. A deleted topic's
-slot may be taken by another topic at once.
+A request for many logs is answered when it is stored; its logs are opened afterwards. A starting IO
+worker's logs are opened in the same way. Growing or deleting the topic waits until none of its logs
+is being opened. A deleted topic's slot may be taken by another topic at once.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -13,9 +14,9 @@ GREETINGS = 3
 
 
 class TopicState(NamedTuple):
-    """stored: the topic is. counted: openings of its log that are under way; calls: OpenPartition calls on their way.
-    open: the IO worker has the log; folder: it is on disk. deleting: what the deletion does next. greetings: of the
-    successors of killed workers."""
+    """stored: the topic is. counted: openings of its log that are under way; calls: OpenPartition
+    calls on their way. open: the IO worker has the log; folder: it is on disk. deleting: what the
+    deletion does next. greetings: of the successors of killed workers."""
 
     stored: bool = False
     counted: int = 0
@@ -31,8 +32,8 @@ class TopicState(NamedTuple):
 class TopicModel:
     """Each flag puts a bug in.
 
-    no_wait: a deletion does not wait for logs that are being opened. counted_once: a set of names instead of a count,
-    so that one of two openings ends both.
+    no_wait: a deletion does not wait for logs that are being opened. counted_once: a set of names
+    instead of a count, so that one of two openings ends both.
     """
 
     no_wait: bool = False
@@ -59,7 +60,8 @@ class TopicModel:
                 s._replace(created=True, stored=True, **self._begun(s, call=False)),
             )
         if s.stored and s.deleting in ("", "wait") and s.greetings < GREETINGS:
-            # the worker is killed, so what was on its way to it is lost; its successor gets all logs
+            # the worker is killed, so what was on its way to it is lost; its successor gets all
+            # logs
             yield (
                 "IoWorkers.greet: opening",
                 s._replace(open=False, greetings=s.greetings + 1, **self._begun(s, call=True)),

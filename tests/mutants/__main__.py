@@ -1,6 +1,8 @@
-"""Mutation testing: `python -m tests.mutants --count 500 --seed 1`. Results go to tests/mutants/results.csv.
+"""Mutation testing: `python -m tests.mutants --count 500 --seed 1`. Results go to
+tests/mutants/results.csv.
 
-A run that was interrupted goes on where it was; --again tries the survivors of the results once more.
+A run that was interrupted goes on where it was; --again tries the survivors of the results once
+more.
 """
 
 import argparse

@@ -8,8 +8,8 @@ PACKAGES = ("kbroker", "tests")
 
 
 class ImportGraph:
-    """The imports between modules of kbroker and tests, by path. An import within tests counts as no distance:
-    what a test builds its scene with is a part of the test."""
+    """The imports between modules of kbroker and tests, by path. An import within tests counts as
+    no distance: what a test builds its scene with is a part of the test."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -23,7 +23,8 @@ class ImportGraph:
                 self._importers[imported].add(path)
 
     def tests_of(self, module: str, within: int) -> dict[str, int]:
-        """Files of tests and their distance: 0 mirrors the module, 1 imports it, 2 imports an importer."""
+        """Files of tests and their distance: 0 mirrors the module, 1 imports it, 2 imports an
+        importer."""
         distances = {module: 0}
         waiting = deque([module])
         while waiting:
@@ -38,8 +39,9 @@ class ImportGraph:
         return dict(sorted(tests.items(), key=lambda each: (each[1], -shared(each[0], module))))
 
     def mirrors(self, module: str) -> list[str]:
-        """Tests in the mirror's folder whose name has the module's words, a kernel's without that word:
-        tests/control/groups/test_sync_heartbeat_leave.py of kbroker/control/groups/sync.py."""
+        """Tests in the mirror's folder whose name has the module's words, a kernel's without that
+        word: tests/control/groups/test_sync_heartbeat_leave.py of
+        kbroker/control/groups/sync.py."""
         path = Path(module)
         words = set(path.stem.removesuffix("_kernel").split("_"))
         folder = self._root.joinpath("tests", *path.parts[1:-1])

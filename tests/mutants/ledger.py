@@ -1,4 +1,5 @@
-"""tests/mutants/results.csv: what became of each mutant that was tried; reasons.csv: why a survivor may survive."""
+"""tests/mutants/results.csv: what became of each mutant that was tried; reasons.csv: why a survivor
+may survive."""
 
 import csv
 from dataclasses import dataclass
@@ -26,7 +27,8 @@ class Result:
 
 
 class Ledger:
-    """The results in a file, the order of trial kept. A new result of the same mutant takes the old one's place."""
+    """The results in a file, the order of trial kept. A new result of the same mutant takes the old
+    one's place."""
 
     def __init__(self, path: Path = RESULTS) -> None:
         self._path = path

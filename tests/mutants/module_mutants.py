@@ -1,4 +1,5 @@
-"""All mutants of a module. Only what functions do: annotations, defaults, log messages and assertions stay."""
+"""All mutants of a module. Only what functions do: annotations, defaults, log messages and
+assertions stay."""
 
 import ast
 from collections import Counter

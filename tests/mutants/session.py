@@ -1,4 +1,5 @@
-"""A pytest plugin of the runs in the copy: ends a run when its time is over, and writes down what failed first."""
+"""A pytest plugin of the runs in the copy: ends a run when its time is over, and writes down what
+failed first."""
 
 import json
 import os

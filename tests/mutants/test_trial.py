@@ -1,4 +1,5 @@
-"""A mutant is tried in a copy: the tests there fail, time out or pass, and the project's files stay."""
+"""A mutant is tried in a copy: the tests there fail, time out or pass, and the project's files
+stay."""
 
 import subprocess
 from pathlib import Path

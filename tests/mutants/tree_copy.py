@@ -39,7 +39,8 @@ class TreeCopy:
         target = self.folder / mutant.module
         source = (self._root / mutant.module).read_text()
         target.write_text(mutant.applied(source))
-        # Python compares a cached module with its source's size and whole seconds: each mutant has a time of its own.
+        # Python compares a cached module with its source's size and whole seconds: each mutant has
+        # a time of its own.
         past = (
             int((self._root / mutant.module).stat().st_mtime)
             - 10 * next(self._clock)

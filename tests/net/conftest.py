@@ -11,7 +11,8 @@ NodeFactory = Callable[..., NetNode]
 
 @pytest.fixture
 def node_factory() -> Iterator[NodeFactory]:
-    """Starts network processes with stand-ins: `node_factory({"topic": partitions}, settings=...)`."""
+    """Starts network processes with stand-ins:
+    `node_factory({"topic": partitions}, settings=...)`."""
     made: list[NetNode] = []
 
     def make(*arguments: object, **named: object) -> NetNode:

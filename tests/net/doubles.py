@@ -1,4 +1,5 @@
-"""A network process with stand-ins for its neighbours: an IO worker and control that live in the test."""
+"""A network process with stand-ins for its neighbours: an IO worker and control that live in the
+test."""
 
 import os
 import select
@@ -41,7 +42,8 @@ SERVED = {key: (api.min_version, api.max_version) for key, api in APIS.items()}
 
 
 class WorkerDouble(threading.Thread):
-    """Takes append entries in order, writes them to one segment file a partition, completes them."""
+    """Takes append entries in order, writes them to one segment file a partition, completes
+    them."""
 
     def __init__(self, shared: Shared, folders: Mapping[int, Path]) -> None:
         super().__init__(daemon=True)

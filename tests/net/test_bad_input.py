@@ -1,4 +1,5 @@
-"""What no client should send: Kafka's own answer or a closed connection, and nobody else notices."""
+"""What no client should send: Kafka's own answer or a closed connection, and nobody else
+notices."""
 
 import os
 import struct

@@ -1,4 +1,5 @@
-"""Full rings, a full arena, slow readers, dead neighbours: nothing is lost and nobody else waits."""
+"""Full rings, a full arena, slow readers, dead neighbours: nothing is lost and nobody else
+waits."""
 
 import os
 import socket

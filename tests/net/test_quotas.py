@@ -1,4 +1,5 @@
-"""Client quotas in a network process: what each kind of request uses, how long its client is throttled, and how."""
+"""Client quotas in a network process: what each kind of request uses, how long its client is
+throttled, and how."""
 
 import asyncio
 import time
@@ -34,7 +35,8 @@ ROW = 1
 
 
 class Scene:
-    """One connection of client "c" in row 1. Four samples of a second: a rate is over three seconds just now."""
+    """One connection of client "c" in row 1. Four samples of a second: a rate is over three seconds
+    just now."""
 
     def __init__(self, **limits: float) -> None:
         self.now_ns = 10 * SECOND_NS
@@ -177,7 +179,8 @@ def test_other_clients_of_other_quotas_are_not_throttled(scene: Make) -> None:
 
 
 def test_kernels_serve_what_has_no_quota(scene: Make) -> None:
-    """Before its client is known nothing is served by kernels alone; afterwards what no quota limits."""
+    """Before its client is known nothing is served by kernels alone; afterwards what no quota
+    limits."""
     kbroker = scene(**{PRODUCER_BYTE_RATE: 100})
     assert (kbroker.has(Flag.QUOTA), kbroker.has(Flag.FETCH)) == (True, False)
     kbroker.quotas.meet(kbroker.connection, "c")

@@ -1,4 +1,5 @@
-"""The head of a request that is not served closes its connection: the rest of the frame need not arrive."""
+"""The head of a request that is not served closes its connection: the rest of the frame need not
+arrive."""
 
 import socket
 import struct

@@ -29,7 +29,8 @@ def log_dirs(broker: KBroker, topic: str) -> dict[int, dict[str, list[dict[str, 
 
 
 def reassign(broker: KBroker, folder: Path, specs: list[dict[str, Any]], *options: str) -> tuple[str, str]:
-    """Execute a plan and verify it until it is done; what the tool said of both (kafka-reassign-partitions)."""
+    """Execute a plan and verify it until it is done; what the tool said of both
+    (kafka-reassign-partitions)."""
     plan = folder / "plan.json"
     plan.write_text(json.dumps({"version": 1, "partitions": specs}))
     command = ("reassign.ReassignPartitionsCommand", "--reassignment-json-file", str(plan))

@@ -1,4 +1,5 @@
-"""One Apache Kafka node (KRaft, broker and controller in one) on free ports, as the measure of kbroker."""
+"""One Apache Kafka node (KRaft, broker and controller in one) on free ports, as the measure of
+kbroker."""
 
 import base64
 import signal
@@ -24,7 +25,8 @@ def free_port() -> int:
 
 
 def answers(port: int) -> bool:
-    """Whether a Kafka protocol server on the port answers ApiVersions: it is started and lets requests in."""
+    """Whether a Kafka protocol server on the port answers ApiVersions: it is started and lets
+    requests in."""
     try:
         with closing(socket.create_connection(("127.0.0.1", port), timeout=2)) as link:
             link.sendall(struct.pack(">i", len(API_VERSIONS_V0)) + API_VERSIONS_V0)
@@ -34,7 +36,8 @@ def answers(port: int) -> bool:
 
 
 class ApacheKafka:
-    """Apache Kafka 4.3.1, or that of other jars (`poms/`), in a folder of its own. Whoever starts it stops it."""
+    """Apache Kafka 4.3.1, or that of other jars (`poms/`), in a folder of its own. Whoever starts
+    it stops it."""
 
     def __init__(
         self, folder: Path, heap: str = "512m", jvm: tuple[str, ...] = (), jars: str = KAFKA
@@ -57,7 +60,8 @@ class ApacheKafka:
         return self.process.pid
 
     def start(self, overrides: dict[str, str] | None = None, timeout_s: float = 60) -> str:
-        """Formats the folder the first time, starts the node, waits until it answers; gives the bootstrap."""
+        """Formats the folder the first time, starts the node, waits until it answers; gives the
+        bootstrap."""
         config = self.folder / "server.properties"
         if not config.exists() or overrides:
             self.folder.mkdir(parents=True, exist_ok=True)

@@ -20,7 +20,8 @@ class PeerUnavailable(Exception):
 
 
 def class_path(jars: str = KAFKA) -> str:
-    """Java class path of Apache Kafka with its tools, or of a set of `poms/`; resolves jars that are not there yet.
+    """Java class path of Apache Kafka with its tools, or of a set of `poms/`; resolves jars that
+    are not there yet.
 
     Raises PeerUnavailable when there is no Java, no resolver, or the resolver fails.
     """

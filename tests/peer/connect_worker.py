@@ -1,4 +1,5 @@
-"""One Kafka Connect worker (distributed) on a free port, with its default settings but for addresses and names."""
+"""One Kafka Connect worker (distributed) on a free port, with its default settings but for
+addresses and names."""
 
 import json
 import subprocess

@@ -7,7 +7,8 @@ LIMIT_S = 30
 
 
 def eventually(condition: Callable[[], bool]) -> None:
-    """Apache Kafka's brokers learn of a change a moment after it was confirmed. AssertionError when they do not."""
+    """Apache Kafka's brokers learn of a change a moment after it was confirmed. AssertionError when
+    they do not."""
     deadline = time.monotonic() + LIMIT_S
     while not condition():
         assert time.monotonic() < deadline

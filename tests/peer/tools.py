@@ -18,7 +18,8 @@ class ToolFailed(AssertionError):
 def java_command(
     main_class: str, *args: str, jvm: tuple[str, ...] = QUICK_JVM, log: str = "warn", jars: str = KAFKA
 ) -> list[str]:
-    """The command line of a Java class of the peer, or of another set of jars. Raises PeerUnavailable."""
+    """The command line of a Java class of the peer, or of another set of jars. Raises
+    PeerUnavailable."""
     libraries = class_path(jars)
     java = find_java()
     if java is None:
@@ -34,7 +35,8 @@ def run_tool(
     check: bool = True,
     jars: str = KAFKA,
 ) -> subprocess.CompletedProcess[str]:
-    """Runs one tool to its end; stdout and stderr are captured. Raises ToolFailed unless check is False."""
+    """Runs one tool to its end; stdout and stderr are captured. Raises ToolFailed unless check is
+    False."""
     command = java_command(main_class, *args, jars=jars)
     feed: dict[str, object] = {"input": stdin} if stdin is not None else {"stdin": subprocess.DEVNULL}
     done = subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, **feed)  # type: ignore[call-overload]
@@ -49,7 +51,8 @@ def run_tool(
 def open_tool(
     main_class: str, *args: str, output: IO[bytes] | int = subprocess.PIPE
 ) -> subprocess.Popen[bytes]:
-    """Starts a tool that runs until it is stopped; the caller ends it. stderr goes where stdout goes."""
+    """Starts a tool that runs until it is stopped; the caller ends it. stderr goes where stdout
+    goes."""
     command = java_command(main_class, *args)
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=output, stderr=subprocess.STDOUT)
 

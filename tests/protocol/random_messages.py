@@ -1,4 +1,5 @@
-"""Random messages: any value that a version can carry, in the fields that it has; the others keep their default."""
+"""Random messages: any value that a version can carry, in the fields that it has; the others keep
+their default."""
 
 import random
 from collections.abc import Callable, Iterator

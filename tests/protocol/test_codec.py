@@ -1,4 +1,5 @@
-"""Every message and version survives encoding, and no bytes make the decoder fail with anything but ProtocolError."""
+"""Every message and version survives encoding, and no bytes make the decoder fail with anything but
+ProtocolError."""
 
 import random
 from contextlib import suppress

@@ -1,4 +1,5 @@
-"""Codecs come back to the same bytes, read what other writers make, and a bomb costs no more than its bound."""
+"""Codecs come back to the same bytes, read what other writers make, and a bomb costs no more than
+its bound."""
 
 import gzip
 

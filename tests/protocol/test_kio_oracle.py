@@ -1,4 +1,5 @@
-"""The kio package, an independent codec made from the same schemas, reads and writes what we write and read."""
+"""The kio package, an independent codec made from the same schemas, reads and writes what we write
+and read."""
 
 import dataclasses
 import datetime

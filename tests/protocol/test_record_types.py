@@ -1,4 +1,5 @@
-"""Coordinator records have the bytes of Apache Kafka 4.3.1 for the same values (captured from its classes)."""
+"""Coordinator records have the bytes of Apache Kafka 4.3.1 for the same values (captured from its
+classes)."""
 
 import pytest
 

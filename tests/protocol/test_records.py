@@ -1,4 +1,5 @@
-"""Batches have Apache Kafka's bytes, come back from every codec, and damage gives ProtocolError alone.
+"""Batches have Apache Kafka's bytes, come back from every codec, and damage gives ProtocolError
+alone.
 
 CAPTURED was written by Apache Kafka 4.3.1's MemoryRecords for the same records.
 """

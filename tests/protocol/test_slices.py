@@ -1,4 +1,5 @@
-"""Work in slices gives the same results as work in one piece, gives way in time, and frees what it alone held."""
+"""Work in slices gives the same results as work in one piece, gives way in time, and frees what it
+alone held."""
 
 import time
 from collections import Counter

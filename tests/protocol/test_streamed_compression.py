@@ -1,4 +1,5 @@
-"""Compression piece by piece is what the readers take, whatever the pieces are, and stops at its bound."""
+"""Compression piece by piece is what the readers take, whatever the pieces are, and stops at its
+bound."""
 
 import random
 from collections.abc import Iterator

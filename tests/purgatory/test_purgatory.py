@@ -1,4 +1,5 @@
-"""The purgatory against a model: each operation completes exactly once, when it can and not before."""
+"""The purgatory against a model: each operation completes exactly once, when it can and not
+before."""
 
 from collections.abc import Callable
 

@@ -42,7 +42,8 @@ class WheelAgainstList(RuleBasedStateMachine):
 
     @rule()
     def advance_to_the_next_expiry(self) -> None:
-        """What a loop does that sleeps for next_expiry_ms: it reaches the first entry in a few wake-ups."""
+        """What a loop does that sleeps for next_expiry_ms: it reaches the first entry in a few
+        wake-ups."""
         if not self.waiting:
             return
         first = min(self.waiting.values())

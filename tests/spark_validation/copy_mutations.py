@@ -1,4 +1,5 @@
-"""Consume, transform, produce: a topic whose outputs are copies of another one's records, and how that goes wrong."""
+"""Consume, transform, produce: a topic whose outputs are copies of another one's records, and how
+that goes wrong."""
 
 from collections.abc import Callable
 
@@ -6,7 +7,8 @@ from tests.spark_validation.world import BATCH, Topic, commit_row
 
 
 def copy_from(source: str) -> Callable[[Topic], None]:
-    """A clean consume-transform-produce of partition 0 of a topic: its committed outputs are copies, one to one."""
+    """A clean consume-transform-produce of partition 0 of a topic: its committed outputs are
+    copies, one to one."""
 
     def mutate(topic: Topic) -> None:
         offset = 0

@@ -170,7 +170,8 @@ def torn_index(topic: Topic) -> None:
 
 
 def aborted_index(topic: Topic, spoiled: int = 0) -> None:
-    """Entries of each segment's abort markers; `spoiled` is added to the offsets of the first segment's."""
+    """Entries of each segment's abort markers; `spoiled` is added to the offsets of the first
+    segment's."""
     first: dict[int, int] = {}
     for at in range(0, len(topic.log[0]), 10):
         entries, segment = b"", topic.log[0][at : at + 10]

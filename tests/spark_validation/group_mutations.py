@@ -17,13 +17,15 @@ def begin_above_the_commit(topic: Topic) -> None:
 
 
 def skip_the_first(topic: Topic, count: int = 3) -> None:
-    """The second assignment begins where it should, and its first records are delivered to nobody."""
+    """The second assignment begins where it should, and its first records are delivered to
+    nobody."""
     for row in [row for row in topic.reads_of(topic.reader, 0) if row["assignment"] == 1][:count]:
         topic.rows["reads"].remove(row)
 
 
 def deliver_nothing(topic: Topic) -> None:
-    """A partition is assigned and committed to its end, and none of its records is given to anybody."""
+    """A partition is assigned and committed to its end, and none of its records is given to
+    anybody."""
     for row in topic.reads_of(topic.reader, 1):
         topic.rows["reads"].remove(row)
 
@@ -33,7 +35,8 @@ def invent_a_commit(topic: Topic) -> None:
 
 
 def own_twice(topic: Topic) -> None:
-    """Another consumer is given the partition and its records before the first one gives it back."""
+    """Another consumer is given the partition and its records before the first one gives it
+    back."""
     began = next(row for row in topic.rows["assignments"] if row["assignment"] == 0 and row["partition"] == 0)
     mine = [row for row in topic.reads_of(topic.reader, 0) if row["assignment"] == 0]
     other = {"consumer": topic.committed_drain, "assignment": 5}

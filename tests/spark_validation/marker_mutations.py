@@ -15,7 +15,8 @@ def shift(topic: Topic, at: int, by: int) -> None:
 
 
 def marker_before_the_last_record(topic: Topic) -> None:
-    """A record of a committed transaction is appended after its marker; the producer's next one makes it visible."""
+    """A record of a committed transaction is appended after its marker; the producer's next one
+    makes it visible."""
     data, marker = topic.log[0][0], topic.log[0][1]
     late = Batch(marker.base, [data.records.pop()], data.producer_id, data.sequence + BATCH - 1, True)
     marker.base -= 1
@@ -25,7 +26,8 @@ def marker_before_the_last_record(topic: Topic) -> None:
 
 
 def marker_for_two(topic: Topic) -> None:
-    """The first of two transactions has no marker: that of the second one, a commit as well, ends both."""
+    """The first of two transactions has no marker: that of the second one, a commit as well, ends
+    both."""
     topic.log[0].pop(1)
     shift(topic, 1, -1)
     read_everything(topic)

@@ -1,4 +1,5 @@
-"""A mutation of one topic's history, and the findings that it must lead to: {(anomaly, kind): how many}."""
+"""A mutation of one topic's history, and the findings that it must lead to: {(anomaly, kind): how
+many}."""
 
 from collections.abc import Callable
 from typing import NamedTuple

@@ -1,4 +1,5 @@
-"""One mutation an anomaly, with exactly the findings it must lead to: {(anomaly, kind): how many}."""
+"""One mutation an anomaly, with exactly the findings it must lead to: {(anomaly, kind): how
+many}."""
 
 from copy import deepcopy
 
@@ -109,7 +110,8 @@ def a_failed_send_in_the_log(topic: Topic) -> None:
 
 
 def swap_two_batches(topic: Topic) -> None:
-    """Records of one producer change places between two batches; acknowledgements follow them, headers stay."""
+    """Records of one producer change places between two batches; acknowledgements follow them,
+    headers stay."""
     first, second = topic.log[0][2], topic.log[0][4]
     first.records, second.records = second.records, first.records
     for batch in (first, second):
@@ -247,7 +249,8 @@ def change_what_was_acknowledged(topic: Topic) -> None:
 
 
 def be_unsure(topic: Topic) -> None:
-    """Outcomes that are no anomalies: unknown and in the log, no row at all, unknown and not in the log."""
+    """Outcomes that are no anomalies: unknown and in the log, no row at all, unknown and not in the
+    log."""
     topic.rows["sends"][2] |= {"status": 2, "offset": -1}
     topic.rows["sends"].pop(7)
     ghost = Record(topic.producers[0], 300, 200, 2, 1_780_000_000_000_000_000)
@@ -377,7 +380,8 @@ ALL: tuple[Mutation, ...] = (
 
 
 def world(acks_0: bool = True) -> dict[str, tuple[Topic, Expected]]:
-    """Every topic with what must be found in it. acks_0: also one whose producers are told nothing."""
+    """Every topic with what must be found in it. acks_0: also one whose producers are told
+    nothing."""
     made: dict[str, tuple[Topic, Expected]] = {}
     for number, mutation in enumerate(ALL, 1):
         codec = (Codec.NONE, Codec.LZ4, Codec.ZSTD, Codec.GZIP, Codec.SNAPPY)[number % 5]

@@ -1,6 +1,8 @@
-"""Random segments as brokers write them: every codec, headers, transactions, markers, and what compaction leaves.
+"""Random segments as brokers write them: every codec, headers, transactions, markers, and what
+compaction leaves.
 
-Written from the format's documentation alone, for the judge's reader and Apache Kafka's to agree on.
+Written from the format's documentation alone, for the judge's reader and Apache Kafka's to agree
+on.
 """
 
 import gzip

@@ -1,4 +1,5 @@
-"""Mutations of what a share group was given and acknowledged, and of offsets that transactions sent to a group."""
+"""Mutations of what a share group was given and acknowledged, and of offsets that transactions sent
+to a group."""
 
 from collections.abc import Callable
 
@@ -12,7 +13,8 @@ RELEASED = 13  # this offset of partition 0 is released once and comes again
 
 
 def share_row(topic: Topic, partition: int, offset: int, record: Record, delivery: int, ack: ShareAck) -> Row:
-    """One delivery and its acknowledgement; the second one comes a second later, to the other member."""
+    """One delivery and its acknowledgement; the second one comes a second later, to the other
+    member."""
     acquired = START_NS + 20_000 * MS + offset * MS + (delivery - 1) * 1000 * MS
     return {
         "consumer": topic.reader + 3 + delivery,
@@ -120,7 +122,8 @@ def share_the_aborted(topic: Topic) -> None:
 
 
 def copied_with_offsets(source: str, spoil: str = "") -> Callable[[Topic], None]:
-    """The copiers' offsets go with their transactions: 10 committed, 5 more in one that is aborted."""
+    """The copiers' offsets go with their transactions: 10 committed, 5 more in one that is
+    aborted."""
 
     def mutate(topic: Topic) -> None:
         copy_from(source)(topic)

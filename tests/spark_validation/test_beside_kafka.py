@@ -1,4 +1,5 @@
-"""The judge's reader against Apache Kafka's DumpLogSegments, on random segments: every batch and every record.
+"""The judge's reader against Apache Kafka's DumpLogSegments, on random segments: every batch and
+every record.
 
 KBROKER_LOGS says on how many; `make judge-reader` takes 1,000.
 """

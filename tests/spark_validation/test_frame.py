@@ -1,4 +1,5 @@
-"""Both ways to ask the segment source for rows give the same, of every kind, and name what they do not know."""
+"""Both ways to ask the segment source for rows give the same, of every kind, and name what they do
+not know."""
 
 from collections.abc import Iterator
 from pathlib import Path

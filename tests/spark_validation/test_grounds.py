@@ -25,7 +25,7 @@ from spark_validation.verdict import CANNOT_JUDGE, CLEAN, CONVICTED, CannotJudge
 from tests.spark_validation.world import Batch, clean
 from tests.spark_validation.world_files import write
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(1200)]
 
 TOPIC = "calm"
 PRODUCER, READER = 10, 10

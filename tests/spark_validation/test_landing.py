@@ -1,4 +1,5 @@
-"""The log as Parquet: file by file, whole or not at all, with every column as the segment source gives it."""
+"""The log as Parquet: file by file, whole or not at all, with every column as the segment source
+gives it."""
 
 from collections.abc import Iterator
 from pathlib import Path

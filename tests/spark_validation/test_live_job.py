@@ -1,4 +1,5 @@
-"""The streaming job: planted anomalies are named while the run goes on, clean topics never, over a restart too."""
+"""The streaming job: planted anomalies are named while the run goes on, clean topics never, over a
+restart too."""
 
 import argparse
 import json
@@ -17,7 +18,7 @@ from tests.spark_validation.mutations import world
 from tests.spark_validation.world import Topic
 from tests.spark_validation.world_files import write
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(1200)]
 
 LATE = "clean"  # its sends come after its records were judged without them
 SEEN = ("V02", "a consumer saw an altered value")
@@ -88,7 +89,8 @@ def findings(job: LiveJob) -> Found:
 
 @pytest.fixture(scope="module")
 def lives(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[LiveJob, LiveJob, Path]]:
-    """A job while the run goes on and one topic's sends are missing; and the one that goes on after its kill."""
+    """A job while the run goes on and one topic's sends are missing; and the one that goes on after
+    its kill."""
     folder = tmp_path_factory.mktemp("live")
     write(folder, [topic for topic, _ in world().values()])
     whole = (folder / "run" / "run.json").read_text()
@@ -96,7 +98,8 @@ def lives(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[LiveJob, L
     late = folder / "run" / "sends" / f"t{world()[LATE][0].number:06d}-0000.parquet"
     hidden = late.rename(late.with_name(f".{late.name}.part"))
     first = life(folder)
-    # as after a kill behind the journal and before Spark's commit: the last micro-batch is given once more
+    # as after a kill behind the journal and before Spark's commit: the last micro-batch is given
+    # once more
     commits = sorted((folder / "kept" / "sends" / "commits").glob("[0-9]*"))
     commits[-1].unlink()
     commits[-1].with_name(f".{commits[-1].name}.crc").unlink()

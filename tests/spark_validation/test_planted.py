@@ -1,4 +1,5 @@
-"""The judge finds every planted anomaly, exactly, and nothing else: one judgement over a topic an anomaly."""
+"""The judge finds every planted anomaly, exactly, and nothing else: one judgement over a topic an
+anomaly."""
 
 import argparse
 from collections import Counter
@@ -19,7 +20,7 @@ from tests.spark_validation.mutation import Expected
 from tests.spark_validation.mutations import ALL, world
 from tests.spark_validation.world_files import write
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(1200)]
 
 # their markers may be repeats: clients of the world are killed
 REPEATS = {"marker-again", "marker-contradicts", "marker-of-nobody"}

@@ -1,4 +1,5 @@
-"""The segment source against the plain decoder of kbroker, and what ranges and transactions come out."""
+"""The segment source against the plain decoder of kbroker, and what ranges and transactions come
+out."""
 
 from pathlib import Path
 

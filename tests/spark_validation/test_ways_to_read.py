@@ -1,4 +1,5 @@
-"""Spark's Kafka connector and both ways to read segments find the same records, and it is seen when they do not."""
+"""Spark's Kafka connector and both ways to read segments find the same records, and it is seen when
+they do not."""
 
 import shutil
 import subprocess
@@ -15,13 +16,14 @@ from confluent_kafka import Producer
 from spark_validation.scale.compare import WORKS
 from tests.peer.kbroker_node import ROOT, KBroker
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(700)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(1300)]
 TOPIC = "ways"
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
 def send(bootstrap: str, codec: str, transactional: bool = False) -> None:
-    """Keys and values that are there, empty or missing; in a transaction: once aborted, once committed."""
+    """Keys and values that are there, empty or missing; in a transaction: once aborted, once
+    committed."""
     named = {"transactional.id": f"t-{codec}"} if transactional else {"enable.idempotence": codec == "zstd"}
     producer = Producer({"bootstrap.servers": bootstrap, "compression.type": codec, "linger.ms": 5, **named})
     if transactional:
@@ -66,7 +68,7 @@ def compare(broker: KBroker, segments: Path, folder: Path, *more: str) -> subpro
         *more,
     ]
     command = [sys.executable, "-m", "spark_validation.scale.compare", "--folder", str(folder), *words]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=340)
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=640)
 
 
 def test_all_ways_give_the_same_records_and_a_missing_one_is_reported(

@@ -9,9 +9,11 @@ from tests.spark_validation.world import BATCH, MS, Batch, Record, Topic, read_e
 
 
 def killed(topic: Topic, told: bool = True, spread: bool = True, flags: int = 0) -> int:
-    """The first producer is killed in a last transaction over both partitions, which is aborted then; gives its number.
+    """The first producer is killed in a last transaction over both partitions, which is aborted
+    then; gives its number.
 
-    told: its sends have rows. spread: numbers of both partitions overlap. A transaction without a row."""
+    told: its sends have rows. spread: numbers of both partitions overlap. A transaction without a
+    row."""
     producer = topic.producers[0]
     topic.killed.append(producer)
     number = 1 + max(row["transaction"] for row in topic.rows["transactions"] if row["producer"] == producer)
@@ -108,7 +110,8 @@ def show_the_aborted(topic: Topic) -> None:
 
 
 def unknown_in_part(topic: Topic) -> None:
-    """A transaction of unknown outcome, over both partitions by its number, committed in one of them."""
+    """A transaction of unknown outcome, over both partitions by its number, committed in one of
+    them."""
     number = killed(topic)
     rows = [row for row in topic.rows["sends"] if row["transaction"] == number]
     mine = [row for row in rows if row["producer"] == topic.producers[0]]

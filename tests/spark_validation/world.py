@@ -1,7 +1,9 @@
-"""Small runs made by hand: what clients say they did, and the log of a broker that may have failed them.
+"""Small runs made by hand: what clients say they did, and the log of a broker that may have failed
+them.
 
-A `Topic` is a whole little history of its own, with its own producers and consumers; a mutation changes one topic and
-leaves the others alone, so that one judgement shows every anomaly and that none of them spills over.
+A `Topic` is a whole little history of its own, with its own producers and consumers; a mutation
+changes one topic and leaves the others alone, so that one judgement shows every anomaly and that
+none of them spills over.
 """
 
 from dataclasses import dataclass, field
@@ -37,7 +39,8 @@ Row = dict[str, Any]
 
 @dataclass
 class Record:
-    """One record of the log; `value` overrides what it should hold, `timestamp_ms` when it was sent."""
+    """One record of the log; `value` overrides what it should hold, `timestamp_ms` when it was
+    sent."""
 
     producer: int
     seq: int
@@ -147,7 +150,8 @@ def first_open(batches: list[Batch]) -> int:
 
 
 def patched(batch: bytes, fields: dict[str, int]) -> bytes:
-    """The batch with header fields that are written otherwise, and the checksum that belongs to them."""
+    """The batch with header fields that are written otherwise, and the checksum that belongs to
+    them."""
     made = bytearray(batch)
     head = np.frombuffer(made, layout.HEADER, 1)
     for name, value in fields.items():
@@ -158,7 +162,8 @@ def patched(batch: bytes, fields: dict[str, int]) -> bytes:
 
 @dataclass
 class Topic:
-    """A topic and everything that was done with it. number: its clients are number * 10 and following."""
+    """A topic and everything that was done with it. number: its clients are number * 10 and
+    following."""
 
     name: str
     number: int
@@ -229,7 +234,8 @@ class Topic:
 
 
 def clean(name: str, number: int, mode: str = "idempotent", **more: Any) -> Topic:
-    """A topic whose log, sends and reads agree: producers take turns, every third transaction is aborted."""
+    """A topic whose log, sends and reads agree: producers take turns, every third transaction is
+    aborted."""
     topic = Topic(name, number, mode, **more)
     seqs = dict.fromkeys(topic.producers, 0)
     transactions = dict.fromkeys(topic.producers, 0)
@@ -349,7 +355,8 @@ def visible(topic: Topic, partition: int, committed: bool) -> list[tuple[int, Re
 
 
 def read_everything(topic: Topic) -> None:
-    """The group's reader (two assignments), and a drain with each isolation level; the group commits on the way."""
+    """The group's reader (two assignments), and a drain with each isolation level; the group
+    commits on the way."""
     for kind in ("reads", "commits", "assignments"):
         topic.rows[kind] = []
     for consumer, committed in ((topic.reader, True), (topic.drain, False), (topic.committed_drain, True)):

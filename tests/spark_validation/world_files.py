@@ -1,4 +1,5 @@
-"""Writes small runs made by hand as a load test and its broker would: run folder, histories, segments."""
+"""Writes small runs made by hand as a load test and its broker would: run folder, histories,
+segments."""
 
 import json
 from dataclasses import replace

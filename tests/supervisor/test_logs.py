@@ -1,4 +1,5 @@
-"""Log lines name their process, are JSON when that is wanted, and wrong settings of the log are said, not raised."""
+"""Log lines name their process, are JSON when that is wanted, and wrong settings of the log are
+said, not raised."""
 
 import json
 import logging

@@ -1,4 +1,5 @@
-"""What each role imports until the broker is ready: it costs time at every start, and memory as long as it runs."""
+"""What each role imports until the broker is ready: it costs time at every start, and memory as
+long as it runs."""
 
 import json
 import os
@@ -35,8 +36,8 @@ for role in ROLES:
 print(json.dumps(found))
 """
 MOST = {"parent": 175, "control": 640, "io": 290, "network": 405}
-"""Modules in the role's processes beyond the standard library and numpy. Think twice before a number grows: a module
-costs each start 0.5 ms or more."""
+"""Modules in the role's processes beyond the standard library and numpy. Think twice before a
+number grows: a module costs each start 0.5 ms or more."""
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,5 @@
-"""How many processes a start has is decided by the file and by what AlterConfigs has set in earlier runs."""
+"""How many processes a start has is decided by the file and by what AlterConfigs has set in earlier
+runs."""
 
 from pathlib import Path
 

@@ -1,4 +1,5 @@
-"""Who counts as stuck: a child that runs, has started and does not move, while the host and the parent do."""
+"""Who counts as stuck: a child that runs, has started and does not move, while the host and the
+parent do."""
 
 from dataclasses import dataclass
 from signal import SIGKILL, Signals

@@ -1,1 +1,2 @@
-"""Micro-benchmarks that end by themselves: they measure the assumptions of the sizing model about a host."""
+"""Micro-benchmarks that end by themselves: they measure the assumptions of the sizing model about a
+host."""

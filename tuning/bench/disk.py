@@ -1,4 +1,5 @@
-"""Appends, syncs and cold reads as kbroker does them: buffered pwrite, fdatasync, reads with a window ahead."""
+"""Appends, syncs and cold reads as kbroker does them: buffered pwrite, fdatasync, reads with a
+window ahead."""
 
 import math
 import os
@@ -35,7 +36,8 @@ def percentile(values: list[float], share: float) -> float:
 def measure_disk(
     folder: Path, seconds: float, most_bytes: int, clock: Clock = time.perf_counter
 ) -> DiskFigures:
-    """Three turns of a third of `seconds` each, on files that are removed. most_bytes: of the file written."""
+    """Three turns of a third of `seconds` each, on files that are removed. most_bytes: of the file
+    written."""
     name = folder / f".tuning-bench-{os.getpid()}"
     try:
         with open(name, "w+b", buffering=0) as file:
@@ -49,7 +51,8 @@ def measure_disk(
 
 
 def append(fd: int, seconds: float, most_bytes: int, clock: Clock) -> tuple[int, float]:
-    """Bytes written and bytes/s, the fdatasync at the end included. Half of the time is left for that sync."""
+    """Bytes written and bytes/s, the fdatasync at the end included. Half of the time is left for
+    that sync."""
     chunk = os.urandom(CHUNK)  # a device that compresses gains nothing
     start = clock()
     written = 0

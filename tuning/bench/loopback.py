@@ -1,5 +1,6 @@
-"""sendfile of cached bytes to a socket of this host, and the cost of both sides: the cost of fetches by local
-clients, and the factor that converts kbroker's CPU costs from the machine of docs/benchmarks.md to this one.
+"""sendfile of cached bytes to a socket of this host, and the cost of both sides: the cost of
+fetches by local clients, and the factor that converts kbroker's CPU costs from the machine of
+docs/benchmarks.md to this one.
 """
 
 import os

@@ -20,7 +20,8 @@ class NoRoom(ValueError):
 
 
 def run(folder: Path, seconds: float, most_bytes: int, say: Say) -> Coefficients:
-    """Measures the disk behind `folder`, loopback and memory; writes `most_bytes` at most, and removes it.
+    """Measures the disk behind `folder`, loopback and memory; writes `most_bytes` at most, and
+    removes it.
 
     Raises NoRoom, OSError.
     """

@@ -9,8 +9,8 @@ from tuning.finding import Finding, Means, Remedy, Severity
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """key: of the broker's settings. value: as written in a properties file. why: a sentence with the figures
-    it comes from; source: where those are from."""
+    """key: of the broker's settings. value: as written in a properties file. why: a sentence with
+    the figures it comes from; source: where those are from."""
 
     key: str
     value: str

@@ -135,7 +135,8 @@ def backlog(situation: Situation) -> Iterator[Proposal]:
 
 
 def places(situation: Situation) -> Iterator[Proposal]:
-    """log.dirs as they were named, and sites on different file systems when replicas are asked for."""
+    """log.dirs as they were named, and sites on different file systems when replicas are asked
+    for."""
     named = situation.host.log_dirs
     if named and named != tuple(situation.config.log_dirs):
         yield Proposal("log.dirs", ",".join(named), "the folders that were named", "--dir", Severity.NOTE)
@@ -187,7 +188,8 @@ LACKING = {
 
 
 def left_out(situation: Situation) -> list[str]:
-    """A sentence for what nobody said: which settings were not looked at because of it, and how to say it."""
+    """A sentence for what nobody said: which settings were not looked at because of it, and how to
+    say it."""
     keys = [key for key, fields in LACKING.items() if not situation.knows(*fields)]
     lacking = {name for key in keys for name in LACKING[key] if not situation.knows(name)}
     if not keys:

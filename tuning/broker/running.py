@@ -20,7 +20,8 @@ NEARLY = 0.8
 
 @dataclass(frozen=True, slots=True)
 class Sign:
-    """One thing to look at. read: a number, None when the page does not show it. wrong: whether it is too much."""
+    """One thing to look at. read: a number, None when the page does not show it. wrong: whether it
+    is too much."""
 
     name: str
     metric: str

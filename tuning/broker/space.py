@@ -36,7 +36,8 @@ def segments(situation: Situation) -> Iterator[Proposal]:
 
 
 def reserving(situation: Situation) -> Iterator[Proposal]:
-    """Blocks ahead of fast logs on ext4, in chunks: whole segments of quiet logs are room that nobody uses."""
+    """Blocks ahead of fast logs on ext4, in chunks: whole segments of quiet logs are room that
+    nobody uses."""
     config, key = situation.config, "kbroker.log.reserve.bytes"
     on_ext4 = any(mount.kind == "ext4" for mount in situation.host.mounts)
     if not on_ext4 or not situation.knows("write_rate"):
@@ -51,7 +52,8 @@ def reserving(situation: Situation) -> Iterator[Proposal]:
 
 
 def retention(situation: Situation) -> Iterator[Proposal]:
-    """A bound by size where time alone would fill the disks: old records go instead of produce being refused."""
+    """A bound by size where time alone would fill the disks: old records go instead of produce
+    being refused."""
     load, room = situation.workload, situation.room_bytes
     bounded = situation.config.get_int("log.retention.bytes") != -1
     endless = load.retention_s == math.inf  # somebody wants all of it: what that means, `size` says

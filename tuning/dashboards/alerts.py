@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """name: Prometheus'. wait: how long the expression must hold. page: whether to wake somebody."""
+    """name: Prometheus'. wait: how long the expression must hold. page: whether to wake
+    somebody."""
 
     name: str
     expression: str

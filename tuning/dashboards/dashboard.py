@@ -1,5 +1,5 @@
-"""Dashboards for Grafana 9 or later: kbroker.json has all, and each subject has its own; choose the Prometheus data
-source after the import."""
+"""Dashboards for Grafana 9 or later: kbroker.json has all, and each subject has its own; choose the
+Prometheus data source after the import."""
 
 import json
 from functools import partial
@@ -36,7 +36,8 @@ processes = partial(subject_page, "Processes and host")
 
 
 def dashboard(title: str, rooms: Rooms) -> dict[str, object]:
-    """Grafana's classic model: one version for all, where the newer one is not taken by older servers."""
+    """Grafana's classic model: one version for all, where the newer one is not taken by older
+    servers."""
     return {
         "uid": file_name(title)[:40],
         "title": title,

@@ -12,11 +12,12 @@ COLUMNS = 24
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """title and text: for people; text says what to think of it. lines: expression and legend of each.
+    """title and text: for people; text says what to think of it. lines: expression and legend of
+    each.
 
-    In an expression @ stands for the selected instance, ~ and % after it for topic and group, # for Grafana's window of
-    rates. unit: Grafana's name.
-    kind: timeseries or stat. bad: value from which on it is drawn red, None for none. stacked: one on another.
+    In an expression @ stands for the selected instance, ~ and % after it for topic and group, # for
+    Grafana's window of rates. unit: Grafana's name. kind: timeseries or stat. bad: value from which
+    on it is drawn red, None for none. stacked: one on another.
     """
 
     title: str

@@ -1,4 +1,5 @@
-"""The panels by room. Only metrics that kbroker exports (docs/metrics.md); a test holds them together."""
+"""The panels by room. Only metrics that kbroker exports (docs/metrics.md); a test holds them
+together."""
 
 from tuning.dashboards.panel import Panel
 

@@ -1,4 +1,5 @@
-"""Block devices behind mounts, from sysfs: a partition's disk, the disks below a mapped or striped device."""
+"""Block devices behind mounts, from sysfs: a partition's disk, the disks below a mapped or striped
+device."""
 
 import os
 from collections.abc import Iterable
@@ -15,7 +16,8 @@ class Disk:
 
     discards: it wants to know of freed blocks.
 
-    None: not there (a device without such a queue, or a container that hides it). virtual: a VM's disk, whose
+    None: not there (a device without such a queue, or a container that hides it). virtual: a VM's
+    disk, whose
     `rotational` says nothing about what is below it.
     """
 

@@ -1,5 +1,5 @@
-"""Kernel features that kbroker uses. They are tried where that is harmless, otherwise derived from the
-version.
+"""Kernel features that kbroker uses. They are tried where that is harmless, otherwise derived from
+the version.
 """
 
 import ctypes
@@ -18,8 +18,9 @@ SLICES = (6, 12)  # EEVDF takes a slice from sched_setattr
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """release: the first two numbers of the kernel's version. cachestat and nowait_reads: whether the calls work
-    here (a container's filter may refuse them). io_uring: the sysctl's word; None before it existed."""
+    """release: the first two numbers of the kernel's version. cachestat and nowait_reads: whether
+    the calls work here (a container's filter may refuse them). io_uring: the sysctl's word; None
+    before it existed."""
 
     release: tuple[int, int] = (0, 0)
     cachestat: bool | None = None
@@ -57,7 +58,8 @@ def _has_cachestat() -> bool:
 
 
 def _has_nowait_reads(folder: str | None) -> bool | None:
-    """Whether preadv2 with RWF_NOWAIT works on the folder's file system; None where nothing can be written."""
+    """Whether preadv2 with RWF_NOWAIT works on the folder's file system; None where nothing can be
+    written."""
     try:
         with tempfile.TemporaryFile(dir=folder) as file:
             file.write(b"x")

@@ -12,7 +12,8 @@ _UNLIMITED = 1 << 60  # cgroup v1 writes the largest multiple of a page
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """Bytes of /proc/meminfo. limit_bytes: of the cgroup, None without one. huge: reserved huge pages.
+    """Bytes of /proc/meminfo. limit_bytes: of the cgroup, None without one. huge: reserved huge
+    pages.
 
     transparent: the mode of transparent huge pages.
     """
@@ -54,8 +55,8 @@ def memory_of(roots: Roots) -> Memory:
 
 
 def _limit(roots: Roots) -> int | None:
-    """The smallest limit from the cgroup up to the root; version 2 first. In a container the path of the host may
-    not exist, and its own limit is at the top."""
+    """The smallest limit from the cgroup up to the root; version 2 first. In a container the path
+    of the host may not exist, and its own limit is at the top."""
     found = []
     for controller, folder, name in (("", "", "memory.max"), ("memory", "memory", "memory.limit_in_bytes")):
         path = cgroup_path(controller, roots.proc)

@@ -9,8 +9,8 @@ from tuning.host.roots import Roots
 
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """One file system that holds log dirs. device: `major:minor`, as sysfs names it. bytes and inodes: of statvfs;
-    inodes are 0 where the file system counts none."""
+    """One file system that holds log dirs. device: `major:minor`, as sysfs names it. bytes and
+    inodes: of statvfs; inodes are 0 where the file system counts none."""
 
     point: str
     kind: str
@@ -36,7 +36,8 @@ class _Line:
 
 
 def mounts_of(roots: Roots, dirs: tuple[str, ...]) -> tuple[Mount, ...]:
-    """The mounts that hold these folders, in order of first appearance; a folder need not exist yet."""
+    """The mounts that hold these folders, in order of first appearance; a folder need not exist
+    yet."""
     lines = _lines(roots.proc / "self" / "mountinfo")
     held: dict[str, tuple[_Line, list[str]]] = {}
     for name in dirs:

@@ -1,4 +1,5 @@
-"""Network interfaces that clients may come by, and what the kernel counted of lost packets and connections."""
+"""Network interfaces that clients may come by, and what the kernel counted of lost packets and
+connections."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -12,9 +13,9 @@ MEGABIT = 1e6 / 8
 
 @dataclass(frozen=True, slots=True)
 class Interface:
-    """An interface that is up. speed: bytes/s, None where the driver knows none (virtual ones). queues: for
-    receiving. spread: whether receive packet steering has cores. interrupt_cores: that serve each of its
-    interrupts; none where they cannot be seen."""
+    """An interface that is up. speed: bytes/s, None where the driver knows none (virtual ones).
+    queues: for receiving. spread: whether receive packet steering has cores. interrupt_cores: that
+    serve each of its interrupts; none where they cannot be seen."""
 
     name: str
     speed: float | None = None
@@ -27,8 +28,9 @@ class Interface:
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """dropped: packets since boot for which a core's backlog had no room. overflows: connections since boot for
-    which a listen queue had none. tracked, most_tracked: connections of conntrack, None without it."""
+    """dropped: packets since boot for which a core's backlog had no room. overflows: connections
+    since boot for which a listen queue had none. tracked, most_tracked: connections of conntrack,
+    None without it."""
 
     interfaces: tuple[Interface, ...] = ()
     dropped: int | None = None

@@ -1,4 +1,5 @@
-"""Offloads of a network interface, asked of the driver (ioctl SIOCETHTOOL, which reading needs no privilege for)."""
+"""Offloads of a network interface, asked of the driver (ioctl SIOCETHTOOL, which reading needs no
+privilege for)."""
 
 import ctypes
 import fcntl

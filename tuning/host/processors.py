@@ -9,8 +9,8 @@ from tuning.host.roots import Roots, text
 
 @dataclass(frozen=True, slots=True)
 class Processors:
-    """cores: that processes may run on. quota_cores: of the cgroup, None without one. governor: None where sysfs
-    has none (most VMs). nodes: of NUMA that have memory."""
+    """cores: that processes may run on. quota_cores: of the cgroup, None without one. governor:
+    None where sysfs has none (most VMs). nodes: of NUMA that have memory."""
 
     cores: int = 1
     quota_cores: float | None = None

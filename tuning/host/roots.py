@@ -13,7 +13,8 @@ class Roots:
     etc: Path = Path("/etc")
 
     def sysctl(self, name: str) -> str | None:
-        """Value of a sysctl by its dotted name, numbers separated by one blank; None where it cannot be read."""
+        """Value of a sysctl by its dotted name, numbers separated by one blank; None where it
+        cannot be read."""
         return text(self.proc / "sys" / name.replace(".", "/"))
 
 

@@ -1,4 +1,5 @@
-"""What a host does for itself: its clock, reports of freed blocks to disks; and whether log dirs may be written to."""
+"""What a host does for itself: its clock, reports of freed blocks to disks; and whether log dirs
+may be written to."""
 
 import ctypes
 import os
@@ -16,8 +17,8 @@ TIMEX_BYTES = 208
 
 @dataclass(frozen=True, slots=True)
 class Upkeep:
-    """clock: whether the kernel's clock is synchronised. trim_timer: whether freed blocks are reported each week, None
-    without systemd. Both None where it cannot be seen."""
+    """clock: whether the kernel's clock is synchronised. trim_timer: whether freed blocks are
+    reported each week, None without systemd. Both None where it cannot be seen."""
 
     clock: bool | None = None
     trim_timer: bool | None = None
@@ -40,7 +41,8 @@ def upkeep_of(roots: Roots, clock: Callable[[], int] = kernel_clock) -> Upkeep:
 
 
 def unwritable_of(log_dirs: tuple[str, ...]) -> tuple[str, ...]:
-    """Log dirs that this user cannot write to; for those that are missing the folder counts that is to hold them."""
+    """Log dirs that this user cannot write to; for those that are missing the folder counts that is
+    to hold them."""
     return tuple(each for each in log_dirs if not os.access(_existing(Path(each)), os.W_OK | os.X_OK))
 
 

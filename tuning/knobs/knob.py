@@ -12,8 +12,9 @@ Subject = TypeVar("Subject")
 
 @dataclass(frozen=True, slots=True)
 class Want:
-    """A knob's judgement of its value. proposed: "" to leave it. because: of this host, added to the row's
-    why. remedy: "" for none; a proposal of a host-wide sysctl needs none, its row makes it."""
+    """A knob's judgement of its value. proposed: "" to leave it. because: of this host, added to
+    the row's why. remedy: "" for none; a proposal of a host-wide sysctl needs none, its row makes
+    it."""
 
     severity: Severity
     proposed: str = ""
@@ -31,10 +32,11 @@ def unless(fine: str, want: Want) -> Callable[[Situation, object, str], Want]:
 
 @dataclass(frozen=True, slots=True)
 class Knob(Generic[Subject]):
-    """name: a sysctl's, or words. subjects: what it belongs to, each with a label ("" is the host itself).
+    """name: a sysctl's, or words. subjects: what it belongs to, each with a label ("" is the host
+    itself).
 
-    read: value as text, None when it cannot be seen here. want: given that text. why: what the value does, one
-    sentence. source: the document or the measurement that it comes from.
+    read: value as text, None when it cannot be seen here. want: given that text. why: what the
+    value does, one sentence. source: the document or the measurement that it comes from.
     """
 
     name: str
@@ -66,7 +68,8 @@ def whole_host(_: Situation) -> Sequence[tuple[str, None]]:
 def sysctl(
     name: str, want: Callable[[Situation, str], tuple[Severity, str, str]], why: str, source: str
 ) -> Knob[None]:
-    """A row for a sysctl. want: severity, proposed value ("" leaves it) and what is special here."""
+    """A row for a sysctl. want: severity, proposed value ("" leaves it) and what is special
+    here."""
 
     def judge(situation: Situation, _: None, now: str) -> Want:
         severity, proposed, because = want(situation, now)

@@ -24,7 +24,8 @@ def _swappiness(situation: Situation, now: str) -> tuple[Severity, str, str]:
 
 
 def dirty_limit(situation: Situation) -> int | None:
-    """Bytes that may be dirty before writers are held back, much as the kernel reckons it; None when not to be seen."""
+    """Bytes that may be dirty before writers are held back, much as the kernel reckons it; None
+    when not to be seen."""
     host = situation.host
     fixed, ratio = host.sysctl_number("vm.dirty_bytes"), host.sysctl_number("vm.dirty_ratio")
     if fixed:

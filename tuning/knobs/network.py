@@ -32,7 +32,8 @@ def _local_buffer(situation: Situation, now: str) -> tuple[Severity, str, str]:
 
 
 def window_needed(situation: Situation) -> int:
-    """Bytes on their way to one remote client at the interface's speed (10 Gbit/s when it says none)."""
+    """Bytes on their way to one remote client at the interface's speed (10 Gbit/s when it says
+    none)."""
     speed = situation.host.network.speed or FAST
     return int(2 * speed * situation.workload.rtt_ms / 1000)
 

@@ -1,4 +1,5 @@
-"""Setting and recommended value of each knob, for docs/knobs.md. Bounds are the constants that the checks use."""
+"""Setting and recommended value of each knob, for docs/knobs.md. Bounds are the constants that the
+checks use."""
 
 from tuning.broker.space import ACTIVE_SHARE
 from tuning.host.offloads import ASK

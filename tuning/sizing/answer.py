@@ -1,4 +1,5 @@
-"""The answer in a few lines: does it fit, what ends first and at which rate, and what to do about it."""
+"""The answer in a few lines: does it fit, what ends first and at which rate, and what to do about
+it."""
 
 import math
 from dataclasses import dataclass, replace
@@ -13,9 +14,10 @@ STEPS = 60
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """first: what ends first as the rate grows; what ends at any rate is endless among the needs. breaks_at: bytes/s
-    written at which it does, None when even the fixed parts do not fit. network_processes, io_workers: what the
-    workload keeps busy. notes: what the model leaves out."""
+    """first: what ends first as the rate grows; what ends at any rate is endless among the needs.
+    breaks_at: bytes/s written at which it does, None when even the fixed parts do not fit.
+    network_processes, io_workers: what the workload keeps busy. notes: what the model leaves
+    out."""
 
     needs: tuple[Need, ...]
     first: Need

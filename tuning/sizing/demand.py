@@ -15,9 +15,11 @@ GB = 1e9
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """One resource. share: of what may be used of it; above 1 it does not fit; None when the supply is unknown.
+    """One resource. share: of what may be used of it; above 1 it does not fit; None when the supply
+    is unknown.
 
-    change: the cheapest thing that makes room. endless: it grows with time, so it ends whatever the rate.
+    change: the cheapest thing that makes room. endless: it grows with time, so it ends whatever the
+    rate.
     """
 
     resource: str
@@ -42,10 +44,12 @@ def needs(situation: Situation, supply: Supply) -> list[Need]:
 
 
 def log_bytes(situation: Situation) -> float:
-    """Bytes that retention by time or by size keeps, active segments, which it never deletes, and indexes."""
+    """Bytes that retention by time or by size keeps, active segments, which it never deletes, and
+    indexes."""
     load = situation.workload
     logs = load.partitions * load.copies
-    # active until it is full or has its age: active segments hold no more than was written in that time
+    # active until it is full or has its age: active segments hold no more than was written in that
+    # time
     rolled = load.disk_write_rate * situation.config.log_roll_ms / 1000
     kept, most = load.disk_write_rate * load.retention_s, situation.config.get_int("log.retention.bytes")
     if most >= 0:
@@ -98,7 +102,8 @@ def disk_time(situation: Situation, supply: Supply) -> Need:
 
 
 def process_bytes(situation: Situation) -> float:
-    """Memory of kbroker's processes: bare, rows of partitions, connections, and a tenth of a second of requests."""
+    """Memory of kbroker's processes: bare, rows of partitions, connections, and a tenth of a second
+    of requests."""
     costs, load = situation.costs, situation.workload
     rows = situation.replicas * costs.partition_bytes + load.connections * costs.connection_bytes
     arena = min(float(situation.arena_bytes), load.write_rate * 0.1)
@@ -106,7 +111,8 @@ def process_bytes(situation: Situation) -> float:
 
 
 def cache_bytes(situation: Situation) -> float:
-    """Page cache that live groups need, half a minute of write-back, and windows of lagging ones."""
+    """Page cache that live groups need, half a minute of write-back, and windows of lagging
+    ones."""
     load = situation.workload
     readers = load.lagging_groups * min(load.partitions, situation.network_processes * 4)
     return load.disk_write_rate * (load.lag_s + WRITTEN_BACK_S) + readers * READ_AHEAD

@@ -12,7 +12,8 @@ STEADY = 0.7  # share of a rate that stays smooth
 
 @dataclass(frozen=True, slots=True)
 class Supply:
-    """Bytes, bytes/s, cores. disks: how many share the work. None: cannot be seen and was not given."""
+    """Bytes, bytes/s, cores. disks: how many share the work. None: cannot be seen and was not
+    given."""
 
     disk_bytes: float | None = None
     write_rate: float = math.inf

@@ -2,5 +2,6 @@
 
 Forbidden parts are removed from a request before its handler sees it, and answered here.
 
-May be imported by `api.registry` alone; runs in control. Without an authorizer nothing of it is called.
+May be imported by `api.registry` alone; runs in control. Without an authorizer nothing of it is
+called.
 """

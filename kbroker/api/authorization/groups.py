@@ -89,7 +89,8 @@ def guard_offset_commit(ctx: RequestContext, request: OffsetCommitRequest, serve
 
 
 def guard_offset_fetch(ctx: RequestContext, request: OffsetFetchRequest, serve: Serve) -> Any:
-    """DESCRIBE on each group; topics that the client may not see are left out, or refused when it named them."""
+    """DESCRIBE on each group; topics that the client may not see are left out, or refused when it
+    named them."""
     groups = offset_fetch.groups_of(request, ctx.version)
     whole = all(
         may(ctx, acls.DESCRIBE, acls.GROUP, group.group_id) and _all_visible(ctx, group) for group in groups
@@ -209,7 +210,8 @@ def guard_describe_groups(ctx: RequestContext, request: Any, serve: Serve) -> An
 
 
 def describing(module: Any) -> Guard:
-    """Guard of a Describe API of modern groups: a group with a topic that the client may not see is refused."""
+    """Guard of a Describe API of modern groups: a group with a topic that the client may not see is
+    refused."""
     each = on_each(module, acls.DESCRIBE, acls.GROUP, "group_ids", "groups", "")
 
     def guard(ctx: RequestContext, request: Any, serve: Serve) -> Any:

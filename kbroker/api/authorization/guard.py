@@ -1,4 +1,5 @@
-"""A guard stands before an API's handler: it refuses requests or parts of them, and hides what a client may not see."""
+"""A guard stands before an API's handler: it refuses requests or parts of them, and hides what a
+client may not see."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -85,10 +86,11 @@ def on_each(
     answered: str,
     name: str = "name",
 ) -> Guard:
-    """Guard of an API that is about many resources: those that the client may not use are answered with an error.
+    """Guard of an API that is about many resources: those that the client may not use are answered
+    with an error.
 
-    asked: field of the request, a list; name: of an item's field, or empty for items that are names. answered: field
-    of the response, a list.
+    asked: field of the request, a list; name: of an item's field, or empty for items that are
+    names. answered: field of the response, a list.
     """
 
     def guard(ctx: RequestContext, request: Any, serve: Serve) -> Any:

@@ -1,4 +1,5 @@
-"""The guard of each API: Kafka's table of operations. Produce and Fetch are checked by network processes."""
+"""The guard of each API: Kafka's table of operations. Produce and Fetch are checked by network
+processes."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -153,8 +154,8 @@ UNGUARDED = frozenset(
         ApiKey.PUSH_TELEMETRY,
     )
 )
-"""Checked elsewhere (Produce, Fetch), or anybody's: there are no delegation tokens to be hidden, and a client tells of
-itself alone."""
+"""Checked elsewhere (Produce, Fetch), or anybody's: there are no delegation tokens to be hidden,
+and a client tells of itself alone."""
 
 
 def guard_of(broker: Broker, client: ClientRequest) -> Guard | None:

@@ -39,7 +39,8 @@ def _sees(ctx: RequestContext, name: str) -> bool:
 
 
 def guard_metadata(ctx: RequestContext, request: MetadataRequest, serve: Serve) -> Any:
-    """Topics that the client may not see are left out of all, and refused by the name or id that it gave."""
+    """Topics that the client may not see are left out of all, and refused by the name or id that it
+    gave."""
     metadata.check(request, ctx.version)
     if metadata.is_all(request, ctx.version):
         hidden = {name for name in ctx.broker.catalogue.topics if not _sees(ctx, name)}
@@ -114,7 +115,8 @@ def _with_operations(
 
 
 def cluster_operations(ctx: RequestContext) -> int:
-    """The client's authorized operations on the cluster; none when it may not describe the cluster."""
+    """The client's authorized operations on the cluster; none when it may not describe the
+    cluster."""
     if not may_all(ctx, acls.DESCRIBE):
         return 0
     return operations(ctx, acls.CLUSTER, acls.CLUSTER_NAME, ON_CLUSTER)
@@ -169,7 +171,8 @@ def guard_create_topics(ctx: RequestContext, request: CreateTopicsRequest, serve
 
 
 def guard_delete_topics(ctx: RequestContext, request: DeleteTopicsRequest, serve: Serve) -> Any:
-    """DELETE on the cluster or on the topic; a request by id does not get the name of a hidden topic."""
+    """DELETE on the cluster or on the topic; a request by id does not get the name of a hidden
+    topic."""
     if may_all(ctx, acls.DELETE):
         return serve(ctx, request)
     kept, refused = [], []

@@ -36,7 +36,8 @@ COORDINATED = {0: acls.GROUP, 1: acls.TRANSACTIONAL_ID}
 
 
 def guard_init_producer_id(ctx: RequestContext, request: InitProducerIdRequest, serve: Serve) -> Any:
-    """WRITE on the transactional id; without one IDEMPOTENT_WRITE on the cluster, or WRITE on any topic."""
+    """WRITE on the transactional id; without one IDEMPOTENT_WRITE on the cluster, or WRITE on any
+    topic."""
     if request.transactional_id is not None:
         require(ctx, acls.WRITE, acls.TRANSACTIONAL_ID, request.transactional_id)
         if request.enable2_pc:
@@ -51,7 +52,8 @@ def guard_init_producer_id(ctx: RequestContext, request: InitProducerIdRequest, 
 
 
 def guard_add_partitions(ctx: RequestContext, request: AddPartitionsToTxnRequest, serve: Serve) -> Any:
-    """Clients: WRITE on the transactional id and on each topic, all or nothing. Version 4 is for brokers."""
+    """Clients: WRITE on the transactional id and on each topic, all or nothing. Version 4 is for
+    brokers."""
     if ctx.version >= add_partitions_to_txn.BATCHED_FROM:
         if not may_all(ctx, acls.CLUSTER_ACTION):
             raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)

@@ -1,8 +1,10 @@
-"""Backups in a bucket of an S3-compatible store, through obstore, with the names that a folder of backups has.
+"""Backups in a bucket of an S3-compatible store, through obstore, with the names that a folder of
+backups has.
 
-An object is there as a whole or not at all, which is what the store promises. Nothing is locked: objects are named by
-their contents and points by their time, so two backups at a time only do some work twice. Before a point is added, all
-of its objects are looked for once more, because pruning may have removed some meanwhile."""
+An object is there as a whole or not at all, which is what the store promises. Nothing is locked:
+objects are named by their contents and points by their time, so two backups at a time only do some
+work twice. Before a point is added, all of its objects are looked for once more, because pruning
+may have removed some meanwhile."""
 
 import hashlib
 import os
@@ -21,11 +23,13 @@ if TYPE_CHECKING:
 
 _CHUNK: Final = 8 << 20
 _NOTES: Final = 32
-"""Closed segments between two writings of the journal: so many are read once more after an interruption."""
+"""Closed segments between two writings of the journal: so many are read once more after an
+interruption."""
 
 
 class Bucket:
-    """Runs in: one command. address: s3://BUCKET/PREFIX; credentials, region and endpoint come from AWS_* variables."""
+    """Runs in: one command. address: s3://BUCKET/PREFIX; credentials, region and endpoint come from
+    AWS_* variables."""
 
     def __init__(self, address: str) -> None:
         self.address = address.rstrip("/")
@@ -77,7 +81,8 @@ class Bucket:
         self._unwritten = 0
 
     def store(self, source: int, size: int, *, whole: bool = False) -> str:  # noqa: ARG002
-        """The name is the checksum, so the bytes are read once for it, and once more if the store has them not."""
+        """The name is the checksum, so the bytes are read once for it, and once more if the store
+        has them not."""
         digest = hashlib.sha256()
         for chunk in _chunks(source, size):
             digest.update(chunk)
@@ -153,7 +158,8 @@ class Bucket:
                 yield f"{self._shown(wanted.sha256)}: No such object"
 
     def drop(self, points: list[Point]) -> int:
-        """Points first: an interruption leaves objects that no point needs, and the next pruning removes them."""
+        """Points first: an interruption leaves objects that no point needs, and the next pruning
+        removes them."""
         self._delete([f"points/{point.name}.json" for point in points])
         needed = {one.sha256 for point in self.points() for one in point.objects()}
         gone = [path for path, _ in self._list("objects/") if path.rpartition("/")[2] not in needed]

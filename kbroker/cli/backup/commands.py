@@ -1,4 +1,5 @@
-"""`kbroker backup`, `kbroker restore` and `kbroker backups`: copies of a running broker's data, and the way back."""
+"""`kbroker backup`, `kbroker restore` and `kbroker backups`: copies of a running broker's data, and
+the way back."""
 
 import os
 from pathlib import Path
@@ -40,10 +41,11 @@ def backup(
     ] = False,
     json: AsJson = False,
 ) -> None:
-    """Back a running broker up: every record, offset and setting as of one point in time, into a folder or s3://BUCKET/PREFIX.
+    """Back a running broker up: every record, offset and setting as of one point in time, into a
+    folder or s3://BUCKET/PREFIX.
 
-    Run it on the broker's host, as its user. Only what is new since the last backup is copied; one that was interrupted
-    goes on. See docs/backup.md."""
+    Run it on the broker's host, as its user. Only what is new since the last backup is copied; one
+    that was interrupted goes on. See docs/backup.md."""
     from kbroker.cli.backup.cut import take_cut
     from kbroker.cli.backup.place import at
     from kbroker.cli.backup.taking import take
@@ -98,7 +100,8 @@ def restore(
 ) -> None:
     """Make a log directory of a backup, on which kbroker starts with `log.dirs=DIR`.
 
-    Every file is checked by its checksum. Committed offsets come along with any choice of topics."""
+    Every file is checked by its checksum. Committed offsets come along with any choice of
+    topics."""
     from kbroker.cli.backup.restoring import restore as run
 
     repository, points = _open(backups)
@@ -134,7 +137,8 @@ def list_points(backups: Repository, json: AsJson = False) -> None:
 
 @app.command(epilog=examples("kbroker backups verify /backup/kbroker"))
 def verify(backups: Repository) -> None:
-    """Read every file of every backup and compare its checksum; the command ends with 1 when one is damaged."""
+    """Read every file of every backup and compare its checksum; the command ends with 1 when one is
+    damaged."""
     repository, points = _open(backups)
     problems = {problem for point in points for problem in repository.damaged(point)}
     for problem in sorted(problems):

@@ -23,8 +23,8 @@ class Backups(Protocol):
         """Remember a source file that never changes."""
 
     def store(self, source: int, size: int, *, whole: bool = False) -> str:
-        """Keep the first `size` bytes of an open file; its checksum. whole: the file is closed and that is all of
-        it. Raises CommandFailed, OSError."""
+        """Keep the first `size` bytes of an open file; its checksum. whole: the file is closed and
+        that is all of it. Raises CommandFailed, OSError."""
 
     def store_bytes(self, data: bytes) -> SegmentFile:
         """Keep these bytes."""
@@ -42,11 +42,13 @@ class Backups(Protocol):
         """Missing objects and wrong checksums, a line each."""
 
     def drop(self, points: list[Point]) -> int:
-        """Delete points and every object that no other point needs; returns the number of deleted objects."""
+        """Delete points and every object that no other point needs; returns the number of deleted
+        objects."""
 
 
 def at(place: str, *, link: bool = False, must_exist: bool = False) -> Backups:
-    """The backups at a folder or an s3:// address, locked. Raises UsageFailed, CommandFailed, OSError."""
+    """The backups at a folder or an s3:// address, locked. Raises UsageFailed, CommandFailed,
+    OSError."""
     found: Backups
     if place.startswith(BUCKET):
         from kbroker.cli.backup.bucket import Bucket

@@ -1,4 +1,5 @@
-"""One backup point: which files, with which checksums, make every partition as it was at that time."""
+"""One backup point: which files, with which checksums, make every partition as it was at that
+time."""
 
 from datetime import UTC, datetime
 
@@ -28,7 +29,8 @@ class PartitionFiles(Struct, frozen=True):
 
 
 class Point(Struct, frozen=True):
-    """metadata: the object with settings, quotas, users and topics as a KRaft snapshot, for directory_id."""
+    """metadata: the object with settings, quotas, users and topics as a KRaft snapshot, for
+    directory_id."""
 
     time_ms: int
     cluster_id: str

@@ -79,7 +79,8 @@ class Repository:
             journal.write(f"{key} {sha256}\n")
 
     def store(self, source: int, size: int, *, whole: bool = False) -> str:
-        """Keep the first `size` bytes of an open file; its checksum. Raises CommandFailed, OSError."""
+        """Keep the first `size` bytes of an open file; its checksum. Raises CommandFailed,
+        OSError."""
         folder = self._objects / f"{os.getpid() % 256:02x}"
         folder.mkdir(mode=0o700, exist_ok=True)
         writing = folder / f"{os.getpid()}{_WRITING}"
@@ -153,7 +154,8 @@ class Repository:
                 yield f"{path}: {error.strerror}"
 
     def drop(self, points: list[Point]) -> int:
-        """Delete points and every object that no other point needs; returns the number of deleted objects."""
+        """Delete points and every object that no other point needs; returns the number of deleted
+        objects."""
         for point in points:
             (self._points / f"{point.name}.json").unlink()
         _sync(self._points)
@@ -169,7 +171,8 @@ class Repository:
 
 
 def clone(source: Path, size: int, sha256: str, target: Path) -> None:
-    """Write an object's bytes into a new file, checked on the way. Raises CommandFailed, OSError."""
+    """Write an object's bytes into a new file, checked on the way. Raises CommandFailed,
+    OSError."""
     with open(source, "rb") as opened, open(target, "wb", opener=_private) as out:
         found = _copy(opened.fileno(), size, out.fileno())
         os.fsync(out.fileno())
@@ -179,7 +182,8 @@ def clone(source: Path, size: int, sha256: str, target: Path) -> None:
 
 
 def _copy(source: int, size: int, target: int) -> str:
-    """Copy the first bytes of a file, sharing its blocks where the file system can; their checksum."""
+    """Copy the first bytes of a file, sharing its blocks where the file system can; their
+    checksum."""
     shared = False
     with suppress(OSError):
         fcntl.ioctl(target, _FICLONE, source)
@@ -201,13 +205,15 @@ def _copy(source: int, size: int, target: int) -> str:
 
 
 def _linked(source: int, size: int, target: Path) -> bool:
-    """A further name for an open file of this size; False on another file system, or where links are forbidden."""
+    """A further name for an open file of this size; False on another file system, or where links
+    are forbidden."""
     status = os.fstat(source)
     if status.st_size != size or not status.st_nlink:
         return False
     descriptors = os.open("/proc/self/fd", os.O_RDONLY | os.O_DIRECTORY)
     try:
-        # With a folder's descriptor Python calls linkat(2), which follows the link in /proc to the file.
+        # With a folder's descriptor Python calls linkat(2), which follows the link in /proc to the
+        # file.
         os.link(str(source), target, src_dir_fd=descriptors, follow_symlinks=True)
     except OSError:
         return False

@@ -1,8 +1,9 @@
-"""A point becomes a log dir on which kbroker starts: segments, checkpoints and metadata, checked while written.
+"""A point becomes a log dir on which kbroker starts: segments, checkpoints and metadata, checked
+while written.
 
-Everything goes into a folder beside it, which gets its name at last: an interrupted restore is begun again and keeps
-what it has. Indexes and producers' state are not in a backup: the first start makes them from the segments, and checks
-every record on the way.
+Everything goes into a folder beside it, which gets its name at last: an interrupted restore is
+begun again and keeps what it has. Indexes and producers' state are not in a backup: the first start
+makes them from the segments, and checks every record on the way.
 """
 
 import hashlib
@@ -28,7 +29,8 @@ def restore(
     topics: Collection[str],
     advance: Callable[[int], None],
 ) -> list[PartitionFiles]:
-    """Make the log dir `target`, which is not there yet; the partitions in it. topics: empty means all.
+    """Make the log dir `target`, which is not there yet; the partitions in it. topics: empty means
+    all.
 
     Raises CommandFailed, UsageFailed, OSError."""
     if target.exists() and any(target.iterdir()):

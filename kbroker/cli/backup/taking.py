@@ -1,4 +1,5 @@
-"""Taking a backup: closed segments that are not stored yet, and the last ones up to the point in time."""
+"""Taking a backup: closed segments that are not stored yet, and the last ones up to the point in
+time."""
 
 import base64
 import os
@@ -38,7 +39,8 @@ def take(
     folders: Mapping[Partition, str],
     advance: Callable[[int], None],
 ) -> Point:
-    """Store what the point needs; the caller adds the point. folders: of each partition's log, the leader's.
+    """Store what the point needs; the caller adds the point. folders: of each partition's log, the
+    leader's.
 
     advance: called with the bytes done. Raises CommandFailed, OSError."""
     identity = read(log_dirs[0])
@@ -139,7 +141,8 @@ def _segment(
 
 
 def _end(reader: LogReader, end: int) -> tuple[int, int]:
-    """Base offset of the segment that holds the last record below `end`, and the byte after it; -1 without one."""
+    """Base offset of the segment that holds the last record below `end`, and the byte after it; -1
+    without one."""
     bases = [base for base in reader.base_offsets() if base < end]
     for start in [end - 1, *reversed(bases)]:  # further back only when compaction took the last records
         found = None

@@ -1,4 +1,5 @@
-"""`kbroker move` and `kbroker import`: a live move between kbroker and an Apache Kafka cluster, by MirrorMaker 2."""
+"""`kbroker move` and `kbroker import`: a live move between kbroker and an Apache Kafka cluster, by
+MirrorMaker 2."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -81,10 +82,11 @@ def move(
     keep_topics: KeepTopics = False,
     json: AsJson = False,
 ) -> None:
-    """Move to an Apache Kafka cluster while clients work: topics, settings, ACLs, quotas, records, group offsets.
+    """Move to an Apache Kafka cluster while clients work: topics, settings, ACLs, quotas, records,
+    group offsets.
 
-    Says when to stop the producers, verifies every record, and says when the clients may start at the cluster.
-    Ctrl-C stops; the same command goes on from there (docs/move-live.md)."""
+    Says when to stop the producers, verifies every record, and says when the clients may start at
+    the cluster. Ctrl-C stops; the same command goes on from there (docs/move-live.md)."""
     other = _other(broker, to, to_config)
     options = _Options(topic or [], plan, replication_factor, quiet_s, every_s, tasks, heap, exactly_once)
     _run(broker, other, options, kafka_home, log, keep_topics, json)
@@ -110,7 +112,8 @@ def import_(
     keep_topics: KeepTopics = False,
     json: AsJson = False,
 ) -> None:
-    """Import from an Apache Kafka cluster while clients work: `kbroker move`, the other way round."""
+    """Import from an Apache Kafka cluster while clients work: `kbroker move`, the other way
+    round."""
     other = _other(broker, from_, from_config)
     options = _Options(topic or [], plan, replication_factor, quiet_s, every_s, tasks, heap, exactly_once)
     _run(other, broker, options, kafka_home, log, keep_topics, json)

@@ -21,7 +21,8 @@ SILENCE_S = 60
 
 @dataclass
 class Reading:
-    """What a read_committed consumer is given of one partition: offsets and digests of records, digests of keys."""
+    """What a read_committed consumer is given of one partition: offsets and digests of records,
+    digests of keys."""
 
     offsets: NDArray[np.int64]
     records: Digests
@@ -73,7 +74,8 @@ def read_partition(broker: Connection, partition: Partition, start: int, end: in
 
 
 def _identity(message: Any, key: bytes | None, value: bytes | None) -> bytes:
-    """All that must survive the copy: key, value, time, headers. Lengths keep neighbours apart; -1 is null."""
+    """All that must survive the copy: key, value, time, headers. Lengths keep neighbours apart; -1
+    is null."""
     parts = [struct.pack(">q", message.timestamp()[1])]
     for field_ in (key, value):
         parts += [struct.pack(">i", -1 if field_ is None else len(field_)), field_ or b""]
@@ -157,7 +159,8 @@ def compare(partition: Partition, source: Reading, target: Reading, compacted: b
 
 
 def _expired(source: Digests, target: Digests) -> int:
-    """Records at the target's start that the source's retention has removed since they were copied."""
+    """Records at the target's start that the source's retention has removed since they were
+    copied."""
     if not len(source):
         return len(target)
     first = np.flatnonzero(target == source[0])
@@ -178,7 +181,8 @@ def _in_order(source: Digests, target: Digests) -> bool:
 
 
 def _compare_last_values(found: dict[str, Any], source: Reading, target: Reading) -> Difference:
-    """Of a compacted topic each key's last value counts: both sides remove the earlier ones when they like."""
+    """Of a compacted topic each key's last value counts: both sides remove the earlier ones when
+    they like."""
     wanted, there = _last_values(source), _last_values(target)
     lost = [
         key for key, (digest, empty) in wanted.items() if not empty and there.get(key, (0, True))[0] != digest

@@ -86,7 +86,8 @@ def engine_settings(
     tasks: int,
     exact: bool,
 ) -> dict[str, str]:
-    """MirrorMaker's properties. topics: names, none for all. exact: records and positions in one transaction."""
+    """MirrorMaker's properties. topics: names, none for all. exact: records and positions in one
+    transaction."""
     settings = {
         **_FIXED,
         "source.bootstrap.servers": source.bootstrap,
@@ -116,12 +117,14 @@ def write_properties(path: Path, settings: dict[str, str]) -> None:
 
 
 def end_with_parent() -> None:
-    """In the child: asks the kernel for SIGTERM when the command dies, so that no copy runs on unwatched."""
+    """In the child: asks the kernel for SIGTERM when the command dies, so that no copy runs on
+    unwatched."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
 
 
 class Engine:
-    """MirrorMaker 2 while it runs. Leaving the `with` block stops it, after it has committed its positions."""
+    """MirrorMaker 2 while it runs. Leaving the `with` block stops it, after it has committed its
+    positions."""
 
     def __init__(self, settings: dict[str, str], kafka_home: Path | None, heap: str, log: Path) -> None:
         self.settings = settings

@@ -1,4 +1,5 @@
-"""The end of a move: settings once more, verification of every partition, exact offsets of the groups."""
+"""The end of a move: settings once more, verification of every partition, exact offsets of the
+groups."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -37,7 +38,8 @@ class Outcome:
 
 
 def finish(source: Connection, target: Connection, plan: Plan, say: Callable[[str], None]) -> Outcome:
-    """Verifies and sets what a copy of records cannot. Clients have stopped at the source. Raises CommandFailed."""
+    """Verifies and sets what a copy of records cannot. Clients have stopped at the source. Raises
+    CommandFailed."""
     outcome = Outcome()
     copy_acls(source, target)
     copy_quotas(source, target)

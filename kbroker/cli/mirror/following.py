@@ -76,7 +76,8 @@ class Follower:
 def follow(
     source: Connection, target: Connection, plan: Plan, engine: Running, follower: Follower, every_s: float
 ) -> None:
-    """Returns when the source is quiet and all of it is at the target. Raises CommandFailed when the copy ends."""
+    """Returns when the source is quiet and all of it is at the target. Raises CommandFailed when
+    the copy ends."""
     positions = Positions(target)
     try:
         while True:

@@ -1,4 +1,5 @@
-"""Committed offsets of groups, moved record by record: the target's offset of the next record to read."""
+"""Committed offsets of groups, moved record by record: the target's offset of the next record to
+read."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -26,7 +27,8 @@ class GroupOffsets:
         return cls({name: group for name in names if (group := read_group(source, admin, name)).offsets})
 
     def translate(self, partition: Partition, source: Reading, target: Reading) -> None:
-        """Translates all groups' offsets of a partition whose records are the same at both sides."""
+        """Translates all groups' offsets of a partition whose records are the same at both
+        sides."""
         for name, group in self.groups.items():
             if (offset := group.offsets.get(partition)) is not None:
                 self.translated[name, partition] = translate(offset, source, target)
@@ -37,7 +39,8 @@ class GroupOffsets:
         return sorted(name for name, group in self.groups.items() if group.active)
 
     def commit(self, target: Connection) -> list[str]:
-        """Sets the offsets of the groups without members at the target; remarks on the others. Raises CommandFailed."""
+        """Sets the offsets of the groups without members at the target; remarks on the others.
+        Raises CommandFailed."""
         from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 
         admin = target.admin()
@@ -68,8 +71,9 @@ def _holds(there: Mapping[Partition, int], wanted: Mapping[Partition, int]) -> b
 def translate(offset: int, source: Reading, target: Reading) -> int:
     """The target's offset of the first record that the source holds at or after an offset.
 
-    Exact where the target ends with the source's records. With repetitions or compaction it is the first place that
-    can be that record's: a group may read some records again, and never skips one."""
+    Exact where the target ends with the source's records. With repetitions or compaction it is the
+    first place that can be that record's: a group may read some records again, and never skips
+    one."""
     place = int(np.searchsorted(source.offsets, offset))
     if place == len(source.offsets):
         return target.end

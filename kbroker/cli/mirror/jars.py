@@ -1,4 +1,5 @@
-"""The jars of MirrorMaker 2: of an installed Apache Kafka, else fetched once by Maven or pyspark's Ivy."""
+"""The jars of MirrorMaker 2: of an installed Apache Kafka, else fetched once by Maven or pyspark's
+Ivy."""
 
 import fcntl
 import hashlib
@@ -30,7 +31,8 @@ def find_java() -> Path:
 
 
 def class_path(kafka_home: Path | None) -> str:
-    """Class path of MirrorMaker 2: libs/ of an installed Apache Kafka, else the cache. Raises JarsMissing."""
+    """Class path of MirrorMaker 2: libs/ of an installed Apache Kafka, else the cache. Raises
+    JarsMissing."""
     if kafka_home is not None:
         if not any((kafka_home / "libs").glob(f"{MARK}*.jar")):
             raise JarsMissing(f"{kafka_home}: no libs/{MARK}*.jar, so no Apache Kafka")
@@ -99,7 +101,8 @@ def coordinates(pom: Path) -> list[tuple[str, str, str]]:
 def ivy_command(java: Path, ivy: Path, folder: Path, group: str, artifact: str, version: str) -> list[str]:
     """The command that copies one artifact and what it depends on into a folder."""
     pattern = str(folder / "[artifact]-[revision](-[classifier]).[ext]")
-    # A machine's own certificates (of a company's proxy, say) are unknown to a Java that came as a wheel.
+    # A machine's own certificates (of a company's proxy, say) are unknown to a Java that came as a
+    # wheel.
     trust = [f"-Djavax.net.ssl.trustStore={SYSTEM_TRUST_STORE}"] if SYSTEM_TRUST_STORE.exists() else []
     return [
         *(str(java), *trust, "-jar", str(ivy), "-warn", "-cache", str(folder.parent / "ivy")),

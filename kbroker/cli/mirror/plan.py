@@ -63,7 +63,8 @@ class Plan:
 
     @property
     def records(self) -> int:
-        """Offsets between starts and ends: markers of transactions and compacted records count, too."""
+        """Offsets between starts and ends: markers of transactions and compacted records count,
+        too."""
         return sum(self.ends[partition] - self.starts[partition] for partition in self.ends)
 
 
@@ -74,7 +75,8 @@ def make_plan(
     replication_factor: int | None,
     going_on: bool,
 ) -> Plan:
-    """Reads both sides. going_on: an earlier run has copied into the target. Raises CommandFailed."""
+    """Reads both sides. going_on: an earlier run has copied into the target. Raises
+    CommandFailed."""
     there = source.admin().list_topics(timeout=source.timeout_s).topics
     here = target.admin().list_topics(timeout=target.timeout_s)
     chosen, remarks = choose(there, topics)
@@ -104,7 +106,8 @@ def make_plan(
 
 
 def choose(there: Iterable[str], wanted: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The topics to copy and remarks on those left out. Raises CommandFailed for one that is not there."""
+    """The topics to copy and remarks on those left out. Raises CommandFailed for one that is not
+    there."""
     names = set(there)
     if missing := sorted(set(wanted) - names):
         raise CommandFailed(f"the source has no topic {', '.join(missing)}")
@@ -127,7 +130,8 @@ def acls_of(broker: Connection) -> list[object] | None:
 
 
 def _check_existing(target: Connection, topic: PlannedTopic, partitions: int, going_on: bool) -> None:
-    """A topic that the target has must be this run's, or empty and of the same shape. Raises CommandFailed."""
+    """A topic that the target has must be this run's, or empty and of the same shape. Raises
+    CommandFailed."""
     if partitions != topic.partitions:
         raise CommandFailed(
             f"{topic.name} has {topic.partitions} partitions at the source and {partitions} at the target"

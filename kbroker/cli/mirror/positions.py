@@ -1,4 +1,5 @@
-"""How far MirrorMaker 2 is: positions that it commits at the target, and what the source holds beyond them."""
+"""How far MirrorMaker 2 is: positions that it commits at the target, and what the source holds
+beyond them."""
 
 import contextlib
 import json
@@ -11,7 +12,8 @@ from kbroker.cli.mirror.engine import OFFSETS_TOPIC
 from kbroker.cli.partitions import Partition
 
 TAIL = 16
-"""Offsets that may all be markers of transactions: a partition with so few left is read to be sure."""
+"""Offsets that may all be markers of transactions: a partition with so few left is read to be
+sure."""
 QUIET_S = 0.2
 
 
@@ -98,7 +100,8 @@ def left_to_copy(
     ends: dict[Partition, int],
     positions: dict[Partition, int],
 ) -> dict[Partition, int]:
-    """Offsets that are still to copy, of partitions with any. The markers at the end of a log do not count."""
+    """Offsets that are still to copy, of partitions with any. The markers at the end of a log do
+    not count."""
     left = {}
     for partition, end in ends.items():
         behind = end - max(positions.get(partition, 0), starts[partition])

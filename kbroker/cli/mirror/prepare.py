@@ -1,4 +1,5 @@
-"""Topics with their settings, ACLs and quotas made at the target, before records come and once more at the end."""
+"""Topics with their settings, ACLs and quotas made at the target, before records come and once more
+at the end."""
 
 import time
 from collections.abc import Mapping
@@ -19,11 +20,13 @@ OF_REPLICATION = frozenset(
 )
 PAUSE_S = 0.1
 UNTIL_COPIED = "message.timestamp."
-"""The copy brings the records' own times; what judges or replaces times waits until it is complete."""
+"""The copy brings the records' own times; what judges or replaces times waits until it is
+complete."""
 
 
 def create_topics(target: Connection, plan: Plan) -> list[str]:
-    """Creates what is not there, gives all their settings; remarks on what has to stay behind. Raises CommandFailed."""
+    """Creates what is not there, gives all their settings; remarks on what has to stay behind.
+    Raises CommandFailed."""
     from confluent_kafka.admin import NewTopic
 
     admin = target.admin()
@@ -42,7 +45,8 @@ def create_topics(target: Connection, plan: Plan) -> list[str]:
 
 
 def apply_settings(target: Connection, plan: Plan, *, copied: bool) -> list[str]:
-    """Gives the topics the source's settings; copied: all records are there. Names what the target has not."""
+    """Gives the topics the source's settings; copied: all records are there. Names what the target
+    has not."""
     remarks: set[str] = set()
     for topic in plan.topics.values():
         now = _settings_of(target, topic.name)
@@ -54,7 +58,8 @@ def apply_settings(target: Connection, plan: Plan, *, copied: bool) -> list[str]
 
 
 def _settings_of(target: Connection, topic: str) -> dict[str, Setting]:
-    """A topic's settings. A broker of a cluster hears of a new topic a moment after its creation was confirmed."""
+    """A topic's settings. A broker of a cluster hears of a new topic a moment after its creation
+    was confirmed."""
     deadline = time.monotonic() + target.timeout_s
     while True:
         try:
@@ -71,7 +76,8 @@ def settings_to_set(
 ) -> tuple[dict[str, str], list[str]]:
     """(settings to change at the target, names that it does not know).
 
-    A setting of the topic itself is taken over; one of the source's brokers only where it makes a difference."""
+    A setting of the topic itself is taken over; one of the source's brokers only where it makes a
+    difference."""
     sets, unknown = {}, []
     for name, setting in sorted(topic.settings.items()):
         own = setting.source == "topic"
@@ -106,7 +112,8 @@ def copy_acls(source: Connection, target: Connection) -> int:
 
 
 def copy_quotas(source: Connection, target: Connection) -> int:
-    """Gives the target the source's quotas of users, client ids and addresses; of how many entities."""
+    """Gives the target the source's quotas of users, client ids and addresses; of how many
+    entities."""
     there = {str(entity): values for entity, values in quotas.read_all(target)}
     changed = 0
     for entity, values in quotas.read_all(source):

@@ -1,4 +1,5 @@
-"""Lines of the audit log about what network processes have seen: logins, refusals, samples of data."""
+"""Lines of the audit log about what network processes have seen: logins, refusals, samples of
+data."""
 
 from typing import Any
 

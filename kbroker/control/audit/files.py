@@ -1,4 +1,5 @@
-"""The audit log's files: lines are appended whole or not at all; a full file becomes `audit.log.1`, and so on."""
+"""The audit log's files: lines are appended whole or not at all; a full file becomes `audit.log.1`,
+and so on."""
 
 import os
 from contextlib import suppress
@@ -10,7 +11,8 @@ MODE: Final = 0o600
 
 
 class AuditFiles:
-    """Blocks. Runs in: control, on the audit thread alone. max_bytes: of one file. max_files: with the present one."""
+    """Blocks. Runs in: control, on the audit thread alone. max_bytes: of one file. max_files: with
+    the present one."""
 
     def __init__(self, folder: Path, max_bytes: int, max_files: int) -> None:
         self._path = folder / NAME

@@ -1,7 +1,8 @@
 """Lines of the audit log, from the event loop to the disk: never waited for, never without bound.
 
-The loop encodes a line and queues it; a thread appends what is queued and syncs at most once a second. While
-the disk refuses, lines wait; beyond MAX_QUEUED_BYTES they are counted, and the count becomes a line later.
+The loop encodes a line and queues it; a thread appends what is queued and syncs at most once a
+second. While the disk refuses, lines wait; beyond MAX_QUEUED_BYTES they are counted, and the count
+becomes a line later.
 """
 
 import json

@@ -1,7 +1,7 @@
 """ACL changes are checked, stored, sent to the network processes, then answered (KIP-140, KIP-290).
 
-Kafka's AclControlManager and AclApis: each ACL or filter fails on its own; the valid part of a request is stored
-together.
+Kafka's AclControlManager and AclApis: each ACL or filter fails on its own; the valid part of a
+request is stored together.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,8 @@ ANY_NAMES: Final = {1: "ANY"}
 async def create_acls(
     broker: Broker, authorizer: Authorizer, entries: Sequence[Acl]
 ) -> list[KafkaError | None]:
-    """Add ACLs; those that are there already are no error. Raises KafkaError when nothing could be stored."""
+    """Add ACLs; those that are there already are no error. Raises KafkaError when nothing could be
+    stored."""
     async with broker.changing:
         results = [_refusal(acl) for acl in entries]
         new = dict.fromkeys(

@@ -1,6 +1,7 @@
 """Client quota changes are checked, stored, sent to the network processes, then answered (KIP-546).
 
-Kafka's ClientQuotaControlManager: each entity fails on its own; the valid part of a request is stored together.
+Kafka's ClientQuotaControlManager: each entity fails on its own; the valid part of a request is
+stored together.
 """
 
 import asyncio

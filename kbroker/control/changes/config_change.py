@@ -1,4 +1,5 @@
-"""Dynamic config changes are checked, stored, sent to the processes that use them, then visible and answered."""
+"""Dynamic config changes are checked, stored, sent to the processes that use them, then visible and
+answered."""
 
 import logging
 from collections.abc import Iterable, Sequence
@@ -42,7 +43,8 @@ async def alter(
 async def replace(
     broker: Broker, kind: int, name: str, pairs: Iterable[tuple[str, str | None]], validate_only: bool
 ) -> None:
-    """Set the configs of one resource to these and no others (legacy AlterConfigs). Raises KafkaError."""
+    """Set the configs of one resource to these and no others (legacy AlterConfigs). Raises
+    KafkaError."""
     async with broker.changing:
         alterations = replacing(broker.override(kind, name), pairs)
         await _alter(broker, kind, name, alterations, validate_only)
@@ -127,7 +129,8 @@ def _changed(broker: Broker, kind: int, name: str, alterations: Sequence[Alterat
 
 
 def _changed_site(broker: Broker, name: str, alterations: Sequence[Alteration]) -> dict[str, str]:
-    """Configs of a further site's node: the sites are one broker, so only settings counted per node can differ."""
+    """Configs of a further site's node: the sites are one broker, so only settings counted per node
+    can differ."""
     config = broker.config.with_dynamic(
         cluster=broker.override(BROKER, ""), own=broker.override(BROKER, name)
     )
@@ -139,7 +142,8 @@ def _changed_site(broker: Broker, name: str, alterations: Sequence[Alteration]) 
 
 
 async def _broker_changed(broker: Broker) -> None:
-    """Apply changed dynamic broker settings: in the controller, other processes, and topics that inherit them."""
+    """Apply changed dynamic broker settings: in the controller, other processes, and topics that
+    inherit them."""
     before = {name: broker.topic_config(name) for name in broker.catalogue.topics}
     config = broker.config.with_dynamic(
         cluster=broker.override(BROKER, ""), own=broker.override(BROKER, str(broker.node_id))

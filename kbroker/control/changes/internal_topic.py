@@ -1,4 +1,5 @@
-"""The coordinators' topics: created when first needed, with Kafka's settings (AutoTopicCreationManager)."""
+"""The coordinators' topics: created when first needed, with Kafka's settings
+(AutoTopicCreationManager)."""
 
 from kbroker.config.broker import BrokerConfig
 from kbroker.control.broker import Broker
@@ -10,7 +11,8 @@ from kbroker.protocol.errors import ErrorCode, KafkaError
 
 
 def spec_for(name: str, config: BrokerConfig) -> NewTopic:
-    """The spec of an automatically created topic: internal topics have their own settings, others the defaults."""
+    """The spec of an automatically created topic: internal topics have their own settings, others
+    the defaults."""
     if name == CONSUMER_OFFSETS:
         return NewTopic(
             name,
@@ -52,8 +54,8 @@ def spec_for(name: str, config: BrokerConfig) -> NewTopic:
 
 
 def _min_isr(config: BrokerConfig, prefix: str) -> str:
-    """One, when replication factors are clamped: the usual 2 of 3 replicas may lose one, and so must the two that are
-    there on two sites. `clamp.py` alone would leave 2 of 2."""
+    """One, when replication factors are clamped: the usual 2 of 3 replicas may lose one, and so
+    must the two that are there on two sites. `clamp.py` alone would leave 2 of 2."""
     wanted = config.get_int(f"{prefix}.min.isr")
     return str(min(wanted, 1) if config.get_bool("kbroker.clamp.replication.factor") else wanted)
 

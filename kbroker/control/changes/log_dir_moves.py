@@ -1,10 +1,11 @@
 """Moves of partitions between log dirs (KIP-113), led by the controller.
 
-An IO worker copies the log to a ``-future`` folder while it goes on. When little is left: the worker holds appends back
-and completes the copy; the new log dir is stored, which decides; the network processes get an image; the worker goes on
-there. After a crash of control or of the broker the stored log dir is the truth, and a ``-future``
-folder elsewhere is a move that continues. Each replica of a partition moves on its own, within its site; the others
-and the in-sync set are not affected.
+An IO worker copies the log to a ``-future`` folder while it goes on. When little is left: the
+worker holds appends back and completes the copy; the new log dir is stored, which decides; the
+network processes get an image; the worker goes on there. After a crash of control or of the broker
+the stored log dir is the truth, and a ``-future`` folder elsewhere is a move that continues. Each
+replica of a partition moves on its own, within its site; the others and the in-sync set are not
+affected.
 """
 
 import asyncio
@@ -59,7 +60,8 @@ class LogDirMoves:
         self._storing: dict[int, asyncio.Event] = {}  # by slot
 
     async def alter(self, name: str, index: int, log_dir: str, site: int) -> None:
-        """Begin to move a site's replica of a partition; to where it is: end a move. Raises KafkaError."""
+        """Begin to move a site's replica of a partition; to where it is: end a move. Raises
+        KafkaError."""
         async with self._broker.changing:  # no replica switches meanwhile
             await self._alter(name, index, log_dir, site)
 
@@ -102,7 +104,8 @@ class LogDirMoves:
         return replica
 
     def greeted(self, worker: int) -> None:
-        """A worker has sent Hello: its predecessor holds no log any more, whatever it has replied."""
+        """A worker has sent Hello: its predecessor holds no log any more, whatever it has
+        replied."""
         self._greetings[worker] += 1
 
     async def decided(self, replica: Replica) -> None:
@@ -111,7 +114,8 @@ class LogDirMoves:
             await storing.wait()
 
     async def begin_again(self, worker: int, link: AsyncLink) -> None:
-        """A worker has opened its logs: what its predecessor was copying, or the last run of the broker."""
+        """A worker has opened its logs: what its predecessor was copying, or the last run of the
+        broker."""
         for replica in list(self._broker.catalogue.replicas()):
             target = self._targets.get(key_of(replica))
             if replica.worker == worker and target is not None and target != replica.log_dir:
@@ -178,10 +182,11 @@ class LogDirMoves:
         log.info("%s was moved from %s", replica.folder, old.log_dir)
 
     async def _store(self, replica: Replica, log_dir: str, greeting: int, change: Change) -> bool:
-        """Decide that a replica lies in another log dir; False, and it stays, when the worker that holds it is gone.
+        """Decide that a replica lies in another log dir; False, and it stays, when the worker that
+        holds it is gone.
 
-        Its successor may have opened the log by now and append where it was. One that comes while this is being stored
-        waits for the end of it."""
+        Its successor may have opened the log by now and append where it was. One that comes while
+        this is being stored waits for the end of it."""
         if self._greetings[replica.worker] != greeting:
             return False
         storing = self._storing[replica.slot] = asyncio.Event()

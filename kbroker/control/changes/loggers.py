@@ -1,4 +1,5 @@
-"""Levels of loggers, changed at run time under Kafka's level names (KIP-412). Not stored: a restart forgets them."""
+"""Levels of loggers, changed at run time under Kafka's level names (KIP-412). Not stored: a restart
+forgets them."""
 
 import logging
 

@@ -1,4 +1,5 @@
-"""The log dirs that logs are being moved to: a part of the broker's state, by slot and generation."""
+"""The log dirs that logs are being moved to: a part of the broker's state, by slot and
+generation."""
 
 from collections.abc import Iterable
 

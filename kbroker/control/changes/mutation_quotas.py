@@ -1,7 +1,9 @@
-"""controller_mutation_rate: how many partitions a client may create and delete in a second (KIP-599).
+"""controller_mutation_rate: how many partitions a client may create and delete in a second
+(KIP-599).
 
-Kafka's TokenBucket: credits grow with the rate up to (samples x window), and all credits may be spent at once;
-below zero nothing more is allowed. Clients that do not know THROTTLING_QUOTA_EXCEEDED are throttled instead.
+Kafka's TokenBucket: credits grow with the rate up to (samples x window), and all credits may be
+spent at once; below zero nothing more is allowed. Clients that do not know
+THROTTLING_QUOTA_EXCEEDED are throttled instead.
 """
 
 import time
@@ -27,7 +29,8 @@ class MutationQuotas:
         self._buckets: dict[tuple[str, str], TokenBucket] = {}
 
     def of_client(self, client: ClientRequest, strict_from: int) -> "MutationQuota":
-        """The quota of a request; from this version on it may be refused, older versions are only throttled."""
+        """The quota of a request; from this version on it may be refused, older versions are only
+        throttled."""
         user = client.principal.partition(":")[2]
         bound = self._broker.quotas.bound(CONTROLLER_MUTATION_RATE, user, client.client_id or "")
         return MutationQuota(self, bound, client.api_version >= strict_from)
@@ -56,7 +59,8 @@ class MutationQuota:
         self.throttle_ms = 0
 
     def record(self, partitions: int) -> None:
-        """So many partitions are created or deleted. Raises THROTTLING_QUOTA_EXCEEDED if the quota is strict."""
+        """So many partitions are created or deleted. Raises THROTTLING_QUOTA_EXCEEDED if the quota
+        is strict."""
         if self._bound is None:
             return
         bucket = self._quotas.bucket(self._bound, time.monotonic())

@@ -1,7 +1,9 @@
-"""Folders of deleted partitions that no process has open: renamed as by IO workers, to be removed later.
+"""Folders of deleted partitions that no process has open: renamed as by IO workers, to be removed
+later.
 
-Usually there is nothing to do, because the IO worker has renamed the folder when it closed the log. A worker or a
-control process that died in between leaves it behind, and a folder with a topic id would be adopted at the next start.
+Usually there is nothing to do, because the IO worker has renamed the folder when it closed the log.
+A worker or a control process that died in between leaves it behind, and a folder with a topic id
+would be adopted at the next start.
 """
 
 import logging
@@ -24,9 +26,11 @@ NOWHERE: Mapping[str, Collection[str]] = MappingProxyType({})
 def retire_all(
     deletions: Iterable[Deletion], targets: Mapping[str, Collection[str]] = NOWHERE
 ) -> list[Deletion]:
-    """Put the folders out of the way; those for which this is done, or there was nothing to do. Blocks.
+    """Put the folders out of the way; those for which this is done, or there was nothing to do.
+    Blocks.
 
-    targets: by log dir, those to which logs in it may have been on their way; what was copied goes, too."""
+    targets: by log dir, those to which logs in it may have been on their way; what was copied goes,
+    too."""
     done = [one for one in deletions if _retire(one)]
     gone = {
         (one.topic_id, one.partition.index, target)
@@ -40,7 +44,8 @@ def retire_all(
 
 
 def put_aside(copy: adoption.FutureCopy, suffix: str) -> None:
-    """Rename the copy of a deleted log: a DELETE_FOLDER is removed later, a STRAY_FOLDER is kept for inspection."""
+    """Rename the copy of a deleted log: a DELETE_FOLDER is removed later, a STRAY_FOLDER is kept
+    for inspection."""
     try:
         name = files.dated_folder_name(copy.topic, copy.index, uuid.uuid4().hex, suffix)
         os.rename(copy.folder, Path(copy.log_dir, name))  # noqa: PTH104 as short as it gets

@@ -1,7 +1,8 @@
-"""Changing SCRAM credentials: checked, stored, then used by every login from the answer on (KIP-554).
+"""Changing SCRAM credentials: checked, stored, then used by every login from the answer on
+(KIP-554).
 
-Kafka's ScramControlManager. A client sends the salted password, of which only the two keys are kept that follow from it
-and do not lead back (RFC 5802).
+Kafka's ScramControlManager. A client sends the salted password, of which only the two keys are kept
+that follow from it and do not lead back (RFC 5802).
 """
 
 import hashlib
@@ -30,7 +31,8 @@ async def alter_scram_credentials(
     deletions: Sequence[ScramCredentialDeletion],
     upsertions: Sequence[ScramCredentialUpsertion],
 ) -> dict[str, KafkaError | None]:
-    """Apply to each user what is asked; None, or why it was refused. Raises KafkaError when nothing could be stored."""
+    """Apply to each user what is asked; None, or why it was refused. Raises KafkaError when nothing
+    could be stored."""
     async with broker.changing:
         changes: dict[str, tuple[ScramKey, ScramCredential | None]] = {}
         errors: dict[str, KafkaError] = {}

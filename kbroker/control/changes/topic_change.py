@@ -1,7 +1,8 @@
-"""Creating, deleting and growing topics: stored, then opened by the IO workers, then known to every network process.
+"""Creating, deleting and growing topics: stored, then opened by the IO workers, then known to every
+network process.
 
-Only then is the change visible and answered, so no client sees two truths. One change at a time; a change names
-as many topics as its request.
+Only then is the change visible and answered, so no client sees two truths. One change at a time; a
+change names as many topics as its request.
 """
 
 import asyncio
@@ -50,7 +51,8 @@ async def create_topics(
 ) -> dict[str, TopicPlan | KafkaError]:
     """Create topics; each one's plan, or why it was refused. With validate_only nothing is made.
 
-    count: called with each topic's partitions before they are created; may raise a KafkaError (quotas)."""
+    count: called with each topic's partitions before they are created; may raise a KafkaError
+    (quotas)."""
     check_total_partitions(specs, broker.config)
     if validate_only:
         return _planned(broker, specs, count)
@@ -72,7 +74,8 @@ async def create_topics(
 def _planned(
     broker: Broker, specs: Sequence[NewTopic], count: Callable[[int], None]
 ) -> dict[str, TopicPlan | KafkaError]:
-    """Each topic's plan, or why it is refused. Raises KafkaError when all plans together are too large."""
+    """Each topic's plan, or why it is refused. Raises KafkaError when all plans together are too
+    large."""
     results: dict[str, TopicPlan | KafkaError] = {}
     records = 0
     for spec in paced(specs):
@@ -156,7 +159,8 @@ async def _undo(broker: Broker, topics: list[Topic]) -> None:
 
 
 def new_topic_id() -> bytes:
-    """A random id that neither Kafka nor its text form reserves: not zero or one, no leading '-' (Uuid.randomUuid)."""
+    """A random id that neither Kafka nor its text form reserves: not zero or one, no leading '-'
+    (Uuid.randomUuid)."""
     while True:
         made = uuid.uuid4().bytes
         if made[0] >> 2 != 62:  # base64url digit 62 is '-'
@@ -177,10 +181,11 @@ def add_partitions(
     assignments: Sequence[Sequence[int]] = (),
     others: Iterable[Replica] = (),
 ) -> list[Partition]:
-    """Append `count` partitions to a topic not visible yet: directories, slots, IO workers. KafkaError: no room.
+    """Append `count` partitions to a topic not visible yet: directories, slots, IO workers.
+    KafkaError: no room.
 
-    assignments: node ids for each partition, or empty. others: logs that are being made along with them and are
-    not in the catalogue.
+    assignments: node ids for each partition, or empty. others: logs that are being made along with
+    them and are not in the catalogue.
     """
     occupied = [r.log_dir for r in broker.catalogue.replicas()]
     occupied += [r.log_dir for r in others]
@@ -207,10 +212,11 @@ def add_partitions(
 async def delete_topics(
     broker: Broker, choose: Callable[[], Sequence[Topic]], count: Callable[[int], None] = _uncounted
 ) -> list[KafkaError | None]:
-    """Delete topics: first clients lose sight of them, then the network processes, then the IO workers close.
+    """Delete topics: first clients lose sight of them, then the network processes, then the IO
+    workers close.
 
-    choose: gives the topics; called when every earlier change is done, so that it sees a topic that was being
-    created. count: as of `create_topics`. Each topic's error, if any."""
+    choose: gives the topics; called when every earlier change is done, so that it sees a topic that
+    was being created. count: as of `create_topics`. Each topic's error, if any."""
     async with broker.changing:
         topics = choose()
         await broker.log_openings.wait(topic.name for topic in topics)
@@ -256,8 +262,9 @@ def _deletions(topics: list[Topic]) -> list[Deletion]:
 async def close_deleted(broker: Broker, deletions: Sequence[Deletion], link: AsyncLink | None = None) -> None:
     """Have logs closed and their folders put out of the way, then free their slots.
 
-    A deletion that fails is logged, keeps its slot, and is tried again at the next start. link: of the IO worker
-    that owns them all, when it has just sent Hello. Raises LinkClosed when this worker dies.
+    A deletion that fails is logged, keeps its slot, and is tried again at the next start. link: of
+    the IO worker that owns them all, when it has just sent Hello. Raises LinkClosed when this
+    worker dies.
     """
 
     def close(one: Deletion) -> Awaitable[Any]:
@@ -289,7 +296,8 @@ async def grow_topic(
     validate_only: bool = False,
     count_added: Callable[[int], None] = _uncounted,
 ) -> None:
-    """Give a topic more partitions, `count` in all. Raises KafkaError. count_added: as count of `create_topics`."""
+    """Give a topic more partitions, `count` in all. Raises KafkaError. count_added: as count of
+    `create_topics`."""
     async with broker.changing:
         topic = broker.catalogue.get(name)
         additional = plan_growth(topic, count, assignments, sites_open(broker))

@@ -1,4 +1,5 @@
-"""The internal topic of a coordinator: the partition of each key, and the partitions that are loaded."""
+"""The internal topic of a coordinator: the partition of each key, and the partitions that are
+loaded."""
 
 import asyncio
 import logging
@@ -18,7 +19,8 @@ log = logging.getLogger(__name__)
 class CoordinatorTopic:
     """Runs in: control. Owner: the process's main, as the Runtime that it is a part of.
 
-    loaded: partitions of the topic whose records have been replayed; others answer COORDINATOR_LOAD_IN_PROGRESS.
+    loaded: partitions of the topic whose records have been replayed; others answer
+    COORDINATOR_LOAD_IN_PROGRESS.
     """
 
     def __init__(self, broker: Broker, topic: str) -> None:
@@ -62,7 +64,8 @@ class CoordinatorTopic:
             raise KafkaError(ErrorCode.NOT_COORDINATOR)
 
     def check_loaded(self, key: str) -> None:
-        """Raises NOT_COORDINATOR, or COORDINATOR_LOAD_IN_PROGRESS while the key's partition is being loaded."""
+        """Raises NOT_COORDINATOR, or COORDINATOR_LOAD_IN_PROGRESS while the key's partition is
+        being loaded."""
         self.check_topic()
         if self.partition_for(key) not in self.loaded:
             raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
@@ -79,7 +82,8 @@ class CoordinatorTopic:
         await self.load()
 
     async def load(self) -> None:
-        """Replay every partition of the topic that is not loaded yet; an unreadable partition stays unloaded."""
+        """Replay every partition of the topic that is not loaded yet; an unreadable partition stays
+        unloaded."""
         async with self._loading:
             topic = self._broker.catalogue.get(self.topic)
             for partition in topic.partitions if topic else ():
@@ -105,7 +109,8 @@ class CoordinatorTopic:
         """The topic is gone, and nothing of it is decided any more."""
 
     def _partition(self, key: str) -> Partition:
-        """The loaded partition of a key. Raises COORDINATOR_NOT_AVAILABLE, COORDINATOR_LOAD_IN_PROGRESS."""
+        """The loaded partition of a key. Raises COORDINATOR_NOT_AVAILABLE,
+        COORDINATOR_LOAD_IN_PROGRESS."""
         number = self.partition_for(key)
         partition = self._broker.catalogue.topics[self.topic].partitions[number]
         if number not in self.loaded:

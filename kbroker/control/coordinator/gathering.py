@@ -1,4 +1,5 @@
-"""Appends of the operations of one loop turn: one batch, one ring entry, one wake-up for all of them."""
+"""Appends of the operations of one loop turn: one batch, one ring entry, one wake-up for all of
+them."""
 
 import asyncio
 from collections.abc import Callable
@@ -30,7 +31,8 @@ class Gathered:
 
 
 class Gathering:
-    """Runs in: control. Owner: a Runtime. The records of one operation stay together, and in order of `add`.
+    """Runs in: control. Owner: a Runtime. The records of one operation stay together, and in order
+    of `add`.
 
     max_bytes: the largest batch that the topic takes.
     """
@@ -44,7 +46,8 @@ class Gathering:
         self._open: dict[int, Gathered] = {}
 
     def add(self, partition: Partition, records: list[Record], now_ms: int, done: Done) -> None:
-        """Append an operation's records with whatever else this turn of the loop appends to the partition."""
+        """Append an operation's records with whatever else this turn of the loop appends to the
+        partition."""
         size = sum(RECORD_BYTES + len(record.key) + len(record.value or b"") for record in records)
         limit = self._max_bytes()
         gathered = self._open.get(partition.index)

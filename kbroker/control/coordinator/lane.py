@@ -5,7 +5,8 @@ from typing import Protocol
 
 
 class Lane(Protocol):
-    """Operations that are decided past the machine, as long as nothing else happens to their key (`lane.py`)."""
+    """Operations that are decided past the machine, as long as nothing else happens to their key
+    (`lane.py`)."""
 
     def forget(self, key: str) -> None:
         """Another operation of the key begins: decide nothing more for it."""

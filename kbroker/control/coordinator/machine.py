@@ -1,8 +1,9 @@
 """The contract of a coordinator: a pure machine over one internal topic, run by `runtime.py`.
 
-A machine decides in functions of (state, request, now_ms) and never waits, writes or reads a clock. It returns
-its changes as records; its state of record changes only in `replay`, which sees every record again after a
-restart. Kafka's CoordinatorShard and CoordinatorRuntime split the work the same way.
+A machine decides in functions of (state, request, now_ms) and never waits, writes or reads a clock.
+It returns its changes as records; its state of record changes only in `replay`, which sees every
+record again after a restart. Kafka's CoordinatorShard and CoordinatorRuntime split the work the
+same way.
 """
 
 from collections.abc import Callable
@@ -23,7 +24,8 @@ class Record:
 
 
 class Deferred:
-    """An answer that comes later (a JoinGroup that waits for members). Completed once; later calls do nothing."""
+    """An answer that comes later (a JoinGroup that waits for members). Completed once; later calls
+    do nothing."""
 
     __slots__ = ("_callback", "_response", "done")
 
@@ -47,7 +49,8 @@ class Deferred:
         return self._response
 
     def on_complete(self, callback: Callable[[Any], object]) -> None:
-        """Called with the answer, at once when it is there already. One callback only (the runtime's)."""
+        """Called with the answer, at once when it is there already. One callback only (the
+        runtime's)."""
         self._callback = callback
         if self.done:
             callback(self._response)
@@ -57,12 +60,13 @@ class Deferred:
 class Outcome:
     """The outcome of one operation.
 
-    records: appended as one batch to the key's partition, all or none; each is replayed after the append.
-    response: anything the caller understands, or a Deferred. It leaves after the records are durable.
-    then: called once, after the replay with ErrorCode.NONE, or instead of it with the append's error (as
+    records: appended as one batch to the key's partition, all or none; each is replayed after the
+    append. response: anything the caller understands, or a Deferred. It leaves after the records
+    are durable. then: called once, after the replay with ErrorCode.NONE, or instead of it with the
+    append's error (as
     `coordinator_error` maps it). Deferreds are completed here. Without `then` an append error is raised to the
-    caller as KafkaError.
-    apply: called with the partition instead of the replay, when the operation knows the effect of its records.
+    caller as KafkaError. apply: called with the partition instead of the replay, when the operation
+    knows the effect of its records.
     """
 
     records: list[Record] = field(default_factory=list)
@@ -95,7 +99,8 @@ class Machine(Protocol):
     """The internal topic that holds its records."""
 
     def replay(self, partition: int, key: bytes, value: bytes | None, timestamp_ms: int) -> None:
-        """Apply one record: after its append, and for every record of the log at start, in offset order."""
+        """Apply one record: after its append, and for every record of the log at start, in offset
+        order."""
 
     def loaded(self, partition: int, now_ms: int) -> None:
         """Every record of the partition has been replayed: start the timers of what was found."""

@@ -1,4 +1,5 @@
-"""Loads a coordinator's partition: every record of its log, in order, through the machine's replay."""
+"""Loads a coordinator's partition: every record of its log, in order, through the machine's
+replay."""
 
 import asyncio
 import logging
@@ -24,8 +25,8 @@ Read = tuple[RecordBatch, list[Record]]
 
 
 async def load_partition(broker: Broker, partition: Partition, machine: Machine) -> int:
-    """Replay everything below the high watermark, of a replicated log all of it; the number of records. Raises
-    KafkaError for an unreadable log."""
+    """Replay everything below the high watermark, of a replicated log all of it; the number of
+    records. Raises KafkaError for an unreadable log."""
     if not broker.is_online(partition):
         raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{partition.folder} is not open")
     began = time.monotonic()

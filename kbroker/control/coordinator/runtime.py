@@ -1,7 +1,8 @@
-"""Runs a coordinator: the machine decides, its records are appended and replayed, the answer leaves.
+"""Runs a coordinator: the machine decides, its records are appended and replayed, the answer
+leaves.
 
-As Kafka's CoordinatorRuntime, with one difference: operations of one key run one after the other, each seeing the
-replayed records of the one before, so nothing ever has to be rolled back.
+As Kafka's CoordinatorRuntime, with one difference: operations of one key run one after the other,
+each seeing the replayed records of the one before, so nothing ever has to be rolled back.
 """
 
 import asyncio
@@ -35,14 +36,16 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class Independent:
-    """Pending operations of one key that need not see each other's records. tail: ends with the last one."""
+    """Pending operations of one key that need not see each other's records. tail: ends with the
+    last one."""
 
     tail: "asyncio.Future[None]"
     count: int = 0
 
 
 class Runtime(CoordinatorTopic):
-    """One running coordinator. Runs in: control. Owner: the process's main. It is the Timers of its machine.
+    """One running coordinator. Runs in: control. Owner: the process's main. It is the Timers of its
+    machine.
 
     lane: the fast path that decides operations before this runtime, or None.
     """
@@ -67,10 +70,11 @@ class Runtime(CoordinatorTopic):
     # --- operations -------------------------------------------------------------------------------------
 
     async def run(self, key: str, operation: Operation, producer: tuple[int, int] | None = None) -> Any:
-        """Run an operation in turn with the key's others and give its response, after waiting for a Deferred.
+        """Run an operation in turn with the key's others and give its response, after waiting for a
+        Deferred.
 
-        producer: (id, epoch) of the transaction that the records belong to.
-        Raises KafkaError: the machine's refusal, or an append's error when the outcome has no `then`.
+        producer: (id, epoch) of the transaction that the records belong to. Raises KafkaError: the
+        machine's refusal, or an append's error when the outcome has no `then`.
         """
         response = await self._in_turn(key, operation, producer)
         if isinstance(response, Deferred):
@@ -78,12 +82,13 @@ class Runtime(CoordinatorTopic):
         return response
 
     def ask(self, key: str, operation: Operation, by_records: bool = False) -> Any:
-        """As `run`, but decided before this returns, and without a task, when no other operation of the key is pending.
+        """As `run`, but decided before this returns, and without a task, when no other operation of
+        the key is pending.
 
         by_records: what it changes that the lane's verdicts depend on, it changes by records alone.
 
-        The response itself when nothing has to be written or waited for, a Deferred of it (or of the KafkaError), or
-        an awaitable that must be awaited. Raises KafkaError.
+        The response itself when nothing has to be written or waited for, a Deferred of it (or of
+        the KafkaError), or an awaitable that must be awaited. Raises KafkaError.
         """
         if is_sliced():  # it may stand still in the middle, while others of the key have to wait
             return self.run(key, operation)
@@ -104,7 +109,8 @@ class Runtime(CoordinatorTopic):
         return self._store(partition, outcome, partial(self._next_turn, key, mine))
 
     def ask_beside(self, key: str, operation: Operation) -> Any:
-        """As `ask`, for operations that need not see pending ones of their kind (commits of offsets)."""
+        """As `ask`, for operations that need not see pending ones of their kind (commits of
+        offsets)."""
         tail = self._tails.get(key)
         group = self._independent.get(key)
         if is_sliced():
@@ -123,7 +129,8 @@ class Runtime(CoordinatorTopic):
         return self._store(partition, outcome, partial(self._ended, key, group))
 
     def _store(self, partition: Partition, outcome: Outcome, ended: Callable[[], None]) -> Deferred:
-        """The response, once the records are in the log and replayed. ended: called before it is given."""
+        """The response, once the records are in the log and replayed. ended: called before it is
+        given."""
         answer, now_ms = Deferred(), self._broker.now_ms()
         stored = partial(self._stored, partition.index, outcome, now_ms, ended, answer)
         self._gathering.add(partition, outcome.records, now_ms, stored)
@@ -176,7 +183,8 @@ class Runtime(CoordinatorTopic):
             self._next_turn(key, group.tail)
 
     def _leave_lane(self, key: str) -> None:
-        """An operation that is decided here waits for the fast path's pending ones, as for the independent ones."""
+        """An operation that is decided here waits for the fast path's pending ones, as for the
+        independent ones."""
         lane = self.lane
         if lane is None:
             return

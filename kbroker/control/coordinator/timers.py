@@ -1,4 +1,5 @@
-"""Timers of coordinators: names on a timing wheel, driven by one call of the loop, without polling."""
+"""Timers of coordinators: names on a timing wheel, driven by one call of the loop, without
+polling."""
 
 import asyncio
 import time
@@ -20,7 +21,8 @@ class NamedTimer(TimerEntry):
 
 
 class WheelTimers:
-    """Runs in: control. Owner: a Runtime. Times are CLOCK_MONOTONIC, so a set clock does not fire them."""
+    """Runs in: control. Owner: a Runtime. Times are CLOCK_MONOTONIC, so a set clock does not fire
+    them."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, clock_ms: Callable[[], int] | None = None) -> None:
         self._loop = loop
@@ -34,7 +36,8 @@ class WheelTimers:
     def schedule(self, name: str, delay_ms: int, action: Callable[[], None]) -> None:
         """Run the action after delay_ms; replaces a timer of the same name.
 
-        One that is only put off, as a session is by each heartbeat, stays in its place until the wheel comes to it.
+        One that is only put off, as a session is by each heartbeat, stays in its place until the
+        wheel comes to it.
         """
         due_ms = self._clock_ms() + delay_ms
         known = self._timers.get(name)

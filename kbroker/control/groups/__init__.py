@@ -1,5 +1,5 @@
-"""The group coordinator: classic groups, consumer groups (KIP-848), share groups (KIP-932), committed
-offsets.
+"""The group coordinator: classic groups, consumer groups (KIP-848), share groups (KIP-932),
+committed offsets.
 
 Pure machines over `__consumer_offsets`, in Kafka's record schemas. `shard.py` is the door.
 """

@@ -1,4 +1,5 @@
-"""State of a classic group: members, generation, chosen protocol, leader, and where its rebalance stands."""
+"""State of a classic group: members, generation, chosen protocol, leader, and where its rebalance
+stands."""
 
 from collections.abc import Collection
 from enum import StrEnum
@@ -44,8 +45,8 @@ _BEFORE: Final = {
 class ClassicGroup(Group):
     """Runs in: control. Owner: the GroupTable (Kafka's ClassicGroup).
 
-    Members, generation and assignment are soft state that the operations change; what must survive is written
-    as GroupMetadata when a generation becomes stable or the group empty.
+    Members, generation and assignment are soft state that the operations change; what must survive
+    is written as GroupMetadata when a generation becomes stable or the group empty.
     """
 
     TYPE: ClassVar[str] = "classic"
@@ -161,7 +162,8 @@ class ClassicGroup(Group):
         member.awaiting_join = deferred
 
     def replace_static(self, instance_id: str, old_member_id: str, new_member_id: str) -> ClassicMember:
-        """Give a static member a new member id; requests of the old one are answered FENCED_INSTANCE_ID."""
+        """Give a static member a new member id; requests of the old one are answered
+        FENCED_INSTANCE_ID."""
         old = self.members.pop(old_member_id)
         self.complete_join(
             old,
@@ -191,7 +193,8 @@ class ClassicGroup(Group):
         return self.leader_id == member_id
 
     def elect_joined_leader(self) -> bool:
-        """Keep the leader if it has rejoined, else elect the first rejoined member. False: there is none."""
+        """Keep the leader if it has rejoined, else elect the first rejoined member. False: there is
+        none."""
         if self.leader_id is None:
             return False
         if self.members[self.leader_id].awaiting_join is not None:
@@ -215,7 +218,8 @@ class ClassicGroup(Group):
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     def validate_member(self, member_id: str, instance_id: str | None) -> None:
-        """Raises KafkaError: UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID when another holds the instance id."""
+        """Raises KafkaError: UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID when another holds the
+        instance id."""
         if instance_id is not None:
             holder = self.static_members.get(instance_id)
             if holder is None:
@@ -349,7 +353,8 @@ class ClassicGroup(Group):
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {self.group_id} is in dead state.")
 
     def expiry_base_ms(self, commit_timestamp: int) -> int | None:
-        """Offsets of a group that rebalances, or whose subscriptions we cannot read, stay (KIP-211)."""
+        """Offsets of a group that rebalances, or whose subscriptions we cannot read, stay
+        (KIP-211)."""
         if self.protocol_type is None:
             return commit_timestamp
         if self.is_empty:

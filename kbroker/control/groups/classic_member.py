@@ -1,4 +1,5 @@
-"""One member of a classic group: identity, timeouts, what it can do, and the request it waits on."""
+"""One member of a classic group: identity, timeouts, what it can do, and the request it waits
+on."""
 
 from collections.abc import Collection, Sequence
 

@@ -19,7 +19,8 @@ from kbroker.protocol.messages.list_groups import ListedGroup
 
 _group_hash = lru_cache(1 << 16)(string_hash)
 NOT_FOUND_IS_AN_ERROR_FROM = 6
-"""DescribeGroups version in which an unknown group is an error instead of a dead group (KIP-1043)."""
+"""DescribeGroups version in which an unknown group is an error instead of a dead group
+(KIP-1043)."""
 
 
 def describe_group(table: GroupTable, group_id: str, api_version: int) -> DescribedGroup:
@@ -60,9 +61,11 @@ def _member(member: ClassicMember, protocol: str | None) -> DescribedGroupMember
 def list_groups(
     table: GroupTable, partitions: int, states: Iterable[str], types: Iterable[str]
 ) -> list[ListedGroup]:
-    """Groups in one of the states and of one of the types; no filter means all. Case does not matter.
+    """Groups in one of the states and of one of the types; no filter means all. Case does not
+    matter.
 
-    In Kafka's order, on which suites rely: by partition (of so many) of the groups' topic, each with a map of its own.
+    In Kafka's order, on which suites rely: by partition (of so many) of the groups' topic, each
+    with a map of its own.
     """
     wanted_states = {state.strip().lower() for state in states}
     wanted_types = {name.strip().lower() for name in types}

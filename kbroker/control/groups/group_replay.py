@@ -1,7 +1,8 @@
-"""Rebuilding groups from the records of `__consumer_offsets`, and following the records of our own appends.
+"""Rebuilding groups from the records of `__consumer_offsets`, and following the records of our own
+appends.
 
-A classic group lives ahead of its record: operations change it, the record makes it durable. So after a
-partition has been loaded, GroupMetadata of an existing group has nothing new.
+A classic group lives ahead of its record: operations change it, the record makes it durable. So
+after a partition has been loaded, GroupMetadata of an existing group has nothing new.
 """
 
 import logging

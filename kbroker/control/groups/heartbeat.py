@@ -9,7 +9,8 @@ from kbroker.protocol.messages.heartbeat import HeartbeatRequest
 def classic_heartbeat(rebalance: Rebalance, group: ClassicGroup, request: HeartbeatRequest) -> ErrorCode:
     """The code to answer: NONE, or REBALANCE_IN_PROGRESS.
 
-    Raises KafkaError: COORDINATOR_NOT_AVAILABLE, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION.
+    Raises KafkaError: COORDINATOR_NOT_AVAILABLE, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID,
+    ILLEGAL_GENERATION.
     """
     if group.is_in(ClassicState.DEAD):
         raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)

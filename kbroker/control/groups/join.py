@@ -69,7 +69,8 @@ class ClassicJoin:
         return outcome
 
     def _accepts(self, group: ClassicGroup, member_id: str) -> bool:
-        """group.max.size: members that are in may rejoin; a running join phase counts who has joined."""
+        """group.max.size: members that are in may rejoin; a running join phase counts who has
+        joined."""
         if group.is_in(_EMPTY, _DEAD):
             return True
         member = group.members.get(member_id)
@@ -129,7 +130,8 @@ class ClassicJoin:
         deferred: Deferred,
         now_ms: int,
     ) -> Outcome:
-        """A member of the group joins again. What changes nothing is answered with the current generation."""
+        """A member of the group joins again. What changes nothing is answered with the current
+        generation."""
         protocols = _protocols(request)
         unchanged = member.matches(protocols)
         if group.is_in(_EMPTY):

@@ -1,4 +1,5 @@
-"""LeaveGroup on classic groups: members leave by id, or are removed by their instance id (KIP-345)."""
+"""LeaveGroup on classic groups: members leave by id, or are removed by their instance id
+(KIP-345)."""
 
 import logging
 

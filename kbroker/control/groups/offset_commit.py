@@ -39,7 +39,8 @@ INT64_MIN = -(1 << 63)
 
 
 def _expire_ms(now_ms: int, retention_ms: int) -> int:
-    """The expiry of a commit with its own retention, -1 without one. As in Kafka the sum is an int64 that wraps."""
+    """The expiry of a commit with its own retention, -1 without one. As in Kafka the sum is an
+    int64 that wraps."""
     return -1 if retention_ms == -1 else (now_ms + retention_ms - INT64_MIN) % (1 << 64) + INT64_MIN
 
 
@@ -56,7 +57,8 @@ class OffsetCommits:
         """Outcome whose response is the OffsetCommitResponse.
 
         Raises KafkaError for the whole request: GROUP_ID_NOT_FOUND (v9+), ILLEGAL_GENERATION,
-        UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, REBALANCE_IN_PROGRESS, STALE_MEMBER_EPOCH, UNSUPPORTED_VERSION.
+        UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, REBALANCE_IN_PROGRESS, STALE_MEMBER_EPOCH,
+        UNSUPPORTED_VERSION.
         """
         group = self._validate(request, api_version)
         expire_ms = _expire_ms(now_ms, request.retention_time_ms)
@@ -111,8 +113,8 @@ class OffsetCommits:
         return group
 
     def entitled(self, request: OffsetCommitRequest) -> Entitled | None:
-        """The session that commits like this (just allowed) one extend; None when the next such commit may be decided
-        differently although the group has not changed."""
+        """The session that commits like this (just allowed) one extend; None when the next such
+        commit may be decided differently although the group has not changed."""
         group = self._table.groups.get(request.group_id)
         if isinstance(group, ClassicGroup):
             member = group.members.get(request.member_id)

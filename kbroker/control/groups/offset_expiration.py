@@ -1,4 +1,5 @@
-"""Forgetting offsets: expired ones (KIP-211), those of deleted topics, and those of deleted groups."""
+"""Forgetting offsets: expired ones (KIP-211), those of deleted topics, and those of deleted
+groups."""
 
 from collections.abc import Iterable
 

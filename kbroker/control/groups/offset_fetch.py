@@ -19,7 +19,8 @@ def fetch_offsets(
 ) -> OffsetFetchResponseGroup:
     """The group's answer; request.topics None asks for all. Topics carry name and id as asked.
 
-    Raises KafkaError for the whole group: UNKNOWN_MEMBER_ID and STALE_MEMBER_EPOCH of a consumer group.
+    Raises KafkaError for the whole group: UNKNOWN_MEMBER_ID and STALE_MEMBER_EPOCH of a consumer
+    group.
     """
     known = _validate(table, request)
     if request.topics is None:

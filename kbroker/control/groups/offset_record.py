@@ -1,7 +1,8 @@
-"""The record of a committed offset, written and read by hand: commits are what a coordinator does all day.
+"""The record of a committed offset, written and read by hand: commits are what a coordinator does
+all day.
 
-The bytes are those of the generated classes (OffsetCommitKey, OffsetCommitValue v4), which the tests hold them to;
-other versions are left to them.
+The bytes are those of the generated classes (OffsetCommitKey, OffsetCommitValue v4), which the
+tests hold them to; other versions are left to them.
 """
 
 import struct

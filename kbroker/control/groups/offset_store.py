@@ -1,4 +1,5 @@
-"""Committed offsets by group, topic and partition, and those of transactions that are still open."""
+"""Committed offsets by group, topic and partition, and those of transactions that are still
+open."""
 
 from collections.abc import Callable, Iterator, Set
 
@@ -73,9 +74,11 @@ Commits = dict[str, dict[int, Commit]]
 
 
 class OffsetStore:
-    """Runs in: control. Owner: the GroupTable. Changed by replay alone (Kafka's OffsetMetadataManager).
+    """Runs in: control. Owner: the GroupTable. Changed by replay alone (Kafka's
+    OffsetMetadataManager).
 
-    on_change: called with the group of every change, but for those that the commit lane writes into its rows.
+    on_change: called with the group of every change, but for those that the commit lane writes into
+    its rows.
     """
 
     __slots__ = ("_by_key", "_committed", "_open", "_pending", "on_change", "rows")
@@ -138,7 +141,8 @@ class OffsetStore:
         }
 
     def replay(self, key: bytes, value: bytes | None, producer_id: int = -1) -> str:
-        """Apply one record; of a transaction when producer_id >= 0. The group it is about. Raises ProtocolError."""
+        """Apply one record; of a transaction when producer_id >= 0. The group it is about. Raises
+        ProtocolError."""
         commit = self._by_key.get(key)
         if commit is None or value is None or producer_id >= 0:
             group_id = self._replay(key, value, producer_id)
@@ -170,9 +174,11 @@ class OffsetStore:
         return group_id
 
     def end_transaction(self, producer_id: int, commit: bool, group_ids: Set[str]) -> None:
-        """Replay a marker: the transaction's offsets of these groups count, unless newer ones do, or vanish."""
+        """Replay a marker: the transaction's offsets of these groups count, unless newer ones do,
+        or vanish."""
         groups = self._pending.get(producer_id, {})
-        # a group is open to the transaction also when the offsets it had there have been deleted since
+        # a group is open to the transaction also when the offsets it had there have been deleted
+        # since
         open_to = [each for each, ids in self._open.items() if producer_id in ids and each in group_ids]
         for group_id in open_to:
             topics = groups.pop(group_id, {})

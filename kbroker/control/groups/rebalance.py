@@ -34,7 +34,8 @@ def heartbeat_timer(group_id: str, member_id: str) -> str:
 
 
 class Rebalance:
-    """Runs in: control. Owner: the GroupShard. Without state of its own: it moves groups of the table."""
+    """Runs in: control. Owner: the GroupShard. Without state of its own: it moves groups of the
+    table."""
 
     __slots__ = ("_table",)
 
@@ -76,7 +77,8 @@ class Rebalance:
         return Outcome()
 
     def complete_join(self, group: ClassicGroup, now_ms: int) -> Outcome:
-        """End the join phase with the joined members: remove the others, elect a leader, answer all."""
+        """End the join phase with the joined members: remove the others, elect a leader, answer
+        all."""
         timers = self._table.timers
         timers.cancel(join_timer(group.group_id))
         for member in group.not_yet_rejoined():
@@ -87,7 +89,8 @@ class Rebalance:
         if group.is_in(_DEAD):
             return Outcome()
         if not group.elect_joined_leader() and group.members:
-            # Only static members are left and none of them has come back yet: give them another round.
+            # Only static members are left and none of them has come back yet: give them another
+            # round.
             self._schedule_join(group)
             return Outcome()
         group.next_generation(now_ms)
@@ -118,7 +121,8 @@ class Rebalance:
         )
 
     def _initial_delay_over(self, group_id: str, delay_ms: int, remaining_ms: int, now_ms: int) -> Outcome:
-        """The first rebalance waits again while members keep coming, up to the rebalance timeout."""
+        """The first rebalance waits again while members keep coming, up to the rebalance
+        timeout."""
         group = self._table.classic(group_id)
         if group is None:
             return Outcome()

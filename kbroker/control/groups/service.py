@@ -97,27 +97,32 @@ class GroupService:
         return await self.runtime.run(group_id, operation)
 
     def ask(self, group_id: str, operation: Operation, by_records: bool = False) -> Any:
-        """The response of an operation of a group, or an awaitable of it (Runtime.ask). Raises KafkaError."""
+        """The response of an operation of a group, or an awaitable of it (Runtime.ask). Raises
+        KafkaError."""
         self.runtime.check_topic()
         return self.runtime.ask(group_id, operation, by_records)
 
     def ask_beside(self, group_id: str, operation: Operation) -> Any:
-        """As `ask`, for commits and heartbeats, which need not see each other (Runtime.ask_beside)."""
+        """As `ask`, for commits and heartbeats, which need not see each other
+        (Runtime.ask_beside)."""
         self.runtime.check_topic()
         return self.runtime.ask_beside(group_id, operation)
 
     def read(self, group_id: str) -> GroupShard:
-        """The shard, for a question about one group. Raises KafkaError while its partition is being loaded."""
+        """The shard, for a question about one group. Raises KafkaError while its partition is being
+        loaded."""
         self.runtime.check_loaded(group_id)
         return self.shard
 
     def read_all(self) -> GroupShard:
-        """The shard, for a question about all groups. Raises KafkaError while any partition is being loaded."""
+        """The shard, for a question about all groups. Raises KafkaError while any partition is
+        being loaded."""
         self.runtime.check_all_loaded()
         return self.shard
 
     def listed(self, states: list[str], types: list[str]) -> list[ListedGroup]:
-        """The groups that pass the filters. Raises KafkaError while any partition is being loaded."""
+        """The groups that pass the filters. Raises KafkaError while any partition is being
+        loaded."""
         shard = self.read_all()
         topic = self._broker.catalogue.get(shard.topic)
         return [] if topic is None else shard.list(len(topic.partitions), states, types)

@@ -17,7 +17,8 @@ class GroupSettings:
     initial_rebalance_delay_ms: int = 3000
     max_size: int = 2**31 - 1
     new_member_join_timeout_ms: int = 5 * 60 * 1000
-    """A classic member that joins for the first time has this long until its JoinGroup is answered."""
+    """A classic member that joins for the first time has this long until its JoinGroup is
+    answered."""
     offset_metadata_max_bytes: int = 4096
     offsets_retention_ms: int = 7 * 24 * 3600 * 1000
     offsets_retention_check_interval_ms: int = 600_000
@@ -29,7 +30,8 @@ class GroupSettings:
     consumer_upgrade: bool = True
     """Whether a classic group in use may become a consumer group."""
     consumer_downgrade: bool = True
-    """Whether a consumer group may become classic when its last member of the new protocol leaves."""
+    """Whether a consumer group may become classic when its last member of the new protocol
+    leaves."""
     regex_refresh_interval_ms: int = 600_000
     share_session_timeout_ms: int = 45_000
     share_heartbeat_interval_ms: int = 5000
@@ -80,7 +82,8 @@ class GroupSettings:
 
 
 class GroupOverrides:
-    """Dynamic settings of single groups (DescribeConfigs type GROUP). Runs in: control. Owner: the shard.
+    """Dynamic settings of single groups (DescribeConfigs type GROUP). Runs in: control. Owner: the
+    shard.
 
     An override wins over the broker's value; names are those of `kbroker.config.group`.
     """

@@ -1,7 +1,7 @@
 """The group coordinator as one machine over `__consumer_offsets`: the entry to this package.
 
-Each operation decides for one group (its key in the runtime) and returns an Outcome; KafkaError refuses the
-whole request. Reads return their answer at once. Kafka's GroupCoordinatorShard.
+Each operation decides for one group (its key in the runtime) and returns an Outcome; KafkaError
+refuses the whole request. Reads return their answer at once. Kafka's GroupCoordinatorShard.
 """
 
 import logging
@@ -64,7 +64,8 @@ TOPIC = "__consumer_offsets"
 class GroupShard:
     """Runs in: control. Owner: its Runtime. Not thread-safe.
 
-    Everything takes the group id as the runtime's key: operations of one group run one after the other.
+    Everything takes the group id as the runtime's key: operations of one group run one after the
+    other.
     """
 
     topic = TOPIC
@@ -223,13 +224,15 @@ class GroupShard:
         return self._commits.commit(request, api_version, now_ms)
 
     def commits_alike(self, request: OffsetCommitRequest) -> Entitled | None:
-        """The permission for further commits of this sender, valid until another operation of its group."""
+        """The permission for further commits of this sender, valid until another operation of its
+        group."""
         return self._commits.entitled(request)
 
     def commit_offsets_in_transaction(
         self, request: TxnOffsetCommitRequest, api_version: int, now_ms: int
     ) -> Outcome:
-        """Response: TxnOffsetCommitResponse. The records belong in a batch of the request's producer."""
+        """Response: TxnOffsetCommitResponse. The records belong in a batch of the request's
+        producer."""
         if not request.group_id:
             raise KafkaError(ErrorCode.INVALID_GROUP_ID)
         return self._commits.commit_in_transaction(request, api_version, now_ms)
@@ -251,7 +254,8 @@ class GroupShard:
         return offset_expiration.expire_offsets(self.table, group_id, now_ms)
 
     def partitions_deleted(self, group_id: str, partitions: list[tuple[str, int]]) -> Outcome:
-        """To be run for each of `groups_with_offsets` when (topic, partition) pairs have been deleted."""
+        """To be run for each of `groups_with_offsets` when (topic, partition) pairs have been
+        deleted."""
         return offset_expiration.delete_offsets_of_partitions(self.table, group_id, partitions)
 
     # --- groups of any type
@@ -286,15 +290,18 @@ class GroupShard:
     def replay_in_transaction(
         self, partition: int, producer_id: int, key: bytes, value: bytes | None
     ) -> None:
-        """Apply one record of a transactional batch: an offset that waits for its transaction's end."""
+        """Apply one record of a transactional batch: an offset that waits for its transaction's
+        end."""
         self._replay.replay(partition, key, value, producer_id)
 
     def replay_end_of_transaction(self, partition: int, producer_id: int, commit: bool) -> None:
-        """Apply a control record of one partition: the transaction's offsets of groups elsewhere wait for theirs."""
+        """Apply a control record of one partition: the transaction's offsets of groups elsewhere
+        wait for theirs."""
         self.table.offsets.end_transaction(producer_id, commit, self._replay.groups_of(partition))
 
     def loaded(self, partition: int, now_ms: int) -> None:
-        """Start the sessions of every member that was found, and drop groups above group.max.size."""
+        """Start the sessions of every member that was found, and drop groups above
+        group.max.size."""
         self._replay.loaded(partition, now_ms)
 
     def unloaded(self, partition: int) -> None:

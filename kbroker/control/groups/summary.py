@@ -6,7 +6,8 @@ from kbroker.protocol.errors import KafkaError
 
 
 def summaries(services: Services) -> tuple[GroupSummary, ...]:
-    """Groups whose partition of the internal topic is loaded; none before there is a coordinator."""
+    """Groups whose partition of the internal topic is loaded; none before there is a
+    coordinator."""
     try:
         table = services.groups.shard.table
     except KafkaError:

@@ -26,7 +26,8 @@ class TopicView(Protocol):
 
 
 def metadata_hash(topics: Iterable[str], view: TopicView) -> int:
-    """A number that changes when a subscribed topic is created, deleted, recreated or grows. 0: no topic."""
+    """A number that changes when a subscribed topic is created, deleted, recreated or grows. 0: no
+    topic."""
     digest = blake2b(digest_size=8)
     found = False
     for name in sorted(topics):

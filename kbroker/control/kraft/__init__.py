@@ -1,4 +1,5 @@
-"""Migration to Apache Kafka and back: exports the store as a KRaft snapshot, and imports Kafka's changes.
+"""Migration to Apache Kafka and back: exports the store as a KRaft snapshot, and imports Kafka's
+changes.
 
 `records.py` are the messages, `snapshot.py` the file, `export.py` writes it, `take_back.py` takes Kafka's changes over;
 `kbroker/control/metadata/kafka_metadata.py` reads it.

@@ -1,9 +1,11 @@
-"""Export of the store as KRaft metadata, so that Apache Kafka starts on the log dirs of a stopped broker.
+"""Export of the store as KRaft metadata, so that Apache Kafka starts on the log dirs of a stopped
+broker.
 
-The node is written as Kafka restarts it: fenced, its partitions in sync and without leader; the controller elects one
-as soon as the broker has registered. The clean shutdown markers need the broker's epoch, too: a broker with a
-different epoch counts as stopped uncleanly and loses its place in the in-sync sets (KIP-966). Settings that only
-kbroker knows stay in the store (`take_back.py` keeps them).
+The node is written as Kafka restarts it: fenced, its partitions in sync and without leader; the
+controller elects one as soon as the broker has registered. The clean shutdown markers need the
+broker's epoch, too: a broker with a different epoch counts as stopped uncleanly and loses its place
+in the in-sync sets (KIP-966). Settings that only kbroker knows stay in the store (`take_back.py`
+keeps them).
 """
 
 import base64
@@ -50,8 +52,8 @@ class ExportError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """The result of an export. broker_epoch: for the clean shutdown markers. left_out: settings that Kafka does not
-    know, as `resource: name`."""
+    """The result of an export. broker_epoch: for the clean shutdown markers. left_out: settings
+    that Kafka does not know, as `resource: name`."""
 
     snapshot: Path
     broker_epoch: int
@@ -66,7 +68,8 @@ def is_own(name: str) -> bool:
 
 
 def fingerprint(log_dirs: Iterable[str]) -> str:
-    """Which files the metadata log has and how long they are: others after each run of Kafka. Empty without one."""
+    """Which files the metadata log has and how long they are: others after each run of Kafka. Empty
+    without one."""
     folder = kafka_metadata.folder_of(log_dirs)
     if folder is None:
         return ""
@@ -120,8 +123,8 @@ def export(
 
 
 def portable(store: Store, node_id: int, directory_id: str, release: str, now_ms: int) -> bytes:
-    """A snapshot for a backup: what the store holds, kbroker's own settings included, every partition once, in one log
-    dir."""
+    """A snapshot for a backup: what the store holds, kbroker's own settings included, every
+    partition once, in one log dir."""
     stored = store.load()
     directory = _uuid(directory_id)
     dirs = {partition.log_dir: directory for topic in stored.topics for partition in topic.partitions}
@@ -193,7 +196,8 @@ def _uuid(text: str) -> bytes:
 
 
 def sample_properties(exported: Exported, log_dirs: Sequence[str], node_id: int) -> str:
-    """A server.properties with which Apache Kafka starts on the log dirs as broker and controller in one."""
+    """A server.properties with which Apache Kafka starts on the log dirs as broker and controller
+    in one."""
     lines = [
         "# Apache Kafka on the log dirs of a kbroker: one node, broker and controller. Take over further settings of",
         "# the broker's server.properties (listeners, retention, limits) as they are, but for those named kbroker.*.",

@@ -1,4 +1,5 @@
-"""Messages of Kafka's metadata log that kbroker reads or writes; ids and fields are those of Kafka's schemas."""
+"""Messages of Kafka's metadata log that kbroker reads or writes; ids and fields are those of
+Kafka's schemas."""
 
 from typing import ClassVar, Final
 
@@ -20,7 +21,8 @@ V3: Final = (0, 3)
 
 
 class RegisterBrokerRecord(Struct):
-    """The broker, fenced as after a stop. end_points and features: empty, sent when the broker registers again.
+    """The broker, fenced as after a stop. end_points and features: empty, sent when the broker
+    registers again.
 
     Only written. broker_epoch: that of `.kafka_cleanshutdown` after a clean stop."""
 
@@ -73,7 +75,8 @@ class RemoveTopicRecord(Struct):
 
 
 class PartitionRecord(Struct):
-    """A partition. leader: -1 has the controller elect one. directories: log dirs' ids, by replica (since version 1).
+    """A partition. leader: -1 has the controller elect one. directories: log dirs' ids, by replica
+    (since version 1).
 
     Only written: versions above 1 say more than a single node needs."""
 

@@ -1,8 +1,10 @@
-"""A KRaft snapshot file: `<end offset>-<epoch>.checkpoint` in the folder of the metadata log (KIP-630, KIP-853).
+"""A KRaft snapshot file: `<end offset>-<epoch>.checkpoint` in the folder of the metadata log
+(KIP-630, KIP-853).
 
-Batches as in a log, offsets from 0: control records with the header, and the quorum's voters where a Kafka had them;
-the metadata records; a control record that ends the file. A Kafka that finds a snapshot beyond its log's end
-drops the log and begins at the snapshot's end offset (KafkaMetadataLog).
+Batches as in a log, offsets from 0: control records with the header, and the quorum's voters where
+a Kafka had them; the metadata records; a control record that ends the file. A Kafka that finds a
+snapshot beyond its log's end drops the log and begins at the snapshot's end offset
+(KafkaMetadataLog).
 """
 
 import os
@@ -45,7 +47,8 @@ def control_type(key: bytes | None) -> int:
 
 
 def build(messages: Iterable[Struct], voters: Sequence[NewRecord], epoch: int, now_ms: int) -> bytes:
-    """The file's bytes. voters: control records of the quorum, as an earlier snapshot or log had them."""
+    """The file's bytes. voters: control records of the quorum, as an earlier snapshot or log had
+    them."""
     head = [_control(HEADER, SnapshotHeader(0, now_ms), now_ms), *voters]
     return b"".join(_batches(head, messages, epoch, now_ms))
 
@@ -67,9 +70,11 @@ def _control(kind: int, message: Struct, now_ms: int) -> NewRecord:
 
 
 def write(folder: Path, snapshot: SnapshotId, data: bytes) -> Path:
-    """Put the snapshot in place, then remove what it stands for: the log, earlier snapshots. Raises OSError.
+    """Put the snapshot in place, then remove what it stands for: the log, earlier snapshots. Raises
+    OSError.
 
-    When this ends early, either the old files count or the new snapshot does: it lies beyond the old log's end."""
+    When this ends early, either the old files count or the new snapshot does: it lies beyond the
+    old log's end."""
     folder.mkdir(mode=0o700, exist_ok=True)
     place = folder / snapshot.file_name
     partial = folder / (snapshot.file_name.removesuffix(".checkpoint") + _PARTIAL)

@@ -1,8 +1,9 @@
 """Log dirs that come (back) from Apache Kafka: its metadata replaces the store's.
 
-Looked at when control starts, before the store is loaded: topics that Kafka deleted go, settings, quotas and users are
-Kafka's, leader epochs go on above Kafka's. New topics and partitions are found on disk (`adoption.py`). What only
-kbroker knows stays. Nothing is done unless Kafka has run since kbroker last saw its metadata log.
+Looked at when control starts, before the store is loaded: topics that Kafka deleted go, settings,
+quotas and users are Kafka's, leader epochs go on above Kafka's. New topics and partitions are found
+on disk (`adoption.py`). What only kbroker knows stays. Nothing is done unless Kafka has run since
+kbroker last saw its metadata log.
 """
 
 import logging

@@ -1,4 +1,5 @@
-"""Appends to internal topics: control's own arena and rings, like a network process's, with futures at the end."""
+"""Appends to internal topics: control's own arena and rings, like a network process's, with futures
+at the end."""
 
 import asyncio
 import logging
@@ -46,9 +47,10 @@ class Pending:
 class Appender:
     """Runs in: control. Owner: the process's main. One loop; nothing here blocks.
 
-    An append that an IO worker refuses because it does not have the partition (it restarts) is retried until its
-    timeout; a batch that a worker took before it died may thus be in the log twice, which replay tolerates.
-    slot_listeners: called with each slot that has advanced since this process set its waiter bit.
+    An append that an IO worker refuses because it does not have the partition (it restarts) is
+    retried until its timeout; a batch that a worker took before it died may thus be in the log
+    twice, which replay tolerates. slot_listeners: called with each slot that has advanced since
+    this process set its waiter bit.
     """
 
     def __init__(self, shared: Shared, epoch: int) -> None:
@@ -70,7 +72,8 @@ class Appender:
         self._entry = AppendEntry.row()
 
     async def start(self) -> None:
-        """Take over from a dead predecessor, whose batches may still be read from the arena, then listen."""
+        """Take over from a dead predecessor, whose batches may still be read from the arena, then
+        listen."""
         while any(self._unread(worker) for worker in range(self._shared.sizes.workers)):
             self._drain()
             await asyncio.sleep(FULL_S)
@@ -92,7 +95,8 @@ class Appender:
     async def append(
         self, partition: Partition, batch: bytes, acks: int = -1, timeout_ms: int = DEFAULT_TIMEOUT_MS
     ) -> int:
-        """Append one batch; its base offset. Raises KafkaError, NOT_LEADER_OR_FOLLOWER only after the timeout."""
+        """Append one batch; its base offset. Raises KafkaError, NOT_LEADER_OR_FOLLOWER only after
+        the timeout."""
         deadline = time.monotonic() + timeout_ms / 1000
         while True:
             left_ms = int((deadline - time.monotonic()) * 1000)
@@ -106,7 +110,8 @@ class Appender:
             await asyncio.sleep(RETRY_S)
 
     def submit(self, partition: Partition, batch: bytes, done: Done) -> None:
-        """As `append`, but `done` is called at the end, and no task is needed unless something fails."""
+        """As `append`, but `done` is called at the end, and no task is needed unless something
+        fails."""
 
         def settled(error: int, _: int) -> None:
             if error == ErrorCode.NOT_LEADER_OR_FOLLOWER:
@@ -190,8 +195,8 @@ class Appender:
     def worker_restarted(self, worker: int) -> None:
         """An IO worker sends Hello: batches that its predecessor took and did not answer are lost.
 
-        To be called before the successor gets its first OpenPartition: until then it refuses what it takes without
-        looking at it, so no space that is given back here is still being read.
+        To be called before the successor gets its first OpenPartition: until then it refuses what
+        it takes without looking at it, so no space that is given back here is still being read.
         """
         unread = int(ring_length(self._shared.append_ring(self._client, worker)))
         taken = self._pushed[worker] - unread

@@ -23,7 +23,8 @@ class ArenaQueue:
         self._taken: deque[Space] = deque()
 
     def take(self, length: int) -> Space | None:
-        """Contiguous bytes, None when there is no room now. ValueError for more than the whole arena."""
+        """Contiguous bytes, None when there is no room now. ValueError for more than the whole
+        arena."""
         if length > self._size:
             raise ValueError(f"{length} bytes do not fit into an arena of {self._size}")
         length = -(-length // ALIGN) * ALIGN

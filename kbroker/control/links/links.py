@@ -1,7 +1,8 @@
 """The controller's links to the other processes: the connected ones, and broadcasts to all of them.
 
-A process that dies is not waited for: a network process's successor starts from a full Image, an IO worker's
-successor from OpenPartition calls for everything it owns, so both have what was being sent to their predecessor.
+A process that dies is not waited for: a network process's successor starts from a full Image, an IO
+worker's successor from OpenPartition calls for everything it owns, so both have what was being sent
+to their predecessor.
 """
 
 import asyncio
@@ -68,10 +69,11 @@ class Links:
             link.close()
 
     async def call_worker(self, index: int, body: Any) -> Any:
-        """Call an IO worker; while it restarts, wait for its successor. Raises KafkaError for its error reply, and
-        REQUEST_TIMED_OUT when no successor comes.
+        """Call an IO worker; while it restarts, wait for its successor. Raises KafkaError for its
+        error reply, and REQUEST_TIMED_OUT when no successor comes.
 
-        Only for calls that may be repeated: a call that was pending when a worker died is sent again.
+        Only for calls that may be repeated: a call that was pending when a worker died is sent
+        again.
         """
         while True:
             link = self._workers.get(index)
@@ -84,7 +86,8 @@ class Links:
                 self.lost(link)
 
     def ask_worker(self, index: int, body: Any, on_answer: Callable[[Any], object]) -> None:
-        """As `call_worker`, without a task if the worker is there. Calls `on_answer` with the value or KafkaError."""
+        """As `call_worker`, without a task if the worker is there. Calls `on_answer` with the value
+        or KafkaError."""
         link = self._workers.get(index)
         if link is None:
             self._again.start(self._call_again(index, body, on_answer))
@@ -119,7 +122,8 @@ class Links:
 
 
 async def bounded(limit: int, calls: Sequence[Callable[[], Awaitable[Any]]]) -> list[Any]:
-    """Run the calls, at most `limit` at a time; gives each one's result, or the KafkaError it raised."""
+    """Run the calls, at most `limit` at a time; gives each one's result, or the KafkaError it
+    raised."""
     results: list[Any] = [None] * len(calls)
     pending = iter(enumerate(calls))
 

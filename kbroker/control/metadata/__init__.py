@@ -1,4 +1,5 @@
-"""The controller's metadata: topics, placement, features and ids, with their rules. No change is made here.
+"""The controller's metadata: topics, placement, features and ids, with their rules. No change is
+made here.
 
 May be called by every room of control. Runs in control.
 """

@@ -1,7 +1,8 @@
 """Log directories that Apache Kafka wrote, or that lost their store: folders become topics again.
 
-A folder with `partition.metadata` (topic id) that the store does not know is taken over. Its data stays as it is; the
-topic's configs come from Kafka's metadata log (`kafka_metadata.py`) when that is there as well.
+A folder with `partition.metadata` (topic id) that the store does not know is taken over. Its data
+stays as it is; the topic's configs come from Kafka's metadata log (`kafka_metadata.py`) when that
+is there as well.
 """
 
 import logging
@@ -32,8 +33,8 @@ class FoundPartition:
 
 
 def scan(log_dirs: Iterable[str], known: Collection[str] = ()) -> list[FoundPartition]:
-    """Every partition folder of the directories that has a topic id, but for known paths; unreadable directories are
-    passed over."""
+    """Every partition folder of the directories that has a topic id, but for known paths;
+    unreadable directories are passed over."""
     found = []
     for log_dir in log_dirs:
         try:
@@ -49,8 +50,8 @@ def scan(log_dirs: Iterable[str], known: Collection[str] = ()) -> list[FoundPart
 
 @dataclass(frozen=True, slots=True)
 class FutureCopy:
-    """A ``-future`` folder: a copy of a partition that was being moved to a log dir. topic: a long name is cut.
-    topic_id: None when it has none yet."""
+    """A ``-future`` folder: a copy of a partition that was being moved to a log dir. topic: a long
+    name is cut. topic_id: None when it has none yet."""
 
     topic: str
     index: int
@@ -97,10 +98,11 @@ def topic_id_of(folder: str) -> bytes | None:
 
 
 def unknown(found: Iterable[FoundPartition], catalogue: Catalogue) -> Mapping[str, list[FoundPartition]]:
-    """Found partitions that the catalogue lacks, by topic; contradictions are logged and left alone.
+    """Found partitions that the catalogue lacks, by topic; contradictions are logged and left
+    alone.
 
-    A folder found in two directories counts once; one whose topic id is not the catalogue's (or not that of the
-    topic's other folders) is a remnant of a deleted topic of the same name.
+    A folder found in two directories counts once; one whose topic id is not the catalogue's (or not
+    that of the topic's other folders) is a remnant of a deleted topic of the same name.
     """
     missing: dict[str, dict[int, FoundPartition]] = {}
     for one in found:

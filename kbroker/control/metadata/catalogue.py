@@ -1,6 +1,7 @@
 """The topics of this broker: partitions, their log dirs and IO workers. Pure: no I/O, no clock.
 
-Every change is planned against the catalogue, stored, and only then applied here (see `topic_change.py`).
+Every change is planned against the catalogue, stored, and only then applied here (see
+`topic_change.py`).
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -12,10 +13,11 @@ from kbroker.ipc.messages import PartitionImage, TopicImage
 
 @dataclass(slots=True, eq=False)
 class Replica:
-    """One log of a partition. slot and generation name it between processes; worker is the IO worker that writes it.
+    """One log of a partition. slot and generation name it between processes; worker is the IO
+    worker that writes it.
 
-    in_sync: it may be elected. joining: the leader waits for it already, it may not be elected yet. caught_up_ns:
-    CLOCK_MONOTONIC when it was last seen to have all of its leader's records."""
+    in_sync: it may be elected. joining: the leader waits for it already, it may not be elected yet.
+    caught_up_ns: CLOCK_MONOTONIC when it was last seen to have all of its leader's records."""
 
     topic: str
     index: int
@@ -37,8 +39,9 @@ class Replica:
 class Partition:
     """One partition: its replicas, the preferred leader first, and which of them leads.
 
-    has_leader: False when no replica that may lead is there; `leader` is the last one then. adding, removing: log dirs
-    of replicas that a reassignment brings and takes away. log_dir, slot, generation and worker are the leader's."""
+    has_leader: False when no replica that may lead is there; `leader` is the last one then. adding,
+    removing: log dirs of replicas that a reassignment brings and takes away. log_dir, slot,
+    generation and worker are the leader's."""
 
     topic: str
     index: int
@@ -208,7 +211,8 @@ class Catalogue:
             yield from topic.partitions
 
     def colliding(self, name: str) -> str | None:
-        """An existing topic whose metrics would have the same name ('.' against '_'); `name` itself counts."""
+        """An existing topic whose metrics would have the same name ('.' against '_'); `name` itself
+        counts."""
         if "." not in name and "_" not in name:
             return None
         found = self._unified.get(name.replace(".", "_"))

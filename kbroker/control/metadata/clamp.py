@@ -1,7 +1,9 @@
-"""Requests for more replicas than one node has: granted with what there is (kbroker.clamp.replication.factor). Pure.
+"""Requests for more replicas than one node has: granted with what there is
+(kbroker.clamp.replication.factor). Pure.
 
-Programs made for clusters ask for three replicas without a choice (Kafka Connect, MirrorMaker, compose files). With
-several replica sites a client can mean what it asks for, so only the coordinators' topics are clamped there.
+Programs made for clusters ask for three replicas without a choice (Kafka Connect, MirrorMaker,
+compose files). With several replica sites a client can mean what it asks for, so only the
+coordinators' topics are clamped there.
 """
 
 from collections.abc import Mapping
@@ -27,9 +29,11 @@ def factor_note(topic: str, wanted: int, given: int) -> str:
 
 
 def min_isr_note(topic: str, configs: Mapping[str, str], replicas: int) -> str:
-    """For the log and the answer: a topic's own min.insync.replicas cannot be reached; empty when it can.
+    """For the log and the answer: a topic's own min.insync.replicas cannot be reached; empty when
+    it can.
 
-    The value is kept, for a cluster that the topic may move to: a partition with fewer replicas needs all of these.
+    The value is kept, for a cluster that the topic may move to: a partition with fewer replicas
+    needs all of these.
     """
     wanted = int(configs.get(_MIN_ISR, "1"))
     if wanted <= replicas:
@@ -38,7 +42,8 @@ def min_isr_note(topic: str, configs: Mapping[str, str], replicas: int) -> str:
 
 
 def broker_min_isr_note(config: BrokerConfig, sites: int) -> str:
-    """For the log at the start and after a change: of the default of all topics; empty when it can be reached."""
+    """For the log at the start and after a change: of the default of all topics; empty when it can
+    be reached."""
     wanted = config.get_int(_MIN_ISR)
     if wanted <= sites or not config.get_bool(CLAMP):
         return ""

@@ -1,4 +1,5 @@
-"""Types of resources that have configs (Kafka's ConfigResource.Type), and which names they may have."""
+"""Types of resources that have configs (Kafka's ConfigResource.Type), and which names they may
+have."""
 
 from typing import Final
 

@@ -1,4 +1,5 @@
-"""Eligible leader replicas (KIP-966): which replicas may lead is decided by one min.insync.replicas for all brokers."""
+"""Eligible leader replicas (KIP-966): which replicas may lead is decided by one min.insync.replicas
+for all brokers."""
 
 from collections.abc import Mapping
 
@@ -20,8 +21,8 @@ def are_on(features: Mapping[str, int]) -> bool:
 def one_min_isr(
     stored: Mapping[ConfigKey, Mapping[str, str]], static: Mapping[str, str]
 ) -> dict[ConfigKey, dict[str, str | None]]:
-    """Changes of dynamic configs: the file's value becomes that of all brokers, unless these have one; a broker's own
-    goes (ConfigurationControlManager.maybeGenerateElrSafetyRecords)."""
+    """Changes of dynamic configs: the file's value becomes that of all brokers, unless these have
+    one; a broker's own goes (ConfigurationControlManager.maybeGenerateElrSafetyRecords)."""
     changes: dict[ConfigKey, dict[str, str | None]] = {
         key: {MIN_ISR: None} for key, configs in stored.items() if key[0] == BROKER and MIN_ISR in configs
     }

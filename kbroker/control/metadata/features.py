@@ -1,8 +1,9 @@
-"""Features a cluster can finalize (KIP-584): which levels this broker knows, and which are in force.
+"""Features a cluster can finalize (KIP-584): which levels this broker knows, and which are in
+force.
 
-A feature is listed only when the APIs that its levels promise are served; level 0 is "off". Two of Kafka's say nothing
-that could differ on one host: which replicas may lead a partition without any in sync (KIP-966), and how voters of the
-metadata quorum change (KIP-853).
+A feature is listed only when the APIs that its levels promise are served; level 0 is "off". Two of
+Kafka's say nothing that could differ on one host: which replicas may lead a partition without any
+in sync (KIP-966), and how voters of the metadata quorum change (KIP-853).
 """
 
 from collections.abc import Collection, Mapping
@@ -16,7 +17,8 @@ UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
 
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """Levels known, the one a new broker starts with, and the API without which the feature is not offered."""
+    """Levels known, the one a new broker starts with, and the API without which the feature is not
+    offered."""
 
     min_level: int
     max_level: int

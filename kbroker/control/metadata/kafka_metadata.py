@@ -1,8 +1,10 @@
-"""The part of a KRaft broker's metadata log that partition folders lack: settings, quotas, users, producer ids.
+"""The part of a KRaft broker's metadata log that partition folders lack: settings, quotas, users,
+producer ids.
 
-Read when folders that Apache Kafka wrote are adopted or come back: the newest snapshot (`<offset>-<epoch>.checkpoint`),
-then the log after it. A record's value is a frame version, a type and a version (unsigned varints), then the message
-(MetadataRecordSerde). Only the types in `kraft/records.py` are looked at.
+Read when folders that Apache Kafka wrote are adopted or come back: the newest snapshot
+(`<offset>-<epoch>.checkpoint`), then the log after it. A record's value is a frame version, a type
+and a version (unsigned varints), then the message (MetadataRecordSerde). Only the types in
+`kraft/records.py` are looked at.
 """
 
 import logging
@@ -37,8 +39,9 @@ NOTHING: Final = SnapshotId(0, 0)
 
 @dataclass(slots=True)
 class KafkaMetadata:
-    """configs: by (resource type, name). topics: id by name. next_producer_id: None when none was handed out. scram: by
-    user and mechanism. acls: by id. end: after the last record. voters: control records of the quorum, by type."""
+    """configs: by (resource type, name). topics: id by name. next_producer_id: None when none was
+    handed out. scram: by user and mechanism. acls: by id. end: after the last record. voters:
+    control records of the quorum, by type."""
 
     configs: dict[tuple[int, str], dict[str, str]] = field(default_factory=dict)
     topics: dict[str, bytes] = field(default_factory=dict)
@@ -128,7 +131,8 @@ class KafkaMetadata:
 
 
 def read(log_dirs: Sequence[str]) -> KafkaMetadata | None:
-    """The metadata log of the first directory that has one; None without one, or when it cannot be read."""
+    """The metadata log of the first directory that has one; None without one, or when it cannot be
+    read."""
     folder = folder_of(log_dirs)
     if folder is None:
         return None
@@ -172,7 +176,8 @@ def _log(folder: Path, start: int) -> Iterator[RecordBatch]:
 
 
 def parse(value: bytes) -> Struct | None:
-    """The message in a record's value, None for a type that is of no interest. Raises ProtocolError."""
+    """The message in a record's value, None for a type that is of no interest. Raises
+    ProtocolError."""
     try:
         frame_version, pos = read_uvarint(value, 0)
         kind, pos = read_uvarint(value, pos)

@@ -9,7 +9,8 @@ from kbroker.ipc.shared import Shared
 
 
 class LogOwnership:
-    """Runs in: control. Owner: the Broker. workers: those of each log directory; any, for a directory without."""
+    """Runs in: control. Owner: the Broker. workers: those of each log directory; any, for a
+    directory without."""
 
     def __init__(self, shared: Shared, slots: Slots, workers: Mapping[str, tuple[int, ...]]) -> None:
         self._shared = shared
@@ -33,6 +34,7 @@ class LogOwnership:
         self._slots.release(replica.slot for replica in gone)
 
     def _keep_counters(self, slot: int) -> None:
-        """Reset the slot's counters: they belong to the deleted partition, and its next one starts from zero."""
+        """Reset the slot's counters: they belong to the deleted partition, and its next one starts
+        from zero."""
         counters = [rows[slot] for rows in self._shared.counters]
         self._shared.counter_bases[slot] = sum(counters[1:], start=counters[0].copy())

@@ -1,4 +1,5 @@
-"""Placement of a new partition: log directory by fewest partitions, IO worker by directory, then by load. Pure."""
+"""Placement of a new partition: log directory by fewest partitions, IO worker by directory, then by
+load. Pure."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -7,10 +8,11 @@ from kbroker.protocol.errors import ErrorCode, KafkaError
 
 
 def place(count: int, log_dirs: Sequence[str], occupied: Iterable[str]) -> list[str]:
-    """Log directories for `count` new partitions: each goes where the fewest are (LogManager.nextLogDirs).
+    """Log directories for `count` new partitions: each goes where the fewest are
+    (LogManager.nextLogDirs).
 
-    log_dirs: those that may take partitions, in order of preference; occupied: the directory of every partition there
-    is. Raises KAFKA_STORAGE_ERROR without any directory.
+    log_dirs: those that may take partitions, in order of preference; occupied: the directory of
+    every partition there is. Raises KAFKA_STORAGE_ERROR without any directory.
     """
     if not log_dirs:
         raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "No log directory can take a new partition")
@@ -28,9 +30,10 @@ def place_replicas(
 ) -> list[list[str]]:
     """Log directories of `factor` replicas for each of `count` new partitions, on as many sites.
 
-    sites: for each one the directories that may take replicas, none for a site that has no room. Preferred leaders
-    go round the sites in turn, each on the site that leads least (StripedReplicaPlacer). Raises
-    INVALID_REPLICATION_FACTOR with Kafka's text when there are fewer sites.
+    sites: for each one the directories that may take replicas, none for a site that has no room.
+    Preferred leaders go round the sites in turn, each on the site that leads least
+    (StripedReplicaPlacer). Raises INVALID_REPLICATION_FACTOR with Kafka's text when there are fewer
+    sites.
     """
     open_sites = [site for site in sites if site]
     if factor > len(open_sites):
@@ -49,7 +52,8 @@ def place_replicas(
 def place_assigned(
     assignments: Sequence[Sequence[int]], sites: Mapping[int, Sequence[str]], occupied: Iterable[str]
 ) -> list[list[str]]:
-    """Log directories for replicas on the nodes that a client named (checked by the plan); sites: by node id.
+    """Log directories for replicas on the nodes that a client named (checked by the plan); sites:
+    by node id.
 
     Raises KAFKA_STORAGE_ERROR for a node whose directories take nothing."""
     held = Counter(occupied)
@@ -90,7 +94,8 @@ def workers_of_sites(sites: Sequence[Sequence[str]], workers: int) -> dict[str, 
 def workers_of_dirs(log_dirs: Sequence[str], workers: int) -> dict[str, tuple[int, ...]]:
     """IO workers that may write to each log directory.
 
-    With more workers than directories each directory has workers of its own; else directories share them in turn.
+    With more workers than directories each directory has workers of its own; else directories share
+    them in turn.
     """
     assert log_dirs
     if workers <= len(log_dirs):

@@ -1,4 +1,5 @@
-"""Producer ids, handed out one by one from blocks that the store has used up beforehand (KIP-730)."""
+"""Producer ids, handed out one by one from blocks that the store has used up beforehand
+(KIP-730)."""
 
 import asyncio
 import time
@@ -17,10 +18,11 @@ SHORT_S = 1.0
 
 
 class ProducerIds:
-    """Control's side of the current block, which is in shared memory: network processes give ids of it themselves.
+    """Control's side of the current block, which is in shared memory: network processes give ids of
+    it themselves.
 
-    Runs in: control. Owner: the Broker. A crash of the broker loses the rest of a block, never repeats an id.
-    allocate: gives the first id of a fresh block of that many.
+    Runs in: control. Owner: the Broker. A crash of the broker loses the rest of a block, never
+    repeats an id. allocate: gives the first id of a fresh block of that many.
     """
 
     def __init__(self, words: NDArray[np.int64], allocate: Callable[[int], Awaitable[int]]) -> None:

@@ -1,7 +1,7 @@
 """Slot numbers and generations of partitions, and the slot line that control writes.
 
-A slot number is reused after its partition is gone; the generation, which never repeats (it is stored), shows the users
-of the old partition that it is gone.
+A slot number is reused after its partition is gone; the generation, which never repeats (it is
+stored), shows the users of the old partition that it is gone.
 """
 
 import heapq
@@ -54,11 +54,13 @@ class Slots:
 
     @property
     def in_use(self) -> bool:
-        """Whether a control process of this run has handed out slots before (shared memory starts as zeros)."""
+        """Whether a control process of this run has handed out slots before (shared memory starts
+        as zeros)."""
         return bool(self._words[:, Slot.GENERATION].any())
 
     def claim(self, replicas: Iterable[Replica], reserved: Iterable[int] = ()) -> list[Replica]:
-        """Take the stored slots of the replicas; returns those that needed new ones (the table became smaller).
+        """Take the stored slots of the replicas; returns those that needed new ones (the table
+        became smaller).
 
         reserved: slots that somebody still works with.
         """
@@ -96,7 +98,8 @@ class Slots:
             heapq.heappush(self._free, slot)
 
     def owner(self, replica: Replica) -> int | None:
-        """The IO worker that this run's slot names, if the replica has been assigned in this run."""
+        """The IO worker that this run's slot names, if the replica has been assigned in this
+        run."""
         line = self._words[replica.slot]
         if int(line[Slot.GENERATION]) != replica.generation:
             return None
@@ -129,8 +132,8 @@ class Slots:
         return int(self._words[slot, index])
 
     def group(self, slot: int) -> NDArray[np.int64]:
-        """A copy of a slot's words, those of the IO worker consistent. NOT_LEADER_OR_FOLLOWER when that one has died
-        while it wrote them."""
+        """A copy of a slot's words, those of the IO worker consistent. NOT_LEADER_OR_FOLLOWER when
+        that one has died while it wrote them."""
         line = self._words[slot]
         for _ in range(TRIES):
             before = int(line[Slot.SEQUENCE])

@@ -1,4 +1,5 @@
-"""Which names a topic may have (Kafka's Topic class): length, characters, and metric-name collisions."""
+"""Which names a topic may have (Kafka's Topic class): length, characters, and metric-name
+collisions."""
 
 import re
 

@@ -1,7 +1,8 @@
-"""Validates specs of new topics and partitions and applies defaults, as Kafka's controller does. Pure.
+"""Validates specs of new topics and partitions and applies defaults, as Kafka's controller does.
+Pure.
 
-Source: ReplicationControlManager (createTopic, createPartitions, validateManualPartitionAssignment) and
-StripedReplicaPlacer, for a cluster whose brokers are this host's replica sites.
+Source: ReplicationControlManager (createTopic, createPartitions, validateManualPartitionAssignment)
+and StripedReplicaPlacer, for a cluster whose brokers are this host's replica sites.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -19,8 +20,8 @@ from kbroker.protocol.errors import ErrorCode, KafkaError
 
 @dataclass(slots=True)
 class NewTopic:
-    """A spec for a topic. num_partitions and replication_factor: -1 is the broker's default. assignments: replicas
-    by partition index, or empty. configs: a None value is refused."""
+    """A spec for a topic. num_partitions and replication_factor: -1 is the broker's default.
+    assignments: replicas by partition index, or empty. configs: a None value is refused."""
 
     name: str
     num_partitions: int = -1
@@ -33,8 +34,9 @@ class NewTopic:
 class TopicPlan:
     """A topic that may be created: checked name, number of partitions and config overrides.
 
-    assignments: node ids of the replicas of each partition when the spec named them. note: what the topic does not get
-    of what was asked for, for the log and the answer; None when it gets everything."""
+    assignments: node ids of the replicas of each partition when the spec named them. note: what the
+    topic does not get of what was asked for, for the log and the answer; None when it gets
+    everything."""
 
     name: str
     num_partitions: int
@@ -46,7 +48,8 @@ class TopicPlan:
 
 MAX_PARTITIONS_PER_REQUEST = 10_000
 MAX_RECORDS_PER_REQUEST = 10_000
-"""Kafka's controller makes one record of each topic, partition and config, and no more of them in one operation."""
+"""Kafka's controller makes one record of each topic, partition and config, and no more of them in
+one operation."""
 
 Sites = Mapping[int, Sequence[str]]
 """By node id: the log directories of a site that take new replicas."""
@@ -80,7 +83,8 @@ def plan_topic(spec: NewTopic, catalogue: Catalogue, config: BrokerConfig, sites
 
 
 def check_total_partitions(specs: Iterable[NewTopic], config: BrokerConfig) -> None:
-    """Raises POLICY_VIOLATION for more partitions than one request may create, before anything is planned."""
+    """Raises POLICY_VIOLATION for more partitions than one request may create, before anything is
+    planned."""
     total = 0
     for spec in specs:
         if spec.assignments:
@@ -101,7 +105,8 @@ def records_of(plan: TopicPlan) -> int:
 
 
 def too_many_records() -> KafkaError:
-    """The error of Kafka's controller for an operation with more than MAX_RECORDS_PER_REQUEST records."""
+    """The error of Kafka's controller for an operation with more than MAX_RECORDS_PER_REQUEST
+    records."""
     return KafkaError(ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
 
 
@@ -175,7 +180,8 @@ def _assigned(spec: NewTopic, sites: Sites) -> list[Sequence[int]]:
 
 
 def check_replicas(replicas: Sequence[int], nodes: Collection[int], factor: int | None) -> None:
-    """A replica list may name each node once, and no unknown node. Raises INVALID_REPLICA_ASSIGNMENT."""
+    """A replica list may name each node once, and no unknown node. Raises
+    INVALID_REPLICA_ASSIGNMENT."""
 
     def refuse(why: str) -> KafkaError:
         return KafkaError(

@@ -1,4 +1,5 @@
-"""Which replica leads: the first of the assignment that is in sync and there. Pure but for what it is given.
+"""Which replica leads: the first of the assignment that is in sync and there. Pure but for what it
+is given.
 
 Source: Kafka's PartitionChangeBuilder.electLeader.
 """
@@ -19,8 +20,8 @@ def electable(partition: Partition, there: Callable[[Replica], bool], unclean: b
 
 
 def choose_leaders(broker: Broker) -> list[Partition]:
-    """At the start of a run: the preferred leader where it is in sync and its directory is there. The partitions that
-    have another leader now; the new run has a new leader epoch anyway."""
+    """At the start of a run: the preferred leader where it is in sync and its directory is there.
+    The partitions that have another leader now; the new run has a new leader epoch anyway."""
     changed = []
     for partition in broker.catalogue.partitions():
         if not partition.replicated:

@@ -1,4 +1,5 @@
-"""Which copies lag and which have caught up, from the slots' words alone (Kafka's Replica.isCaughtUp)."""
+"""Which copies lag and which have caught up, from the slots' words alone (Kafka's
+Replica.isCaughtUp)."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -16,9 +17,10 @@ NO_END = (1 << 63) - 1
 class Lag:
     """Runs in: control. Owner: Replication. words: shared.slots.
 
-    A copy has caught up when its log reaches what its leader's was at the last look, under the leader's epoch. It may
-    join the in-sync set when it has all below the high watermark and all that its leader began with: a new leader's
-    high watermark may be behind what was acknowledged before (Kafka's Partition.isFollowerInSync).
+    A copy has caught up when its log reaches what its leader's was at the last look, under the
+    leader's epoch. It may join the in-sync set when it has all below the high watermark and all
+    that its leader began with: a new leader's high watermark may be behind what was acknowledged
+    before (Kafka's Partition.isFollowerInSync).
     """
 
     def __init__(self, words: NDArray[np.int64], clock_ns: Callable[[], int] = time.monotonic_ns) -> None:

@@ -1,4 +1,5 @@
-"""Deletion of records from a partition with several replicas: done when they are gone from all of those that are there.
+"""Deletion of records from a partition with several replicas: done when they are gone from all of
+those that are there.
 
 Or else they would be there again under the next leader. Source: Kafka's DelayedDeleteRecords and
 Partition.lowWatermarkIfLeader.
@@ -19,8 +20,9 @@ LOOK_S = 0.01
 def deleted_everywhere(
     replication: Replication, partition: Partition, log_start: int, timeout_ms: int
 ) -> Deferred:
-    """The lowest log start when it is there in each replica, from the leader's reply on. Or a KafkaError:
-    REQUEST_TIMED_OUT, and NOT_LEADER_OR_FOLLOWER when another one leads, which may not have it."""
+    """The lowest log start when it is there in each replica, from the leader's reply on. Or a
+    KafkaError: REQUEST_TIMED_OUT, and NOT_LEADER_OR_FOLLOWER when another one leads, which may not
+    have it."""
     answer, broker = Deferred(), replication.broker
     leader, epoch = partition.leader, partition.leader_epoch
     deadline = time.monotonic() + timeout_ms / 1000

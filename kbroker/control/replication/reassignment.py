@@ -1,6 +1,7 @@
 """Moving replicas between sites: new copies are made first, then the old ones go (KIP-455).
 
-Source: Kafka's ReplicationControlManager.alterPartitionReassignments and PartitionReassignmentReplicas.
+Source: Kafka's ReplicationControlManager.alterPartitionReassignments and
+PartitionReassignmentReplicas.
 """
 
 import asyncio
@@ -23,9 +24,11 @@ log = logging.getLogger(__name__)
 async def reassign(
     replication: Replication, topic: Topic, partition: Partition, nodes: Sequence[int] | None
 ) -> None:
-    """Begin to move a partition's replicas to the nodes, the preferred leader first; None: cancel the pending one.
+    """Begin to move a partition's replicas to the nodes, the preferred leader first; None: cancel
+    the pending one.
 
-    Raises INVALID_REPLICA_ASSIGNMENT, NO_REASSIGNMENT_IN_PROGRESS, KAFKA_STORAGE_ERROR, UNKNOWN_TOPIC_OR_PARTITION."""
+    Raises INVALID_REPLICA_ASSIGNMENT, NO_REASSIGNMENT_IN_PROGRESS, KAFKA_STORAGE_ERROR,
+    UNKNOWN_TOPIC_OR_PARTITION."""
     broker = replication.broker
     sites = sites_open(broker)
     if nodes is not None:
@@ -51,7 +54,8 @@ async def reassign(
 
 
 async def finish(replication: Replication, topic: Topic, partition: Partition) -> None:
-    """Remove the replicas to be removed once every new replica is in sync; nothing happens before."""
+    """Remove the replicas to be removed once every new replica is in sync; nothing happens
+    before."""
     broker = replication.broker
     async with broker.changing:
         async with replication.deciding:
@@ -125,7 +129,8 @@ async def _cancel(replication: Replication, topic: Topic, partition: Partition) 
 async def _drop(
     replication: Replication, topic: Topic, partition: Partition, gone: list[Replica]
 ) -> list[Deletion]:
-    """Store and tell a partition's new replicas; the logs that are to be closed and removed then."""
+    """Store and tell a partition's new replicas; the logs that are to be closed and removed
+    then."""
     broker = replication.broker
     partition.replicas = [r for r in partition.replicas if r not in gone]
     for replica in gone:

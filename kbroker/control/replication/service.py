@@ -1,7 +1,8 @@
-"""Elections and in-sync sets: watches workers, disks and replicas, decides, and sends out the decision.
+"""Elections and in-sync sets: watches workers, disks and replicas, decides, and sends out the
+decision.
 
-A decision is stored, then sent to the IO workers, then to the network processes. An in-sync set grows at the leader
-before it grows in the store, and shrinks in the other order (docs/adr/0008).
+A decision is stored, then sent to the IO workers, then to the network processes. An in-sync set
+grows at the leader before it grows in the store, and shrinks in the other order (docs/adr/0008).
 """
 
 import asyncio
@@ -86,7 +87,8 @@ class Replication:
         return [partition for partition in self.broker.catalogue.partitions() if partition.replicated]
 
     def there(self, replica: Replica) -> bool:
-        """Whether a replica's log is open in a living worker, or will be once it has switched its log dir."""
+        """Whether a replica's log is open in a living worker, or will be once it has switched its
+        log dir."""
         slots = self.broker.slots
         return (
             self.broker.links.worker(replica.worker) is not None
@@ -102,7 +104,8 @@ class Replication:
         )
 
     def _is_awake(self, worker: int) -> bool:
-        """A worker that hangs (in a disk that does not answer) is as good as dead: epochs fence it when it wakes up."""
+        """A worker that hangs (in a disk that does not answer) is as good as dead: epochs fence it
+        when it wakes up."""
         shared = self.broker.shared
         beat = int(shared.processes[shared.worker_process(worker), ProcessLine.HEARTBEAT_NS])
         timeout_ms = self.broker.config.get_int("broker.session.timeout.ms")
@@ -159,7 +162,8 @@ class Replication:
     # --- decisions ---------------------------------------------------------------------------------------
 
     async def settle(self, partitions: Iterable[Partition]) -> None:
-        """Elect where the leader is not there, and take what is not there out of the in-sync sets."""
+        """Elect where the leader is not there, and take what is not there out of the in-sync
+        sets."""
         async with self._deciding:
             changed = [partition for partition in partitions if self._decide(partition)]
             if changed:
@@ -192,7 +196,8 @@ class Replication:
         return changed
 
     def elect(self, partition: Partition, chosen: Replica) -> None:
-        """Make a replica the leader, with a new epoch; after an unclean election it is alone in sync."""
+        """Make a replica the leader, with a new epoch; after an unclean election it is alone in
+        sync."""
         metrics = self.broker.metrics.words
         metrics[ELECTIONS] += 1
         if not chosen.in_sync:
@@ -219,7 +224,8 @@ class Replication:
                 await self.publish([partition for partition, _ in gone])
 
     async def _expand(self, caught_up: list[tuple[Partition, Replica]]) -> None:
-        """The leader waits for the replica first; when it had all below the high watermark then, it is in sync."""
+        """The leader waits for the replica first; when it had all below the high watermark then, it
+        is in sync."""
         async with self._deciding:
             joining = [
                 (p, r) for p, r in caught_up if not r.in_sync and r is not p.leader and r in p.replicas
@@ -251,7 +257,8 @@ class Replication:
         return await self._tell(partition, partition.leader)
 
     async def move(self, partition: Partition, target: Replica) -> None:
-        """Another in-sync replica becomes leader while the old one is there: it stops, the new one copies the rest."""
+        """Another in-sync replica becomes leader while the old one is there: it stops, the new one
+        copies the rest."""
         old = partition.leader
         await self._call(old, Follow(old.slot, partition.leader_epoch, -1, -1, -1, ""))
         self._confirmed.pop((old.slot, old.generation), None)
@@ -263,7 +270,8 @@ class Replication:
         self.elect(partition, target)
 
     async def prefer(self) -> int:
-        """Give leadership back to preferred replicas that are in sync again; how many partitions that were.
+        """Give leadership back to preferred replicas that are in sync again; how many partitions
+        that were.
 
         Source: Kafka's ReplicationControlManager.maybeBalancePartitionLeaders."""
         moved = 0
@@ -280,9 +288,11 @@ class Replication:
         return moved
 
     async def elect_on_demand(self, partition: Partition, unclean: bool) -> None:
-        """ElectLeaders: of the preferred replica, or of any that is left when the partition has no leader.
+        """ElectLeaders: of the preferred replica, or of any that is left when the partition has no
+        leader.
 
-        Raises ELECTION_NOT_NEEDED, PREFERRED_LEADER_NOT_AVAILABLE, ELIGIBLE_LEADERS_NOT_AVAILABLE."""
+        Raises ELECTION_NOT_NEEDED, PREFERRED_LEADER_NOT_AVAILABLE,
+        ELIGIBLE_LEADERS_NOT_AVAILABLE."""
         async with self._deciding:
             led = partition.has_leader and self.there(partition.leader)
             preferred = partition.replicas[0]
@@ -302,8 +312,8 @@ class Replication:
     async def move_log(
         self, partition: Partition, replica: Replica, log_dir: str, store: Callable[[Change], Awaitable[bool]]
     ) -> bool:
-        """A replica's log is in another log dir from now on: stored, then sent to its followers. False, or a
-        KafkaError, as of store: it stays where it is."""
+        """A replica's log is in another log dir from now on: stored, then sent to its followers.
+        False, or a KafkaError, as of store: it stays where it is."""
         async with self._deciding:
             if not await store(Change(moved_partitions=[partition.with_moved(replica, log_dir)])):
                 return False
@@ -347,8 +357,8 @@ class Replication:
             log.error("leaders and in-sync replicas of %d partitions are not stored", len(changed))
 
     async def tell(self, partitions: Iterable[Partition]) -> None:
-        """Tell the IO workers of each log what it is to do, where that is news. Leaders are waited for, followers (one
-        of which may be the reason for all this) are not."""
+        """Tell the IO workers of each log what it is to do, where that is news. Leaders are waited
+        for, followers (one of which may be the reason for all this) are not."""
         listed = list(partitions)
         await bounded(CALLS_AT_ONCE, [partial(self._tell, p, p.leader) for p in listed])
         calls = [partial(self._tell, p, r) for p in listed for r in p.replicas if r is not p.leader]

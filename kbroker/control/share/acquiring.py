@@ -1,7 +1,9 @@
-"""Chooses the available records that a member acquires, as Kafka's SharePartition.acquire does. Pure.
+"""Chooses the available records that a member acquires, as Kafka's SharePartition.acquire does.
+Pure.
 
-Released records are delivered again in the batches of their first delivery. With a growing delivery count the batches
-get smaller, at last one record each: a record that crashes its consumer must not take its neighbours with it.
+Released records are delivered again in the batches of their first delivery. With a growing delivery
+count the batches get smaller, at last one record each: a record that crashes its consumer must not
+take its neighbours with it.
 """
 
 from collections.abc import Sequence
@@ -14,7 +16,8 @@ Offsets = tuple[int, int]
 
 
 class Spec(NamedTuple):
-    """strict: never more than max_records; else whole batches of the log, including the batch that reaches it.
+    """strict: never more than max_records; else whole batches of the log, including the batch that
+    reaches it.
 
     batch_size: new records are acquired in batches of about this many.
     """
@@ -25,7 +28,8 @@ class Spec(NamedTuple):
 
 
 class Portion(NamedTuple):
-    """The available records of one former delivery; size: its number of records, 0 for new records."""
+    """The available records of one former delivery; size: its number of records, 0 for new
+    records."""
 
     size: int
     free: list[Range]
@@ -34,7 +38,8 @@ class Portion(NamedTuple):
 def choose(
     portions: Sequence[Portion], read: Sequence[Offsets], spec: Spec, delivery_limit: int
 ) -> list[Range]:
-    """The ranges to acquire, in their present state; read: the batches that were read from the log."""
+    """The ranges to acquire, in their present state; read: the batches that were read from the
+    log."""
     chosen: list[Range] = []
     left = spec.max_records
     for portion in portions:
@@ -58,7 +63,8 @@ def _throttled_from(delivery_limit: int) -> int:
 
 
 def _new(free: Sequence[Range], read: Sequence[Offsets], spec: Spec, most: int) -> list[Range]:
-    """Batches of the log until there are enough records; neighbours together as far as batch_size goes."""
+    """Batches of the log until there are enough records; neighbours together as far as batch_size
+    goes."""
     taken: list[Range] = []
     count = at = 0
     for first, last in read:

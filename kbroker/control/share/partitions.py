@@ -1,4 +1,5 @@
-"""The shared partitions that are in use: loaded from their state, written down when they change, locks watched."""
+"""The shared partitions that are in use: loaded from their state, written down when they change,
+locks watched."""
 
 import logging
 import re
@@ -47,7 +48,8 @@ class SharePartitions:
     def log_of(self, key: ShareKey) -> Partition:
         """The partition of the catalogue.
 
-        Raises UNKNOWN_TOPIC_ID, UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER while it is being opened.
+        Raises UNKNOWN_TOPIC_ID, UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER while it is
+        being opened.
         """
         topic = self._broker.catalogue.by_id(key.topic_id)
         if topic is None:
@@ -92,7 +94,8 @@ class SharePartitions:
         return limit_of(self._broker, partition, self.reads_committed(group_id))
 
     async def store(self, key: ShareKey, partition: SharePartition) -> None:
-        """Write the changed state. Raises KafkaError; the partition is then loaded again at its next use."""
+        """Write the changed state. Raises KafkaError; the partition is then loaded again at its
+        next use."""
         changes = partition.take_changes()
         if changes is None:
             return
@@ -131,7 +134,8 @@ class SharePartitions:
         self.forget(key)
 
     def start_offset(self, key: ShareKey) -> int:
-        """The group's start offset; -1 until it has finished a record, as in Kafka, which stores no initial offset."""
+        """The group's start offset; -1 until it has finished a record, as in Kafka, which stores no
+        initial offset."""
         stored = self._shard.get(key)
         if stored is None or stored.is_untouched:
             return -1

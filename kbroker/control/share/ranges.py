@@ -75,7 +75,8 @@ class Ranges:
                 yield each if inside else each.part(max(first, each.first), min(last, each.last))
 
     def put(self, new: Range) -> None:
-        """Set the state of new.first..new.last, whatever it was; neighbours in the same state become one range."""
+        """Set the state of new.first..new.last, whatever it was; neighbours in the same state
+        become one range."""
         start = self._at(new.first)
         if start and self._ranges[start - 1].last == new.first - 1:
             start -= 1

@@ -1,4 +1,5 @@
-"""Reading what a share group may be given: whole batches of a log, from an offset to what a reader may see."""
+"""Reading what a share group may be given: whole batches of a log, from an offset to what a reader
+may see."""
 
 from typing import NamedTuple
 
@@ -33,7 +34,8 @@ def log_start_of(broker: Broker, partition: Partition) -> int:
 async def read_pieces(
     broker: Broker, partition: Partition, offset: int, max_bytes: int, committed: bool
 ) -> list[Piece]:
-    """Batches from the batch with the offset on, at least one if there is any. Raises KafkaError."""
+    """Batches from the batch with the offset on, at least one if there is any. Raises
+    KafkaError."""
     words = broker.slots.group(partition.slot)
     end = int(words[Slot.HW_BASE]), int(words[Slot.HW_POSITION])
     limit = int(words[Slot.LAST_STABLE if committed else Slot.HIGH_WATERMARK])

@@ -1,6 +1,8 @@
-"""ShareFetch and ShareAcknowledge at work: sessions, acquiring, waiting for records, acknowledging (KIP-932).
+"""ShareFetch and ShareAcknowledge at work: sessions, acquiring, waiting for records, acknowledging
+(KIP-932).
 
-Records are read here and forwarded as bytes: a share fetch gives away what it acquires, so one process decides.
+Records are read here and forwarded as bytes: a share fetch gives away what it acquires, so one
+process decides.
 """
 
 import asyncio
@@ -253,10 +255,11 @@ class ShareService:
         results: dict[TopicPartition, Fetched],
         read: set[TopicPartition],
     ) -> bool:
-        """Acquire what there is now; whether there is something to answer with. read: partitions that were looked into.
+        """Acquire what there is now; whether there is something to answer with. read: partitions
+        that were looked into.
 
-        What has been found does not wait for partitions that are still to be loaded, as in Kafka: clients count on
-        a first answer of one partition.
+        What has been found does not wait for partitions that are still to be loaded, as in Kafka:
+        clients count on a first answer of one partition.
         """
         answerable = False
         max_bytes, max_records = spec.max_bytes, spec.records.max_records
@@ -313,7 +316,8 @@ class ShareService:
     async def _acquire_alone(
         self, key: ShareKey, spec: FetchSpec, session: ShareSession, max_bytes: int, max_records: int
     ) -> tuple[bytes, list[Acquired]] | None:
-        """As `_acquire`; None also while another fetch is at this partition: this one is woken after it."""
+        """As `_acquire`; None also while another fetch is at this partition: this one is woken
+        after it."""
         if key in self._fetching:
             self._passed_by.add(key)
             return None

@@ -1,4 +1,5 @@
-"""Share sessions: what a member fetches, and that its requests come in order (KIP-932, Kafka's ShareSessionCache)."""
+"""Share sessions: what a member fetches, and that its requests come in order (KIP-932, Kafka's
+ShareSessionCache)."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -14,7 +15,8 @@ TopicPartition = tuple[bytes, int]
 
 @dataclass(slots=True)
 class ShareSession:
-    """One member's session. partitions: in the order in which they were added. epoch: the next request's.
+    """One member's session. partitions: in the order in which they were added. epoch: the next
+    request's.
 
     unanswered: partitions of which the member is to hear even when they have no records for it.
     """
@@ -54,7 +56,8 @@ class ShareSessions:
         return len(self._sessions)
 
     def open(self, group_id: str, member_id: str, connection_id: int = 0) -> ShareSession:
-        """A new session in the place of the member's old one. Raises SHARE_SESSION_LIMIT_REACHED."""
+        """A new session in the place of the member's old one. Raises
+        SHARE_SESSION_LIMIT_REACHED."""
         self._sessions.pop((group_id, member_id), None)
         if len(self._sessions) >= self._limit:
             raise KafkaError(ErrorCode.SHARE_SESSION_LIMIT_REACHED)
@@ -62,7 +65,8 @@ class ShareSessions:
         return session
 
     def next(self, group_id: str, member_id: str, epoch: int) -> ShareSession:
-        """The session that a request belongs to. Raises SHARE_SESSION_NOT_FOUND, INVALID_SHARE_SESSION_EPOCH."""
+        """The session that a request belongs to. Raises SHARE_SESSION_NOT_FOUND,
+        INVALID_SHARE_SESSION_EPOCH."""
         session = self._sessions.get((group_id, member_id))
         if session is None:
             raise KafkaError(ErrorCode.SHARE_SESSION_NOT_FOUND)

@@ -1,7 +1,9 @@
-"""One partition in one share group: available, acquired and finished records (Kafka's SharePartition).
+"""One partition in one share group: available, acquired and finished records (Kafka's
+SharePartition).
 
-Offsets start_offset..end_offset are in flight; before them all records are finished, after them all are available.
-A member acquires records under a lock that expires, and then accepts, releases or rejects them, or is too late.
+Offsets start_offset..end_offset are in flight; before them all records are finished, after them all
+are available. A member acquires records under a lock that expires, and then accepts, releases or
+rejects them, or is too late.
 """
 
 from bisect import bisect_left, bisect_right
@@ -25,7 +27,8 @@ _NOT_ACQUIRED = "The offset cannot be acknowledged. The offset is not acquired."
 
 
 class AcknowledgeType(IntEnum):
-    """A member's acknowledgement. GAP: there is no record at the offset. RENEW: it needs more time (KIP-1222)."""
+    """A member's acknowledgement. GAP: there is no record at the offset. RENEW: it needs more time
+    (KIP-1222)."""
 
     GAP = 0
     ACCEPT = 1
@@ -61,8 +64,8 @@ class Limits(NamedTuple):
 class SharePartition:
     """Runs in: control. Owner: the SharePartitions. Pure: time is passed.
 
-    changed: ranges whose state must be written; taken by `take_changes`. portion_starts: first offsets of records
-    that were given together.
+    changed: ranges whose state must be written; taken by `take_changes`. portion_starts: first
+    offsets of records that were given together.
     """
 
     def __init__(self, start_offset: int, stored: Iterable[Range] = ()) -> None:
@@ -96,7 +99,8 @@ class SharePartition:
         return sum(each.last - each.first + 1 for each in self._ranges if not each.state.is_terminal)
 
     def may_acquire(self, limits: Limits) -> bool:
-        """Whether a fetch can acquire anything: an available record in flight, or room for new ones."""
+        """Whether a fetch can acquire anything: an available record in flight, or room for new
+        ones."""
         return self.next_offset() <= self.end_offset or self.in_flight() < limits.records
 
     def next_deadline_ms(self) -> int | None:
@@ -219,7 +223,8 @@ class SharePartition:
             )
 
     def release(self, member_id: str, limits: Limits) -> bool:
-        """A member's session is over: what it had is free again; what was delivered too often is given up."""
+        """A member's session is over: what it had is free again; what was delivered too often is
+        given up."""
         mine = [each for each in self._ranges if each.state is ACQUIRED and each.member_id == member_id]
         for each in mine:
             self._set(_after(each, AcknowledgeType.RELEASE, limits, 0))
@@ -244,7 +249,8 @@ class SharePartition:
         self._advance()
 
     def pass_over(self, first: int, last: int) -> None:
-        """Archive offsets that no member gets: transaction markers, and records of aborted transactions."""
+        """Archive offsets that no member gets: transaction markers, and records of aborted
+        transactions."""
         first = max(first, self.start_offset)
         if last > self.end_offset:
             if first > self.end_offset + 1:
@@ -260,7 +266,8 @@ class SharePartition:
     # --- what must be written down
 
     def take_changes(self) -> tuple[int, list[Range]] | None:
-        """(start offset, changed ranges) since the last call; None when there is nothing to write."""
+        """(start offset, changed ranges) since the last call; None when there is nothing to
+        write."""
         if not self._changed and self._written_start == self.start_offset:
             return None
         changed = [each for each in self._changed if each.last >= self.start_offset]

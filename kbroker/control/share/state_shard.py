@@ -1,6 +1,8 @@
-"""The durable state of shared partitions: a machine over `__share_group_state` (Kafka's ShareCoordinatorShard).
+"""The durable state of shared partitions: a machine over `__share_group_state` (Kafka's
+ShareCoordinatorShard).
 
-A snapshot holds the whole state of a partition in a group, updates hold later changes. Replay merges them.
+A snapshot holds the whole state of a partition in a group, updates hold later changes. Replay
+merges them.
 """
 
 import base64
@@ -25,7 +27,8 @@ class ShareKey(NamedTuple):
     partition: int
 
     def __str__(self) -> str:
-        """The coordinator key, by which the partition of the topic is chosen (SharePartitionKey)."""
+        """The coordinator key, by which the partition of the topic is chosen
+        (SharePartitionKey)."""
         topic = base64.urlsafe_b64encode(self.topic_id).decode().rstrip("=")
         return f"{self.group_id}:{topic}:{self.partition}"
 

@@ -1,7 +1,8 @@
 """Which copy of the store counts at a start, and how another one is made of it.
 
-The newest intact copy counts: of the latest run and, in this run, with the most changes. A copy lists all current
-copies (`Store.copies`), so a single copy of three is known to be possibly out of date, and the start refuses it.
+The newest intact copy counts: of the latest run and, in this run, with the most changes. A copy
+lists all current copies (`Store.copies`), so a single copy of three is known to be possibly out of
+date, and the start refuses it.
 """
 
 import logging
@@ -32,7 +33,8 @@ class Chosen:
 
 
 def copy_dirs(sites: Sequence[Sequence[str]], online: Sequence[str]) -> tuple[str, ...]:
-    """Log dirs that are to have a copy: one of each site, then others, as far as they are online."""
+    """Log dirs that are to have a copy: one of each site, then others, as far as they are
+    online."""
     usable = [[log_dir for log_dir in site if log_dir in online] for site in sites]
     firsts = [site[0] for site in usable if site]
     others = [log_dir for site in usable for log_dir in site[1:]]
@@ -42,8 +44,9 @@ def copy_dirs(sites: Sequence[Sequence[str]], online: Sequence[str]) -> tuple[st
 def open_newest(log_dirs: Sequence[str], all_dirs: Sequence[str], cluster_id: str) -> Chosen:
     """The store that counts; a new one in the first log directory when there is none anywhere.
 
-    log_dirs: those that are online; all_dirs: offline ones included. Raises StoreError: when every copy is damaged,
-    when one was written by a newer version, and when more than half of the copies are not here."""
+    log_dirs: those that are online; all_dirs: offline ones included. Raises StoreError: when every
+    copy is damaged, when one was written by a newer version, and when more than half of the copies
+    are not here."""
     found, refused = _open_all(log_dirs, cluster_id)
     missing = sorted(set(all_dirs) - set(log_dirs))
     if not found:
@@ -114,8 +117,8 @@ def _open_all(log_dirs: Sequence[str], cluster_id: str) -> tuple[dict[str, Store
 def write_copy(source: Path, log_dir: str) -> Store:
     """Write another copy of a store, which must not change meanwhile, over the existing file.
 
-    Runs in a thread of its own. The copy is whole on disk before it gets its name. Raises OSError, sqlite3.Error,
-    StoreError."""
+    Runs in a thread of its own. The copy is whole on disk before it gets its name. Raises OSError,
+    sqlite3.Error, StoreError."""
     path = Path(log_dir, FILE_NAME)
     writing = Path(f"{path}{WRITING}")
     for left in _files(writing):

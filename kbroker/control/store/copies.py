@@ -1,7 +1,9 @@
-"""The copies of the store, one on each site's disk: every change is written to all of them at the same time.
+"""The copies of the store, one on each site's disk: every change is written to all of them at the
+same time.
 
-A copy that cannot be written, or takes too long, is left behind: the others remember that it no longer counts before
-the change is answered. It is copied again from one of them when its log dir can be used (`look`, and each start).
+A copy that cannot be written, or takes too long, is left behind: the others remember that it no
+longer counts before the change is answered. It is copied again from one of them when its log dir
+can be used (`look`, and each start).
 """
 
 import asyncio
@@ -48,8 +50,9 @@ class Copy:
 class StoreCopies:
     """Runs in: control, all but the constructor from the event loop. Owner: the Broker.
 
-    wanted: log dirs that are to have a copy, as things are now; a copy in any other log dir is left behind.
-    tell: called with the log dirs whose copies count, and all that have or had one, when these change.
+    wanted: log dirs that are to have a copy, as things are now; a copy in any other log dir is left
+    behind. tell: called with the log dirs whose copies count, and all that have or had one, when
+    these change.
     """
 
     def __init__(
@@ -89,8 +92,9 @@ class StoreCopies:
         self._tell(self.log_dirs, self._expected)
 
     async def run(self, step: Callable[[Store], T]) -> T:
-        """A step in every copy, one after another: it does the same in each. Its result is on disk everywhere but in
-        copies that do not count any more. Raises sqlite3.Error when no copy took it."""
+        """A step in every copy, one after another: it does the same in each. Its result is on disk
+        everywhere but in copies that do not count any more. Raises sqlite3.Error when no copy took
+        it."""
         return await asyncio.shield(asyncio.ensure_future(self._in_turn(step)))
 
     async def keep(self) -> None:
@@ -151,7 +155,8 @@ class StoreCopies:
         return good[0].result()
 
     async def _agree(self) -> None:
-        """No copy has taken a change; a copy that may have taken it despite its error is dropped."""
+        """No copy has taken a change; a copy that may have taken it despite its error is
+        dropped."""
         if len(self._copies) > 1:
             versions = {log_dir: copy.store.version for log_dir, copy in self._copies.items()}
             least = min(versions.values())

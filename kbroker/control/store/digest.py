@@ -1,8 +1,10 @@
-"""A digest of all rows of the store, because SQLite notices damage to its structure but not to what is in a row.
+"""A digest of all rows of the store, because SQLite notices damage to its structure but not to what
+is in a row.
 
-The digest is the sum of the rows' hashes (BLAKE2b, 64 bits), so each change adds and subtracts a few; temporary
-triggers keep it in ``meta`` in the same transaction. Opening adds all rows up again. After repairs by hand (the sqlite3
-command knows nothing of it) remove it: DELETE FROM meta WHERE key = 'digest'.
+The digest is the sum of the rows' hashes (BLAKE2b, 64 bits), so each change adds and subtracts a
+few; temporary triggers keep it in ``meta`` in the same transaction. Opening adds all rows up again.
+After repairs by hand (the sqlite3 command knows nothing of it) remove it: DELETE FROM meta WHERE
+key = 'digest'.
 """
 
 import sqlite3
@@ -18,7 +20,8 @@ class DamagedStore(Exception):
 
 
 class RowDigest:
-    """Watches one connection. Runs in: control. Owner: the Store. Raises DamagedStore, sqlite3.DatabaseError."""
+    """Watches one connection. Runs in: control. Owner: the Store. Raises DamagedStore,
+    sqlite3.DatabaseError."""
 
     def __init__(self, db: sqlite3.Connection, path: Path, anew: bool = False) -> None:
         """anew: the file was just created or migrated, so its digest is missing or out of date."""

@@ -1,29 +1,31 @@
-"""The durable state that is in no log: topics, configs, quotas, credentials, producer ids, features.
+"""The durable state in no log: topics, configs, quotas, credentials, producer ids, features.
 
-One SQLite file, `kbroker.db`, and copies of it in other log directories (`copies.py`); WAL, synchronous=FULL: a
-change that was answered is on disk.
+One SQLite file, `kbroker.db`, and copies of it in other log directories (`copies.py`); WAL,
+synchronous=FULL: a change that was answered is on disk.
 
 Schema version (PRAGMA user_version) 5:
     meta(key, value)                    cluster_id, next_producer_id, next_generation, features_epoch; run, changes:
-                                        see `StoreVersion`; copies: log dirs of all copies that are written, as JSON
+                                        see `StoreVersion`; copies: log dirs of all copies that are
+                                        written, as JSON
     topics(name, topic_id)
     partitions(topic, idx, log_dir, leader_epoch, slot, generation)     the leader's log
     replicas(topic, idx, position, log_dir, slot, generation, in_sync, state)
-                                        all logs of a partition that has more than one, the leader's included, the
-                                        preferred one first; state: '', or 'adding', 'removing' (since 4)
+                                        all logs of a partition that has more than one, the leader's
+                                        included, the preferred one first; state: '', or 'adding',
+                                        'removing' (since 4)
     configs(resource_type, resource_name, name, value)      resource types as in Kafka's ConfigResource
     features(name, level)               finalized features
     deletions(topic, idx, topic_id, log_dir, slot, generation)
-                                        logs of deleted topics whose folders may still be there (since 2; since 4 one
-                                        for each replica)
+                                        logs of deleted topics whose folders may still be there
+                                        (since 2; since 4 one for each replica)
     client_quotas(entity, key, value)   entity as JSON of its (type, name) pairs (since 3)
     scram_credentials(user, mechanism, salt, stored_key, server_key, iterations)
                                         never a password, nor what could stand for one (since 3)
     acls(resource_type, resource_name, pattern_type, principal, host, operation, permission)
                                         numbers as in Kafka's protocol (since 5)
-Migration: add a step to MIGRATIONS (`schema.py`) that takes version n to n + 1; steps run in one transaction when
-the file is opened.
-A file of a newer version is refused, and one whose rows do not add up to their digest (`digest.py`).
+Migration: add a step to MIGRATIONS (`schema.py`) that takes version n to n + 1; steps run in one
+transaction when the file is opened. A file of a newer version is refused, and one whose rows do not
+add up to their digest (`digest.py`).
 """
 
 import json
@@ -62,7 +64,7 @@ class NewerStore(StoreError):
 
 
 class StoreVersion(NamedTuple):
-    """The version of a copy of the store. run: grows whenever control opens the store; changes: per transaction."""
+    """The version of a copy. run: grows when control opens the store; changes: by transaction."""
 
     run: int
     changes: int
@@ -76,8 +78,7 @@ def store_version_of(db: sqlite3.Connection) -> StoreVersion:
 
 @dataclass(frozen=True, slots=True)
 class Deletion:
-    """A log of a deleted topic, or of a replica that is not wanted any more: gone for clients, but perhaps not yet for
-    an IO worker or on disk."""
+    """A log of a deleted topic or replica: gone for clients, perhaps not yet for an IO worker."""
 
     topic_id: bytes
     partition: Replica
@@ -85,12 +86,12 @@ class Deletion:
 
 @dataclass(slots=True)
 class Change:
-    """One atomic change. configs: (resource type, resource name) -> key -> new value, None to drop the key.
+    """One atomic change. configs: (resource type, name) -> key -> new value, None to drop the key.
 
-    deletions: logs to delete; they are stored until `finish_deletions`. led_partitions: with a changed leader,
-    epoch or replicas; partitions that are not stored any more are skipped.
-    client_quotas: entity -> key -> new value, None to drop the key. scram: new credentials, None to drop them.
-    acls: whether each is there from now on.
+    deletions: logs to delete; they are stored until `finish_deletions`. led_partitions: with a
+    changed leader, epoch or replicas; partitions that are not stored any more are skipped.
+    client_quotas: entity -> key -> new value, None to drop the key. scram: new credentials, None to
+    drop them. acls: whether each is there from now on.
     """
 
     new_topics: list[Topic] = field(default_factory=list)
@@ -121,7 +122,7 @@ class Stored:
 
 
 class Store:
-    """The file. Runs in: control, on its store thread. Owner: the Broker, which calls it from one thread at a time."""
+    """The file. Runs in: control, on its store thread. Owner: the Broker, one thread at a time."""
 
     def __init__(self, path: Path, reserve: bool = True) -> None:
         """reserve: make room for changes on a full disk, too. Raises StoreError."""
@@ -153,9 +154,9 @@ class Store:
         return bool(version < VERSION)
 
     def reserve(self) -> None:
-        """Make room for changes on a full disk, so that topics can be deleted and retention shortened just then:
-        RESERVE bytes of free pages in the file, and a WAL of that length, which is written from its start again after
-        a checkpoint. A disk that is full already has no room for it."""
+        """Make room for changes on a full disk, so that topics can be deleted and retention
+        shortened just then: RESERVE bytes of free pages in the file, and a WAL of that length that
+        begins anew after a checkpoint. A disk that is full already has no room for it."""
         with suppress(sqlite3.OperationalError):
             with self._transaction(change=False) as db:
                 db.execute("CREATE TABLE reserve (room BLOB)")
@@ -184,7 +185,7 @@ class Store:
 
     @property
     def copies(self) -> list[str]:
-        """Log dirs of all copies that this one was written along with, its own included; empty in a new file."""
+        """Log dirs of all copies written along with this one, itself included; empty when new."""
         return [str(log_dir) for log_dir in json.loads(self.meta("copies", "[]"))]
 
     def put_copies(self, log_dirs: Sequence[str]) -> None:
@@ -369,7 +370,7 @@ class Store:
             db.executemany("DELETE FROM deletions WHERE topic_id = ? AND idx = ? AND log_dir = ?", keys)
 
     def allocate_producer_ids(self, count: int) -> int:
-        """The first of `count` producer ids; they are used up before this returns, whatever happens next."""
+        """The first of `count` producer ids; they are used up before this returns."""
         with self._transaction():
             first = int(self.meta("next_producer_id", "0"))
             self._put_meta("next_producer_id", first + count)
@@ -381,7 +382,7 @@ class Store:
             self._put_meta("next_producer_id", max(first, int(self.meta("next_producer_id", "0"))))
 
     def advance_leader_epochs(self, count: int = 1, kept_in: Collection[str] = ()) -> None:
-        """A new run of the broker: leader epochs grow, but for single replicas in kept_in (log dirs)."""
+        """In a new run leader epochs grow, but for single replicas in kept_in (log dirs)."""
         with self._transaction() as db:
             db.execute(
                 "UPDATE partitions AS p SET leader_epoch = leader_epoch + ?"

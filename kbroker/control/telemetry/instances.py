@@ -1,4 +1,5 @@
-"""Client instances: what a client was asked for, and when it came last. As many as Kafka's cache holds."""
+"""Client instances: what a client was asked for, and when it came last. As many as Kafka's cache
+holds."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
@@ -49,7 +50,8 @@ class Wanted:
 
 @dataclass(slots=True)
 class ClientInstance:
-    """One client. client: its attributes by the names that `match` has. version: of the subscriptions."""
+    """One client. client: its attributes by the names that `match` has. version: of the
+    subscriptions."""
 
     instance_id: bytes
     client: Mapping[str, str]
@@ -74,7 +76,8 @@ class ClientInstance:
         return True
 
     def may_push(self, now_ms: int) -> bool:
-        """Whether its interval has passed, or it has just got its subscription: clients spread their first push."""
+        """Whether its interval has passed, or it has just got its subscription: clients spread
+        their first push."""
         waited = now_ms - self.last_push_ms >= self.wanted.interval_ms
         if self.last_get_ms <= self.last_push_ms and not waited:
             return False
@@ -102,7 +105,8 @@ class Instances:
         return found
 
     def put(self, instance: ClientInstance) -> None:
-        """A new one, or one with other subscriptions; the one that was used longest ago makes room."""
+        """A new one, or one with other subscriptions; the one that was used longest ago makes
+        room."""
         earlier = self._by_id.pop(instance.instance_id, None)
         if earlier is not None:
             self._let_go(earlier)

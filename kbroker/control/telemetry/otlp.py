@@ -1,6 +1,7 @@
 """OpenTelemetry MetricsData as clients push it: data points with short, printable texts.
 
-What is read of a payload is bounded: a protobuf of a mebibyte can hold half a million empty messages.
+What is read of a payload is bounded: a protobuf of a mebibyte can hold half a million empty
+messages.
 """
 
 from collections.abc import Iterable, Iterator
@@ -25,11 +26,13 @@ COLUMNS: Final = {
 """Attributes with a label of their own; - and . of their names are read as _."""
 
 CHANGING: Final = frozenset(("member_id", "group_member_id"))
-"""Attributes that are left out: a client has new ones while it lives, and would have its series anew with them."""
+"""Attributes that are left out: a client has new ones while it lives, and would have its series
+anew with them."""
 
 
 def points(payload: bytes) -> list[Point]:
-    """The points of a payload, at most MOST_POINTS. Raises INVALID_RECORD for what is no MetricsData."""
+    """The points of a payload, at most MOST_POINTS. Raises INVALID_RECORD for what is no
+    MetricsData."""
     data = MetricsData()
     try:
         data.ParseFromString(payload)

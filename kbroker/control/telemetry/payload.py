@@ -6,7 +6,8 @@ from kbroker.protocol.schema import ProtocolError
 
 
 def plain(codec: int, data: bytes, most_bytes: int) -> bytes:
-    """The payload. Raises TELEMETRY_TOO_LARGE as soon as it has more bytes, INVALID_RECORD for damage."""
+    """The payload. Raises TELEMETRY_TOO_LARGE as soon as it has more bytes, INVALID_RECORD for
+    damage."""
     if codec == Codec.NONE:
         return data
     found = bytearray()

@@ -1,4 +1,5 @@
-"""The series that clients have pushed: a bounded number, each for as long as its client is there, and a while more."""
+"""The series that clients have pushed: a bounded number, each for as long as its client is there,
+and a while more."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -15,7 +16,8 @@ ALIVE: Final = 1 << 62
 
 @dataclass(slots=True)
 class ClientSeries:
-    """What one client has pushed. until_ms: when it goes. left_out: of its last push, for want of room."""
+    """What one client has pushed. until_ms: when it goes. left_out: of its last push, for want of
+    room."""
 
     client: Mapping[str, str]
     values: dict[Key, float] = field(default_factory=dict)
@@ -26,7 +28,8 @@ class ClientSeries:
 class SeriesOfClients:
     """Runs in: control. Owner: the telemetry service. most: series of all clients together.
 
-    Who is there keeps its series: a flood of new clients gets what room is left. Clients that are gone make room first.
+    Who is there keeps its series: a flood of new clients gets what room is left. Clients that are
+    gone make room first.
     """
 
     def __init__(self, most: int) -> None:

@@ -1,4 +1,5 @@
-"""Client telemetry as Kafka's ClientMetricsManager decides it: who is asked for what, and which pushes are taken."""
+"""Client telemetry as Kafka's ClientMetricsManager decides it: who is asked for what, and which
+pushes are taken."""
 
 import base64
 import logging

@@ -1,1 +1,2 @@
-"""The transaction coordinator: a pure machine over `__transaction_state`, and what carries out its decisions."""
+"""The transaction coordinator: a pure machine over `__transaction_state`, and what carries out its
+decisions."""

@@ -46,7 +46,8 @@ class AddPartitions:
         producer_epoch: int,
         partitions: frozenset[TopicPartition],
     ) -> dict[TopicPartition, ErrorCode]:
-        """Whether each partition is in the transaction: NONE or TRANSACTION_ABORTABLE. Raises KafkaError for all."""
+        """Whether each partition is in the transaction: NONE or TRANSACTION_ABORTABLE. Raises
+        KafkaError for all."""
         if not transactional_id:
             raise KafkaError(ErrorCode.INVALID_REQUEST)
         known = self._table.get(transactional_id)

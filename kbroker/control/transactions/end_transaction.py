@@ -1,7 +1,9 @@
-"""The end of a transaction: decide and store it, have the markers written, store that it is complete.
+"""The end of a transaction: decide and store it, have the markers written, store that it is
+complete.
 
-Two rule books, by the client's transaction version: before v2 the epoch stays the same and a repeated request is
-recognised by the state alone; v2 (KIP-890) bumps the epoch with every end, and the older epoch marks a repetition.
+Two rule books, by the client's transaction version: before v2 the epoch stays the same and a
+repeated request is recognised by the state alone; v2 (KIP-890) bumps the epoch with every end, and
+the older epoch marks a repetition.
 """
 
 from collections.abc import Callable
@@ -109,7 +111,8 @@ class EndTransactions:
         now_ms: int,
         answer: Callable[[ErrorCode], object],
     ) -> Outcome:
-        """Abort an ongoing transaction so that its producer cannot continue: by timeout, or for a successor.
+        """Abort an ongoing transaction so that its producer cannot continue: by timeout, or for a
+        successor.
 
         answer: makes the response from NONE or the error of the append.
         """
@@ -123,7 +126,8 @@ class EndTransactions:
     def abort_timed_out(
         self, transactional_id: str, producer_id: int, fresh_id: int | None, now_ms: int
     ) -> Outcome:
-        """Abort a transaction that was found past its timeout; nothing when it has gone on since."""
+        """Abort a transaction that was found past its timeout; nothing when it has gone on
+        since."""
         known = self._table.get(transactional_id)
         if known is None or known.producer_id != producer_id or not self.is_timed_out(known, now_ms):
             return Outcome()
@@ -170,7 +174,8 @@ class EndTransactions:
             self._table.put(replace(known, partitions=known.partitions - partitions))
 
     def complete(self, order: MarkerOrder, now_ms: int) -> Outcome:
-        """Every marker is in the log. Response: Deferred of an ErrorCode; nothing when the order is out of date."""
+        """Every marker is in the log. Response: Deferred of an ErrorCode; nothing when the order is
+        out of date."""
         known = self._prepared(order)
         if known is None:
             return Outcome(response=ErrorCode.NONE)

@@ -1,4 +1,5 @@
-"""InitProducerId with a transactional id: a producer begins, continues after an error, or fences its predecessor."""
+"""InitProducerId with a transactional id: a producer begins, continues after an error, or fences
+its predecessor."""
 
 from kbroker.control.coordinator.machine import Outcome
 from kbroker.control.transactions.end_transaction import EndTransactions
@@ -33,9 +34,11 @@ class InitProducer:
             raise KafkaError(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
 
     def init(self, request: InitProducerIdRequest, fresh_id: int | None, now_ms: int) -> Outcome:
-        """Response: Deferred of an InitProducerIdResponse. fresh_id: a producer id to use, if there is one.
+        """Response: Deferred of an InitProducerIdResponse. fresh_id: a producer id to use, if there
+        is one.
 
-        Raises KafkaError: CONCURRENT_TRANSACTIONS also when it has begun to abort the transaction of a predecessor.
+        Raises KafkaError: CONCURRENT_TRANSACTIONS also when it has begun to abort the transaction
+        of a predecessor.
         """
         self.check(request)
         transactional_id = request.transactional_id or ""
@@ -79,7 +82,8 @@ class InitProducer:
 
 
 def _may_go_on(known: TransactionMetadata, request: InitProducerIdRequest) -> bool:
-    """Whether the claimed producer id is the current one, or the previous one after a lost answer (KIP-360)."""
+    """Whether the claimed producer id is the current one, or the previous one after a lost answer
+    (KIP-360)."""
     return (
         known.producer_epoch == NO_PRODUCER_EPOCH
         or request.producer_id == known.producer_id

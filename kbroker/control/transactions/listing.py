@@ -1,4 +1,5 @@
-"""DescribeTransactions and ListTransactions: what is known of transactional ids, without changing it."""
+"""DescribeTransactions and ListTransactions: what is known of transactional ids, without changing
+it."""
 
 from collections.abc import Iterable
 
@@ -14,7 +15,8 @@ from kbroker.protocol.messages.list_transactions import TransactionState as List
 
 
 def describe(table: TransactionTable, transactional_id: str) -> Described:
-    """One id; the answer carries INVALID_REQUEST for an empty one, TRANSACTIONAL_ID_NOT_FOUND for an unknown one."""
+    """One id; the answer carries INVALID_REQUEST for an empty one, TRANSACTIONAL_ID_NOT_FOUND for
+    an unknown one."""
     if not transactional_id:
         return Described(ErrorCode.INVALID_REQUEST, transactional_id)
     known = table.get(transactional_id)
@@ -38,7 +40,8 @@ def describe(table: TransactionTable, transactional_id: str) -> Described:
 def list_transactions(
     table: TransactionTable, request: ListTransactionsRequest, now_ms: int
 ) -> ListTransactionsResponse:
-    """Ids that pass every filter; an empty filter lets all pass. Raises INVALID_REGULAR_EXPRESSION."""
+    """Ids that pass every filter; an empty filter lets all pass. Raises
+    INVALID_REGULAR_EXPRESSION."""
     pattern = _pattern(request.transactional_id_pattern)
     states = {BY_NAME[name] for name in request.state_filters if name in BY_NAME}
     producer_ids = set(request.producer_id_filters)

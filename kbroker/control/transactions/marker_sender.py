@@ -1,4 +1,5 @@
-"""Carries out marker orders: one marker to each partition of a transaction, again until it is in the log."""
+"""Carries out marker orders: one marker to each partition of a transaction, again until it is in
+the log."""
 
 import asyncio
 import logging
@@ -30,8 +31,8 @@ Complete = Callable[[MarkerOrder, Callable[[ErrorCode], None]], None]
 class MarkerWriter:
     """Writes single markers. Runs in: control. Owner: the TransactionService.
 
-    offsets_topic: the topic whose markers the group coordinator wants to know of, once it has loaded the partition.
-    commits: a marker there has to wait until they are settled.
+    offsets_topic: the topic whose markers the group coordinator wants to know of, once it has
+    loaded the partition. commits: a marker there has to wait until they are settled.
     """
 
     def __init__(
@@ -57,7 +58,8 @@ class MarkerWriter:
         commit: bool,
         version: int,
     ) -> None:
-        """Append one marker. version: the producer's transaction version; from 2 on the epoch must be a new one.
+        """Append one marker. version: the producer's transaction version; from 2 on the epoch must
+        be a new one.
 
         Raises KafkaError, UNKNOWN_TOPIC_OR_PARTITION for a deleted partition."""
         await self.write_order(
@@ -110,8 +112,8 @@ class MarkerWriter:
 
 @dataclass(slots=True, eq=False)
 class UnderWay:
-    """An order in progress. left: partitions whose marker is not in the log. waiting: called when the order is
-    complete or was given up."""
+    """An order in progress. left: partitions whose marker is not in the log. waiting: called when
+    the order is complete or was given up."""
 
     order: MarkerOrder
     left: set[TopicPartition]
@@ -140,8 +142,8 @@ class Wait:
 class MarkerSender:
     """Pending orders. Runs in: control. Owner: the TransactionService. It is the machine's Markers.
 
-    written: called with partitions whose marker is in the log, while others are left; complete: called when all are,
-    until it returns NONE. Only failures need a task.
+    written: called with partitions whose marker is in the log, while others are left; complete:
+    called when all are, until it returns NONE. Only failures need a task.
     """
 
     def __init__(
@@ -250,8 +252,8 @@ class MarkerSender:
             self._end(under_way)
 
     def _is_settled(self, order: MarkerOrder, where: TopicPartition, error: KafkaError) -> bool:
-        """Whether there is nothing left to write: the partition is deleted, or has a newer epoch of the producer,
-        which only begins after the marker has been written."""
+        """Whether there is nothing left to write: the partition is deleted, or has a newer epoch of
+        the producer, which only begins after the marker has been written."""
         if error.code in NEWER_KNOWN or error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             log.info("%s: no marker for %s-%d: %s", order.transactional_id, *where, error)
             return True

@@ -14,14 +14,16 @@ NO_TIMESTAMP = -1
 MAX_EPOCH = 32767
 
 TV_0, TV_1, TV_2 = 0, 1, 2
-"""Transaction versions (KIP-890). From TV_2 on every end of a transaction bumps the producer's epoch."""
+"""Transaction versions (KIP-890). From TV_2 on every end of a transaction bumps the producer's
+epoch."""
 
 TopicPartition = tuple[str, int]
 """Topic name and partition index."""
 
 
 def is_epoch_exhausted(epoch: int) -> bool:
-    """The largest epoch is kept for the coordinator itself: fencing the last owner must always be possible."""
+    """The largest epoch is kept for the coordinator itself: fencing the last owner must always be
+    possible."""
     return epoch >= MAX_EPOCH - 1
 
 
@@ -34,9 +36,10 @@ def supports_epoch_bump(version: int) -> bool:
 class TransactionMetadata:
     """State of one transactional id. Times in ms, -1 for none.
 
-    last_producer_epoch: the epoch before the last bump, so that a retry is known; lost with a restart, as in Kafka.
-    prev_producer_id: the producer id before the last transition. next_producer_id: takes over when the
-    transaction under way is complete, -1 for none. client_version: transaction version of the last request.
+    last_producer_epoch: the epoch before the last bump, so that a retry is known; lost with a
+    restart, as in Kafka. prev_producer_id: the producer id before the last transition.
+    next_producer_id: takes over when the transaction under way is complete, -1 for none.
+    client_version: transaction version of the last request.
     """
 
     transactional_id: str
@@ -58,7 +61,8 @@ class TransactionMetadata:
         return is_epoch_exhausted(self.producer_epoch)
 
     def bumped(self, expected_epoch: int | None, timeout_ms: int, now_ms: int) -> "TransactionMetadata":
-        """A producer begins (no expected epoch) or continues after an error. Raises PRODUCER_FENCED."""
+        """A producer begins (no expected epoch) or continues after an error. Raises
+        PRODUCER_FENCED."""
         epoch, last = self.producer_epoch + 1, NO_PRODUCER_EPOCH
         if expected_epoch is not None:
             if self.producer_epoch == NO_PRODUCER_EPOCH or expected_epoch == self.producer_epoch:
@@ -111,7 +115,8 @@ class TransactionMetadata:
         )
 
     def fenced(self) -> "TransactionMetadata":
-        """The epoch as transactions v1 raise it before the coordinator aborts; v2 raises it with the abort itself."""
+        """The epoch as transactions v1 raise it before the coordinator aborts; v2 raises it with
+        the abort itself."""
         return replace(
             self,
             producer_epoch=min(self.producer_epoch + 1, MAX_EPOCH),

@@ -10,7 +10,8 @@ POLL_S = 0.01
 class OffsetCommitsUnderWay:
     """TxnOffsetCommits between their verification and the end of their append. Runs in: control.
 
-    Owner: the TransactionService. A marker must not overtake a commit that was verified before the transaction's end.
+    Owner: the TransactionService. A marker must not overtake a commit that was verified before the
+    transaction's end.
 
     is_loaded: whether the group coordinator has a partition of its topic.
     """
@@ -34,13 +35,13 @@ class OffsetCommitsUnderWay:
                 del self._under_way[producer_id]
 
     def are_settled(self, partition: int, producer_id: int) -> bool:
-        """Whether a marker of the producer may go to a partition of the offsets topic: the group coordinator has loaded
-        it, and no commit is pending."""
+        """Whether a marker of the producer may go to a partition of the offsets topic: the group
+        coordinator has loaded it, and no commit is pending."""
         return self._is_loaded(partition) and producer_id not in self._under_way
 
     async def settled(self, partition: int, producer_id: int) -> None:
-        """Wait until the partition is loaded and its commits pending then have ended; the transaction's state refuses
-        later ones."""
+        """Wait until the partition is loaded and its commits pending then have ended; the
+        transaction's state refuses later ones."""
         while not self._is_loaded(partition):
             await asyncio.sleep(POLL_S)
         if pending := self._under_way.get(producer_id):

@@ -8,10 +8,11 @@ from kbroker.control.transactions.metadata import TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class MarkerOrder:
-    """Write a transaction marker to each partition, then run `TransactionShard.complete` with this order.
+    """Write a transaction marker to each partition, then run `TransactionShard.complete` with this
+    order.
 
-    producer_epoch: the epoch of the markers, already bumped under transactions v2. coordinator_epoch: leader
-    epoch of the id's partition of the transaction log.
+    producer_epoch: the epoch of the markers, already bumped under transactions v2.
+    coordinator_epoch: leader epoch of the id's partition of the transaction log.
     """
 
     transactional_id: str

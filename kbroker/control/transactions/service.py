@@ -1,4 +1,5 @@
-"""The transaction coordinator at work: the shard, the runtime that runs it, markers, and what the clock drives."""
+"""The transaction coordinator at work: the shard, the runtime that runs it, markers, and what the
+clock drives."""
 
 import asyncio
 import logging
@@ -35,7 +36,8 @@ VERSION_FEATURE = "transaction.version"
 
 
 class TransactionService:
-    """Runs in: control. Owner: the process's main. API handlers reach it by `of`. It is the machine's View."""
+    """Runs in: control. Owner: the process's main. API handlers reach it by `of`. It is the
+    machine's View."""
 
     def __init__(self, broker: Broker, runtime: Runtime, appender: Appender, groups: GroupService) -> None:
         self.runtime = runtime
@@ -77,13 +79,15 @@ class TransactionService:
     # --- operations
 
     async def run(self, transactional_id: str, operation: Operation) -> Any:
-        """Run an operation of an id, after the end of its last transaction if that is near. Raises KafkaError."""
+        """Run an operation of an id, after the end of its last transaction if that is near. Raises
+        KafkaError."""
         self.runtime.check_topic()
         await self._sender.settled(transactional_id, self.settings.retry_backoff_max_ms)
         return await self.runtime.run(transactional_id, operation)
 
     def ask(self, transactional_id: str, operation: Operation) -> Any:
-        """As `run`, without a task where none is needed: the result of Runtime.ask. Raises KafkaError."""
+        """As `run`, without a task where none is needed: the result of Runtime.ask. Raises
+        KafkaError."""
         self.runtime.check_topic()
         if not self._sender.is_busy(transactional_id):
             return self.runtime.ask(transactional_id, operation)
@@ -115,12 +119,14 @@ class TransactionService:
                 on_answer(found)
 
     def read(self, transactional_id: str) -> TransactionShard:
-        """The shard, for a question about one id. Raises KafkaError while its partition is being loaded."""
+        """The shard, for a question about one id. Raises KafkaError while its partition is being
+        loaded."""
         self.runtime.check_loaded(transactional_id)
         return self.shard
 
     def read_all(self) -> TransactionShard:
-        """The shard, for a question about all ids. Raises KafkaError while any partition is being loaded."""
+        """The shard, for a question about all ids. Raises KafkaError while any partition is being
+        loaded."""
         self.runtime.check_all_loaded()
         return self.shard
 
@@ -183,7 +189,8 @@ class TransactionService:
         return shard.verify_partitions(transactional_id, producer_id, producer_epoch, partitions)
 
     def end(self, request: EndTxnRequest, client_version: int) -> Any:
-        """Commit or abort: an EndTxnResponse, which may carry an error, as `ask` gives it. Raises KafkaError."""
+        """Commit or abort: an EndTxnResponse, which may carry an error, as `ask` gives it. Raises
+        KafkaError."""
         transactional_id = request.transactional_id
         if not transactional_id:
             raise KafkaError(ErrorCode.INVALID_REQUEST)

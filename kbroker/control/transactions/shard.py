@@ -1,8 +1,10 @@
-"""The transaction coordinator as one machine over `__transaction_state`: the door to everything in this room.
+"""The transaction coordinator as one machine over `__transaction_state`: the door to everything in
+this room.
 
-Each operation decides for one transactional id (its key in the runtime) and returns an Outcome; KafkaError refuses
-it. A decision counts from the moment its record is in the log: an id whose record is on its way answers
-CONCURRENT_TRANSACTIONS. Kafka's TransactionCoordinator and TransactionStateManager.
+Each operation decides for one transactional id (its key in the runtime) and returns an Outcome;
+KafkaError refuses it. A decision counts from the moment its record is in the log: an id whose
+record is on its way answers CONCURRENT_TRANSACTIONS. Kafka's TransactionCoordinator and
+TransactionStateManager.
 """
 
 import logging
@@ -33,8 +35,9 @@ TOPIC = "__transaction_state"
 class TransactionShard:
     """Runs in: control. Owner: its Runtime. Not thread-safe.
 
-    Everything takes the transactional id as the runtime's key. fresh_id: a producer id nobody has had; an operation
-    that turns out to want one and has none raises COORDINATOR_LOAD_IN_PROGRESS (see `needs_producer_id`).
+    Everything takes the transactional id as the runtime's key. fresh_id: a producer id nobody has
+    had; an operation that turns out to want one and has none raises COORDINATOR_LOAD_IN_PROGRESS
+    (see `needs_producer_id`).
     """
 
     topic = TOPIC
@@ -54,7 +57,8 @@ class TransactionShard:
         self._init.check(request)
 
     def needs_producer_id(self, transactional_id: str) -> bool:
-        """Whether InitProducerId, an EndTxn of transactions v2 or a time-out will need a new producer id."""
+        """Whether InitProducerId, an EndTxn of transactions v2 or a time-out will need a new
+        producer id."""
         known = self.table.get(transactional_id)
         return known is None or known.epoch_exhausted
 
@@ -104,7 +108,8 @@ class TransactionShard:
         return len(starts), max(0, now_ms - min(starts)) if starts else 0
 
     def timed_out(self, now_ms: int) -> list[tuple[str, int]]:
-        """(transactional id, producer id) of open transactions past their timeout, for `abort_timed_out`."""
+        """(transactional id, producer id) of open transactions past their timeout, for
+        `abort_timed_out`."""
         return [
             (known.transactional_id, known.producer_id)
             for known in self.table.all()
@@ -144,13 +149,15 @@ class TransactionShard:
         self._ends.marker_written(order, partitions)
 
     def complete(self, order: MarkerOrder, now_ms: int) -> Outcome:
-        """All are. Response: NONE, or a Deferred of an ErrorCode; an append error wants another try."""
+        """All are. Response: NONE, or a Deferred of an ErrorCode; an append error wants another
+        try."""
         return self._ends.complete(order, now_ms)
 
     # --- the log
 
     def replay(self, partition: int, key: bytes, value: bytes | None, timestamp_ms: int) -> None:  # noqa: ARG002
-        """Apply one record; one of a type or version that Kafka 4.3 does not have is left out, as there."""
+        """Apply one record; one of a type or version that Kafka 4.3 does not have is left out, as
+        there."""
         try:
             transactional_id, known = read_record(key, value)
         except ProtocolError as error:
@@ -167,7 +174,8 @@ class TransactionShard:
         self._ids_of.setdefault(partition, set()).add(transactional_id)
 
     def loaded(self, partition: int, now_ms: int) -> None:  # noqa: ARG002
-        """Finish what a predecessor had decided: markers that may be missing are written (again)."""
+        """Finish what a predecessor had decided: markers that may be missing are written
+        (again)."""
         for transactional_id in sorted(self._ids_of.get(partition, ())):
             known = self.table.get(transactional_id)
             if known is not None and known.state.is_prepared:

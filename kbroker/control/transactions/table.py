@@ -25,7 +25,8 @@ class TransactionTable:
         self.on_change: Callable[[str], None] = lambda _: None
         """Called with every transactional id whose state has changed."""
         self.on_stored: Callable[[int, str], None] = lambda *_: None
-        """Called with the log's partition and the transactional id after each change is in the log."""
+        """Called with the log's partition and the transactional id after each change is in the
+        log."""
 
     def get(self, transactional_id: str) -> TransactionMetadata | None:
         """State of an id as the log has it."""
@@ -51,7 +52,8 @@ class TransactionTable:
         return transactional_id in self._changing
 
     def required(self, transactional_id: str, producer_id: int) -> TransactionMetadata:
-        """The id's state for a producer that claims it. INVALID_PRODUCER_ID_MAPPING, CONCURRENT_TRANSACTIONS."""
+        """The id's state for a producer that claims it. INVALID_PRODUCER_ID_MAPPING,
+        CONCURRENT_TRANSACTIONS."""
         known = self._known.get(transactional_id)
         if known is None:
             raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
@@ -64,8 +66,9 @@ class TransactionTable:
     def change(
         self, target: TransactionMetadata, answer: Answer, then: Callable[[], None] | None = None
     ) -> Outcome:
-        """Outcome that stores the target. answer: makes the response once the append has ended, which is a Deferred
-        until then; `then` runs after a successful one. Until the end others get CONCURRENT_TRANSACTIONS."""
+        """Outcome that stores the target. answer: makes the response once the append has ended,
+        which is a Deferred until then; `then` runs after a successful one. Until the end others get
+        CONCURRENT_TRANSACTIONS."""
         transactional_id = target.transactional_id
         response = Deferred()
         self._changing.add(transactional_id)

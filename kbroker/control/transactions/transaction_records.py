@@ -14,7 +14,8 @@ from kbroker.protocol.schema import ProtocolError
 
 
 def state_record(metadata: TransactionMetadata, transaction_version: int) -> Record:
-    """The state as it is stored under a finalized transaction.version: value version 1 from TV_1 on."""
+    """The state as it is stored under a finalized transaction.version: value version 1 from TV_1
+    on."""
     value = TransactionLogValue(
         producer_id=metadata.producer_id,
         previous_producer_id=metadata.prev_producer_id,
@@ -37,7 +38,8 @@ def tombstone(transactional_id: str) -> Record:
 
 
 def read_record(key: bytes, value: bytes | None) -> tuple[str, TransactionMetadata | None]:
-    """(transactional id, its state or None). Raises ProtocolError for an unknown type, version or state."""
+    """(transactional id, its state or None). Raises ProtocolError for an unknown type, version or
+    state."""
     parsed, content = decode_record(TRANSACTION_STATE, key, value)
     if not isinstance(parsed, TransactionLogKey):
         raise ProtocolError(f"{type(parsed).__name__} is no key of the transaction log")

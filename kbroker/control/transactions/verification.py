@@ -1,6 +1,8 @@
-"""Whether a transactional batch may begin its producer's transaction on a partition: asked by network processes.
+"""Whether a transactional batch may begin its producer's transaction on a partition: asked by
+network processes.
 
-As Kafka's ReplicaManager and AddPartitionsToTxnManager do before an append, and with their error codes.
+As Kafka's ReplicaManager and AddPartitionsToTxnManager do before an append, and with their error
+codes.
 """
 
 import asyncio
@@ -46,7 +48,8 @@ async def verify(services: Services, asked: VerifyTransaction) -> tuple[tuple[in
 async def _add(
     service: TransactionService, asked: VerifyTransaction, partitions: frozenset[TopicPartition]
 ) -> ErrorCode:
-    """Add the partitions; while the transaction before is still completing, try again for a short while."""
+    """Add the partitions; while the transaction before is still completing, try again for a short
+    while."""
     give_up = time.monotonic() + service.settings.retry_backoff_max_ms / 1000
     while True:
         code = await service.add_partitions(

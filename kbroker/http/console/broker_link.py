@@ -1,4 +1,5 @@
-"""One connection to the broker's own listener, for requests one after the other, each with a deadline."""
+"""One connection to the broker's own listener, for requests one after the other, each with a
+deadline."""
 
 import socket
 import ssl
@@ -34,7 +35,8 @@ class LoginRefused(Exception):
 
 
 class BrokerLink:
-    """Runs in: http. Owner: the caller's pool; used by one thread at a time. tls: None on a plain listener."""
+    """Runs in: http. Owner: the caller's pool; used by one thread at a time. tls: None on a plain
+    listener."""
 
     def __init__(self, address: tuple[str, int], tls: ssl.SSLContext | None, deadline_s: float) -> None:
         self._number = 0
@@ -60,7 +62,8 @@ class BrokerLink:
     def ask(
         self, api: ApiKey, request: Struct, version: int | None = None, deadline_s: float = DEADLINE_S
     ) -> Any:
-        """The answer. version: None for the newest that both know, else the maximum. Raises LinkBroken."""
+        """The answer. version: None for the newest that both know, else the maximum. Raises
+        LinkBroken."""
         chosen = self._version(api, version)
         self._number += 1
         try:

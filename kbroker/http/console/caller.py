@@ -67,7 +67,8 @@ class Caller:
             self._turns.release()
 
     def log_in(self) -> None:
-        """One connection, to see whether the broker accepts the user. Raises LoginRefused, ScramFailed, LinkBroken."""
+        """One connection, to see whether the broker accepts the user. Raises LoginRefused,
+        ScramFailed, LinkBroken."""
         self._keep(0, self._connect(0))
 
     def close(self) -> None:
@@ -161,4 +162,5 @@ READS = frozenset(
         ApiKey.DESCRIBE_PRODUCERS,
     }
 )
-"""Requests that may be repeated on a new connection when a pooled one has ended; others always get a new one."""
+"""Requests that may be repeated on a new connection when a pooled one has ended; others always get
+a new one."""

@@ -1,4 +1,5 @@
-"""The choice of the broker's listener for the console, and whether the console requires a login. Pure."""
+"""The choice of the broker's listener for the console, and whether the console requires a login.
+Pure."""
 
 import ipaddress
 from collections.abc import Mapping, Sequence
@@ -28,7 +29,8 @@ class Access(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Door:
-    """access; the chosen listener (None when CLOSED); mechanism of logins; the reason why it is closed."""
+    """access; the chosen listener (None when CLOSED); mechanism of logins; the reason why it is
+    closed."""
 
     access: Access
     endpoint: Endpoint | None = None
@@ -59,8 +61,9 @@ def is_loopback(host: str) -> bool:
 def choose(
     host: str, endpoints: Sequence[Endpoint], mechanisms: Sequence[str], client_certificates: bool
 ) -> Door:
-    """host: where the http process listens. On loopback the console is open with the rights of an anonymous client;
-    elsewhere, and if every listener requires a login, the broker's SCRAM users log in."""
+    """host: where the http process listens. On loopback the console is open with the rights of an
+    anonymous client; elsewhere, and if every listener requires a login, the broker's SCRAM users
+    log in."""
     ordered = sorted(endpoints, key=lambda endpoint: _ORDER.index(endpoint.protocol))
     if is_loopback(host):
         for endpoint in ordered:

@@ -45,7 +45,8 @@ def offsets_at(
 
 @dataclass(slots=True)
 class Scan:
-    """Position of a reading. next_offset: of the next fetch. scanned: bytes of batches that were read."""
+    """Position of a reading. next_offset: of the next fetch. scanned: bytes of batches that were
+    read."""
 
     caller: Caller
     topic: str
@@ -56,7 +57,8 @@ class Scan:
     scanned: int = 0
 
     def records(self, wait_ms: int = 0) -> list[Record]:
-        """Records of one fetch, in order, from next_offset on; empty at the end of the log. Raises Refusal."""
+        """Records of one fetch, in order, from next_offset on; empty at the end of the log. Raises
+        Refusal."""
         data = self._fetch(wait_ms)
         if not data.records:
             return []
@@ -122,7 +124,8 @@ def matching(records: list[Record], matches: Callable[[Record], bool]) -> Iterat
 
 
 def text_filter(key: str | None, value: str | None) -> Callable[[Record], bool]:
-    """Key and value (or a header's name or value) contain these texts, as bytes; case is ignored."""
+    """Key and value (or a header's name or value) contain these texts, as bytes; case is
+    ignored."""
     key_bytes = key.lower().encode() if key else b""
     value_bytes = value.lower().encode() if value else b""
 

@@ -40,10 +40,10 @@ ERROR_FREE = VALUES["error"].index("NONE")
 
 @dataclass(slots=True)
 class Reading:
-    """at_s: monotonic. totals: by name of COUNTERS, and requests, errors, connections. stages: histogram buckets by API
-    and phase. topics: TOPIC_COUNTERS by topic. disks: bytes read and written, operations, ms spent in them, busy ms.
-    nics: bytes in and out, and what the link carries a second (0: not known). cpu: seconds by process; memory: resident
-    bytes."""
+    """at_s: monotonic. totals: by name of COUNTERS, and requests, errors, connections. stages:
+    histogram buckets by API and phase. topics: TOPIC_COUNTERS by topic. disks: bytes read and
+    written, operations, ms spent in them, busy ms. nics: bytes in and out, and what the link
+    carries a second (0: not known). cpu: seconds by process; memory: resident bytes."""
 
     at_s: float
     totals: dict[str, int] = field(default_factory=dict)

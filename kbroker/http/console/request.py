@@ -1,4 +1,5 @@
-"""One checked request of the API, as views and changes get it; and the row type of the table of routes."""
+"""One checked request of the API, as views and changes get it; and the row type of the table of
+routes."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -14,8 +15,8 @@ from kbroker.ipc.shared import Shared
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """values: checked parameters of path, query and body, by name. ports: bound ones, by listener. nodes: node ids, one
-    a replica site."""
+    """values: checked parameters of path, query and body, by name. ports: bound ones, by listener.
+    nodes: node ids, one a replica site."""
 
     caller: Caller
     live: Live
@@ -36,7 +37,8 @@ Answer = Callable[[Request], Any]
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """One row of the API. path: with `{names}`, which are those of in_path. A route with a body changes something."""
+    """One row of the API. path: with `{names}`, which are those of in_path. A route with a body
+    changes something."""
 
     path: str
     summary: str

@@ -14,7 +14,8 @@ LOOPBACK = "lo"
 
 
 def sample(before: Reading, now: Reading) -> dict[str, Any]:
-    """All members of a sample that come from readings; rates per second unless the name says otherwise."""
+    """All members of a sample that come from readings; rates per second unless the name says
+    otherwise."""
     seconds = max(now.at_s - before.at_s, 1e-3)
     rates = {name: _rate(before.totals, now.totals, name, seconds) for name in RATES}
     topics = {

@@ -1,4 +1,5 @@
-"""Schemas of answers, in OpenAPI's words, and the parameters that requests may have: what is checked and documented."""
+"""Schemas of answers, in OpenAPI's words, and the parameters that requests may have: what is
+checked and documented."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -37,7 +38,8 @@ def fields(**properties: Schema) -> Schema:
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One value of a path, a query or a body. kind: string, integer, boolean, map (of strings, null where `nulls`).
+    """One value of a path, a query or a body. kind: string, integer, boolean, map (of strings, null
+    where `nulls`).
 
     low and high bound integers, `high` the length of a string and the entries of a map."""
 

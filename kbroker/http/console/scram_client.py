@@ -1,4 +1,5 @@
-"""The client's side of SCRAM (RFC 5802), of one user. The password is forgotten after its first use."""
+"""The client's side of SCRAM (RFC 5802), of one user. The password is forgotten after its first
+use."""
 
 import base64
 import binascii
@@ -15,8 +16,8 @@ class ScramFailed(Exception):
 
 
 class ScramClient:
-    """A user who can log in repeatedly. Only the salted password is stored: it is valid for this broker's credential
-    alone, while its salt is unchanged."""
+    """A user who can log in repeatedly. Only the salted password is stored: it is valid for this
+    broker's credential alone, while its salt is unchanged."""
 
     def __init__(self, mechanism: str, user: str, password: str) -> None:
         self.mechanism = mechanism
@@ -30,7 +31,8 @@ class ScramClient:
         return Exchange(self)
 
     def salted(self, salt: bytes, iterations: int) -> bytes:
-        """SaltedPassword. Raises ScramFailed when another salt came after the password was forgotten."""
+        """SaltedPassword. Raises ScramFailed when another salt came after the password was
+        forgotten."""
         if self._salt == (salt, iterations):
             return self._salted
         if self._password is None:

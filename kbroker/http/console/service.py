@@ -56,7 +56,8 @@ def json_reply(data: Any, status: HTTPStatus = HTTPStatus.OK) -> Reply:
 
 
 class Console:
-    """Runs in: http. Owner: the process's main. Thread-safe: each connection has a thread of its own."""
+    """Runs in: http. Owner: the process's main. Thread-safe: each connection has a thread of its
+    own."""
 
     def __init__(self, setup: Setup, files: Mapping[str, StaticFile]) -> None:
         self._setup = setup
@@ -80,7 +81,8 @@ class Console:
     def answer(
         self, method: str, target: str, headers: Mapping[str, str], body: BufferedIOBase, peer: str
     ) -> Reply:
-        """The reply to any request. headers: names in title case. Raises OSError when the connection ends meanwhile."""
+        """The reply to any request. headers: names in title case. Raises OSError when the
+        connection ends meanwhile."""
         path, _, query = target.partition("?")
         try:
             reply = self._answer(method, path, query, headers, body, peer)
@@ -251,7 +253,8 @@ class Console:
 
 
 def _body(method: str, headers: Mapping[str, str], body: BufferedIOBase) -> bytes:
-    """Read whole, so that the next request of the connection begins where this one ends. Raises Refusal."""
+    """Read whole, so that the next request of the connection begins where this one ends. Raises
+    Refusal."""
     if headers.get("Transfer-Encoding"):
         raise Refusal(HTTPStatus.LENGTH_REQUIRED, "length", "a body needs a Content-Length")
     text = headers.get("Content-Length", "0")

@@ -19,7 +19,8 @@ ADDRESSES = 1024
 
 
 class Session:
-    """A user's session. token: of the cookie. csrf: the token that changes must send in a header."""
+    """A user's session. token: of the cookie. csrf: the token that changes must send in a
+    header."""
 
     def __init__(self, caller: Caller, now_s: float) -> None:
         self.token = secrets.token_urlsafe(32)
@@ -29,7 +30,8 @@ class Session:
 
 
 class Sessions:
-    """Runs in: http. Owner: the console. Thread-safe. In memory alone: a restart of the http process ends them all."""
+    """Runs in: http. Owner: the console. Thread-safe. In memory alone: a restart of the http
+    process ends them all."""
 
     def __init__(self, clock_s: Callable[[], float] = time.monotonic) -> None:
         self._clock_s = clock_s

@@ -56,8 +56,8 @@ class Setup:
 
 
 def own_listener() -> ssl.SSLContext:
-    """The console connects to the address that its own broker has bound: no other server can be there, and
-    the certificate has the names that clients use."""
+    """The console connects to the address that its own broker has bound: no other server can be
+    there, and the certificate has the names that clients use."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE

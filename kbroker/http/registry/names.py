@@ -1,4 +1,5 @@
-"""Names of subjects with their contexts: `:.context:subject`, or a plain subject of the context `.`."""
+"""Names of subjects with their contexts: `:.context:subject`, or a plain subject of the context
+`.`."""
 
 DEFAULT_CONTEXT = "."
 MOST_CHARACTERS = 1000
@@ -26,7 +27,8 @@ def qualified(context: str, subject: str) -> str:
 
 
 def context_prefix(context: str) -> str:
-    """How the settings of a whole context are named; empty for the default one, which is all there is."""
+    """How the settings of a whole context are named; empty for the default one, which is all there
+    is."""
     return "" if context == DEFAULT_CONTEXT else f":{context}:"
 
 

@@ -116,7 +116,8 @@ def _given(body: Mapping[str, Any], name: str) -> int | None:
 
 
 def _numbered(state: State, row: SchemaRow, number: int | None, version: int | None) -> SchemaRow:
-    """With id and version: those of an import, else the id of the same schema in its context or the next one."""
+    """With id and version: those of an import, else the id of the same schema in its context or the
+    next one."""
     context = context_of(row.subject)
     if number is None:
         number = state.identities[context].get(identity(row)) or state.last_ids.get(context, 0) + 1
@@ -172,7 +173,8 @@ def test_compatibility(
     body: Mapping[str, Any],
     normalize: bool,
 ) -> list[str]:
-    """Why a schema may not follow a version, or all that the level compares with (None). Raises Failure."""
+    """Why a schema may not follow a version, or all that the level compares with (None). Raises
+    Failure."""
     state = topic.refresh(caller)
     level = level_of(state, subject)
     rows = state.versions(subject)

@@ -40,7 +40,8 @@ Callers = Callable[[Login | None], Caller]
 class Registry:
     """Answers requests. Runs in: http; thread-safe.
 
-    callers: makes a client of the broker, anonymous or of a user. needs_login: no anonymous client may ask."""
+    callers: makes a client of the broker, anonymous or of a user. needs_login: no anonymous client
+    may ask."""
 
     def __init__(self, callers: Callers, cluster_id: str, needs_login: bool) -> None:
         self.topic = SchemaTopic()

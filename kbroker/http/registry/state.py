@@ -15,8 +15,8 @@ Identity = tuple[str, str, tuple[Any, ...]]
 class State:
     """Runs in: http. Owner: the registry; changed by `apply` alone, under its lock.
 
-    subjects: rows by subject and version, deleted ones too. ids: rows by context and id, the first one first.
-    levels, modes: by subject, None for all, `:.name:` for a context."""
+    subjects: rows by subject and version, deleted ones too. ids: rows by context and id, the first
+    one first. levels, modes: by subject, None for all, `:.name:` for a context."""
 
     def __init__(self) -> None:
         self.subjects: dict[str, dict[int, SchemaRow]] = {}

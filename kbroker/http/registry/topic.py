@@ -1,4 +1,5 @@
-"""The topic `_schemas`: read to its end before each answer, and written to, as a client of the broker."""
+"""The topic `_schemas`: read to its end before each answer, and written to, as a client of the
+broker."""
 
 import logging
 import threading
@@ -31,9 +32,11 @@ Row = tuple[bytes, bytes | None]
 
 
 class SchemaTopic:
-    """Runs in: http. Owner: the registry. `lock` is held from reading to the end until the write is in the log.
+    """Runs in: http. Owner: the registry. `lock` is held from reading to the end until the write is
+    in the log.
 
-    It has no rights of its own: the broker decides whether the caller may read and write the topic."""
+    It has no rights of its own: the broker decides whether the caller may read and write the
+    topic."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
@@ -73,7 +76,8 @@ class SchemaTopic:
             self.state, self._next = State(), 0
 
     def write(self, caller: Caller, rows: Sequence[Row]) -> State:
-        """Appends records and applies them. After a Failure they may be in the log: the next reading shows it."""
+        """Appends records and applies them. After a Failure they may be in the log: the next
+        reading shows it."""
         now_ms = time.time_ns() // 1_000_000
         batch = build_batch([(key, value, (), now_ms) for key, value in rows])
         request = ProduceRequest(

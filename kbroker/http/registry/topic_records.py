@@ -1,4 +1,5 @@
-"""Records of the topic `_schemas` in Confluent's format: JSON keys and values, their members in Confluent's order."""
+"""Records of the topic `_schemas` in Confluent's format: JSON keys and values, their members in
+Confluent's order."""
 
 import json
 from collections.abc import Mapping
@@ -37,7 +38,8 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class SchemaRow:
-    """One version of a subject. extra: members that only other registries understand, kept as they are."""
+    """One version of a subject. extra: members that only other registries understand, kept as they
+    are."""
 
     subject: str
     version: int

@@ -1,6 +1,7 @@
 """Decides each append: refused, recognised as a retry, or given offsets. Part of the drain kernel.
 
-Rules: Kafka's UnifiedLog.analyzeAndValidateProducerState, LogSegment.shouldRoll and ProducerAppendInfo.
+Rules: Kafka's UnifiedLog.analyzeAndValidateProducerState, LogSegment.shouldRoll and
+ProducerAppendInfo.
 """
 # mypy: disable-error-code="no-untyped-call"
 
@@ -29,8 +30,9 @@ from kbroker.protocol import batch_layout as rb
 Words = NDArray[np.int64]
 Table = NDArray[np.int64]
 
-# Where a marker's coordinator epoch lies: control builds these batches, so every varint before it is one byte: length,
-# attributes, two deltas, key length, key (2 int16), value length, value's version (int16).
+# Where a marker's coordinator epoch lies: control builds these batches, so every varint before it
+# is one byte: length, attributes, two deltas, key length, key (2 int16), value length, value's
+# version (int16).
 MARKER_COORDINATOR_EPOCH = rb.RECORDS + 4 + 1 + 4 + 1 + 2
 
 
@@ -58,18 +60,21 @@ def must_roll(row: Words, position: int, next_offset: int, batch: int, length: i
 
 @inlined
 def last_end(producers: Table, known: int) -> int:
-    """A number that changes whenever one of this producer's transactions ends. known: its row, or -1."""
+    """A number that changes whenever one of this producer's transactions ends. known: its row, or
+    -1."""
     return producers[known, Producer.TXN_FIRST_OFFSET] if known >= 0 else -1
 
 
 @inlined
 def check_producer(producers: Table, batch: Words, transactional: bool) -> int:
-    """Idempotence of a batch with a producer id: IN_SEQUENCE, DUPLICATE (offsets filled in), UNVERIFIED or an error.
+    """Idempotence of a batch with a producer id: IN_SEQUENCE, DUPLICATE (offsets filled in),
+    UNVERIFIED or an error.
 
-    Leaves the producer's row, -1 when unknown, in Batch.PRODUCER_ROW. A transactional batch goes into an open
-    transaction of its producer and epoch without further ado; the one that begins it wants control's consent
-    (KIP-890), which the log alone cannot tell from a late batch of a transaction that is over. Consent is stale after
-    an end of this producer's; one of others' does not count, or later batches of this one would overtake it."""
+    Leaves the producer's row, -1 when unknown, in Batch.PRODUCER_ROW. A transactional batch goes
+    into an open transaction of its producer and epoch without further ado; the one that begins it
+    wants control's consent (KIP-890), which the log alone cannot tell from a late batch of a
+    transaction that is over. Consent is stale after an end of this producer's; one of others' does
+    not count, or later batches of this one would overtake it."""
     address = batch[Batch.ADDRESS]
     operation = batch[Batch.OPERATION]
     by_control = operation == Operation.APPEND_BY_CONTROL
@@ -113,7 +118,8 @@ def check_producer(producers: Table, batch: Words, transactional: bool) -> int:
 
 @inlined
 def check_marker(producers: Table, batch: Words) -> int:
-    """Whether a transaction marker may be appended: 0, or an error (ProducerAppendInfo.appendEndTxnMarker)."""
+    """Whether a transaction marker may be appended: 0, or an error
+    (ProducerAppendInfo.appendEndTxnMarker)."""
     address = batch[Batch.ADDRESS]
     known = pr.find_producer(producers, batch[Batch.SLOT], load_i64_be(address + rb.PRODUCER_ID))
     if known < 0:
@@ -129,7 +135,8 @@ def check_marker(producers: Table, batch: Words) -> int:
 
 @inlined
 def stamp(row: Words, batch: Words, flags: int, now_ms: int) -> None:
-    """Patch base offset and leader epoch (outside the CRC), and for LogAppendTime the times and the CRC."""
+    """Patch base offset and leader epoch (outside the CRC), and for LogAppendTime the times and the
+    CRC."""
     address = batch[Batch.ADDRESS]
     store_i64_be(address + rb.BASE_OFFSET, batch[Batch.BASE_OFFSET])
     store_i32_be(address + rb.PARTITION_LEADER_EPOCH, row[AppendRow.LEADER_EPOCH])
@@ -178,7 +185,8 @@ def remember(producers: Table, batch: Words, row: Words, transactional: bool) ->
 
 @inlined
 def plan_append(slots: Table, rows: Table, producers: Table, chains: Table, batch: Words, out: Words) -> int:
-    """Decide one append: STOP_NONE with error or offsets in ``batch``, or why Python must act first."""
+    """Decide one append: STOP_NONE with error or offsets in ``batch``, or why Python must act
+    first."""
     now_ms = out[Drained.NOW_MS]
     slot = batch[Batch.SLOT]
     address = batch[Batch.ADDRESS]

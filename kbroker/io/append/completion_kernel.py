@@ -1,5 +1,5 @@
-"""Answers of an IO worker: writes entries to the completion rings, and wakes the processes that wait for
-them.
+"""Answers of an IO worker: writes entries to the completion rings, and wakes the processes that
+wait for them.
 
 Part of the drain kernel; Python calls some of its kernels for the answers that it completes itself.
 """
@@ -49,7 +49,8 @@ def push_completion(
 
 @inlined
 def notify(env: Words, clients: Table, slots: Table, slot: int, now_ns: int) -> int:
-    """Notify the processes whose waiter bit is set that a slot advanced; returns bits that found no room."""
+    """Notify the processes whose waiter bit is set that a slot advanced; returns bits that found no
+    room."""
     waiters = slots[slot].ctypes.data + 8 * Slot.WAITERS
     if load_i64(waiters) == 0:
         return 0
@@ -78,8 +79,8 @@ def wake_clients(env: Words, clients: Table) -> None:
 
 @kernel("int64(int64[::1], int64[:, ::1], int64[:, ::1], int64)")
 def notify_slot(env: Words, clients: Table, slots: Table, slot: int) -> int:
-    """Notify waiting processes, from Python, that a slot advanced; returns bits without room (to try
-    again)."""
+    """Notify waiting processes, from Python, that a slot advanced; returns bits without room (to
+    try again)."""
     fence()
     missed = notify(env, clients, slots, slot, clock_ns(CLOCK_MONOTONIC, env[Environment.CLOCK]))
     wake_clients(env, clients)

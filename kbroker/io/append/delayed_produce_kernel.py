@@ -1,9 +1,9 @@
-"""Delayed produces as rows: written appends whose answer waits for the disk or for replicas (Kafka's
-DelayedProduce).
+"""Delayed produces as rows: written appends whose answer waits for the disk or for replicas
+(Kafka's DelayedProduce).
 
-A slot's rows form a list in the order of offsets, so those that a sync has reached are at its front. As
-Python objects each of them cost 16 microseconds. Layout: ``purgatory/delayed_produce_layout.py``. Private
-memory of one IO worker.
+A slot's rows form a list in the order of offsets, so those that a sync has reached are at its
+front. As Python objects each of them cost 16 microseconds. Layout:
+``purgatory/delayed_produce_layout.py``. Private memory of one IO worker.
 """
 # mypy: disable-error-code="no-untyped-call"
 
@@ -58,7 +58,8 @@ def hold(env: Words, delayed: Table, lists: Table, batch: Words, now_ns: int) ->
 def finish(
     env: Words, clients: Table, slots: Table, delayed: Table, lists: Table, number: int, error: int, now_ns: int
 ) -> None:  # fmt: skip
-    """Answer a row that is in no list any more and free it; a client without room gets its answer later."""
+    """Answer a row that is in no list any more and free it; a client without room gets its answer
+    later."""
     row = delayed[number]
     client = clients[row[DelayedProduce.CLIENT]]
     if ring_free(client[Client.COMPLETION_RING], env[Environment.CAPACITY]) <= 0:
@@ -83,7 +84,8 @@ def finish(
 def release(
     env: Words, clients: Table, slots: Table, rows: Table, delayed: Table, lists: Table, slot: int, now_ns: int
 ) -> int:  # fmt: skip
-    """Answer what a slot's durable offset or high watermark has reached; how many. ``wake_clients`` afterwards."""
+    """Answer what a slot's durable offset or high watermark has reached; how many. ``wake_clients``
+    afterwards."""
     durable = slots[slot, Slot.DURABLE]
     replicated = kept_below(slots, rows[slot], slot)
     farthest = max(durable, replicated)
@@ -101,7 +103,8 @@ def release(
             number = row[DelayedProduce.NEXT]
             continue
         following = unwatch(delayed, lists, slot, previous, number)
-        # the records are where they should be; but the in-sync set may have shrunk below what the topic asks
+        # the records are where they should be; but the in-sync set may have shrunk below what the
+        # topic asks
         too_few = everywhere and rows[slot, AppendRow.TOO_FEW] != 0
         error = Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND if too_few else 0
         finish(env, clients, slots, delayed, lists, number, error, now_ns)
@@ -143,7 +146,8 @@ def fail_slot(
 
 @kernel("int64(int64[::1], int64[:, ::1], int64[:, ::1], int64[:, ::1], int64[:, ::1], int64)")
 def expire_due(env: Words, clients: Table, slots: Table, delayed: Table, lists: Table, now_ms: int) -> int:
-    """Answer what has waited too long (CLOCK_MONOTONIC); how many. Looks at every row: once in a shortest timeout."""
+    """Answer what has waited too long (CLOCK_MONOTONIC); how many. Looks at every row: once in a
+    shortest timeout."""
     now_ns = clock_ns(CLOCK_MONOTONIC, env[Environment.CLOCK])
     count = 0
     due = DelayedProduce.NEVER

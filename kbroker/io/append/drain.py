@@ -37,8 +37,8 @@ TIME_INDEX_ENTRY_BYTES = 12
 
 @dataclass(frozen=True, slots=True)
 class HeldAppend:
-    """A written append that Python answers, or holds until its records are safe. acks and timeout_ms are the request's;
-    enqueued_ns: CLOCK_MONOTONIC of its entry in the ring."""
+    """A written append that Python answers, or holds until its records are safe. acks and
+    timeout_ms are the request's; enqueued_ns: CLOCK_MONOTONIC of its entry in the ring."""
 
     client: int
     token: int
@@ -71,7 +71,8 @@ class ReadAhead:
 
 
 class Drain:
-    """Owns rows[max_partitions, AppendRow.WORDS], the producer table and the scratch of the drain kernel (env).
+    """Owns rows[max_partitions, AppendRow.WORDS], the producer table and the scratch of the drain
+    kernel (env).
 
     producers: room in the table at first."""
 
@@ -208,7 +209,8 @@ class Drain:
         completion_kernel.wake_all(self.env, self._clients)
 
     def notify(self, slot: int) -> int:
-        """Notify waiting network processes that a slot advanced; returns bits that found a full ring."""
+        """Notify waiting network processes that a slot advanced; returns bits that found a full
+        ring."""
         return int(completion_kernel.notify_slot(self.env, self._clients, self.shared.slots, slot))
 
     # --- delayed produces and syncs: called by Durability ----------------------------------------------
@@ -244,7 +246,8 @@ class Drain:
         delayed_kernel.hold_one(self.env, self._delayed, self._lists, batch, time.monotonic_ns())
 
     def release(self, slot: int) -> int:
-        """Answer what a slot's durable offset or high watermark has reached; how many. Then ``wake``."""
+        """Answer what a slot's durable offset or high watermark has reached; how many. Then
+        ``wake``."""
         return int(
             delayed_kernel.release_slot(
                 self.env, self._clients, self.shared.slots, self.rows, self._delayed, self._lists, slot
@@ -272,7 +275,8 @@ class Drain:
         delayed_kernel.answer_late(self.env, self._clients, self.shared.slots, self._delayed, self._lists)
 
     def take_synced(self, flush_seconds: int) -> list[tuple[int, int, int]]:
-        """Publish and answer what the threads have synced; what is left to Python (``take_synced``).
+        """Publish and answer what the threads have synced; what is left to Python
+        (``take_synced``).
 
         flush_seconds: slot of the metric of a sync's time."""
         count = group_commit_kernel.take_synced(
@@ -283,7 +287,8 @@ class Drain:
 
 
 def marker_of(data: bytes) -> EndTxnMarker | None:
-    """The transaction marker in a control batch; None in one of another type, or that compaction has emptied."""
+    """The transaction marker in a control batch; None in one of another type, or that compaction
+    has emptied."""
     batch = next(read_batches(data, check_crc=False))
     if not batch.record_count:
         return None

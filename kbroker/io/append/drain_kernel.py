@@ -1,12 +1,12 @@
 """The append drain of an IO worker: one compiled call takes what is in the rings and writes it.
 
-Four passes over one batch array: ``plan`` copies ring entries and decides each one's outcome and offsets
-(append_kernel.py); ``write_batches`` gathers the accepted batches of each partition into few pwritev and adds
-index entries (write_kernel.py); ``publish`` makes the new ends visible; ``complete`` answers the senders.
-An entry that waits for a sync or for replicas becomes a delayed produce (delayed_produce_kernel.py), and the sync is
-asked for (group_commit_kernel.py). Python runs between calls only for what is rare: a roll, a full producer table, a
-control batch, a failed write. Ring tails move last, so a crash leaves unanswered entries in the rings.
-Arrays: ``rows.py``.
+Four passes over one batch array: ``plan`` copies ring entries and decides each one's outcome and
+offsets (append_kernel.py); ``write_batches`` gathers the accepted batches of each partition into
+few pwritev and adds index entries (write_kernel.py); ``publish`` makes the new ends visible;
+``complete`` answers the senders. An entry that waits for a sync or for replicas becomes a delayed
+produce (delayed_produce_kernel.py), and the sync is asked for (group_commit_kernel.py). Python runs
+between calls only for what is rare: a roll, a full producer table, a control batch, a failed write.
+Ring tails move last, so a crash leaves unanswered entries in the rings. Arrays: ``rows.py``.
 """
 # mypy: disable-error-code="no-untyped-call"
 
@@ -66,7 +66,8 @@ def plan(
         if out[Drained.STOP] != Stop.NONE:
             continue
         ring = client[Client.APPEND_RING]
-        # one place in the completion ring is kept back for each held or notified entry by taking half of what is free
+        # one place in the completion ring is kept back for each held or notified entry by taking
+        # half of what is free
         limit = min(ring_ready(ring), quota, ring_free(client[Client.COMPLETION_RING], capacity) >> 1)
         tail = load_i64(ring + TAIL)
         for n in range(limit):

@@ -1,9 +1,9 @@
-"""Plain syncs of group commit: requested by the drain kernel, and completed without Python when they have
-ended.
+"""Plain syncs of group commit: requested by the drain kernel, and completed without Python when
+they have ended.
 
-A plain sync is one fdatasync of a slot's active .log. All slots that a drain has appended to go to the
-threads in one write. Each slot has one sync under way; what is appended meanwhile shares the next. Tables:
-SyncRow and SyncJob.
+A plain sync is one fdatasync of a slot's active .log. All slots that a drain has appended to go to
+the threads in one write. Each slot has one sync under way; what is appended meanwhile shares the
+next. Tables: SyncRow and SyncJob.
 """
 
 import numpy as np
@@ -29,7 +29,8 @@ close = external("close", "int32", "int32")
 
 @inlined
 def begin_sync(env: Words, slots: Table, rows: Table, syncs: Table, slot: int, record: int) -> bool:
-    """Put a plain sync of a slot into a record for the threads; False: Python has to make a whole one."""
+    """Put a plain sync of a slot into a record for the threads; False: Python has to make a whole
+    one."""
     row = rows[slot]
     sync = syncs[slot]
     if row[AppendRow.PLAIN_SYNC] == 0 or row[AppendRow.LOG_FD] < 0 or env[Environment.SYNC_JOBS] < 0:
@@ -54,7 +55,8 @@ def begin_sync(env: Words, slots: Table, rows: Table, syncs: Table, slot: int, r
 
 @inlined
 def send_syncs(env: Words, syncs: Table, records: int) -> bool:
-    """Give the threads what was begun. False: the pipe has no room for it, and nothing is begun any more."""
+    """Give the threads what was begun. False: the pipe has no room for it, and nothing is begun any
+    more."""
     size = records * SyncJob.STRIDE
     if (
         size == 0 or write(env[Environment.SYNC_JOBS], env[Environment.SYNC_SCRATCH], size) == size
@@ -69,7 +71,8 @@ def send_syncs(env: Words, syncs: Table, records: int) -> bool:
 
 @inlined
 def ask_syncs(env: Words, slots: Table, rows: Table, syncs: Table, touched: Words, count: int) -> bool:
-    """Sync those of the touched slots that want it. True: some need a sync that only Python can make."""
+    """Sync those of the touched slots that want it. True: some need a sync that only Python can
+    make."""
     records = 0
     whole = False
     for t in range(count):
@@ -112,8 +115,9 @@ def take_synced(
 ) -> int:  # fmt: skip
     """Publish and answer what the threads have synced, and sync again what was appended meanwhile.
 
-    Returns how many results are left to Python, in ``left[3 * SyncJob.MOST, 3]`` as (token, errno, nanoseconds): whole
-    syncs, failures, slots that are not what they were; and what could not be done, as NOT_BEGUN, NOT_TOLD."""
+    Returns how many results are left to Python, in ``left[3 * SyncJob.MOST, 3]`` as (token, errno,
+    nanoseconds): whole syncs, failures, slots that are not what they were; and what could not be
+    done, as NOT_BEGUN, NOT_TOLD."""
     scratch = env[Environment.SYNC_SCRATCH]
     size = read(env[Environment.SYNC_RESULTS], scratch, SyncJob.STRIDE * SyncJob.MOST)
     now_ns = clock_ns(CLOCK_MONOTONIC, env[Environment.CLOCK])

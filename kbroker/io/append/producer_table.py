@@ -1,4 +1,5 @@
-"""The producers of all partitions of one IO worker: a growing table that the drain kernel uses directly.
+"""The producers of all partitions of one IO worker: a growing table that the drain kernel uses
+directly.
 
 Runs in: io. Owner: the IO worker. Not thread-safe.
 """
@@ -29,7 +30,8 @@ class EndTxnMarker:
 class ProducerTable:
     """Entries keyed by (slot, producer id). ``rows`` changes identity when the table grows.
 
-    expiration_ms: producer.id.expiration.ms, as it is set now: loading a log forgets idle producers, too.
+    expiration_ms: producer.id.expiration.ms, as it is set now: loading a log forgets idle
+    producers, too.
     """
 
     def __init__(self, capacity: int = 1024) -> None:
@@ -38,13 +40,15 @@ class ProducerTable:
         self._claimed = (
             0  # rows that are not empty, or more: deleted ones that were claimed again count twice
         )
-        # keys and their rows, and whether they were asked for since a row came or went: see `states`
+        # keys and their rows, and whether they were asked for since a row came or went: see
+        # `states`
         self._by_slot: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None
         self._asked = False
 
     @property
     def room(self) -> int:
-        """Producers that may be added before ``make_room`` is due; the table stays at most half full."""
+        """Producers that may be added before ``make_room`` is due; the table stays at most half
+        full."""
         return self.rows.shape[0] // 2 - self._claimed
 
     def claimed(self, count: int) -> None:
@@ -77,8 +81,8 @@ class ProducerTable:
         return [_entry(self.rows[row]) for row in self._rows_of(slot)]
 
     def states(self, slot: int) -> tuple[ProducerState, ...]:
-        """A partition's producers for DescribeProducers, by producer id. From the second call on, an index
-        replaces the scan of all rows, until a row is added or removed."""
+        """A partition's producers for DescribeProducers, by producer id. From the second call on,
+        an index replaces the scan of all rows, until a row is added or removed."""
         if self._by_slot is None and self._asked:
             keys = self.rows[:, Producer.KEY]
             live = np.flatnonzero(keys > 0)
@@ -164,7 +168,8 @@ class ProducerTable:
         self._moved()
 
     def expire(self, before_ms: int) -> int:
-        """Forget producers idle since before ``before_ms`` and outside a transaction; returns how many."""
+        """Forget producers idle since before ``before_ms`` and outside a transaction; returns how
+        many."""
         keys = self.rows[:, Producer.KEY]
         idle = (
             (keys > 0)
@@ -177,7 +182,8 @@ class ProducerTable:
 
 
 def _open_since(word: int) -> int:
-    """First offset of the open transaction as it is reported: -1 for none, however the last one ended."""
+    """First offset of the open transaction as it is reported: -1 for none, however the last one
+    ended."""
     return max(word, -1)
 
 

@@ -1,5 +1,5 @@
-"""Publishes changes of a partition's slot to other processes, each change as one group under the slot's
-sequence counter.
+"""Publishes changes of a partition's slot to other processes, each change as one group under the
+slot's sequence counter.
 """
 
 import numpy as np
@@ -15,12 +15,14 @@ Table = NDArray[np.int64]
 
 
 def last_stable(high_watermark: int, first_unstable: int) -> int:
-    """The last stable offset: no farther than the high watermark, nor into the first open transaction (-1: none is)."""
+    """The last stable offset: no farther than the high watermark, nor into the first open
+    transaction (-1: none is)."""
     return min(high_watermark, first_unstable) if first_unstable >= 0 else high_watermark
 
 
 def sync_moves_mark(flags: int, high_watermark: int, synced_end: int) -> bool:
-    """Whether the high watermark goes on to where a sync has come: of a single replica, with write.caching=false."""
+    """Whether the high watermark goes on to where a sync has come: of a single replica, with
+    write.caching=false."""
     return flags & SlotFlag.ACKS_WAIT == SlotFlag.DURABLE and synced_end > high_watermark
 
 
@@ -35,7 +37,8 @@ def _set_last_stable(words: Words, row: Words) -> None:
 
 @inlined
 def kept_below(slots: Table, row: Words, slot: int) -> int:
-    """The offset below which records are where acks=all wants them: flush.messages wants the leader's disk, too."""
+    """The offset below which records are where acks=all wants them: flush.messages wants the
+    leader's disk, too."""
     durable = slots[slot, Slot.DURABLE]
     if not slots[slot, Slot.FLAGS] & SlotFlag.REPLICATED:
         return durable
@@ -68,8 +71,8 @@ def publish(slots: Table, slot: int, row: Words) -> bool:
 
 @inlined
 def publish_durable(slots: Table, row: Words, slot: int, sync: Words) -> None:
-    """Publish the durable offset after a sync, as one group; with write.caching=false the high watermark
-    moves with it."""
+    """Publish the durable offset after a sync, as one group; with write.caching=false the high
+    watermark moves with it."""
     words = slots[slot]
     sequence = words.ctypes.data + 8 * Slot.SEQUENCE
     store_release(sequence, load_i64(sequence) + 1)

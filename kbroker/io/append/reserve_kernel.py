@@ -1,8 +1,8 @@
 """Reserves blocks beyond the end of a log that grows fast. Part of the drain kernel; docs/adr/0019.
 
-A log is checked each time it has grown by a stretch. If that took no longer than KEEP_MS, the next chunk is
-reserved without making the file longer. So reserved blocks are bounded by what was appended lately, and a
-quiet log has none. `reservations.py` frees them.
+A log is checked each time it has grown by a stretch. If that took no longer than KEEP_MS, the next
+chunk is reserved without making the file longer. So reserved blocks are bounded by what was
+appended lately, and a quiet log has none. `reservations.py` frees them.
 """
 
 import numpy as np
@@ -21,8 +21,8 @@ BLOCK = 4096
 
 @inlined
 def reserve_ahead(row: Words, now_ms: int) -> None:
-    """Reserve a log's next chunk if it is time for it. A chunk that cannot be had (a full disk, a file system without
-    fallocate) is done without until the next segment: writing needs none."""
+    """Reserve a log's next chunk if it is time for it. A chunk that cannot be had (a full disk, a
+    file system without fallocate) is done without until the next segment: writing needs none."""
     position = row[AppendRow.POSITION]
     if position < row[AppendRow.RESERVE_AT]:
         return

@@ -1,7 +1,8 @@
 """Tables of the drain kernel, in private memory of one IO worker.
 
-While a partition is open, its AppendRow alone holds its position, next offset and index state. Python fills
-the row when a segment becomes active (open, recovery, roll, truncate) and reads it back for everything else.
+While a partition is open, its AppendRow alone holds its position, next offset and index state.
+Python fills the row when a segment becomes active (open, recovery, roll, truncate) and reads it
+back for everything else.
 """
 
 from kbroker.kernels.row import Row, Values, word

@@ -1,10 +1,11 @@
-"""Main loop of a group commit thread: take a descriptor from a pipe, sync it, write the result into another
-pipe.
+"""Main loop of a group commit thread: take a descriptor from a pipe, sync it, write the result into
+another pipe.
 
-Compiled, so that the thread never takes the interpreter lock: eight threads that waited on a condition cost
-fifty futex calls per sync, and meanwhile the drain waited for the lock.
+Compiled, so that the thread never takes the interpreter lock: eight threads that waited on a
+condition cost fifty futex calls per sync, and meanwhile the drain waited for the lock.
 
-Both pipes carry SyncJobs, each written and read as a whole: token, descriptor; and token, errno, nanoseconds.
+Both pipes carry SyncJobs, each written and read as a whole: token, descriptor; and token, errno,
+nanoseconds.
 """
 
 from kbroker.io.append.rows import SyncJob
@@ -19,7 +20,8 @@ fdatasync = external("fdatasync", "int32", "int32")
 
 @kernel("int64(int64, int64, int64)")
 def serve_syncs(jobs: int, results: int, scratch: int) -> int:
-    """Serve until END; how many syncs it made. jobs, results: ends of pipes that block; scratch: 64 bytes."""
+    """Serve until END; how many syncs it made. jobs, results: ends of pipes that block; scratch: 64
+    bytes."""
     served = 0
     while take_record(jobs, scratch, SyncJob.STRIDE):
         if get(scratch, SyncJob.FD) == SyncJob.END:

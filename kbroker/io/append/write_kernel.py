@@ -71,7 +71,8 @@ def write_batches(env: Words, row: Words, batches: Table, head: int) -> int:
 
 @inlined
 def index_batches(env: Words, row: Words, batches: Table, head: int, counters: Words) -> None:
-    """LogSegment.append's bookkeeping for a written chain: index entries, times, position, next offset."""
+    """LogSegment.append's bookkeeping for a written chain: index entries, times, position, next
+    offset."""
     entries = env[Environment.INDEX_BYTES]
     times = env[Environment.TIME_INDEX_BYTES]
     index_bytes = 0

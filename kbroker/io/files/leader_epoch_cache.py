@@ -10,9 +10,11 @@ UNDEFINED = (-1, -1)
 
 
 class LeaderEpochFileCache:
-    """Entries (epoch, start offset), both rising. Runs in: io. Owner: the partition. Not thread-safe.
+    """Entries (epoch, start offset), both rising. Runs in: io. Owner: the partition. Not
+    thread-safe.
 
-    Additions are written at once; removals are left to the next write, because loading a log repeats them.
+    Additions are written at once; removals are left to the next write, because loading a log
+    repeats them.
     """
 
     def __init__(self, folder: str, entries: list[tuple[int, int]] | None = None) -> None:
@@ -24,7 +26,8 @@ class LeaderEpochFileCache:
 
     @classmethod
     def load(cls, folder: str) -> "LeaderEpochFileCache":
-        """From the folder's checkpoint; one that does not parse counts as empty (recovery fills it from batches)."""
+        """From the folder's checkpoint; one that does not parse counts as empty (recovery fills it
+        from batches)."""
         try:
             read = read_leader_epochs(folder)
             loaded = cls(folder, read)
@@ -47,7 +50,8 @@ class LeaderEpochFileCache:
         return self._entries[-1][0] if self._entries else -1
 
     def assign(self, epoch: int, start_offset: int, sync: bool = True) -> bool:
-        """Note that an epoch begins at an offset; True when that was new, and then it is on disk (if sync).
+        """Note that an epoch begins at an offset; True when that was new, and then it is on disk
+        (if sync).
 
         An entry that contradicts later ones removes them (they were never committed)."""
         if not self._add(epoch, start_offset):
@@ -56,7 +60,8 @@ class LeaderEpochFileCache:
         return True
 
     def note(self, epoch: int, start_offset: int) -> None:
-        """As assign, for recovery: an epoch not above the latest is no news, and nothing is written yet."""
+        """As assign, for recovery: an epoch not above the latest is no news, and nothing is written
+        yet."""
         if epoch >= 0 and epoch > self.latest:
             self._add(epoch, start_offset)
 
@@ -67,7 +72,8 @@ class LeaderEpochFileCache:
             self._on_disk = list(self._entries)
 
     def end_offset_for(self, epoch: int, log_end: int) -> tuple[int, int]:
-        """OffsetForLeaderEpoch's answer: (epoch, end offset) of the largest known epoch <= the one asked for."""
+        """OffsetForLeaderEpoch's answer: (epoch, end offset) of the largest known epoch <= the one
+        asked for."""
         if epoch < 0 or not self._entries:
             return UNDEFINED
         if epoch == self.latest:
@@ -91,7 +97,8 @@ class LeaderEpochFileCache:
         return removed
 
     def truncate_from_start(self, start_offset: int) -> bool:
-        """Let the epoch of the log start begin there, and forget older ones; True when something changed."""
+        """Let the epoch of the log start begin there, and forget older ones; True when something
+        changed."""
         covered = bisect_right(self._entries, start_offset, key=_start)
         if covered == 0 or self._entries[covered - 1] == (self._entries[0][0], start_offset):
             return False
@@ -133,8 +140,8 @@ def agreed_end(
 ) -> int:
     """The offset up to which the follower's log is the leader's; what follows has to go.
 
-    high_watermark: the follower's, below which everything is the leader's, too; it counts when epochs say nothing.
-    Rules: KIP-101, KIP-279 (AbstractFetcherThread.getOffsetTruncationState)."""
+    high_watermark: the follower's, below which everything is the leader's, too; it counts when
+    epochs say nothing. Rules: KIP-101, KIP-279 (AbstractFetcherThread.getOffsetTruncationState)."""
     asked, offset = mine.latest, my_end
     while asked >= 0:
         epoch, end = leader.end_offset_for(asked, leader_end)

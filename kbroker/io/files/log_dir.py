@@ -20,10 +20,11 @@ class LogDirInUse(Exception):
 
 
 class LogDir:
-    """One entry of log.dirs. Runs in: the supervisor (lock, identity), io workers, control. Owner: its maker.
+    """One entry of log.dirs. Runs in: the supervisor (lock, identity), io workers, control. Owner:
+    its maker.
 
-    failed: what took it offline in this process, None while it is in use. closed_logs: what IO workers left at a clean
-    stop (`take_closed`), taken along with the marker.
+    failed: what took it offline in this process, None while it is in use. closed_logs: what IO
+    workers left at a clean stop (`take_closed`), taken along with the marker.
     """
 
     def __init__(self, path: str) -> None:
@@ -34,10 +35,11 @@ class LogDir:
         self._lock_fd = -1
 
     def lock(self) -> None:
-        """Create the folder if needed and take it for this broker until `unlock` or the death of all its processes.
+        """Create the folder if needed and take it for this broker until `unlock` or the death of
+        all its processes.
 
-        Two locks on ``.lock``: flock, which forked children share, and a POSIX record lock, which is what Apache
-        Kafka takes. Raises LogDirInUse, OSError."""
+        Two locks on ``.lock``: flock, which forked children share, and a POSIX record lock, which
+        is what Apache Kafka takes. Raises LogDirInUse, OSError."""
         Path(self.path).mkdir(parents=True, exist_ok=True)
         fd = os.open(f"{self.path}/{files.LOCK}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
@@ -63,7 +65,8 @@ class LogDir:
             self.failed = error
 
     def check(self) -> None:
-        """Raise OSError when the folder is not the one that it was at the first call: its mount is gone."""
+        """Raise OSError when the folder is not the one that it was at the first call: its mount is
+        gone."""
         status = Path(self.path).stat()
         identity = (status.st_dev, status.st_ino)
         if self._identity is None:
@@ -74,8 +77,8 @@ class LogDir:
     # --- clean shutdown --------------------------------------------------------------------------------
 
     def take_clean_marker(self) -> bool:
-        """Whether the last stop was clean. The marker is removed at once, so that a crash while starting is
-        seen as one (KAFKA-10471)."""
+        """Whether the last stop was clean. The marker is removed at once, so that a crash while
+        starting is seen as one (KAFKA-10471)."""
         try:
             Path(self._marker).unlink()
         except FileNotFoundError:
@@ -97,11 +100,13 @@ class LogDir:
     # --- checkpoints -----------------------------------------------------------------------------------
 
     def recovery_points(self) -> dict[TopicPartition, int]:
-        """Recovery points by partition; a damaged checkpoint counts as empty: more is scanned, nothing is lost."""
+        """Recovery points by partition; a damaged checkpoint counts as empty: more is scanned,
+        nothing is lost."""
         return self._offsets(files.RECOVERY_POINTS)
 
     def log_start_offsets(self) -> dict[TopicPartition, int]:
-        """Log start offsets that lie above the first segment's base; a damaged checkpoint counts as empty."""
+        """Log start offsets that lie above the first segment's base; a damaged checkpoint counts as
+        empty."""
         return self._offsets(files.LOG_START_OFFSETS)
 
     def update_recovery_points(
@@ -109,17 +114,20 @@ class LogDir:
         changed: dict[TopicPartition, int] | Callable[[], dict[TopicPartition, int]],
         dropped: tuple[TopicPartition, ...] = (),
     ) -> None:
-        """Write changed recovery points into the checkpoint that all workers of this log dir share."""
+        """Write changed recovery points into the checkpoint that all workers of this log dir
+        share."""
         checkpoint.update_offsets(f"{self.path}/{files.RECOVERY_POINTS}", changed, dropped)
 
     def update_log_start_offsets(
         self, changed: dict[TopicPartition, int], dropped: tuple[TopicPartition, ...] = ()
     ) -> None:
-        """Write changed log start offsets; drop those that the first segment's name says by itself."""
+        """Write changed log start offsets; drop those that the first segment's name says by
+        itself."""
         checkpoint.update_offsets(f"{self.path}/{files.LOG_START_OFFSETS}", changed, dropped)
 
     def cleaner_offsets(self) -> dict[TopicPartition, int]:
-        """First dirty offsets of compacted logs; a damaged checkpoint counts as empty: more is cleaned again."""
+        """First dirty offsets of compacted logs; a damaged checkpoint counts as empty: more is
+        cleaned again."""
         return self._offsets(files.CLEANER_OFFSETS)
 
     def update_cleaner_offsets(
@@ -128,7 +136,8 @@ class LogDir:
         dropped: tuple[TopicPartition, ...] = (),
         sync: bool = True,
     ) -> None:
-        """Write changed first dirty offsets into the checkpoint that all workers of this log dir share."""
+        """Write changed first dirty offsets into the checkpoint that all workers of this log dir
+        share."""
         path = f"{self.path}/{files.CLEANER_OFFSETS}"
         if changed or Path(path).exists():
             checkpoint.update_offsets(path, changed, dropped, sync)
@@ -147,12 +156,14 @@ class LogDir:
     # --- disk ------------------------------------------------------------------------------------------
 
     def space(self) -> tuple[int, int]:
-        """(total, usable) bytes of the file system, as DescribeLogDirs reports them. Raises OSError."""
+        """(total, usable) bytes of the file system, as DescribeLogDirs reports them. Raises
+        OSError."""
         found = os.statvfs(self.path)
         return found.f_frsize * found.f_blocks, found.f_frsize * found.f_bavail
 
     def sync(self) -> None:
-        """Have everything of the file system on disk: for many logs at once, as at a stop. Raises OSError."""
+        """Have everything of the file system on disk: for many logs at once, as at a stop. Raises
+        OSError."""
         fd = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             if _libc.syncfs(fd) != 0:
@@ -163,7 +174,8 @@ class LogDir:
 
 
 def take_closed(log_dir: str) -> list[bytes]:
-    """Read and remove the files that the IO workers of the last run left in a log dir. Raises OSError."""
+    """Read and remove the files that the IO workers of the last run left in a log dir. Raises
+    OSError."""
     contents = []
     with os.scandir(log_dir) as entries:
         paths = [Path(entry.path) for entry in entries if entry.name.startswith(files.CLOSED_LOGS)]
@@ -182,8 +194,8 @@ def finish_future(log_dir: str, topic: str, partition: int, topic_id: bytes) -> 
 
 
 def futures_of(log_dir: str, topic: str, partition: int, topic_id: bytes) -> list[str]:
-    """The ``-future`` folders of a partition in a log dir: one, where everything went well. None of an older topic of
-    the name."""
+    """The ``-future`` folders of a partition in a log dir: one, where everything went well. None of
+    an older topic of the name."""
     with os.scandir(log_dir) as entries:
         named = [e.path for e in entries if files.is_dated(e.name, topic, partition, files.FUTURE_FOLDER)]
     return [path for path in named if _topic_id_of(path) in (None, topic_id)]

@@ -1,5 +1,5 @@
-"""meta.properties of a log dir: the cluster and the node that it belongs to (Kafka's MetaProperties, version
-1).
+"""meta.properties of a log dir: the cluster and the node that it belongs to (Kafka's
+MetaProperties, version 1).
 """
 
 import time
@@ -27,7 +27,8 @@ class MetaProperties:
 
 
 def random_id() -> str:
-    """A new Kafka Uuid text for cluster.id or directory.id; no leading dash, tools take that for an option."""
+    """A new Kafka Uuid text for cluster.id or directory.id; no leading dash, tools take that for an
+    option."""
     while (text := format_uuid(uuid.uuid4().bytes)).startswith("-"):
         pass
     return text
@@ -70,7 +71,8 @@ def write(folder: str, properties: MetaProperties) -> None:
 
 
 def verify_or_create(folder: str, cluster_id: str, node_id: int) -> MetaProperties:
-    """The log dir's identity; written when the folder has none. Raises MetaPropertiesError when it is another's."""
+    """The log dir's identity; written when the folder has none. Raises MetaPropertiesError when it
+    is another's."""
     found = read(folder)
     if found is None:
         found = MetaProperties(cluster_id, node_id, random_id())

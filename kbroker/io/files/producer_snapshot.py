@@ -1,15 +1,16 @@
-"""The producers of a partition (Kafka's ProducerStateEntry and BatchMetadata as values), and their snapshots at an
-offset (Kafka's ProducerSnapshot message version 1).
+"""The producers of a partition (Kafka's ProducerStateEntry and BatchMetadata as values), and their
+snapshots at an offset (Kafka's ProducerSnapshot message version 1).
 
 ``<offset>.snapshot``: version int16, CRC-32C uint32 of all that follows it, array (int32 count) of producer id int64,
-epoch int16, last sequence int32, last offset int64, offset delta int32, timestamp int64, coordinator epoch int32,
-current transaction's first offset int64; big-endian.
+epoch int16, last sequence int32, last offset int64, offset delta int32, timestamp int64,
+coordinator epoch int32, current transaction's first offset int64; big-endian.
 
-That holds only the last batch of a producer, but one with several requests in flight may repeat any of the last
-five. When some producer has more than one batch, the earlier ones follow Kafka's message: MAGIC, then
-to the end of the file producer id int64, base sequence int32, last sequence int32, base offset int64, last offset
-int64, timestamp int64, a producer's oldest first. The CRC covers them; Apache Kafka reads its own fields and leaves
-the rest (ProducerStateManager.readSnapshot), and its snapshots have nothing there.
+That holds only the last batch of a producer, but one with several requests in flight may repeat any
+of the last five. When some producer has more than one batch, the earlier ones follow Kafka's
+message: MAGIC, then to the end of the file producer id int64, base sequence int32, last sequence
+int32, base offset int64, last offset int64, timestamp int64, a producer's oldest first. The CRC
+covers them; Apache Kafka reads its own fields and leaves the rest
+(ProducerStateManager.readSnapshot), and its snapshots have nothing there.
 """
 
 import os
@@ -46,9 +47,9 @@ class BatchMetadata:
 class ProducerEntry:
     """State of one producer id on one partition.
 
-    coordinator_epoch: of the last transaction marker, -1 before any. last_timestamp: ms, of the last batch or
-    marker; the entry expires by it. current_txn_first_offset: -1 outside a transaction. batches: oldest first,
-    at most MAX_BATCHES; empty after a marker of a new epoch.
+    coordinator_epoch: of the last transaction marker, -1 before any. last_timestamp: ms, of the
+    last batch or marker; the entry expires by it. current_txn_first_offset: -1 outside a
+    transaction. batches: oldest first, at most MAX_BATCHES; empty after a marker of a new epoch.
     """
 
     producer_id: int
@@ -112,7 +113,8 @@ def decode(data: bytes) -> list[ProducerEntry]:
 
 
 def write(folder: str, offset: int, entries: Iterable[ProducerEntry], sync: bool) -> str:
-    """Write ``<offset>.snapshot``; returns its path. Without sync the caller has it synced with the segment."""
+    """Write ``<offset>.snapshot``; returns its path. Without sync the caller has it synced with the
+    segment."""
     path = files.path(folder, offset, files.SNAPSHOT)
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
     try:
@@ -136,8 +138,8 @@ def read(folder: str, offset: int) -> list[ProducerEntry]:
 
 
 def strays(snapshots: list[int], segment_bases: Iterable[int]) -> list[int]:
-    """Snapshots to remove: those at no segment's base, but for the newest one after the last segment's base
-    (ProducerStateManager.removeStraySnapshots)."""
+    """Snapshots to remove: those at no segment's base, but for the newest one after the last
+    segment's base (ProducerStateManager.removeStraySnapshots)."""
     bases = set(segment_bases)
     stray = [offset for offset in sorted(snapshots) if offset not in bases]
     if stray and bases and stray[-1] > max(bases):

@@ -1,8 +1,8 @@
-"""The files of one segment: .log, .index and .timeindex. Creates, opens for appending, finishes them, and renames them
-for deletion.
+"""The files of one segment: .log, .index and .timeindex. Creates, opens for appending, finishes
+them, and renames them for deletion.
 
-For the entry formats and the rule of zero entries see kbroker/kernels/search.py. Both indexes only speed up searches
-and can always be rebuilt from the .log.
+For the entry formats and the rule of zero entries see kbroker/kernels/search.py. Both indexes only
+speed up searches and can always be rebuilt from the .log.
 """
 
 import ctypes
@@ -25,10 +25,11 @@ FLAGS = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
 
 @dataclass(slots=True)
 class Segment:
-    """One segment as its partition knows it. For the active one the append row, not `size`, is the truth.
+    """One segment as its partition knows it. For the active one the append row, not `size`, is the
+    truth.
 
-    max_timestamp: None until it is asked for (see `largest_timestamp`). modified_ms: of the .log file. first_timestamp:
-    of the first batch, None until it is asked for.
+    max_timestamp: None until it is asked for (see `largest_timestamp`). modified_ms: of the .log
+    file. first_timestamp: of the first batch, None until it is asked for.
     """
 
     base_offset: int
@@ -57,8 +58,9 @@ class SegmentFds:
 
 @dataclass(slots=True)
 class ActiveState:
-    """Where appending to a segment goes on: the fields of its append row. max_timestamp_offset: last offset of the
-    batch that raised it. first_timestamp: largest of the first batch, -1 when the segment is empty."""
+    """Where appending to a segment goes on: the fields of its append row. max_timestamp_offset:
+    last offset of the batch that raised it. first_timestamp: largest of the first batch, -1 when
+    the segment is empty."""
 
     base_offset: int
     position: int
@@ -86,14 +88,14 @@ def open_files(folder: str, base_offset: int) -> SegmentFds:
 
 
 def reserve(log_fd: int, length: int) -> None:
-    """Reserve disk space for a .log up to a length without making the file longer, so that syncs need not wait for
-    allocation. A file system that cannot do it is none the worse."""
+    """Reserve disk space for a .log up to a length without making the file longer, so that syncs
+    need not wait for allocation. A file system that cannot do it is none the worse."""
     _libc.fallocate(log_fd, FALLOC_FL_KEEP_SIZE, 0, length)
 
 
 def finish(fds: SegmentFds, state: ActiveState) -> None:
-    """Finish a segment that stops being active (LogSegment.onBecomeInactiveSegment): add the last time index
-    entry, free preallocated space, cut indexes to their exact length."""
+    """Finish a segment that stops being active (LogSegment.onBecomeInactiveSegment): add the last
+    time index entry, free preallocated space, cut indexes to their exact length."""
     if state.max_timestamp > state.last_indexed_timestamp:
         relative = state.max_timestamp_offset - state.base_offset
         state.time_index_bytes = append_time(
@@ -110,8 +112,8 @@ def finish(fds: SegmentFds, state: ActiveState) -> None:
 
 
 def largest_timestamp(folder: str, segment: Segment) -> int:
-    """Largest timestamp of a closed segment (ms), by its time index; the file's age when it has none (Kafka's
-    LogSegment.largestTimestamp), so that records without timestamps expire too."""
+    """Largest timestamp of a closed segment (ms), by its time index; the file's age when it has
+    none (Kafka's LogSegment.largestTimestamp), so that records without timestamps expire too."""
     if segment.max_timestamp is None:
         last = last_time(files.path(folder, segment.base_offset, files.TIME_INDEX))
         segment.max_timestamp = last[0] if last else -1
@@ -139,8 +141,8 @@ LOWEST_RELATIVE = -1
 
 
 class IndexEnds(NamedTuple):
-    """Valid bytes of both indexes of a segment, and their last entries (relative offset, position), (timestamp,
-    relative offset); (-1, 0) and (-1, 0) where there is none."""
+    """Valid bytes of both indexes of a segment, and their last entries (relative offset, position),
+    (timestamp, relative offset); (-1, 0) and (-1, 0) where there is none."""
 
     index_bytes: int
     last_relative: int
@@ -151,7 +153,8 @@ class IndexEnds(NamedTuple):
 
 
 def read_ends(index_fd: int, time_index_fd: int, log_bytes: int) -> IndexEnds | None:
-    """Where the entries of both indexes end; None when one of them cannot be trusted: it points beyond
+    """Where the entries of both indexes end; None when one of them cannot be trusted: it points
+    beyond
     ``log_bytes``, its entries do not rise, or its length fits no entries."""
     if os.fstat(index_fd).st_size % OFFSET_ENTRY or os.fstat(time_index_fd).st_size % TIME_ENTRY:
         return None
@@ -187,7 +190,8 @@ def read_ends(index_fd: int, time_index_fd: int, log_bytes: int) -> IndexEnds | 
 
 
 def cut_behind(index_fd: int, time_index_fd: int, relative: int) -> None:
-    """Remove entries whose relative offset is >= relative (AbstractIndex.truncateTo), and trailing zeros."""
+    """Remove entries whose relative offset is >= relative (AbstractIndex.truncateTo), and trailing
+    zeros."""
     for fd, entry, key in ((index_fd, OFFSET, 0), (time_index_fd, TIME, 1)):
         low, high = 0, _used(fd, entry.size) // entry.size
         while low < high:
@@ -200,8 +204,8 @@ def cut_behind(index_fd: int, time_index_fd: int, relative: int) -> None:
 
 
 def set_length(fd: int, length: int) -> None:
-    """Cut (or extend) a file where needed: a truncation costs a journal entry even when nothing changes, and on some
-    file systems one to zero makes the next close wait for the disk."""
+    """Cut (or extend) a file where needed: a truncation costs a journal entry even when nothing
+    changes, and on some file systems one to zero makes the next close wait for the disk."""
     if os.fstat(fd).st_size != length:
         os.ftruncate(fd, length)
 
@@ -226,7 +230,8 @@ def last_time(path: str) -> tuple[int, int] | None:
 
 
 def _used(fd: int, width: int) -> int:
-    """Bytes up to the last whole entry that is not zero. A lone first entry of zeros counts as unused."""
+    """Bytes up to the last whole entry that is not zero. A lone first entry of zeros counts as
+    unused."""
     size = os.fstat(fd).st_size
     size -= size % width
     zero = bytes(width)

@@ -1,8 +1,9 @@
 """Limits how many logs keep their active segment's files open; the others rest with closed files.
 
-A log opens its files when something is appended to it, so a node with thousands of quiet partitions holds few
-open files. Above the limit, the logs with the oldest appends close theirs. A log with unsynced records is
-synced by a thread first, because nobody would see a write-back error of a closed file.
+A log opens its files when something is appended to it, so a node with thousands of quiet partitions
+holds few open files. Above the limit, the logs with the oldest appends close theirs. A log with
+unsynced records is synced by a thread first, because nobody would see a write-back error of a
+closed file.
 """
 
 import resource
@@ -35,8 +36,8 @@ def process_limit() -> int:
 class FileHandles:
     """Runs in: io. Owner: the IO worker.
 
-    rows: of AppendRow; sync has slots synced by a thread; failed is called with the folder of a log whose
-    sync failed here.
+    rows: of AppendRow; sync has slots synced by a thread; failed is called with the folder of a log
+    whose sync failed here.
     """
 
     def __init__(
@@ -53,16 +54,16 @@ class FileHandles:
         self._opened = 0  # since the last count, at least as many as are open
 
     def opened(self, get: Callable[[int], UnifiedLog | None]) -> int:
-        """A log has opened its files; lets others rest when there are too many. Gives the number of open ones as it is
-        reckoned here."""
+        """A log has opened its files; lets others rest when there are too many. Gives the number of
+        open ones as it is reckoned here."""
         self._opened += 1
         if self._opened > self._limit:
             self.rest(get)
         return self._opened
 
     def rest(self, get: Callable[[int], UnifiedLog | None]) -> int:
-        """Let the longest quiet logs rest; gives how many do now. Those with unsynced records are synced for the next
-        time."""
+        """Let the longest quiet logs rest; gives how many do now. Those with unsynced records are
+        synced for the next time."""
         slots = np.flatnonzero(
             (self._rows[:, AppendRow.STATE] != AppendState.CLOSED) & (self._rows[:, AppendRow.LOG_FD] >= 0)
         )

@@ -1,12 +1,13 @@
 """Moves one open log to another log dir: copies its files to a ``-future`` folder, in rounds.
 
-The log stays in use meanwhile. Each round compares the copy with the current segments (sizes, inodes) and
-copies what differs, so rolls, retention, deletions and compaction need no special handling. After a
-truncation, as of a follower whose leader changes, everything after the cut is copied again. The last bytes of
-the active segment, at most LAST_BYTES, are copied while appends are held off.
+The log stays in use meanwhile. Each round compares the copy with the current segments (sizes,
+inodes) and copies what differs, so rolls, retention, deletions and compaction need no special
+handling. After a truncation, as of a follower whose leader changes, everything after the cut is
+copied again. The last bytes of the active segment, at most LAST_BYTES, are copied while appends are
+held off.
 
-The ``-future`` folder is the only state of a move that survives a crash: it exists from the first answer to
-the end of the move.
+The ``-future`` folder is the only state of a move that survives a crash: it exists from the first
+answer to the end of the move.
 """
 
 import os
@@ -47,8 +48,9 @@ class MoveEnded(Exception):
 class LogMove:
     """Owner: Moves of the IO worker. `copy` runs in a thread; the rest in the worker.
 
-    folder: the future one. target: the log dir. next_offset: what the copy holds ends there, as of the last round.
-    error: what ended the thread. bytes_per_second: limit of the copying, inf for none.
+    folder: the future one. target: the log dir. next_offset: what the copy holds ends there, as of
+    the last round. error: what ended the thread. bytes_per_second: limit of the copying, inf for
+    none.
     """
 
     def __init__(self, log: UnifiedLog, target: str, bytes_per_second: Callable[[], float]) -> None:
@@ -94,8 +96,8 @@ class LogMove:
         return self.log.published.generation
 
     def look(self) -> None:
-        """Record the log's current segments. In the thread this may meet a roll half way; the next round sees
-        it done."""
+        """Record the log's current segments. In the thread this may meet a roll half way; the next
+        round sees it done."""
         active = self.log.active
         closed = [
             Wanted(segment.base_offset, segment.size, True) for segment in tuple(self.log.segments.closed)
@@ -144,7 +146,8 @@ class LogMove:
         return missing
 
     def _forget_cut(self) -> None:
-        """Drop what was copied of records that a truncation has taken: others may have their place by now."""
+        """Drop what was copied of records that a truncation has taken: others may have their place
+        by now."""
         cuts = self.log.segments.cuts
         if cuts == self._cuts:
             return
@@ -220,7 +223,8 @@ class LogMove:
     # --- the end, in the worker, with appends held off -----------------------------------------------------
 
     def complete(self) -> bool:
-        """Copy what is left and have all of it on disk; False when that is too much. Raises OSError.
+        """Copy what is left and have all of it on disk; False when that is too much. Raises
+        OSError.
 
         After True the thread has ended, and the copy is the log."""
         self.look()
@@ -260,7 +264,8 @@ class LogMove:
 
 
 def _retire_remainder(log_dir: str, log: UnifiedLog) -> None:
-    """Rename what an interrupted earlier move left in the log dir: it has the name that the copy needs."""
+    """Rename what an interrupted earlier move left in the log dir: it has the name that the copy
+    needs."""
     folder = Path(log_dir, files.folder_name(log.topic, log.partition))
     if folder.is_dir():
         unique = uuid.uuid4().hex

@@ -1,10 +1,10 @@
 """Moves of one IO worker's logs to other log dirs, as control requests them.
 
-BeginMove starts the copying. When little is left, MoveCaughtUp is sent to control repeatedly until SwitchMove
-comes, which holds appends off and completes the copy. Control then stores and announces the new log dir, and
-FinishMove switches the log to it. If the worker dies in between, its successor finds the stored log dir in
-its OpenPartition call. If control dies, its successor's OpenPartition call carries the stored log dir, and an
-undecided move continues.
+BeginMove starts the copying. When little is left, MoveCaughtUp is sent to control repeatedly until
+SwitchMove comes, which holds appends off and completes the copy. Control then stores and announces
+the new log dir, and FinishMove switches the log to it. If the worker dies in between, its successor
+finds the stored log dir in its OpenPartition call. If control dies, its successor's OpenPartition
+call carries the stored log dir, and an undecided move continues.
 """
 
 import logging
@@ -92,8 +92,8 @@ class Moves:
             move.cancel()
 
     def leave(self, slot: int) -> None:
-        """The partition is offline, or the broker stops: the next start goes on with the move, or with the copy if it
-        is the log by what control has stored."""
+        """The partition is offline, or the broker stops: the next start goes on with the move, or
+        with the copy if it is the log by what control has stored."""
         move = self._moves.pop(slot, None)
         if move is not None:
             move.leave()
@@ -103,7 +103,8 @@ class Moves:
         return tuple(MoveProgress(slot, move.bytes, move.next_offset) for slot, move in self._moves.items())
 
     def switch(self, body: SwitchMove) -> bool:
-        """Hold appends off and complete the copy; False when it is not far enough, and then the log goes on."""
+        """Hold appends off and complete the copy; False when it is not far enough, and then the log
+        goes on."""
         partition, move = self._logs.require(body.slot), self._moves.get(body.slot)
         if move is None or partition.published.generation != body.generation:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -137,8 +138,8 @@ class Moves:
         log.info("%s: moved here", partition.folder)
 
     def reopened(self, slot: int, log_dir: str) -> None:
-        """Control has restarted and sends a log's stored log dir: finish a decided move, continue an
-        undecided one."""
+        """Control has restarted and sends a log's stored log dir: finish a decided move, continue
+        an undecided one."""
         move = self._moves.get(slot)
         if move is None or not move.switched:
             return

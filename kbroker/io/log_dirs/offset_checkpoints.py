@@ -17,7 +17,8 @@ Offsets = dict[tuple[str, int], int]
 
 
 class OffsetCheckpoints:
-    """Runs in: io. Owner: Logs. dirs: its log dirs by path. failed: called with an unwritable log dir."""
+    """Runs in: io. Owner: Logs. dirs: its log dirs by path. failed: called with an unwritable log
+    dir."""
 
     def __init__(self, dirs: Mapping[str, LogDir], failed: Callable[[str, OSError], None]) -> None:
         self._dirs = dirs
@@ -27,7 +28,8 @@ class OffsetCheckpoints:
         """Log starts by folder that are on disk, as far as `write_starts` put them there."""
 
     def at_start(self, log_dir: str) -> tuple[Offsets, Offsets, Offsets]:
-        """Recovery points, log starts and first dirty offsets of a log dir as they were when this process began."""
+        """Recovery points, log starts and first dirty offsets of a log dir as they were when this
+        process began."""
         if log_dir not in self._at_start:
             folder = LogDir(log_dir)
             self._at_start[log_dir] = (
@@ -65,7 +67,8 @@ class OffsetCheckpoints:
             self._failed(folder.path, error)
 
     def write_copy(self, partition: UnifiedLog, log_dir: str) -> None:
-        """Write recovery point and log start of a complete copy, all of it on disk. Raises OSError."""
+        """Write recovery point and log start of a complete copy, all of it on disk. Raises
+        OSError."""
         key = (partition.topic, partition.partition)
         start = partition.checkpointed_log_start
         self._dirs[log_dir].update_recovery_points({key: partition.log_end})
@@ -111,13 +114,15 @@ Failures = list[tuple[str, OSError]]
 
 
 class RecoveryNotes:
-    """Writes recovery points soon after closed segments were synced, before the next checkpoint of all logs. A
-    start after a crash then scans only what was not on disk.
+    """Writes recovery points soon after closed segments were synced, before the next checkpoint of
+    all logs. A start after a crash then scans only what was not on disk.
 
-    A thread writes, because it waits for the disk. It reads the points while the log dir's checkpoints are
-    locked, so a point that was lowered meanwhile (by a truncation) is not written again.
+    A thread writes, because it waits for the disk. It reads the points while the log dir's
+    checkpoints are locked, so a point that was lowered meanwhile (by a truncation) is not written
+    again.
 
-    Runs in: io. Owner: Logs. find: the open log of a slot. failed: called with a log dir that cannot be written."""
+    Runs in: io. Owner: Logs. find: the open log of a slot. failed: called with a log dir that
+    cannot be written."""
 
     def __init__(
         self,
@@ -136,7 +141,8 @@ class RecoveryNotes:
         self._not_before = 0.0
 
     def synced(self, slot: int) -> None:
-        """A sync of a log has ended: if segments were closed since its last one, its point is to be written."""
+        """A sync of a log has ended: if segments were closed since its last one, its point is to be
+        written."""
         partition = self._find(slot)
         if partition is not None:
             place = partition.folder, partition.segments.first_unsynced_base

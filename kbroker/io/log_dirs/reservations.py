@@ -1,5 +1,5 @@
-"""Blocks that logs have reserved beyond their ends (`reserve_kernel.py`): which logs may reserve, and when
-blocks are freed.
+"""Blocks that logs have reserved beyond their ends (`reserve_kernel.py`): which logs may reserve,
+and when blocks are freed.
 """
 
 import ctypes
@@ -25,8 +25,8 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def pays(folder: str) -> bool:
-    """Whether writers of a file system wait for its write-back to allocate blocks: ext4. XFS reserves by itself, tmpfs
-    would fill memory with zeros, and a network would be asked."""
+    """Whether writers of a file system wait for its write-back to allocate blocks: ext4. XFS
+    reserves by itself, tmpfs would fill memory with zeros, and a network would be asked."""
     found = ctypes.create_string_buffer(STATFS_BYTES)
     if _libc.statfs(os.fsencode(folder), found) != 0:
         return False

@@ -1,4 +1,5 @@
-"""The active segment of a log: its open files, and its state in the append row that the drain kernel works on."""
+"""The active segment of a log: its open files, and its state in the append row that the drain
+kernel works on."""
 
 import os
 import random
@@ -14,9 +15,11 @@ Words = NDArray[np.int64]
 
 
 class ActiveSegment:
-    """Runs in: io. Owner: the log's LogSegments. While the log is open, the row is the truth about the segment.
+    """Runs in: io. Owner: the log's LogSegments. While the log is open, the row is the truth about
+    the segment.
 
-    row: an AppendRow. reserve_most: bytes of the largest chunk that `reserve_kernel` reserves, 0 for none.
+    row: an AppendRow. reserve_most: bytes of the largest chunk that `reserve_kernel` reserves, 0
+    for none.
     """
 
     def __init__(self, row: Words, folder: str, reserve_most: int) -> None:
@@ -55,7 +58,8 @@ class ActiveSegment:
 
     @property
     def largest_timestamp(self) -> int:
-        """Largest timestamp (ms); the time of the last append or of its creation when no record has one."""
+        """Largest timestamp (ms); the time of the last append or of its creation when no record has
+        one."""
         largest = self.max_timestamp
         return largest if largest >= 0 else int(self.row[AppendRow.LAST_APPEND_MS]) or self._created_ms
 
@@ -79,7 +83,8 @@ class ActiveSegment:
     # --- beginning a segment -------------------------------------------------------------------------------
 
     def load(self, state: ActiveState, first_unstable: int, has_aborted: bool) -> None:
-        """Point the row at the segment of a log that was just loaded; nothing may be appended yet."""
+        """Point the row at the segment of a log that was just loaded; nothing may be appended
+        yet."""
         self.is_open = True
         self.row[:] = 0
         self.row[AppendRow.FIRST_UNSTABLE] = first_unstable
@@ -128,7 +133,8 @@ class ActiveSegment:
         row[AppendRow.FLUSH_MS] = min(config.flush_ms, AppendRow.NEVER)
 
     def give_back(self, most: int) -> None:
-        """Free the blocks that are reserved after the end. most: as of reserve_most. Raises OSError."""
+        """Free the blocks that are reserved after the end. most: as of reserve_most. Raises
+        OSError."""
         os.ftruncate(self.files.log, self.position)
         begin_reserving(self.row, most)
 
@@ -136,7 +142,8 @@ class ActiveSegment:
 
     @property
     def leader_epoch(self) -> int:
-        """Epoch that batches get; of a follower: its leader's, -1 while it does not agree with it."""
+        """Epoch that batches get; of a follower: its leader's, -1 while it does not agree with
+        it."""
         return int(self.row[AppendRow.LEADER_EPOCH])
 
     @leader_epoch.setter
@@ -200,8 +207,8 @@ class ActiveSegment:
         self._set_files(self.files)
 
     def rest(self) -> None:
-        """Close the files until somebody needs them. Unsynced data must not rest: nobody would see an error of
-        writing it back."""
+        """Close the files until somebody needs them. Unsynced data must not rest: nobody would see
+        an error of writing it back."""
         if (fds := self.take_files()) is not None:
             fds.close()
 
@@ -218,7 +225,8 @@ class ActiveSegment:
         return self.take_files()
 
     def finish(self) -> ActiveState:
-        """Bring the files to their exact length, as of a segment that stops being active; its state."""
+        """Bring the files to their exact length, as of a segment that stops being active; its
+        state."""
         state = self.state
         finish(self.files, state)
         return state
@@ -260,13 +268,15 @@ class ActiveSegment:
 
 
 def begin_reserving(row: Words, most: int) -> None:
-    """Nothing is reserved after the end, and a first stretch begins with the next append (`reserve_kernel`)."""
+    """Nothing is reserved after the end, and a first stretch begins with the next append
+    (`reserve_kernel`)."""
     row[AppendRow.RESERVED] = row[AppendRow.RESERVED_MS] = 0
     row[AppendRow.RESERVE_MOST] = most
     row[AppendRow.RESERVE_AT] = row[AppendRow.POSITION] if most else AppendRow.NEVER
 
 
 def new_jitter(config: TopicConfig) -> int:
-    """Jitter of one segment's roll, in ms: random below segment.jitter.ms, so that logs roll apart."""
+    """Jitter of one segment's roll, in ms: random below segment.jitter.ms, so that logs roll
+    apart."""
     most = min(config.segment_jitter_ms, config.segment_ms)
     return random.randrange(most) if most > 0 else 0

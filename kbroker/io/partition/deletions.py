@@ -1,4 +1,5 @@
-"""Files and folders that were renamed for deletion and wait for file.delete.delay.ms, so that readers can finish."""
+"""Files and folders that were renamed for deletion and wait for file.delete.delay.ms, so that
+readers can finish."""
 
 import heapq
 import logging
@@ -15,10 +16,12 @@ log = logging.getLogger(__name__)
 
 
 class Deletions:
-    """Paths by due time. Runs in: io. Owner: the IO worker. Not thread-safe; a thread of its own removes
-    files, because removing a large one takes as long as freeing its pages: 10 ms and more for 100 MB.
+    """Paths by due time. Runs in: io. Owner: the IO worker. Not thread-safe; a thread of its own
+    removes files, because removing a large one takes as long as freeing its pages: 10 ms and more
+    for 100 MB.
 
-    What is left here when the process ends is found again: files when their log is loaded (leftovers.py), folders by
+    What is left here when the process ends is found again: files when their log is loaded
+    (leftovers.py), folders by
     `sweep`."""
 
     def __init__(self) -> None:
@@ -49,7 +52,8 @@ class Deletions:
         return self._submit(remove, paths)
 
     def sweep(self, log_dirs: Iterable[str], before_ns: int) -> Future[None]:
-        """Have removed what died with other processes: folders of deleted logs that were renamed before a time."""
+        """Have removed what died with other processes: folders of deleted logs that were renamed
+        before a time."""
         return self._submit(sweep, list(log_dirs), before_ns)
 
     def _submit(self, work: Callable[..., None], *arguments: object) -> Future[None]:
@@ -59,7 +63,8 @@ class Deletions:
 
 
 def sweep(log_dirs: Iterable[str], before_ns: int) -> None:
-    """Remove ``-delete`` folders whose inodes were changed last, by their renaming, before a time (ns since 1970)."""
+    """Remove ``-delete`` folders whose inodes were changed last, by their renaming, before a time
+    (ns since 1970)."""
     for log_dir in log_dirs:
         try:
             with os.scandir(log_dir) as entries:

@@ -1,5 +1,5 @@
-"""Which records of an open log are on disk, and the syncs that put them there. This bounds the loss of a crash; durable
-acks wait for it."""
+"""Which records of an open log are on disk, and the syncs that put them there. This bounds the loss
+of a crash; durable acks wait for it."""
 
 import os
 from collections.abc import Sequence
@@ -16,14 +16,14 @@ from kbroker.log.checkpoint import sync_file
 
 @dataclass(slots=True)
 class FlushJob:
-    """The files to sync so that everything below next_offset is on disk. The job owns its descriptors; `run`
-    closes them.
+    """The files to sync so that everything below next_offset is on disk. The job owns its
+    descriptors; `run` closes them.
 
-    closed: base offset and open files of segments rolled since the last sync (their indexes and snapshot count,
-    because recovery will not look at them again); active: descriptor of the active .log (its indexes are rebuilt),
-    -1 to leave it out.
-    segment_base, position: where next_offset lies. names: folder and file names, and the leader epoch that opening the
-    log wrote, have not been synced yet.
+    closed: base offset and open files of segments rolled since the last sync (their indexes and
+    snapshot count, because recovery will not look at them again); active: descriptor of the active
+    .log (its indexes are rebuilt), -1 to leave it out. segment_base, position: where next_offset
+    lies. names: folder and file names, and the leader epoch that opening the log wrote, have not
+    been synced yet.
     """
 
     folder: str
@@ -84,7 +84,8 @@ class LogDurability:
     def begin(self, rolled_only: bool = False) -> FlushJob:
         """A sync of everything appended so far; run it in any thread, then `finish`.
 
-        rolled_only: of the closed segments alone, whose end then is the recovery point (what Kafka does on a roll)."""
+        rolled_only: of the closed segments alone, whose end then is the recovery point (what Kafka
+        does on a roll)."""
         segments, active = self._segments, self._segments.active
         closed, names = segments.unsynced.duplicates(), segments.unsynced.names
         base = active.base_offset
@@ -125,8 +126,9 @@ class LogDurability:
         self.finish(job)
 
     def publish(self, next_offset: int, segment_base: int, position: int) -> None:
-        """The active segment is synced up to a position, the place of next_offset. Counts only as far as older segments
-        are synced, too. With write.caching=false this moves the high watermark."""
+        """The active segment is synced up to a position, the place of next_offset. Counts only as
+        far as older segments are synced, too. With write.caching=false this moves the high
+        watermark."""
         slot, pending = self._slot, self._segments.unsynced.first_base
         if pending is not None and pending < segment_base:
             slot.publish(durable=max(slot.recovery_point, min(pending, next_offset)))

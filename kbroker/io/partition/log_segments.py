@@ -1,6 +1,8 @@
-"""The segments of one log: rolls, deletes, truncates and replaces them (Kafka's LocalLog and LogSegments).
+"""The segments of one log: rolls, deletes, truncates and replaces them (Kafka's LocalLog and
+LogSegments).
 
-Works on files and the append row alone. What other processes see of it, leader epochs and producers are its callers'.
+Works on files and the append row alone. What other processes see of it, leader epochs and producers
+are its callers'.
 """
 
 import os
@@ -33,9 +35,11 @@ NO_CUT = 1 << 62
 
 
 class Unsynced:
-    """What of a log is not on disk, apart from records of the active segment. Runs in: io. Owner: the log.
+    """What of a log is not on disk, apart from records of the active segment. Runs in: io. Owner:
+    the log.
 
-    Segments rolled since the last sync, their files still open. names: folder and file names, since it was opened.
+    Segments rolled since the last sync, their files still open. names: folder and file names, since
+    it was opened.
     """
 
     def __init__(self) -> None:
@@ -64,11 +68,12 @@ class Unsynced:
 
 
 class LogSegments:
-    """Runs in: io. Owner: the IO worker, by its UnifiedLog. Not thread-safe. Times are wall clock ms.
+    """Runs in: io. Owner: the IO worker, by its UnifiedLog. Not thread-safe. Times are wall clock
+    ms.
 
-    folder: the partition's. closed: segments without the active one, oldest first. unsynced: what is not on disk.
-    cuts, lowest_cut: truncations that are done, and the lowest offset of all. OSError out of any method means that
-    the log dir cannot be trusted any more.
+    folder: the partition's. closed: segments without the active one, oldest first. unsynced: what
+    is not on disk. cuts, lowest_cut: truncations that are done, and the lowest offset of all.
+    OSError out of any method means that the log dir cannot be trusted any more.
     """
 
     def __init__(
@@ -112,7 +117,8 @@ class LogSegments:
         return largest_timestamp(self.folder, segment)
 
     def first_timestamp_of(self, segment: Segment) -> int:
-        """Largest timestamp of the first batch of a closed segment (ms), -1 when it is empty. Raises OSError."""
+        """Largest timestamp of the first batch of a closed segment (ms), -1 when it is empty.
+        Raises OSError."""
         if segment.first_timestamp is None:
             path = files.path(self.folder, segment.base_offset, files.LOG)
             fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -134,15 +140,17 @@ class LogSegments:
     # --- growing -------------------------------------------------------------------------------------------
 
     def load(self, closed: list[Segment], deleted: Iterable[str], now_ms: int) -> None:
-        """Take over what was loaded, the active segment's row being set. deleted: renamed files to remove."""
+        """Take over what was loaded, the active segment's row being set. deleted: renamed files to
+        remove."""
         self.closed = closed
         self.unsynced.names = True
         self.delete_later(deleted, now_ms)
         self.start_segment(now_ms)
 
     def roll(self, now_ms: int, snapshot: Callable[[int], object]) -> None:
-        """Close the active segment and begin a new one at the log's end. An empty active segment stays, and its age
-        starts again. snapshot: called with the new base offset, to write the producers' state there."""
+        """Close the active segment and begin a new one at the log's end. An empty active segment
+        stays, and its age starts again. snapshot: called with the new base offset, to write the
+        producers' state there."""
         if self.active.position > 0:
             fds, state = self.active.files, self.active.finish()
             seal(files.path(self.folder, state.base_offset, files.TXN_INDEX))
@@ -186,7 +194,8 @@ class LogSegments:
         return gone
 
     def truncate_to(self, offset: int, now_ms: int) -> None:
-        """Remove every batch that holds or follows an offset (LocalLog.truncateTo). Appends stay stopped."""
+        """Remove every batch that holds or follows an offset (LocalLog.truncateTo). Appends stay
+        stopped."""
         self.active.stop_appends()
         self.active.count_cut()
         bases = self.base_offsets
@@ -207,8 +216,8 @@ class LogSegments:
         self.cuts += 1
 
     def truncate_fully(self, offset: int, now_ms: int) -> None:
-        """Remove everything; the log goes on empty at an offset (LocalLog.truncateFullyAndStartAt). Appends stay
-        stopped."""
+        """Remove everything; the log goes on empty at an offset (LocalLog.truncateFullyAndStartAt).
+        Appends stay stopped."""
         self.active.stop_appends()
         bases = self.base_offsets
         self._close_active()
@@ -219,7 +228,8 @@ class LogSegments:
         self.start_segment(now_ms)
 
     def _close_active(self) -> None:
-        """Its files count as unsynced ones of a closed segment, until they are synced or deleted."""
+        """Its files count as unsynced ones of a closed segment, until they are synced or
+        deleted."""
         base, fds = self.active.base_offset, self.active.files
         self.active.take_files()
         self.unsynced.add(base, fds)
@@ -252,7 +262,8 @@ class LogSegments:
         self.active.set_other_bytes(self._closed_bytes)
 
     def listed(self, segments: Iterable[tuple[int, int, int]]) -> list[Segment] | None:
-        """The closed segments of these (base offset, bytes, inode); None when the list has others in their place."""
+        """The closed segments of these (base offset, bytes, inode); None when the list has others
+        in their place."""
         wanted = [(base, size) for base, size, _ in segments]
         first, last = wanted[0][0], wanted[-1][0]
         found = [segment for segment in self.closed if first <= segment.base_offset <= last]
@@ -280,7 +291,8 @@ class LogSegments:
         return str(folder.rename(folder.with_name(name)))
 
     def relocate(self, folder: str, reserve_most: int) -> None:
-        """Go on in a folder that holds the same files, all of them and their names on disk. Raises OSError."""
+        """Go on in a folder that holds the same files, all of them and their names on disk. Raises
+        OSError."""
         self.folder = folder
         self.active.relocate(folder, reserve_most)
         self.unsynced.names = False

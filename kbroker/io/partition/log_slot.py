@@ -1,5 +1,5 @@
-"""What other processes see of an open log: its fields in the partition slot, written as one group under the slot's
-sequence."""
+"""What other processes see of an open log: its fields in the partition slot, written as one group
+under the slot's sequence."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +16,8 @@ Words = NDArray[np.int64]
 class LogSlot:
     """Runs in: io. Owner: the IO worker, by the log's UnifiedLog. words: the shared Slot.
 
-    log_start: log start offset. epoch_start: see Slot.EPOCH_START. Both, like segments and epochs, are seen by others
-    with the next `publish`.
+    log_start: log start offset. epoch_start: see Slot.EPOCH_START. Both, like segments and epochs,
+    are seen by others with the next `publish`.
     """
 
     def __init__(self, words: Words, segments: LogSegments, epochs: LeaderEpochFileCache) -> None:
@@ -73,8 +73,9 @@ class LogSlot:
     ) -> None:
         """Write the whole group. state, high_watermark and durable stay when not given.
 
-        place: (segment base, position) of a high watermark below the log's end. changed: the list of segment files
-        changed; changing: it is about to, and until then it is neither the old nor the new one (the version is odd).
+        place: (segment base, position) of a high watermark below the log's end. changed: the list
+        of segment files changed; changing: it is about to, and until then it is neither the old nor
+        the new one (the version is odd).
         """
         active = self._segments.active
         active.set_unsynced(self._segments.unsynced.first_base is not None, self._segments.unsynced.names)

@@ -1,5 +1,5 @@
-"""The producers of one open log (Kafka's ProducerStateManager): in the worker's table while it is open, in snapshots
-beside its segments."""
+"""The producers of one open log (Kafka's ProducerStateManager): in the worker's table while it is
+open, in snapshots beside its segments."""
 
 import logging
 from collections.abc import Iterable, Sequence
@@ -18,8 +18,8 @@ log = logging.getLogger(__name__)
 
 
 class ProducerStateManager:
-    """Runs in: io. Owner: the IO worker, by the log's UnifiedLog. table: of all logs of the worker; slot: of this
-    one."""
+    """Runs in: io. Owner: the IO worker, by the log's UnifiedLog. table: of all logs of the worker;
+    slot: of this one."""
 
     def __init__(self, table: ProducerTable, slot: int, segments: LogSegments) -> None:
         self._table = table
@@ -49,8 +49,8 @@ class ProducerStateManager:
         producer_snapshot.write(self._segments.folder, offset, self.entries(), sync=False)
 
     def last_snapshot(self, names: Sequence[str], sync: bool) -> None:
-        """At a close: the producers at the log's end, and no snapshot of an earlier close (loading would remove it).
-        names: of the folder."""
+        """At a close: the producers at the log's end, and no snapshot of an earlier close (loading
+        would remove it). names: of the folder."""
         folder, end = self._segments.folder, self._segments.active.next_offset
         snapshots = files.snapshots_among(names)
         if end > (snapshots[-1] if snapshots else 0):
@@ -60,7 +60,8 @@ class ProducerStateManager:
             Path(files.path(folder, stray, files.SNAPSHOT)).unlink(missing_ok=True)
 
     def reload(self, now_ms: int) -> None:
-        """Rebuild them from snapshot and batches after the log's end went back (truncateAndReload)."""
+        """Rebuild them from snapshot and batches after the log's end went back
+        (truncateAndReload)."""
         segments = self._segments
         end = segments.active.next_offset
         expired_before_ms = now_ms - self._table.expiration_ms
@@ -71,10 +72,11 @@ class ProducerStateManager:
         segments.active.first_unstable = replay.first_unstable_offset
 
     def complete_transaction(self, marker: EndTxnMarker) -> None:
-        """Close the producer's open transaction after its marker is in the log, and note it when aborted (completeTxn).
+        """Close the producer's open transaction after its marker is in the log, and note it when
+        aborted (completeTxn).
 
-        The producer keeps its sequences unless the marker carries a newer epoch: then they start again. Raises
-        OSError."""
+        The producer keeps its sequences unless the marker carries a newer epoch: then they start
+        again. Raises OSError."""
         active, end = self._segments.active, marker.offset
         first_offset = self._table.end_transaction(self._slot, marker)
         first_unstable = active.first_unstable

@@ -1,4 +1,5 @@
-"""The role of an open log among its partition's replicas: leads, follows, and has a high watermark below its end."""
+"""The role of an open log among its partition's replicas: leads, follows, and has a high watermark
+below its end."""
 
 from kbroker.io.files.leader_epoch_cache import LeaderEpochFileCache
 from kbroker.io.partition.log_segments import LogSegments
@@ -12,8 +13,9 @@ from kbroker.log.reader import LogReader
 class ReplicaRole:
     """Runs in: io. Owner: the IO worker, by the log's UnifiedLog.
 
-    leads: False for a follower, whose log only grows by copying. replicated: the high watermark is the replication's
-    (io/replication). paused: nothing is appended or copied while the log switches its log dir.
+    leads: False for a follower, whose log only grows by copying. replicated: the high watermark is
+    the replication's (io/replication). paused: nothing is appended or copied while the log switches
+    its log dir.
     """
 
     def __init__(
@@ -34,7 +36,8 @@ class ReplicaRole:
         self._reader: LogReader | None = None  # finds places below the log's end
 
     def begin(self, leader_epoch: int) -> None:
-        """Take the role of a log that was just opened, with an epoch, and let the drain kernel append."""
+        """Take the role of a log that was just opened, with an epoch, and let the drain kernel
+        append."""
         if self.leads:
             self._begin_epoch(max(leader_epoch, self._epochs.latest), sync=False)  # the first flush syncs it
         else:
@@ -46,15 +49,16 @@ class ReplicaRole:
             self._slot.epoch_start = 0
 
     def first_mark(self, known_mark: int | None) -> int:
-        """High watermark of a log that was just opened: the log end, unless there are other replicas. known_mark: what
-        a predecessor of this run published."""
+        """High watermark of a log that was just opened: the log end, unless there are other
+        replicas. known_mark: what a predecessor of this run published."""
         end, start = self._segments.active.next_offset, self._slot.log_start
         if not self.replicated:
             return end
         return start if known_mark is None else max(start, min(known_mark, end))
 
     def let_append(self) -> None:
-        """Open the append row to the drain kernel, or keep it closed in a follower and while it is paused."""
+        """Open the append row to the drain kernel, or keep it closed in a follower and while it is
+        paused."""
         active = self._segments.active
         active.let_append() if self.leads and not self.paused else active.stop_appends()
 
@@ -68,7 +72,8 @@ class ReplicaRole:
     def _begin_epoch(self, leader_epoch: int, sync: bool = True) -> None:
         active = self._segments.active
         if leader_epoch >= 0:
-            # an epoch without records before it can be rebuilt: creating partitions waits for no disk
+            # an epoch without records before it can be rebuilt: creating partitions waits for no
+            # disk
             end = active.next_offset
             self._epochs.assign(leader_epoch, end, sync=sync and end > self._slot.log_start)
             crash_point("leader change: epoch in the log dir")
@@ -122,8 +127,8 @@ class ReplicaRole:
     # --- while the log moves to another log dir --------------------------------------------------------------
 
     def pause(self) -> None:
-        """Nothing is appended, copied, deleted or read from now on: NOT_LEADER_OR_FOLLOWER, as while a log is
-        recovered. Roles may change meanwhile."""
+        """Nothing is appended, copied, deleted or read from now on: NOT_LEADER_OR_FOLLOWER, as
+        while a log is recovered. Roles may change meanwhile."""
         self._was_full = self._segments.active.is_disk_full
         self.paused = True
         self._segments.active.stop_appends()

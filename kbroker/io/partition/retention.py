@@ -1,8 +1,8 @@
 """Decides which of a log's oldest segments are deleted: pure functions (Kafka's
 UnifiedLog.deleteOldSegments), oldest first.
 
-Each function returns a number of segments, counted from the oldest. That may be all segments of a log; the
-active one is then rolled first. An empty active segment is never included.
+Each function returns a number of segments, counted from the oldest. That may be all segments of a
+log; the active one is then rolled first. An empty active segment is never included.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class LogShape:
-    """Base offset and size of every segment, oldest first, the active one last, and the offsets that bound deletion."""
+    """Base offset and size of every segment, oldest first, the active one last, and the offsets
+    that bound deletion."""
 
     bases: Sequence[int]
     sizes: Sequence[int]
@@ -20,8 +21,8 @@ class LogShape:
     high_watermark: int
 
     def allowed(self) -> int:
-        """Number of segments that may be deleted at all: nothing at or after the high watermark, no empty
-        active segment."""
+        """Number of segments that may be deleted at all: nothing at or after the high watermark, no
+        empty active segment."""
         uppers = [*self.bases[1:], self.log_end]
         count = 0
         while count < len(uppers) and self.high_watermark >= uppers[count]:
@@ -32,7 +33,8 @@ class LogShape:
 
 
 def below_log_start(shape: LogShape) -> int:
-    """Segments whose every offset lies below the log start (DeleteRecords); whatever the cleanup policy."""
+    """Segments whose every offset lies below the log start (DeleteRecords); whatever the cleanup
+    policy."""
     count = 0
     while count + 1 < len(shape.bases) and shape.bases[count + 1] <= shape.log_start:
         count += 1

@@ -1,15 +1,16 @@
-"""Replaces segments by a cleaned one, so that a crash at any step leaves the old log or the new one.
+"""Replaces segments by a cleaned one, so that a crash at any step leaves the old log or the new
+one.
 
-1. Every file is renamed from ``.cleaned`` to ``.swap``: from here on recovery (leftovers.py) finishes the
-   swap.
-2. The new .log replaces the old one of its base, after the old indexes are removed and before the new ones
-   come.
+1. Every file is renamed from ``.cleaned`` to ``.swap``: from here on recovery (leftovers.py)
+   finishes the swap.
+2. The new .log replaces the old one of its base, after the old indexes are removed and before the
+   new ones come.
 3. The other old segments are renamed to ``.deleted``, each .log first.
 4. The second link of the .log, with ``.swap``, is removed.
 
-Kafka's LocalLog.replaceSegments marks all old files deleted before it renames new ones. Here other processes
-list the folder: at each moment every offset must be in one of its segments, and no index may be beside a .log
-of a different segment.
+Kafka's LocalLog.replaceSegments marks all old files deleted before it renames new ones. Here other
+processes list the folder: at each moment every offset must be in one of its segments, and no index
+may be beside a .log of a different segment.
 """
 
 import os
@@ -31,8 +32,8 @@ class CleanedFilesGone(Exception):
 def swap_steps(folder: str, base_offset: int, replaced: Sequence[int], deleted: list[str]) -> Iterator[str]:
     """Do the swap; yields the name of each step after it is done, for tests that stop there.
 
-    replaced: base offsets, the first one being that of the cleaned segment. deleted: takes the paths of old files,
-    which are due for removal later. Raises CleanedFilesGone, OSError."""
+    replaced: base offsets, the first one being that of the cleaned segment. deleted: takes the
+    paths of old files, which are due for removal later. Raises CleanedFilesGone, OSError."""
     log = files.path(folder, base_offset, files.LOG)
     yield from _claim(folder, base_offset)
     yield from _mark_deleted(folder, base_offset, INDEXES, deleted)
@@ -58,7 +59,8 @@ def swap_steps(folder: str, base_offset: int, replaced: Sequence[int], deleted: 
 
 
 def files_unchanged(folder: str, request: SwapSegments) -> bool:
-    """Whether the files are the very ones that the cleaner read and wrote, not successors of the same names."""
+    """Whether the files are the very ones that the cleaner read and wrote, not successors of the
+    same names."""
     paths = [(files.path(folder, base, files.LOG), inode) for base, _, inode in request.replaced]
     cleaned = files.path(folder, request.replaced[0][0], files.LOG + files.CLEANED)
     try:
@@ -68,7 +70,8 @@ def files_unchanged(folder: str, request: SwapSegments) -> bool:
 
 
 def _claim(folder: str, base_offset: int) -> Iterator[str]:
-    """From ``.cleaned``, which is the cleaner's, to ``.swap``, which is ours; undone when a file is missing."""
+    """From ``.cleaned``, which is the cleaner's, to ``.swap``, which is ours; undone when a file is
+    missing."""
     taken: list[Path] = []
     for suffix in (*INDEXES, files.LOG):
         path = files.path(folder, base_offset, suffix)

@@ -1,5 +1,6 @@
-"""The log of one partition as its IO worker owns it (Kafka's UnifiedLog): everything but the append itself, which the
-drain kernel does. Composed of its segments, leader epochs, producers, durability, replica role and slot.
+"""The log of one partition as its IO worker owns it (Kafka's UnifiedLog): everything but the append
+itself, which the drain kernel does. Composed of its segments, leader epochs, producers, durability,
+replica role and slot.
 """
 
 import logging
@@ -36,10 +37,12 @@ Words = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class LogSpec:
-    """What a log is opened with. slot: its number; words: the shared Slot; row: the worker's AppendRow.
+    """What a log is opened with. slot: its number; words: the shared Slot; row: the worker's
+    AppendRow.
 
-    leads, replicated: see ReplicaRole. known_mark: high watermark that a predecessor of this run published.
-    reserve_most: see `reserve_kernel`. first_dirty: everything below was compacted; -1 when nothing was.
+    leads, replicated: see ReplicaRole. known_mark: high watermark that a predecessor of this run
+    published. reserve_most: see `reserve_kernel`. first_dirty: everything below was compacted; -1
+    when nothing was.
     """
 
     slot: int
@@ -58,7 +61,8 @@ class LogSpec:
 
 
 class UnifiedLog:
-    """Runs in: io. Owner: the IO worker. Not thread-safe, but for FlushJob.run. Times are wall clock ms.
+    """Runs in: io. Owner: the IO worker. Not thread-safe, but for FlushJob.run. Times are wall
+    clock ms.
 
     OSError out of any method means that the log dir cannot be trusted any more.
     """
@@ -86,7 +90,7 @@ class UnifiedLog:
         self.role = role
 
     def bring_online(self, loaded: LoadedLog, leader_epoch: int, known_mark: int | None, now_ms: int) -> None:
-        """Take a loaded log over, lead it with an epoch if it leads, and let the drain kernel append."""
+        """Take a loaded log over, lead it if it leads, and let the drain kernel append."""
         self.published.log_start = loaded.log_start
         self.epochs.take(loaded.epochs)
         self.producers.load(loaded.producers)
@@ -146,7 +150,7 @@ class UnifiedLog:
 
     @property
     def checkpointed_log_start(self) -> int | None:
-        """Log start for log-start-offset-checkpoint; None when it is the first segment's base offset."""
+        """Log start for its checkpoint file; None when it is the first segment's base offset."""
         return None if self.log_start_is_in_file_name(self.log_start) else self.log_start
 
     def log_start_is_in_file_name(self, log_start: int) -> bool:
@@ -169,15 +173,16 @@ class UnifiedLog:
         self.published.publish(changed=True)
 
     def complete_transaction(self, marker: EndTxnMarker) -> None:
-        """A transaction's marker is in the log: let the last stable offset go on. Raises OSError."""
+        """A transaction's marker is in the log: the last stable offset goes on. Raises OSError."""
         self.producers.complete_transaction(marker)
         self.published.publish()
 
     # --- deleting ------------------------------------------------------------------------------------------
 
     def delete_records(self, offset: int) -> int:
-        """Advance the log start (-1: to the high watermark); returns it. Segments below go with the next retention
-        run. Raises OFFSET_OUT_OF_RANGE beyond the high watermark, NOT_LEADER_OR_FOLLOWER while paused."""
+        """Advance the log start (-1: to the high watermark); returns it. Segments below go with the
+        next retention run. Raises OFFSET_OUT_OF_RANGE beyond the high watermark,
+        NOT_LEADER_OR_FOLLOWER while paused."""
         if self.role.paused:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         target = self.high_watermark if offset == -1 else offset
@@ -198,7 +203,8 @@ class UnifiedLog:
             self.published.publish()
 
     def retention(self, now_ms: int) -> int:
-        """Delete segments below the log start and, with cleanup.policy=delete, by size and age; returns the number."""
+        """Delete segments below the log start and, with cleanup.policy=delete, by size and age;
+        returns the number."""
         if self.role.paused:
             return 0
         deleted = self._delete_oldest(below_log_start(self._shape()), now_ms)
@@ -221,7 +227,7 @@ class UnifiedLog:
         if count > len(self.segments.closed):
             self.roll(now_ms)
         gone = self.segments.take_oldest(count)
-        # the log start goes ahead of the files, so that no reader is sent to a segment that is being renamed
+        # the log start goes ahead of the files: no reader is sent to a segment that is renamed
         self.advance_log_start(self.base_offsets[0])
         crash_point("retention: log start advanced")
         self.segments.delete_oldest(gone, now_ms)
@@ -261,8 +267,9 @@ class UnifiedLog:
         self.published.publish(high_watermark=offset, durable=offset, changed=True)
 
     def repair(self, now_ms: int) -> None:
-        """After a failed append: cut what it left after the published end, forget the producers' state of it,
-        and let the drain kernel append again. Raises OSError when the files do not even take that."""
+        """After a failed append: cut what it left after the published end, forget the producers'
+        state of it, and let the drain kernel append again. Raises OSError when the files do not
+        even take that."""
         self.active.cut_to_state()
         self.producers.reload(now_ms)
         self.role.let_append()
@@ -275,9 +282,11 @@ class UnifiedLog:
         self.first_dirty = offset
 
     def swap(self, request: SwapSegments, now_ms: int) -> bool:
-        """Put a cleaned segment in the place of those it was made of; False when these are not there any more.
+        """Put a cleaned segment in the place of those it was made of; False when these are not
+        there any more.
 
-        The cleaner has it on disk already. Raises OSError: some files are renamed, recovery goes on from there."""
+        The cleaner has it on disk already. Raises OSError: some files are renamed, recovery goes on
+        from there."""
         found = self.segments.listed(request.replaced)
         if self.role.paused or found is None or not files_unchanged(self.folder, request):
             return False
@@ -296,8 +305,8 @@ class UnifiedLog:
     # --- moving to another log dir -------------------------------------------------------------------------
 
     def relocate(self, folder: str, reserve_most: int, now_ms: int) -> None:
-        """Go on, while paused, in a folder that holds the same files, all on disk; the old one is removed later.
-        Raises OSError."""
+        """Go on, while paused, in a folder that holds the same files, all on disk; the old one is
+        removed later. Raises OSError."""
         self.segments.unsynced.drop()
         self.active.rest()
         gone = self._put_away()  # before readers list the segments again: a late one finds none
@@ -319,11 +328,11 @@ class UnifiedLog:
     # --- the end -------------------------------------------------------------------------------------------
 
     def close(self, sync: bool = True) -> ClosedLog | None:
-        """Clean close: all on disk, last index entry, producer snapshot; the slot is free afterwards. Returns
-        what spares the next start the reading of it, if that is possible.
+        """Clean close: all on disk, last index entry, producer snapshot; the slot is free
+        afterwards. Returns what spares the next start the reading of it, if that is possible.
 
-        sync=False leaves the syncing to the caller, who syncs the file system once for many logs before it says
-        that the stop was clean."""
+        sync=False leaves the syncing to the caller, who syncs the file system once for many logs
+        before it says that the stop was clean."""
         if not self.is_open:
             return None
         self.active.stop_appends()
@@ -346,7 +355,7 @@ class UnifiedLog:
         return loaded_log.describe((self.topic, self.partition), self.folder, self.topic_id, names, loaded)
 
     def abandon(self, state: int = SlotState.OFFLINE) -> None:
-        """Let go of the files as they are: the log dir failed, or the partition is being deleted."""
+        """Let go of the files as they are: the log dir failed, or the partition is deleted."""
         if self.is_open:
             self.active.stop_appends()
             self._release(state)
@@ -357,7 +366,7 @@ class UnifiedLog:
         self.producers.drop()
 
     def delete(self, now_ms: int) -> str:
-        """Close the log and rename its folder for removal after file.delete.delay.ms; returns the new path."""
+        """Close the log, rename its folder for removal after file.delete.delay.ms; its new path."""
         self.abandon(SlotState.DELETED)
         target = self.segments.mark_folder_deleted(self.topic, self.partition)
         crash_point("delete topic: folder renamed")
@@ -374,7 +383,7 @@ def open_log(
     deletions: Deletions,
     now_ms: int,
 ) -> UnifiedLog:
-    """Compose a loaded log and bring it online. producers: of all logs of the worker; deletions: its own."""
+    """Compose a loaded log, bring it online. producers: of all logs; deletions: its own."""
     active = ActiveSegment(spec.row, spec.folder, spec.reserve_most)
     segments = LogSegments(spec.folder, spec.config, active, deletions)
     slot = LogSlot(spec.words, segments, loaded.epochs)

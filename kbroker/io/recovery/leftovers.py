@@ -1,5 +1,5 @@
-"""Finishes or removes what an interrupted deletion or compaction left in a partition's folder, as Kafka's
-LogLoader does.
+"""Finishes or removes what an interrupted deletion or compaction left in a partition's folder, as
+Kafka's LogLoader does.
 """
 
 import os
@@ -21,8 +21,8 @@ def clear_leftovers(folder: str) -> list[str]:
     """Bring a folder to whole segments only; returns what was done, for the log.
 
     ``.deleted`` and ``.cleaned`` files go. ``.swap`` files are the complete result of a compaction: they
-    replace the segments whose offsets they cover; those at or after a ``.cleaned`` file belong to an
-    unfinished split or swap and go. Index files without a .log go. Raises OSError."""
+    replace the segments whose offsets they cover; those at or after a ``.cleaned`` file belong to
+    an unfinished split or swap and go. Index files without a .log go. Raises OSError."""
     names = sorted(entry.name for entry in os.scandir(folder) if entry.is_file())
     done: list[str] = []
     cleaned = [_base(name) for name in names if name.endswith(files.CLEANED)]

@@ -1,10 +1,11 @@
-"""A log as it is loaded, and as it is saved at a clean shutdown, so that it opens without being read.
+"""A log as it is loaded, and as it is saved at a clean shutdown, so that it opens without being
+read.
 
-Each IO worker writes one file in each log dir: a line of NAME, VERSION and the CRC-32C of the rest, then
-JSON, an array of ClosedLog. The supervisor removes these files together with the clean shutdown marker, so
-each serves one start only. They are hints: a log is loaded from its files if it is not listed, or if its
-folder or active segment is not exactly as it was left (modification times and lengths). Apache Kafka has no
-such file and ignores these.
+Each IO worker writes one file in each log dir: a line of NAME, VERSION and the CRC-32C of the rest,
+then JSON, an array of ClosedLog. The supervisor removes these files together with the clean
+shutdown marker, so each serves one start only. They are hints: a log is loaded from its files if it
+is not listed, or if its folder or active segment is not exactly as it was left (modification times
+and lengths). Apache Kafka has no such file and ignores these.
 """
 
 import json
@@ -35,8 +36,9 @@ Segments = list[tuple[int, int, int, int | None, int | None]]
 
 
 class TrustedEnd(NamedTuple):
-    """End of a log as its last writer published it, in the same run of the machine: every byte before it is
-    whole (in the page cache, if not on disk). From SLOT_ACTIVE_BASE, SLOT_ACTIVE_END, SLOT_LOG_END, SLOT_LOG_START."""
+    """End of a log as its last writer published it, in the same run of the machine: every byte
+    before it is whole (in the page cache, if not on disk). From SLOT_ACTIVE_BASE, SLOT_ACTIVE_END,
+    SLOT_LOG_END, SLOT_LOG_START."""
 
     active_base: int
     position: int
@@ -48,8 +50,8 @@ class TrustedEnd(NamedTuple):
 class LoadRequest:
     """Request to load a log. With write.caching=false all of it is on disk before anybody sees it.
 
-    clean: the last shutdown was clean. recovery_point: everything below is on disk. log_start: checkpointed
-    log start. progress: called with scanned bytes.
+    clean: the last shutdown was clean. recovery_point: everything below is on disk. log_start:
+    checkpointed log start. progress: called with scanned bytes.
     """
 
     folder: str
@@ -65,9 +67,11 @@ class LoadRequest:
 
 @dataclass(slots=True)
 class LoadedLog:
-    """A log ready to be served: closed segments by base offset, the active one's state, and what is around them.
+    """A log ready to be served: closed segments by base offset, the active one's state, and what is
+    around them.
 
-    deleted: renamed files that are due for removal after file.delete.delay.ms. truncated_bytes: cut from a torn tail.
+    deleted: renamed files that are due for removal after file.delete.delay.ms. truncated_bytes: cut
+    from a torn tail.
     """
 
     closed: list[Segment]
@@ -87,8 +91,9 @@ class LoadedLog:
 
 
 class ClosedLog(NamedTuple):
-    """One log as it was closed. left: see `_left`. closed, active: fields of Segment and ActiveState. epochs: (epoch,
-    start offset). producers: fields of ProducerEntry, the last of them those of BatchMetadata."""
+    """One log as it was closed. left: see `_left`. closed, active: fields of Segment and
+    ActiveState. epochs: (epoch, start offset). producers: fields of ProducerEntry, the last of them
+    those of BatchMetadata."""
 
     topic: str
     partition: int
@@ -104,8 +109,8 @@ class ClosedLog(NamedTuple):
 def describe(
     key: TopicPartition, folder: str, topic_id: bytes, names: Collection[str], loaded: LoadedLog
 ) -> ClosedLog | None:
-    """A log whose files have just been closed; None when the next start has to look at them. names: of its folder.
-    loaded: as it would be loaded. Raises OSError."""
+    """A log whose files have just been closed; None when the next start has to look at them. names:
+    of its folder. loaded: as it would be loaded. Raises OSError."""
     indexed = any(name.endswith(files.TXN_INDEX) for name in names)
     if (
         indexed
@@ -134,7 +139,8 @@ def write_closed(log_dir: str, worker: int, logs: Iterable[ClosedLog]) -> None:
 
 
 def parse_closed(content: bytes) -> dict[TopicPartition, ClosedLog]:
-    """Logs of one file by (topic, partition); none of a file that is damaged or of another version."""
+    """Logs of one file by (topic, partition); none of a file that is damaged or of another
+    version."""
     head, _, body = content.partition(b"\n")
     if head != b"%s %s %08x" % (NAME, VERSION, crc32c(body)):
         log.warning("what the last stop left of its logs is damaged; they are looked at")
@@ -151,8 +157,9 @@ def recall(
     log_start: int,
     expired_before_ms: int,
 ) -> LoadedLog | None:
-    """The log as it was left; None when its files say something else. recovery_point, log_start: of the checkpoints, 0
-    where they know none. expired_before_ms: producers whose last timestamp is not above it are forgotten."""
+    """The log as it was left; None when its files say something else. recovery_point, log_start: of
+    the checkpoints, 0 where they know none. expired_before_ms: producers whose last timestamp is
+    not above it are forgotten."""
     active = ActiveState(*closed.active)
     first_base = closed.closed[0][0] if closed.closed else active.base_offset
     start = closed.log_start if closed.log_start > first_base else 0
@@ -175,7 +182,8 @@ def recall(
 
 
 def _left(folder: str, active_base: int) -> list[int]:
-    """Time of change of a folder, then time and length of each file of its active segment (ns, bytes)."""
+    """Time of change of a folder, then time and length of each file of its active segment (ns,
+    bytes)."""
     found = [os.stat(folder).st_mtime_ns]  # noqa: PTH116  a tenth of Path's cost, four times for each log
     for suffix in (files.LOG, files.INDEX, files.TIME_INDEX):
         status = os.stat(files.path(folder, active_base, suffix))  # noqa: PTH116

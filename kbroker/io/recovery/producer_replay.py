@@ -1,7 +1,8 @@
-"""Rebuilds the producer state of a partition from its newest snapshot and the batch headers after it.
+"""Rebuilds the producer state of a partition from its newest snapshot and the batch headers after
+it.
 
-Kafka's ProducerStateManager.truncateAndReload and ProducerAppendInfo with origin REPLICATION: batches in the
-log were accepted once, so nothing is checked again.
+Kafka's ProducerStateManager.truncateAndReload and ProducerAppendInfo with origin REPLICATION:
+batches in the log were accepted once, so nothing is checked again.
 """
 
 import logging
@@ -33,7 +34,8 @@ SLOT = 0  # the table is private to one replay
 
 
 class ProducerReplay:
-    """Producers of one partition while its log is loaded. Runs in: io, in any thread. Owner: the loader.
+    """Producers of one partition while its log is loaded. Runs in: io, in any thread. Owner: the
+    loader.
 
     offset: everything below it is in the state.
     """
@@ -47,12 +49,14 @@ class ProducerReplay:
         self._added = np.zeros(1, np.int64)
 
     def load_snapshot(self, at_most: int, offsets: list[int] | None = None) -> None:
-        """Start from the newest whole snapshot at or below an offset; later ones and damaged ones are removed.
+        """Start from the newest whole snapshot at or below an offset; later ones and damaged ones
+        are removed.
 
         offsets: those there are, ascending, when that is known.
 
-        Other than in Apache Kafka the one of the oldest segment counts, too: a producer may repeat a batch that was
-        deleted from the log before the producer heard that it had been appended."""
+        Other than in Apache Kafka the one of the oldest segment counts, too: a producer may repeat
+        a batch that was deleted from the log before the producer heard that it had been
+        appended."""
         for offset in reversed(files.list_snapshots(self.folder) if offsets is None else offsets):
             if offset > at_most:
                 self._remove(offset)
@@ -70,7 +74,8 @@ class ProducerReplay:
             return
 
     def replay(self, segment_base: int, rows: Rows, count: int, index_aborted: bool) -> None:
-        """Enter the batches of a chunk of a segment. index_aborted: write aborted transactions to its .txnindex."""
+        """Enter the batches of a chunk of a segment. index_aborted: write aborted transactions to
+        its .txnindex."""
         start = 0
         while start < count:
             table = self._table
@@ -97,8 +102,8 @@ class ProducerReplay:
     ) -> None:
         """Replay segments, (base offset, bytes) oldest first, up to the log's end.
 
-        aborted_in: bases of those whose .txnindex is written; snapshot_at: bases at which a snapshot is taken, if
-        the replay began before them. Raises CorruptLog, OSError."""
+        aborted_in: bases of those whose .txnindex is written; snapshot_at: bases at which a
+        snapshot is taken, if the replay began before them. Raises CorruptLog, OSError."""
         began = self.offset
         for n, (base, size) in enumerate(segments):
             following = segments[n + 1][0] if n + 1 < len(segments) else end_offset
@@ -121,8 +126,8 @@ class ProducerReplay:
             raise CorruptLog(f"{path}: byte {scan.result.position}: {scan.result.fault}")
 
     def snapshot(self, offset: int) -> None:
-        """Write the state as the snapshot at an offset. Not synced: its CRC reveals a torn one, which is
-        ignored."""
+        """Write the state as the snapshot at an offset. Not synced: its CRC reveals a torn one,
+        which is ignored."""
         producer_snapshot.write(self.folder, offset, self.entries(), sync=False)
 
     def entries(self) -> list[ProducerEntry]:

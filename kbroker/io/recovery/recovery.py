@@ -1,7 +1,8 @@
-"""Loads a partition's log: from its files alone after a clean shutdown, otherwise by scanning the segments
-that may be torn.
+"""Loads a partition's log: from its files alone after a clean shutdown, otherwise by scanning the
+segments that may be torn.
 
-Kafka's LogLoader. Works on files only (no shared memory, no worker state), so logs load in parallel threads.
+Kafka's LogLoader. Works on files only (no shared memory, no worker state), so logs load in parallel
+threads.
 """
 
 import logging
@@ -55,7 +56,8 @@ class LogLoader:
         self._states: dict[int, tuple[SegmentFds, ActiveState]] = {}
 
     def load(self) -> LoadedLog:
-        """Raises OSError, CorruptLog (a log that is damaged where a clean stop had been, or of an old format)."""
+        """Raises OSError, CorruptLog (a log that is damaged where a clean stop had been, or of an
+        old format)."""
         try:
             return self._load()
         finally:
@@ -132,12 +134,14 @@ class LogLoader:
     # --- which segments are scanned ---------------------------------------------------------------------
 
     def _scan_where_needed(self) -> None:
-        """After an unclean stop every segment from the recovery point's on; after any, those without an index."""
+        """After an unclean stop every segment from the recovery point's on; after any, those
+        without an index."""
         first_dirty = len(self._segments)
         if not self.request.clean:
             point = self.request.recovery_point
             behind = [n for n, segment in enumerate(self._segments) if segment.base_offset <= point]
-            # without any epoch the checkpoint may have been lost by a power cut: the batches know them all
+            # without any epoch the checkpoint may have been lost by a power cut: the batches know
+            # them all
             first_dirty = behind[-1] if behind and self.epochs.entries else 0
         for n, segment in enumerate(list(self._segments)):
             if n >= first_dirty:
@@ -165,7 +169,8 @@ class LogLoader:
             return True
 
     def _scan(self, n: int, check_crc: bool) -> bool:
-        """Check the n-th segment, rebuild its indexes, cut it at the first fault; True when something was cut."""
+        """Check the n-th segment, rebuild its indexes, cut it at the first fault; True when
+        something was cut."""
         segment, request = self._segments[n], self.request
         base = segment.base_offset
         is_last = n == len(self._segments) - 1
@@ -206,7 +211,8 @@ class LogLoader:
         return cut > 0
 
     def _flushed_position(self, fds: SegmentFds, base: int, size: int) -> int:
-        """Byte up to which the recovery point vouches for the contents: their headers are read, their CRC is not."""
+        """Byte up to which the recovery point vouches for the contents: their headers are read,
+        their CRC is not."""
         point = self.request.recovery_point
         if point <= base:
             return 0
@@ -235,7 +241,8 @@ class LogLoader:
     # --- after the crash of a writer --------------------------------------------------------------------
 
     def _trust(self, end: TrustedEnd) -> None:
-        """Cut to a published end without looking at what lies before it; scan when the files do not fit it."""
+        """Cut to a published end without looking at what lies before it; scan when the files do not
+        fit it."""
         bases = [segment.base_offset for segment in self._segments]
         if end.active_base in bases:
             n = bases.index(end.active_base)
@@ -283,7 +290,8 @@ class LogLoader:
         return ActiveState(base, 0, base, max_timestamp_offset=base)
 
     def _start_over(self, log_start: int) -> ActiveState:
-        """The log ends below its start: files were lost, what is left is of no use (Kafka deletes it, too)."""
+        """The log ends below its start: files were lost, what is left is of no use (Kafka deletes
+        it, too)."""
         log.warning(
             "%s: the log ends before its start offset %d, starting over", self.folder, self.request.log_start
         )

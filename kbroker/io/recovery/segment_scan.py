@@ -1,5 +1,5 @@
-"""Scans one segment: checks every batch, rebuilds indexes, passes on rows. Kernels do the work without the
-GIL.
+"""Scans one segment: checks every batch, rebuilds indexes, passes on rows. Kernels do the work
+without the GIL.
 """
 
 import os
@@ -36,7 +36,8 @@ FAULTS = {
 
 @dataclass(slots=True)
 class Scanned:
-    """How far a scan came: bytes of good batches, offset after them, and the fault there (None: none up to the end)."""
+    """How far a scan came: bytes of good batches, offset after them, and the fault there (None:
+    none up to the end)."""
 
     position: int
     next_offset: int
@@ -44,11 +45,13 @@ class Scanned:
 
 
 class Scan:
-    """Rows of a segment file in chunks. Runs in: io, in any thread. Iterating gives (rows, count); then see `result`.
+    """Rows of a segment file in chunks. Runs in: io, in any thread. Iterating gives (rows, count);
+    then see `result`.
 
-    start, lowest_offset: first byte to look at, and the least offset its batch may have. next_base: offset that no
-    record may reach, as it begins the next segment. crc_from: byte from which on CRCs are checked (none covers a base
-    offset), None for headers only. progress is called with the bytes of each chunk.
+    start, lowest_offset: first byte to look at, and the least offset its batch may have. next_base:
+    offset that no record may reach, as it begins the next segment. crc_from: byte from which on
+    CRCs are checked (none covers a base offset), None for headers only. progress is called with the
+    bytes of each chunk.
     """
 
     def __init__(
@@ -125,7 +128,8 @@ def rebuild_indexes(
     config: TopicConfig,
     on_rows: Callable[[Rows, int], None] | None = None,
 ) -> ActiveState:
-    """Run a scan that starts at byte 0 and rewrite both indexes (LogSegment.recover). The .log is not cut.
+    """Run a scan that starts at byte 0 and rewrite both indexes (LogSegment.recover). The .log is
+    not cut.
 
     on_rows is called with each chunk. The closing time index entry is left to `segment.finish`."""
     interval, limit = config.index_interval_bytes, config.segment_index_bytes
@@ -161,8 +165,9 @@ def rebuild_indexes(
 
 
 def resume(fds: SegmentFds, base: int, log_bytes: int) -> ActiveState | None:
-    """Where appending goes on in a segment whose indexes and batches are believed: reads only what follows
-    the last index entry. None when something does not fit, and the segment must be scanned."""
+    """Where appending goes on in a segment whose indexes and batches are believed: reads only what
+    follows the last index entry. None when something does not fit, and the segment must be
+    scanned."""
     ends = segment.read_ends(fds.index, fds.time_index, log_bytes)
     if ends is None:
         return None
@@ -209,7 +214,8 @@ def first_timestamp(log_fd: int, base: int, log_bytes: int) -> int:
 
 
 def next_offset_of(path: str, base: int) -> int:
-    """Offset after the last batch of a segment file, by headers alone. Raises CorruptLog, OSError."""
+    """Offset after the last batch of a segment file, by headers alone. Raises CorruptLog,
+    OSError."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         scan = Scan(fd, os.fstat(fd).st_size, base, crc_from=None)

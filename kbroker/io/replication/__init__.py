@@ -1,1 +1,2 @@
-"""Local replicas in an IO worker: partitions that it leads, and partitions that it copies (docs/adr/0008)."""
+"""Local replicas in an IO worker: partitions that it leads, and partitions that it copies
+(docs/adr/0008)."""

@@ -1,5 +1,5 @@
-"""Copies bytes from a leader's segment file into a follower's log, and does what the copy kernel leaves to
-Python.
+"""Copies bytes from a leader's segment file into a follower's log, and does what the copy kernel
+leaves to Python.
 """
 
 import os
@@ -45,8 +45,8 @@ class Copier:
         self._out: NDArray[np.int64] = Copied.row()
 
     def copy(self, partition: UnifiedLog, fd: int, position: int, end: int) -> int:
-        """Append whole batches of file bytes [position, end), a buffer at most; bytes that are done with, at least one
-        batch. Raises CopyFailed, DamagedBatch, and OSError of reading."""
+        """Append whole batches of file bytes [position, end), a buffer at most; bytes that are done
+        with, at least one batch. Raises CopyFailed, DamagedBatch, and OSError of reading."""
         try:
             partition.active.open_files()
         except OSError as error:

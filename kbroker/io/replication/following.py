@@ -1,5 +1,5 @@
-"""Partitions that this IO worker follows: copied from the leader's segment files, up to the end in the
-leader's slot.
+"""Partitions that this IO worker follows: copied from the leader's segment files, up to the end in
+the leader's slot.
 
 Rules: Kafka's ReplicaFetcherThread. Nothing is requested from the leader's process; it may be dead.
 """
@@ -43,8 +43,9 @@ PULLS = 8  # buffers of one partition in a turn
 
 @dataclass(slots=True)
 class Followed:
-    """agreed: the log is known to be a part of the leader's. place: (segment base, position) of the next byte to copy,
-    None to look it up; version: of the leader's list of segments then. paused_until_ns: CLOCK_MONOTONIC."""
+    """agreed: the log is known to be a part of the leader's. place: (segment base, position) of the
+    next byte to copy, None to look it up; version: of the leader's list of segments then.
+    paused_until_ns: CLOCK_MONOTONIC."""
 
     body: Follow
     reader: LogReader
@@ -124,7 +125,8 @@ class Following:
         return any(copied)
 
     def look(self) -> None:
-        """By the clock and after a change: leaders that are there now, high watermarks, log starts, pauses that end."""
+        """By the clock and after a change: leaders that are there now, high watermarks, log starts,
+        pauses that end."""
         now_ns = time.monotonic_ns()
         for slot, followed in list(self._followed.items()):
             if now_ns >= followed.paused_until_ns:
@@ -175,7 +177,8 @@ class Following:
         self._list_pairs()
 
     def _leader(self, followed: Followed) -> list[int] | None:
-        """A consistent copy of the leader's slot; None until it leads with the epoch that control sent."""
+        """A consistent copy of the leader's slot; None until it leads with the epoch that control
+        sent."""
         line = self._shared.slots[followed.body.leader_slot]
         for _ in range(TRIES):
             before = int(line[Slot.SEQUENCE])
@@ -211,8 +214,9 @@ class Following:
         self._tell(followed)
 
     def _beginning(self, followed: Followed, partition: UnifiedLog, words: list[int]) -> int:
-        """The lowest offset that a copy may go on from: where the leader's first batch begins. Records may be deleted
-        in the middle of a batch (UnexpectedAppendOffsetException in Kafka's Partition.appendRecordsToFollower)."""
+        """The lowest offset that a copy may go on from: where the leader's first batch begins.
+        Records may be deleted in the middle of a batch (UnexpectedAppendOffsetException in Kafka's
+        Partition.appendRecordsToFollower)."""
         log_start = words[Slot.LOG_START]
         if partition.log_end >= log_start:
             return log_start

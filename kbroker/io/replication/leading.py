@@ -1,4 +1,5 @@
-"""Partitions that this IO worker leads and that have other replicas: advances their high watermarks.
+"""Partitions that this IO worker leads and that have other replicas: advances their high
+watermarks.
 
 Rules: Kafka's Partition.maybeIncrementLeaderHW and checkEnoughReplicasReachOffset.
 """
@@ -24,8 +25,8 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class Led:
-    """leader_epoch: of this leadership. in_sync: slots of the in-sync replicas elsewhere. wake: rows in
-    shared.processes of the workers that copy."""
+    """leader_epoch: of this leadership. in_sync: slots of the in-sync replicas elsewhere. wake:
+    rows in shared.processes of the workers that copy."""
 
     leader_epoch: int
     in_sync: NDArray[np.int64]
@@ -36,7 +37,8 @@ class Led:
 class Leading:
     """Runs in: io. Owner: the worker's Replicas.
 
-    unsettled: slots whose log goes on above the high watermark. advanced: called with a slot whose mark has moved.
+    unsettled: slots whose log goes on above the high watermark. advanced: called with a slot whose
+    mark has moved.
     """
 
     def __init__(self, shared: Shared, drain: Drain, logs: Logs, advanced: Callable[[int], None]) -> None:
@@ -51,8 +53,9 @@ class Leading:
         return len(self._led)
 
     def lead(self, body: Lead) -> bool:
-        """Begin to lead, or continue with a changed in-sync set; whether every member has what is below the
-        high watermark, and what the log held when this leadership began: that may have been acknowledged.
+        """Begin to lead, or continue with a changed in-sync set; whether every member has what is
+        below the high watermark, and what the log held when this leadership began: that may have
+        been acknowledged.
 
         Raises KafkaError (the log is not open), OSError."""
         partition = self._logs.require(body.slot)
@@ -118,7 +121,8 @@ class Leading:
         return any(self._mark(slot, self._led[slot]) is not None for slot in self._unsettled)
 
     def _least(self, slot: int, led: Led) -> int:
-        """Lowest offset of the in-sync replicas: log ends, or durable offsets when the topic requires it."""
+        """Lowest offset of the in-sync replicas: log ends, or durable offsets when the topic
+        requires it."""
         words = self._shared.slots[slot]
         durable = words[Slot.FLAGS] & SlotFlag.DURABLE
         word = Slot.DURABLE if durable else Slot.LOG_END
@@ -128,7 +132,8 @@ class Leading:
         return min(own, int(least_end(self._shared.slots, led.in_sync, led.leader_epoch, word)))
 
     def _mark(self, slot: int, led: Led) -> int | None:
-        """A high watermark above the present one. Below min.insync.replicas it does not advance (KIP-966)."""
+        """A high watermark above the present one. Below min.insync.replicas it does not advance
+        (KIP-966)."""
         if self._drain.rows[slot, AppendRow.TOO_FEW]:
             return None
         least = self._least(slot, led)

@@ -52,7 +52,8 @@ class Replicas:
             self.active = len(self.leading) + len(self.following) > 0
 
     def begin(self, role: Lead | Follow | None) -> tuple[int, str]:
-        """The role of a log that was just opened; (error code, text) for the answer to OpenPartition."""
+        """The role of a log that was just opened; (error code, text) for the answer to
+        OpenPartition."""
         if role is not None:
             try:
                 self.take_role(role)

@@ -1,7 +1,8 @@
 """Throttling of replication (KIP-73): decides which copies of an IO worker must wait.
 
-As in Kafka's ReplicationQuotaManager only replicas that are out of sync wait, and only those that the topic's
-leader. or follower.replication.throttled.replicas name; a rate holds for all replicas of a site together.
+As in Kafka's ReplicationQuotaManager only replicas that are out of sync wait, and only those that
+the topic's leader. or follower.replication.throttled.replicas name; a rate holds for all replicas
+of a site together.
 """
 
 import time
@@ -33,7 +34,8 @@ class Debt:
 
 
 class Throttle:
-    """Runs in: io. Owner: the worker's Following. first_node: node id of the first site; sites: how many there are."""
+    """Runs in: io. Owner: the worker's Following. first_node: node id of the first site; sites: how
+    many there are."""
 
     def __init__(
         self,

@@ -1,4 +1,5 @@
-"""C functions for plain kernels: called by ctypes, after the memory that they will touch was checked."""
+"""C functions for plain kernels: called by ctypes, after the memory that they will touch was
+checked."""
 
 import ctypes
 from collections.abc import Callable
@@ -75,7 +76,8 @@ WITHOUT_POINTERS = {"lseek", "fallocate", "ftruncate", "fdatasync", "dup", "clos
 
 
 def external(name: str, result: str, arguments: tuple[str, ...]) -> Callable[..., int]:
-    """A C function by its name. Raises KeyError for one whose use of memory nobody has described above."""
+    """A C function by its name. Raises KeyError for one whose use of memory nobody has described
+    above."""
     if name == "__errno_location":
         return lambda: 0
     check = None if name in WITHOUT_POINTERS else CHECKS[name]

@@ -88,7 +88,8 @@ def store_release(address: int, value: int) -> None:
 
 
 class AtomicSection:
-    """Held while a word is read, changed and written: by one thread of all processes that were forked from this one.
+    """Held while a word is read, changed and written: by one thread of all processes that were
+    forked from this one.
 
     A lock on a file goes with the process that dies in it.
     """

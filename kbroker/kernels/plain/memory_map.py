@@ -1,4 +1,5 @@
-"""Memory that plain kernels may touch: what numpy has allocated, what was mapped, what arrays were made from.
+"""Memory that plain kernels may touch: what numpy has allocated, what was mapped, what arrays were
+made from.
 
 Runs in: any process with KBROKER_NO_KERNELS=1. Owner: the process.
 """
@@ -102,7 +103,8 @@ class MemoryMap:
         return block
 
     def check(self, address: int, size: int, action: str) -> None:
-        """As `find`, for what C code will touch: writers of rows are checked, too. action: "read" or "write"."""
+        """As `find`, for what C code will touch: writers of rows are checked, too. action: "read"
+        or "write"."""
         if size == 0:
             return
         block = self.find(address, size, action)

@@ -1,7 +1,8 @@
-"""Reports every array that numpy allocates to the memory map, and every buffer that an array is made from.
+"""Reports every array that numpy allocates to the memory map, and every buffer that an array is
+made from.
 
-numpy has one table of functions for memory (PyDataMem_Handler, NEP 49). Its entries are exchanged in place, so that
-all threads, and arrays of any age, use the exchanged ones.
+numpy has one table of functions for memory (PyDataMem_Handler, NEP 49). Its entries are exchanged
+in place, so that all threads, and arrays of any age, use the exchanged ones.
 """
 
 import atexit
@@ -90,7 +91,8 @@ class WatchedAllocator:
         atexit.register(self.restore)
 
     def restore(self) -> None:
-        """Give numpy its own functions back: while an interpreter ends, none of Python's may be called."""
+        """Give numpy its own functions back: while an interpreter ends, none of Python's may be
+        called."""
         handler = self._handler
         handler.malloc, handler.calloc, handler.realloc, handler.free = self._own
 

@@ -43,7 +43,8 @@ class CheckedRows(np.ndarray[Any, np.dtype[np.int64]]):
 
 
 def declare(row: "RowType", array: NDArray[np.int64], writer: str = "") -> NDArray[np.int64]:
-    """The array as rows of a kind, whose writers are checked from now on. writer: in place of the declared one."""
+    """The array as rows of a kind, whose writers are checked from now on. writer: in place of the
+    declared one."""
     watch()
     if not array.size:
         return array

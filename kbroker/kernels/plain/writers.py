@@ -27,7 +27,8 @@ class WrongWriter(Exception):
 
 
 def process() -> str:
-    """The process whose code runs, by the room of the innermost function that is in one; "" for a test."""
+    """The process whose code runs, by the room of the innermost function that is in one; "" for a
+    test."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         name = frame.f_globals.get("__name__", "")
@@ -42,7 +43,8 @@ def process() -> str:
 
 
 def may_write(writer: str, who: str) -> bool:
-    """Whether a process is among a word's declared writers. A writer that names no process is not checked."""
+    """Whether a process is among a word's declared writers. A writer that names no process is not
+    checked."""
     named = set(PROCESS.findall(writer))
     if writer == "client process":
         named = CLIENT_PROCESSES

@@ -1,8 +1,8 @@
-"""The acceptor: opens listening sockets, enforces connection limits, and passes each connection to a network
-process.
+"""The acceptor: opens listening sockets, enforces connection limits, and passes each connection to
+a network process.
 
-Runs in: acceptor (the supervisor's own loop, which calls ``on_readable``). Single-threaded, without an event
-loop of its own; it never blocks.
+Runs in: acceptor (the supervisor's own loop, which calls ``on_readable``). Single-threaded, without
+an event loop of its own; it never blocks.
 """
 
 import contextlib
@@ -39,7 +39,8 @@ OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
 class Acceptor:
-    """Owner: the supervisor. handoffs: the acceptor's ends of the pairs, one per network process."""
+    """Owner: the supervisor. handoffs: the acceptor's ends of the pairs, one per network
+    process."""
 
     def __init__(
         self,
@@ -75,8 +76,8 @@ class Acceptor:
     # --- listening ----------------------------------------------------------------------------------
 
     def bind(self) -> dict[str, int]:
-        """Listen on every listener, for each replica site on its own port; the bound ports by `port_key`. OSError
-        names the address."""
+        """Listen on every listener, for each replica site on its own port; the bound ports by
+        `port_key`. OSError names the address."""
         backlog = _backlog(self._config)
         ports = {}
         for site in sites_of(self._config):
@@ -120,13 +121,15 @@ class Acceptor:
     # --- connections --------------------------------------------------------------------------------
 
     def next_due_s(self) -> float | None:
-        """Seconds until `take_turn` has something to do; None when nothing waits and nothing is held."""
+        """Seconds until `take_turn` has something to do; None when nothing waits and nothing is
+        held."""
         if self._waiting:
             return WAITING_SECONDS
         return max(0.0, self._held[0][0] - self._clock()) if self._held else None
 
     def take_turn(self) -> None:
-        """Pass on connections that waited for room; close those that came too fast and were held for their time."""
+        """Pass on connections that waited for room; close those that came too fast and were held
+        for their time."""
         self._pass_on()
         while self._held and self._held[0][0] <= self._clock():
             _, _, held = heapq.heappop(self._held)
@@ -193,7 +196,8 @@ class Acceptor:
         return True
 
     def _pass_on(self) -> None:
-        """Connections go to the network processes in the order in which they came, while there is room."""
+        """Connections go to the network processes in the order in which they came, while there is
+        room."""
         while self._waiting:
             client, accepted = self._waiting[0]
             process = self._send(client, accepted)
@@ -250,8 +254,9 @@ class Acceptor:
 
 
 def _backlog(config: BrokerConfig) -> int:
-    """What the operator wrote. Kafka's default is too short for clients that all come back at once: a connection
-    beyond it tries again after seconds, so without a setting it is as long as the kernel allows."""
+    """What the operator wrote. Kafka's default is too short for clients that all come back at once:
+    a connection beyond it tries again after seconds, so without a setting it is as long as the
+    kernel allows."""
     name = "socket.listen.backlog.size"
     return config.get_int(name) if name in config.static else LONGEST_BACKLOG
 

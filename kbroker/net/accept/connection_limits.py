@@ -1,7 +1,8 @@
-"""Connection limits: max.connections, limits per listener and per address, and the rate of new connections.
+"""Connection limits: max.connections, limits per listener and per address, and the rate of new
+connections.
 
-Kafka's ConnectionQuotas: at max.connections the listener stops accepting; at the limit of an address the new
-connection is closed. Runs in: acceptor. Pure but for the clock.
+Kafka's ConnectionQuotas: at max.connections the listener stops accepting; at the limit of an
+address the new connection is closed. Runs in: acceptor. Pure but for the clock.
 """
 
 import socket

@@ -1,7 +1,7 @@
 """connection_creation_rate: limits how many connections an address may open per second (KIP-612).
 
-Kafka's Rate over quota.window.num samples. A connection above the rate is held for a while, at most one
-window, and then closed. Runs in: acceptor. Pure: the caller passes the time.
+Kafka's Rate over quota.window.num samples. A connection above the rate is held for a while, at most
+one window, and then closed. Runs in: acceptor. Pure: the caller passes the time.
 """
 
 from collections import Counter
@@ -13,7 +13,8 @@ DEFAULT = ""  # the address of the quota for all that have none of their own
 
 
 class ConnectionRates:
-    """Limits by address, and what was opened. samples, window_ms: quota.window.num and .size.seconds."""
+    """Limits by address, and what was opened. samples, window_ms: quota.window.num and
+    .size.seconds."""
 
     def __init__(self, samples: int, window_ms: int) -> None:
         self._samples = samples
@@ -30,7 +31,8 @@ class ConnectionRates:
             self._opened.clear()
 
     def throttle_ms(self, host: str, now_ms: int) -> int:
-        """Count a new connection: 0, or how long to hold one that is too many, which then does not count."""
+        """Count a new connection: 0, or how long to hold one that is too many, which then does not
+        count."""
         limit = self._limits.get(host, self._limits.get(DEFAULT))
         if limit is None:
             return 0

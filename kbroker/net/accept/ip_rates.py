@@ -1,5 +1,5 @@
-"""Sends the acceptor the connection rates of addresses. Host names are resolved here, where a slow DNS answer
-blocks nobody.
+"""Sends the acceptor the connection rates of addresses. Host names are resolved here, where a slow
+DNS answer blocks nobody.
 
 Runs in: the first network process.
 """

@@ -1,5 +1,5 @@
-"""State that the first network process sends to the acceptor. Only the newest state is sent; the send is
-retried while the channel is full.
+"""State that the first network process sends to the acceptor. Only the newest state is sent; the
+send is retried while the channel is full.
 
 Runs in: the first network process. After a restart its successor sends the state again.
 """
@@ -34,7 +34,8 @@ class AcceptorNews(Generic[State]):
 
 
 async def until_sent(send: Callable[[], bool]) -> None:
-    """Retry until sent. send: False while the channel is full; EOFError when the acceptor has gone."""
+    """Retry until sent. send: False while the channel is full; EOFError when the acceptor has
+    gone."""
     with suppress(EOFError):
         while not send():
             await asyncio.sleep(RETRY_SECONDS)

@@ -26,7 +26,8 @@ class AcceptorSettings:
         self._news: AcceptorNews[dict[str, str]] = AcceptorNews(self._tell)
 
     def change(self, settings: Mapping[str, str]) -> None:
-        """Called when dynamic settings have changed: by name, and for listeners by prefixed name."""
+        """Called when dynamic settings have changed: by name, and for listeners by prefixed
+        name."""
         self._news.change({name: value for name, value in settings.items() if base_name(name) in KEPT_TO})
 
     async def _tell(self, wanted: dict[str, str]) -> None:

@@ -1,7 +1,9 @@
-"""Options of an accepted socket: Kafka's for clients on other hosts, faster ones for those on this host.
+"""Options of an accepted socket: Kafka's for clients on other hosts, faster ones for those on this
+host.
 
-A loopback connection has no line to share and no delay: pacing (BBR) and windows of 100 KiB only cost it processor
-time, three times as much for a received gigabyte (docs/adr/0010-sockets-of-local-clients.md).
+A loopback connection has no line to share and no delay: pacing (BBR) and windows of 100 KiB only
+cost it processor time, three times as much for a received gigabyte
+(docs/adr/0010-sockets-of-local-clients.md).
 """
 
 import socket
@@ -32,8 +34,9 @@ class SocketOptions:
         }
 
     def prepare_listening(self, listening: socket.socket) -> bool:
-        """Set everything on a socket whose clients are all on this host: what it accepts inherits the options, and
-        50 us of system calls are saved with every connection. False: its clients may be elsewhere."""
+        """Set everything on a socket whose clients are all on this host: what it accepts inherits
+        the options, and 50 us of system calls are saved with every connection. False: its clients
+        may be elsewhere."""
         host = str(listening.getsockname()[0])
         if not is_loopback(host):
             return False
@@ -57,7 +60,8 @@ class SocketOptions:
 
 
 def is_local(client: socket.socket, host: str) -> bool:
-    """Whether the peer is on this host: it comes from the address that it connected to, or from loopback."""
+    """Whether the peer is on this host: it comes from the address that it connected to, or from
+    loopback."""
     return is_loopback(host) or host == str(client.getsockname()[0]).removeprefix("::ffff:")
 
 

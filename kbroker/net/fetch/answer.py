@@ -1,6 +1,8 @@
-"""The answer to a Fetch that Python serves, v4 to v18: the message, with file ranges in place of records.
+"""The answer to a Fetch that Python serves, v4 to v18: the message, with file ranges in place of
+records.
 
-The records are not read here. They leave the process by sendfile, between the other bytes of the message.
+The records are not read here. They leave the process by sendfile, between the other bytes of the
+message.
 """
 
 from collections.abc import Iterable
@@ -99,7 +101,8 @@ class _Gapped(bytearray):
         return self
 
     def parts(self) -> list[Part]:
-        """The bytes between the gaps, and what fills them. The frame's size, at its start, counts all."""
+        """The bytes between the gaps, and what fills them. The frame's size, at its start, counts
+        all."""
         files = sum(len(part) for _, part in self._gaps)
         SIZE.pack_into(self, 0, len(self) + files - SIZE.size)
         parts: list[Part] = []

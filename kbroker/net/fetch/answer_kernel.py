@@ -1,5 +1,5 @@
-"""Builds the answer of a planned fetch: selects its partitions, writes their headers, and notes the file
-ranges between them.
+"""Builds the answer of a planned fetch: selects its partitions, writes their headers, and notes the
+file ranges between them.
 """
 
 from kbroker.kernels.batch_header import last_offset, whole_batch
@@ -125,7 +125,8 @@ def _write_topic(out: int, topic: int, version: int) -> int:
 
 @inlined
 def _write_partition(out: int, row: int, version: int, committed: int) -> int:
-    """Write all fields before the records. committed: 1 for read_committed: no transaction was aborted."""
+    """Write all fields before the records. committed: 1 for read_committed: no transaction was
+    aborted."""
     store_i32_be(out, get(row, Plan.INDEX))
     store_i16_be(out + 4, 0)
     store_i64_be(out + 6, get(row, Plan.HIGH_WATERMARK))
@@ -175,7 +176,8 @@ def _walk_end(cx: int, row: int, where: int, data: int, length: int) -> None:
 
 @inlined
 def build(cx: int, where: int, start: int, correlation: int, version: int) -> int:
-    """Build the answer at an address, ranges of some size left out as parts; 0 when a file turned out short."""
+    """Build the answer at an address, ranges of some size left out as parts; 0 when a file turned
+    out short."""
     compact = version >= FetchVersion.FLEXIBLE
     session = get(cx, Context.PLAN_SESSION)
     small = get(cx, Context.SENDFILE_MIN)

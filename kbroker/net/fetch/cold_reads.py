@@ -1,5 +1,5 @@
-"""Reads of fetched bytes that are not in the page cache: an IO worker reads them first, so that no send
-blocks the event loop.
+"""Reads of fetched bytes that are not in the page cache: an IO worker reads them first, so that no
+send blocks the event loop.
 
 Runs in: network. Owner: the process.
 """

@@ -1,4 +1,5 @@
-"""Fetch in one compiled call: plan, build the answer, send. Uncommon requests go to Python unchanged."""
+"""Fetch in one compiled call: plan, build the answer, send. Uncommon requests go to Python
+unchanged."""
 
 from kbroker.ipc.layout import Counter
 from kbroker.kernels.jit import inlined, kernel
@@ -96,9 +97,11 @@ def _may_read_all(cx: int, where: int) -> bool:
 
 @inlined
 def serve(cx: int, connection: int, frame: int, length: int, force: bool) -> int:
-    """Answer a Fetch request (address of its header) if it is a common one: SERVED, WAITING or TO_PYTHON.
+    """Answer a Fetch request (address of its header) if it is a common one: SERVED, WAITING or
+    TO_PYTHON.
 
-    force: it has waited, answer with what there is. WAITING and TO_PYTHON have changed nothing that is answered.
+    force: it has waited, answer with what there is. WAITING and TO_PYTHON have changed nothing that
+    is answered.
     """
     where = connection_row(cx, connection)
     began_ns = monotonic_ns(cx)

@@ -1,8 +1,9 @@
-"""Incremental fetch sessions (KIP-227, Kafka's FetchSession): the partitions that a consumer fetches, so that
-it need not list them in each request.
+"""Incremental fetch sessions (KIP-227, Kafka's FetchSession): the partitions that a consumer
+fetches, so that it need not list them in each request.
 
-Runs in: network. Owner: the process. Only the process that created a session knows it: a client that
-reconnects to another process starts a new one (FETCH_SESSION_ID_NOT_FOUND). No clock: times are passed in.
+Runs in: network. Owner: the process. Only the process that created a session knows it: a client
+that reconnects to another process starts a new one (FETCH_SESSION_ID_NOT_FOUND). No clock: times
+are passed in.
 """
 
 from collections.abc import Callable, Iterable
@@ -58,7 +59,8 @@ MOST_PARTITIONS = 1 << 16
 
 
 class Session:
-    """Partitions of one session in the order in which they are read; epoch: the next that the client must send."""
+    """Partitions of one session in the order in which they are read; epoch: the next that the
+    client must send."""
 
     __slots__ = ("created_ms", "epoch", "id", "last_used_ms", "partitions", "uses_topic_ids")
 
@@ -80,7 +82,8 @@ class Sessions:
         on_gone: Callable[[int], None],
         used_ms: Callable[["Session"], int],
     ) -> None:
-        """new_id(): an id that is not in use. on_gone(id): a session is over. used_ms(session): its last use."""
+        """new_id(): an id that is not in use. on_gone(id): a session is over. used_ms(session): its
+        last use."""
         self._slots = slots
         self._new_id = new_id
         self._on_gone = on_gone
@@ -116,7 +119,8 @@ class Sessions:
         return session
 
     def _evict(self, size: int, now_ms: int) -> bool:
-        """Drop the one unused for long, else a smaller one that is not new (FetchSessionCacheShard.tryEvict)."""
+        """Drop the one unused for long, else a smaller one that is not new
+        (FetchSessionCacheShard.tryEvict)."""
         oldest = min(self._sessions.values(), key=self._used_ms, default=None)
         if oldest is None:
             return False

@@ -1,6 +1,7 @@
 """Fetch requests that the kernel does not answer itself: sessions, waiting for bytes, cold data.
 
-Runs in: network. Owner: the process. One request of a connection at a time, so a delayed fetch belongs to a connection.
+Runs in: network. Owner: the process. One request of a connection at a time, so a delayed fetch
+belongs to a connection.
 """
 
 import asyncio
@@ -69,7 +70,8 @@ class Fetch:
 
 
 class Fetches:
-    """reply(connection, parts) sends an answer and lets the connection go on; close(connection, why) ends it."""
+    """reply(connection, parts) sends an answer and lets the connection go on; close(connection,
+    why) ends it."""
 
     def __init__(
         self,
@@ -180,7 +182,8 @@ class Fetches:
         return fetch
 
     def _read(self, fetch: Fetch, wanted: Sequence[Wanted]) -> list[Reading]:
-        """Read in order; the first partition with bytes gets a whole batch, the limits hold from then on."""
+        """Read in order; the first partition with bytes gets a whole batch, the limits hold from
+        then on."""
         left = fetch.max_bytes
         min_one = True
         readings = []
@@ -193,7 +196,8 @@ class Fetches:
         return readings
 
     def _answer(self, fetch: Fetch, readings: Selected) -> None:
-        """Select what the session has not returned yet, build, and send once all of it is in memory."""
+        """Select what the session has not returned yet, build, and send once all of it is in
+        memory."""
         if self._quotas.active and self._held_back(fetch, readings):
             return
         seen = {id(wanted) for wanted, _ in paced(readings)}
@@ -227,7 +231,8 @@ class Fetches:
             emptied(readings)
 
     def _held_back(self, fetch: Fetch, readings: Selected) -> bool:
-        """Whether a quota is used up: the client gets a throttle time, and its session stays unchanged."""
+        """Whether a quota is used up: the client gets a throttle time, and its session stays
+        unchanged."""
         size = ANSWER_BYTES + sum(ANSWER_BYTES + reading.length for _, reading in readings if reading.length)
         throttle_ms = self._quotas.fetched(fetch.connection, size)
         if not throttle_ms:
@@ -243,7 +248,8 @@ class Fetches:
 
     @staticmethod
     def _select(session: Session, readings: Selected) -> Selected:
-        """What changed since the last answer; partitions with bytes go to the end of the session's order."""
+        """What changed since the last answer; partitions with bytes go to the end of the session's
+        order."""
         selected = [(w, reading) for w, reading in readings if w.changed(*_told(reading))]
         moved = {id(wanted) for wanted, reading in selected if reading.length}
         if moved and len(session.partitions) > 1:

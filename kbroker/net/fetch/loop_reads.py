@@ -1,7 +1,9 @@
-"""What the disk gave for the answers that the event loop sends itself: the kernel reads ahead of what is read in order.
+"""What the disk gave for the answers that the event loop sends itself: the kernel reads ahead of
+what is read in order.
 
-Runs in: network. Owner: the upkeep. A system call for each small answer would cost more than it shows, so the thread's
-count is looked at once a second and shared among the partitions that were read in it, by their bytes.
+Runs in: network. Owner: the upkeep. A system call for each small answer would cost more than it
+shows, so the thread's count is looked at once a second and shared among the partitions that were
+read in it, by their bytes.
 """
 
 import resource
@@ -31,7 +33,8 @@ class LoopReads:
         self._sent: Words = np.zeros(0, np.int64)
 
     def look(self, slots: int) -> int:
-        """Count what the disk gave since the last call; bytes that were counted. slots: that are in use."""
+        """Count what the disk gave since the last call; bytes that were counted. slots: that are in
+        use."""
         now = self._disk_bytes()
         sent = self._counters[:slots, Counter.BYTES_OUT].copy()
         self._sent = np.concatenate((self._sent, sent[len(self._sent) :]))[:slots]

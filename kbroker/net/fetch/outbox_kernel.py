@@ -27,7 +27,8 @@ from kbroker.net.rows import Box, BoxPart, Context, Part
 
 @inlined
 def fill_box(cx: int, connection: int, fd: int, first: int) -> int:
-    """A row with the parts of the answer from ``first`` on; 0 when no row is free or they do not fit into one."""
+    """A row with the parts of the answer from ``first`` on; 0 when no row is free or they do not
+    fit into one."""
     count = get(cx, Context.PART_COUNT) - first
     number = get(cx, Context.FREE_BOX)
     if number < 0 or count > Box.MOST_PARTS:
@@ -74,8 +75,9 @@ def free_box(cx: int, box: int) -> None:
 
 @inlined
 def send_part(socket: int, file: int, start: int, length: int, more: int, scratch: int) -> int:
-    """One system call for a part of some length, of memory (file -1; start: its address) or of a file: bytes that left,
-    0 when the socket is full, or minus an errno (EIO: the file is shorter than it was). scratch: 8 bytes."""
+    """One system call for a part of some length, of memory (file -1; start: its address) or of a
+    file: bytes that left, 0 when the socket is full, or minus an errno (EIO: the file is shorter
+    than it was). scratch: 8 bytes."""
     while True:
         if file < 0:
             sent = send(socket, start, length, MSG_DONTWAIT | MSG_NOSIGNAL | more)
@@ -93,24 +95,27 @@ def send_part(socket: int, file: int, start: int, length: int, more: int, scratc
 
 @inlined
 def _cork(socket: int, on: int, scratch: int) -> None:
-    """Hold back what fills no packet, or no longer: the end of a file and the few bytes after it leave
-    together, and the client is woken once. scratch: 8 bytes."""
+    """Hold back what fills no packet, or no longer: the end of a file and the few bytes after it
+    leave together, and the client is woken once. scratch: 8 bytes."""
     store_i64(scratch, on)
     setsockopt(socket, IPPROTO_TCP, TCP_CORK, scratch, 4)
 
 
 @inlined
 def _disk_bytes(usage: int) -> int:
-    """What the calling thread has made the disk give, the kernel's read-ahead of its sends too. usage: RUSAGE_BYTES."""
+    """What the calling thread has made the disk give, the kernel's read-ahead of its sends too.
+    usage: RUSAGE_BYTES."""
     getrusage(RUSAGE_THREAD, usage)
     return load_i64(usage + RU_INBLOCK) * SECTOR
 
 
 @inlined
 def empty_box(box: int, usage: int) -> None:
-    """Send parts until all has left, the socket is full, or there is an error (Box.NEXT, Box.MOVED, Box.ERROR).
+    """Send parts until all has left, the socket is full, or there is an error (Box.NEXT, Box.MOVED,
+    Box.ERROR).
 
-    usage: memory of RUSAGE_BYTES, and what the disk gives is noted in the parts; 0: it is not looked at."""
+    usage: memory of RUSAGE_BYTES, and what the disk gives is noted in the parts; 0: it is not
+    looked at."""
     put(box, Box.MOVED, 0)
     put(box, Box.ERROR, 0)
     before = _disk_bytes(usage) if usage != 0 else 0
@@ -143,8 +148,9 @@ def empty_box(box: int, usage: int) -> None:
 
 @kernel("void(int64, int64, int64)")
 def serve_outboxes(jobs: int, sent: int, scratch: int) -> None:
-    """Thread of a sender: empty the outboxes that come by the one pipe and give them back by the other, until one
-    without a socket comes. Both pipes block; scratch: Box.RECORD_BYTES and RUSAGE_BYTES."""
+    """Thread of a sender: empty the outboxes that come by the one pipe and give them back by the
+    other, until one without a socket comes. Both pipes block; scratch: Box.RECORD_BYTES and
+    RUSAGE_BYTES."""
     while take_record(jobs, scratch, Box.RECORD_BYTES):
         box = load_i64(scratch)
         if get(box, Box.SOCKET) < 0:

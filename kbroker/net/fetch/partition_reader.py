@@ -58,7 +58,8 @@ class Limits:
 
 
 class PartitionReader:
-    """Reads any partition the process knows. Owner: the process; keeps a LogReader for each slot in use."""
+    """Reads any partition the process knows. Owner: the process; keeps a LogReader for each slot in
+    use."""
 
     def __init__(self, shared: Shared, topics: Topics, reads: ReadTable, dir_errors: LogDirErrors) -> None:
         self._dir_errors = dir_errors
@@ -127,7 +128,8 @@ class PartitionReader:
         return reading
 
     def available(self, wanted: Wanted, isolation: int) -> int:
-        """About how many bytes a read would return now; negative when it must be answered at once."""
+        """About how many bytes a read would return now; negative when it must be answered at
+        once."""
         found = self.find(wanted)
         if isinstance(found, ErrorCode):
             return -1
@@ -209,8 +211,9 @@ class PartitionReader:
             upper = self._upper(reader, reading, place, end, base, position, version)
             reading.aborted = aborted_transactions(reader, wanted.fetch_offset, upper, version)
             if version % 2 or self._slots[part.slot, Slot.SEGMENTS_VERSION] != version:
-                # segments are being replaced: batches and transaction indexes may not belong together. Nothing for
-                # now; the IO worker wakes this fetch when the files are in place
+                # segments are being replaced: batches and transaction indexes may not belong
+                # together. Nothing for now; the IO worker wakes this fetch when the files are in
+                # place
                 reading.place = reading.range = None
                 reading.aborted = []
 
@@ -238,10 +241,11 @@ class PartitionReader:
 
 
 def epoch_end(folder: str, epoch: int, log_end: int) -> tuple[int, int]:
-    """(epoch, end offset) of the largest known leader epoch <= the one asked for; (-1, -1) when there is none.
+    """(epoch, end offset) of the largest known leader epoch <= the one asked for; (-1, -1) when
+    there is none.
 
-    From leader-epoch-checkpoint: version, count, then a line "epoch start-offset" each. Raises OSError, also when the
-    folder is gone: the log has moved."""
+    From leader-epoch-checkpoint: version, count, then a line "epoch start-offset" each. Raises
+    OSError, also when the folder is gone: the log has moved."""
     try:
         lines = (Path(folder) / "leader-epoch-checkpoint").read_text().split("\n")[2:]
     except FileNotFoundError:

@@ -50,7 +50,8 @@ def resident(cx: int, fd: int, position: int, length: int) -> bool:
 
 @inlined
 def _remembered(cx: int, row: int, connection_row: int, place: Words) -> int:
-    """The segment where the last read ended, when this one goes on there: place is filled; -1 otherwise."""
+    """The segment where the last read ended, when this one goes on there: place is filled; -1
+    otherwise."""
     words = next_words(row, connection_row)
     if get(words, ReadEnd.SLOT) != get(row, Plan.SLOT) + 1 or get(words, ReadEnd.OFFSET) != get(
         row, Plan.OFFSET
@@ -73,7 +74,8 @@ def _remembered(cx: int, row: int, connection_row: int, place: Words) -> int:
 
 @inlined
 def _search(cx: int, row: int, snap: int, offset: int, place: Words) -> int:
-    """The segment with an offset of the plan row's slot: place is filled. -1: Python must look; -2: no bytes."""
+    """The segment with an offset of the plan row's slot: place is filled. -1: Python must look; -2:
+    no bytes."""
     read = get(cx, Context.READS) + get(row, Plan.SLOT) * Read.STRIDE
     count = get(read, Read.COUNT)
     if count == 0 or get(read, Read.GENERATION) != get(row, Plan.GENERATION):
@@ -153,9 +155,9 @@ def _check(row: int, snap: int) -> bool:
 
 @inlined
 def _end_at_last_stable(cx: int, row: int, snap: int, place: Words) -> bool:
-    """Let a read_committed reader see no farther than the last stable offset: the snapshot's high watermark and its
-    place become that offset's. False: Python must look, because transactions of the range were aborted, or files are
-    being replaced."""
+    """Let a read_committed reader see no farther than the last stable offset: the snapshot's high
+    watermark and its place become that offset's. False: Python must look, because transactions of
+    the range were aborted, or files are being replaced."""
     if get(row, Plan.OFFSET) <= get(snap, Slot.LAST_ABORTED) or get(row, Plan.VERSION) & 1 != 0:
         return False
     stable = get(snap, Slot.LAST_STABLE)
@@ -171,7 +173,8 @@ def _end_at_last_stable(cx: int, row: int, snap: int, place: Words) -> bool:
 
 @inlined
 def plan_reads(cx: int, connection_row: int) -> int:
-    """Set the ranges of the whole plan: READY, WAITING when there are too few bytes, or TO_PYTHON."""
+    """Set the ranges of the whole plan: READY, WAITING when there are too few bytes, or
+    TO_PYTHON."""
     snap = get(cx, Context.SNAPSHOT)
     left = get(cx, Context.PLAN_MAX_BYTES)
     min_one = True

@@ -1,7 +1,7 @@
 """Segments of the partitions that are read, as the kernels see them: base offsets and open files.
 
-Runs in: network. Owner: the process. Python fills a slot's rows when the kernel could not serve a fetch, and again
-when the slot's list of segments has changed.
+Runs in: network. Owner: the process. Python fills a slot's rows when the kernel could not serve a
+fetch, and again when the slot's list of segments has changed.
 """
 
 from collections import OrderedDict
@@ -32,7 +32,8 @@ class OpenSegment(NamedTuple):
 
 
 class ReadTable:
-    """reads[slot, READ_WORDS] and segments[SEGMENTS, SEGMENT_WORDS]; an open segment keeps its files open."""
+    """reads[slot, READ_WORDS] and segments[SEGMENTS, SEGMENT_WORDS]; an open segment keeps its
+    files open."""
 
     def __init__(self, context: Context, senders: Senders) -> None:
         slots = context.shared.sizes.max_partitions
@@ -50,7 +51,8 @@ class ReadTable:
         return self._open[segment].log
 
     def note(self, slot: int, generation: int, version: int, reader: LogReader, base: int) -> None:
-        """A read took place in the segment with this base offset: let the kernel do the next one."""
+        """A read took place in the segment with this base offset: let the kernel do the next
+        one."""
         read = self.reads[slot]
         if not self._is_listed(read, generation, version) and not self._list(
             read, generation, version, reader.base_offsets(version)

@@ -62,7 +62,8 @@ def _plan_session(cx: int, number: int, epoch: int, version: int) -> int:
 
 @inlined
 def _planned(cx: int, topic: int, index: int, start: int) -> int:
-    """Number of the plan row of a partition, looked for from ``start`` on and around; -1 when there is none."""
+    """Number of the plan row of a partition, looked for from ``start`` on and around; -1 when there
+    is none."""
     count = get(cx, Context.PLAN_COUNT)
     at = start
     for _ in range(count):
@@ -161,7 +162,8 @@ def _plan_topics(cx: int, position: int, end: int, version: int, in_session: boo
 
 @inlined
 def plan_request(cx: int, frame: int, length: int) -> int:
-    """Read a request (address of its header) into the plan: READY, or TO_PYTHON for what is not common."""
+    """Read a request (address of its header) into the plan: READY, or TO_PYTHON for what is not
+    common."""
     version = load_i16_be(frame + 2)
     end = frame + length
     compact = version >= FetchVersion.FLEXIBLE

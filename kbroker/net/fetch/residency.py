@@ -1,7 +1,8 @@
-"""Checks whether bytes of a file are in the page cache: cachestat(2), else preadv2 with RWF_NOWAIT, else
-assumed.
+"""Checks whether bytes of a file are in the page cache: cachestat(2), else preadv2 with RWF_NOWAIT,
+else assumed.
 
-Runs in: network. A fetch of cold bytes would block the event loop, so an IO worker reads them ahead first.
+Runs in: network. A fetch of cold bytes would block the event loop, so an IO worker reads them ahead
+first.
 """
 
 import ctypes
@@ -30,7 +31,8 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def by_cachestat(fd: int, position: int, length: int) -> bool:
-    """Whether all pages of the range are cached. OSError where the kernel has no cachestat or refuses it."""
+    """Whether all pages of the range are cached. OSError where the kernel has no cachestat or
+    refuses it."""
     asked, found = _Range(position, length), _CacheStat()
     if _libc.syscall(CACHESTAT, fd, ctypes.byref(asked), ctypes.byref(found), 0):
         number = ctypes.get_errno()
@@ -40,7 +42,8 @@ def by_cachestat(fd: int, position: int, length: int) -> bool:
 
 
 def by_nowait(fd: int, position: int, length: int) -> bool:
-    """Whether the first and the last byte can be read without blocking: a sample, for older kernels."""
+    """Whether the first and the last byte can be read without blocking: a sample, for older
+    kernels."""
     byte = bytearray(1)
     try:
         for at in (position, position + length - 1):

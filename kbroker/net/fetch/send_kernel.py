@@ -1,8 +1,10 @@
-"""Sends the parts of a fetch answer: at once, by a sender thread, or when the socket is writable again.
+"""Sends the parts of a fetch answer: at once, by a sender thread, or when the socket is writable
+again.
 
-sendfile waits for the disk when a page is still being read into the page cache, and moving a megabyte takes
-as long as fifty small requests. So answers with large file ranges go to a sender (senders.py): the connection
-is lent to it, with its answer in an outbox, and this thread continues with the other connections.
+sendfile waits for the disk when a page is still being read into the page cache, and moving a
+megabyte takes as long as fifty small requests. So answers with large file ranges go to a sender
+(senders.py): the connection is lent to it, with its answer in an outbox, and this thread continues
+with the other connections.
 """
 
 from kbroker.ipc.layout import Counter
@@ -27,8 +29,8 @@ from kbroker.net.rows.count_kernel import fetch_left
 
 @inlined
 def _hand_over(cx: int, connection: int, first: int, end: int) -> None:
-    """Python sends what is left of the parts from ``first`` on. end: address after the scratch's memory
-    parts."""
+    """Python sends what is left of the parts from ``first`` on. end: address after the scratch's
+    memory parts."""
     put(cx, Context.OUT_USED, end - get(cx, Context.OUT))
     for number in range(first, get(cx, Context.PART_COUNT)):
         part = get(cx, Context.PARTS) + number * Part.STRIDE
@@ -52,7 +54,8 @@ def _file_bytes(cx: int) -> int:
 
 @inlined
 def send_parts(cx: int, connection: int, end: int) -> None:
-    """Send every part, or have a sender do it. Unsent parts go to an outbox or to Python, in order."""
+    """Send every part, or have a sender do it. Unsent parts go to an outbox or to Python, in
+    order."""
     row = connection_row(cx, connection)
     fd = get(row, Connection.FD)
     if _file_bytes(cx) >= get(cx, Context.APART_BYTES):
@@ -150,7 +153,8 @@ def forget_box(cx: int, connection: int) -> None:
 
 @inlined
 def go_on_sending(cx: int, connection: int) -> None:
-    """The socket of a connection that is Flag.SENDING is writable again; a sender that has it knows by itself."""
+    """The socket of a connection that is Flag.SENDING is writable again; a sender that has it knows
+    by itself."""
     row = connection_row(cx, connection)
     if get(row, Connection.FLAGS) & Flag.LENT == 0:
         _send_on(cx, connection, get(row, Connection.BOX))

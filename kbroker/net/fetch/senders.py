@@ -1,4 +1,5 @@
-"""Threads that send fetch answers with large file ranges (outbox_kernel.py), and the outboxes themselves.
+"""Threads that send fetch answers with large file ranges (outbox_kernel.py), and the outboxes
+themselves.
 
 Runs in: network. Owner: the process.
 """
@@ -19,14 +20,15 @@ from kbroker.net.rows import Box, BoxPart
 from kbroker.net.rows import Context as ContextRow
 
 THREADS = 3
-"""Two that wait for their disks do not keep the readers of others; and fetches of 1 MiB over 8 connections on two cores
-move 6.2, 6.6, 7.6 and 7.6 GB/s with 1, 2, 3 and 4."""
+"""Two that wait for their disks do not keep the readers of others; and fetches of 1 MiB over 8
+connections on two cores move 6.2, 6.6, 7.6 and 7.6 GB/s with 1, 2, 3 and 4."""
 APART_BYTES = 256 << 10
 SLICE_US = 3000  # bulk work: the thread that answers small requests runs first
 
 
 class Senders:
-    """The outboxes, and the threads from ``start`` to ``stop``; before and after it nothing is lent."""
+    """The outboxes, and the threads from ``start`` to ``stop``; before and after it nothing is
+    lent."""
 
     def __init__(self, context: Context) -> None:
         self.boxes: NDArray[np.int64] = Box.table(Box.ROWS)
@@ -86,8 +88,8 @@ class Senders:
         return found
 
     def close_later(self, row: int, fd: int) -> None:
-        """Close a connection that is lent once it is back: a sender may be in the middle of a system call with the
-        descriptor, whose number must not become another's."""
+        """Close a connection that is lent once it is back: a sender may be in the middle of a
+        system call with the descriptor, whose number must not become another's."""
         self._closing[row] = fd
         self._context.epoll.unregister(fd)
         with socket.socket(fileno=os.dup(fd)) as same, suppress(OSError):

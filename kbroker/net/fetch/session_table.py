@@ -1,8 +1,8 @@
-"""Fetch sessions that the kernel serves: Python lends them to it, and takes one back when it must handle a
-request itself.
+"""Fetch sessions that the kernel serves: Python lends them to it, and takes one back when it must
+handle a request itself.
 
-Runs in: network. Owner: the process. While a session is lent, its row and entries are valid, not the Session
-object.
+Runs in: network. Owner: the process. While a session is lent, its row and entries are valid, not
+the Session object.
 """
 
 import random

@@ -1,6 +1,7 @@
 """Delayed fetches that the kernel answers as soon as there are enough bytes, or their time is up.
 
-Runs in: network. Owner: the process. The request is kept as it came; one kernel call checks and answers it.
+Runs in: network. Owner: the process. The request is kept as it came; one kernel call checks and
+answers it.
 """
 
 import time
@@ -57,9 +58,11 @@ class WaitingFetch(DelayedOperation):
 
 
 class WaitingFetches:
-    """purgatory: shared with the fetches that Python serves. serve(connection, frame): let Python serve it.
+    """purgatory: shared with the fetches that Python serves. serve(connection, frame): let Python
+    serve it.
 
-    ended(connection): the kernel has answered; its events are to be taken and the connection goes on."""
+    ended(connection): the kernel has answered; its events are to be taken and the connection goes
+    on."""
 
     def __init__(
         self,

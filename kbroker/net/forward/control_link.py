@@ -1,5 +1,5 @@
-"""The network process's link to control: hello, topic images, client requests. A new link is opened when
-control restarts.
+"""The network process's link to control: hello, topic images, client requests. A new link is opened
+when control restarts.
 """
 
 import asyncio
@@ -31,8 +31,9 @@ log = logging.getLogger(__name__)
 class ControlLink:
     """Runs in: network. Owner: the process's main.
 
-    on_image(image): make it visible to every later request; control is answered right after it returns.
-    on_answers(block): answers to requests that left in blocks. on_change(whether there is a link now).
+    on_image(image): make it visible to every later request; control is answered right after it
+    returns. on_answers(block): answers to requests that left in blocks. on_change(whether there is
+    a link now).
     """
 
     def __init__(
@@ -99,8 +100,8 @@ class ControlLink:
         return self._link is not None and not self._link.closed
 
     def request(self, request: ClientRequest, answered: Answered) -> None:
-        """Send a request; `answered` gets control's framed answer: a Reply, whose value is None to close the
-        connection, or None when control goes away before it answers."""
+        """Send a request; `answered` gets control's framed answer: a Reply, whose value is None to
+        close the connection, or None when control goes away before it answers."""
         if self._link is None:
             answered(None)
         else:
@@ -117,7 +118,8 @@ class ControlLink:
             self._link.send(message)
 
     def report_closed(self, connection_id: int) -> None:
-        """Let control know that a connection is no more; a control that starts later knows none of it anyway."""
+        """Let control know that a connection is no more; a control that starts later knows none of
+        it anyway."""
         if self._link is not None:
             self._link.send(ConnectionClosed(connection_id))
 
@@ -129,7 +131,8 @@ class ControlLink:
         return answers
 
     async def attempt_login(self, asked: AttemptLogin) -> float | None:
-        """Seconds that a password waits before it is looked at; None: not at all. Raises LinkClosed."""
+        """Seconds that a password waits before it is looked at; None: not at all. Raises
+        LinkClosed."""
         if self._link is None:
             raise LinkClosed("control is not there")
         found: float | None = await self._link.call(asked)

@@ -1,5 +1,5 @@
-"""Requests that control serves, without Python: answered at once from a cached answer, or added to the next
-block.
+"""Requests that control serves, without Python: answered at once from a cached answer, or added to
+the next block.
 
 Control's answers arrive in blocks, too. They are sent, and kept if they may be cached.
 """
@@ -117,10 +117,11 @@ def _send(cx: int, connection: int, address: int, size: int, position: int) -> N
 
 @kernel("int64(int64, int64, int64, int64)")
 def answer_forwarded(cx: int, block: int, position: int, end: int) -> int:
-    """Send the answers of a block from ``position`` on; where it stopped: before its end when events ran out.
+    """Send the answers of a block from ``position`` on; where it stopped: before its end when
+    events ran out.
 
-    block: address of its first byte. An answer whose connection has gone, or no longer waits for it, is
-    dropped.
+    block: address of its first byte. An answer whose connection has gone, or no longer waits for
+    it, is dropped.
     """
     scratch = get(cx, Context.SCRATCH)
     clock_gettime(1, scratch)

@@ -1,5 +1,5 @@
-"""Requests that control serves, without Python: one block of requests is sent per turn, and blocks of answers
-come back.
+"""Requests that control serves, without Python: one block of requests is sent per turn, and blocks
+of answers come back.
 
 Runs in: network. Owner: the process. The kernel (`forward_kernel.py`) fills the block while
 `Context.FORWARDING` is set: while there is a link to control and no quota is set. Every other request goes
@@ -52,8 +52,9 @@ class Process(Protocol):
 class Forwarding:
     """One network process's requests at control.
 
-    send: writes a block to control's link. serve(first, end): has events of the kernel served. wait_sent: goes on with
-    a connection when its socket has taken what is unsent. go_on: has a turn soon.
+    send: writes a block to control's link. serve(first, end): has events of the kernel served.
+    wait_sent: goes on with a connection when its socket has taken what is unsent. go_on: has a turn
+    soon.
     """
 
     def __init__(
@@ -88,7 +89,8 @@ class Forwarding:
         words[ContextRow.DIR_COUNT] = len(shared.log_dir_errors)
 
     def serves(self, served: Mapping[int, tuple[int, int]], local: Iterable[int]) -> None:
-        """Set what is served at all, and what may be forwarded: what control serves and no local handler does."""
+        """Set what is served at all, and what may be forwarded: what control serves and no local
+        handler does."""
         self._serve_versions(0, ForwardedApi.APIS, (1, 0))
         for api, versions in served.items():
             self._serve_versions(api, api + 1, versions)
@@ -107,7 +109,8 @@ class Forwarding:
         self._forwarded[first:end, ForwardedApi.SERVED_HIGHEST] = versions[1]
 
     def know(self, connection: Connection) -> None:
-        """Called when the client may have been authenticated: from then on its requests are forwarded."""
+        """Called when the client may have been authenticated: from then on its requests are
+        forwarded."""
         if connection.state is not State.READY:
             return
         accepted = connection.accepted
@@ -190,8 +193,8 @@ class Forwarding:
 
 
 def _table(words: NDArray[np.int64], first: int, capacity: int) -> list[NDArray[Any]]:
-    """An empty table of answers or parts (`answer_table_kernel.py`); and its arrays, which must live as
-    long."""
+    """An empty table of answers or parts (`answer_table_kernel.py`); and its arrays, which must
+    live as long."""
     rows: NDArray[np.int64] = Answer.table(capacity)
     index: NDArray[np.int64] = np.zeros(4 * capacity, np.int64)
     pool: NDArray[np.uint8] = np.zeros(AnswerTable.MAX_POOL_BYTES, np.uint8)

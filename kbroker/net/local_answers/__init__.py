@@ -1,4 +1,5 @@
-"""Requests that a network process answers by itself: from shared memory, and from answers that it has cached.
+"""Requests that a network process answers by itself: from shared memory, and from answers that it
+has cached.
 
 May be called by the pump and by `net.forward`. Runs in each network process.
 """

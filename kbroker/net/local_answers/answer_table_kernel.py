@@ -1,7 +1,8 @@
-"""Tables of cached answers, or of parts of them, keyed by the request: rows, an index, and one pool of bytes.
+"""Tables of cached answers, or of parts of them, keyed by the request: rows, an index, and one pool
+of bytes.
 
-A row's key and content are adjacent in the pool. Rows are not freed one by one: when rows or pool are full,
-the whole table is cleared.
+A row's key and content are adjacent in the pool. Rows are not freed one by one: when rows or pool
+are full, the whole table is cleared.
 """
 
 from kbroker.kernels.crc32c import crc32c_at
@@ -61,7 +62,8 @@ def forget_kept(table: int) -> None:
 
 @inlined
 def row_for(table: int, kind: int, key: int, length: int, room: int) -> int:
-    """The row of this key, with room for so much content; 0 when a new one is wanted and the table is full."""
+    """The row of this key, with room for so much content; 0 when a new one is wanted and the table
+    is full."""
     hashed = _hash(kind, key, length)
     row = _find(table, kind, hashed, key, length)
     if row != 0 and get(row, Answer.ROOM) >= room:

@@ -1,9 +1,9 @@
-"""Cached answers: kept as they come from control, and repeated for the same request without control or
-Python.
+"""Cached answers: kept as they come from control, and repeated for the same request without control
+or Python.
 
-The key is the API, its version, the bytes of the body and the answer_scope (the listener and node that the
-client came by). The rest of a request is its correlation id and the client id, and no answer depends on the
-client id while there are no quotas.
+The key is the API, its version, the bytes of the body and the answer_scope (the listener and node
+that the client came by). The rest of a request is its correlation id and the client id, and no
+answer depends on the client id while there are no quotas.
 """
 
 from kbroker.ipc.block_kernel import after_answer_frame, answer_frame
@@ -31,7 +31,8 @@ from kbroker.net.rows.count_kernel import count_request, count_sent, observe_pha
 def answer_at_once(
     cx: int, connection: int, frame: int, length: int, answer: int, size: int, codes: int
 ) -> None:
-    """Send the answer to a request that was just received, and count both. answer: address in the scratch for answers.
+    """Send the answer to a request that was just received, and count both. answer: address in the
+    scratch for answers.
 
     frame, length: the request without its size. codes: error codes in the answer, all of them NONE.
     """
@@ -53,7 +54,8 @@ def answer_at_once(
 def answer_from(
     cx: int, connection: int, frame: int, length: int, start: int, out: int, compact: bool, codes: int
 ) -> None:
-    """As `answer_at_once`, an answer written from `start` to `out`, all but its size and its last tags."""
+    """As `answer_at_once`, an answer written from `start` to `out`, all but its size and its last
+    tags."""
     if compact:
         store_u8(out, 0)
         out += 1
@@ -82,7 +84,8 @@ def _is_valid(cx: int, terms: int) -> bool:
 
 @inlined
 def repeat(cx: int, connection: int, frame: int, length: int, body: int) -> bool:
-    """Answer with the cached answer to the same request, if it is valid. body: address after the header."""
+    """Answer with the cached answer to the same request, if it is valid. body: address after the
+    header."""
     api = load_i16_be(frame)
     if get(get(cx, Context.FORWARDED) + api * ForwardedApi.STRIDE, ForwardedApi.CACHED) == 0:
         return False

@@ -1,7 +1,7 @@
 """ListOffsets answered in the network process: starts and ends of logs, from the slots.
 
-Consumers without a position and tools that compute lag ask for these again and again. Control answers all other
-requests: offsets by time, errors.
+Consumers without a position and tools that compute lag ask for these again and again. Control
+answers all other requests: offsets by time, errors.
 """
 
 from kbroker.ipc.layout import Slot, SlotState
@@ -43,8 +43,8 @@ HEAD_BYTES = 64  # room that the head of an answer takes at most, or that of a t
 def _named_topic(
     cx: int, position: int, end: int, compact: bool, out: int, limit: int
 ) -> tuple[int, int, int]:
-    """The topic that is named next in a request, and its name in the answer: (its row, position in the request, in the
-    answer). The row is 0 when it cannot be answered from here."""
+    """The topic that is named next in a request, and its name in the answer: (its row, position in
+    the request, in the answer). The row is 0 when it cannot be answered from here."""
     name_bytes, name = read_length(position, end, compact, False)
     if name < 0 or name_bytes <= 0 or name_bytes > end - name or name_bytes + HEAD_BYTES > limit - out:
         return 0, 0, 0
@@ -56,7 +56,8 @@ def _named_topic(
 
 @inlined
 def _end_struct(position: int, end: int, compact: bool, out: int) -> tuple[int, int]:
-    """The end of a partition, or of a topic: (position in the request, in the answer); -1 for what is broken."""
+    """The end of a partition, or of a topic: (position in the request, in the answer); -1 for what
+    is broken."""
     if compact:
         store_u8(out, 0)
         return skip_tags(position, end), out + 1
@@ -82,7 +83,8 @@ def _is_readable(cx: int, topic: int, index: int, epoch: int) -> bool:
 
 @inlined
 def _find(cx: int, asked: int, version: int, committed: bool) -> tuple[int, int]:
-    """Offset and leader epoch of what is asked of the partition in the snapshot; offset -1: control answers."""
+    """Offset and leader epoch of what is asked of the partition in the snapshot; offset -1: control
+    answers."""
     snap = get(cx, Context.SNAPSHOT)
     if asked == EARLIEST or (asked == EARLIEST_LOCAL and version >= ListOffsetsVersion.WITH_LOCAL):
         return get(snap, Slot.LOG_START), get(snap, Slot.START_EPOCH)
@@ -119,8 +121,8 @@ def _write(out: int, index: int, offset: int, epoch: int, version: int) -> int:
 def _topic(
     cx: int, topic: int, version: int, committed: bool, position: int, end: int, out: int, limit: int
 ) -> tuple[int, int, int]:
-    """Answer for the partitions of a topic: (position in the request, in the answer, partitions); -1: not from
-    here."""
+    """Answer for the partitions of a topic: (position in the request, in the answer, partitions);
+    -1: not from here."""
     compact = version >= ListOffsetsVersion.FLEXIBLE
     count, position = read_length(position, end, compact, True)
     if position < 0 or count <= 0 or count * OFFSET_ENTRY_BYTES > limit - out:
@@ -153,7 +155,8 @@ def _topic(
 
 @inlined
 def answer_offsets(cx: int, connection: int, frame: int, length: int, body: int) -> bool:
-    """Answer a consumer's ListOffsets if there is no error in any part of it; False: control answers."""
+    """Answer a consumer's ListOffsets if there is no error in any part of it; False: control
+    answers."""
     version = load_i16_be(frame + 2)
     end = frame + length
     compact = version >= ListOffsetsVersion.FLEXIBLE

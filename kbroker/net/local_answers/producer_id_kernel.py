@@ -1,5 +1,5 @@
-"""InitProducerId of idempotent producers, answered with an id of the shared range. Control answers all other
-requests, and these when the range is used up.
+"""InitProducerId of idempotent producers, answered with an id of the shared range. Control answers
+all other requests, and these when the range is used up.
 """
 
 from kbroker.ipc.producer_id_kernel import NO_ID, take_id

@@ -1,10 +1,11 @@
-"""Answers about a set of topics, composed of parts of earlier answers that named other sets of topics.
+"""Answers about a set of topics, composed of parts of earlier answers that named other sets of
+topics.
 
-A cached answer comes with the positions of its topics (`ipc/cached_answers.py`). The part of each topic is
-kept under the name or id that requests use. The bytes around the topics are the head, kept under the options
-of the request: the bytes after its topics. Parts belong to a head, so everything else that an answer depends
-on is the same for all of them. If one topic has no valid part, the request goes to control; so do requests
-for topics that do not exist or may be created.
+A cached answer comes with the positions of its topics (`ipc/cached_answers.py`). The part of each
+topic is kept under the name or id that requests use. The bytes around the topics are the head, kept
+under the options of the request: the bytes after its topics. Parts belong to a head, so everything
+else that an answer depends on is the same for all of them. If one topic has no valid part, the
+request goes to control; so do requests for topics that do not exist or may be created.
 """
 
 from kbroker.ipc.block_kernel import after_answer_frame, answer_frame
@@ -42,8 +43,8 @@ def _has_ids(api: int, version: int) -> bool:
 
 @inlined
 def _named(position: int, end: int, compact: bool, with_ids: bool) -> tuple[int, int, int, int]:
-    """The next topic of a request: (address of its name or id, bytes, 1 for an id, position after it);
-    position -1: neither one nor the other, or broken."""
+    """The next topic of a request: (address of its name or id, bytes, 1 for an id, position after
+    it); position -1: neither one nor the other, or broken."""
     start = position
     by_id = 0
     if with_ids:
@@ -64,8 +65,8 @@ def _named(position: int, end: int, compact: bool, with_ids: bool) -> tuple[int,
 
 @inlined
 def _topics(body: int, end: int, compact: bool, with_ids: bool) -> tuple[int, int, int, int]:
-    """(topics of a request, position of the first, of what follows the last, 1 when all are named by id); 0
-    topics: it is not answered in parts."""
+    """(topics of a request, position of the first, of what follows the last, 1 when all are named
+    by id); 0 topics: it is not answered in parts."""
     count, first = read_length(body, end, compact, True)
     if first < 0 or count <= 0 or count > MAX_PART_TOPICS:
         return 0, 0, 0, 0
@@ -97,7 +98,8 @@ def _precedes(row: int, other: int) -> bool:
 
 @inlined
 def _insert(row: int, first: int) -> tuple[int, int]:
-    """Put a part into a sorted list whose last one is not before it: (the first one now, parts passed)."""
+    """Put a part into a sorted list whose last one is not before it: (the first one now, parts
+    passed)."""
     if _precedes(row, first):
         put(row, Answer.FOLLOWING, first)
         return row, 1
@@ -115,7 +117,8 @@ def _insert(row: int, first: int) -> tuple[int, int]:
 def _gather(
     cx: int, head: int, position: int, end: int, count: int, compact: bool, with_ids: bool, in_order: bool
 ) -> tuple[int, int, int]:
-    """The parts of an answer as a list: (the first one, bytes, error codes); 0: some are missing, or too many."""
+    """The parts of an answer as a list: (the first one, bytes, error codes); 0: some are missing,
+    or too many."""
     table = cx + 8 * Context.TOPIC_PARTS
     made = get(cx, Context.COMPOSED) + 1
     put(cx, Context.COMPOSED, made)
@@ -154,8 +157,8 @@ def _gather(
 
 @inlined
 def compose(cx: int, connection: int, frame: int, length: int, body: int) -> bool:
-    """Answer a request from the parts of its topics; False: control answers. body: address after the
-    header."""
+    """Answer a request from the parts of its topics; False: control answers. body: address after
+    the header."""
     api = load_i16_be(frame)
     table = cx + 8 * Context.TOPIC_PARTS
     if (api != ApiKey.METADATA and api != ApiKey.DESCRIBE_TOPIC_PARTITIONS) or get(
@@ -237,7 +240,8 @@ def _keep_part(table: int, kind: int, part: int, content: int, topics_version: i
 
 @inlined
 def keep_parts(cx: int, connection: int, message: int) -> None:
-    """Keep the parts of an answer that is kept as a whole (`cached_answer_kernel.keep`), if it has any."""
+    """Keep the parts of an answer that is kept as a whole (`cached_answer_kernel.keep`), if it has
+    any."""
     terms = after_answer_frame(message)
     body = terms + Term.STRIDE
     length = get(terms, Term.BODY_BYTES)

@@ -1,4 +1,5 @@
-"""Admits a scanned Produce request, v3 to v13, in the arena: checks each batch and pushes append entries."""
+"""Admits a scanned Produce request, v3 to v13, in the arena: checks each batch and pushes append
+entries."""
 
 from kbroker.ipc.layout import AppendEntry, Counter, Operation, Slot
 from kbroker.ipc.ring import HEAD, ring_entry, ring_free
@@ -60,7 +61,8 @@ def ring_has_room(cx: int, worker: int) -> bool:
 
 @inlined
 def take_result(cx: int, request: int) -> int:
-    """Number of a fresh result row of a request (an index); the caller has made sure that there is one."""
+    """Number of a fresh result row of a request (an index); the caller has made sure that there is
+    one."""
     result = get(cx, Context.FREE_RESULT)
     row = get(cx, Context.RESULTS) + result * Result.STRIDE
     put(cx, Context.FREE_RESULT, next_free(row, Result.NEXT, result))
@@ -118,7 +120,8 @@ def push_append(cx: int, result: int) -> None:
 
 @inlined
 def _partition(cx: int, topic: int, index: int) -> int:
-    """Row of a topic's partition, 0 when it has no such partition. topic: address of its row, or 0."""
+    """Row of a topic's partition, 0 when it has no such partition. topic: address of its row, or
+    0."""
     if topic == 0 or index < 0 or index >= get(topic, Topic.COUNT):
         return 0
     return get(cx, Context.PARTITIONS) + (get(topic, Topic.PARTITIONS) + index) * Partition.STRIDE
@@ -189,9 +192,11 @@ def _without_log_start(error: int) -> bool:
 
 @inlined
 def admit(cx: int, connection: int, number: int, end: int) -> int:
-    """Check and push every partition of request row ``number``, which was scanned; returns how many are DEEP.
+    """Check and push every partition of request row ``number``, which was scanned; returns how many
+    are DEEP.
 
-    Result rows and events have room for all (the caller looked). An entry that no ring takes now is left to Python.
+    Result rows and events have room for all (the caller looked). An entry that no ring takes now is
+    left to Python.
     """
     request = get(cx, Context.REQUESTS) + number * Request.STRIDE
     version = get(request, Request.VERSION)
@@ -280,7 +285,8 @@ def _ask_python(cx: int, connection: int, result: int, reason: int) -> None:
 
 @kernel("int64(int64, int64)")
 def push_checked(cx: int, result: int) -> int:
-    """Push the batch of a DEEP result that Python has looked at (Result.ADDRESS and Result.LENGTH may name a new one).
+    """Push the batch of a DEEP result that Python has looked at (Result.ADDRESS and Result.LENGTH
+    may name a new one).
 
     0 when the owner's ring is full."""
     row = get(cx, Context.RESULTS) + result * Result.STRIDE

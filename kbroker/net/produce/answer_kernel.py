@@ -1,4 +1,5 @@
-"""Builds the answer to a Produce request, v3 to v13, from the request's frame and its result rows."""
+"""Builds the answer to a Produce request, v3 to v13, from the request's frame and its result
+rows."""
 
 from kbroker.kernels.jit import inlined
 from kbroker.kernels.memory import copy, load_i32_be, store_i16_be, store_i32_be, store_i64_be, store_u8
@@ -33,7 +34,8 @@ def _write_partition(out: int, row: int, index: int, version: int) -> int:
 
 @inlined
 def write_answer(cx: int, number: int, out: int) -> int:
-    """Build the framed answer to request row ``number`` at an address; returns its bytes (<= Request.BOUND)."""
+    """Build the framed answer to request row ``number`` at an address; returns its bytes (<=
+    Request.BOUND)."""
     request = get(cx, Context.REQUESTS) + number * Request.STRIDE
     version = get(request, Request.VERSION)
     compact = version >= ProduceVersion.FLEXIBLE

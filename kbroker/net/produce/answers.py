@@ -1,5 +1,5 @@
-"""Answers to Produce that Python sends: answers with error messages, and those of clients that may have a
-quota.
+"""Answers to Produce that Python sends: answers with error messages, and those of clients that may
+have a quota.
 """
 
 from kbroker.net.connection import Connection

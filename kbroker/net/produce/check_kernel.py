@@ -1,7 +1,7 @@
 """The checks that one produced batch must pass before it is appended, in Kafka's order.
 
-Kafka: ProduceRequest.validateRecords, Partition.appendRecordsToLeader, UnifiedLog.analyzeAndValidateRecords,
-LogValidator.
+Kafka: ProduceRequest.validateRecords, Partition.appendRecordsToLeader,
+UnifiedLog.analyzeAndValidateRecords, LogValidator.
 """
 
 from kbroker.ipc.layout import Slot, SlotFlag, SlotState
@@ -60,7 +60,8 @@ def check_single(address: int, length: int, version: int) -> int:
 def check_slot(slot: int, generation: int) -> int:
     """Whether the partition takes appends now. slot: address of its row.
 
-    min.insync.replicas is no hurdle: Kafka takes the number of replicas where that is lower, and there is one.
+    min.insync.replicas is no hurdle: Kafka takes the number of replicas where that is lower, and
+    there is one.
     """
     state = get(slot, Slot.STATE)
     if get(slot, Slot.GENERATION) != generation:

@@ -1,8 +1,9 @@
-"""Produce requests that need Python: batches whose records must be checked, entries for a full ring, answers
-with error messages.
+"""Produce requests that need Python: batches whose records must be checked, entries for a full
+ring, answers with error messages.
 
-Runs in: network; batches that take long, in threads. Owner: the process. While a batch is checked, its
-connection takes no further request, so that a later batch of the same producer cannot overtake it.
+Runs in: network; batches that take long, in threads. Owner: the process. While a batch is checked,
+its connection takes no further request, so that a later batch of the same producer cannot overtake
+it.
 """
 
 import asyncio
@@ -46,8 +47,9 @@ log = logging.getLogger(__name__)
 
 class ProduceChecks:
     """on_settled(row): every batch of the connection's request has been decided; it may go on.
-    consent(result, then): then(code, text) is called once control has been asked about a transactional batch.
-    may_write(row, topic): whether a connection's client may write to a topic, which need not exist."""
+    consent(result, then): then(code, text) is called once control has been asked about a
+    transactional batch. may_write(row, topic): whether a connection's client may write to a topic,
+    which need not exist."""
 
     consent: Callable[[int, Callable[[int, str | None], None]], None]
     may_write: Callable[[int, bytes], bool]
@@ -233,7 +235,8 @@ class ProduceChecks:
 
 
 def damage_text(request: ProduceRequest) -> str | None:
-    """Kafka's error for the first batch that it cannot skip; it refuses the whole request for it."""
+    """Kafka's error for the first batch that it cannot skip; it refuses the whole request for
+    it."""
     for topic in request.topic_data:
         for part in topic.partition_data:
             data = bytes((part.records or b"")[: rb.HEADER_BYTES])

@@ -25,8 +25,8 @@ GZIP_PLAIN_BYTES = 64 << 10  # takes as long
 
 @inlined
 def decompress(cx: int, source: int, size: int, codec: int) -> int:
-    """Decompress the records at an address to Context.PLAIN; their size, -1: too large, or Python must
-    check."""
+    """Decompress the records at an address to Context.PLAIN; their size, -1: too large, or Python
+    must check."""
     plain = get(cx, Context.PLAIN)
     if size > MOST_BYTES:
         return -1
@@ -45,7 +45,8 @@ def decompress(cx: int, source: int, size: int, codec: int) -> int:
 def all_fine(
     cx: int, address: int, length: int, codec: int, need_keys: bool, oldest: int, newest: int
 ) -> bool:
-    """Whether the compressed batch at an address is fine beyond doubt; if so sets Context.WALK_MAX_TIMESTAMP.
+    """Whether the compressed batch at an address is fine beyond doubt; if so sets
+    Context.WALK_MAX_TIMESTAMP.
 
     oldest, newest: the timestamps allowed; -1 (no timestamp) always is."""
     plain = get(cx, Context.PLAIN)

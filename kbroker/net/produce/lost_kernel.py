@@ -12,9 +12,11 @@ from kbroker.net.rows import Context, Result, ResultState, Worker
 
 @kernel("int64(int64, int64)")
 def settle_lost(cx: int, results: int) -> int:
-    """Answer what died with an IO worker: entries that it took, never completed, and that its successor does not know.
+    """Answer what died with an IO worker: entries that it took, never completed, and that its
+    successor does not know.
 
-    To be called when the completions have been taken. results: rows of the result table. Returns how many were lost.
+    To be called when the completions have been taken. results: rows of the result table. Returns
+    how many were lost.
     """
     lost = 0
     for worker in range(get(cx, Context.WORKER_COUNT)):

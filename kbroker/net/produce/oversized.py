@@ -1,9 +1,9 @@
-"""Produce requests with more partitions than the kernels' tables have rows: each partition is refused by
-name.
+"""Produce requests with more partitions than the kernels' tables have rows: each partition is
+refused by name.
 
-Runs in: network. One host has fewer partitions (kbroker.max.partitions), so such a request names partitions
-that do not exist, or repeats some. Apache Kafka answers each partition by itself; so does this module, in
-slices.
+Runs in: network. One host has fewer partitions (kbroker.max.partitions), so such a request names
+partitions that do not exist, or repeats some. Apache Kafka answers each partition by itself; so
+does this module, in slices.
 """
 
 from collections.abc import Callable
@@ -30,7 +30,8 @@ May = Callable[[str], bool]
 
 
 def refuse(topics: Topics, may: May, header: RequestHeader, frame: bytes, body: int) -> bytes | None:
-    """The framed answer; None for acks=0, where an error ends the connection. Raises ProtocolError, TooLarge."""
+    """The framed answer; None for acks=0, where an error ends the connection. Raises ProtocolError,
+    TooLarge."""
     request, _ = decode(ProduceRequest, header.api_version, frame, body)
     response = ProduceResponse([_refused(topics, may, header, topic) for topic in request.topic_data])
     release(request)

@@ -1,8 +1,8 @@
 """Walks over the records of a batch as they come out of a decompressor, piece by piece.
 
 Kafka: LogValidator over PartialDefaultRecord (keys and values are skipped, not kept) or
-DefaultRecord.readFrom. Between two pieces only a varint that is cut in two is kept, so a small batch of huge
-records takes no memory.
+DefaultRecord.readFrom. Between two pieces only a varint that is cut in two is kept, so a small
+batch of huge records takes no memory.
 """
 
 from kbroker.kernels.jit import inlined, kernel
@@ -79,8 +79,8 @@ def _take(walk: int, value: int) -> int:
 
 @inlined
 def walk_on(walk: int, address: int, length: int) -> int:
-    """Go on with a walk over the piece at an address: bytes taken (less than MOST_VARINT are left, for the front of
-    the next piece), BROKEN or DAMAGED."""
+    """Go on with a walk over the piece at an address: bytes taken (less than MOST_VARINT are left,
+    for the front of the next piece), BROKEN or DAMAGED."""
     position = address
     end = address + length
     while position < end:

@@ -1,5 +1,5 @@
-"""The queue of produce requests of each connection: completions settle requests, and answers are sent in
-order, once a turn.
+"""The queue of produce requests of each connection: completions settle requests, and answers are
+sent in order, once a turn.
 """
 
 from kbroker.ipc.layout import Completion
@@ -41,7 +41,8 @@ def free_request(cx: int, number: int) -> None:
 
 @inlined
 def settle(cx: int, result: int, error: int, base_offset: int, append_time: int, log_start: int) -> None:
-    """A result row is complete; a request without pending results is complete, and may be the next to answer."""
+    """A result row is complete; a request without pending results is complete, and may be the next
+    to answer."""
     row = get(cx, Context.RESULTS) + result * Result.STRIDE
     number = get(row, Result.REQUEST)
     request = get(cx, Context.REQUESTS) + number * Request.STRIDE
@@ -162,7 +163,8 @@ def send_some(cx: int, connection: int, address: int, size: int) -> None:
 
 @inlined
 def answer_connection(cx: int, connection: int) -> int:
-    """Build the answers that are due and send them at once; 0 when the scratch is full and it must be tried again."""
+    """Build the answers that are due and send them at once; 0 when the scratch is full and it must
+    be tried again."""
     row = connection_row(cx, connection)
     start = get(cx, Context.OUT) + get(cx, Context.OUT_USED)
     limit = get(cx, Context.OUT) + get(cx, Context.OUT_BYTES)
@@ -207,7 +209,8 @@ def answer_connection(cx: int, connection: int) -> int:
 
 @inlined
 def answer_dirty(cx: int) -> int:
-    """Answer every dirty connection; returns how many are left because the scratch or the events are full."""
+    """Answer every dirty connection; returns how many are left because the scratch or the events
+    are full."""
     connection = get(cx, Context.DIRTY)
     put(cx, Context.DIRTY, -1)
     left = 0
@@ -235,8 +238,8 @@ def settle_checked(cx: int, result: int, error: int, log_start: int) -> None:
 
 @kernel("int64(int64, int64)")
 def build_answer(cx: int, number: int) -> int:
-    """Build the answer of a complete request after Context.OUT_USED, for Python to send; its bytes, 0 without
-    room."""
+    """Build the answer of a complete request after Context.OUT_USED, for Python to send; its bytes,
+    0 without room."""
     room = get(cx, Context.OUT_BYTES) - get(cx, Context.OUT_USED)
     if get(get(cx, Context.REQUESTS) + number * Request.STRIDE, Request.BOUND) > room:
         return 0

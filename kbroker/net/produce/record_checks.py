@@ -1,5 +1,5 @@
-"""Checks of one produced batch that the kernel leaves to Python: compression, and records with errors of
-their own.
+"""Checks of one produced batch that the kernel leaves to Python: compression, and records with
+errors of their own.
 
 Rules and texts of Kafka's LogValidator. Runs in: network; pure.
 """
@@ -27,8 +27,8 @@ MAX_RECORDS = 1_000_000  # that are looked at for errors of their own
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """Rules of the partition, from its slot. target: codec every batch must have, or ANY_CODEC; level: its
-    own."""
+    """Rules of the partition, from its slot. target: codec every batch must have, or ANY_CODEC;
+    level: its own."""
 
     partition: str
     compacted: bool
@@ -61,7 +61,8 @@ class Rules:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """error NONE: append ``data``, or the batch as it came when that is None. Else what the answer says."""
+    """error NONE: append ``data``, or the batch as it came when that is None. Else what the answer
+    says."""
 
     error: ErrorCode = ErrorCode.NONE
     message: str | None = None
@@ -89,8 +90,8 @@ def check(batch_bytes: bytes, rules: Rules, now_ms: int, at_once: bool = False) 
 
 
 def _demands(batch: RecordBatch, rules: Rules, now_ms: int) -> Demands:
-    """Kafka holds offsets against their order, and skips keys and values, where a compressed batch stays as it is
-    (LogValidator.validateMessagesAndAssignOffsetsCompressed)."""
+    """Kafka holds offsets against their order, and skips keys and values, where a compressed batch
+    stays as it is (LogValidator.validateMessagesAndAssignOffsetsCompressed)."""
     codec = rules.codec_for(batch)
     any_time = rules.log_append_time or batch.has_log_append_time
     return Demands(
@@ -103,8 +104,8 @@ def _demands(batch: RecordBatch, rules: Rules, now_ms: int) -> Demands:
 
 
 def _refused(batch: RecordBatch, rules: Rules, now_ms: int) -> Verdict | None:
-    """The errors of a batch's records, one by one; None when they have none. Of a batch with very many records or
-    errors the first ones are shown: an answer has an end."""
+    """The errors of a batch's records, one by one; None when they have none. Of a batch with very
+    many records or errors the first ones are shown: an answer has an end."""
     errors: list[tuple[int, ErrorCode, str]] = []
     try:
         for index, head in enumerate(heads(batch)):

@@ -1,8 +1,8 @@
 """Walks over the records of an uncompressed batch: structure, timestamps, keys (Kafka's
 DefaultRecord.readFrom).
 
-Kafka reads every record of a produced batch before it appends. `partial_record_kernel` walks over compressed
-ones.
+Kafka reads every record of a produced batch before it appends. `partial_record_kernel` walks over
+compressed ones.
 """
 
 from kbroker.kernels.jit import inlined
@@ -19,7 +19,8 @@ WALK_REFUSED = 2  # a timestamp out of range or a missing key: the records have 
 
 @inlined
 def _skip_field(position: int, end: int) -> int:
-    """Position after a varint length and its bytes (none when negative), -1 when they do not fit."""
+    """Position after a varint length and its bytes (none when negative), -1 when they do not
+    fit."""
     size, position = read_varint(position, end)
     if position < 0 or size > end - position:
         return -1
@@ -43,7 +44,8 @@ def _skip_headers(position: int, end: int) -> int:
 
 @inlined
 def walk_records(cx: int, address: int, length: int, need_keys: bool, oldest: int, newest: int) -> int:
-    """Check the records of the batch at an address; sets Context.WALK_MAX_TIMESTAMP (-1 when no record has one).
+    """Check the records of the batch at an address; sets Context.WALK_MAX_TIMESTAMP (-1 when no
+    record has one).
 
     oldest, newest: the timestamps allowed; -1 (no timestamp) always is.
     """

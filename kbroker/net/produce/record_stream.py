@@ -1,8 +1,8 @@
-"""The records of a compressed batch as a stream: the head of each record, or the same bytes with consecutive
-offset deltas.
+"""The records of a compressed batch as a stream: the head of each record, or the same bytes with
+consecutive offset deltas.
 
-Nothing larger than a piece is held, however large the records are. Record sizes are trusted: `record_walk`
-has checked them. Runs in: network; pure.
+Nothing larger than a piece is held, however large the records are. Record sizes are trusted:
+`record_walk` has checked them. Runs in: network; pure.
 """
 
 from collections.abc import Iterator
@@ -71,7 +71,8 @@ def heads(batch: RecordBatch) -> Iterator[Head]:
 
 
 def counted(batch: RecordBatch) -> Iterator[bytes | memoryview]:
-    """The records section in plain, with offset deltas that count up from 0; ProtocolError when damaged."""
+    """The records section in plain, with offset deltas that count up from 0; ProtocolError when
+    damaged."""
     source = _Source(batch)
     for number in range(batch.record_count):
         head, begun = _head(source)
@@ -85,8 +86,8 @@ def counted(batch: RecordBatch) -> Iterator[bytes | memoryview]:
 
 
 def _head(source: _Source) -> tuple[Head, int]:
-    """A record's head, read up to and including the offset delta; and how many bytes of the record that
-    are."""
+    """A record's head, read up to and including the offset delta; and how many bytes of the record
+    that are."""
     data = source.head()
     try:
         size, start = read_varint(data, 0)

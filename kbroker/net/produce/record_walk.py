@@ -1,4 +1,5 @@
-"""Checks every record of a produced batch as Kafka's LogValidator does, without keeping decompressed bytes.
+"""Checks every record of a produced batch as Kafka's LogValidator does, without keeping
+decompressed bytes.
 
 Runs in: network; pure.
 """
@@ -21,8 +22,9 @@ LZ4_INDEPENDENT = 0x60
 
 @dataclass(frozen=True, slots=True)
 class Demands:
-    """Requirements for the records. oldest, newest: timestamps allowed, ms; ordered: offset deltas count up
-    from 0; sized: each record is as long as it says (Kafka does not look where it skips keys and values)."""
+    """Requirements for the records. oldest, newest: timestamps allowed, ms; ordered: offset deltas
+    count up from 0; sized: each record is as long as it says (Kafka does not look where it skips
+    keys and values)."""
 
     oldest: int
     newest: int
@@ -33,8 +35,9 @@ class Demands:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """error: the batch is not what its header promises. refused: a record has an error of its own. disordered: offset
-    deltas do not count up from 0. largest: the largest timestamp, ms, -1 when none has one."""
+    """error: the batch is not what its header promises. refused: a record has an error of its own.
+    disordered: offset deltas do not count up from 0. largest: the largest timestamp, ms, -1 when
+    none has one."""
 
     error: ErrorCode = ErrorCode.NONE
     refused: bool = False
@@ -47,7 +50,8 @@ class TooLong(Exception):
 
 
 def walk(batch: RecordBatch, body: memoryview, demands: Demands, at_once: bool = False) -> Found:
-    """Look at every record. body: the batch after its header, as it came. at_once: raises TooLong."""
+    """Look at every record. body: the batch after its header, as it came. at_once: raises
+    TooLong."""
     words = PartialRecord.row()
     words[PartialRecord.LEFT] = batch.record_count
     words[PartialRecord.BASE_TIMESTAMP] = batch.base_timestamp

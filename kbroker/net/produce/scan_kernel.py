@@ -1,8 +1,8 @@
-"""Scans the structure of a Produce request, v3 to v13, in the arena: checks every length before anything is
-done.
+"""Scans the structure of a Produce request, v3 to v13, in the arena: checks every length before
+anything is done.
 
-The scan changes nothing. A malformed request closes the connection; one that does not fit into the rings and
-tables now stays where it is and is tried again.
+The scan changes nothing. A malformed request closes the connection; one that does not fit into the
+rings and tables now stays where it is and is tried again.
 """
 
 from kbroker.kernels.batch_header import whole_batch_of_any_format

@@ -1,9 +1,10 @@
-"""Transactional batches that would begin their producer's transaction on a partition: control verifies the
-transaction, then they are appended again (KIP-890).
+"""Transactional batches that would begin their producer's transaction on a partition: control
+verifies the transaction, then they are appended again (KIP-890).
 
-Runs in: network. Owner: the process. The IO worker answered them UNVERIFIED. The kernel holds their connection until
-they are answered, so that a later batch of the same producer cannot overtake them, nor one that was pushed right after
-them and is still in the ring: the IO worker may find that one UNVERIFIED, and the next one of an open transaction.
+Runs in: network. Owner: the process. The IO worker answered them UNVERIFIED. The kernel holds their
+connection until they are answered, so that a later batch of the same producer cannot overtake them,
+nor one that was pushed right after them and is still in the ring: the IO worker may find that one
+UNVERIFIED, and the next one of an open transaction.
 """
 
 import asyncio
@@ -51,7 +52,8 @@ class Claim(NamedTuple):
 
 
 class Held(NamedTuple):
-    """One batch. holder: connection row and its generation; verified_at: what the IO worker wants to see again."""
+    """One batch. holder: connection row and its generation; verified_at: what the IO worker wants
+    to see again."""
 
     result: int
     holder: tuple[int, int]
@@ -68,8 +70,8 @@ class Question:
 
 
 class TransactionChecks:
-    """ask: a call to control, LinkClosed while it is not there. refuse(result, code, text): the batch is answered so.
-    on_released(row): the connection may read on."""
+    """ask: a call to control, LinkClosed while it is not there. refuse(result, code, text): the
+    batch is answered so. on_released(row): the connection may read on."""
 
     def __init__(
         self,

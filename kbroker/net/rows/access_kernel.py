@@ -11,7 +11,8 @@ UNDECIDED = -1
 
 @inlined
 def may_use(cx: int, row: int, topic: int, bit: int) -> bool:
-    """Whether the connection of a row may read, write or describe (a MAY bit) the topic of a topic row."""
+    """Whether the connection of a row may read, write or describe (a MAY bit) the topic of a topic
+    row."""
     access = get(row, Connection.ACCESS)
     if access == 0:
         return True
@@ -28,7 +29,8 @@ def may_take_producer_id(row: int) -> bool:
 
 @inlined
 def may_use_id(row: int, name: int, length: int) -> int:
-    """Whether the connection of a row may write with a transactional id: 1, 0, or UNDECIDED until Python has looked."""
+    """Whether the connection of a row may write with a transactional id: 1, 0, or UNDECIDED until
+    Python has looked."""
     access = get(row, Connection.ACCESS)
     if access == 0:
         return 1

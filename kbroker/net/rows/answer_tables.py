@@ -1,10 +1,12 @@
-"""Tables of cached answers (ipc/cached_answers.py) in a network process: whole, and in parts by topic."""
+"""Tables of cached answers (ipc/cached_answers.py) in a network process: whole, and in parts by
+topic."""
 
 from kbroker.kernels.row import Row, word
 
 
 class AnswerTable(Row, writer="network"):
-    """A table of answers: rows of Answer, an index, and one pool of bytes (answer_table_kernel.py)."""
+    """A table of answers: rows of Answer, an index, and one pool of bytes
+    (answer_table_kernel.py)."""
 
     MAX_ANSWERS = 2048
     MAX_PARTS = 8192

@@ -1,8 +1,9 @@
-"""Chunks of the arena: small frames share a chunk by a bump pointer, a large frame gets a run of its own.
+"""Chunks of the arena: small frames share a chunk by a bump pointer, a large frame gets a run of
+its own.
 
-A chunk is free again when nothing refers to it: it is not the current chunk and holds no unhandled bytes, no
-requests that wait for their appends, and no frames that Python has not copied. Free chunks form a stack, so
-that those in the processor's cache are reused first.
+A chunk is free again when nothing refers to it: it is not the current chunk and holds no unhandled
+bytes, no requests that wait for their appends, and no frames that Python has not copied. Free
+chunks form a stack, so that those in the processor's cache are reused first.
 """
 
 from kbroker.kernels.jit import inlined, kernel
@@ -63,7 +64,8 @@ def take_chunk(cx: int) -> int:
 
 @inlined
 def take_run(cx: int, length: int) -> int:
-    """The first of ``length`` neighbouring free chunks, taken from the arena's end; -1 when there are none."""
+    """The first of ``length`` neighbouring free chunks, taken from the arena's end; -1 when there
+    are none."""
     free = get(cx, Context.FREE_CHUNK_COUNT)
     if free < length:
         return -1
@@ -103,7 +105,8 @@ def _is_free(cx: int, chunk: int) -> bool:
 
 @inlined
 def reserve(cx: int, size: int) -> int:
-    """Arena offset of ``size`` contiguous bytes, whose chunk is then held once more; -1 when the arena is full.
+    """Arena offset of ``size`` contiguous bytes, whose chunk is then held once more; -1 when the
+    arena is full.
 
     The chunk is ``offset // Context.CHUNK_BYTES``; for a run, its first.
     """
@@ -128,7 +131,8 @@ def is_short(cx: int, size: int) -> bool:
 
 @inlined
 def ensure_room(cx: int, size: int) -> bool:
-    """Make the current chunk have ``size`` bytes after the bump pointer (size <= Context.CHUNK_BYTES)."""
+    """Make the current chunk have ``size`` bytes after the bump pointer (size <=
+    Context.CHUNK_BYTES)."""
     chunk_bytes = get(cx, Context.CHUNK_BYTES)
     current = get(cx, Context.CURRENT)
     if current >= 0:

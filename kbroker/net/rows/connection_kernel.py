@@ -1,4 +1,5 @@
-"""One connection of a network process: its row, its epoll registration, its events, and one send."""
+"""One connection of a network process: its row, its epoll registration, its events, and one
+send."""
 
 import platform
 
@@ -51,7 +52,8 @@ def tell(cx: int, kind: int, connection: int, a: int, b: int) -> None:
 
 @inlined
 def _enter(cx: int, connection: int, flag: int, following: int, first: int) -> None:
-    """Put the connection into a list, once. flag: of those in it; following, first: words of row and context."""
+    """Put the connection into a list, once. flag: of those in it; following, first: words of row
+    and context."""
     row = connection_row(cx, connection)
     flags = get(row, Connection.FLAGS)
     if flags & flag == 0:

@@ -1,4 +1,5 @@
-"""The context of a network process: one row with the addresses of its tables and the state of its pump.
+"""The context of a network process: one row with the addresses of its tables and the state of its
+pump.
 
 Private to the process. The ``cx`` of a kernel is the address of this row.
 """

@@ -1,7 +1,8 @@
-"""Metrics of requests, counted where they are answered: a few stores into this process's row of slots.
+"""Metrics of requests, counted where they are answered: a few stores into this process's row of
+slots.
 
-Times come from the clock that the pump reads once a round, so counting reads no clock. All requests of one
-round have the same time, so a run of them is added to a histogram in one step.
+Times come from the clock that the pump reads once a round, so counting reads no clock. All requests
+of one round have the same time, so a run of them is added to a histogram in one step.
 """
 
 from kbroker.ipc.layout import Completion
@@ -74,7 +75,8 @@ def count_request(metrics: int, api: int, version: int, size: int) -> None:
 
 @inlined
 def _count_stages(cx: int, request: int) -> None:
-    """The phases of a Produce request: their sum is its total. Nothing was written of one that was refused."""
+    """The phases of a Produce request: their sum is its total. Nothing was written of one that was
+    refused."""
     queued = max(0, get(request, Request.QUEUED_NS))
     received_ns = get(request, Request.RECEIVED_NS)
     written_ns = max(received_ns, get(request, Request.WRITTEN_NS))
@@ -105,7 +107,8 @@ def count_produce(cx: int, number: int) -> None:
 def count_fetch(
     cx: int, version: int, request_bytes: int, answer_bytes: int, record_bytes: int, by_sendfile: int, partitions: int,
 ) -> None:  # fmt: skip
-    """A Fetch request has been answered by the kernel, without any error. partitions: in the answer."""
+    """A Fetch request has been answered by the kernel, without any error. partitions: in the
+    answer."""
     metrics = get(cx, Context.METRICS)
     count_request(metrics, ApiKey.FETCH, version, request_bytes)
     add(metrics + 8 * (ml.RESPONSE_BYTES + ApiKey.FETCH), answer_bytes)
@@ -194,8 +197,8 @@ def count_answer(
     metrics: int, api: int, version: int, request_bytes: int, response_bytes: int, queued_ns: int, local_ns: int,
     purgatory_ns: int, cold_ns: int, send_ns: int,
 ) -> None:  # fmt: skip
-    """A request that Python served has been answered. One Produce in a million is among them: nothing of it was
-    written."""
+    """A request that Python served has been answered. One Produce in a million is among them:
+    nothing of it was written."""
     count_request(metrics, api, version, request_bytes)
     add(metrics + 8 * (ml.RESPONSE_BYTES + api), response_bytes)
     observe_phase(metrics, api, ml.PHASE_QUEUE, queued_ns)

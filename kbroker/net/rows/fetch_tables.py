@@ -1,8 +1,8 @@
 """Tables of the compiled fetch path, private to a network process.
 
-The kernel serves the common case: sessionless requests, and incremental ones of a session it knows, on
-partitions without any error, whose bytes exist and are in the page cache. Everything else goes to Python,
-before anything has changed.
+The kernel serves the common case: sessionless requests, and incremental ones of a session it knows,
+on partitions without any error, whose bytes exist and are in the page cache. Everything else goes
+to Python, before anything has changed.
 """
 
 from kbroker.kernels.row import Row, word
@@ -111,8 +111,8 @@ class BoxPart(Row, writer="network or sender"):
 class Box(Row, writer="network or sender", words=512):
     """Outbox: what is left to send of an answer with large file ranges.
 
-    A row is with one thread at a time: the network process's own, or a sender (senders.py) from the job that names the
-    row until the same row comes back. Rows never move.
+    A row is with one thread at a time: the network process's own, or a sender (senders.py) from the
+    job that names the row until the same row comes back. Rows never move.
     """
 
     ROWS = 512

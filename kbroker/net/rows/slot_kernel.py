@@ -1,4 +1,5 @@
-"""Reads a partition's slot as one consistent group, and requests a wake-up when the slot advances."""
+"""Reads a partition's slot as one consistent group, and requests a wake-up when the slot
+advances."""
 
 import numpy as np
 from numpy.typing import NDArray

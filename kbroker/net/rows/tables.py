@@ -1,6 +1,8 @@
-"""Tables of a network process: connections, produce requests and their results, chunks, topics, events.
+"""Tables of a network process: connections, produce requests and their results, chunks, topics,
+events.
 
-All are private to the process. A row's address is ``table + number * STRIDE``; `get` and `put` access a word.
+All are private to the process. A row's address is ``table + number * STRIDE``; `get` and `put`
+access a word.
 """
 
 from kbroker.kernels.row import Row, Values, word
@@ -260,7 +262,8 @@ class May(Values):
 
 
 class Token(Values):
-    """Tokens of append entries: the result row, above it low bits of the entry's number, above them the epoch."""
+    """Tokens of append entries: the result row, above it low bits of the entry's number, above them
+    the epoch."""
 
     READ_AHEAD = 1 << 40
     MASK = (1 << 48) - 1

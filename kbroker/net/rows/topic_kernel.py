@@ -36,7 +36,8 @@ def topic_by_name(cx: int, address: int, length: int) -> int:
 
 @inlined
 def topic_by_id(cx: int, address: int) -> int:
-    """Address of the row of the topic whose id's 16 bytes are at an address, 0 when there is none."""
+    """Address of the row of the topic whose id's 16 bytes are at an address, 0 when there is
+    none."""
     high = load_i64(address)
     low = load_i64(address + 8)
     index, mask = get(cx, Context.ID_INDEX), get(cx, Context.INDEX_MASK)

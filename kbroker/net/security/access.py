@@ -1,8 +1,9 @@
-"""Permissions of connections, as the kernels look them up: one byte per topic for each principal and host.
+"""Permissions of connections, as the kernels look them up: one byte per topic for each principal
+and host.
 
-Control sends ACLs with its images. The bytes are computed here once for each principal (and host, where ACLs
-name it), and again when its ACLs or the topics change. Without an authorizer the tables do not exist: the row
-has ACCESS 0.
+Control sends ACLs with its images. The bytes are computed here once for each principal (and host,
+where ACLs name it), and again when its ACLs or the topics change. Without an authorizer the tables
+do not exist: the row has ACCESS 0.
 """
 
 from typing import Final, Protocol
@@ -170,7 +171,8 @@ class Access:
         return connection is None or self.may(connection, acls.WRITE, name.decode(errors="replace"))
 
     def look_at_id(self, row: int, offset: int, length: int, _: int) -> None:
-        """Event: a client has produced with a transactional id that was not looked at; its request waits."""
+        """Event: a client has produced with a transactional id that was not looked at; its request
+        waits."""
         connection = self._connections.get(row)
         if connection is None:
             return

@@ -1,7 +1,8 @@
-"""What a network process sees for the audit log: logins, refused data, samples. Control writes the lines.
+"""What a network process sees for the audit log: logins, refused data, samples. Control writes the
+lines.
 
-Refusals are counted for a second by client and resource, so that a client which repeats a refused request a
-hundred thousand times fills neither the link nor the log; none is left out.
+Refusals are counted for a second by client and resource, so that a client which repeats a refused
+request a hundred thousand times fills neither the link nor the log; none is left out.
 """
 
 from collections.abc import Callable, Iterable
@@ -34,7 +35,8 @@ class Refused:
 
 
 class Audit:
-    """Runs in: network. Owner: the process. send: gives events to control; without an audit log nothing is kept."""
+    """Runs in: network. Owner: the process. send: gives events to control; without an audit log
+    nothing is kept."""
 
     def __init__(self, context: Context, config: BrokerConfig, connections: dict[int, Connection]) -> None:
         self.on = bool(config.get_optional_str("kbroker.audit.log.dir"))
@@ -105,7 +107,8 @@ class Audit:
             self.flush()
 
     def _samples(self) -> Iterable[AuditEvent]:
-        """The next few connections, in turn, and how many bytes they moved since they were last sampled."""
+        """The next few connections, in turn, and how many bytes they moved since they were last
+        sampled."""
         rows = sorted(self._connections)
         if not rows or not self._per_second:
             return []

@@ -1,8 +1,8 @@
 """Failed logins and TLS handshakes of a second, counted for the audit log.
 
-Who guesses names or passwords a thousand times a second fills neither the link to control nor the log: equal
-failures share a line, an address has a few lines a second, and so has everybody together. What goes beyond is
-counted in one more line; none is left out.
+Who guesses names or passwords a thousand times a second fills neither the link to control nor the
+log: equal failures share a line, an address has a few lines a second, and so has everybody
+together. What goes beyond is counted in one more line; none is left out.
 """
 
 from collections import Counter

@@ -1,4 +1,5 @@
-"""The keys of an issuer as bytes, by https or from a file: bounded in time and size, and from nowhere else."""
+"""The keys of an issuer as bytes, by https or from a file: bounded in time and size, and from
+nowhere else."""
 
 import time
 import urllib.request
@@ -21,7 +22,8 @@ class Elsewhere(OSError):
 
 
 class SameHost(urllib.request.HTTPRedirectHandler):
-    """Follows redirects within the host, port and scheme that the administrator named, and no others."""
+    """Follows redirects within the host, port and scheme that the administrator named, and no
+    others."""
 
     def redirect_request(
         self,

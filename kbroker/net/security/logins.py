@@ -1,11 +1,11 @@
-"""Logins on SASL listeners: the requests allowed before authentication, and re-authentication (KIP-43, 152,
-368).
+"""Logins on SASL listeners: the requests allowed before authentication, and re-authentication
+(KIP-43, 152, 368).
 
-Kafka's SaslServerAuthenticator: ApiVersions at most once, SaslHandshake, then tokens, in SaslAuthenticate
-requests or (after handshake v0) bare. Any other request closes the connection. A wrong password is answered
-with an error and then closes the connection, both after a short delay. With connections.max.reauth.ms a
-session ends, unless the client logs in again with the same mechanism and user. After the login, the kernels
-serve the connection like any other.
+Kafka's SaslServerAuthenticator: ApiVersions at most once, SaslHandshake, then tokens, in
+SaslAuthenticate requests or (after handshake v0) bare. Any other request closes the connection. A
+wrong password is answered with an error and then closes the connection, both after a short delay.
+With connections.max.reauth.ms a session ends, unless the client logs in again with the same
+mechanism and user. After the login, the kernels serve the connection like any other.
 """
 
 import asyncio
@@ -78,7 +78,8 @@ class Logins:
     # --- frames -------------------------------------------------------------------------------------
 
     def takes(self, connection: Connection, frame: bytes) -> bool:
-        """Serve a frame that belongs to a login; False: it is an ordinary request. Raises ProtocolError."""
+        """Serve a frame that belongs to a login; False: it is an ordinary request. Raises
+        ProtocolError."""
         login = connection.login
         if login is None:
             return False
@@ -207,7 +208,8 @@ class Logins:
     async def _step(
         self, connection: Connection, login: Login, token: bytes, refused: Callable[[str], bytes]
     ) -> bytes | None:
-        """The mechanism's answer to a token, None when there is none and the connection is on its way out."""
+        """The mechanism's answer to a token, None when there is none and the connection is on its
+        way out."""
         exchange = login.exchange
         try:
             if login.bad_mechanism or exchange is None:
@@ -234,7 +236,8 @@ class Logins:
         return None if connection.state is State.CLOSED else answer
 
     async def _held_back(self, connection: Connection, exchange: Exchange, token: bytes) -> bytes:
-        """The exchange's step, later where many passwords are guessed. Raises Refused, LinkClosed."""
+        """The exchange's step, later where many passwords are guessed. Raises Refused,
+        LinkClosed."""
         host, user = connection.accepted.host, exchange.guesses(token)
         if user is not None:
             wait_s = await self._control.attempt_login(AttemptLogin(host, user))
@@ -250,7 +253,8 @@ class Logins:
         return answer
 
     def _complete(self, connection: Connection, login: Login) -> int:
-        """If that was the last token, the client is in. Returns the life of its session in ms, 0 without end."""
+        """If that was the last token, the client is in. Returns the life of its session in ms, 0
+        without end."""
         exchange = login.exchange
         if exchange is None or not exchange.done:
             return 0

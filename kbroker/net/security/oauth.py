@@ -1,7 +1,8 @@
-"""SASL OAUTHBEARER (RFC 7628, KIP-255, KIP-768): checks tokens of an issuer with the keys that it publishes.
+"""SASL OAUTHBEARER (RFC 7628, KIP-255, KIP-768): checks tokens of an issuer with the keys that it
+publishes.
 
-PyJWT does the checking. Keys come from `sasl.oauthbearer.jwks.endpoint.url`, by https or from a file. A
-thread fetches them, so that the loop of the network process never waits.
+PyJWT does the checking. Keys come from `sasl.oauthbearer.jwks.endpoint.url`, by https or from a
+file. A thread fetches them, so that the loop of the network process never waits.
 """
 
 import asyncio
@@ -88,7 +89,8 @@ class TokenChecks:
         return subject, float(claims["exp"])
 
     def _key(self, kid: object) -> "PyJWK":
-        """The key of this id, fetched when it is new, but not each time that somebody makes one up."""
+        """The key of this id, fetched when it is new, but not each time that somebody makes one
+        up."""
         now_s = time.monotonic()
         if now_s >= self._fetch_at_s or (kid not in self._keys and now_s >= self._look_at_s):
             self._look_at_s = now_s + NEW_KEYS_S

@@ -1,5 +1,5 @@
-"""SASL exchanges of a network process: tokens in, tokens out, and at the end an authenticated user (KIP-12,
-KIP-84).
+"""SASL exchanges of a network process: tokens in, tokens out, and at the end an authenticated user
+(KIP-12, KIP-84).
 """
 
 import hmac

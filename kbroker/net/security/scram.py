@@ -1,7 +1,8 @@
-"""The server's side of SCRAM-SHA-256 and SCRAM-SHA-512 (RFC 5802, RFC 7677), without channel binding, as in
-Kafka.
+"""The server's side of SCRAM-SHA-256 and SCRAM-SHA-512 (RFC 5802, RFC 7677), without channel
+binding, as in Kafka.
 
-Pure but for the nonce. The server never sees the password, nor anything that could be used in its place.
+Pure but for the nonce. The server never sees the password, nor anything that could be used in its
+place.
 """
 
 import base64
@@ -37,7 +38,8 @@ _FINAL = re.compile(
 
 
 class ScramError(Exception):
-    """The login is refused. is_public: the text is sent to the client, which otherwise gets the general message."""
+    """The login is refused. is_public: the text is sent to the client, which otherwise gets the
+    general message."""
 
     def __init__(self, text: str, is_public: bool = False) -> None:
         super().__init__(text)
@@ -45,7 +47,8 @@ class ScramError(Exception):
 
 
 class ScramServer:
-    """One exchange: `first` with the client's first message, `challenge`, `final` with its second one."""
+    """One exchange: `first` with the client's first message, `challenge`, `final` with its second
+    one."""
 
     def __init__(self, mechanism: str) -> None:
         self.mechanism, self._hash = MECHANISMS[mechanism]
@@ -67,8 +70,9 @@ class ScramServer:
         return self.user
 
     def challenge(self, credential: ScramCredential | None) -> bytes:
-        """The server's first message. credential: of the user; without one the client is challenged like any other, and
-        no proof is good, so that nobody learns which users there are. Raises ScramError."""
+        """The server's first message. credential: of the user; without one the client is challenged
+        like any other, and no proof is good, so that nobody learns which users there are. Raises
+        ScramError."""
         if credential is None:
             credential = _nobodys(self.user, self._hash)
         if self._authzid and self._authzid != self.user:
@@ -84,7 +88,8 @@ class ScramServer:
         return self._server_first.encode()
 
     def final(self, message: bytes) -> bytes:
-        """The server's last message, when the client has proved that it knows the password. Raises ScramError."""
+        """The server's last message, when the client has proved that it knows the password. Raises
+        ScramError."""
         credential = self._credential
         match = _FINAL.fullmatch(_text(message))
         if match is None or credential is None:

@@ -1,7 +1,8 @@
 """TLS alerts for refused handshakes: the client is sent OpenSSL's alert, so that its log says why.
 
-When a handshake fails, an event loop's TLS drops OpenSSL's last output. Here it is kept on the error, and
-sent over a second descriptor of the connection, which outlives the one that the loop closes.
+When a handshake fails, an event loop's TLS drops OpenSSL's last output. Here it is kept on the
+error, and sent over a second descriptor of the connection, which outlives the one that the loop
+closes.
 """
 
 import asyncio
@@ -48,8 +49,8 @@ class TellingContext(ssl.SSLContext):
 
 
 async def send_alert(client: socket.socket, error: BaseException) -> None:
-    """Send a failed handshake's alert, then wait a little for the client to have it: a connection that is closed with
-    bytes unread is reset, and the alert with it."""
+    """Send a failed handshake's alert, then wait a little for the client to have it: a connection
+    that is closed with bytes unread is reset, and the alert with it."""
     alert: bytes = getattr(error, "alert", b"")
     if not alert:
         return

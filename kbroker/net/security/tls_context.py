@@ -1,7 +1,8 @@
 """OpenSSL contexts of TLS listeners, made from Kafka's ssl.* settings: own certificate and trusted
 certificates.
 
-Keys and certificates come from PEM or PKCS12 files, or as PEM text in the settings (`config/key_store.py`).
+Keys and certificates come from PEM or PKCS12 files, or as PEM text in the settings
+(`config/key_store.py`).
 """
 
 import os
@@ -68,7 +69,8 @@ def context_of(config: BrokerConfig, listener: str) -> ssl.SSLContext:
 
 
 def _choose_ciphers(context: ssl.SSLContext, suites: tuple[str, ...]) -> None:
-    """Kafka's ssl.cipher.suites; a TLS version of which none is named is not offered. Raises TlsError."""
+    """Kafka's ssl.cipher.suites; a TLS version of which none is named is not offered. Raises
+    TlsError."""
     if not suites:
         return
     newest, names, unknown = split(suites)
@@ -106,7 +108,8 @@ def _file(text: bytes) -> Iterator[str]:
 
 
 def user_of(certificate: Mapping[str, object] | None) -> str:
-    """The principal's name of a client's certificate (ssl.SSLSocket.getpeercert): its subject as RFC 2253 writes it."""
+    """The principal's name of a client's certificate (ssl.SSLSocket.getpeercert): its subject as
+    RFC 2253 writes it."""
     subject = (certificate or {}).get("subject", ())
     assert isinstance(subject, tuple)
     rdns = ["+".join(f"{_name(kind)}={_escaped(value)}" for kind, value in rdn) for rdn in reversed(subject)]

@@ -68,7 +68,8 @@ class TlsListeners:
             log.warning("TLS listeners go on with the key and trust stores they had: %s", error)
 
     def pair(self) -> tuple[int, socket.socket]:
-        """The ends of an inner connection: the descriptor used as the client's socket, and the relay's."""
+        """The ends of an inner connection: the descriptor used as the client's socket, and the
+        relay's."""
         ours, relays = socket.socketpair()
         relays.setblocking(False)
         return ours.detach(), relays

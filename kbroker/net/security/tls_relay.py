@@ -1,10 +1,10 @@
-"""TLS relays: each TLS connection gets an inner socket that carries the plain bytes, so that the kernels work
-unchanged.
+"""TLS relays: each TLS connection gets an inner socket that carries the plain bytes, so that the
+kernels work unchanged.
 
-The kernels receive from and send to the inner end, as with any client. A relay on the loop of the network
-process moves bytes between its other end and the client through OpenSSL. This costs copies that plain
-listeners do not have: sendfile alone cannot send bytes of a file. Bytes flow as fast as the slower side takes
-them.
+The kernels receive from and send to the inner end, as with any client. A relay on the loop of the
+network process moves bytes between its other end and the client through OpenSSL. This costs copies
+that plain listeners do not have: sendfile alone cannot send bytes of a file. Bytes flow as fast as
+the slower side takes them.
 """
 
 import asyncio
@@ -20,7 +20,8 @@ log = logging.getLogger(__name__)
 
 HANDSHAKE_SECONDS = 30.0
 GONE = (ConnectionResetError, BrokenPipeError)
-"""A client that leaves before the end of its handshake, as a look at the port does, has not failed to log in."""
+"""A client that leaves before the end of its handshake, as a look at the port does, has not failed
+to log in."""
 Authenticated = Callable[[ssl.SSLObject], bool]
 HandshakeFailed = Callable[[str], None]
 

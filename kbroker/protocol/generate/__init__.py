@@ -1,1 +1,2 @@
-"""Development tool: writes kbroker/protocol/messages and coordinator_records. Not used at run time."""
+"""Development tool: writes kbroker/protocol/messages and coordinator_records. Not used at run
+time."""

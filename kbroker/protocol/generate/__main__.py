@@ -1,7 +1,8 @@
 """`python -m kbroker.protocol.generate [--check] [--kafka-libs FOLDER]`
 
-Writes kbroker/protocol/messages from the installed kio package. With a folder of Apache Kafka's jars also
-writes kbroker/protocol/coordinator_records. --check writes nothing and fails when a file is not fresh.
+Writes kbroker/protocol/messages from the installed kio package. With a folder of Apache Kafka's
+jars also writes kbroker/protocol/coordinator_records. --check writes nothing and fails when a file
+is not fresh.
 """
 
 import argparse

@@ -1,7 +1,8 @@
-"""`python -m kbroker.protocol.generate.compare <folder of jars>`: the shapes beside Kafka's own schemas.
+"""`python -m kbroker.protocol.generate.compare <folder of jars>`: the shapes beside Kafka's own
+schemas.
 
-Prints every difference in names, types, versions, nullability, tags and defaults; exit code 1 if there is
-any.
+Prints every difference in names, types, versions, nullability, tags and defaults; exit code 1 if
+there is any.
 """
 
 import sys

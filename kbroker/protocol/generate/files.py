@@ -31,7 +31,8 @@ def _versions_text(first: int, last: int) -> str:
 
 
 def message_files() -> dict[str, str]:
-    """messages/<api>.py for every API, messages/<name>.py for headers and data, and messages/index.py."""
+    """messages/<api>.py for every API, messages/<name>.py for headers and data, and
+    messages/index.py."""
     files = {}
     index = []
     for key, api, request, response in api_messages():
@@ -78,7 +79,8 @@ def _api_index(rows: list[tuple[int, str, str, str, int, int, int | None]]) -> s
 
 
 def coordinator_record_files(libs: Path) -> dict[str, str]:
-    """coordinator_records/<record>.py (key and value) and coordinator_records/index.py, from Kafka's jars."""
+    """coordinator_records/<record>.py (key and value) and coordinator_records/index.py, from
+    Kafka's jars."""
     files = {}
     imports = ["from kbroker.protocol.schema import Struct\n"]
     tables = ""

@@ -100,7 +100,8 @@ def parse_message(text: str) -> MessageShape | None:
     reader = _Reader(raw, top)
     reader.struct(raw["name"], raw["fields"], top)
     flexible = parse_versions(raw["flexibleVersions"], top)
-    # A first flexible version below the oldest valid one still is the true answer to "is it flexible".
+    # A first flexible version below the oldest valid one still is the true answer to "is it
+    # flexible".
     return MessageShape(
         raw["name"], raw["type"], raw.get("apiKey"), top, flexible[0] if flexible else None, reader.structs
     )

@@ -1,7 +1,7 @@
 """Reads the message classes of the kio package (one class per version) and merges them into shapes.
 
-kio gives durations and times as Python objects and drops their unit from the name; here they are the plain
-integers of the wire again and carry Kafka's names.
+kio gives durations and times as Python objects and drops their unit from the name; here they are
+the plain integers of the wire again and carry Kafka's names.
 """
 
 import dataclasses

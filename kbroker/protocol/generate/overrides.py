@@ -1,4 +1,5 @@
-"""Where kio deviates from Kafka's schemas: each row has its reason. `compare` proves the list complete."""
+"""Where kio deviates from Kafka's schemas: each row has its reason. `compare` proves the list
+complete."""
 
 from collections.abc import Callable, Mapping
 
@@ -8,7 +9,8 @@ Override = Callable[[MessageShape], None]
 
 ANY = "*"
 NAMES: Mapping[tuple[str, str], str] = {
-    # (message or ANY, kio's name) -> Kafka's name. kio drops the unit of times and marks builtins by "_".
+    # (message or ANY, kio's name) -> Kafka's name. kio drops the unit of times and marks builtins
+    # by "_".
     (ANY, "id_"): "id",
     (ANY, "type_"): "type",
     ("ProduceResponse", "log_append_time"): "log_append_time_ms",
@@ -26,7 +28,8 @@ def kafka_name(message: str, name: str) -> str:
 
 
 def _null_default(struct: str, *names: str) -> Override:
-    """kio gives every array an empty default; these are null in Kafka, meaning "all" or "unchanged"."""
+    """kio gives every array an empty default; these are null in Kafka, meaning "all" or
+    "unchanged"."""
 
     def apply(shape: MessageShape) -> None:
         (found,) = [s for s in shape.structs if s.name == struct]

@@ -67,7 +67,8 @@ def _class(struct: StructShape, versions: Versions, flexible: int | None) -> str
 
 
 def _renamed(message: MessageShape, names: frozenset[str]) -> MessageShape:
-    """Structs of a request and its response may have one name: they get "Request"/"Response" before it."""
+    """Structs of a request and its response may have one name: they get "Request"/"Response" before
+    it."""
     prefix = message.kind.capitalize()
     for struct in message.structs:
         for field in struct.fields:
@@ -89,7 +90,8 @@ def _imports(body: str) -> str:
 
 
 def render_module(title: str, constants: dict[str, object], messages: Iterable[MessageShape]) -> str:
-    """A module with the structs of all messages, innermost first, and each message's own class last."""
+    """A module with the structs of all messages, innermost first, and each message's own class
+    last."""
     parts = list(messages)
     sets = [{s.name for s in m.structs} for m in parts]
     shared = frozenset.intersection(*map(frozenset, sets)) if len(parts) > 1 else frozenset[str]()

@@ -1,4 +1,5 @@
-"""The generator's model of a message: one shape over all versions, independent of where it was read from."""
+"""The generator's model of a message: one shape over all versions, independent of where it was read
+from."""
 
 from dataclasses import dataclass, field
 

@@ -1,5 +1,6 @@
-"""Rights that a child process gives up before its main runs, so that a client who takes it over gains little.
+"""Rights that a child process gives up before its main runs, so that a client who takes it over
+gains little.
 
-Runs in each child, right after its fork. The kernel enforces it: Landlock, seccomp, and no capabilities.
-May be called by `supervisor.child`.
+Runs in each child, right after its fork. The kernel enforces it: Landlock, seccomp, and no
+capabilities. May be called by `supervisor.child`.
 """

@@ -16,7 +16,8 @@ SETTING = "kbroker.confine.processes"
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What a role has to do. reads_processes: looks into others in /proc, which Landlock would hide from it."""
+    """What a role has to do. reads_processes: looks into others in /proc, which Landlock would hide
+    from it."""
 
     writes_files: bool = True
     reads_processes: bool = False

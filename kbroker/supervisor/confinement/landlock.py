@@ -1,4 +1,5 @@
-"""Landlock: a process changes no file, starts no program, listens on no port and signals nobody but itself.
+"""Landlock: a process changes no file, starts no program, listens on no port and signals nobody but
+itself.
 
 Unlike seccomp it sees what a path leads to. What was opened before stays open.
 """
@@ -37,7 +38,8 @@ def version() -> int:
 
 
 def forbid_writing() -> bool:
-    """Give up all that is said above, for this thread and those it starts; False where the kernel has no Landlock.
+    """Give up all that is said above, for this thread and those it starts; False where the kernel
+    has no Landlock.
 
     needs: no_new_privs."""
     libc, known = _libc(), version()

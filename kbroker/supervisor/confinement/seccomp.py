@@ -1,7 +1,8 @@
 """A seccomp filter: system calls that a child never needs fail from now on, for all its threads.
 
-A list of what is refused, not of what is allowed: libraries may begin to use new calls at any update. The
-filter is a program of classic BPF; it looks at the number of the call and, for opens, at the flags.
+A list of what is refused, not of what is allowed: libraries may begin to use new calls at any
+update. The filter is a program of classic BPF; it looks at the number of the call and, for opens,
+at the flags.
 """
 
 import ctypes
@@ -22,7 +23,8 @@ ALLOW: Final = 0x7FFF0000
 ERRNO: Final = 0x00050000
 X32_BIT: Final = 0x40000000
 
-# seccomp_data: number, machine, instruction pointer, six arguments of 8 bytes; the low half of one comes first
+# seccomp_data: number, machine, instruction pointer, six arguments of 8 bytes; the low half of one
+# comes first
 NUMBER_AT, MACHINE_AT, ARGUMENTS_AT = 0, 4, 16
 
 # one instruction: code, jump if true, jump if false, constant

@@ -1,4 +1,5 @@
-"""Fixtures of the client tests: the same tests against kbroker and against Apache Kafka, which proves the tests."""
+"""Fixtures of the client tests: the same tests against kbroker and against Apache Kafka, which
+proves the tests."""
 
 import itertools
 from collections.abc import Callable, Iterator
@@ -72,7 +73,8 @@ def fresh() -> NameFactory:
 
 @pytest.fixture
 def topic(session_admin: AdminClient, fresh: NameFactory) -> TopicFactory:
-    """Creates a topic of a fresh name: `topic(partitions=3, **configs)`; `_` stands for `.` in names of configs."""
+    """Creates a topic of a fresh name: `topic(partitions=3, **configs)`; `_` stands for `.` in
+    names of configs."""
 
     def create(partitions: int = 1, **configs: str) -> str:
         name = fresh("topic")

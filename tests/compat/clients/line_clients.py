@@ -1,4 +1,5 @@
-"""Line-based programs as writers and readers of records: kcat, and the console tools of Apache Kafka."""
+"""Line-based programs as writers and readers of records: kcat, and the console tools of Apache
+Kafka."""
 
 import shutil
 import subprocess
@@ -21,7 +22,8 @@ def run(command: list[str], stdin: bytes = b"") -> bytes:
 
 
 class Kcat:
-    """kcat. One run per set of headers, since it writes the same ones with every record; an empty key is null."""
+    """kcat. One run per set of headers, since it writes the same ones with every record; an empty
+    key is null."""
 
     @staticmethod
     def path() -> str:
@@ -54,7 +56,8 @@ class Kcat:
         )
         found: list[Record] = []
         while output:
-            # Header values may hold line feeds of their own: here they hold none but in one known value.
+            # Header values may hold line feeds of their own: here they hold none but in one known
+            # value.
             lengths, _, rest = output.partition(b" ")
             size, _, rest = rest.partition(b" ")
             time, _, rest = rest.partition(b" ")

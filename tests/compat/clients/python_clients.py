@@ -22,7 +22,8 @@ TIMEOUT_S = 30
 
 
 def expressible(records: list[Record]) -> list[Record]:
-    """Those that kafka-python and aiokafka do not refuse: some key or value, no null in the headers."""
+    """Those that kafka-python and aiokafka do not refuse: some key or value, no null in the
+    headers."""
     some = [record for record in records if (record.key, record.value) != (None, None)]
     return [record for record in some if all(value is not None for _, value in record.headers)]
 

@@ -8,7 +8,8 @@ Headers = tuple[tuple[str, bytes | None], ...]
 
 @dataclass(frozen=True)
 class Record:
-    """One record. timestamp: ms since the epoch; None leaves it to the client (and is not compared)."""
+    """One record. timestamp: ms since the epoch; None leaves it to the client (and is not
+    compared)."""
 
     key: bytes | None
     value: bytes | None
@@ -17,7 +18,8 @@ class Record:
 
     @property
     def is_text(self) -> bool:
-        """Whether line-based tools can write it: UTF-8 without control characters, no null in the headers."""
+        """Whether line-based tools can write it: UTF-8 without control characters, no null in the
+        headers."""
         parts = [self.key or b"", self.value or b"", *(value or b"" for _, value in self.headers)]
         try:
             return all(part.decode().isprintable() for part in parts)

@@ -1,4 +1,5 @@
-"""Apache Kafka's own command-line tools, unmodified: verifiable and perf clients, topics, configs, offsets, cluster."""
+"""Apache Kafka's own command-line tools, unmodified: verifiable and perf clients, topics, configs,
+offsets, cluster."""
 
 import json
 import re

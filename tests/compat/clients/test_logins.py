@@ -1,4 +1,5 @@
-"""SASL logins of real clients: the right password gets in, another one does not, and the user's quotas hold."""
+"""SASL logins of real clients: the right password gets in, another one does not, and the user's
+quotas hold."""
 
 import asyncio
 import contextlib
@@ -57,7 +58,8 @@ SETTINGS = {
 
 @pytest.fixture(scope="module")
 def login_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KBroker]:
-    """A broker with a PLAINTEXT and a SASL_PLAINTEXT listener; alice has a password for each mechanism."""
+    """A broker with a PLAINTEXT and a SASL_PLAINTEXT listener; alice has a password for each
+    mechanism."""
     node = KBroker(tmp_path_factory.mktemp("logins"), SETTINGS)
     RUNNING.append(node)
     node.start()

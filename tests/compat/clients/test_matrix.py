@@ -1,4 +1,5 @@
-"""What one client writes, every other reads: all codecs, headers, nulls, empty and large records, timestamps."""
+"""What one client writes, every other reads: all codecs, headers, nulls, empty and large records,
+timestamps."""
 
 from typing import Any
 

@@ -22,7 +22,8 @@ RECORDS = [Record(b"k", b"%d" % number, (), START_MS + 1000 * number) for number
 
 @pytest.fixture
 def filled(bootstrap: str, topic: TopicFactory) -> str:
-    """A topic with ten records, a second of their own each; so long ago that retention would delete them."""
+    """A topic with ten records, a second of their own each; so long ago that retention would delete
+    them."""
     name = topic(retention_ms="-1")
     Confluent.write(bootstrap, name, "none", RECORDS)
     return name
@@ -193,7 +194,8 @@ class TestAioKafka:
 
 
 def test_the_latest_of_a_group_is_where_it_begins(bootstrap: str, filled: str, fresh: NameFactory) -> None:
-    """auto.offset.reset=latest reads only what comes after the group's first look at the partition."""
+    """auto.offset.reset=latest reads only what comes after the group's first look at the
+    partition."""
     consumer = confluent_consumer(bootstrap, group_id=fresh("latest"), auto_offset_reset="latest")
     consumer.assign([TopicPartition(filled, 0, confluent_kafka.OFFSET_STORED)])
     assert next_offset(consumer, 2) is None

@@ -1,4 +1,5 @@
-"""Producing at the limits: acks, idempotence, sizes, timestamps, topics that are not there, refused records."""
+"""Producing at the limits: acks, idempotence, sizes, timestamps, topics that are not there, refused
+records."""
 
 import time
 from typing import Any
@@ -23,7 +24,8 @@ pytestmark = pytest.mark.compat
 CLIENTS = (Confluent, KafkaPython, AioKafka)
 DEFAULT_MAX_MESSAGE_BYTES = 1_048_588
 BATCH_AND_RECORD_BYTES = 61 + 11
-"""Header of a batch, and what surrounds a value of this size in a record without key and headers."""
+"""Header of a batch, and what surrounds a value of this size in a record without key and
+headers."""
 
 
 def produce(
@@ -132,7 +134,8 @@ class TestTopics:
     def test_a_client_that_only_describes_a_topic_gets_correct_metadata(
         self, bootstrap: str, fresh: NameFactory
     ) -> None:
-        """Even though the look creates it: that is how clients learn that a deletion took effect."""
+        """Even though the look creates it: that is how clients learn that a deletion took
+        effect."""
         peer = SocketPeer(int(bootstrap.rpartition(":")[2]))
         request = MetadataRequest(
             [MetadataRequestTopic(name=fresh("looked-at"))], allow_auto_topic_creation=True
@@ -169,7 +172,8 @@ class TestTopics:
         assert refused(bootstrap, topic(cleanup_policy="compact"), b"v") == "INVALID_RECORD"
 
     def test_keys_select_the_same_partition_in_all_clients(self, bootstrap: str, topic: TopicFactory) -> None:
-        """Not the broker's doing: that what different clients write for a key meets in one partition."""
+        """Not the broker's doing: that what different clients write for a key meets in one
+        partition."""
         name = topic(5)
         producer = kafka.KafkaProducer(bootstrap_servers=bootstrap)
         theirs = [producer.send(name, b"v", b"k%d" % n).get(TIMEOUT_S).partition for n in range(10)]

@@ -1,4 +1,5 @@
-"""Clients under a quota are held near it, and are told; the others are not; a restart keeps the quotas."""
+"""Clients under a quota are held near it, and are told; the others are not; a restart keeps the
+quotas."""
 
 import contextlib
 import json
@@ -66,8 +67,8 @@ class Throttles:
 def produce_for(
     broker: KBroker, client_id: str, seconds: float, then: Callable[[], None] | None = None
 ) -> tuple[int, int]:
-    """Bytes that were acknowledged, and the longest throttle time in ms. then: called after a second, from which on it
-    counts."""
+    """Bytes that were acknowledged, and the longest throttle time in ms. then: called after a
+    second, from which on it counts."""
     throttles = Throttles()
     acked = 0
 

@@ -208,7 +208,8 @@ def test_a_static_member_keeps_its_partitions_while_it_is_away(
 
 
 def test_different_clients_share_one_group(bootstrap: str, topic: TopicFactory, fresh: NameFactory) -> None:
-    """librdkafka, kafka-python and aiokafka agree on `range`; each is the leader once or not, as it comes."""
+    """librdkafka, kafka-python and aiokafka agree on `range`; each is the leader once or not, as it
+    comes."""
     name, group = topic(3), fresh("mixed")
     values = fill(bootstrap, name, 3)
     found: set[bytes] = set()

@@ -1,4 +1,5 @@
-"""Clients push their own metrics, and /metrics shows them: librdkafka, and Apache Kafka's Java client and tool."""
+"""Clients push their own metrics, and /metrics shows them: librdkafka, and Apache Kafka's Java
+client and tool."""
 
 from collections.abc import Iterator
 from contextlib import suppress

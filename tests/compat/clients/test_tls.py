@@ -1,4 +1,5 @@
-"""TLS listeners: real clients over SSL and SASL_SSL, large answers, who is trusted, and which user a certificate is."""
+"""TLS listeners: real clients over SSL and SASL_SSL, large answers, who is trusted, and which user
+a certificate is."""
 
 import shutil
 import socket

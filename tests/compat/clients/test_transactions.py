@@ -1,4 +1,5 @@
-"""Transactions as clients use them: all or nothing, zombies fenced, offsets with the records, tools."""
+"""Transactions as clients use them: all or nothing, zombies fenced, offsets with the records,
+tools."""
 
 import json
 import time
@@ -28,7 +29,8 @@ Begin = Callable[[str], Transactional]
 
 @pytest.fixture
 def begin(bootstrap: str, client: type[Transactional]) -> Iterator[Begin]:
-    """Starts producers of one client: `begin("transactional id")`; all are closed after the test."""
+    """Starts producers of one client: `begin("transactional id")`; all are closed after the
+    test."""
     made: list[Transactional] = []
 
     def start(transactional_id: str) -> Transactional:
@@ -108,7 +110,8 @@ def _go_on(zombie: Transactional, name: str) -> None:
 
 
 def _eventually(look: object, wanted: object) -> bool:
-    """Whether something becomes so: a transaction's markers are written after its end was answered."""
+    """Whether something becomes so: a transaction's markers are written after its end was
+    answered."""
     deadline = time.monotonic() + UNSTABLE_S
     while time.monotonic() < deadline:
         if look() == wanted:  # type: ignore[operator]

@@ -136,7 +136,8 @@ CLIENTS: Sequence[type[Transactional]] = (ConfluentTransactional, AioTransaction
 def read_to_end(
     bootstrap: str, topic: str, isolation: str = "read_committed", partition: int = 0
 ) -> list[bytes]:
-    """Every value that a reader of this isolation level sees now, up to its end of the partition."""
+    """Every value that a reader of this isolation level sees now, up to its end of the
+    partition."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,

@@ -1,4 +1,5 @@
-"""Runs the tests of neighbours and writes docs/compatibility.md: `python -m tests.compat.neighbours.page [NAME...]`.
+"""Runs the tests of neighbours and writes docs/compatibility.md:
+`python -m tests.compat.neighbours.page [NAME...]`.
 
 Rows of names that are not given stay as they are."""
 

@@ -1,4 +1,5 @@
-"""Changes of dynamic configs reach the store, the slots, the IO workers and the network processes."""
+"""Changes of dynamic configs reach the store, the slots, the IO workers and the network
+processes."""
 
 import asyncio
 from pathlib import Path

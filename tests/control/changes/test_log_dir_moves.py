@@ -30,7 +30,8 @@ HEX = "0123456789abcdef0123456789abcdef"
 
 
 class Case:
-    """A topic of one partition in one of two log dirs; what its IO worker replies to calls of moves."""
+    """A topic of one partition in one of two log dirs; what its IO worker replies to calls of
+    moves."""
 
     def __init__(self, made: World) -> None:
         self.world = made

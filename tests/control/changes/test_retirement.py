@@ -1,4 +1,5 @@
-"""Deletions that a crash interrupted: the topic never comes back, its slot is free only when nobody works with it."""
+"""Deletions that a crash interrupted: the topic never comes back, its slot is free only when nobody
+works with it."""
 
 import asyncio
 import base64
@@ -164,7 +165,8 @@ def test_the_copy_of_a_topic_whose_deletion_a_crash_interrupted_goes_at_the_next
 
 @pytest.mark.parametrize("again", [False, True])
 def test_a_copy_of_nobodys_log_is_put_aside_at_the_next_start(tmp_path: Path, again: bool) -> None:
-    """As Apache Kafka does: it is no beginning of a move of another topic of that name, and not removed either."""
+    """As Apache Kafka does: it is no beginning of a move of another topic of that name, and not
+    removed either."""
     with world(tmp_path, dirs=2) as made:
         if again:
             asyncio.run(create_topics(made.broker, [NewTopic("a")]))

@@ -1,4 +1,5 @@
-"""What a coordinator knows of its topic: loaded once and in order, made when needed, forgotten when deleted."""
+"""What a coordinator knows of its topic: loaded once and in order, made when needed, forgotten when
+deleted."""
 
 import asyncio
 from pathlib import Path

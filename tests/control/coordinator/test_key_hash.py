@@ -19,7 +19,8 @@ from kbroker.control.coordinator.key_hash import positive_hash
     ],
 )
 def test_keys_are_hashed_as_javas_strings(key: str, number: int) -> None:
-    """Values of Math.abs("...".hashCode()) in Java; the one of polygenelubricants is Integer.MIN_VALUE."""
+    """Values of Math.abs("...".hashCode()) in Java; the one of polygenelubricants is
+    Integer.MIN_VALUE."""
     assert positive_hash(key) == number
 
 

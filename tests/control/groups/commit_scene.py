@@ -37,7 +37,8 @@ Done = Callable[[KafkaError | None], None]
 
 
 class Log:
-    """Stands for the Appender: keeps batches; `held` ones are written by `release`, with an error if one is given."""
+    """Stands for the Appender: keeps batches; `held` ones are written by `release`, with an error
+    if one is given."""
 
     def __init__(self) -> None:
         self.batches: list[tuple[int, bytes]] = []
@@ -87,7 +88,8 @@ class Link:
 
 
 class Scene:
-    """A group coordinator over a log in memory, with topics "a" and "b" and one classic group of one member."""
+    """A group coordinator over a log in memory, with topics "a" and "b" and one classic group of
+    one member."""
 
     def __init__(self, made: World) -> None:
         self.broker = made.broker
@@ -111,7 +113,8 @@ class Scene:
         self.shard.replay(partition, key, encode_value(value, 3), 0)
 
     async def send(self, *frames: bytes) -> list[bytes | None]:
-        """The answers to requests that come in one block; `left`: how many of all were left to Python."""
+        """The answers to requests that come in one block; `left`: how many of all were left to
+        Python."""
         first = self.calls
         self.calls += len(frames)
         waiting = self.start(first, *frames)

@@ -15,7 +15,8 @@ def kafka_with(settings: GroupSettings | None = None, **topics: int) -> Coordina
 
 
 class Member:
-    """A client that does what the protocol asks: it owns what it is given, and gives up what it is not."""
+    """A client that does what the protocol asks: it owns what it is given, and gives up what it is
+    not."""
 
     def __init__(
         self, kafka: Coordinator, name: str, topics: list[str] | None = None, **fields: object

@@ -78,7 +78,8 @@ class Topics:
 
 
 class Coordinator:
-    """Drives a GroupShard as the runtime does: records are appended, replayed, then the rest is run."""
+    """Drives a GroupShard as the runtime does: records are appended, replayed, then the rest is
+    run."""
 
     def __init__(
         self, settings: GroupSettings | None = None, log: list[Record] | None = None, now_ms: int = START_MS
@@ -193,7 +194,8 @@ class Coordinator:
     def stable_group(
         self, size: int = 1, instances: tuple[str, ...] = (), **fields: Any
     ) -> tuple[list[str], int]:
-        """A group of `size` dynamic members and the given static ones, synced. (member ids, generation)"""
+        """A group of `size` dynamic members and the given static ones, synced. (member ids,
+        generation)"""
         waiting = [self.send_join(self.new_member_id(**fields), **fields) for _ in range(size)]
         waiting += [self.send_join(instance=instance, **fields) for instance in instances]
         self.advance(self.settings.initial_rebalance_delay_ms * 2)

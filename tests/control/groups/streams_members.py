@@ -51,7 +51,8 @@ def application(lines: int = 4) -> Coordinator:
 
 
 class Process:
-    """One member that does what the protocol asks: it runs what it is given, and gives up what it is not."""
+    """One member that does what the protocol asks: it runs what it is given, and gives up what it
+    is not."""
 
     def __init__(
         self, kafka: Coordinator, name: str, process: str = "", topology: Topology | None = None
@@ -86,7 +87,8 @@ class Process:
         return request
 
     def beat(self, **fields: object) -> HeartbeatResult:
-        """One heartbeat; internal topics that the answer specs for are made, as the API's handler does."""
+        """One heartbeat; internal topics that the answer specs for are made, as the API's handler
+        does."""
         outcome = self.kafka.shard.streams_heartbeat(
             Caller("client", "/127.0.0.1", 0), self.request(**fields), self.kafka.now_ms
         )

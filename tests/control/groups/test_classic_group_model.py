@@ -1,7 +1,9 @@
-"""A classic group under clients that follow the protocol, die, leave, come back, and a coordinator that restarts.
+"""A classic group under clients that follow the protocol, die, leave, come back, and a coordinator
+that restarts.
 
-Whatever happened: requests are answered, nobody is told two truths about a generation, what was acknowledged
-survives, and once the world is quiet the group is stable with exactly those who are there.
+Whatever happened: requests are answered, nobody is told two truths about a generation, what was
+acknowledged survives, and once the world is quiet the group is stable with exactly those who are
+there.
 """
 
 from typing import Any
@@ -181,7 +183,8 @@ class ClassicGroupModel(RuleBasedStateMachine):
 
     @rule()
     def coordinator_restarts(self) -> None:
-        """What was under way is lost: clients ask again. Generations that were not stable are given out anew."""
+        """What was under way is lost: clients ask again. Generations that were not stable are given
+        out anew."""
         self.kafka = self.kafka.restarted()
         stable = [client.generation for client in self.alive if client.assignment is not None]
         self.leaders = {each: leader for each, leader in self.leaders.items() if each in stable}

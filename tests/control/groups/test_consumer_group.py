@@ -1,4 +1,5 @@
-"""Consumer groups of KIP-848: joining, reconciliation, leaving, static members, expressions, restarts."""
+"""Consumer groups of KIP-848: joining, reconciliation, leaving, static members, expressions,
+restarts."""
 
 import pytest
 

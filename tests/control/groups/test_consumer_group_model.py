@@ -1,7 +1,8 @@
-"""A KIP-848 group: clients join, leave, fall silent and come back, topics grow, the coordinator restarts.
+"""A KIP-848 group: clients join, leave, fall silent and come back, topics grow, the coordinator
+restarts.
 
-Whatever happened: no partition has two owners, a restart knows exactly what was known before, and once the world is
-quiet the group is stable and every partition that somebody wants has an owner.
+Whatever happened: no partition has two owners, a restart knows exactly what was known before, and
+once the world is quiet the group is stable and every partition that somebody wants has an owner.
 """
 
 from hypothesis import settings
@@ -19,7 +20,8 @@ GONE = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH)
 
 
 class Client:
-    """What a client believes. It gives up at once what it is no longer given, and says so with its next heartbeat."""
+    """What a client believes. It gives up at once what it is no longer given, and says so with its
+    next heartbeat."""
 
     def __init__(self, name: str, topics: list[str]) -> None:
         self.name = name

@@ -239,7 +239,8 @@ class TestClassicMembers:
         assert kafka.commit(3, member, generation + 1) == ErrorCode.ILLEGAL_GENERATION
 
     def test_it_need_not_rejoin_before_there_is_another_assignment(self) -> None:
-        """Assignments are computed once in an interval; until then the member is as good as the others."""
+        """Assignments are computed once in an interval; until then the member is as good as the
+        others."""
         kafka = Coordinator()
         kafka.topics.put("t", 6)
         kafka.beat("new", topics=["t"])

@@ -1,6 +1,8 @@
-"""Committed offsets under commits, transactions that end or do not, deletions, expiry, and a coordinator that restarts.
+"""Committed offsets under commits, transactions that end or do not, deletions, expiry, and a
+coordinator that restarts.
 
-The model is a dictionary; after each step the coordinator and its successor tell of exactly what is in it.
+The model is a dictionary; after each step the coordinator and its successor tell of exactly what is
+in it.
 """
 
 from typing import Any
@@ -32,8 +34,9 @@ Place = tuple[str, int]
 
 
 class OffsetsModel(RuleBasedStateMachine):
-    """committed: offset and time of the commit, by group and partition. pending: the same by producer, and the
-    number of the step: of two commits the later one counts, whenever its transaction ends."""
+    """committed: offset and time of the commit, by group and partition. pending: the same by
+    producer, and the number of the step: of two commits the later one counts, whenever its
+    transaction ends."""
 
     def __init__(self) -> None:
         super().__init__()

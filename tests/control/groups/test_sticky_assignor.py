@@ -1,4 +1,5 @@
-"""The sticky task assignor: every task once, an even load, copies in other processes, little moves."""
+"""The sticky task assignor: every task once, an even load, copies in other processes, little
+moves."""
 
 from hypothesis import given
 from hypothesis import strategies as st

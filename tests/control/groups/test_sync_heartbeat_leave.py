@@ -1,4 +1,5 @@
-"""SyncGroup, Heartbeat and LeaveGroup of classic groups, and what restarts and failed appends do to them."""
+"""SyncGroup, Heartbeat and LeaveGroup of classic groups, and what restarts and failed appends do to
+them."""
 
 import pytest
 
@@ -104,7 +105,8 @@ class TestSync:
         assert kafka.state() == "PreparingRebalance"
 
     def test_an_assignment_that_is_stored_too_late_goes_to_no_later_generation(self) -> None:
-        """While the leader's assignment is on its way to the log, the group has had another rebalance."""
+        """While the leader's assignment is on its way to the log, the group has had another
+        rebalance."""
         kafka = Coordinator()
         (first,), generation, _ = joined(kafka, 1)
         late = kafka.shard.sync(sync_request(first, generation, b"old"), kafka.now_ms)

@@ -1,4 +1,5 @@
-"""Log dirs that come back from Apache Kafka: its changes hold, and only what it changed is changed."""
+"""Log dirs that come back from Apache Kafka: its changes hold, and only what it changed is
+changed."""
 
 import base64
 import shutil

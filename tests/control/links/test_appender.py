@@ -1,4 +1,5 @@
-"""Appends of the control process: its ring and arena on one side, a pretended IO worker on the other."""
+"""Appends of the control process: its ring and arena on one side, a pretended IO worker on the
+other."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

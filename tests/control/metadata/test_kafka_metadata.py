@@ -125,7 +125,8 @@ def test_adopted_topics_keep_their_configs_and_producer_ids_go_on_far_above(tmp_
         assert made.broker.override(TOPIC, "orders") == {"retention.ms": "-1"}
         assert made.broker.topic_config("orders").retention_ms == -1
         assert made.broker.override(TOPIC, "stale") == {}
-        # above the count that was found, and above all that Apache Kafka will count to once it has the folders back
+        # above the count that was found, and above all that Apache Kafka will count to once it has
+        # the folders back
         assert asyncio.run(made.broker.producer_ids.take()) > 1 << 40
         made.reboot()
         assert made.broker.override(TOPIC, "orders") == {"retention.ms": "-1"}

@@ -1,4 +1,5 @@
-"""Ids of producers: blocks in memory that others take from, too, and that grow while they are used up fast."""
+"""Ids of producers: blocks in memory that others take from, too, and that grow while they are used
+up fast."""
 
 import asyncio
 

@@ -1,4 +1,5 @@
-"""The records of a partition among members: each is delivered, locked, and done, and nothing is lost."""
+"""The records of a partition among members: each is delivered, locked, and done, and nothing is
+lost."""
 
 import pytest
 from hypothesis import strategies as st
@@ -299,7 +300,8 @@ class RangesAgainstDict(RuleBasedStateMachine):
 
 
 class PartitionAgainstDict(RuleBasedStateMachine):
-    """Every record is in exactly one state, changes it only as the protocol allows, and none is lost."""
+    """Every record is in exactly one state, changes it only as the protocol allows, and none is
+    lost."""
 
     def __init__(self) -> None:
         super().__init__()

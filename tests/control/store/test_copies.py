@@ -1,4 +1,5 @@
-"""The store is in several log dirs: whichever of them is lost, nothing that was answered is, and no stale copy wins."""
+"""The store is in several log dirs: whichever of them is lost, nothing that was answered is, and no
+stale copy wins."""
 
 import asyncio
 import shutil

@@ -1,4 +1,5 @@
-"""What is read of a client's payload: numbers with short printable labels, and never more than is allowed."""
+"""What is read of a client's payload: numbers with short printable labels, and never more than is
+allowed."""
 
 import random
 

@@ -1,4 +1,5 @@
-"""EndTxn under both transaction versions, time-outs, markers, and what a repeated request is told."""
+"""EndTxn under both transaction versions, time-outs, markers, and what a repeated request is
+told."""
 
 from dataclasses import replace
 

@@ -1,4 +1,5 @@
-"""DescribeTransactions, ListTransactions, expiration of ids, and the records as Kafka writes them."""
+"""DescribeTransactions, ListTransactions, expiration of ids, and the records as Kafka writes
+them."""
 
 import pytest
 

@@ -1,4 +1,5 @@
-"""Orders of markers: carried out without tasks where nothing goes wrong, given up at once, waited for in turn."""
+"""Orders of markers: carried out without tasks where nothing goes wrong, given up at once, waited
+for in turn."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

@@ -1,7 +1,9 @@
-"""Random histories of producers, zombies, time-outs, restarts and lost answers against what exactly-once promises.
+"""Random histories of producers, zombies, time-outs, restarts and lost answers against what
+exactly-once promises.
 
-The model keeps the partitions' logs as an IO worker would: a batch goes into its producer's open transaction or begins
-one that the coordinator knows; a marker of an older epoch is refused. What a producer was told must come true.
+The model keeps the partitions' logs as an IO worker would: a batch goes into its producer's open
+transaction or begins one that the coordinator knows; a marker of an older epoch is refused. What a
+producer was told must come true.
 """
 
 from dataclasses import dataclass, field
@@ -21,7 +23,8 @@ FAILURES = st.sampled_from([ErrorCode.NONE, ErrorCode.NONE, ErrorCode.NOT_COORDI
 
 @dataclass
 class Log:
-    """One partition: epochs and open transactions of producers, and how each transaction's records ended."""
+    """One partition: epochs and open transactions of producers, and how each transaction's records
+    ended."""
 
     epochs: dict[int, int] = field(default_factory=dict)
     open: dict[int, set[int]] = field(default_factory=dict)  # producer id -> transactions with records
@@ -89,7 +92,8 @@ class Coordination(RuleBasedStateMachine):
             return  # it asks for the end until it has an answer
         producer_id, epoch = producer.identity
         log = self.log(where)
-        # A client adds a partition to each transaction anew, though the log may still wait for the marker of the last.
+        # A client adds a partition to each transaction anew, though the log may still wait for the
+        # marker of the last.
         is_open = where in producer.wrote and producer_id in log.open and log.epochs.get(producer_id) == epoch
         if log.epochs.get(producer_id, 0) > epoch:
             return  # the partition fences it

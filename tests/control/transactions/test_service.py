@@ -1,4 +1,5 @@
-"""The coordinator at work: markers until they are written, waits, verification for network processes."""
+"""The coordinator at work: markers until they are written, waits, verification for network
+processes."""
 
 import asyncio
 import struct
@@ -38,7 +39,8 @@ OFFSETS = "__consumer_offsets"
 
 
 class Log:
-    """Stands for the Appender. errors: raised once each by appends to a topic; held: appends to it wait."""
+    """Stands for the Appender. errors: raised once each by appends to a topic; held: appends to it
+    wait."""
 
     def __init__(self) -> None:
         self.batches: list[tuple[str, int, RecordBatch]] = []

@@ -1,4 +1,5 @@
-"""What comes too late or too early in a transaction's life changes nothing: timeouts, markers, limits."""
+"""What comes too late or too early in a transaction's life changes nothing: timeouts, markers,
+limits."""
 
 from dataclasses import replace
 from types import SimpleNamespace

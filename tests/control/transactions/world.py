@@ -1,4 +1,5 @@
-"""A transaction coordinator without a broker: a clock that tests move, a log in memory, markers that wait."""
+"""A transaction coordinator without a broker: a clock that tests move, a log in memory, markers
+that wait."""
 
 from dataclasses import replace
 from typing import Any
@@ -21,7 +22,8 @@ B1: TopicPartition = ("b", 1)
 
 
 class World:
-    """Drives a TransactionShard as the runtime does: records are appended, replayed, then the rest is run."""
+    """Drives a TransactionShard as the runtime does: records are appended, replayed, then the rest
+    is run."""
 
     def __init__(
         self,

@@ -19,7 +19,8 @@ def program() -> str | None:
 
 
 class Browser:
-    """One browser with one page. Owner: a test, which closes it. problems: what its console said was wrong."""
+    """One browser with one page. Owner: a test, which closes it. problems: what its console said
+    was wrong."""
 
     def __init__(self, folder: Path) -> None:
         found = program()

@@ -15,7 +15,8 @@ TYPES: Mapping[str, tuple[type, ...]] = {
 
 
 def problems(value: Any, schema: Mapping[str, Any], path: str = "answer") -> list[str]:
-    """What does not fit, one line each. A member that the schema does not name is a problem, too."""
+    """What does not fit, one line each. A member that the schema does not name is a problem,
+    too."""
     names = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
     kinds = tuple(kind for name in names for kind in TYPES[name])
     if not isinstance(value, kinds) or (isinstance(value, bool) and "boolean" not in names):

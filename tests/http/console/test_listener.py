@@ -1,4 +1,5 @@
-"""Who gets into the console, by where the http process listens and which listeners the broker has."""
+"""Who gets into the console, by where the http process listens and which listeners the broker
+has."""
 
 import pytest
 

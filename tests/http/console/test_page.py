@@ -1,4 +1,5 @@
-"""The page in Debian's Chromium: every section, live data, changes, keyboard, phone, dark; nothing in its error log."""
+"""The page in Debian's Chromium: every section, live data, changes, keyboard, phone, dark; nothing
+in its error log."""
 
 import json
 from collections.abc import Iterator

@@ -87,7 +87,8 @@ def test_an_invalid_schema_is_refused(desk: Desk) -> None:
 def test_a_level_decides_what_may_follow(
     desk: Desk, level: str, forward_only: int, backward_only: int
 ) -> None:
-    """A new field without a default can only be read by old readers; a removed one only by new readers."""
+    """A new field without a default can only be read by old readers; a removed one only by new
+    readers."""
     assert desk("PUT", "/config", {"compatibility": level.lower()}) == (200, {"compatibility": level})
     assert desk("GET", "/config") == (200, {"compatibilityLevel": level})
     path = "/subjects/one/versions"

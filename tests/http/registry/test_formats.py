@@ -1,4 +1,5 @@
-"""What may follow what, by format: (older, newer, newer reads older's data, older reads newer's)."""
+"""What may follow what, by format: (older, newer, newer reads older's data, older reads
+newer's)."""
 
 import json
 from typing import Any

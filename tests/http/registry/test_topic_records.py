@@ -1,4 +1,5 @@
-"""Keys and values byte for byte as Confluent's registry writes them: compaction compares keys as bytes."""
+"""Keys and values byte for byte as Confluent's registry writes them: compaction compares keys as
+bytes."""
 
 from kbroker.http.registry.state import State
 from kbroker.http.registry.topic_records import NOOP_KEY, config_key, delete_key, mode_key

@@ -1,4 +1,5 @@
-"""A drain with one open partition and one client, for tests: push batches, run, look at the answers."""
+"""A drain with one open partition and one client, for tests: push batches, run, look at the
+answers."""
 
 import os
 import struct

@@ -1,4 +1,5 @@
-"""A plain append for tests: what the drain kernel does to a partition's files, row and slot, batch by batch."""
+"""A plain append for tests: what the drain kernel does to a partition's files, row and slot, batch
+by batch."""
 
 import os
 import struct
@@ -28,7 +29,8 @@ NOW = 1_700_000_000_000
 
 
 def topic_config(**overrides: object) -> TopicConfig:
-    """Topic settings by Kafka name with underscores; small segments through internal.segment.bytes."""
+    """Topic settings by Kafka name with underscores; small segments through
+    internal.segment.bytes."""
     settings = {name.replace("_", "."): str(value) for name, value in overrides.items()}
     if "segment.bytes" in settings:
         settings["internal.segment.bytes"] = settings.pop("segment.bytes")

@@ -1,4 +1,5 @@
-"""Plain syncs: begun by the drain, ended by a kernel; an answer never comes before the sync that covers it."""
+"""Plain syncs: begun by the drain, ended by a kernel; an answer never comes before the sync that
+covers it."""
 
 import contextlib
 import errno

@@ -1,4 +1,5 @@
-"""Delayed produces as rows: each is answered once, with what a plain list of them would have said."""
+"""Delayed produces as rows: each is answered once, with what a plain list of them would have
+said."""
 
 import tempfile
 import time

@@ -1,4 +1,5 @@
-"""Transactional batches in the drain: who may begin a transaction on a partition, what ends it, what is refused."""
+"""Transactional batches in the drain: who may begin a transaction on a partition, what ends it,
+what is refused."""
 
 import itertools
 import struct
@@ -124,7 +125,8 @@ def test_consent_from_before_a_marker_is_stale(case: DrainCase) -> None:
 
 
 def test_consent_outlives_the_end_of_another_producers_transaction(case: DrainCase) -> None:
-    """Else the batch behind it, which the producer had sent already, would go before it, out of sequence."""
+    """Else the batch behind it, which the producer had sent already, would go before it, out of
+    sequence."""
     first, second = data(0, verified_at=-1, producer_id=88), data(1, verified_at=-1, producer_id=88)
     push(case, first)
     begin_and_end(case)

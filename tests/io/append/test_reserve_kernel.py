@@ -1,4 +1,5 @@
-"""Blocks ahead of a log's end: a log that grows fast has them, a slow one does not, and writing never needs them."""
+"""Blocks ahead of a log's end: a log that grows fast has them, a slow one does not, and writing
+never needs them."""
 
 import fcntl
 import os

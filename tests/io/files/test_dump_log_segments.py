@@ -18,7 +18,8 @@ TOOL = "org.apache.kafka.tools.DumpLogSegments"
 
 
 def dump(folder: Path, *options: str) -> str:
-    """What the tool says of all files. It reports every fault on stderr, and that a segment does not begin at 0."""
+    """What the tool says of all files. It reports every fault on stderr, and that a segment does
+    not begin at 0."""
     suffixes = (".log", ".index", ".timeindex", ".txnindex", ".snapshot")
     names = sorted(str(path) for path in folder.iterdir() if path.suffix in suffixes)
     done = run_tool(TOOL, *options, "--files", ",".join(names))
@@ -28,7 +29,8 @@ def dump(folder: Path, *options: str) -> str:
 
 
 def filled(root: Path, **overrides: object) -> Log:
-    """Several segments of batches of all codecs and sizes, out-of-order timestamps, transactions of two producers."""
+    """Several segments of batches of all codecs and sizes, out-of-order timestamps, transactions of
+    two producers."""
     chance = random.Random(5)
     log = Log(root, topic_config(**{"segment_bytes": 20000, "index_interval_bytes": 700, **overrides}))
     log.open(epoch=2)

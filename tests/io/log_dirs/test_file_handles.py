@@ -1,4 +1,5 @@
-"""Few logs hold files open: they open at the first append, the longest quiet ones rest, and nothing unsynced does."""
+"""Few logs hold files open: they open at the first append, the longest quiet ones rest, and nothing
+unsynced does."""
 
 import gc
 from pathlib import Path

@@ -1,4 +1,5 @@
-"""A log is copied to another log dir while it goes on: the copy is the log, whatever happened to it meanwhile."""
+"""A log is copied to another log dir while it goes on: the copy is the log, whatever happened to it
+meanwhile."""
 
 import shutil
 import time
@@ -72,7 +73,8 @@ def test_a_log_goes_on_in_its_copy(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("cut", [0, 3, 19])
 def test_what_a_truncation_took_is_not_in_the_copy(tmp_path: Path, cut: int) -> None:
-    """As in a follower whose leader changes; the log has grown beyond its old end when the copy looks again."""
+    """As in a follower whose leader changes; the log has grown beyond its old end when the copy
+    looks again."""
     case = Moved(tmp_path)
     case.move.start()
     case.copied()

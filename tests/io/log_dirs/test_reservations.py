@@ -1,4 +1,5 @@
-"""Who may reserve blocks, and when they are given back: disk usage of a quiet log is its records."""
+"""Who may reserve blocks, and when they are given back: disk usage of a quiet log is its
+records."""
 
 import errno
 import os

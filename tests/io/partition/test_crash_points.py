@@ -1,4 +1,5 @@
-"""A process that dies within a truncation leaves a log that opens, ends where it should, and holds whole batches."""
+"""A process that dies within a truncation leaves a log that opens, ends where it should, and holds
+whole batches."""
 
 import os
 import signal

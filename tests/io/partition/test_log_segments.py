@@ -1,4 +1,5 @@
-"""A log whose end goes back: batches, indexes, epochs and producers go with it, and it goes on from there."""
+"""A log whose end goes back: batches, indexes, epochs and producers go with it, and it goes on from
+there."""
 
 import os
 from pathlib import Path

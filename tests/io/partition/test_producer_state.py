@@ -1,6 +1,8 @@
-"""The end of a transaction in a partition's memory: what is stable, what was aborted, what the producer may do next.
+"""The end of a transaction in a partition's memory: what is stable, what was aborted, what the
+producer may do next.
 
-Whatever the worker makes of markers while it appends, recovery makes of them again from the log alone.
+Whatever the worker makes of markers while it appends, recovery makes of them again from the log
+alone.
 """
 
 from pathlib import Path
@@ -19,7 +21,8 @@ from tests.io.append.plain_append import NOW, Log
 
 
 class Transactions:
-    """A log that producers write to in transactions, as the drain kernel and the worker do together."""
+    """A log that producers write to in transactions, as the drain kernel and the worker do
+    together."""
 
     def __init__(self, folder: Path) -> None:
         self.log = Log(folder)

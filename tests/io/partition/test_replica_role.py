@@ -10,7 +10,8 @@ from tests.log.batch_bytes import batch
 
 
 def reopened(log: Log, leads: bool, mark: int | None) -> Log:
-    """As the successor of an IO worker opens it. mark: the high watermark that it finds in shared memory."""
+    """As the successor of an IO worker opens it. mark: the high watermark that it finds in shared
+    memory."""
     log.partition.close()
     log.__post_init__()
     log.replicated, log.leads, log.known_mark = True, leads, mark

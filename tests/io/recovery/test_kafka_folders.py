@@ -1,4 +1,5 @@
-"""A log directory moves either way: what Apache Kafka wrote is read and continued, and it goes on from there."""
+"""A log directory moves either way: what Apache Kafka wrote is read and continued, and it goes on
+from there."""
 
 import random
 import shutil
@@ -228,8 +229,8 @@ def test_every_offset_is_located_gaps_included(written: Written, topic: str) -> 
 
 @pytest.mark.parametrize("topic", list(TOPICS))
 def test_offsets_by_time_are_kafkas(written: Written, topic: str) -> None:
-    """But for one: Apache Kafka takes an empty first segment, as compaction leaves it, for one as young as its file and
-    answers -1 although later segments hold what is asked for."""
+    """But for one: Apache Kafka takes an empty first segment, as compaction leaves it, for one as
+    young as its file and answers -1 although later segments hold what is asked for."""
     reader = LogReader(str(written.folder(topic)), OpenFiles())
     emptied = written.folder(topic).joinpath(f"{0:020d}.log").stat().st_size == 0
     for when, offset in written.by_time[topic].items():

@@ -1,4 +1,5 @@
-"""What a clean stop leaves of a log is what its files say, and is not believed when they say otherwise."""
+"""What a clean stop leaves of a log is what its files say, and is not believed when they say
+otherwise."""
 
 import tempfile
 from collections.abc import Callable
@@ -100,7 +101,8 @@ def test_a_recalled_log_is_the_one_that_its_files_give(
         expected = essence(loaded)
         assert essence(recalled)[:2] == expected[:2]
         assert essence(recalled)[3:] == expected[3:]
-        # an epoch that begins at the log's end is forgotten by loading, and begun anew there by the leader
+        # an epoch that begins at the log's end is forgotten by loading, and begun anew there by the
+        # leader
         assert recalled.epochs.latest >= loaded.epochs.latest
         recalled.epochs.truncate_from_end(loaded.active.next_offset)
         assert recalled.epochs.entries == loaded.epochs.entries
@@ -126,7 +128,8 @@ def _touch_folder(log: Log) -> None:
 
 
 def clock_moves(root: Path) -> None:
-    """Wait until what is written now has a later time of change: the clock of files ticks every few ms."""
+    """Wait until what is written now has a later time of change: the clock of files ticks every few
+    ms."""
     began = root.stat().st_mtime_ns
     while (probe := root / "probe").write_text("") == 0 and probe.stat().st_mtime_ns <= began:
         probe.unlink()

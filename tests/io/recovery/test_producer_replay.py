@@ -89,7 +89,8 @@ def test_a_corrupt_snapshot_is_replaced_by_replay(tmp_path: Path) -> None:
 def test_the_last_five_batches_outlive_a_death_and_the_segments_that_held_them(
     tmp_path: Path, deleted_to: int
 ) -> None:
-    """A producer with five requests in flight may repeat any of them; Apache Kafka knows the last one alone."""
+    """A producer with five requests in flight may repeat any of them; Apache Kafka knows the last
+    one alone."""
     log = Log(tmp_path)
     log.open()
     for n in range(7):

@@ -1,4 +1,5 @@
-"""After any stop the log is exactly its whole batches, with indexes, producers and epochs to match."""
+"""After any stop the log is exactly its whole batches, with indexes, producers and epochs to
+match."""
 
 import os
 import shutil
@@ -141,7 +142,8 @@ def test_a_segment_without_index_in_the_middle_of_a_clean_log_gets_one(tmp_path:
 
 
 def written(log: Log, sizes: list[int], segment_bytes: int, seed: int) -> list[tuple[int, bytes]]:
-    """Appends a batch of each size that fits into a segment, then leaves the log; (end offset, batch) of each."""
+    """Appends a batch of each size that fits into a segment, then leaves the log; (end offset,
+    batch) of each."""
     made, end = [], 0
     for n, size in enumerate(sizes):
         records = 1 + (n + seed) % 3
@@ -159,7 +161,8 @@ def written(log: Log, sizes: list[int], segment_bytes: int, seed: int) -> list[t
 
 
 def damaged(log: Log, end: int, cut: int, flip: int | None) -> int:
-    """Cuts bytes off the active segment, or flips a bit in it; the offset up to which the log is whole."""
+    """Cuts bytes off the active segment, or flips a bit in it; the offset up to which the log is
+    whole."""
     base = log.partition.base_offsets[-1]
     active = log.folder / f"{base:020d}.log"
     found = bytearray(active.read_bytes())
@@ -202,7 +205,8 @@ def test_recovery_equals_the_model(
     flip: int,
     seed: int,
 ) -> None:
-    """Damage behind the recovery point: the log is then the batches before it, as if nothing else had been written."""
+    """Damage behind the recovery point: the log is then the batches before it, as if nothing else
+    had been written."""
     root = tmp_path_factory.mktemp("log")
     config = topic_config(segment_bytes=segment_bytes, index_interval_bytes=interval)
     log = Log(root / "a", config)
@@ -371,7 +375,8 @@ def test_a_checkpoint_of_epochs_that_a_power_cut_emptied_comes_back_from_the_bat
 
 
 def test_opening_thousands_of_logs_waits_for_no_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The new leader epoch is in the checkpoint at once, and on disk before the first record that has it."""
+    """The new leader epoch is in the checkpoint at once, and on disk before the first record that
+    has it."""
     log = filled(tmp_path / "log", 4)
     log.reopen(clean=False, epoch=1)
     log.partition.close()

@@ -1,4 +1,5 @@
-"""A follower's log becomes its leader's: copied from the leader's files, cut where the two differ."""
+"""A follower's log becomes its leader's: copied from the leader's files, cut where the two
+differ."""
 
 import errno
 import time
@@ -25,7 +26,8 @@ GENERATION = 7
 
 
 class Scene:
-    """A leader's log in slot 0, its follower's in slot 1, both of epoch 1, and the worker that copies."""
+    """A leader's log in slot 0, its follower's in slot 1, both of epoch 1, and the worker that
+    copies."""
 
     def __init__(self, root: Path, flags: int = 0, **settings: object) -> None:
         self.shared = Shared(Sizes(clients=1, workers=1, max_partitions=4, ring_entries=8, arena_bytes=4096))

@@ -1,4 +1,5 @@
-"""The high watermark of a led partition: an offset counts as replicated when every in-sync replica has it."""
+"""The high watermark of a led partition: an offset counts as replicated when every in-sync replica
+has it."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -19,7 +20,8 @@ EPOCH = 5
 
 
 class Scene:
-    """One led partition in slot 0, followers in slots 1 and 2, and what its worker does about it."""
+    """One led partition in slot 0, followers in slots 1 and 2, and what its worker does about
+    it."""
 
     def __init__(self) -> None:
         self.slots = Slot.table(4)

@@ -1,4 +1,5 @@
-"""The preloaded library moves the clock and slows the disk of the process it is loaded into, while it runs."""
+"""The preloaded library moves the clock and slows the disk of the process it is loaded into, while
+it runs."""
 
 import os
 import subprocess

@@ -1,4 +1,5 @@
-"""A reset is a real one: the other side sees an RST, and only connections to that port are touched."""
+"""A reset is a real one: the other side sees an RST, and only connections to that port are
+touched."""
 
 import socket
 

@@ -1,4 +1,5 @@
-"""What a producer was told and what a consumer was given arrive in the history as they were, failures too."""
+"""What a producer was told and what a consumer was given arrive in the history as they were,
+failures too."""
 
 from pathlib import Path
 from typing import Any

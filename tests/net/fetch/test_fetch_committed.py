@@ -1,4 +1,5 @@
-"""read_committed fetches take the compiled path where no transaction was aborted, and answer what Python would."""
+"""read_committed fetches take the compiled path where no transaction was aborted, and answer what
+Python would."""
 
 import multiprocessing
 from ctypes import c_int

@@ -1,4 +1,5 @@
-"""Large fetch answers go by the senders: whole and in order, and nothing is left behind when a client leaves."""
+"""Large fetch answers go by the senders: whole and in order, and nothing is left behind when a
+client leaves."""
 
 import os
 import socket
@@ -193,7 +194,8 @@ def test_what_the_senders_did_is_counted_once_a_second(node_factory: NodeFactory
     deadline = time.monotonic() + 20
     while not row[bind("kbroker_sender_answers_total")] and time.monotonic() < deadline:
         time.sleep(0.02)
-    # a young connection takes less than it is given: the loop itself sends an end that is no sender's worth
+    # a young connection takes less than it is given: the loop itself sends an end that is no
+    # sender's worth
     assert 1 <= row[bind("kbroker_sender_answers_total")] <= 3
     assert 300_000 < row[bind("kbroker_sender_sent_bytes_total")] <= moved
     assert row[bind("kbroker_outboxes_used")] == 0

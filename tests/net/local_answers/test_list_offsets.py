@@ -1,4 +1,5 @@
-"""Both ends of logs are told from shared memory; whatever is unusual about a ListOffsets is control's to answer."""
+"""Both ends of logs are told from shared memory; whatever is unusual about a ListOffsets is
+control's to answer."""
 
 import socket
 import struct
@@ -28,8 +29,8 @@ Asked = dict[str, list[tuple[int, int, int]]]
 
 @pytest.fixture
 def node(node_factory: NodeFactory) -> NetNode:
-    """Topic t: partition n has log start 10 + n, high watermark 100 + n and last stable offset 50 + n; u has one
-    partition."""
+    """Topic t: partition n has log start 10 + n, high watermark 100 + n and last stable offset 50 +
+    n; u has one partition."""
 
     def refuse(request: ClientRequest) -> bytes:
         return struct.pack(">ii", 4, request.correlation_id)
@@ -53,7 +54,8 @@ def frame(version: int, asked: Asked, replica_id: int = -1, isolation: int = 0) 
 
 
 def told(link: socket.socket, version: int, asked: Asked, **how: int) -> dict[str, list[tuple[int, ...]]]:
-    """topic -> (partition, error, timestamp, offset, leader epoch); nothing when control was asked."""
+    """topic -> (partition, error, timestamp, offset, leader epoch); nothing when control was
+    asked."""
     answer = ask(link, frame(version, asked, **how))
     correlation_id, start = parse_response(answer, LIST_OFFSETS, version) if len(answer) > 4 else (42, 0)
     assert correlation_id == 42
@@ -142,7 +144,8 @@ def test_a_log_that_is_not_open_is_controls(node: NetNode, state: int) -> None:
 
 @pytest.mark.parametrize("epoch_start", [102, Slot.NOT_LED])
 def test_an_end_that_may_be_below_a_reported_one_goes_to_control(node: NetNode, epoch_start: int) -> None:
-    """The high watermark of a new leader, or of a follower, as long as it has not reached the epoch's start."""
+    """The high watermark of a new leader, or of a follower, as long as it has not reached the
+    epoch's start."""
     link = node.connect()
     node.shared.slots[1, Slot.EPOCH_START] = epoch_start
     for timestamp in (-1, 1000, -3):

@@ -1,4 +1,5 @@
-"""First ids of idempotent producers are told from shared memory; whatever else InitProducerId asks is control's."""
+"""First ids of idempotent producers are told from shared memory; whatever else InitProducerId asks
+is control's."""
 
 import socket
 import struct

@@ -1,4 +1,5 @@
-"""Questions about topics in any combination are answered from parts: as control would answer them, byte for byte."""
+"""Questions about topics in any combination are answered from parts: as control would answer them,
+byte for byte."""
 
 import struct
 from random import Random
@@ -219,7 +220,8 @@ def test_answers_of_parts_are_counted(scene: Scene) -> None:
     sizes = [scene.metadata(*names, version=13) for names in ("a", "b", "c", "bc", "abc")]
     counted = scene.node.shared.metrics[0]
     assert counted[ml.REQUESTS + ApiKey.METADATA * ml.VERSION_COUNT + 13] == 5
-    # control counts the codes of the first three; one at the top, then each topic's and each partition's
+    # control counts the codes of the first three; one at the top, then each topic's and each
+    # partition's
     assert counted[ml.ERRORS + ApiKey.METADATA * ml.ERROR_COUNT + 1] == 5 + 7
     assert counted[ml.RESPONSE_BYTES + ApiKey.METADATA] == sum(sizes)
 

@@ -1,4 +1,5 @@
-"""Random questions about topics, asked of a network process and of control itself, while topics change."""
+"""Random questions about topics, asked of a network process and of control itself, while topics
+change."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -86,7 +87,8 @@ class Asker:
         return b"\7" * 16 if topic is None else topic.topic_id
 
     def change(self) -> None:
-        """One change of one topic, or a restart of control, which is a new leader epoch for all; other clients."""
+        """One change of one topic, or a restart of control, which is a new leader epoch for all;
+        other clients."""
         name = self.random.choice(NAMES)
         self.version = self.random.choice((0, 1, 2, 4, 5, 7, 8, 9, 10, 11, 12, 12, 12, 13))
         auto, cluster, operations = (self.random.random() < 0.5 for _ in range(3))

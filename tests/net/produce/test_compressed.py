@@ -1,4 +1,5 @@
-"""What the kernel says is fine about a compressed batch is what the walk in Python finds fine, too."""
+"""What the kernel says is fine about a compressed batch is what the walk in Python finds fine,
+too."""
 
 from typing import Any
 

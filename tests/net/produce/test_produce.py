@@ -59,7 +59,8 @@ def test_compressed_records_are_looked_at(node_factory: NodeFactory, codec: Code
 
 @pytest.mark.parametrize("codec", CODECS)
 def test_large_compressed_batches_keep_their_order(node_factory: NodeFactory, codec: Codec) -> None:
-    """Threads look at the large ones, the loop at the small ones; a connection's batches are appended as they came."""
+    """Threads look at the large ones, the loop at the small ones; a connection's batches are
+    appended as they came."""
     node = node_factory({"t": 1})
     links = [node.connect() for _ in range(4)]
     sizes = (200_000, 10, 100_000, 50, 200_000, 1)

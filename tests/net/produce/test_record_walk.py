@@ -1,4 +1,5 @@
-"""A walk over decompressed records finds what reading them one by one finds, wherever the pieces are cut."""
+"""A walk over decompressed records finds what reading them one by one finds, wherever the pieces
+are cut."""
 
 from typing import Any
 from unittest import mock

@@ -1,4 +1,5 @@
-"""Transactional batches in the network process: control is asked, order is kept, refusals are told."""
+"""Transactional batches in the network process: control is asked, order is kept, refusals are
+told."""
 
 import struct
 import threading
@@ -61,7 +62,8 @@ class CarefulWorker(WorkerDouble):
 
 
 class LateWorker(CarefulWorker):
-    """Answers its first entry when the second is in the ring, and takes that one when `hold` is cleared."""
+    """Answers its first entry when the second is in the ring, and takes that one when `hold` is
+    cleared."""
 
     def prepare(self) -> "LateWorker":
         super().prepare()
@@ -86,7 +88,8 @@ class LateWorker(CarefulWorker):
 
 
 class CarefulControl(ControlDouble):
-    """Answers VerifyTransaction with `codes` by partition, once `go` is set. heard: it has been asked."""
+    """Answers VerifyTransaction with `codes` by partition, once `go` is set. heard: it has been
+    asked."""
 
     def prepare(self) -> "CarefulControl":
         self.asked: list[VerifyTransaction] = []
@@ -188,8 +191,9 @@ def test_pipelined_batches_keep_their_order_and_later_ones_wait(scene: Scene) ->
 
 
 def test_batch_does_not_overtake_one_that_the_worker_has_not_seen_yet() -> None:
-    """The second was in the ring before the first came back, and is still there when the first goes in again. A third
-    one right after them would meet an open transaction, and the second one none."""
+    """The second was in the ring before the first came back, and is still there when the first goes
+    in again. A third one right after them would meet an open transaction, and the second one
+    none."""
     scene = Scene(LateWorker)
     worker = scene.worker
     assert isinstance(worker, LateWorker)
@@ -220,7 +224,8 @@ def test_partitions_are_decided_one_by_one(scene: Scene) -> None:
 @pytest.mark.parametrize("version", [11, 12])
 @pytest.mark.parametrize("code", [ErrorCode.NONE, ErrorCode.INVALID_TXN_STATE])
 def test_control_is_asked_about_records_that_are_refused(scene: Scene, version: int, code: ErrorCode) -> None:
-    """Their partition joins the transaction nevertheless, and what control refuses is told first."""
+    """Their partition joins the transaction nevertheless, and what control refuses is told
+    first."""
     scene.node.shared.slots[0, Slot.FLAGS] = SlotFlag.COMPACTED
     scene.control.codes[0] = (int(code), "not added" if code else None)
     with closing(scene.node.connect()) as link:
@@ -239,7 +244,8 @@ def test_control_is_asked_about_records_that_are_refused(scene: Scene, version: 
 def test_control_is_asked_about_a_batch_that_is_refused(
     scene: Scene, version: int, code: ErrorCode, why: ErrorCode
 ) -> None:
-    """Too large, damaged: its partition joins the transaction nevertheless, and what control refuses is told first."""
+    """Too large, damaged: its partition joins the transaction nevertheless, and what control
+    refuses is told first."""
     scene.control.codes[0] = (int(code), None)
     request = frame(version, 0)
     if why is ErrorCode.MESSAGE_TOO_LARGE:

@@ -1,4 +1,5 @@
-"""Every request that was answered is in the histograms of its phases, once, and their sums are the total's."""
+"""Every request that was answered is in the histograms of its phases, once, and their sums are the
+total's."""
 
 import time
 
@@ -28,7 +29,8 @@ def times(node: NetNode, api: int) -> Times:
 
 
 def all_counted(node: NetNode, api: int, requests: int) -> Times:
-    """The phases, once so many requests are counted: an answer leaves before the turn that sent it has ended."""
+    """The phases, once so many requests are counted: an answer leaves before the turn that sent it
+    has ended."""
     deadline = time.monotonic() + 10
     while times(node, api)["total"][0] < requests and time.monotonic() < deadline:
         time.sleep(0.001)

@@ -1,4 +1,5 @@
-"""What kernels ask before they serve a client, and that connections which are open feel a change of ACLs."""
+"""What kernels ask before they serve a client, and that connections which are open feel a change of
+ACLs."""
 
 import socket
 

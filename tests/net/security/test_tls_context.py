@@ -1,4 +1,5 @@
-"""TLS contexts: PEM from files and from texts, what is refused, and whose certificate is which user."""
+"""TLS contexts: PEM from files and from texts, what is refused, and whose certificate is which
+user."""
 
 import shutil
 import ssl
@@ -82,7 +83,8 @@ def test_a_user_is_the_subject_with_the_most_specific_name_first() -> None:
 
 @pytest.fixture(scope="module")
 def stores(pem: Path) -> Path:
-    """k.p12 with key and certificate, trust.p12 with a certificate, both with the password "sesame"; k.jks."""
+    """k.p12 with key and certificate, trust.p12 with a certificate, both with the password
+    "sesame"; k.jks."""
     key = serialization.load_pem_private_key((pem / "k.key").read_bytes(), None)
     chain = x509.load_pem_x509_certificate((pem / "k.crt").read_bytes())
     locked = serialization.BestAvailableEncryption(b"sesame")

@@ -36,8 +36,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def reason(folder: Path, client: ssl.SSLContext, failures: list[str] | None = None, **settings: str) -> str:
-    """What a client learns when it shakes hands with a listener of these settings and reads. failures: gets what the
-    listener reports."""
+    """What a client learns when it shakes hands with a listener of these settings and reads.
+    failures: gets what the listener reports."""
     config, _ = BrokerConfig.load(
         {
             "log.dirs": "/d", "listeners": "SSL://:0", "ssl.keystore.type": "PEM", "ssl.truststore.type": "PEM",

@@ -1,5 +1,6 @@
-"""Each alert fires on the trouble it is for, not before its time, and resolves when the trouble is over: promtool
-evaluates the rules on series that this file makes up, a sample each 15 s as with the scrape configuration."""
+"""Each alert fires on the trouble it is for, not before its time, and resolves when the trouble is
+over: promtool evaluates the rules on series that this file makes up, a sample each 15 s as with the
+scrape configuration."""
 
 import json
 import os
@@ -21,7 +22,8 @@ JOB = 'instance="a",job="kbroker"'
 class Trouble:
     """Series, each with its growth or value a sample while all is well, in trouble, and after.
 
-    grows: the numbers are what is added with each sample. fires_s: the time after which it must have fired."""
+    grows: the numbers are what is added with each sample. fires_s: the time after which it must
+    have fired."""
 
     series: tuple[tuple[str, float, float, float], ...]
     fires_s: int
@@ -106,7 +108,8 @@ def firing(name: str, at_s: int, expected: bool) -> dict[str, object]:
 
 
 def checks(name: str) -> dict[str, object]:
-    """Quiet before the trouble and at its beginning, firing in time and to its end, then resolved."""
+    """Quiet before the trouble and at its beginning, firing in time and to its end, then
+    resolved."""
     trouble = TROUBLES[name]
     alert = next(alert for alert in ALERTS if alert.name == name)
     wait_s = int(alert.wait.removesuffix("m")) * 60

@@ -1,5 +1,5 @@
-"""A real Prometheus scrapes a broker under load: each expression of the dashboard has data, each alert's series exist,
-and the death of a process becomes an alert."""
+"""A real Prometheus scrapes a broker under load: each expression of the dashboard has data, each
+alert's series exist, and the death of a process becomes an alert."""
 
 import json
 import os

@@ -57,7 +57,8 @@ def test_more_rate_keeps_more_processes_busy(tmp_path: Path) -> None:
 
 
 def test_what_ends_by_connections_alone_is_not_said_of_the_disk(tmp_path: Path) -> None:
-    """A rate that is too much for the disk does not make the disk the one that holds no connections."""
+    """A rate that is too much for the disk does not make the disk the one that holds no
+    connections."""
     busy = carrying(situation(tmp_path), write_rate=500e6, retention_s=30 * 86400.0, connections=20_000)
     found = answer(busy, replace(SUPPLY, files=10_000))
     assert (found.breaks_at, found.first.resource) == (None, "descriptors")

@@ -1,7 +1,8 @@
-"""OffsetCommit of members that are known to be in order: a block of requests becomes record batches and ready answers.
+"""OffsetCommit of members that are known to be in order: a block of requests becomes record batches
+and ready answers.
 
-Runs in: control, called by `groups/commit_lane.py`. A request whose pass or rows are missing, or that is unusual in any
-way, keeps its call in the block and is left to Python.
+Runs in: control, called by `groups/commit_lane.py`. A request whose pass or rows are missing, or
+that is unusual in any way, keeps its call in the block and is left to Python.
 """
 
 from kbroker.control.groups.commit_lane.find_kernel import find_pass
@@ -181,7 +182,8 @@ def _beat(cm: int, message: int) -> None:
 def _write_batch(
     cm: int, block: int, partition: int, number: int, batches: int, records: int, ready: int
 ) -> int:
-    """Write one batch and its answers from commit ``number`` on; the commit that found no room in it, -1: none."""
+    """Write one batch and its answers from commit ``number`` on; the commit that found no room in
+    it, -1: none."""
     row = get(cm, Lane.BATCHES) + batches * CommitBatch.STRIDE
     batch = get(cm, Lane.RECORDS) + records
     out = batch + rb.RECORDS
@@ -215,7 +217,8 @@ def _write_batch(
 
 @kernel("int64(int64, int64, int64)")
 def take_commits(cm: int, block: int, length: int) -> int:
-    """Take what passes of a block of requests; the number of batches to write. What is taken has no call any more."""
+    """Take what passes of a block of requests; the number of batches to write. What is taken has no
+    call any more."""
     put(cm, Lane.PLAIN_USED, 0)
     put(cm, Lane.PLAIN_COUNT, 0)
     put(cm, Lane.PLAIN_CONSUMER_COUNT, 0)
@@ -273,7 +276,8 @@ def take_commits(cm: int, block: int, length: int) -> int:
 def list_batch(cm: int, batch: int, out: int, groups: int) -> int:
     """What is to be done when a batch is in the log; returns the number of its entries.
 
-    out: takes (row, value position, value bytes) of each entry. groups: takes (group, message position) of each commit.
+    out: takes (row, value position, value bytes) of each entry. groups: takes (group, message
+    position) of each commit.
     """
     row = get(cm, Lane.BATCHES) + batch * CommitBatch.STRIDE
     number = get(row, CommitBatch.COMMIT)
@@ -294,7 +298,8 @@ def list_batch(cm: int, batch: int, out: int, groups: int) -> int:
 
 @kernel("int64(int64, int64, int64, int64)")
 def apply_entries(cm: int, entries: int, count: int, batch: int) -> int:
-    """A batch is in the log: its offsets are the rows' values. Returns how many rows were gone meanwhile."""
+    """A batch is in the log: its offsets are the rows' values. Returns how many rows were gone
+    meanwhile."""
     gone = 0
     for at in range(count):
         entry = entries + 24 * at

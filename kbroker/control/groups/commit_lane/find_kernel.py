@@ -54,7 +54,8 @@ def find_pass(cm: int, kind: int, prefix: int, length: int) -> int:
 
 @inlined
 def _is_row(row: int, wanted: int, key: int, length: int, by_id: bool) -> bool:
-    """Whether a row is what a scratch key names: the record's key, or group, topic id and partition."""
+    """Whether a row is what a scratch key names: the record's key, or group, topic id and
+    partition."""
     if get(row, Committed.LIVE) == 0:
         return False
     if not by_id:
@@ -90,7 +91,8 @@ def find_row(cm: int, length: int, by_id: bool) -> int:
 
 @inlined
 def begin_key(cm: int, group: int, group_bytes: int, topic: int, topic_bytes: int) -> int:
-    """The scratch key up to the partition; its length so far. topic_bytes -1: topic is an id of 16 bytes."""
+    """The scratch key up to the partition; its length so far. topic_bytes -1: topic is an id of 16
+    bytes."""
     key = get(cm, Lane.SCRATCH)
     store_i16_be(key, 1)
     store_i16_be(key + 2, group_bytes)

@@ -1,9 +1,11 @@
-"""The commit lane: the fast path for repeated OffsetCommits and heartbeats, served by compiled code.
+"""The commit lane: the fast path for repeated OffsetCommits and heartbeats, served by compiled
+code.
 
-Runs in: control. Owner: the GroupService. A decision of the shard is valid while the group, its topics and its
-offsets do not change otherwise: the lane caches it as a *pass* and answers the next commits from it. Every other
-operation of a group first drops the group's passes and waits for its pending commits (`Runtime.lane`), so the machine
-sees one history. A commit is answered when its record is in the log; it is then the offset's row.
+Runs in: control. Owner: the GroupService. A decision of the shard is valid while the group, its
+topics and its offsets do not change otherwise: the lane caches it as a *pass* and answers the next
+commits from it. Every other operation of a group first drops the group's passes and waits for its
+pending commits (`Runtime.lane`), so the machine sees one history. A commit is answered when its
+record is in the log; it is then the offset's row.
 """
 
 import logging
@@ -74,8 +76,8 @@ NO_TAGS: Final = b"\0"
 
 @dataclass(slots=True)
 class Batch:
-    """Commits that are being written. entries: (row, value position, value bytes); commits: (group, message position)
-    in the order of the answers."""
+    """Commits that are being written. entries: (row, value position, value bytes); commits: (group,
+    message position) in the order of the answers."""
 
     link: AsyncLink
     partition: int
@@ -88,7 +90,8 @@ class Batch:
 
 
 class CommitLane:
-    """See above. `take` is given every block of requests; `learn` every commit that the machine has decided."""
+    """See above. `take` is given every block of requests; `learn` every commit that the machine has
+    decided."""
 
     def __init__(self, broker: Broker, runtime: Runtime, shard: GroupShard, appender: Appender) -> None:
         self._broker = broker
@@ -127,7 +130,8 @@ class CommitLane:
     def learn(self, client: ClientRequest, request: OffsetCommitRequest) -> None:
         """The machine has decided a commit, with no other operation of its group pending.
 
-        From the second commit of an offset on there is one to replace, and the next request of its kind may pass.
+        From the second commit of an offset on there is one to replace, and the next request of its
+        kind may pass.
         """
         if request.retention_time_ms != -1:
             return
@@ -156,7 +160,8 @@ class CommitLane:
         )
 
     def _may_commit(self, client: ClientRequest, topics: Iterable[str]) -> bool:
-        """Whether the client may commit to every offset that the group has: a pass looks at none of them."""
+        """Whether the client may commit to every offset that the group has: a pass looks at none of
+        them."""
         authorizer = self._broker.authorizer
         return authorizer is None or all(
             authorizer.allows(client.principal, client.client_host, READ, TOPIC, name) for name in topics
@@ -181,7 +186,8 @@ class CommitLane:
         request: ConsumerGroupHeartbeatRequest,
         answer: ConsumerGroupHeartbeatResponse,
     ) -> None:
-        """As `learn_heartbeat`. The group stores a member's client id and host, so the pass is this client's alone."""
+        """As `learn_heartbeat`. The group stores a member's client id and host, so the pass is this
+        client's alone."""
         entitled = self._shard.consumer_heartbeats_alike(request, answer)
         if entitled is not None:
             asked = client_id_bytes(client.client_id) + NO_TAGS + client.body
@@ -204,7 +210,8 @@ class CommitLane:
         self._passes.enter_heartbeat(group_id, kind, asked, entitled, frame[8:], peer)
 
     def _look_at_topics(self) -> None:
-        """Forget all passes when topics or features have changed: either may change any decision."""
+        """Forget all passes when topics or features have changed: either may change any
+        decision."""
         catalogue = self._broker.catalogue
         version = catalogue.version, self._broker.features_epoch
         if self._version == version:
@@ -231,7 +238,8 @@ class CommitLane:
     # --- commits --------------------------------------------------------------------------------------
 
     def take(self, link: AsyncLink, block: bytearray) -> None:
-        """Serve the requests of a block that the fast path can decide; they need no further call."""
+        """Serve the requests of a block that the fast path can decide; they need no further
+        call."""
         self._look_at_topics()
         if not self._passes.count:
             return

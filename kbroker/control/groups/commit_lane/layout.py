@@ -1,7 +1,7 @@
 """Tables of the commit lane, private to control.
 
-A *pass* is the verdict that requests with one beginning (group, generation, member, ...) may commit; a *committed* row
-is a committed offset that exists.
+A *pass* is the verdict that requests with one beginning (group, generation, member, ...) may
+commit; a *committed* row is a committed offset that exists.
 """
 
 from kbroker.kernels.row import Row, Values, word

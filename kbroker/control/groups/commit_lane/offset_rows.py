@@ -1,7 +1,8 @@
-"""Committed offsets that the commit lane may change: a row of memory for each, which its kernels find and write.
+"""Committed offsets that the commit lane may change: a row of memory for each, which its kernels
+find and write.
 
-Runs in: control. Owner: the OffsetStore. A row holds the key of its records and the last value that the lane wrote; the
-store's own `Commit` takes it over when somebody asks (`offset_store.py`).
+Runs in: control. Owner: the OffsetStore. A row holds the key of its records and the last value that
+the lane wrote; the store's own `Commit` takes it over when somebody asks (`offset_store.py`).
 """
 
 from typing import Final
@@ -23,7 +24,8 @@ INDEX_SHARE: Final = 4
 class OffsetRows:
     """The rows, and the context of the lane's kernels (``words``; ``address`` is what they take).
 
-    sequence: one word, the number of offsets replayed so far; the kernels count on in it. counter: as Python sees it.
+    sequence: one word, the number of offsets replayed so far; the kernels count on in it. counter:
+    as Python sees it.
     """
 
     def __init__(self) -> None:
@@ -46,7 +48,8 @@ class OffsetRows:
     def enter(self, key: bytes, topic_id: bytes, idle: bool) -> int:
         """A row for the offset with this record key; -1 when it does not fit or there are too many.
 
-        idle: no batch of the lane is on its way, so that rows which were given back may be used again.
+        idle: no batch of the lane is on its way, so that rows which were given back may be used
+        again.
         """
         if len(key) > Committed.KEY_ROOM or len(topic_id) != 16:
             return -1

@@ -1,4 +1,5 @@
-"""Reading an OffsetCommit request of the usual shape, and writing its answer for when its records are in the log."""
+"""Reading an OffsetCommit request of the usual shape, and writing its answer for when its records
+are in the log."""
 
 from kbroker.control.groups.commit_lane.find_kernel import begin_key, find_pass, find_row
 from kbroker.control.groups.commit_lane.layout import (
@@ -104,7 +105,8 @@ def _take_entry(cm: int, entry: int, key_length: int, version: int, position: in
 def _take_topics(
     cm: int, commit: int, group: int, group_bytes: int, version: int, position: int, end: int
 ) -> int:
-    """Read the topics of a request into entries and write its answer to ANSWER; the answer's end, -1: not here."""
+    """Read the topics of a request into entries and write its answer to ANSWER; the answer's end,
+    -1: not here."""
     compact = version >= CommitVersion.FLEXIBLE
     topics, position = read_length(position, end, compact, True)
     if position < 0 or topics <= 0:
@@ -207,6 +209,7 @@ def take(cm: int, commit: int, message: int) -> int:
 
 @kernel("int64(int64, int64, int64)")
 def prefix_bytes(version: int, body: int, length: int) -> int:
-    """Bytes of a request's body before its topics: what a pass stands for; -1 when it is too short."""
+    """Bytes of a request's body before its topics: what a pass stands for; -1 when it is too
+    short."""
     end = _prefix_end(version, body, body + length)
     return end - body if end >= 0 else -1

@@ -24,7 +24,8 @@ MOST_ANSWER_BYTES: Final = 64
 
 
 class Entitled(NamedTuple):
-    """The shard's permission to commit. timer: of the member's session, empty when a commit extends none."""
+    """The shard's permission to commit. timer: of the member's session, empty when a commit extends
+    none."""
 
     timer: str
     timeout_ms: int
@@ -64,8 +65,8 @@ class CommitPasses:
     def enter(
         self, group_id: str, version: int, body: bytes, partition: int, entitled: Entitled, peer: bytes = b""
     ) -> None:
-        """Allow requests of this version that begin as `body` does (of this peer, if given) to commit offsets of the
-        group."""
+        """Allow requests of this version that begin as `body` does (of this peer, if given) to
+        commit offsets of the group."""
         length = prefix_bytes(version, np.frombuffer(body, np.uint8).ctypes.data, len(body))
         if length >= 0:
             self._enter(
@@ -75,8 +76,8 @@ class CommitPasses:
     def enter_heartbeat(
         self, group_id: str, kind: int, asked: bytes, entitled: Entitled, answer: bytes, peer: bytes = b""
     ) -> None:
-        """Answer this heartbeat (of this peer, if given) with this answer from now on; `answer` begins after the
-        correlation id."""
+        """Answer this heartbeat (of this peer, if given) with this answer from now on; `answer`
+        begins after the correlation id."""
         if len(answer) > MOST_ANSWER_BYTES:
             return
         if (kind, asked) in self._numbers:  # another client's: the request came to the machine

@@ -1,6 +1,8 @@
-"""Members of a consumer group that still speak the classic protocol: JoinGroup, SyncGroup, Heartbeat, LeaveGroup.
+"""Members of a consumer group that still speak the classic protocol: JoinGroup, SyncGroup,
+Heartbeat, LeaveGroup.
 
-The broker assigns for them too; the heartbeat answer reports a rebalance when the member has a step to take.
+The broker assigns for them too; the heartbeat answer reports a rebalance when the member has a step
+to take.
 """
 
 from dataclasses import replace

@@ -1,4 +1,5 @@
-"""Members that go: by their own will, because they kept silent, or in favour of the classic protocol."""
+"""Members that go: by their own will, because they kept silent, or in favour of the classic
+protocol."""
 
 from collections.abc import Sequence
 

@@ -35,8 +35,9 @@ class ConsumerGroups:
     def heartbeats_alike(
         self, request: ConsumerGroupHeartbeatRequest, answer: ConsumerGroupHeartbeatResponse
     ) -> Entitled | None:
-        """Whether this answer may be cached until another operation of the group: the member has its target
-        assignment, and the group has no pending timer (an assignment, a refresh of regular expressions)."""
+        """Whether this answer may be cached until another operation of the group: the member has
+        its target assignment, and the group has no pending timer (an assignment, a refresh of
+        regular expressions)."""
         group = self._table.groups.get(request.group_id)
         if not isinstance(group, ConsumerGroup) or answer.error_code or answer.assignment is not None:
             return None
@@ -52,7 +53,8 @@ class ConsumerGroups:
         return Entitled(*self._progress.timers.session_of(group.group_id, member.member_id))
 
     def loaded(self, group: ConsumerGroup) -> None:
-        """After a restart: sessions start, expressions are matched against the topics of this process."""
+        """After a restart: sessions start, expressions are matched against the topics of this
+        process."""
         for regex, resolved in group.regexes.items():
             group.regexes[regex] = replace(resolved, version=-1)
         for member in group.members.values():

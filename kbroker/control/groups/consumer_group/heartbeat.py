@@ -1,4 +1,5 @@
-"""ConsumerGroupHeartbeat: join, continue, leave. Each answer moves the group and the member one step on."""
+"""ConsumerGroupHeartbeat: join, continue, leave. Each answer moves the group and the member one
+step on."""
 
 import logging
 from collections.abc import Iterable
@@ -135,7 +136,8 @@ class ConsumerHeartbeat:
 
 
 def static_member(group: ConsumerGroup, instance_id: str, member_id: str) -> ConsumerMember:
-    """The holder of an instance id. Raises UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID if that is another."""
+    """The holder of an instance id. Raises UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID if that is
+    another."""
     member = group.static_member(instance_id)
     if member is None:
         raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
@@ -151,7 +153,8 @@ def static_member(group: ConsumerGroup, instance_id: str, member_id: str) -> Con
 def check_epoch(
     group: ConsumerGroup, member: ConsumerMember, epoch: int, owned: Iterable[RequestTopicPartitions] | None
 ) -> None:
-    """The member's own epoch, 0 to join again, or the previous epoch if the answer with the new one may be lost.
+    """The member's own epoch, 0 to join again, or the previous epoch if the answer with the new one
+    may be lost.
 
     Raises FENCED_MEMBER_EPOCH.
     """

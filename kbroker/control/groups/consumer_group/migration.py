@@ -37,7 +37,8 @@ class Migration:
         self.upgraded: Callable[[str, str, int], None] = _nothing
 
     def group_for(self, group_id: str, create: bool, out: list[Record]) -> ConsumerGroup:
-        """The group a member heartbeats to, made or converted when it may be; the table follows by replay.
+        """The group a member heartbeats to, made or converted when it may be; the table follows by
+        replay.
 
         Raises GROUP_ID_NOT_FOUND.
         """
@@ -91,7 +92,8 @@ class Migration:
             raise _not_found(start + "the group size exceeds the consumer group maximum size.")
 
     def _converted(self, classic: ClassicGroup) -> ConsumerGroup:
-        """The classic group in the new form: its last assignment is both target and current assignment."""
+        """The classic group in the new form: its last assignment is both target and current
+        assignment."""
         group = ConsumerGroup(classic.group_id)
         epoch = group.group_epoch = group.assignment_epoch = classic.generation_id
         protocol = classic.protocol_name or classic.select_protocol()
@@ -125,7 +127,8 @@ class Migration:
         return group
 
     def _by_id(self, assignment: bytes) -> Partitions:
-        """A classic assignment by topic id; a member that never synced has none. Raises ProtocolError."""
+        """A classic assignment by topic id; a member that never synced has none. Raises
+        ProtocolError."""
         found: dict[bytes, frozenset[int]] = {}
         if assignment:
             for topic in parse_assignment(assignment).assigned_partitions:
@@ -137,7 +140,8 @@ class Migration:
     # --- consumer to classic
 
     def downgrade_without(self, group: ConsumerGroup, gone: Collection[str], now_ms: int) -> Outcome | None:
-        """The outcome that makes the group classic when only classic members stay; None when they do not."""
+        """The outcome that makes the group classic when only classic members stay; None when they
+        do not."""
         rest = [member for member in group.members.values() if member.member_id not in gone]
         if not rest or not all(member.uses_classic for member in rest):
             return None

@@ -1,4 +1,5 @@
-"""The steps that heartbeats of new and of classic members share: group epoch, replacement, reconciliation."""
+"""The steps that heartbeats of new and of classic members share: group epoch, replacement,
+reconciliation."""
 
 import logging
 from dataclasses import replace
@@ -24,7 +25,8 @@ class Progress:
         self.timers = timers
 
     def group_epoch(self, group: ConsumerGroup, bump: bool, member: ConsumerMember, out: list[Record]) -> int:
-        """The group's epoch after this request: one more when the subscriptions or their topics changed."""
+        """The group's epoch after this request: one more when the subscriptions or their topics
+        changed."""
         version = self._table.topics.version
         if not bump and group.topics_seen == version:
             return group.group_epoch

@@ -1,7 +1,8 @@
-"""The range assignor: neighbouring partitions of each topic, the same ranges for topics of equal size.
+"""The range assignor: neighbouring partitions of each topic, the same ranges for topics of equal
+size.
 
-Members are taken in the order of their instance ids, then of their member ids, so that co-partitioned topics
-stay together (Kafka's RangeAssignor).
+Members are taken in the order of their instance ids, then of their member ids, so that
+co-partitioned topics stay together (Kafka's RangeAssignor).
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,5 @@
-"""Reconciliation: the next step of one member towards its target assignment (Kafka's CurrentAssignmentBuilder).
+"""Reconciliation: the next step of one member towards its target assignment (Kafka's
+CurrentAssignmentBuilder).
 
 A member first revokes partitions and confirms this by its heartbeat; only then it moves to the
 target's epoch, with what it keeps and with what others have released.
@@ -26,9 +27,9 @@ def reconcile(
 ) -> ConsumerMember:
     """The member after its next step, or the same when there is none.
 
-    subscribed: ids of the topics the member subscribes to: nothing else is assigned to it, whatever its target.
-    owner_epoch(topic_id, partition): -1 when nobody has the partition.
-    Raises FENCED_MEMBER_EPOCH for a member in a state that this version does not know.
+    subscribed: ids of the topics the member subscribes to: nothing else is assigned to it, whatever
+    its target. owner_epoch(topic_id, partition): -1 when nobody has the partition. Raises
+    FENCED_MEMBER_EPOCH for a member in a state that this version does not know.
     """
     step = _Step(member, target_epoch, target, subscribed, owned, owner_epoch)
     if member.state is MemberState.STABLE:
@@ -94,7 +95,8 @@ class _Step:
         return replace(member, assigned=kept)
 
     def next_assignment(self, epoch: int) -> ConsumerMember:
-        """Keep, revoke and add by the target; the member stays at `epoch` while it has to revoke."""
+        """Keep, revoke and add by the target; the member stays at `epoch` while it has to
+        revoke."""
         member = self.member
         kept: dict[bytes, EpochMap] = {}
         revoke: dict[bytes, EpochMap] = {}

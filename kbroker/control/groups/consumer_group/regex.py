@@ -1,7 +1,7 @@
 """Keeping the topics of regular-expression subscriptions up to date.
 
-All expressions of a group are resolved together, in an operation of its own after the heartbeat that asked for it, so
-that one change of topics makes one rebalance.
+All expressions of a group are resolved together, in an operation of its own after the heartbeat
+that asked for it, so that one change of topics makes one rebalance.
 """
 
 import logging
@@ -25,7 +25,8 @@ MIN_REFRESH_INTERVAL_MS = 10_000
 
 
 class RegexChange(Enum):
-    """The change of the member's expression by a heartbeat. RESOLVED: its topics are known already."""
+    """The change of the member's expression by a heartbeat. RESOLVED: its topics are known
+    already."""
 
     NONE = 0
     UPDATED = 1
@@ -41,8 +42,8 @@ def update_regex(
     out: list[Record],
     sees: Callable[[str], bool] = lambda _: True,
 ) -> RegexChange:
-    """Write what the change of a subscription means, and see to it that expressions are resolved, to topics that the
-    member may see.
+    """Write what the change of a subscription means, and see to it that expressions are resolved,
+    to topics that the member may see.
 
     Raises INVALID_REGULAR_EXPRESSION.
     """
@@ -99,7 +100,8 @@ def check_regex(pattern: str) -> None:
 def resolve(
     table: GroupTable, group_id: str, now_ms: int, sees: Callable[[str], bool] = lambda _: True
 ) -> Outcome:
-    """Match all expressions of a group against the topics that are seen; a new group epoch when something changed."""
+    """Match all expressions of a group against the topics that are seen; a new group epoch when
+    something changed."""
     group = table.groups.get(group_id)
     if not isinstance(group, ConsumerGroup):
         return Outcome()

@@ -1,4 +1,5 @@
-"""Rebuilding consumer groups from their records, and following our own appends: the only way they change."""
+"""Rebuilding consumer groups from their records, and following our own appends: the only way they
+change."""
 
 from dataclasses import replace
 from typing import Any

@@ -1,4 +1,5 @@
-"""State of a consumer group: members, target assignment, who owns which partition, resolved expressions."""
+"""State of a consumer group: members, target assignment, who owns which partition, resolved
+expressions."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -67,7 +68,8 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Partitions]):
         return sum(member.regex == regex for member in self.members.values())
 
     def topics_of(self, member: ConsumerMember) -> frozenset[str]:
-        """Topics a member subscribes to, by name or expression. One not resolved yet matches nothing."""
+        """Topics a member subscribes to, by name or expression. One not resolved yet matches
+        nothing."""
         resolved = self.regexes.get(member.regex)
         return member.subscribed_topics if resolved is None else member.subscribed_topics | resolved.topics
 
@@ -153,7 +155,8 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Partitions]):
         transactional: bool,
         api_version: int,
     ) -> None:
-        """An older epoch may pass here; `validate_partition_commit` then looks at each partition."""
+        """An older epoch may pass here; `validate_partition_commit` then looks at each
+        partition."""
         member = self.committing_member(member_id, instance_id, generation_or_epoch, transactional)
         if member is None:
             return

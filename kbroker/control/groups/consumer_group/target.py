@@ -28,7 +28,8 @@ class Target(NamedTuple):
 
 
 def known_assignors(table: GroupTable) -> list[str]:
-    """The broker's assignors in order of preference; class names of Kafka's own count as their short names."""
+    """The broker's assignors in order of preference; class names of Kafka's own count as their
+    short names."""
     names = (name.rsplit(".", 1)[-1].removesuffix("Assignor").lower() for name in _configured(table))
     return [name for name in dict.fromkeys(names) if name in ASSIGNORS]
 
@@ -54,9 +55,11 @@ def update_target(
     now_ms: int,
     out: list[Record],
 ) -> Target:
-    """The member's target; computed again when the group's epoch is ahead and the last assignment is old enough.
+    """The member's target; computed again when the group's epoch is ahead and the last assignment
+    is old enough.
 
-    member: as it will be after the records in `out`; a static member before it loses its place to it.
+    member: as it will be after the records in `out`; a static member before it loses its place to
+    it.
     """
     interval_ms = table.overrides.number(
         group.group_id, "consumer.assignment.interval.ms", table.settings.consumer_assignment_interval_ms

@@ -1,4 +1,5 @@
-"""The uniform assignor: equal numbers of partitions, and as few moves as possible (Kafka's UniformAssignor).
+"""The uniform assignor: equal numbers of partitions, and as few moves as possible (Kafka's
+UniformAssignor).
 
 Balance goes before stickiness. Partitions of all topics count the same.
 """
@@ -43,7 +44,8 @@ def _equal_shares(members: Sequence[Subscriber], counts: Counts) -> _Assignment:
     kept, free = _kept(members, wanted)
     least, extra = divmod(sum(wanted.values()), len(members))
     sizes = {member.member_id: _size(kept[member.member_id]) for member in members}
-    # Who has more than the least share already keeps the odd partition; sort is stable for the rest.
+    # Who has more than the least share already keeps the odd partition; sort is stable for the
+    # rest.
     ordered = sorted(members, key=lambda member: sizes[member.member_id] <= least)
     quotas = {member.member_id: least + (index < extra) for index, member in enumerate(ordered)}
     for member_id, mine in kept.items():
@@ -62,7 +64,8 @@ def _equal_shares(members: Sequence[Subscriber], counts: Counts) -> _Assignment:
 
 
 def _balanced(members: Sequence[Subscriber], counts: Counts) -> _Assignment:
-    """Subscriptions differ: give to the least loaded, then move while that makes the load more even."""
+    """Subscriptions differ: give to the least loaded, then move while that makes the load more
+    even."""
     kept, free = _kept(members, counts)
     readers = {
         topic_id: [member.member_id for member in members if topic_id in member.topics] for topic_id in counts
@@ -80,7 +83,8 @@ def _balanced(members: Sequence[Subscriber], counts: Counts) -> _Assignment:
 
 
 def _even_out(kept: _Assignment, readers: dict[bytes, list[str]], load: dict[str, int]) -> bool:
-    """One round of moves from who has at least two more to the least loaded reader. False: nothing moved."""
+    """One round of moves from who has at least two more to the least loaded reader. False: nothing
+    moved."""
     moved = False
     for giver in sorted(load, key=load.__getitem__, reverse=True):
         for topic_id in list(kept[giver]):

@@ -1,4 +1,5 @@
-"""Shared by consumer, share and streams groups: Kafka's modern groups, with assignment by the broker.
+"""Shared by consumer, share and streams groups: Kafka's modern groups, with assignment by the
+broker.
 
 Their members use one heartbeat API, the group's state consists of records alone, and epochs show
 each member's progress.

@@ -6,7 +6,8 @@ from typing import ClassVar, Final, Self
 LEAVE_EPOCH: Final = -1
 """Member epoch by which a member leaves."""
 STATIC_LEAVE_EPOCH: Final = -2
-"""Member epoch by which a static member leaves for a while. Kafka 4.3 refuses it of streams groups."""
+"""Member epoch by which a static member leaves for a while. Kafka 4.3 refuses it of streams
+groups."""
 
 
 @dataclass(frozen=True, slots=True)

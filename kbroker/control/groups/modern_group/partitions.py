@@ -31,7 +31,8 @@ def plain(partitions: EpochPartitions) -> dict[bytes, frozenset[int]]:
 
 
 def with_epochs(partitions: Sequence[int], epochs: Sequence[int] | None, member_epoch: int) -> dict[int, int]:
-    """Partition -> epoch of a record. Those of brokers before 4.3 carry none: the member's own stands in."""
+    """Partition -> epoch of a record. Those of brokers before 4.3 carry none: the member's own
+    stands in."""
     if epochs is None or len(epochs) != len(partitions):
         epochs = [member_epoch] * len(partitions)
     return dict(zip(partitions, epochs, strict=True))

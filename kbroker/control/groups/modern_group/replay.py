@@ -43,7 +43,8 @@ class ModernReplay(Generic[G]):
         self._kind = kind
 
     def find(self, key: GroupKey, value: object) -> G | None:
-        """The group of a record. Any but a tombstone makes it, also in place of a classic one without members."""
+        """The group of a record. Any but a tombstone makes it, also in place of a classic one
+        without members."""
         group = self._table.groups.get(key.group_id)
         if isinstance(group, self._kind):
             return group

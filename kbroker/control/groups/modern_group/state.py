@@ -16,7 +16,8 @@ A = TypeVar("A")
 
 
 class ModernGroup(Group, Generic[M, A]):
-    """A consumer, share or streams group. Runs in: control. Owner: the GroupTable. Changed by replay alone.
+    """A consumer, share or streams group. Runs in: control. Owner: the GroupTable. Changed by
+    replay alone.
 
     topics_seen: version of the topics for which metadata_hash was last compared; not in the log.
     Kafka's ModernGroup.
@@ -56,7 +57,8 @@ class ModernGroup(Group, Generic[M, A]):
         return [self.members[member_id] for member_id in timeline_order(self.members, string_hash)]
 
     def assignment_is_due(self, interval_ms: int, now_ms: int) -> bool:
-        """Whether the last target assignment is old enough: a burst of joining members is assigned together."""
+        """Whether the last target assignment is old enough: a burst of joining members is assigned
+        together."""
         return not self.assignment_timestamp_ms or now_ms >= self.assignment_timestamp_ms + interval_ms
 
     def check_room(self, member_id: str, limit: int) -> None:
@@ -79,7 +81,8 @@ class ModernGroup(Group, Generic[M, A]):
     def committing_member(
         self, member_id: str, instance_id: str | None, generation_or_epoch: int, transactional: bool
     ) -> M | None:
-        """The member that commits; None for a commit from outside, of an administrator or a plain producer.
+        """The member that commits; None for a commit from outside, of an administrator or a plain
+        producer.
 
         Raises UNKNOWN_MEMBER_ID.
         """

@@ -1,4 +1,5 @@
-"""The time that a member of a modern group has for what it must do, by Kafka's names of the timers."""
+"""The time that a member of a modern group has for what it must do, by Kafka's names of the
+timers."""
 
 import logging
 from collections.abc import Callable
@@ -61,7 +62,8 @@ class MemberTimers(Generic[G]):
         self.end_revocation(group_id, member_id)
 
     def fence(self, group_id: str, member_id: str, reason: str, epoch: int | None = None) -> Operation:
-        """Removes the member, if it is still there (and, where epoch is given, still in that epoch)."""
+        """Removes the member, if it is still there (and, where epoch is given, still in that
+        epoch)."""
 
         def expired(now_ms: int) -> Outcome:
             group = self._table.groups.get(group_id)

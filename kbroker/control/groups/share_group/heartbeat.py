@@ -98,7 +98,8 @@ class ShareHeartbeat:
         raise group.fenced(epoch, known, more)
 
     def _initialize(self, group: ShareGroup, members: dict[str, ShareMember], out: list[Record]) -> None:
-        """Subscribed partitions without a share state get one; they are assigned from the next heartbeat on."""
+        """Subscribed partitions without a share state get one; they are assigned from the next
+        heartbeat on."""
         new = {}
         for name in sorted(group.topics_with(members.values())):
             topic_id, count = self._table.topics.id_of(name), self._table.topics.partition_count(name)
@@ -169,7 +170,8 @@ class ShareHeartbeat:
         target: Partitions,
         out: list[Record],
     ) -> ShareMember:
-        """The member takes over its target at once, except for topics it no longer subscribes to."""
+        """The member takes over its target at once, except for topics it no longer subscribes
+        to."""
         wanted = topic_ids(member.subscribed_topics, self._table.topics)
         assigned = {topic_id: each for topic_id, each in target.items() if topic_id in wanted}
         if member.member_epoch == epoch and member.assigned == assigned:
@@ -181,9 +183,11 @@ class ShareHeartbeat:
         return moved
 
     def share_partitions(self, group_id: str, wanted: Mapping[str, Set[int]]) -> Outcome:
-        """Begin to share partitions that an administrator has set offsets of (wanted: topic -> partitions).
+        """Begin to share partitions that an administrator has set offsets of (wanted: topic ->
+        partitions).
 
-        Replay makes a group that is new. The other partitions follow when somebody subscribes to the topic.
+        Replay makes a group that is new. The other partitions follow when somebody subscribes to
+        the topic.
         """
         group = self._table.groups.get(group_id) or ShareGroup(group_id)
         if not isinstance(group, ShareGroup):

@@ -65,7 +65,8 @@ def current_assignment(group_id: str, member: ShareMember) -> Record:
 def shared_partitions(
     group_id: str, initializing: Shared, initialized: Shared, deleting: Mapping[bytes, str]
 ) -> Record:
-    """The partitions that have a share state or get one, and topics whose state is being deleted."""
+    """The partitions that have a share state or get one, and topics whose state is being
+    deleted."""
     value = shared.ShareGroupStatePartitionMetadataValue(
         _topics(initializing),
         _topics(initialized),

@@ -1,4 +1,5 @@
-"""Rebuilding share groups from their records, and following our own appends: the only way they change."""
+"""Rebuilding share groups from their records, and following our own appends: the only way they
+change."""
 
 from dataclasses import replace
 

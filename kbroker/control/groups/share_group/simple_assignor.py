@@ -1,8 +1,8 @@
 """The simple assignor of share groups: every partition to a member at least, members evenly loaded.
 
-Unlike in a consumer group a partition may go to several members: with more members than partitions each member gets
-one, with more partitions than members each partition gets one member. Existing assignments
-are kept if they fit (Kafka's SimpleAssignor).
+Unlike in a consumer group a partition may go to several members: with more members than partitions
+each member gets one, with more partitions than members each partition gets one member. Existing
+assignments are kept if they fit (Kafka's SimpleAssignor).
 """
 
 from collections.abc import Mapping, Sequence, Set
@@ -17,7 +17,8 @@ def assign_shared(
     available: Mapping[bytes, Set[int]],
     current: Mapping[str, Partitions],
 ) -> dict[str, Partitions]:
-    """members: id -> topic ids it subscribes to. available: topic id -> partitions that are shared."""
+    """members: id -> topic ids it subscribes to. available: topic id -> partitions that are
+    shared."""
     assignment: dict[str, list[Partition]] = {member_id: [] for member_id in members}
     ordered = sorted(members)
     partitions = [
@@ -35,7 +36,8 @@ def _give_each_partition(
     current: Mapping[str, Partitions],
     assignment: dict[str, list[Partition]],
 ) -> None:
-    """Each partition goes to the least loaded subscriber; among equals its previous owner is preferred."""
+    """Each partition goes to the least loaded subscriber; among equals its previous owner is
+    preferred."""
     for topic_id, index in partitions:
         readers = [member_id for member_id in ordered if topic_id in members[member_id]]
         if readers:

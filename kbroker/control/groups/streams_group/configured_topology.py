@@ -1,6 +1,8 @@
-"""A topology configured for the existing topics: its number of tasks, and the missing internal topics.
+"""A topology configured for the existing topics: its number of tasks, and the missing internal
+topics.
 
-Kafka's InternalTopicManager with RepartitionTopics, CopartitionedTopicsEnforcer and ChangelogTopics.
+Kafka's InternalTopicManager with RepartitionTopics, CopartitionedTopicsEnforcer and
+ChangelogTopics.
 """
 
 from collections.abc import Collection, Mapping
@@ -90,7 +92,8 @@ def _check_sources(topology: Topology, view: TopicView) -> None:
 
 
 def _partition_counts(topology: Topology, view: TopicView) -> dict[str, int]:
-    """Partitions of every internal topic: what is asked for, else what its writers and neighbours have."""
+    """Partitions of every internal topic: what is asked for, else what its writers and neighbours
+    have."""
     counts = _repartition_counts(topology, view)
     fixed = {
         topic.name
@@ -160,7 +163,8 @@ def _make_equal(
     counts: dict[str, int],
     view: TopicView,
 ) -> None:
-    """Topics that are read together have as many partitions; repartition topics without a number follow."""
+    """Topics that are read together have as many partitions; repartition topics without a number
+    follow."""
     external = {
         topic: _count(topic, counts, view) for topic in group if topic not in fixed and topic not in flexible
     }
@@ -197,7 +201,8 @@ def _unequal(topics: Mapping[str, int]) -> Misconfigured:
 
 
 def _missing(topology: Topology, counts: Mapping[str, int], view: TopicView) -> list[InternalTopic]:
-    """Internal topics that do not exist. Raises Misconfigured when one exists with another number of partitions."""
+    """Internal topics that do not exist. Raises Misconfigured when one exists with another number
+    of partitions."""
     missing = []
     for part in topology.subtopologies.values():
         for topic in (*part.repartition_sources.values(), *part.changelogs.values()):

@@ -1,4 +1,5 @@
-"""Endpoints by partition (which member answers queries), sent to members with an older endpoint epoch."""
+"""Endpoints by partition (which member answers queries), sent to members with an older endpoint
+epoch."""
 
 from collections.abc import Iterable
 

@@ -1,4 +1,5 @@
-"""StreamsGroupHeartbeat: join, continue, leave. Each answer moves the group and the member one step on."""
+"""StreamsGroupHeartbeat: join, continue, leave. Each answer moves the group and the member one step
+on."""
 
 from dataclasses import dataclass
 
@@ -170,7 +171,8 @@ class StreamsHeartbeat:
     # --- timers
 
     def _await_members(self, group_id: str) -> None:
-        """The first assignment waits a while, so that it need not be undone when more members come."""
+        """The first assignment waits a while, so that it need not be undone when more members
+        come."""
         delay_ms = self._table.overrides.number(
             group_id,
             "streams.initial.rebalance.delay.ms",

@@ -33,7 +33,8 @@ class Target(NamedTuple):
 
 
 def updated_topology(group: StreamsGroup, asked: message.Topology | None, out: list[Record]) -> Topology:
-    """The group's topology; its first member brings it. Raises INVALID_REQUEST for a different one."""
+    """The group's topology; its first member brings it. Raises INVALID_REQUEST for a different
+    one."""
     known = group.topology
     if asked is None:
         if known is None:
@@ -51,7 +52,8 @@ def updated_topology(group: StreamsGroup, asked: message.Topology | None, out: l
 
 
 def updated_configuration(table: GroupTable, group: StreamsGroup, topology: Topology) -> ConfiguredTopology:
-    """The topology configured for the existing topics; configured again when topics have changed."""
+    """The topology configured for the existing topics; configured again when topics have
+    changed."""
     version = table.topics.version
     known = group.configured
     if known is not None and known.topology == topology and group.topics_seen == version:
@@ -104,7 +106,8 @@ def updated_target(
     out: list[Record],
     waits_for_members: bool,
 ) -> tuple[Target, str | None]:
-    """The member's target, and why it is not a newer one. member: as it will be after the records in `out`."""
+    """The member's target, and why it is not a newer one. member: as it will be after the records
+    in `out`."""
     had = NOTHING if member is None else group.target.get(member.member_id, NOTHING)
     if waits_for_members:
         why = "Assignment delayed due to the configured initial rebalance delay."

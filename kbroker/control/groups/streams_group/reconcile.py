@@ -1,7 +1,9 @@
-"""Reconciliation: the next step of one member towards its target tasks (Kafka's streams CurrentAssignmentBuilder).
+"""Reconciliation: the next step of one member towards its target tasks (Kafka's streams
+CurrentAssignmentBuilder).
 
-A member first revokes tasks and confirms this by its heartbeat; only then it moves to the
-target's epoch, with what it keeps and with what others have released. A process holds a task in one role at a time.
+A member first revokes tasks and confirms this by its heartbeat; only then it moves to the target's
+epoch, with what it keeps and with what others have released. A process holds a task in one role at
+a time.
 """
 
 from collections.abc import Mapping
@@ -30,7 +32,8 @@ class Holders(Protocol):
 
 
 class _Split(NamedTuple):
-    """One role's tasks: kept, to be given up, free to be taken; unreleased: others still have some."""
+    """One role's tasks: kept, to be given up, free to be taken; unreleased: others still have
+    some."""
 
     kept: dict[str, dict[int, int]]
     revoked: dict[str, dict[int, int]]

@@ -31,7 +31,8 @@ from kbroker.protocol.schema import Struct
 def group_epoch(
     group_id: str, epoch: int, metadata_hash: int, validated_topology_epoch: int, configs: Mapping[str, str]
 ) -> Record:
-    """The group's epoch, and what it was made for: the topics' hash, the topology, the assignor's settings."""
+    """The group's epoch, and what it was made for: the topics' hash, the topology, the assignor's
+    settings."""
     value = StreamsGroupMetadataValue(
         epoch,
         metadata_hash,

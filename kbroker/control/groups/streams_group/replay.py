@@ -1,4 +1,5 @@
-"""Rebuilding streams groups from their records, and following our own appends: the only way they change."""
+"""Rebuilding streams groups from their records, and following our own appends: the only way they
+change."""
 
 from collections.abc import Iterable
 from dataclasses import replace

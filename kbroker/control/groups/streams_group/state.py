@@ -28,8 +28,8 @@ class StreamsState(StrEnum):
 class StreamsGroup(ModernGroup[StreamsMember, TaskSet]):
     """Runs in: control. Owner: the GroupTable. Changed by replay alone (Kafka's StreamsGroup).
 
-    Not in the log, as in Kafka: configured and topics_seen (rebuilt from topology and topics), who asked for a
-    shutdown, and the endpoint epoch.
+    Not in the log, as in Kafka: configured and topics_seen (rebuilt from topology and topics), who
+    asked for a shutdown, and the endpoint epoch.
     """
 
     TYPE: ClassVar[str] = "streams"
@@ -116,7 +116,8 @@ class StreamsGroup(ModernGroup[StreamsMember, TaskSet]):
         transactional: bool,
         api_version: int,
     ) -> None:
-        """An older epoch may pass here; `validate_partition_commit` then looks at each partition."""
+        """An older epoch may pass here; `validate_partition_commit` then looks at each
+        partition."""
         member = self.committing_member(member_id, instance_id, generation_or_epoch, transactional)
         if member is None:
             return

@@ -1,7 +1,9 @@
-"""The sticky task assignor: tasks stay where their state is, as far as the load stays even (Kafka's "sticky").
+"""The sticky task assignor: tasks stay where their state is, as far as the load stays even (Kafka's
+"sticky").
 
-Active tasks go to their previous owner, else to a member with a standby, else to the process with the least load
-per member. A standby is never in the process that has the active task or another standby of it.
+Active tasks go to their previous owner, else to a member with a standby, else to the process with
+the least load per member. A standby is never in the process that has the active task or another
+standby of it.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -51,7 +53,8 @@ class _Process:
 
 
 class _Quota:
-    """Most tasks of a member. Shrinks when members have reached it, so that the rest is spread evenly, too."""
+    """Most tasks of a member. Shrinks when members have reached it, so that the rest is spread
+    evenly, too."""
 
     __slots__ = ("_members", "_tasks", "limit")
 
@@ -109,7 +112,8 @@ class _Assignment:
             self._give(process, process.least_loaded(), task, active=True)
 
     def _take(self, tasks: list[TaskId]) -> list[TaskId]:
-        """Give tasks to members that had them, then to members with a standby; the others are left."""
+        """Give tasks to members that had them, then to members with a standby; the others are
+        left."""
         rest = []
         for task in tasks:
             member_id = self.had_active.get(task)

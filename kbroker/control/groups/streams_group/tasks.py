@@ -70,7 +70,8 @@ class TaskSet(InRoles):
 
 @dataclass(frozen=True, slots=True)
 class OwnedTasks(InRoles):
-    """A member's current tasks, or its tasks pending revocation; active tasks have an assignment epoch (KIP-1251)."""
+    """A member's current tasks, or its tasks pending revocation; active tasks have an assignment
+    epoch (KIP-1251)."""
 
     active: EpochTasks = field(default_factory=lambda: NO_EPOCH_TASKS)
     standby: Tasks = field(default_factory=lambda: NO_TASKS)

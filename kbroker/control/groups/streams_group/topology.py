@@ -1,4 +1,5 @@
-"""The topology of a streams group: its subtopologies with the topics they read, write and keep state in."""
+"""The topology of a streams group: its subtopologies with the topics they read, write and keep
+state in."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -135,7 +136,8 @@ def _stored_topic(topic: InternalTopic) -> record.TopicInfo:
 
 
 def to_description(topology: Topology, partitions: Mapping[str, int]) -> described.Topology:
-    """The topology for StreamsGroupDescribe; partitions: decided partition counts of internal topics."""
+    """The topology for StreamsGroupDescribe; partitions: decided partition counts of internal
+    topics."""
 
     def shown(topic: InternalTopic) -> described.TopicInfo:
         configs = [described.KeyValue(key, value) for key, value in topic.configs]

@@ -1,1 +1,2 @@
-"""Changes by the API, if `kbroker.console.readonly` is false: the broker authorizes them, as for any client."""
+"""Changes by the API, if `kbroker.console.readonly` is false: the broker authorizes them, as for
+any client."""

@@ -1,4 +1,5 @@
-"""Clients: established connections by address, with bytes waiting in their sockets; members of groups by client id."""
+"""Clients: established connections by address, with bytes waiting in their sockets; members of
+groups by client id."""
 
 import socket
 import struct
@@ -46,7 +47,8 @@ def clients(request: Request) -> dict[str, Any]:
 
 
 def connections(tables: Iterable[str], ports: Iterable[int]) -> Iterator[tuple[int, str, int, int]]:
-    """(local port, remote address, unsent bytes, unread bytes) of established connections to these ports."""
+    """(local port, remote address, unsent bytes, unread bytes) of established connections to these
+    ports."""
     wanted = {f"{port:04X}": port for port in ports}
     for table in tables:
         try:

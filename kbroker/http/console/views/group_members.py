@@ -100,7 +100,8 @@ def _streams_member(group: Any, member: Any) -> dict[str, Any]:
 
 
 def assignment_of(data: bytes) -> list[tuple[str, list[int]]]:
-    """ConsumerProtocolAssignment of a classic member; empty for invalid bytes, which a client may have written."""
+    """ConsumerProtocolAssignment of a classic member; empty for invalid bytes, which a client may
+    have written."""
     found: list[tuple[str, list[int]]] = []
     try:
         (count,) = struct.unpack_from(">i", data, 2)

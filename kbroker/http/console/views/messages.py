@@ -1,4 +1,5 @@
-"""Messages of a topic: from an offset, a time, the start, or the last ones; filtered; in pages by a cursor."""
+"""Messages of a topic: from an offset, a time, the start, or the last ones; filtered; in pages by a
+cursor."""
 
 import re
 import time
@@ -80,7 +81,8 @@ def messages(request: Request) -> dict[str, Any]:
 
 
 def _step(scan: Scan, found: list[tuple[int, Record]], share: int, matches: Callable[[Record], bool]) -> bool:
-    """One fetch of a partition, of which at most `share` records are taken; whether there may be more."""
+    """One fetch of a partition, of which at most `share` records are taken; whether there may be
+    more."""
     records = _read(scan)
     if not records:
         return False

@@ -1,4 +1,5 @@
-"""The formats of schemas: parsing with references, a canonical text, and whether one reads what another wrote."""
+"""The formats of schemas: parsing with references, a canonical text, and whether one reads what
+another wrote."""
 
 from collections.abc import Mapping
 from importlib import import_module
@@ -26,11 +27,13 @@ class Parsed(Protocol):
         """The same for schemas that mean the same."""
 
     def reads(self, written: Any) -> list[str]:
-        """Why this schema cannot read what was written with another of the format; empty when it can."""
+        """Why this schema cannot read what was written with another of the format; empty when it
+        can."""
 
 
 Resolved = Mapping[str, str]
-"""Texts of referenced schemas, and of those that they refer to, by the name of the reference; in order of use."""
+"""Texts of referenced schemas, and of those that they refer to, by the name of the reference; in
+order of use."""
 
 
 def parse(schema_type: str, text: str, references: Resolved) -> Parsed:

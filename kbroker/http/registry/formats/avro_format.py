@@ -60,7 +60,8 @@ def parse(text: str, references: Resolved) -> AvroSchema:
 
 
 def _ordered(schema: Any, space: str) -> Any:
-    """Members in Java's order; a namespace only where it changes. Unknown members stay, after the known ones."""
+    """Members in Java's order; a namespace only where it changes. Unknown members stay, after the
+    known ones."""
     if isinstance(schema, list):
         return [_ordered(one, space) for one in schema]
     if not isinstance(schema, dict):

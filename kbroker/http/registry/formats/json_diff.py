@@ -1,4 +1,5 @@
-"""Whether a JSON schema allows all that an older one allows: every change that does not, by name and path.
+"""Whether a JSON schema allows all that an older one allows: every change that does not, by name
+and path.
 
 The names are Confluent's. What cannot be decided counts as a change that is not allowed."""
 
@@ -56,7 +57,8 @@ class Document:
         url, fragment = urldefrag(reference)
         root = self.others.get(url, self._ids.get(url)) if url else self.schema
         if root is None:
-            # A relative reference is resolved against $id: its last part is the name of the reference.
+            # A relative reference is resolved against $id: its last part is the name of the
+            # reference.
             root = self.others.get(url.rpartition("/")[2])
         if root is None and url.startswith(("http://json-schema.org/", "https://json-schema.org/")):
             return True

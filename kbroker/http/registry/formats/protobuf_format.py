@@ -1,6 +1,7 @@
 """Protocol Buffers: parsed by protoc (in a process of its own), compared by descriptors.
 
-A schema is the text of a .proto file, or base64 of a FileDescriptorProto, as clients without the text send it."""
+A schema is the text of a .proto file, or base64 of a FileDescriptorProto, as clients without the
+text send it."""
 
 import base64
 import binascii
