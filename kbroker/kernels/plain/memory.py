@@ -46,8 +46,25 @@ def load(bits: int, signed: bool, swap: bool) -> Callable[[int], int]:
     return load_number
 
 
+def store_word(address: int, value: int) -> None:
+    """Stores the low 64 bits of a number in one piece.
+
+    struct fills the bytes with zeros before it packs a number, and another process would see them:
+    the head of a ring would be 0 for a moment."""
+    block = MEMORY.last
+    if not block.start <= address <= block.end - 8:
+        block = MEMORY.find(address, 8, "write")
+    if block.rows:
+        MEMORY.check_writer(block, address, 8)
+    if block.view.readonly:
+        raise MemoryFault(f"{place()} writes 8 bytes into memory that is read-only")
+    ctypes.c_int64.from_address(address).value = int(value)
+
+
 def store(bits: int, swap: bool) -> Callable[[int, int], None]:
     """A function that stores the low bits of a number at an address."""
+    if bits == 64 and not swap:
+        return store_word
     pack = struct.Struct((">" if swap else "<") + FORMATS[bits].upper()).pack_into
     size = bits // 8
     mask = (1 << bits) - 1
@@ -67,7 +84,6 @@ def store(bits: int, swap: bool) -> Callable[[int, int], None]:
 
 
 load_word = load(64, True, False)
-store_word = store(64, False)
 
 
 def aligned(address: int) -> int:
