@@ -13,8 +13,9 @@ from tests.docs.session import NAMESPACE, PLACES, PRELUDE, available
 
 LIMIT_S = 1800  # some 130 commands of a second each, which a busy machine makes five
 TIMED_OUT = 124
-STAYS_S = 10  # a busy machine takes five to begin; Ctrl-C before that is exit code 130
-# Examples that run until Ctrl-C: they get it after a while, and that is their ordinary end.
+STAYS_S = 20  # for a command that prints nothing; a busy machine takes five to begin
+# Examples that run until Ctrl-C: they get it when they have printed something, and that is their
+# ordinary end.
 STAYS = (
     "kbroker top",
     "kbroker top --url http://127.0.0.1:9404/",
@@ -43,6 +44,7 @@ NOT_RUN = {
     "kbroker users add alice": "asks for a password; the next example gives it",
     "kbroker transactions abort": "needs a hanging transaction; test_hanging_transactions.py makes one",
 }
+UNTIL_BEGUN = Path(__file__).with_name("until_begun.py")
 FILL = "seq 3000 | kbroker produce orders -q -p 0; seq 90 | kbroker produce orders -q"
 READ = "kbroker consume {topic} --group {group} --from-beginning -n 5 -q > /dev/null"
 # What must be there before an example, as on the system of a user who needs it.
@@ -59,6 +61,8 @@ BEFORE = {
     "kbroker groups remove-members billing --instance": """
 kbroker consume orders -g billing -X group.instance.id=worker-3 > /dev/null & MEMBER=$!
 until kbroker groups describe billing --members | grep worker-3 > /dev/null; do sleep 0.2; done""",
+    "kbroker client-metrics describe producers": "kbroker client-metrics alter producers "
+    "--metrics org.apache.kafka.producer.",
     "kbroker share-groups describe": "kbroker share-groups reset-offsets workers --topic orders "
     "--to-earliest --execute",
     "kbroker groups remove-members billing --all": "kill $MEMBER || true; wait $MEMBER || true",
@@ -105,7 +109,7 @@ def first(table: dict[str, str], line: str) -> str:
 def command(line: str) -> str:
     """How the script runs an example."""
     if line in STAYS:
-        return f"timeout --preserve-status -s INT {STAYS_S} {line} > out.txt"
+        return f"{sys.executable} {UNTIL_BEGUN} {STAYS_S} {line}"
     if line in ASK:
         return f"script -qec '{line}' /dev/null <<< y"
     if given := first(STDIN, line):

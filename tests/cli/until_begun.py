@@ -1,0 +1,32 @@
+"""Runs a command that goes on until Ctrl-C, and gives it: `python until_begun.py SECONDS COMMAND...`.
+
+Ctrl-C comes when the command has printed something, or after SECONDS if it prints nothing. Before
+a command has begun it would end with 130. Ends with the command's own exit code.
+"""
+
+import signal
+import subprocess
+import sys
+import threading
+
+
+def main(seconds: float, command: list[str]) -> int:
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a background shell has it ignored
+    begun = threading.Event()
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+
+        def read() -> None:
+            for _ in iter(lambda: process.stdout.read1(), b""):  # type: ignore[union-attr]
+                begun.set()
+
+        reader = threading.Thread(target=read)
+        reader.start()
+        begun.wait(seconds)
+        process.send_signal(signal.SIGINT)
+        reader.join()
+    return process.returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main(float(sys.argv[1]), sys.argv[2:]))
