@@ -39,9 +39,10 @@ KBROKER = (
     Setting("kbroker.metrics.partitions.max", INT, 2000, at_least(0), importance=LOW,
             doc="Topics, partitions, groups and partitions of groups, of each as many, that get metrics of their own; "
                 "above it the busiest do, and the groups with the largest lag. Sums hold all of them."),
-    Setting("kbroker.client.telemetry.enable", BOOLEAN, True,
+    Setting("kbroker.client.telemetry.enable", BOOLEAN, False,
             doc="Offer clients to push their own metrics (KIP-714) as client metrics subscriptions ask them to; "
-                "/metrics shows what they push. Without kbroker.http.listen it is never offered."),
+                "/metrics shows what they push. Off, as in Apache Kafka without a plugin: librdkafka logs a line "
+                "about it in each client. Without kbroker.http.listen it is never offered."),
     Setting("kbroker.client.telemetry.series.max", INT, 10000, at_least(0), importance=LOW,
             doc="Series that clients may have on /metrics by pushing them, all clients together."),
     Setting("kbroker.arena.bytes", LONG, 268435456, at_least(16777216), importance=LOW,

@@ -22,11 +22,12 @@ from tests.api.in_process import ask, client_request, send
 from tests.control.fakes import world
 
 REQUEST = ApiVersionsRequest("librdkafka", "2.4.0")
+EVERYTHING = {"kbroker.client.telemetry.enable": "true"}
 
 
 @pytest.mark.parametrize("version", range(5))
 def test_every_served_api_is_listed_with_its_range(tmp_path: Path, version: int) -> None:
-    with world(tmp_path) as made:
+    with world(tmp_path, settings=EVERYTHING) as made:
         answer = asyncio.run(ask(made.broker, ApiKey.API_VERSIONS, version, REQUEST))
     assert answer.error_code == 0
     listed = {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys}
@@ -95,7 +96,7 @@ def test_features_are_listed_only_with_the_apis_they_promise() -> None:
 
 
 def test_a_network_process_answers_as_control_does(tmp_path: Path) -> None:
-    with world(tmp_path) as made:
+    with world(tmp_path, settings=EVERYTHING) as made:
         local = LocalAnswers(ErrorCounts(made.broker.metrics))
         malformed = ApiVersionsRequest("a b", "1")
         learned: list[tuple[str, str]] = []
@@ -121,7 +122,11 @@ def test_a_network_process_closes_on_a_body_that_ends_too_early(tmp_path: Path) 
 
 @pytest.mark.parametrize(
     ("settings", "offered_to_clients"),
-    [({}, True), ({"kbroker.client.telemetry.enable": "false"}, False), ({"kbroker.http.listen": ""}, False)],
+    [
+        ({}, False),
+        ({"kbroker.client.telemetry.enable": "true"}, True),
+        ({"kbroker.client.telemetry.enable": "true", "kbroker.http.listen": ""}, False),
+    ],
 )
 def test_telemetry_is_offered_where_metrics_are_served(
     settings: dict[str, str], offered_to_clients: bool

@@ -21,6 +21,7 @@ from kbroker.protocol.messages.push_telemetry import PushTelemetryRequest
 from kbroker.protocol.schema import Struct
 from tests.attack.peers import port_of, target
 from tests.compat.raw import receive
+from tests.conftest import BrokerFactory
 from tests.control.telemetry.payloads import gauge, payload
 from tests.peer.kbroker_node import KBroker
 from tests.peer.scrape import scrape
@@ -73,9 +74,17 @@ class Pushing:
         return int(self.ask(ApiKey.PUSH_TELEMETRY, request).error_code)  # type: ignore[attr-defined]
 
 
+@pytest.fixture
+def broker(broker_factory: BrokerFactory) -> KBroker:
+    """It offers telemetry."""
+    return broker_factory({"kbroker.client.telemetry.enable": "true"})
+
+
 def memory_of_control(broker: KBroker) -> int:
     (control,) = [
-        child for child in psutil.Process(broker.pid).children() if "control" in " ".join(child.cmdline())
+        child
+        for child in psutil.Process(broker.pid).children()
+        if "kbroker: control" in " ".join(child.cmdline())
     ]
     return int(control.memory_info().rss)
 

@@ -26,7 +26,8 @@ PRODUCER = "org.apache.kafka.producer."
 @pytest.fixture(scope="module")
 def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KBroker]:
     """A broker to itself: a subscription is for every client that matches."""
-    made = KBroker(tmp_path_factory.mktemp("telemetry"), SETTINGS)
+    offered = {"kbroker.client.telemetry.enable": "true"}
+    made = KBroker(tmp_path_factory.mktemp("telemetry"), SETTINGS | offered)
     RUNNING.append(made)
     made.start(timeout_s=240)
     yield made
