@@ -1,4 +1,4 @@
-"""Runs a command that goes on until Ctrl-C, and gives it: `python until_begun.py SECONDS COMMAND...`.
+"""Runs a command until it has begun, then sends Ctrl-C: `python until_begun.py SECONDS COMMAND...`.
 
 Ctrl-C comes when the command has printed something, or after SECONDS if it prints nothing. Before
 a command has begun it would end with 130. Ends with the command's own exit code.
