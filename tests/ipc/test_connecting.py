@@ -5,11 +5,11 @@ import errno
 import os
 import socket
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from kbroker.ipc import connecting
+from tests.descriptors import open_files
 
 SOMEBODY_ELSE = 54321
 
@@ -19,10 +19,6 @@ def ways() -> Iterator[connecting.Ways]:
     made = connecting.make()
     yield made
     made.close()
-
-
-def open_files() -> int:
-    return len(list(Path("/proc/self/fd").iterdir()))
 
 
 def test_a_process_gets_a_link_that_neither_end_shares(ways: connecting.Ways) -> None:

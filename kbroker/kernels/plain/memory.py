@@ -58,7 +58,7 @@ def store_word(address: int, value: int) -> None:
         MEMORY.check_writer(block, address, 8)
     if block.view.readonly:
         raise MemoryFault(f"{place()} writes 8 bytes into memory that is read-only")
-    ctypes.c_int64.from_address(address).value = int(value)
+    ctypes.c_int64.from_address(int(address)).value = int(value)
 
 
 def store(bits: int, swap: bool) -> Callable[[int, int], None]:

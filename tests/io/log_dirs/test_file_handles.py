@@ -1,31 +1,25 @@
 """Few logs hold files open: they open at the first append, the longest quiet ones rest, and nothing
 unsynced does."""
 
-import gc
 from pathlib import Path
 
 from kbroker.io.append.rows import AppendRow
 from kbroker.io.log_dirs.file_handles import FILES_OF_A_LOG, MARGIN, SHARE, SPARE, FileHandles, logs_within
+from tests.descriptors import open_files
 from tests.io.append.plain_append import Log
 from tests.io.node import Node
 from tests.log.batch_bytes import batch
 
 
-def descriptors() -> int:
-    gc.collect()  # what earlier tests left is not closed in the middle of this one
-    return len(list(Path("/proc/self/fd").iterdir()))
-
-
 def test_a_log_opens_its_files_when_it_is_appended_to_and_goes_on_after_a_rest(tmp_path: Path) -> None:
     log = Log(tmp_path)
     log.open()
-    gc.collect()  # descriptors of others' files
-    before = descriptors()
+    before = open_files()
     assert log.row[AppendRow.LOG_FD] == AppendRow.NO_FD
     log.append(batch(0, [b"one"]))
-    assert descriptors() == before + FILES_OF_A_LOG
+    assert open_files() == before + FILES_OF_A_LOG
     log.partition.active.rest()
-    assert descriptors() == before
+    assert open_files() == before
     log.append(batch(0, [b"two"]))
     log.partition.active.rest()
     log.partition.roll(log.now_ms)

@@ -11,6 +11,7 @@ from kbroker.io.partition.deletions import remove
 from kbroker.ipc.layout import Slot, SlotFlag, SlotState
 from kbroker.log import checkpoint, files
 from kbroker.protocol.errors import ErrorCode, KafkaError
+from tests.descriptors import open_files
 from tests.io.append.plain_append import NOW, Log, names, offsets, topic_config
 from tests.log.batch_bytes import batch
 
@@ -322,7 +323,7 @@ def test_preallocation_reserves_space_and_gives_it_back(tmp_path: Path) -> None:
 
 
 def test_no_descriptor_is_left_open(tmp_path: Path) -> None:
-    before = len(list(Path("/proc/self/fd").iterdir()))
+    before = open_files()
     log = Log(tmp_path, topic_config(**small(retention_bytes=400)))
     for _ in range(2):
         log.open()
@@ -333,7 +334,7 @@ def test_no_descriptor_is_left_open(tmp_path: Path) -> None:
         log.partition.durability.begin().close()
         log.partition.close()
         log.__post_init__()
-    assert len(list(Path("/proc/self/fd").iterdir())) == before
+    assert open_files() == before
 
 
 def test_a_sequence_left_odd_by_a_crash_becomes_even(tmp_path: Path) -> None:

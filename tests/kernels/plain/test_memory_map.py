@@ -1,8 +1,10 @@
 """Accesses beyond known memory are refused, with a message that says where."""
 
 import ctypes
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import cast
 
+import numpy as np
 import pytest
 
 from kbroker.kernels.plain.memory import load, store
@@ -29,6 +31,13 @@ def test_numbers_have_their_width_sign_and_byte_order(block: int) -> None:
     assert load(32, False, True)(block + 8) == 0xFEFFFFFF
     store(16, True)(block, 0x12345)
     assert load_short(block) == 0x2345
+
+
+def test_kernels_give_numpy_integers(block: int) -> None:
+    number = cast("Callable[[int], int]", np.int64)
+    store_word(number(block + 8), number(-2))
+    store(16, True)(number(block), number(7))
+    assert (load_word(number(block + 8)), load_short(number(block))) == (-2, 7)
 
 
 @pytest.mark.parametrize("beyond", [9, 15, 16, 24, -1, -8])
