@@ -1,7 +1,9 @@
 """`python -m tuning`: check a host, propose settings, print a script for its administrator, measure
-it, size it."""
+it, size it, prove the advice."""
 
 import json
+import sys
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -25,6 +27,12 @@ from tuning.script import apply_script, undo_script
 from tuning.situation import Situation
 from tuning.sizing.answer import answer
 from tuning.sizing.supply import supply_of
+from tuning.verify.broker import TurnFailed
+from tuning.verify.change import WrongTry
+from tuning.verify.command import Files, Request
+from tuning.verify.command import verify as prove
+from tuning.verify.host_change import LeftBehind
+from tuning.verify.turn import NoRoom as NoRoomForTurns
 
 SERIOUS, WRONG_USE, NO_BROKER, FAILED = 1, 2, 69, 74
 
@@ -186,6 +194,45 @@ def bench(
         raise _end(FAILED, error) from error
     typer.echo(render.coefficients_text(measured))
     typer.echo(f"written to {out}")
+
+
+@app.command()
+def verify(
+    config: Properties = None, override: Override = None, dirs: Dirs = None, metrics: Metrics = "",
+    coefficients: File = None, rate: Rate = None, retention: Retention = None, partitions: Partitions = None,
+    consumers: Consumers = None, lagging: Lagging = None, lag: Lag = None, copies: Copies = None,
+    connections: Connections = None, batch: Batch = None, remote: Remote = None, rtt: Rtt = None,
+    durable: Durable = None, tls: Tls = None,
+    tries: Annotated[
+        list[str] | None,
+        typer.Option("--try", help="key=value to try instead of what check proposes; repeat it for more."),
+    ] = None,
+    minutes: Annotated[float, typer.Option(help="How long it may take.")] = 10,
+    yes: Annotated[bool, typer.Option("--yes", help="Change values of this host without asking.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan alone.")] = False,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Where the report goes, for machines.")] = None,
+    html: Annotated[Path | None, typer.Option(help="Where it goes with plots.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Where kept settings of the broker go.")] = None,
+) -> None:  # fmt: skip
+    """Run a broker with and without each change, in turns, and keep what helped beyond the spread.
+    Stop other work first."""
+    situation, _ = situation_of(dict(locals()))
+    try:
+        seconds = (bounded("minutes", minutes) or 0.0) * 60
+        request = Request(seconds, tries or (), dry_run, _asking(yes), Files(json_file, html, out))
+        code = prove(situation, request, lambda line: typer.echo(line, err=True), typer.echo)
+    except (WrongQuantity, WrongTry) as error:
+        raise _end(WRONG_USE, error) from error
+    except (NoRoomForTurns, LeftBehind, TurnFailed, OSError) as error:
+        raise _end(FAILED, error) from error
+    raise typer.Exit(code)
+
+
+def _asking(yes: bool) -> Callable[[str], bool] | None:
+    """The answer to a question; None where nobody can be asked."""
+    if yes:
+        return lambda _: True
+    return typer.confirm if sys.stdin.isatty() else None
 
 
 def _print_json(value: object) -> None:

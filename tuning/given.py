@@ -16,6 +16,7 @@ BOUNDS: dict[str, tuple[float, float]] = {
     "rtt": (0, 60_000),
     "cores": (0.1, 100_000),
     "seconds": (1, 600),
+    "minutes": (1, 1440),
 }
 FOR_EVER = ("forever", "inf", "-1")
 

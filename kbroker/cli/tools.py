@@ -22,7 +22,7 @@ def _program(module: str, extra: str) -> Any:
 
 
 def tune(context: typer.Context) -> None:
-    """Check this host, say whether a workload fits, write a script of repairs:
+    """Check this host, say whether a workload fits, write a script of repairs, prove the advice:
     `kbroker tune --help`."""
     _program("tuning.cli", "tune").app(args=context.args, prog_name="kbroker tune")
 

@@ -86,6 +86,9 @@ def test_script_prints_and_changes_nothing(tmp_path: Path) -> None:
             for option, unit in (("rate", "GB/s"), ("disk", "TB"), ("retention", "d"), ("lag", "s"))
         ),
         (("bench", "--dir", ".", "--most-bytes", "much"), 2, "'much' is not bytes"),
+        (("verify", "--dir", ".", "--minutes", "0"), 2, "--minutes must be from 1 to 1440"),
+        (("verify", "--dir", ".", "--try", "listeners=x"), 2, "makes no difference to this load"),
+        (("verify", "--dir", ".", "--try", "kbroker.slice.us=-1"), 2, "kbroker.slice.us"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_one_line_and_a_code(arguments: tuple[str, ...], code: int, text: str) -> None:
@@ -111,3 +114,20 @@ def test_propose_asks_for_what_it_would_have_to_guess(tmp_path: Path) -> None:
     assert "--metrics" in guessed
     said = ("--rate", "1kB/s", "--partitions", "1", "--consumers", "1", "--batch", "1kB", "--rtt", "0.1")
     assert "Left out" not in run("propose", "--dir", str(tmp_path), *said).stdout
+
+
+def test_verify_shows_its_plan_and_leaves_everything_as_it_is(tmp_path: Path) -> None:
+    result = run(
+        "verify", "--dir", str(tmp_path), "--try", "kbroker.slice.us=0", "--minutes", "5", "--dry-run"
+    )
+    assert result.exit_code == 0
+    assert "5 turns with and 5 without each change, alternately: about" not in result.stdout  # time for more
+    assert "try   kbroker.slice.us=0  (the broker of the turn; now the default)" in result.stdout
+    assert not list(tmp_path.iterdir())
+
+
+def test_verify_says_of_a_killed_run_how_to_go_on(tmp_path: Path) -> None:
+    (tmp_path / "kbroker-tune-undo.sh").touch()
+    result = run("verify", "--dir", str(tmp_path), "--try", "kbroker.slice.us=0", "--yes")
+    assert result.exit_code == 74
+    assert "run it with sh, then remove it" in result.stderr

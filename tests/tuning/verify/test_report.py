@@ -1,0 +1,106 @@
+import json
+import re
+from pathlib import Path
+from xml.etree import ElementTree
+
+from kbroker.config.properties import parse
+from tests.tuning.verify.samples import broker_change, host_change
+from tests.tuning.verify.test_decision import turns
+from tuning.verify.change import Change, Left
+from tuning.verify.command import Files
+from tuning.verify.decision import Decision, Verdict, decide
+from tuning.verify.figures import Figures
+from tuning.verify.page import page
+from tuning.verify.report import NOTHING, OPEN, Report
+from tuning.verify.run import Outcome
+
+
+def outcome(change: Change, changed: list[Figures]) -> Outcome:
+    without = turns(800, 4.0)
+    return Outcome(change, without, changed, decide(without, changed))
+
+
+HELPED = outcome(broker_change(), turns(900, 4.0))
+ON_HOST = outcome(host_change(), turns(800, 3.0))
+SAME = outcome(broker_change("num.network.threads"), turns(800, 4.0))
+OUT = (Left("vm.swappiness", "it is <scarce>"),)
+
+
+def report(*outcomes: Outcome, interrupted: str = "") -> Report:
+    return Report("box: 2 cores", "2026-01-02 03:04", 61.0, "2 s", outcomes, OUT, interrupted)
+
+
+def test_the_text_says_what_stays_and_how_to_take_it_back() -> None:
+    said = report(HELPED, ON_HOST, SAME).text()
+    assert "2 of 3 changes helped and stay." in said
+    assert "set in the broker's properties: num.io.threads=2" in said
+    assert "undo: echo 128 > /sys/block/nvme0n1/queue/read_ahead_kb" in said
+    assert "800 (776-824) MB/s" in said
+    assert "+12.5% better" in said
+    assert said.count("=> within the spread: taken back") == 1
+    assert "vm.swappiness: it is <scarce>" in said
+
+
+def test_a_host_that_cannot_be_improved_is_told_so() -> None:
+    assert report(SAME).conclusion == NOTHING
+    assert NOTHING in report(SAME).text()
+    assert report(outcome(broker_change(), turns(9000, 0.4)[:3])).conclusion == OPEN
+    assert report().conclusion == "There was nothing to try."
+
+
+def test_after_a_signal_nothing_is_kept() -> None:
+    ended = report(HELPED, ON_HOST, interrupted="SIGINT")
+    assert ended.kept == ()
+    assert "SIGINT" in ended.conclusion
+    assert "kept" not in ended.text().replace("nothing was kept", "")
+    assert ended.as_json()["kept"] == []
+
+
+def test_the_json_has_every_turn_and_the_rule() -> None:
+    told = json.loads(json.dumps(report(HELPED, SAME).as_json(), allow_nan=False))
+    assert told["conclusion"].startswith("1 of 2")
+    assert told["kept"] == ["num.io.threads=2"]
+    assert told["rule"]["fewest_turns"] == 5
+    helped, same = told["changes"]
+    assert (helped["verdict"], helped["kept"], same["verdict"], same["kept"]) == (
+        "helped", True, "no_change", False,
+    )  # fmt: skip
+    figure = next(each for each in helped["figures"] if each["key"] == "produce_mb_per_s")
+    assert len(figure["without"]) == len(figure["with"]) == 5
+    assert (figure["better"], figure["judgement"]) == ("more", "better")
+    assert told["left"] == [{"what": "vm.swappiness", "why": "it is <scarce>"}]
+
+
+def test_kept_settings_are_lines_that_the_broker_reads() -> None:
+    assert parse(report(HELPED, ON_HOST, SAME).properties()) == {"num.io.threads": "2"}
+    assert "900 (873-927) MB/s" in " ".join(report(HELPED).properties().replace("# ", "").split())
+    assert parse(report(SAME).properties()) == {}
+    assert NOTHING in report(SAME).properties()
+
+
+def test_the_page_has_a_plot_of_each_figure_and_needs_nothing_else() -> None:
+    failed = Outcome(broker_change("kbroker.ring.entries"), [], [], Decision(Verdict.FAILED, ()), "code <2>")
+    text = page(report(HELPED, SAME, failed))
+    assert text.count("<svg ") == 4
+    assert text.count("<circle ") == 4 * 10
+    assert "it is &lt;scarce&gt;" in text
+    assert "code &lt;2&gt;" in text
+    assert not re.search(r"<script|https?://|src=|@import|url\(", text)
+    for picture in re.findall(r"<svg .*?</svg>", text, re.DOTALL):
+        ElementTree.fromstring(picture)
+    ElementTree.fromstring(re.sub(r"<!doctype html>|<meta [^>]*>", "", text))
+
+
+def test_equal_values_and_one_side_have_a_plot_too() -> None:
+    one = Outcome(broker_change(), turns(0.0, 4.0)[:1], [], decide(turns(0.0, 4.0)[:1], []))
+    assert "NaN" not in page(report(one))
+    assert page(report(one)).count("<circle ") == 2
+
+
+def test_files_are_written_where_they_are_asked_for(tmp_path: Path) -> None:
+    Files().write(report(HELPED))
+    assert not list(tmp_path.iterdir())
+    Files(tmp_path / "a.json", tmp_path / "a.html", tmp_path / "a.properties").write(report(HELPED))
+    assert json.loads((tmp_path / "a.json").read_text())["kept"] == ["num.io.threads=2"]
+    assert (tmp_path / "a.html").read_text().startswith("<!doctype html>")
+    assert parse((tmp_path / "a.properties").read_text()) == {"num.io.threads": "2"}
