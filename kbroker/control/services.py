@@ -1,15 +1,19 @@
 """The services of control, by name: what requests and messages are served with, besides the
 broker's state."""
 
+from msgspec.structs import replace
+
 from kbroker.control.audit.log import AuditLog
 from kbroker.control.broker import Broker
 from kbroker.control.changes.log_dir_moves import LogDirMoves
 from kbroker.control.changes.mutation_quotas import MutationQuotas
+from kbroker.control.clients.service import ClientReports
 from kbroker.control.groups.service import GroupService
 from kbroker.control.replication.service import Replication
 from kbroker.control.share.service import ShareService
 from kbroker.control.telemetry.service import TelemetryService
 from kbroker.control.transactions.service import TransactionService
+from kbroker.ipc.http_messages import ClientMetrics
 from kbroker.protocol.errors import ErrorCode, KafkaError
 
 
@@ -23,6 +27,7 @@ class Services:
         self.moves = LogDirMoves(broker, self.replication)
         self.mutation_quotas = MutationQuotas(broker)
         self.telemetry = TelemetryService(broker)
+        self.clients = ClientReports()
         self._groups: GroupService | None = None
         self._transactions: TransactionService | None = None
         self._shares: ShareService | None = None
@@ -37,6 +42,10 @@ class Services:
         self._groups = groups
         self._transactions = transactions
         self._shares = shares
+
+    def client_metrics(self) -> ClientMetrics:
+        """What /metrics shows of clients."""
+        return replace(self.telemetry.pushed(), use=self.clients.use())
 
     @property
     def groups(self) -> GroupService:

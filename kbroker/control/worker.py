@@ -40,6 +40,7 @@ from kbroker.control.transactions.verification import verify
 from kbroker.ipc.background import Background
 from kbroker.ipc.block import client_request, requests
 from kbroker.ipc.child import STOP_SIGNAL, ChildContext, take_stop
+from kbroker.ipc.client_messages import ClientReport
 from kbroker.ipc.connecting import accept, is_abandoned
 from kbroker.ipc.http_messages import ClientsQuery, GroupsQuery
 from kbroker.ipc.layout import ProcessLine
@@ -52,10 +53,7 @@ from kbroker.ipc.messages import (
     Hello,
     VerifyTransaction,
 )
-from kbroker.ipc.move_messages import (
-    MoveCaughtUp,
-    MoveFailed,
-)
+from kbroker.ipc.move_messages import MoveCaughtUp, MoveFailed
 from kbroker.ipc.slicing import Slicing
 from kbroker.metrics.slots import bind
 from kbroker.protocol.api_keys import ApiKey
@@ -73,8 +71,6 @@ SLICED_FROM_BYTES = 1024
 """Minimum of a request's body: shorter requests name too little to take long."""
 ANSWERING = defaultdict(lambda: "answering", {int(key): f"answering-{key}" for key in ApiKey})
 LOOP_LAG = bind("kbroker_loop_lag_seconds")
-
-
 OPEN_GRACE_S = 0.5
 """A start waits so long for logs that are not internal: most open in milliseconds, and a client
 that comes right after it finds them there."""
@@ -237,6 +233,7 @@ class Control:
             isinstance(peer, Hello) and peer.role == "io" and self._broker.links.worker(peer.index) is link
         )
         self._broker.links.lost(link)
+        self._services.clients.lost(link)
         if was_ready and isinstance(peer, Hello) and not self._stop.is_set():
             self._background.start(self._replication.worker_lost(peer.index))
 
@@ -259,7 +256,9 @@ class Control:
         elif isinstance(body, GroupsQuery):
             link.reply(call_id, summaries(self._services))
         elif isinstance(body, ClientsQuery):
-            link.reply(call_id, self._services.telemetry.pushed())
+            link.reply(call_id, self._services.client_metrics())
+        elif isinstance(body, ClientReport):
+            self._services.clients.take(link, body)
         elif isinstance(body, AskWorker):
             self._background.start(pass_on(self._broker, link, call_id, body))
         elif isinstance(body, ConnectionClosed):

@@ -1,20 +1,28 @@
-"""Samples of clients: what they have pushed of their own metrics."""
+"""Samples of clients: their software, and what they have pushed of their own metrics."""
+
+from collections.abc import Iterable
 
 from kbroker.http.families import Families
 from kbroker.http.series import KeptLabels
+from kbroker.ipc.client_messages import SoftwareConnections
 from kbroker.ipc.http_messages import ClientMetrics
 
 VALUE, TOTAL = "kbroker_client_metric_value", "kbroker_client_metric_total"
+ALWAYS = ("unknown", "other")
+"""Names and versions of software that have series from the start."""
 
 
 class ClientRows:
-    """Runs in: http. Control bounds the number of series, and the length of their texts."""
+    """Runs in: http. Control bounds the number of series, and the length of their texts.
+    listeners: by their names."""
 
-    def __init__(self) -> None:
-        self._clients, self._gauges, self._counters = (KeptLabels() for _ in range(3))
+    def __init__(self, listeners: Iterable[str]) -> None:
+        self._clients, self._gauges, self._counters, self._software = (KeptLabels() for _ in range(4))
+        self._no_connections = {(name, name, listener): 0 for listener in listeners for name in ALWAYS}
 
     def add(self, families: Families, pushed: ClientMetrics) -> None:
         """Every client, and every series that it has pushed."""
+        self._connections(families, pushed.use.software)
         families.add("kbroker_client_instances", (), pushed.instances)
         families.add("kbroker_client_metrics_left_out", (), pushed.left_out)
         names = [
@@ -38,3 +46,8 @@ class ClientRows:
                 if s.counter is (name == TOTAL)
             }
             families.add_all(name, kept.of(list(rows)), rows.values())
+
+    def _connections(self, families: Families, software: Iterable[SoftwareConnections]) -> None:
+        found = {(one.name, one.version, one.listener): one.connections for one in software}
+        rows = self._no_connections | found
+        families.add_all("kbroker_connections_by_software", self._software.of(list(rows)), rows.values())

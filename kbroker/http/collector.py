@@ -51,7 +51,7 @@ class BrokerCollector:
         self._partitions = PartitionRows(shared, sites_of(config), most)
         self.progress = GroupProgress(shared, page_cache, clock_s)
         self._groups = GroupRows(shared, most, self.progress)
-        self._clients = ClientRows()
+        self._clients = ClientRows(names)
         self._hosts = HostRows(shared, acceptor, context.log_dirs, Recent(clock_s))
         first = listeners[0]
         address = f"{first.host}:{context.ports.get(first.listener, first.port)}"

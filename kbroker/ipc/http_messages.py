@@ -2,6 +2,8 @@
 
 from msgspec import Struct
 
+from kbroker.ipc.client_messages import ClientUse
+
 
 class GroupsQuery(Struct, frozen=True, array_like=True, tag=True):
     """Called; replied with a tuple of GroupSummary, all groups."""
@@ -19,7 +21,7 @@ class GroupSummary(Struct, frozen=True, array_like=True):
 
 
 class ClientsQuery(Struct, frozen=True, array_like=True, tag=True):
-    """Called; replied with ClientMetrics: what clients have pushed (KIP-714)."""
+    """Called; replied with ClientMetrics: what is known of clients."""
 
 
 class ClientSample(Struct, frozen=True, array_like=True):
@@ -47,9 +49,10 @@ class PushingClient(Struct, frozen=True, array_like=True):
 
 
 class ClientMetrics(Struct, frozen=True, array_like=True):
-    """What clients have pushed. instances: that asked for their subscription. left_out: series
-    without room."""
+    """What clients have pushed (KIP-714), and what the broker sees of them. instances: that asked
+    for their subscription. left_out: series without room."""
 
     instances: int
     left_out: int
     clients: tuple[PushingClient, ...]
+    use: ClientUse = ClientUse()

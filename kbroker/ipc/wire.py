@@ -16,6 +16,7 @@ import msgspec
 import numpy as np
 from msgspec import Raw, Struct
 
+from kbroker.ipc import client_messages as cm
 from kbroker.ipc import http_messages as hm
 from kbroker.ipc import messages as m
 from kbroker.ipc import move_messages as mm
@@ -65,6 +66,7 @@ SENT: Final = (
     m.ConnectionClosed,
     m.LoginSucceeded,
     m.AuditEvents,
+    cm.ClientReport,
     m.AskWorker,
     mm.MoveCaughtUp,
     mm.MoveFailed,

@@ -256,6 +256,12 @@ CATALOG: tuple[Metric, ...] = (
           "(kbroker.metrics.partitions.max): those with the smallest lag.", source=GROUP),
     gauge("kbroker_groups_left_out", "Groups without series of their own (kbroker.metrics.partitions.max): those with "
           "the smallest lag.", source=GROUP),
+    # --- clients
+    gauge("kbroker_connections_by_software", "Open connections by the software that their client named in ApiVersions "
+          "(KIP-511): the 20 names and versions with the most connections, the rest as other; unknown: it named none.",
+          "software_name", "software_version", "listener", source=CLIENT,
+          kafka="kafka_server_socket_server_metrics_connections_software",
+          kafka_labels=("clientSoftwareName", "clientSoftwareVersion", "listener")),
     # --- what clients push of their own metrics (KIP-714)
     gauge("kbroker_client_instances", "Clients that asked which of their metrics they are to push, and are not "
           "forgotten yet.", kafka="kafka_server_client_metrics_instance_count", source=CLIENT),

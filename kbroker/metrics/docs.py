@@ -15,7 +15,7 @@ SECTIONS = {
     Source.BROKER: "The broker as a whole",
     Source.HOST: "Processes and host",
     Source.GROUP: "Groups",
-    Source.CLIENT: "Metrics of clients",
+    Source.CLIENT: "Clients",
 }
 
 HEAD = f"""# Metrics

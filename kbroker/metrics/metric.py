@@ -21,7 +21,7 @@ class Source(Enum):
     BROKER = "the state of the whole broker"
     HOST = "the operating system"
     GROUP = "control"
-    CLIENT = "what clients push"
+    CLIENT = "control, of clients"
 
 
 @dataclass(frozen=True, slots=True)

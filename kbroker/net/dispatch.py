@@ -38,8 +38,6 @@ Learn = Callable[[str, str], None]
 LocalHandler = Callable[[ClientRequest, Learn], bytes | None]
 Versions = Mapping[int, tuple[int, int]]  # API key -> (lowest, highest) version that is answered
 
-LONGEST_SOFTWARE = 64
-"""Of a name or version as it is kept."""
 CONTROL_RETRY_SECONDS = 0.05
 CONTROL_PATIENCE = 60  # retries: a restart of control is not the clients' business
 
@@ -143,8 +141,7 @@ class Dispatch:
 
     def _learn(self, connection: Connection, name: str, version: str) -> None:
         """The client has named its software: control gets that with its requests."""
-        connection.software_name = name[:LONGEST_SOFTWARE]
-        connection.software_version = version[:LONGEST_SOFTWARE]
+        self._process.counts.clients.learned(connection, name, version)
         self._process.forwarding.know(connection)
 
     def _ask_control(self, connection: Connection, request: ClientRequest, patience: int) -> None:

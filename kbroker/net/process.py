@@ -55,7 +55,7 @@ class NetworkProcess:
     def __init__(self, shared: Shared, client: int, config: BrokerConfig, handoff: socket.socket) -> None:
         self.config = config
         self.context = Context(shared, client, config)
-        self.counts = RequestCounts(self.context)
+        self.counts = RequestCounts(self.context, config)
         self.topics = Topics(self.context)
         self.senders = Senders(self.context)
         self.connections: dict[int, Connection] = {}

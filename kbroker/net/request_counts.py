@@ -5,10 +5,12 @@ are set once a second.
 import time
 from collections.abc import Sequence
 
+from kbroker.config.broker import BrokerConfig
 from kbroker.ipc.layout import ProcessLine
 from kbroker.metrics import layout as slot
 from kbroker.metrics.labels import VALUES
 from kbroker.metrics.slots import bind
+from kbroker.net.client_use import ClientUse
 from kbroker.net.connection import Connection, FilePart, Part
 from kbroker.net.context import CHUNK_BYTES, Context
 from kbroker.net.rows import Connection as ConnectionRow
@@ -49,9 +51,10 @@ PUMPED = {
 
 
 class RequestCounts:
-    """Runs in: network. Owner: the process."""
+    """Runs in: network. Owner: the process. clients: what control is reported of them."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, config: BrokerConfig) -> None:
+        self.clients = ClientUse(config)
         self.slots = context.metrics
         self._words = self.slots.words
         self._context = context
@@ -145,11 +148,13 @@ class RequestCounts:
         """A connection was taken over."""
         self._words[CONNECTIONS + connection.accepted.listener] += 1
         self._words[OPENED + connection.accepted.listener] += 1
+        self.clients.opened(connection)
 
     def closed(self, connection: Connection, reason: str) -> None:
         """A connection was closed."""
         self._words[CONNECTIONS + connection.accepted.listener] -= 1
         self._words[CLOSED + WHY[REASONS.get(reason, "error")]] += 1
+        self.clients.closed(connection)
 
     # --- once a second ------------------------------------------------------------------------------
 

@@ -66,6 +66,7 @@ async def _serve(
 
     def on_link(up: bool) -> None:
         forwarding.linked = up
+        process.counts.clients.linked(up)
         if not up:
             forwarding.lost()
 
@@ -75,6 +76,7 @@ async def _serve(
     forwarding.send, forwarding.go_on = control.send_block, process.ask_turn
     process.transactions.ask = control.verify
     process.access.audit.send = control.send
+    process.counts.clients.send = control.send
     dispatch = process.server = Dispatch(process, control, fetches, local_handlers, served)
     images.logins = dispatch.logins
     if not await _before(stop, _linked(control)):

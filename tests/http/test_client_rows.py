@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 
+from kbroker.ipc.client_messages import ClientUse, SoftwareConnections
 from kbroker.ipc.http_messages import ClientMetrics, ClientSample, PushingClient
 from tests.http.scene import Scene
 
@@ -51,3 +52,19 @@ def test_series_go_with_their_client(scene: Scene) -> None:
     scene.collector.text()
     scene.view.pushed = ClientMetrics(0, 0, ())
     assert 'client_id="etl"' not in scene.collector.text().decode()
+
+
+def test_connections_have_the_software_of_their_client(scene: Scene) -> None:
+    software = (SoftwareConnections("librdkafka", "2.4.0", "PLAINTEXT", 7),)
+    scene.view.pushed = ClientMetrics(0, 0, (), ClientUse(software))
+    scrape = scene.scrape()
+    named = {"software_name": "librdkafka", "software_version": "2.4.0", "listener": "PLAINTEXT"}
+    assert scrape.value("kbroker_connections_by_software", **named) == 7
+    kafka = {"clientSoftwareName": "librdkafka", "clientSoftwareVersion": "2.4.0", "listener": "PLAINTEXT"}
+    assert scrape.value("kafka_server_socket_server_metrics_connections_software", **kafka) == 7
+
+
+@pytest.mark.parametrize("name", ["unknown", "other"])
+def test_software_that_is_not_named_has_series_from_the_start(scene: Scene, name: str) -> None:
+    labels = {"software_name": name, "software_version": name, "listener": "PLAINTEXT"}
+    assert scene.scrape().value("kbroker_connections_by_software", **labels) == 0

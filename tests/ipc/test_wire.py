@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from kbroker.config.broker import BrokerConfig
 from kbroker.config.client_quotas import QuotaTable
 from kbroker.config.topic import TopicConfig
+from kbroker.ipc import client_messages as cm
 from kbroker.ipc import http_messages as hm
 from kbroker.ipc import messages as m
 from kbroker.ipc import move_messages as mm
@@ -44,6 +45,8 @@ EXAMPLES: list[Any] = [
     m.ConfigurePartition(1, CONFIG),
     mm.MoveFailed(1, 2, "/d"),
     m.LoginSucceeded("::1", "u"),
+    cm.ClientReport((cm.SoftwareConnections("librdkafka", "2.1", "PLAINTEXT", 3),)),
+    cm.ClientReport(),
     m.AuditEvents((m.AuditEvent(1, "login", "User:u", "::1", 2, "SASL", "PLAIN", False, ("t",), "no", 3),)),
 ]
 CLEANING = m.CleaningJob(1, 2, "t", 0, "/d", 3, 4, (m.ClosedSegment(5, 6, 7),), {8: (9, 10)}, CONFIG)
@@ -64,6 +67,7 @@ VALUES: list[tuple[Any, Any]] = [
                     "c", "i", "s", "1", "::1", (hm.ClientSample("m", "", "t", "0", "", True, 1.5),)
                 ),
             ),
+            cm.ClientUse((cm.SoftwareConnections("librdkafka", "2.1", "PLAINTEXT", 3),)),
         ),
     ),
     (hm.GroupsQuery(), (hm.GroupSummary("g", "classic", "Stable", 1, {"t": {0: 5}}),)),
@@ -105,7 +109,7 @@ def test_numbers_of_shared_memory_travel_as_numbers() -> None:
 
 
 def test_every_message_there_is_may_travel() -> None:
-    kinds = [kind for module in (m, hm, mm) for kind in vars(module).values() if isinstance(kind, type)]
+    kinds = [kind for module in (m, cm, hm, mm) for kind in vars(module).values() if isinstance(kind, type)]
     tagged = {
         kind for kind in kinds
         if issubclass(kind, msgspec.Struct) and kind.__struct_config__.tag is not None

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from kbroker.ipc.client_messages import ClientReport
 from kbroker.ipc.connecting import connect
 from kbroker.ipc.link import Answered, AsyncLink, LinkClosed
 from kbroker.ipc.messages import (
@@ -112,7 +113,7 @@ class ControlLink:
         if self._link is not None:
             self._link.send_block(block)
 
-    def send(self, message: AuditEvents | LoginSucceeded) -> None:
+    def send(self, message: AuditEvents | LoginSucceeded | ClientReport) -> None:
         """A message without an answer; what comes while control is away is lost."""
         if self._link is not None:
             self._link.send(message)

@@ -1,0 +1,4 @@
+"""What /metrics shows of clients, from the reports of all network processes.
+
+`service` keeps the reports and answers the http process; `software` adds up connections by client software.
+"""

@@ -1,0 +1,83 @@
+"""What /metrics shows of a network process's clients: the software of their connections.
+
+Once a second what has changed is reported to control, which adds up all network processes.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from heapq import nlargest
+from typing import Final
+
+from kbroker.config.broker import BrokerConfig
+from kbroker.ipc.client_messages import ClientReport, SoftwareConnections
+from kbroker.net.connection import Connection
+
+UNKNOWN: Final = "unknown"
+"""Kafka's name and version of a software that has not named itself."""
+OTHER: Final = "other"
+MOST_SOFTWARE: Final = 64
+"""Names with version and listener in a report; the rest is reported as OTHER."""
+LONGEST_SOFTWARE: Final = 64
+"""Of a name or version as it is kept."""
+
+Software = tuple[str, str, str]
+"""Name, version and listener."""
+
+
+class ClientUse:
+    """Runs in: network. Owner: the process. send: gives a report to control; nothing is reported
+    where nothing serves /metrics."""
+
+    def __init__(self, config: BrokerConfig) -> None:
+        self.send: Callable[[ClientReport], None] = lambda _: None
+        self._on = bool(config.get_str("kbroker.http.listen"))
+        self._linked = False
+        self._software: Counter[Software] = Counter()
+        self._changed = False
+
+    def linked(self, up: bool) -> None:
+        """There is a link to control, which knows nothing of this process yet; or there is none."""
+        self._linked = up
+        self._changed = True
+
+    def opened(self, connection: Connection) -> None:
+        """A connection was taken over."""
+        self._count(connection, 1)
+
+    def learned(self, connection: Connection, name: str, version: str) -> None:
+        """The client has named its software, in the form that KIP-511 allows."""
+        self._count(connection, -1)
+        connection.software_name = name[:LONGEST_SOFTWARE]
+        connection.software_version = version[:LONGEST_SOFTWARE]
+        self._count(connection, 1)
+
+    def closed(self, connection: Connection) -> None:
+        """A connection was closed."""
+        self._count(connection, -1)
+
+    def tick(self) -> None:
+        """Once a second: report what has changed."""
+        if self._on and self._linked and self._changed:
+            self._changed = False
+            self.send(ClientReport(tuple(self._largest())))
+
+    def _count(self, connection: Connection, step: int) -> None:
+        self._changed = True
+        name, version = connection.software_name or UNKNOWN, connection.software_version or UNKNOWN
+        key = name, version, connection.listener.listener
+        count = self._software[key] + step
+        if count:
+            self._software[key] = count
+        else:
+            del self._software[key]
+
+    def _largest(self) -> list[SoftwareConnections]:
+        chosen = nlargest(MOST_SOFTWARE, self._software.items(), key=lambda item: item[1])
+        others = Counter(self._software)
+        for software, _ in chosen:
+            del others[software]
+        left_out: Counter[str] = Counter()
+        for (_, _, listener), count in others.items():
+            left_out[listener] += count
+        found = [SoftwareConnections(*software, count) for software, count in chosen]
+        return found + [SoftwareConnections(OTHER, OTHER, *item) for item in left_out.items()]
