@@ -27,7 +27,7 @@ class Services:
         self.moves = LogDirMoves(broker, self.replication)
         self.mutation_quotas = MutationQuotas(broker)
         self.telemetry = TelemetryService(broker)
-        self.clients = ClientReports()
+        self.clients = ClientReports(broker)
         self._groups: GroupService | None = None
         self._transactions: TransactionService | None = None
         self._shares: ShareService | None = None

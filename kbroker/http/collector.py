@@ -17,6 +17,7 @@ from kbroker.http.host_rows import HostRows
 from kbroker.http.page_cache import PageCache
 from kbroker.http.partition_rows import PartitionRows
 from kbroker.http.process_rows import ProcessRows
+from kbroker.http.quota_rows import QuotaRows
 from kbroker.http.recent import Recent
 from kbroker.http.series import Prefixes
 from kbroker.ipc.child import ChildContext
@@ -52,6 +53,7 @@ class BrokerCollector:
         self.progress = GroupProgress(shared, page_cache, clock_s)
         self._groups = GroupRows(shared, most, self.progress)
         self._clients = ClientRows(names)
+        self._quotas = QuotaRows(clock_s)
         self._hosts = HostRows(shared, acceptor, context.log_dirs, Recent(clock_s))
         first = listeners[0]
         address = f"{first.host}:{context.ports.get(first.listener, first.port)}"
@@ -69,7 +71,9 @@ class BrokerCollector:
             self._partitions.add(families, directory)
             self._page_cache.add(families, directory, self._partitions.shown_topics)
             self._groups.add(families, directory, self._view.groups())
-            self._clients.add(families, self._view.clients())
+            clients = self._view.clients()
+            self._clients.add(families, clients)
+            self._quotas.add(families, clients.use.quotas, clients.use.quotas_left_out)
             self._broker.add(families)
             self._hosts.add(families)
         return families.text(openmetrics, names)

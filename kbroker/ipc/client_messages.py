@@ -13,15 +13,43 @@ class SoftwareConnections(Struct, frozen=True, array_like=True):
     connections: int
 
 
+class Throttled(Struct, frozen=True, array_like=True):
+    """Requests that were throttled because of one quota, and for how long in all. user, client_id:
+    of those that share it, see `config.client_quotas.Bound`."""
+
+    quota: str
+    user: str
+    client_id: str
+    requests: int
+    milliseconds: int
+
+
 class ClientReport(Struct, frozen=True, array_like=True, tag=True):
     """What has changed with the clients of a network process since its last report. Sent.
 
-    software: all open connections; None: as before."""
+    software: all open connections; None: as before. met: users and client ids that have quotas."""
 
     software: tuple[SoftwareConnections, ...] | None = None
+    throttled: tuple[Throttled, ...] = ()
+    met: tuple[tuple[str, str], ...] = ()
+
+
+class QuotaUse(Struct, frozen=True, array_like=True):
+    """A quota, and how much of it is used. used: in the quota's unit; None: it is a default, which
+    each client has for itself. throttled_requests, throttled_ms: since control started."""
+
+    quota: str
+    user: str
+    client_id: str
+    limit: float
+    used: float | None
+    throttled_requests: int = 0
+    throttled_ms: int = 0
 
 
 class ClientUse(Struct, frozen=True, array_like=True):
     """The clients of all network processes."""
 
     software: tuple[SoftwareConnections, ...] = ()
+    quotas: tuple[QuotaUse, ...] = ()
+    quotas_left_out: int = 0

@@ -49,11 +49,21 @@ class Sensors:
 
     def throttle_ms(self, sensor: Sensor, now_ms: int) -> int:
         """How long to wait until the rate is the limit again."""
+        total, elapsed_ms = self._total(sensor, now_ms)
+        return min(excess_ms(total, sensor.limit, elapsed_ms), MAX_MS)
+
+    def rate(self, sensor: Sensor, now_ms: int) -> float:
+        """The amount of a second, over the samples."""
+        total, elapsed_ms = self._total(sensor, now_ms)
+        return total * 1000 / elapsed_ms
+
+    def _total(self, sensor: Sensor, now_ms: int) -> tuple[int, int]:
+        """The amount of all samples, and the time that they cover."""
         window, into_ms = divmod(now_ms, self.window_ms)
         total = sum(
             sensor_total(table, self._samples, sensor.high, sensor.low, window) for table in self._tables
         )
-        return min(excess_ms(total, sensor.limit, samples_ms(self._samples, self.window_ms, into_ms)), MAX_MS)
+        return int(total), samples_ms(self._samples, self.window_ms, into_ms)
 
     def most(self, sensor: Sensor) -> float:
         """The largest amount that is not throttled for itself alone."""

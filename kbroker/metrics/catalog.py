@@ -7,6 +7,7 @@ PARTITION, BROKER, HOST, GROUP = Source.PARTITION, Source.BROKER, Source.HOST, S
 CLIENT = Source.CLIENT
 PUSHED = ("client_id", "instance", "metric", "node", "topic", "partition", "attributes")
 TOPIC = ("topic",)
+QUOTA = ("quota", "user", "client_id")
 LOG = ("topic", "partition")
 NS = 1e-9
 REQUEST = "kafka_network_requestmetrics_"
@@ -262,6 +263,16 @@ CATALOG: tuple[Metric, ...] = (
           "software_name", "software_version", "listener", source=CLIENT,
           kafka="kafka_server_socket_server_metrics_connections_software",
           kafka_labels=("clientSoftwareName", "clientSoftwareVersion", "listener")),
+    gauge("kbroker_quota_limit", "Quota of a user, a client id or both: bytes a second, percent of a thread's time, or "
+          "partitions a second. <default>: of all that have none of their own.", *QUOTA, source=CLIENT),
+    gauge("kbroker_quota_used", "Rate that is used of a quota, in its unit, over quota.window.num windows.", *QUOTA,
+          source=CLIENT),
+    counter("kbroker_quota_throttled_requests_total", "Requests that were throttled because of a quota.", *QUOTA,
+            source=CLIENT),
+    counter("kbroker_quota_throttled_seconds_total", "Time for which their clients were throttled.", *QUOTA,
+            source=CLIENT),
+    gauge("kbroker_quotas_left_out", "Quotas without series of their own: all but the 100 of which the largest share "
+          "is used.", source=CLIENT),
     # --- what clients push of their own metrics (KIP-714)
     gauge("kbroker_client_instances", "Clients that asked which of their metrics they are to push, and are not "
           "forgotten yet.", kafka="kafka_server_client_metrics_instance_count", source=CLIENT),

@@ -9,6 +9,8 @@ from kbroker.metrics.metric import Kind, Metric, Source
 
 LOG = ("topic", "partition")
 PARTITION, BROKER, HOST, GROUP, ROW = Source.PARTITION, Source.BROKER, Source.HOST, Source.GROUP, Source.ROW
+CLIENT = Source.CLIENT
+QUOTA = ("resource", "user", "clientId")
 MANAGER = "kafka_server_replicamanager_"
 CONTROLLER = "kafka_controller_kafkacontroller_"
 TOPIC_PARTITION = "kafka_topic_partition_"
@@ -93,6 +95,13 @@ KAFKA: tuple[Metric, ...] = (
       for name, state in GROUP_STATES.items()),
     _row("kafka_server_group_coordinator_metrics_group_count", "gauge", "Groups by protocol.", "protocol",
             source=GROUP),
+    _row("kafka_server_quota_byte_rate", "gauge", "Bytes a second of clients with a quota.", *QUOTA, source=CLIENT),
+    _row("kafka_server_quota_request_time", "gauge", "Percent of a thread's time that clients with a quota use.",
+         *QUOTA, source=CLIENT),
+    _row("kafka_server_quota_mutation_rate", "gauge",
+         "Partitions a second that clients with a quota create and delete.", *QUOTA, source=CLIENT),
+    _row("kafka_server_quota_throttle_time", "gauge", "Mean time in ms for which requests were throttled, of those of "
+         "the last ten seconds.", *QUOTA, source=CLIENT),
     _row("kafka_brokers", "gauge", "Brokers: 1."),
     _row("kafka_broker_info", "gauge", "Always 1.", "id", "address"),
     _row("kafka_topic_partitions", "gauge", "Partitions of the topic.", "topic", source=PARTITION),

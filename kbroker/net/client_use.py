@@ -1,4 +1,5 @@
-"""What /metrics shows of a network process's clients: the software of their connections.
+"""What /metrics shows of a network process's clients: the software of their connections, and what is
+throttled.
 
 Once a second what has changed is reported to control, which adds up all network processes.
 """
@@ -11,6 +12,7 @@ from typing import Final
 from kbroker.config.broker import BrokerConfig
 from kbroker.ipc.client_messages import ClientReport, SoftwareConnections
 from kbroker.net.connection import Connection
+from kbroker.net.quota_use import QuotaUse
 
 UNKNOWN: Final = "unknown"
 """Kafka's name and version of a software that has not named itself."""
@@ -19,6 +21,8 @@ MOST_SOFTWARE: Final = 64
 """Names with version and listener in a report; the rest is reported as OTHER."""
 LONGEST_SOFTWARE: Final = 64
 """Of a name or version as it is kept."""
+
+NOTHING: Final = ClientReport()
 
 Software = tuple[str, str, str]
 """Name, version and listener."""
@@ -55,11 +59,15 @@ class ClientUse:
         """A connection was closed."""
         self._count(connection, -1)
 
-    def tick(self) -> None:
+    def tick(self, quotas: QuotaUse) -> None:
         """Once a second: report what has changed."""
-        if self._on and self._linked and self._changed:
-            self._changed = False
-            self.send(ClientReport(tuple(self._largest())))
+        if not self._on or not self._linked:
+            return
+        software = tuple(self._largest()) if self._changed else None
+        self._changed = False
+        report = ClientReport(software, *quotas.take())
+        if report != NOTHING:
+            self.send(report)
 
     def _count(self, connection: Connection, step: int) -> None:
         self._changed = True

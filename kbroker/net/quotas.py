@@ -28,6 +28,7 @@ from kbroker.ipc.sensors import Sensor, Sensors, sensor_of
 from kbroker.metrics.slots import bind
 from kbroker.net.connection import Connection, Part, State
 from kbroker.net.context import Context
+from kbroker.net.quota_use import QuotaUse
 from kbroker.net.rows import Connection as ConnectionRow
 from kbroker.net.rows import Flag
 from kbroker.net.throttled_answer import throttle_time_ms, with_throttle_time
@@ -39,6 +40,12 @@ REMEMBERED = 10_000
 THROTTLED = {
     name: bind("kbroker_throttled_requests_total", quota=name)
     for name in ("produce", "fetch", "request", "mutation")
+}
+KEYS = {
+    "produce": PRODUCER_BYTE_RATE,
+    "fetch": CONSUMER_BYTE_RATE,
+    "request": REQUEST_PERCENTAGE,
+    "mutation": CONTROLLER_MUTATION_RATE,
 }
 UNTHROTTLED = QuotaTable({})
 
@@ -63,6 +70,7 @@ class Quotas:
         self._known: dict[tuple[str, str], Limits] = {}
         self._stopping = False
         self.active = False
+        self.use = QuotaUse()
 
     # --- which quotas hold --------------------------------------------------------------------------
 
@@ -70,9 +78,7 @@ class Quotas:
         """Called when quotas have changed."""
         self._table = table
         self._known.clear()
-        self.active = table.has(
-            PRODUCER_BYTE_RATE, CONSUMER_BYTE_RATE, REQUEST_PERCENTAGE, CONTROLLER_MUTATION_RATE
-        )
+        self.active = table.has(*KEYS.values())
         for connection in connections:
             self.start(connection)
 
@@ -107,6 +113,9 @@ class Quotas:
         return limits
 
     def _limits(self, user: str, client_id: str) -> Limits:
+        if any(self._table.bound(key, user, client_id) for key in KEYS.values()):
+            self.use.met(user, client_id)
+
         def sensor(key: str, unit: float = 1.0) -> Sensor | None:
             return sensor_of(key, self._table.bound(key, user, client_id), unit)
 
@@ -188,6 +197,9 @@ class Quotas:
         if throttle_ms <= 0:
             return
         self._context.metrics.words[THROTTLED[quota]] += 1
+        bound = self._table.bound(KEYS[quota], connection.user, connection.client_id)
+        if bound is not None:
+            self.use.throttled(KEYS[quota], bound, throttle_ms)
         self._context.connections[connection.row, ConnectionRow.FLAGS] |= Flag.MUTED
         asyncio.get_running_loop().call_later(throttle_ms / 1000, self._let_go, connection)
 

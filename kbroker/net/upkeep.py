@@ -39,7 +39,7 @@ class Upkeep:
         process = self._process
         process.counts.tick(late_s, process.senders.used())
         process.access.audit.tick()
-        process.counts.clients.tick()
+        process.counts.clients.tick(process.quotas.use)
         process.counts.from_disk(self._reads.look(process.topics.slots_in_use()))
         now = time.monotonic_ns()
         if self._idle_ns >= 0:

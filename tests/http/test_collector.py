@@ -10,8 +10,10 @@ import pytest
 from msgspec.structs import replace
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 
+from kbroker.config.client_quotas import USER_KEYS
 from kbroker.http.certificates import Certificates
 from kbroker.http.directory import Directory
+from kbroker.ipc.client_messages import ClientUse, QuotaUse
 from kbroker.ipc.http_messages import ClientMetrics, ClientSample, GroupSummary, PushingClient
 from kbroker.ipc.layout import Counter, ProcessLine, Slot, SlotState
 from kbroker.ipc.log_dir_errors import LogDirErrors
@@ -331,7 +333,8 @@ def test_openmetrics_reads_back(scene: Scene) -> None:
 def _fill_everything(scene: Scene) -> None:
     """Give each series of each process something to show, and the host's parts what they need."""
     samples = tuple(ClientSample("m", "", "", "", "", counter, 1.0) for counter in (False, True))
-    scene.view.pushed = ClientMetrics(1, 0, (PushingClient("c", "i", "s", "1", "::1", samples),))
+    use = ClientUse((), tuple(QuotaUse(key, "u", "c", 1.0, 0.5, 1, 2) for key in USER_KEYS))
+    scene.view.pushed = ClientMetrics(1, 0, (PushingClient("c", "i", "s", "1", "::1", samples),), use)
     StoreCopyStates([str(scene.folder)], scene.shared).put([str(scene.folder)], [])
     for place in PLACES.values():
         for index in range(min(3, max(1, place.size // place.width))):

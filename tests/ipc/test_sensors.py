@@ -48,6 +48,15 @@ def test_what_is_counted_back_is_as_if_it_had_not_been(processes: tuple[Sensors,
     assert one.throttle_ms(sensor(), 10_400) == 0
 
 
+def test_a_rate_is_that_of_all_samples_and_processes(processes: tuple[Sensors, Sensors]) -> None:
+    one, other = processes
+    assert one.rate(sensor(), 10_500) == 0
+    one.add(sensor(), 300, 10_000)
+    other.add(sensor(), 50, 7_000)
+    assert one.rate(sensor(), 10_500) == 100  # three windows and a half
+    assert one.rate(sensor(), 11_500) == pytest.approx(300 / 3.5)
+
+
 def test_other_clients_are_counted_apart(processes: tuple[Sensors, Sensors]) -> None:
     one, _ = processes
     one.add(sensor(name="a"), 5000, 10_000)

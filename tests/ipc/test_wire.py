@@ -46,7 +46,7 @@ EXAMPLES: list[Any] = [
     mm.MoveFailed(1, 2, "/d"),
     m.LoginSucceeded("::1", "u"),
     cm.ClientReport((cm.SoftwareConnections("librdkafka", "2.1", "PLAINTEXT", 3),)),
-    cm.ClientReport(),
+    cm.ClientReport(None, (cm.Throttled("producer_byte_rate", "u", "", 1, 700),), (("u", "c"),)),
     m.AuditEvents((m.AuditEvent(1, "login", "User:u", "::1", 2, "SASL", "PLAIN", False, ("t",), "no", 3),)),
 ]
 CLEANING = m.CleaningJob(1, 2, "t", 0, "/d", 3, 4, (m.ClosedSegment(5, 6, 7),), {8: (9, 10)}, CONFIG)
@@ -67,7 +67,11 @@ VALUES: list[tuple[Any, Any]] = [
                     "c", "i", "s", "1", "::1", (hm.ClientSample("m", "", "t", "0", "", True, 1.5),)
                 ),
             ),
-            cm.ClientUse((cm.SoftwareConnections("librdkafka", "2.1", "PLAINTEXT", 3),)),
+            cm.ClientUse(
+                (cm.SoftwareConnections("librdkafka", "2.1", "PLAINTEXT", 3),),
+                (cm.QuotaUse("producer_byte_rate", "u", "", 1.5, None, 2, 3),),
+                1,
+            ),
         ),
     ),
     (hm.GroupsQuery(), (hm.GroupSummary("g", "classic", "Stable", 1, {"t": {0: 5}}),)),

@@ -4,8 +4,10 @@ from types import SimpleNamespace
 from typing import Any
 
 from kbroker.config.broker import BrokerConfig
-from kbroker.ipc.client_messages import ClientReport, SoftwareConnections
+from kbroker.config.client_quotas import Bound
+from kbroker.ipc.client_messages import ClientReport, SoftwareConnections, Throttled
 from kbroker.net.client_use import MOST_SOFTWARE, ClientUse
+from kbroker.net.quota_use import QuotaUse
 
 
 class Scene:
@@ -14,6 +16,7 @@ class Scene:
     def __init__(self, **settings: str) -> None:
         config, _ = BrokerConfig.load({"log.dirs": "/d", **settings})
         self.use = ClientUse(config)
+        self.quotas = QuotaUse()
         self.got: list[ClientReport] = []
         self.use.send = self.got.append
         self.use.linked(True)
@@ -30,7 +33,7 @@ class Scene:
     @property
     def software(self) -> set[SoftwareConnections]:
         """What the next report says."""
-        self.use.tick()
+        self.use.tick(self.quotas)
         return set(self.got[-1].software or ())
 
 
@@ -79,19 +82,31 @@ def test_a_report_is_bounded_and_leaves_no_connection_out() -> None:
 def test_only_changes_are_reported_and_all_of_it_to_a_new_control() -> None:
     scene = Scene()
     scene.connect("a", "1")
-    scene.use.tick()
-    scene.use.tick()
+    scene.use.tick(scene.quotas)
+    scene.use.tick(scene.quotas)
     assert len(scene.got) == 1
     scene.use.linked(False)
     scene.connect("b", "1")
-    scene.use.tick()
+    scene.use.tick(scene.quotas)
     assert len(scene.got) == 1
     scene.use.linked(True)
     assert {one.name for one in scene.software} == {"a", "b"}
 
 
+def test_what_is_throttled_is_reported_once() -> None:
+    scene = Scene()
+    scene.use.tick(scene.quotas)
+    scene.quotas.met("u", "c")
+    scene.quotas.throttled("producer_byte_rate", Bound(1.0, "u", ""), 700)
+    scene.quotas.throttled("producer_byte_rate", Bound(1.0, "u", ""), 300)
+    scene.use.tick(scene.quotas)
+    scene.use.tick(scene.quotas)
+    throttled = Throttled("producer_byte_rate", "u", "", 2, 1000)
+    assert scene.got[1:] == [ClientReport(None, (throttled,), (("u", "c"),))]
+
+
 def test_nothing_is_reported_where_nothing_serves_metrics() -> None:
     scene = Scene(**{"kbroker.http.listen": ""})
     scene.connect("a", "1")
-    scene.use.tick()
+    scene.use.tick(scene.quotas)
     assert scene.got == []

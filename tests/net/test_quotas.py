@@ -19,6 +19,7 @@ from kbroker.config.client_quotas import (
     QuotaTable,
     entity_of,
 )
+from kbroker.ipc.client_messages import Throttled
 from kbroker.ipc.shared import Shared, Sizes
 from kbroker.net.connection import Part, State
 from kbroker.net.quotas import THROTTLED, Quotas
@@ -127,6 +128,21 @@ def test_the_time_of_requests_is_throttled_for_a_window_at_the_most(scene: Make)
     assert kbroker.produced(1, kbroker.now_ns - SECOND_NS // 20) == 500
     assert kbroker.produced(1, kbroker.now_ns - 9 * SECOND_NS) == 1000
     assert kbroker.throttled == {THROTTLED["request"]: 2}
+
+
+def test_each_throttled_request_is_reported_with_its_quota_and_time(scene: Make) -> None:
+    kbroker = scene(**{PRODUCER_BYTE_RATE: 100})
+    kbroker.produced(400)
+    kbroker.produced(100)
+    throttled, met = kbroker.quotas.use.take()
+    assert throttled == (Throttled(PRODUCER_BYTE_RATE, "", "c", 2, 1000 + 2000),)
+    assert met == (("u", "c"),)
+
+
+def test_a_client_without_a_quota_is_not_reported(scene: Make) -> None:
+    kbroker = scene(**{PRODUCER_BYTE_RATE: 100})
+    kbroker.quotas.meet(kbroker.connection, "d")
+    assert kbroker.quotas.use.take() == ((), ())
 
 
 def test_acks_0_uses_no_time(scene: Make) -> None:

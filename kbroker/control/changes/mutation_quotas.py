@@ -12,6 +12,7 @@ from kbroker.config.client_quotas import CONTROLLER_MUTATION_RATE, Bound
 from kbroker.control.broker import Broker
 from kbroker.ipc.messages import ClientRequest
 from kbroker.ipc.rate_limit import TokenBucket
+from kbroker.ipc.sensors import Sensors, sensor_of
 from kbroker.protocol.errors import ErrorCode, KafkaError
 
 EXCEEDED = "The throttling quota has been exceeded."
@@ -27,6 +28,8 @@ class MutationQuotas:
         self._broker = broker
         self._seconds = samples * config.get_int("controller.quota.window.size.seconds")
         self._buckets: dict[tuple[str, str], TokenBucket] = {}
+        window_ms = config.get_int("quota.window.size.seconds") * 1000
+        self._sensors = Sensors(broker.shared, broker.shared.control_client, window_ms)
 
     def of_client(self, client: ClientRequest, strict_from: int) -> "MutationQuota":
         """The quota of a request; from this version on it may be refused, older versions are only
@@ -48,6 +51,12 @@ class MutationQuotas:
         bucket.refill(now_s)
         return bucket
 
+    def used(self, bound: Bound, partitions: int) -> None:
+        """Count what is allowed, for /metrics."""
+        sensor = sensor_of(CONTROLLER_MUTATION_RATE, bound)
+        if sensor is not None:
+            self._sensors.add(sensor, partitions, time.monotonic_ns() // 1_000_000)
+
 
 class MutationQuota:
     """The quota of one request."""
@@ -66,6 +75,7 @@ class MutationQuota:
         bucket = self._quotas.bucket(self._bound, time.monotonic())
         if not self._strict or bucket.tokens >= 0:
             bucket.take(partitions)
+            self._quotas.used(self._bound, partitions)
             if self._strict:
                 return
         if bucket.tokens < 0:

@@ -1,20 +1,32 @@
 """The reports of network processes about their clients, and what /metrics is given of them."""
 
+import time
+from collections.abc import Callable
+
+from kbroker.control.broker import Broker
+from kbroker.control.clients.quotas import QuotaReports
 from kbroker.control.clients.software import added_up
 from kbroker.ipc.client_messages import ClientReport, ClientUse, SoftwareConnections
 
 
-class ClientReports:
-    """Runs in: control. Owner: Services. A report is known by its link: what a network process had
-    open is gone with it."""
+def _now_ms() -> int:
+    return time.monotonic_ns() // 1_000_000
 
-    def __init__(self) -> None:
+
+class ClientReports:
+    """Runs in: control. Owner: Services. Connections are known by their link: what a network
+    process had open is gone with it."""
+
+    def __init__(self, broker: Broker, clock_ms: Callable[[], int] = _now_ms) -> None:
+        self._clock_ms = clock_ms
         self._software: dict[object, tuple[SoftwareConnections, ...]] = {}
+        self._quotas = QuotaReports(broker)
 
     def take(self, link: object, report: ClientReport) -> None:
         """A network process reports what has changed."""
         if report.software is not None:
             self._software[link] = report.software
+        self._quotas.take(report)
 
     def lost(self, link: object) -> None:
         """The process, or its link, is gone."""
@@ -22,4 +34,4 @@ class ClientReports:
 
     def use(self) -> ClientUse:
         """What /metrics shows."""
-        return ClientUse(added_up(self._software.values()))
+        return ClientUse(added_up(self._software.values()), *self._quotas.use(self._clock_ms()))

@@ -4,6 +4,8 @@ import pytest
 from confluent_kafka import Producer
 
 from tests.compat.clients.conftest import SETTINGS
+from tests.compat.clients.test_quotas import set_quotas
+from tests.compat.quota_cases import entry
 from tests.conftest import BrokerFactory
 from tests.peer.eventually import eventually
 from tests.peer.kbroker_node import KBroker
@@ -44,3 +46,31 @@ def test_connections_show_the_software_that_their_client_names(broker_factory: B
     eventually(lambda: connections() <= before)
     del first
     eventually(lambda: connections() == 0)
+
+
+def test_a_quota_shows_how_much_a_client_uses_and_when_it_is_throttled(broker_factory: BrokerFactory) -> None:
+    node = broker_factory(SETTINGS | {"quota.window.num": "2"})
+    set_quotas(node, entry({"client-id": "greedy"}, producer_byte_rate=200_000))
+    greedy = {"quota": "producer_byte_rate", "user": "", "client_id": "greedy"}
+    eventually(lambda: bool(scrape(node).labels("kbroker_quota_limit")))
+    found = scrape(node)
+    assert found.value("kbroker_quota_limit", **greedy) == 200_000
+    assert found.value("kbroker_quota_throttled_requests_total", **greedy) == 0
+    producer = connected(node, "greedy")
+
+    def throttled() -> bool:
+        for _ in range(20):
+            producer.produce("t", bytes(50_000))
+        producer.poll(0.1)
+        now = scrape(node)
+        return (
+            now.value("kbroker_quota_throttled_requests_total", **greedy) > 0
+            and now.value("kbroker_quota_throttled_seconds_total", **greedy) > 0
+            and now.value("kbroker_quota_used", **greedy) > 200_000
+        )
+
+    eventually(throttled)
+    now = scrape(node)
+    kafka = {"resource": "Produce", "user": "", "clientId": "greedy"}
+    assert now.value("kafka_server_quota_throttle_time", **kafka) > 0
+    producer.purge()

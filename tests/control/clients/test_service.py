@@ -1,17 +1,32 @@
 """What control makes of the reports of network processes."""
 
+from pathlib import Path
+
+from kbroker.config.client_quotas import PRODUCER_BYTE_RATE, USER, QuotaTable, entity_of
 from kbroker.control.clients.service import ClientReports
-from kbroker.ipc.client_messages import ClientReport
+from kbroker.ipc.client_messages import ClientReport, Throttled
 from kbroker.ipc.client_messages import SoftwareConnections as Software
+from tests.control.fakes import world
 
 ONE, TWO = object(), object()
 
 
-def test_the_connections_of_a_network_process_go_with_it() -> None:
-    clients = ClientReports()
-    clients.take(ONE, ClientReport((Software("a", "1", "PLAINTEXT", 2),)))
-    clients.take(TWO, ClientReport((Software("b", "1", "PLAINTEXT", 3),)))
-    clients.take(TWO, ClientReport())  # nothing has changed
-    assert {(one.name, one.connections) for one in clients.use().software} == {("a", 2), ("b", 3)}
-    clients.lost(ONE)
-    assert {one.name for one in clients.use().software} == {"b"}
+def test_the_connections_of_a_network_process_go_with_it(tmp_path: Path) -> None:
+    with world(tmp_path) as made:
+        clients = ClientReports(made.broker)
+        clients.take(ONE, ClientReport((Software("a", "1", "PLAINTEXT", 2),)))
+        clients.take(TWO, ClientReport((Software("b", "1", "PLAINTEXT", 3),)))
+        clients.take(TWO, ClientReport())  # nothing has changed
+        assert {(one.name, one.connections) for one in clients.use().software} == {("a", 2), ("b", 3)}
+        clients.lost(ONE)
+        assert {one.name for one in clients.use().software} == {"b"}
+
+
+def test_what_was_throttled_stays_when_its_network_process_goes(tmp_path: Path) -> None:
+    with world(tmp_path) as made:
+        made.broker.quotas = QuotaTable({entity_of([(USER, "u")]): {PRODUCER_BYTE_RATE: 1.0}})
+        clients = ClientReports(made.broker, lambda: 10_000)
+        clients.take(ONE, ClientReport(throttled=(Throttled(PRODUCER_BYTE_RATE, "u", "", 3, 500),)))
+        clients.lost(ONE)
+        (row,) = clients.use().quotas
+        assert (row.throttled_requests, row.throttled_ms) == (3, 500)

@@ -1,0 +1,117 @@
+"""Quotas as /metrics shows them: the limit, the rate that is used, and what was throttled; a
+bounded number."""
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any, Final, NamedTuple
+
+from kbroker.config.client_quotas import (
+    CLIENT_ID,
+    IP,
+    REQUEST_PERCENTAGE,
+    USER,
+    USER_KEYS,
+    Bound,
+    Entity,
+)
+from kbroker.control.broker import Broker
+from kbroker.control.request_time import NS_PER_PERCENT
+from kbroker.control.telemetry.points import printable
+from kbroker.ipc.client_messages import ClientReport, QuotaUse
+from kbroker.ipc.sensors import Sensors, sensor_of
+
+MOST_SHOWN: Final = 100
+MOST_KNOWN: Final = 500
+"""Clients, and entities with quotas, that are looked at."""
+DEFAULT: Final = "<default>"
+"""Kafka's name of the entity that stands for all without a quota of their own."""
+UNITS: Final = {REQUEST_PERCENTAGE: NS_PER_PERCENT}
+
+
+class Who(NamedTuple):
+    """A quota and who shares it, as in Bound."""
+
+    quota: str
+    user: str
+    client_id: str
+
+
+class QuotaReports:
+    """Runs in: control. Owner: ClientReports."""
+
+    def __init__(self, broker: Broker) -> None:
+        window_ms = broker.config.get_int("quota.window.size.seconds") * 1000
+        self._broker = broker
+        self._sensors = Sensors(broker.shared, broker.shared.control_client, window_ms)
+        self._met: dict[tuple[str, str], None] = {}
+        self._throttled: dict[Who, tuple[int, int]] = {}
+
+    def take(self, report: ClientReport) -> None:
+        """A network process has throttled requests, or has met clients with quotas."""
+        for each in report.throttled:
+            who = Who(each.quota, each.user, each.client_id)
+            requests, milliseconds = self._throttled.pop(who, (0, 0))
+            self._throttled[who] = requests + each.requests, milliseconds + each.milliseconds
+        for client in report.met:
+            self._met.pop(client, None)
+            self._met[client] = None
+        _forget_oldest(self._throttled)
+        _forget_oldest(self._met)
+
+    def use(self, now_ms: int) -> tuple[tuple[QuotaUse, ...], int]:
+        """The quotas of which the largest share is used, and how many more there are."""
+        quotas = self._broker.quotas.quotas
+        limits = dict(self._of_clients())
+        defaults = []
+        for entity, values in islice(quotas.items(), MOST_KNOWN):
+            user, client_id, default = _names(entity)
+            for key in (key for key in USER_KEYS if key in values):
+                if default:
+                    defaults.append(_row(Who(key, user, client_id), values[key], None))
+                else:
+                    limits.setdefault(Who(key, user, client_id), values[key])
+        rows = [self._used(who, limit, now_ms) for who, limit in limits.items()]
+        rows.sort(key=lambda row: (-(row.used or 0.0) / row.limit, row.quota, row.user, row.client_id))
+        left_out = max(0, len(rows) - MOST_SHOWN) + max(0, len(defaults) - MOST_SHOWN)
+        left_out += max(0, len(quotas) - MOST_KNOWN)
+        return (*defaults[:MOST_SHOWN], *rows[:MOST_SHOWN]), left_out
+
+    def _of_clients(self) -> Iterator[tuple[Who, float]]:
+        """The quotas that hold for the clients that were met last."""
+        table = self._broker.quotas
+        if table.quotas:
+            for user, client_id in self._met:
+                for key in USER_KEYS:
+                    bound = table.bound(key, user, client_id)
+                    if bound is not None:
+                        yield Who(key, bound.user, bound.client_id), bound.limit
+
+    def _used(self, who: Who, limit: float, now_ms: int) -> QuotaUse:
+        unit = UNITS.get(who.quota, 1.0)
+        sensor = sensor_of(who.quota, Bound(limit, who.user, who.client_id), unit)
+        assert sensor is not None
+        return _row(who, limit, self._sensors.rate(sensor, now_ms) / unit, *self._throttled.get(who, (0, 0)))
+
+
+def _forget_oldest(known: dict[Any, Any]) -> None:
+    for oldest in list(islice(known, max(0, len(known) - MOST_KNOWN))):
+        del known[oldest]
+
+
+def _names(entity: Entity) -> tuple[str, str, bool]:
+    """User and client id of an entity, and whether one of them is the default; an entity of
+    addresses has no quota that is shown."""
+    names = dict(entity)
+    if IP in names:
+        return "", "", False
+    user, client_id = names.get(USER, ""), names.get(CLIENT_ID, "")
+    return (
+        DEFAULT if user is None else user,
+        DEFAULT if client_id is None else client_id,
+        user is None or client_id is None,
+    )
+
+
+def _row(who: Who, limit: float, used: float | None, requests: int = 0, milliseconds: int = 0) -> QuotaUse:
+    user, client_id = printable(who.user), printable(who.client_id)
+    return QuotaUse(who.quota, user, client_id, limit, used, requests, milliseconds)

@@ -1,0 +1,41 @@
+"""Which clients of a network process have quotas, and what was throttled, since the last report to
+control."""
+
+from typing import Final
+
+from kbroker.config.client_quotas import Bound
+from kbroker.ipc.client_messages import Throttled
+
+MOST: Final = 1000
+"""Clients, and quotas, in a report."""
+LONGEST: Final = 255
+"""Of a user or client id in a report; clients with longer ones are left out."""
+
+
+class QuotaUse:
+    """Runs in: network. Owner: Quotas."""
+
+    def __init__(self) -> None:
+        self._met: dict[tuple[str, str], None] = {}
+        self._throttled: dict[tuple[str, str, str], tuple[int, int]] = {}
+
+    def met(self, user: str, client_id: str) -> None:
+        """A client that has quotas has sent a request."""
+        if len(self._met) < MOST and max(len(user), len(client_id)) <= LONGEST:
+            self._met[user, client_id] = None
+
+    def throttled(self, quota: str, bound: Bound, throttle_ms: int) -> None:
+        """A request was throttled."""
+        key = quota, bound.user, bound.client_id
+        known = self._throttled.get(key)
+        if known is not None:
+            self._throttled[key] = known[0] + 1, known[1] + throttle_ms
+        elif len(self._throttled) < MOST and max(len(text) for text in key) <= LONGEST:
+            self._throttled[key] = 1, throttle_ms
+
+    def take(self) -> tuple[tuple[Throttled, ...], tuple[tuple[str, str], ...]]:
+        """What was throttled, and the clients that were met; the next report begins with
+        nothing."""
+        throttled, self._throttled = self._throttled, {}
+        met, self._met = self._met, {}
+        return tuple(Throttled(*key, *counts) for key, counts in throttled.items()), tuple(met)
