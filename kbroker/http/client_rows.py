@@ -1,14 +1,16 @@
-"""Samples of clients: their software, and what they have pushed of their own metrics."""
+"""Samples of clients: their software, their bytes, and what they have pushed of their own
+metrics."""
 
 from collections.abc import Iterable
 
 from kbroker.http.families import Families
 from kbroker.http.series import KeptLabels
-from kbroker.ipc.client_messages import SoftwareConnections
+from kbroker.ipc.client_messages import MovedBytes, SoftwareConnections
 from kbroker.ipc.http_messages import ClientMetrics
 
 VALUE, TOTAL = "kbroker_client_metric_value", "kbroker_client_metric_total"
-ALWAYS = ("unknown", "other")
+OTHER = "other"
+ALWAYS = ("unknown", OTHER)
 """Names and versions of software that have series from the start."""
 
 
@@ -17,12 +19,14 @@ class ClientRows:
     listeners: by their names."""
 
     def __init__(self, listeners: Iterable[str]) -> None:
-        self._clients, self._gauges, self._counters, self._software = (KeptLabels() for _ in range(4))
+        self._clients, self._gauges, self._counters = (KeptLabels() for _ in range(3))
+        self._software, self._moved = KeptLabels(), KeptLabels()
         self._no_connections = {(name, name, listener): 0 for listener in listeners for name in ALWAYS}
 
     def add(self, families: Families, pushed: ClientMetrics) -> None:
         """Every client, and every series that it has pushed."""
         self._connections(families, pushed.use.software)
+        self._bytes(families, pushed.use.moved)
         families.add("kbroker_client_instances", (), pushed.instances)
         families.add("kbroker_client_metrics_left_out", (), pushed.left_out)
         names = [
@@ -51,3 +55,10 @@ class ClientRows:
         found = {(one.name, one.version, one.listener): one.connections for one in software}
         rows = self._no_connections | found
         families.add_all("kbroker_connections_by_software", self._software.of(list(rows)), rows.values())
+
+    def _bytes(self, families: Families, moved: Iterable[MovedBytes]) -> None:
+        rows = {OTHER: (0, 0)} | {one.client_id: (one.received, one.sent) for one in moved}
+        labels = self._moved.of([(name,) for name in rows])
+        received, sent = zip(*rows.values(), strict=True)
+        families.add_all("kbroker_client_received_bytes_total", labels, received)
+        families.add_all("kbroker_client_sent_bytes_total", labels, sent)

@@ -24,14 +24,24 @@ class Throttled(Struct, frozen=True, array_like=True):
     milliseconds: int
 
 
+class MovedBytes(Struct, frozen=True, array_like=True):
+    """Bytes received from clients with one client id, and sent to them."""
+
+    client_id: str
+    received: int
+    sent: int
+
+
 class ClientReport(Struct, frozen=True, array_like=True, tag=True):
     """What has changed with the clients of a network process since its last report. Sent.
 
-    software: all open connections; None: as before. met: users and client ids that have quotas."""
+    software: all open connections; None: as before. met: users and client ids that have quotas.
+    moved: by client id."""
 
     software: tuple[SoftwareConnections, ...] | None = None
     throttled: tuple[Throttled, ...] = ()
     met: tuple[tuple[str, str], ...] = ()
+    moved: tuple[MovedBytes, ...] = ()
 
 
 class QuotaUse(Struct, frozen=True, array_like=True):
@@ -53,3 +63,4 @@ class ClientUse(Struct, frozen=True, array_like=True):
     software: tuple[SoftwareConnections, ...] = ()
     quotas: tuple[QuotaUse, ...] = ()
     quotas_left_out: int = 0
+    moved: tuple[MovedBytes, ...] = ()

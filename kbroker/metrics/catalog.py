@@ -263,6 +263,10 @@ CATALOG: tuple[Metric, ...] = (
           "software_name", "software_version", "listener", source=CLIENT,
           kafka="kafka_server_socket_server_metrics_connections_software",
           kafka_labels=("clientSoftwareName", "clientSoftwareVersion", "listener")),
+    counter("kbroker_client_received_bytes_total", "Bytes received by client id, size fields included: the 50 client "
+            "ids that moved the most, the rest as other. A client id that gets a series of its own begins at 0.",
+            "client_id", source=CLIENT),
+    counter("kbroker_client_sent_bytes_total", "Bytes sent by client id.", "client_id", source=CLIENT),
     gauge("kbroker_quota_limit", "Quota of a user, a client id or both: bytes a second, percent of a thread's time, or "
           "partitions a second. <default>: of all that have none of their own.", *QUOTA, source=CLIENT),
     gauge("kbroker_quota_used", "Rate that is used of a quota, in its unit, over quota.window.num windows.", *QUOTA,

@@ -1,5 +1,5 @@
-"""What /metrics shows of a network process's clients: the software of their connections, and what is
-throttled.
+"""What /metrics shows of a network process's clients: the software of their connections, their
+bytes, and what is throttled.
 
 Once a second what has changed is reported to control, which adds up all network processes.
 """
@@ -11,12 +11,13 @@ from typing import Final
 
 from kbroker.config.broker import BrokerConfig
 from kbroker.ipc.client_messages import ClientReport, SoftwareConnections
+from kbroker.net.client_bytes import OTHER, ClientBytes
 from kbroker.net.connection import Connection
+from kbroker.net.context import Context
 from kbroker.net.quota_use import QuotaUse
 
 UNKNOWN: Final = "unknown"
 """Kafka's name and version of a software that has not named itself."""
-OTHER: Final = "other"
 MOST_SOFTWARE: Final = 64
 """Names with version and listener in a report; the rest is reported as OTHER."""
 LONGEST_SOFTWARE: Final = 64
@@ -32,10 +33,11 @@ class ClientUse:
     """Runs in: network. Owner: the process. send: gives a report to control; nothing is reported
     where nothing serves /metrics."""
 
-    def __init__(self, config: BrokerConfig) -> None:
+    def __init__(self, context: Context, config: BrokerConfig) -> None:
         self.send: Callable[[ClientReport], None] = lambda _: None
         self._on = bool(config.get_str("kbroker.http.listen"))
         self._linked = False
+        self._bytes = ClientBytes(context)
         self._software: Counter[Software] = Counter()
         self._changed = False
 
@@ -47,6 +49,11 @@ class ClientUse:
     def opened(self, connection: Connection) -> None:
         """A connection was taken over."""
         self._count(connection, 1)
+        self._bytes.opened(connection)
+
+    def named(self, connection: Connection, client_id: str | None) -> None:
+        """A request that Python serves has this client id."""
+        self._bytes.named(connection, client_id)
 
     def learned(self, connection: Connection, name: str, version: str) -> None:
         """The client has named its software, in the form that KIP-511 allows."""
@@ -58,6 +65,7 @@ class ClientUse:
     def closed(self, connection: Connection) -> None:
         """A connection was closed."""
         self._count(connection, -1)
+        self._bytes.closed(connection)
 
     def tick(self, quotas: QuotaUse) -> None:
         """Once a second: report what has changed."""
@@ -65,7 +73,7 @@ class ClientUse:
             return
         software = tuple(self._largest()) if self._changed else None
         self._changed = False
-        report = ClientReport(software, *quotas.take())
+        report = ClientReport(software, *quotas.take(), self._bytes.take())
         if report != NOTHING:
             self.send(report)
 

@@ -66,6 +66,7 @@ class Connection:
         "api_key",
         "api_version",
         "began_ns",
+        "bytes_of",
         "client_id",
         "cold_ns",
         "count_left",
@@ -101,6 +102,7 @@ class Connection:
         self.user = "ANONYMOUS"
         self.client_id = ""  # of its last request that Python saw while there were quotas
         self.met = False  # its quotas are known
+        self.bytes_of: str | None = None  # the client id that its bytes are counted for
         self.unsent: deque[Part] = deque()
         self.on_sent: Callable[[], None] | None = None  # once, when unsent has become empty
         self.on_close: Callable[[], None] | None = None  # what waits on behalf of this client is cancelled

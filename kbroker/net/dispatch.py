@@ -74,6 +74,7 @@ class Dispatch:
             connection.api_key = header.api_key
             if self._process.quotas.active:
                 self._process.quotas.meet(connection, header.client_id)
+            self._process.counts.clients.named(connection, header.client_id)
             self._process.counts.begun(connection, header.api_version, len(frame))
             if not self._serves(header):
                 self._process.refuse(connection, not_served(header.api_key, header.api_version))

@@ -54,7 +54,7 @@ class RequestCounts:
     """Runs in: network. Owner: the process. clients: what control is reported of them."""
 
     def __init__(self, context: Context, config: BrokerConfig) -> None:
-        self.clients = ClientUse(config)
+        self.clients = ClientUse(context, config)
         self.slots = context.metrics
         self._words = self.slots.words
         self._context = context

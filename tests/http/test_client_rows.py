@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 
-from kbroker.ipc.client_messages import ClientUse, SoftwareConnections
+from kbroker.ipc.client_messages import ClientUse, MovedBytes, SoftwareConnections
 from kbroker.ipc.http_messages import ClientMetrics, ClientSample, PushingClient
 from tests.http.scene import Scene
 
@@ -62,6 +62,16 @@ def test_connections_have_the_software_of_their_client(scene: Scene) -> None:
     assert scrape.value("kbroker_connections_by_software", **named) == 7
     kafka = {"clientSoftwareName": "librdkafka", "clientSoftwareVersion": "2.4.0", "listener": "PLAINTEXT"}
     assert scrape.value("kafka_server_socket_server_metrics_connections_software", **kafka) == 7
+
+
+def test_bytes_have_their_client_id(scene: Scene) -> None:
+    assert scene.scrape().value("kbroker_client_received_bytes_total", client_id="other") == 0
+    moved = (MovedBytes("etl", 1, 2), MovedBytes("", 3, 4), MovedBytes("other", 5, 6))
+    scene.view.pushed = ClientMetrics(0, 0, (), ClientUse(moved=moved))
+    scrape = scene.scrape()
+    for client_id, received, sent in (("etl", 1, 2), ("", 3, 4), ("other", 5, 6)):
+        assert scrape.value("kbroker_client_received_bytes_total", client_id=client_id) == received
+        assert scrape.value("kbroker_client_sent_bytes_total", client_id=client_id) == sent
 
 
 @pytest.mark.parametrize("name", ["unknown", "other"])

@@ -47,6 +47,7 @@ EXAMPLES: list[Any] = [
     m.LoginSucceeded("::1", "u"),
     cm.ClientReport((cm.SoftwareConnections("librdkafka", "2.1", "PLAINTEXT", 3),)),
     cm.ClientReport(None, (cm.Throttled("producer_byte_rate", "u", "", 1, 700),), (("u", "c"),)),
+    cm.ClientReport(moved=(cm.MovedBytes("c", 1 << 40, 0),)),
     m.AuditEvents((m.AuditEvent(1, "login", "User:u", "::1", 2, "SASL", "PLAIN", False, ("t",), "no", 3),)),
 ]
 CLEANING = m.CleaningJob(1, 2, "t", 0, "/d", 3, 4, (m.ClosedSegment(5, 6, 7),), {8: (9, 10)}, CONFIG)
@@ -71,6 +72,7 @@ VALUES: list[tuple[Any, Any]] = [
                 (cm.SoftwareConnections("librdkafka", "2.1", "PLAINTEXT", 3),),
                 (cm.QuotaUse("producer_byte_rate", "u", "", 1.5, None, 2, 3),),
                 1,
+                (cm.MovedBytes("c", 1, 2),),
             ),
         ),
     ),

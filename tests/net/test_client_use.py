@@ -8,6 +8,7 @@ from kbroker.config.client_quotas import Bound
 from kbroker.ipc.client_messages import ClientReport, SoftwareConnections, Throttled
 from kbroker.net.client_use import MOST_SOFTWARE, ClientUse
 from kbroker.net.quota_use import QuotaUse
+from kbroker.net.rows import Connection as ConnectionRow
 
 
 class Scene:
@@ -15,7 +16,8 @@ class Scene:
 
     def __init__(self, **settings: str) -> None:
         config, _ = BrokerConfig.load({"log.dirs": "/d", **settings})
-        self.use = ClientUse(config)
+        context: Any = SimpleNamespace(connections=ConnectionRow.table(256))
+        self.use = ClientUse(context, config)
         self.quotas = QuotaUse()
         self.got: list[ClientReport] = []
         self.use.send = self.got.append
@@ -23,7 +25,11 @@ class Scene:
 
     def connect(self, name: str = "", version: str = "", listener: str = "PLAINTEXT") -> Any:
         made: Any = SimpleNamespace(
-            listener=SimpleNamespace(listener=listener), software_name="", software_version=""
+            listener=SimpleNamespace(listener=listener),
+            software_name="",
+            software_version="",
+            row=0,
+            bytes_of=None,
         )
         self.use.opened(made)
         if name:

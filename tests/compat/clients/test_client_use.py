@@ -1,7 +1,9 @@
 """What /metrics shows of clients as the broker sees them, by librdkafka."""
 
+import random
+
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer
 
 from tests.compat.clients.conftest import SETTINGS
 from tests.compat.clients.test_quotas import set_quotas
@@ -46,6 +48,29 @@ def test_connections_show_the_software_that_their_client_names(broker_factory: B
     eventually(lambda: connections() <= before)
     del first
     eventually(lambda: connections() == 0)
+
+
+def test_bytes_are_those_that_a_client_has_moved(broker_factory: BrokerFactory) -> None:
+    node = broker_factory(SETTINGS)
+
+    def moved(way: str, client_id: str) -> float:
+        found = scrape(node).families[f"kbroker_client_{way}_bytes_total"].samples
+        return sum(one.value for one in found if one.labels["client_id"] == client_id)
+
+    producer = connected(node, "writer")
+    for _ in range(100):
+        producer.produce("moved", random.randbytes(10_000))
+    assert producer.flush(20) == 0
+    eventually(lambda: moved("received", "writer") > 1_000_000)
+    assert moved("received", "writer") < 1_100_000
+    settings = {"client.id": "reader", "group.id": "readers", "auto.offset.reset": "earliest"}
+    consumer = Consumer({"bootstrap.servers": node.bootstrap, **settings})
+    consumer.subscribe(["moved"])
+    assert len(consumer.consume(100, 20)) == 100
+    consumer.close()  # what a closed connection has moved stays
+    eventually(lambda: moved("sent", "reader") > 1_000_000)
+    assert moved("sent", "reader") < 1_100_000
+    assert moved("received", "reader") < 100_000
 
 
 def test_a_quota_shows_how_much_a_client_uses_and_when_it_is_throttled(broker_factory: BrokerFactory) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from kbroker.config.client_quotas import PRODUCER_BYTE_RATE, USER, QuotaTable, entity_of
 from kbroker.control.clients.service import ClientReports
-from kbroker.ipc.client_messages import ClientReport, Throttled
+from kbroker.ipc.client_messages import ClientReport, MovedBytes, Throttled
 from kbroker.ipc.client_messages import SoftwareConnections as Software
 from tests.control.fakes import world
 
@@ -30,3 +30,12 @@ def test_what_was_throttled_stays_when_its_network_process_goes(tmp_path: Path) 
         clients.lost(ONE)
         (row,) = clients.use().quotas
         assert (row.throttled_requests, row.throttled_ms) == (3, 500)
+
+
+def test_bytes_of_all_network_processes_add_up(tmp_path: Path) -> None:
+    with world(tmp_path) as made:
+        clients = ClientReports(made.broker, lambda: 10_000)
+        for link in (ONE, TWO):
+            clients.take(link, ClientReport(moved=(MovedBytes("c", 1, 2),)))
+        clients.lost(ONE)
+        assert clients.use().moved == (MovedBytes("c", 2, 4), MovedBytes("other", 0, 0))

@@ -1,0 +1,112 @@
+"""Bytes of a network process's connections by client id, since the last report to control.
+
+The pump counts the bytes of each connection in its row; once a second what has moved is added up by
+client id. A connection has the client id of its last request that Python has served, which is
+ApiVersions with nearly every client.
+"""
+
+from heapq import nlargest
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kbroker.ipc.client_messages import MovedBytes
+from kbroker.net.connection import Connection
+from kbroker.net.context import Context
+from kbroker.net.rows import Connection as ConnectionRow
+
+OTHER: Final = "other"
+MOST_REPORTED: Final = 200
+"""Client ids in a report; the rest is reported as OTHER."""
+MOST_KEPT: Final = 4096
+"""Client ids of connections that were closed since the last report; numbers that are given before
+unused ones are taken back."""
+LONGEST: Final = 128
+"""Of a client id in a report."""
+WORDS: Final = [int(ConnectionRow.BYTES_IN), int(ConnectionRow.BYTES_OUT)]
+
+
+class ClientBytes:
+    """Runs in: network. Owner: ClientUse. Client ids have numbers; 0 is that of clients without
+    one."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._names = [""]
+        self._numbers = {"": 0}
+        self._of_row: NDArray[np.int64] = np.zeros(0, np.int64)
+        self._seen: NDArray[np.int64] = np.zeros((0, 2), np.int64)  # of a row: bytes that were added
+        self._moved: dict[str, tuple[int, int]] = {}
+
+    def opened(self, connection: Connection) -> None:
+        """Its row counts from 0 on."""
+        self._grow()
+        self._of_row[connection.row] = self._seen[connection.row] = 0
+
+    def named(self, connection: Connection, client_id: str | None) -> None:
+        """A request has this client id."""
+        name = (client_id or "")[:LONGEST]
+        if name == connection.bytes_of:
+            return
+        if connection.bytes_of is not None:
+            self._settle(connection.row, connection.bytes_of)
+        connection.bytes_of = name
+        number = self._numbers.get(name)
+        if number is None:
+            number = self._numbers[name] = len(self._names)
+            self._names.append(name)
+        self._of_row[connection.row] = number
+
+    def closed(self, connection: Connection) -> None:
+        """What it has moved is kept."""
+        self._settle(connection.row, connection.bytes_of or "")
+        self._of_row[connection.row] = 0
+
+    def take(self) -> tuple[MovedBytes, ...]:
+        """What has moved; the next report begins with nothing."""
+        self._grow()
+        now = np.array(self._context.connections[:, WORDS])
+        moved = now - self._seen
+        self._seen = now
+        rows = np.flatnonzero(moved.any(axis=1))
+        sums = np.zeros((len(self._names), 2), np.int64)
+        np.add.at(sums, self._of_row[rows], moved[rows])
+        for number in np.flatnonzero(sums.any(axis=1)).tolist():
+            self._add(self._names[number], *sums[number].tolist())
+        if len(self._names) > MOST_KEPT:
+            self._renumber()
+        found, self._moved = self._moved, {}
+        return _largest(found)
+
+    def _grow(self) -> None:
+        more = len(self._context.connections) - len(self._seen)
+        if more > 0:
+            self._seen = np.concatenate([self._seen, np.zeros((more, 2), np.int64)])
+            self._of_row = np.concatenate([self._of_row, np.zeros(more, np.int64)])
+
+    def _settle(self, row: int, name: str) -> None:
+        now = self._context.connections[row, WORDS]
+        self._add(name, *(now - self._seen[row]).tolist())
+        self._seen[row] = now
+
+    def _add(self, name: str, received: int, sent: int) -> None:
+        if name not in self._moved and len(self._moved) >= MOST_KEPT:
+            name = OTHER
+        before = self._moved.get(name, (0, 0))
+        self._moved[name] = before[0] + received, before[1] + sent
+
+    def _renumber(self) -> None:
+        """Take back the numbers of client ids that no connection has."""
+        used = np.union1d(self._of_row, [0])
+        self._of_row = np.searchsorted(used, self._of_row)
+        self._names = [self._names[number] for number in used.tolist()]
+        self._numbers = {name: number for number, name in enumerate(self._names)}
+
+
+def _largest(moved: dict[str, tuple[int, int]]) -> tuple[MovedBytes, ...]:
+    chosen = dict(nlargest(MOST_REPORTED, moved.items(), key=lambda item: sum(item[1])))
+    found = [MovedBytes(name, *each) for name, each in chosen.items() if sum(each)]
+    others = [each for name, each in moved.items() if name not in chosen]
+    received, sent = sum(each[0] for each in others), sum(each[1] for each in others)
+    return (*found, MovedBytes(OTHER, received, sent)) if received or sent else tuple(found)
