@@ -45,6 +45,10 @@ KBROKER = (
                 "about it in each client. Without kbroker.http.listen it is never offered."),
     Setting("kbroker.client.telemetry.series.max", INT, 10000, at_least(0), importance=LOW,
             doc="Series that clients may have on /metrics by pushing them, all clients together."),
+    Setting("kbroker.slow.request.ms", INT, 0, at_least(0),
+            doc="Write requests that take this long to the log, with their client and the time of each stage: at most "
+                "10 lines a second of each network process, samples of those that kernels answer. The time that a "
+                "Fetch waits for records does not count. 0 writes none and costs nothing."),
     Setting("kbroker.arena.bytes", LONG, 268435456, at_least(16777216), importance=LOW,
             doc="Shared memory for received requests, of each network process. Address space: a page is "
                 "used only once it was needed."),

@@ -89,6 +89,7 @@ class Connection:
         "software_name",
         "software_version",
         "state",
+        "throttle_ms",
         "unsent",
         "user",
     )
@@ -103,6 +104,7 @@ class Connection:
         self.client_id = ""  # of its last request that Python saw while there were quotas
         self.met = False  # its quotas are known
         self.bytes_of: str | None = None  # the client id that its bytes are counted for
+        self.throttle_ms = 0  # of its last answer, while there are quotas
         self.unsent: deque[Part] = deque()
         self.on_sent: Callable[[], None] | None = None  # once, when unsent has become empty
         self.on_close: Callable[[], None] | None = None  # what waits on behalf of this client is cancelled

@@ -63,7 +63,7 @@ class NetworkProcess:
         self.quotas = Quotas(self.context, config, self._go_on)
         self.complain = RateLimitedLog(log, time.monotonic)
         self.checks = ProduceChecks(self.context, self.topics, self.unbusy)
-        self.answers = ProduceAnswers(self.context, self.checks, self.quotas)
+        self.answers = ProduceAnswers(self.context, self.checks, self.quotas, self.counts.slow)
         self.transactions = TransactionChecks(
             self.context, self.topics, self.checks.refuse_unverified, self._verified
         )

@@ -86,6 +86,7 @@ class Quotas:
         """A connection whose quotas are not known (any more): no request passes Python by, as far
         as they go."""
         connection.met = False
+        connection.throttle_ms = 0
         if connection.state is State.READY:
             self._mark(connection, self.active, self.active)
 
@@ -194,6 +195,7 @@ class Quotas:
 
     def _hold(self, connection: Connection, throttle_ms: int, quota: str) -> None:
         """Read nothing from the connection for a while."""
+        connection.throttle_ms = max(0, throttle_ms)
         if throttle_ms <= 0:
             return
         self._context.metrics.words[THROTTLED[quota]] += 1

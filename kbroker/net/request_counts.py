@@ -16,6 +16,7 @@ from kbroker.net.context import CHUNK_BYTES, Context
 from kbroker.net.rows import Connection as ConnectionRow
 from kbroker.net.rows import Context as ContextRow
 from kbroker.net.rows.count_kernel import count_answer, count_sent_late
+from kbroker.net.slow_requests import SlowRequests
 
 FETCH = 1
 CONNECTIONS = bind("kbroker_connections")  # + number of the listener
@@ -51,10 +52,12 @@ PUMPED = {
 
 
 class RequestCounts:
-    """Runs in: network. Owner: the process. clients: what control is reported of them."""
+    """Runs in: network. Owner: the process. clients: what control is reported of them.
+    slow: the log of slow requests."""
 
     def __init__(self, context: Context, config: BrokerConfig) -> None:
         self.clients = ClientUse(context, config)
+        self.slow = SlowRequests(context, config)
         self.slots = context.metrics
         self._words = self.slots.words
         self._context = context
@@ -95,6 +98,7 @@ class RequestCounts:
         sending_ns = time.monotonic_ns() - connection.answered_ns
         waited_ns = connection.purgatory_ns + connection.cold_ns
         served_ns = connection.answered_ns - connection.began_ns
+        local_ns = max(0, served_ns + connection.earlier_ns - waited_ns)
         if 0 <= connection.api_key < slot.API_COUNT:
             count_answer(
                 self.slots.address,
@@ -105,11 +109,13 @@ class RequestCounts:
                 connection.request_bytes,
                 connection.answer_bytes,
                 connection.queued_ns,
-                max(0, served_ns + connection.earlier_ns - waited_ns),
+                local_ns,
                 connection.purgatory_ns,
                 connection.cold_ns,
                 sending_ns,
             )
+            if self.slow.on:
+                self.slow.answered(connection, local_ns, sending_ns)
         connection.answered_ns = connection.purgatory_ns = connection.cold_ns = connection.earlier_ns = 0
 
     def _left_late(self, connection: Connection) -> None:

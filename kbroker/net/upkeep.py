@@ -38,6 +38,8 @@ class Upkeep:
         """Once a second. late_s: by how much the second was longer."""
         process = self._process
         process.counts.tick(late_s, process.senders.used())
+        if process.counts.slow.on:
+            process.counts.slow.tick(process.connections)
         process.access.audit.tick()
         process.counts.clients.tick(process.quotas.use)
         process.counts.from_disk(self._reads.look(process.topics.slots_in_use()))

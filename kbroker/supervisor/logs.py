@@ -15,6 +15,8 @@ class Line(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """One line, and a traceback below it where there is one."""
         text = f"{_stamp(record)} {record.levelname} {_role()}[{os.getpid()}] {record.getMessage()}"
+        for name, value in _fields(record).items():
+            text += f" {name}={json.dumps(value)}"
         if record.exc_info:
             text += "\n" + self.formatException(record.exc_info)
         return text
@@ -32,6 +34,7 @@ class JsonLine(logging.Formatter):
             "pid": os.getpid(),
             "logger": record.name,
             "message": record.getMessage(),
+            **_fields(record),
         }
         if record.exc_info:
             found["exception"] = self.formatException(record.exc_info)
@@ -62,6 +65,12 @@ def log_to_stderr(level: str, written_as: str = "text") -> list[str]:
 def _stamp(record: logging.LogRecord) -> str:
     seconds = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
     return f"{seconds}.{int(record.msecs):03d}Z"
+
+
+def _fields(record: logging.LogRecord) -> dict[str, object]:
+    """What a line holds besides its message, by name: ``extra={"fields": ...}``."""
+    found: dict[str, object] = getattr(record, "fields", {})
+    return found
 
 
 def _role() -> str:

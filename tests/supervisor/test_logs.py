@@ -45,6 +45,21 @@ def test_json_lines_hold_the_same_and_a_traceback_in_one_line(capsys: pytest.Cap
     assert 'ValueError: two\nlines and a "quote"' in found["exception"]
 
 
+def test_fields_are_pairs_in_a_line_of_text_and_members_of_a_json_line(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    fields = {"client_id": 'a "b"\nINFO forged', "total_ms": 1.5, "unfinished": True}
+    log_to_stderr("INFO")
+    logging.getLogger("kbroker.net").warning("slow request", extra={"fields": fields})
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.endswith('slow request client_id="a \\"b\\"\\nINFO forged" total_ms=1.5 unfinished=true')
+    log_to_stderr("INFO", "json")
+    logging.getLogger("kbroker.net").warning("slow request", extra={"fields": fields})
+    found = json.loads(capsys.readouterr().err)
+    assert found["message"] == "slow request"
+    assert fields.items() <= found.items()
+
+
 def test_the_level_leaves_out_what_is_below(capsys: pytest.CaptureFixture[str]) -> None:
     log_to_stderr("WARNING")
     logging.getLogger("kbroker.io").info("quiet")

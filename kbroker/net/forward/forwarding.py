@@ -66,6 +66,7 @@ class Forwarding:
         self._connections = process.connections
         self._wait_sent = wait_sent
         self._rest = process.counts.rest
+        self._slow = process.counts.slow
         self._context = process.context
         self._words = process.context.words
         self._serve = serve
@@ -161,6 +162,8 @@ class Forwarding:
     def take_answers(self, block: bytearray) -> None:
         """Control has answered: send each answer, as far as its socket takes it."""
         self._answers = block
+        if self._slow.on:
+            self._slow.forwarded(block, self._connections)
         address = int(np.frombuffer(block, np.uint8).ctypes.data)
         position = 0
         while position < len(block):

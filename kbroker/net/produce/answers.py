@@ -9,21 +9,25 @@ from kbroker.net.produce.queue_kernel import build_answer
 from kbroker.net.quotas import Quotas
 from kbroker.net.rows import Context as ContextRow
 from kbroker.net.rows import Request
+from kbroker.net.slow_requests import SlowRequests
 from kbroker.protocol.frame import parse_request
 
 
 class ProduceAnswers:
     """Runs in: network. Owner: the process."""
 
-    def __init__(self, context: Context, checks: ProduceChecks, quotas: Quotas) -> None:
+    def __init__(self, context: Context, checks: ProduceChecks, quotas: Quotas, slow: SlowRequests) -> None:
         self._context = context
         self._checks = checks
         self._quotas = quotas
+        self._slow = slow
 
     def answer(self, connection: Connection, number: int) -> bytes | None:
         """The framed answer to a complete request; None for acks=0. Raises ProtocolError."""
         request = self._context.requests[number].tolist()
         throttle_ms = self._throttle_ms(connection, request) if self._quotas.active else 0
+        if self._slow.on:
+            self._slow.produced(connection, request, throttle_ms)
         if request[Request.ACKS] == 0:
             return None
         if request[Request.PYTHON] != 1 and (frame := self._ordinary(number, throttle_ms)):
