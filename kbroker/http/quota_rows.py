@@ -55,6 +55,6 @@ class QuotaRows:
             resource, rate = RESOURCES[one.quota]
             values = resource, one.user, one.client_id
             families.add(rate, values, one.used or 0.0)
-            requests, milliseconds = (now - before.get(key, 0)).tolist()
+            requests, milliseconds = (now - before.get(key, now)).tolist()
             mean_ms = milliseconds / requests if requests > 0 else 0.0
             families.add("kafka_server_quota_throttle_time", values, mean_ms)

@@ -3,13 +3,9 @@ over: promtool evaluates the rules on series that this file makes up, a sample e
 scrape configuration."""
 
 import json
-import os
-import shutil
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
-
-import pytest
 
 from tuning.dashboards.alerts import ALERTS, page
 
@@ -127,16 +123,6 @@ def checks(name: str) -> dict[str, object]:
         for series, fine, bad, after in trouble.series
     ]
     return {"name": name, "interval": f"{INTERVAL_S}s", "input_series": series, "promql_expr_test": moments}
-
-
-@pytest.fixture
-def promtool() -> str:
-    found = shutil.which("promtool")
-    if found is None:
-        if os.environ.get("CI") == "true":
-            pytest.fail("promtool is missing: apt-get install prometheus")
-        pytest.skip("promtool is missing: apt-get install prometheus")
-    return found
 
 
 def run(*command: str) -> str:
