@@ -11,7 +11,10 @@ from tuning.verify.change import Left
 from tuning.verify.decision import FEWEST_TURNS, HARMS, HELPS, LEAST_CHANGE, Comparison, Judgement, Verdict
 from tuning.verify.run import Outcome
 
-NOTHING = "No change helped beyond the spread: this host is as good as what was tried can make it."
+NOTHING = "No change helped beyond the spread."
+QUIET = "This host is as good as what was tried can make it."
+NOISY = "The turns of one side differ by {}: smaller gains cannot be seen. Stop other work and try again."
+WIDE = 0.3  # of the median
 OPEN = "Nothing could be decided: too few turns. Give more --minutes."
 MARGIN = " " * 4
 
@@ -42,8 +45,19 @@ class Report:
             return f"{len(self.kept)} of {len(self.outcomes)} changes helped and stay."
         if not self.outcomes:
             return "There was nothing to try."
-        decided = [each for each in self.outcomes if each.decision.verdict is not Verdict.UNDECIDED]
-        return NOTHING if decided else OPEN
+        if all(each.decision.verdict is Verdict.UNDECIDED for each in self.outcomes):
+            return OPEN
+        return f"{NOTHING} {NOISY.format(f'{self.noise:.0%}') if self.noise > WIDE else QUIET}"
+
+    @property
+    def noise(self) -> float:
+        """How far the turns without a change are apart, as a share of their median: the middle one
+        of all figures."""
+        sides = [each.without for outcome in self.outcomes for each in outcome.decision.comparisons]
+        apart = [
+            (max(side) - min(side)) / middle for side in sides if side and (middle := statistics.median(side))
+        ]
+        return statistics.median(apart) if apart else 0.0
 
     def as_json(self) -> dict[str, object]:
         """For machines: every turn's figures, and what was made of them."""
@@ -116,7 +130,7 @@ def outcome_lines(outcome: Outcome, kept: bool) -> Iterator[str]:
     if outcome.failure:
         yield f"{MARGIN}{outcome.failure}"
     if decision.comparisons:
-        yield f"{MARGIN}{'median (least to most)':<34}{'without':<26}{'with':<26}"
+        yield f"{MARGIN}{'median (least to most)':<34}{'without':<26}{'with':<26}better by"
         for each in decision.comparisons:
             sides = f"{spread(each, each.without):<26}{spread(each, each.changed):<26}"
             yield f"{MARGIN}{each.figure.title:<34}{sides}{each.gain:+.1%} {each.judgement.value}".rstrip()

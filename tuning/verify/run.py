@@ -16,6 +16,8 @@ Say = Callable[[str], None]
 Clock = Callable[[], float]
 UNDECIDED = Decision(Verdict.UNDECIDED, ())
 FAILED = Decision(Verdict.FAILED, ())
+PLANNED = 0.9
+"""Share of the time that is given out: a turn that takes longer costs no other one."""
 LATE = "no time: give more --minutes"
 
 
@@ -79,7 +81,7 @@ class Verification:
         overhead = self._clock() - begun - LEAST_LOAD_S
         turns = 2 * self._plan.turns * max(1, len(self._plan.changes))
         left = self._plan.limit_s - overhead - LEAST_LOAD_S
-        self._load_s = max(LEAST_LOAD_S, min(self._plan.load_s, left / turns - overhead))
+        self._load_s = max(LEAST_LOAD_S, min(self._plan.load_s, left * PLANNED / turns - overhead))
 
     def _try(self, outcome: Outcome, deadline: float) -> None:
         order = self._plan.order()

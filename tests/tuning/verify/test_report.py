@@ -11,7 +11,7 @@ from tuning.verify.command import Files
 from tuning.verify.decision import Decision, Verdict, decide
 from tuning.verify.figures import Figures
 from tuning.verify.page import page
-from tuning.verify.report import NOTHING, OPEN, Report
+from tuning.verify.report import NOTHING, OPEN, QUIET, Report
 from tuning.verify.run import Outcome
 
 
@@ -42,10 +42,20 @@ def test_the_text_says_what_stays_and_how_to_take_it_back() -> None:
 
 
 def test_a_host_that_cannot_be_improved_is_told_so() -> None:
-    assert report(SAME).conclusion == NOTHING
-    assert NOTHING in report(SAME).text()
+    assert report(SAME).conclusion == f"{NOTHING} {QUIET}"
+    assert f"{NOTHING} {QUIET}" in report(SAME).text()
     assert report(outcome(broker_change(), turns(9000, 0.4)[:3])).conclusion == OPEN
     assert report().conclusion == "There was nothing to try."
+
+
+def test_turns_that_differ_widely_are_no_praise_of_the_host() -> None:
+    wide = (0.5, 0.8, 1.0, 1.2, 1.5)
+    noisy = Outcome(
+        broker_change(), turns(800, 4.0, wide), turns(805, 4.0, wide),
+        decide(turns(800, 4.0, wide), turns(805, 4.0, wide)),
+    )  # fmt: skip
+    assert report(noisy).conclusion.startswith(f"{NOTHING} The turns of one side differ by 100%")
+    assert QUIET not in report(noisy).text()
 
 
 def test_after_a_signal_nothing_is_kept() -> None:

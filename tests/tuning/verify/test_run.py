@@ -128,4 +128,7 @@ def test_slow_starts_make_the_load_shorter_not_the_run_longer(tmp_path: Path, ro
     plan = Plan((broker_change(),), (), 5, 9.0, 172.0)
     with HostValues(roots, tmp_path) as host:
         Verification(plan, {}, turn, host, lambda _: None, bench.clock).run()
-    assert given == [2.0, *[6.0] * 10]  # 10 s beside the load: 172 = 12 + 10 x (10 + 6)
+    assert given == [
+        2.0,
+        *[pytest.approx(4.4)] * 10,
+    ]  # 10 s beside the load: 0.9 x (172 - 12) = 10 x (10 + 4.4)
