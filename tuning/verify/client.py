@@ -6,7 +6,7 @@ from types import TracebackType
 
 from tuning.verify import wire
 
-WAIT_S = 20.0
+WAIT_S = 40.0
 MOST_BYTES = 8 << 20
 
 

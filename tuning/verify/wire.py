@@ -6,7 +6,7 @@ Produce v7, Fetch v4 and CreateTopics v4 are the last that need no tagged fields
 import struct
 
 PRODUCE, FETCH, CREATE_TOPICS = (0, 7), (1, 4), (19, 4)
-TIMEOUT_MS = 10_000
+TIMEOUT_MS = 30_000
 CLIENT = b"kbroker-tune"
 ALL = -1
 
