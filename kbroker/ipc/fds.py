@@ -1,21 +1,25 @@
 """Passes client sockets from the acceptor to a network process by SCM_RIGHTS, and ids of closed
 connections back.
 
-One SOCK_SEQPACKET pair per network process. Acceptor -> network: one message per connection,
-``Accepted`` with the descriptor. Network -> acceptor: first of all ``RESTARTED``, then the ids of
-closed connections, int64 each. After the id ``RATES`` follows connection_creation_rate by address
-as JSON; the first of several such messages has a flag. After ``SETTINGS`` follow the dynamic
-settings of the acceptor as JSON.
+One SOCK_SEQPACKET pair per network process. Acceptor -> network: messages of one connection or
+more, each ``Accepted`` with its descriptor. Network -> acceptor: first of all ``RESTARTED``, then
+the ids of closed connections, int64 each. After the id ``RATES`` follows connection_creation_rate
+by address as JSON; the first of several such messages has a flag. After ``SETTINGS`` follow the
+dynamic settings of the acceptor as JSON.
 """
 
 import array
 import json
 import socket
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-_HEAD = struct.Struct("<qHHH")
+_HEAD = struct.Struct("<qHHHB")  # ..., bytes of the host that follows
 _ID = struct.Struct("<q")
+CONNECTIONS_PER_MESSAGE = 16
+CONNECTION_BYTES = _HEAD.size + 255
+LOST = -1  # instead of a descriptor: this process may not open another
 IDS_PER_MESSAGE = 512
 RATES_PER_MESSAGE = 256
 MESSAGE_BYTES = 64 << 10
@@ -44,12 +48,14 @@ def pair() -> tuple[socket.socket, socket.socket]:
     return ends
 
 
-def send_connection(channel: socket.socket, fd: int, accepted: Accepted) -> bool:
-    """Pass a descriptor on; the caller then closes its own. False: the channel is full. OSError: it
-    is broken."""
-    head = _HEAD.pack(accepted.connection_id, accepted.listener, accepted.port, accepted.site)
-    body = head + accepted.host.encode()
-    rights = array.array("i", [fd])
+def send_connections(channel: socket.socket, connections: Sequence[tuple[int, Accepted]]) -> bool:
+    """Pass descriptors on, CONNECTIONS_PER_MESSAGE at most; the caller then closes its own. False:
+    the channel is full. OSError: it is broken."""
+    body = bytearray()
+    for _, came in connections:
+        host = came.host.encode()
+        body += _HEAD.pack(came.connection_id, came.listener, came.port, came.site, len(host)) + host
+    rights = array.array("i", [fd for fd, _ in connections])
     try:
         channel.sendmsg([body], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
     except BlockingIOError:
@@ -57,21 +63,30 @@ def send_connection(channel: socket.socket, fd: int, accepted: Accepted) -> bool
     return True
 
 
-def receive_connection(channel: socket.socket) -> tuple[Accepted, int] | None:
-    """The next connection and its descriptor; None when there is none now. EOFError: the acceptor
-    has gone."""
+def receive_connections(channel: socket.socket) -> list[tuple[Accepted, int]]:
+    """The next connections with their descriptors, or LOST; none when there is none now. EOFError:
+    the acceptor has gone."""
+    room = CONNECTIONS_PER_MESSAGE * CONNECTION_BYTES
+    space = socket.CMSG_SPACE(4 * CONNECTIONS_PER_MESSAGE)
     try:
-        body, ancillary, _, _ = channel.recvmsg(512, socket.CMSG_SPACE(4), socket.MSG_CMSG_CLOEXEC)
+        body, ancillary, _, _ = channel.recvmsg(room, space, socket.MSG_CMSG_CLOEXEC)
     except BlockingIOError:
-        return None
+        return []
     if not body:
         raise EOFError("the acceptor has closed its end")
-    connection_id, listener, port, site = _HEAD.unpack_from(body)
+    rights = array.array("i")
     for level, kind, data in ancillary:
         if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
-            (fd,) = array.array("i", data)
-            return Accepted(connection_id, listener, body[_HEAD.size :].decode(), port, site), fd
-    raise OSError("a connection without its descriptor: too many open files?")
+            rights.frombytes(data)
+    found: list[tuple[Accepted, int]] = []
+    position = 0
+    while position < len(body):
+        connection_id, listener, port, site, size = _HEAD.unpack_from(body, position)
+        position += _HEAD.size + size
+        host = body[position - size : position].decode()
+        fd = rights[len(found)] if len(found) < len(rights) else LOST
+        found.append((Accepted(connection_id, listener, host, port, site), fd))
+    return found
 
 
 def _send(channel: socket.socket, message: bytes) -> bool:

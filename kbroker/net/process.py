@@ -15,7 +15,7 @@ from functools import partial
 
 from kbroker.config.broker import BrokerConfig
 from kbroker.ipc.clock import wall_clock_ms
-from kbroker.ipc.fds import RESTARTED, Accepted, receive_connection, send_closed
+from kbroker.ipc.fds import LOST, RESTARTED, Accepted, receive_connections, send_closed
 from kbroker.ipc.layout import ProcessLine
 from kbroker.ipc.shared import Shared
 from kbroker.kernels.libc import Epoll
@@ -46,7 +46,6 @@ log = logging.getLogger(__name__)
 
 PUMPS_PER_TURN = 4
 WITHOUT_CONNECTION = (EventKind.ADVANCED, EventKind.READ_AHEAD)
-ACCEPTS_PER_TURN = 16  # the steady clients have a turn between them
 
 
 class NetworkProcess:
@@ -170,18 +169,19 @@ class NetworkProcess:
     # --- connections ------------------------------------------------------------------------------
 
     def _take_connections(self) -> None:
-        for _ in range(ACCEPTS_PER_TURN):
-            try:
-                found = receive_connection(self._handoff)
-            except EOFError:
-                self._loop.remove_reader(self._handoff.fileno())
-                return
-            except OSError as error:
-                self.complain("a connection was lost on its way from the acceptor: %s", error)
-                continue
-            if found is None:
-                return
-            self._open(*found)
+        """One message of the acceptor's: the steady clients have a turn before the next."""
+        try:
+            found = receive_connections(self._handoff)
+        except EOFError:
+            self._loop.remove_reader(self._handoff.fileno())
+            return
+        for accepted, fd in found:
+            if fd == LOST:
+                self.complain("the connection from %s is lost: too many open files", accepted.host)
+                self._closed_ids.append(accepted.connection_id)
+                self.ask_turn()  # it reports them
+            else:
+                self._open(accepted, fd)
 
     def _open(self, accepted: Accepted, fd: int) -> None:
         listener = self._listeners[accepted.listener]

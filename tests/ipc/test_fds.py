@@ -1,6 +1,8 @@
-"""Messages to the acceptor: taken, not taken now, or never."""
+"""Messages to the acceptor: taken, not taken now, or never; connections on their way from it."""
 
 import asyncio
+import os
+import resource
 import socket
 
 import pytest
@@ -41,4 +43,27 @@ def test_unread_messages_do_not_make_its_end_another_error() -> None:
     acceptor.close()
     with pytest.raises(EOFError):
         fds.send_closed(network, [2])
+    network.close()
+
+
+def test_a_connection_without_a_descriptor_is_named() -> None:
+    acceptor, network = fds.pair()
+    read, write = os.pipe()
+    came = [fds.Accepted(number, 0, "127.0.0.1", 1000 + number) for number in range(3)]
+    assert fds.send_connections(acceptor, [(read, came[0]), (write, came[1]), (read, came[2])])
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    spare = os.dup(read)
+    os.close(spare)  # the next descriptor: the first and no other may be opened
+    resource.setrlimit(resource.RLIMIT_NOFILE, (spare + 1, before[1]))
+    try:
+        got = fds.receive_connections(network)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    assert got == [(came[0], spare), (came[1], fds.LOST), (came[2], fds.LOST)]
+    assert fds.receive_connections(network) == []
+    for fd in (read, write, spare):
+        os.close(fd)
+    acceptor.close()
+    with pytest.raises(EOFError):
+        fds.receive_connections(network)
     network.close()

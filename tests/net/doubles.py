@@ -279,7 +279,7 @@ class NetNode:
         self._ids += 1
         with served:
             accepted = fds.Accepted(self._ids, 0, host, address[1])
-            while not fds.send_connection(self.acceptor_end, served.fileno(), accepted):
+            while not fds.send_connections(self.acceptor_end, [(served.fileno(), accepted)]):
                 time.sleep(0.001)
         return client
 

@@ -9,6 +9,7 @@ import contextlib
 import errno
 import heapq
 import logging
+import os
 import socket
 import time
 from collections import Counter, deque
@@ -19,7 +20,15 @@ from kbroker.config.broker import BrokerConfig
 from kbroker.config.listeners import Endpoint
 from kbroker.config.setting import ConfigError
 from kbroker.config.sites import port_key, sites_of
-from kbroker.ipc.fds import RESTARTED, Accepted, Rates, Settings, receive_closed, send_connection
+from kbroker.ipc.fds import (
+    CONNECTIONS_PER_MESSAGE,
+    RESTARTED,
+    Accepted,
+    Rates,
+    Settings,
+    receive_closed,
+    send_connections,
+)
 from kbroker.metrics.slots import Slots, bind, private
 from kbroker.net.accept.connection_limits import ConnectionLimits
 from kbroker.net.accept.connection_rates import ConnectionRates
@@ -51,6 +60,7 @@ class Acceptor:
     ) -> None:
         self._metrics = metrics or private()
         self._config = config
+        self._listeners = len(config.listeners)
         self._handoffs = list(handoffs)
         self._limits = ConnectionLimits(config, clock)
         self._options = SocketOptions(config)
@@ -59,9 +69,7 @@ class Acceptor:
             config.get_int("quota.window.num"), config.get_int("quota.window.size.seconds") * 1000
         )
         self._held: list[tuple[float, int, socket.socket]] = []  # heap: when to close, descriptor, socket
-        self._waiting: deque[tuple[socket.socket, Accepted]] = (
-            deque()
-        )  # for room in a network process's channel
+        self._waiting: deque[tuple[int, Accepted]] = deque()  # for room in a network process's channel
         self._complain = RateLimitedLog(log, clock)
         self._listening: list[socket.socket] = []
         self._endpoints: list[Endpoint] = []
@@ -114,8 +122,8 @@ class Acceptor:
         for _, _, held in self._held:
             held.close()
         self._held.clear()
-        for client, _ in self._waiting:
-            client.close()
+        for fd, _ in self._waiting:
+            os.close(fd)
         self._waiting.clear()
 
     # --- connections --------------------------------------------------------------------------------
@@ -151,13 +159,14 @@ class Acceptor:
 
     def _accept(self, number: int, listening: socket.socket) -> None:
         listener = self._endpoints[number].listener
-        place = number % len(self._config.listeners)
+        place = number % self._listeners
         for _ in range(ACCEPTS_PER_TURN):
             if len(self._waiting) >= WAITING_MAX or not self._limits.may_accept(listener):
                 time.sleep(FULL_SECONDS)  # the backlog holds them, and the loop comes right back
                 break
             try:
-                client, address = listening.accept()
+                # without a socket object, which costs as much again
+                fd, address = listening._accept()  # type: ignore[attr-defined]
             except (BlockingIOError, ConnectionAbortedError):
                 break
             except OSError as error:
@@ -166,57 +175,77 @@ class Acceptor:
                 self._complain("cannot accept a connection: %s", error.strerror)
                 time.sleep(FULL_SECONDS)
                 break
-            came = Accepted(0, place, _plain(address[0]), address[1], self._sites[number])
-            if not self._admit(client, came, self._prepared[number]):
-                client.close()
+            came = Accepted(self._next_id, place, _plain(address[0]), address[1], self._sites[number])
+            if not self._admit(fd, came, self._prepared[number]):
+                os.close(fd)
         self._pass_on()
 
-    def _admit(self, client: socket.socket, came: Accepted, prepared: bool) -> bool:
+    def _admit(self, fd: int, came: Accepted, prepared: bool) -> bool:
         """False: the connection is not wanted, and the caller closes it."""
         host, listener = came.host, self._endpoints[came.listener].listener
         self._metrics.words[ACCEPTED + came.listener] += 1
         throttle_ms = self._rates.throttle_ms(host, int(self._clock() * 1000))
         if throttle_ms:
             self._metrics.words[REFUSED + came.listener] += 1
-            heapq.heappush(self._held, (self._clock() + throttle_ms / 1000, client.fileno(), client))
+            heapq.heappush(self._held, (self._clock() + throttle_ms / 1000, fd, socket.socket(fileno=fd)))
             return True
         refusal = self._limits.refusal(host)
         if refusal:
             self._metrics.words[REFUSED + came.listener] += 1
             self._complain("closing connection from %s:%d on %s: %s", host, came.port, listener, refusal)
             return False
-        if not prepared:
-            try:
-                self._options.prepare(client, host)
-            except OSError:  # the client has gone already
-                return False
-        self._waiting.append((client, replace(came, connection_id=self._next_id)))
+        if not prepared and not self._prepare(fd, host):
+            return False
+        self._waiting.append((fd, came))
         self._limits.opened(listener, host)
         self._next_id += 1
+        return True
+
+    def _prepare(self, fd: int, host: str) -> bool:
+        """Set the options of a socket. False: the client has gone already."""
+        try:
+            client = socket.socket(fileno=fd)
+        except OSError:
+            return False
+        try:
+            self._options.prepare(client, host)
+        except OSError:
+            return False
+        finally:
+            client.detach()
         return True
 
     def _pass_on(self) -> None:
         """Connections go to the network processes in the order in which they came, while there is
         room."""
-        while self._waiting:
-            client, accepted = self._waiting[0]
-            process = self._send(client, accepted)
-            if process is None:
-                return
-            self._waiting.popleft()
-            client.close()
-            self._open[accepted.connection_id] = (process, accepted.listener, accepted.host)
-            self._load[process] += 1
+        takers = set(range(len(self._handoffs)))
+        while self._waiting and takers:
+            for process, batch in self._batches(takers).items():
+                if self._send(process, batch):
+                    for fd, came in batch:
+                        os.close(fd)
+                        self._open[came.connection_id] = (process, came.listener, came.host)
+                else:
+                    takers.discard(process)
+                    self._load[process] -= len(batch)
+                    self._waiting.extendleft(reversed(batch))
 
-    def _send(self, client: socket.socket, accepted: Accepted) -> int | None:
-        """The network process that has the connection now; None while all channels are full."""
-        for process, _ in sorted(self._load.items(), key=lambda item: item[1]):
-            try:
-                if send_connection(self._handoffs[process], client.fileno(), accepted):
-                    return process
-            except OSError as error:
-                self._complain("network process %d takes no connections: %s", process, error)
-        return None
+    def _batches(self, takers: set[int]) -> dict[int, list[tuple[int, Accepted]]]:
+        """The next connections, each for the process that has the fewest."""
+        batches: dict[int, list[tuple[int, Accepted]]] = {}
+        for _ in range(min(len(self._waiting), CONNECTIONS_PER_MESSAGE)):
+            process = min(takers, key=self._load.__getitem__)
+            batches.setdefault(process, []).append(self._waiting.popleft())
+            self._load[process] += 1
+        return batches
+
+    def _send(self, process: int, batch: Sequence[tuple[int, Accepted]]) -> bool:
+        """False: the network process has no room, or has gone."""
+        try:
+            return send_connections(self._handoffs[process], batch)
+        except OSError as error:
+            self._complain("network process %d takes no connections: %s", process, error)
+            return False
 
     def _take_closed(self, process: int, handoff: socket.socket) -> None:
         while True:

@@ -42,8 +42,8 @@ class Scene:
     def received(self) -> list[tuple[int, fds.Accepted, int]]:
         found = []
         for number, process in enumerate(self.processes):
-            while got := fds.receive_connection(process):
-                found.append((number, *got))
+            while got := fds.receive_connections(process):
+                found += [(number, *each) for each in got]
         return found
 
     def close(self) -> None:
@@ -85,6 +85,41 @@ def test_connections_go_to_the_least_loaded_process(scenes: list[Scene]) -> None
     for end in ends:
         end.close()
     for _, _, fd in more:
+        socket.socket(fileno=fd).close()
+
+
+def test_many_connections_come_in_few_messages_in_their_order(scenes: list[Scene]) -> None:
+    scene = Scene({})
+    scenes.append(scene)
+    for _ in range(40):
+        scene.connect()
+    scene.turn()
+    messages = []
+    for process in scene.processes:
+        while got := fds.receive_connections(process):
+            messages.append(got)
+    taken = [each for message in messages for each in message]
+    for _, fd in taken:
+        socket.socket(fileno=fd).close()
+    assert sum(len(message) for message in messages) == 40
+    assert len(messages) == 6  # three for each process, of 8, 8 and 4
+    ids = [accepted.connection_id for accepted, _ in taken]
+    assert ids[:20] == sorted(ids[:20])
+    assert sorted(ids) == list(range(1, 41))
+
+
+def test_a_process_that_has_gone_leaves_its_connections_to_the_others(scenes: list[Scene]) -> None:
+    scene = Scene({})
+    scenes.append(scene)
+    scene.processes[0].close()
+    for _ in range(20):
+        scene.connect()
+    scene.turn()
+    got = []
+    while more := fds.receive_connections(scene.processes[1]):
+        got += more
+    assert sorted(accepted.connection_id for accepted, _ in got) == list(range(1, 21))
+    for _, fd in got:
         socket.socket(fileno=fd).close()
 
 
