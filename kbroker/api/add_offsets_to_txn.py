@@ -5,6 +5,7 @@ the transaction is the group's partition of the offsets topic.
 """
 
 from kbroker.api.context import RequestContext
+from kbroker.api.later import running
 from kbroker.api.row import Api
 from kbroker.control.transactions.metadata import TV_0
 from kbroker.protocol.api_keys import ApiKey
@@ -15,6 +16,7 @@ API = Api(ApiKey.ADD_OFFSETS_TO_TXN, 0, 4)
 FENCED_FROM = 2
 
 
+@running
 async def handle(ctx: RequestContext, request: AddOffsetsToTxnRequest) -> AddOffsetsToTxnResponse:
     """The partition is in the transaction."""
     groups = ctx.services.groups.runtime

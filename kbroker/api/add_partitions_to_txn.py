@@ -8,10 +8,9 @@ partition.
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
 
 from kbroker.api.context import RequestContext
-from kbroker.api.later import in_groups, then
+from kbroker.api.later import Answer, in_groups, running, then
 from kbroker.api.row import Api
 from kbroker.control.transactions.metadata import TV_0, TV_2, TopicPartition
 from kbroker.protocol.api_keys import ApiKey
@@ -31,7 +30,7 @@ FENCED_FROM = 2
 BATCHED_FROM = 4
 
 
-def handle(ctx: RequestContext, request: AddPartitionsToTxnRequest) -> Any:
+def handle(ctx: RequestContext, request: AddPartitionsToTxnRequest) -> Answer:
     """A code per partition; a transaction takes all of its partitions or none."""
     if ctx.version >= BATCHED_FROM:
         return _batched(ctx, request)
@@ -58,6 +57,7 @@ def _whole(request: AddPartitionsToTxnRequest, version: int, code: ErrorCode) ->
     )
 
 
+@running
 async def _batched(ctx: RequestContext, request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnResponse:
     found = await in_groups(_one(ctx, each) for each in request.transactions)
     return AddPartitionsToTxnResponse(

@@ -7,6 +7,7 @@ addresses. In force when the answer leaves.
 """
 
 from kbroker.api.context import RequestContext
+from kbroker.api.later import running
 from kbroker.api.row import Api
 from kbroker.config.client_quotas import Entity, entity_of
 from kbroker.control.changes.client_quota_change import QuotaAlteration, alter_client_quotas
@@ -24,6 +25,7 @@ from kbroker.protocol.slices import emptied, paced
 API = Api(ApiKey.ALTER_CLIENT_QUOTAS, 0, 1)
 
 
+@running
 async def handle(ctx: RequestContext, request: AlterClientQuotasRequest) -> AlterClientQuotasResponse:
     """Change each entity; each has its own result."""
     alterations = [

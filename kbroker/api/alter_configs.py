@@ -8,6 +8,7 @@ from collections.abc import Awaitable
 
 from kbroker.api.alter_each import alter_each, refuse_each
 from kbroker.api.context import RequestContext
+from kbroker.api.later import running
 from kbroker.api.row import Api
 from kbroker.control.changes.config_change import replace
 from kbroker.control.metadata.config_resource import BROKER_LOGGER, NAMES
@@ -23,6 +24,7 @@ from kbroker.protocol.messages.alter_configs import (
 API = Api(ApiKey.ALTER_CONFIGS, 0, 2)
 
 
+@running
 async def handle(ctx: RequestContext, request: AlterConfigsRequest) -> AlterConfigsResponse:
     """Change each resource; each has its own result."""
 

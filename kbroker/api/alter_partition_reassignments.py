@@ -5,6 +5,7 @@ target of that node alone changes nothing and succeeds, any other is INVALID_REP
 """
 
 from kbroker.api.context import RequestContext
+from kbroker.api.later import running
 from kbroker.api.row import Api
 from kbroker.control.metadata.topic_plan import check_replicas
 from kbroker.control.replication.reassignment import reassign
@@ -21,6 +22,7 @@ from kbroker.protocol.messages.alter_partition_reassignments import (
 API = Api(ApiKey.ALTER_PARTITION_REASSIGNMENTS, 0, 1)
 
 
+@running
 async def handle(
     ctx: RequestContext, request: AlterPartitionReassignmentsRequest
 ) -> AlterPartitionReassignmentsResponse:

@@ -8,6 +8,7 @@ that has none there answers REPLICA_NOT_AVAILABLE.
 """
 
 from kbroker.api.context import RequestContext
+from kbroker.api.later import running
 from kbroker.api.row import Api
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
@@ -22,6 +23,7 @@ from kbroker.protocol.slices import paced
 API = Api(ApiKey.ALTER_REPLICA_LOG_DIRS, 1, 2)
 
 
+@running
 async def handle(ctx: RequestContext, request: AlterReplicaLogDirsRequest) -> AlterReplicaLogDirsResponse:
     """Each partition's result, by topic; a partition named for several directories moves to the
     last."""

@@ -3,6 +3,7 @@
 
 from kbroker.api.context import RequestContext
 from kbroker.api.group_protocol import check_protocol
+from kbroker.api.later import running
 from kbroker.api.row import Api
 from kbroker.api.share_offsets import NO_PARTITION, empty_share_group
 from kbroker.control.share.state_shard import ShareKey
@@ -19,6 +20,7 @@ from kbroker.protocol.messages.alter_share_group_offsets import (
 API = Api(ApiKey.ALTER_SHARE_GROUP_OFFSETS, 0, 0)
 
 
+@running
 async def handle(
     ctx: RequestContext, request: AlterShareGroupOffsetsRequest
 ) -> AlterShareGroupOffsetsResponse:

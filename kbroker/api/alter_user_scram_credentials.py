@@ -5,6 +5,7 @@ being changed.
 """
 
 from kbroker.api.context import RequestContext
+from kbroker.api.later import running
 from kbroker.api.row import Api
 from kbroker.control.changes.scram_change import alter_scram_credentials
 from kbroker.protocol.api_keys import ApiKey
@@ -19,6 +20,7 @@ from kbroker.protocol.slices import paced
 API = Api(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, 0, 0)
 
 
+@running
 async def handle(
     ctx: RequestContext, request: AlterUserScramCredentialsRequest
 ) -> AlterUserScramCredentialsResponse:

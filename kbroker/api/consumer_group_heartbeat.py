@@ -4,11 +4,10 @@ v1 the client makes its member id (KIP-1082), regular expressions. Offered with 
 group.version 1.
 """
 
-from typing import Any
-
 from kbroker.api.context import RequestContext
 from kbroker.api.group_caller import caller
 from kbroker.api.group_protocol import check_protocol
+from kbroker.api.later import Answer
 from kbroker.api.row import COMMIT_LANE, Api
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import KafkaError
@@ -20,19 +19,17 @@ from kbroker.protocol.messages.consumer_group_heartbeat import (
 API = Api(ApiKey.CONSUMER_GROUP_HEARTBEAT, 0, 1, fast_paths=(COMMIT_LANE,))
 
 
-def handle(ctx: RequestContext, request: ConsumerGroupHeartbeatRequest) -> Any:
+def handle(ctx: RequestContext, request: ConsumerGroupHeartbeatRequest) -> Answer:
     """The member's epoch and, when it changed, its assignment."""
     check_protocol(ctx.broker, "consumer")
     service = ctx.services.groups
     who = caller(ctx)
-    response = service.ask(
+    response: Answer = service.ask(
         request.group_id,
         lambda now_ms: service.shard.consumer_heartbeat(who, request, now_ms),
         by_records=True,
     )
-    if isinstance(
-        response, ConsumerGroupHeartbeatResponse
-    ):  # at once: nothing else of the group is under way
+    if isinstance(response, ConsumerGroupHeartbeatResponse):  # nothing else of the group is pending
         service.lane.learn_consumer_heartbeat(ctx.client, request, response)
     return response
 

@@ -4,9 +4,8 @@ SECURITY_DISABLED.
 v1 pattern types (KIP-290; v0 is gone since Kafka 4.0); v2 flexible; v3 user resources.
 """
 
-from collections.abc import Awaitable
-
 from kbroker.api.context import RequestContext
+from kbroker.api.later import Answer, running
 from kbroker.api.row import Api
 from kbroker.config.acls import Acl
 from kbroker.config.authorizer import Authorizer
@@ -19,7 +18,7 @@ API = Api(ApiKey.CREATE_ACLS, 1, 3)
 NO_AUTHORIZER = "No Authorizer is configured."
 
 
-def handle(ctx: RequestContext, request: CreateAclsRequest) -> Awaitable[CreateAclsResponse] | None:
+def handle(ctx: RequestContext, request: CreateAclsRequest) -> Answer:
     """One result per ACL. Numbers that stand for nothing known close the connection, as in
     Kafka."""
     authorizer = ctx.broker.authorizer
@@ -33,6 +32,7 @@ def handle(ctx: RequestContext, request: CreateAclsRequest) -> Awaitable[CreateA
     return _create(ctx, authorizer, request)
 
 
+@running
 async def _create(
     ctx: RequestContext, authorizer: Authorizer, request: CreateAclsRequest
 ) -> CreateAclsResponse:

@@ -7,6 +7,7 @@ partitions.
 from collections import Counter
 
 from kbroker.api.context import RequestContext
+from kbroker.api.later import running
 from kbroker.api.row import Api
 from kbroker.control.changes.topic_change import grow_topic
 from kbroker.protocol.api_keys import ApiKey
@@ -21,6 +22,7 @@ from kbroker.protocol.slices import emptied, paced
 API = Api(ApiKey.CREATE_PARTITIONS, 0, 3)
 
 
+@running
 async def handle(ctx: RequestContext, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
     """Grow each topic; each has its own result."""
     quota = ctx.services.mutation_quotas.of_client(ctx.client, strict_from=3)

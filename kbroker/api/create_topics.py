@@ -11,6 +11,7 @@ text beside an error alone, so it does no harm without one.
 from collections import Counter
 
 from kbroker.api.context import RequestContext
+from kbroker.api.later import running
 from kbroker.api.row import Api
 from kbroker.config.describe import describe_topic
 from kbroker.control.broker import Broker
@@ -31,6 +32,7 @@ from kbroker.protocol.slices import emptied, paced
 API = Api(ApiKey.CREATE_TOPICS, 2, 7)
 
 
+@running
 async def handle(ctx: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
     """Create what can be created; each topic has its own result."""
     times = Counter(topic.name for topic in request.topics)

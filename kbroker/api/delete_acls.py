@@ -4,10 +4,9 @@ SECURITY_DISABLED.
 v1 pattern types (KIP-290; v0 is gone since Kafka 4.0); v2 flexible; v3 user resources.
 """
 
-from collections.abc import Awaitable
-
 from kbroker.api.context import RequestContext
 from kbroker.api.describe_acls import filter_of, has_unknown
+from kbroker.api.later import Answer, running
 from kbroker.api.row import Api
 from kbroker.config.acls import Acl
 from kbroker.config.authorizer import Authorizer
@@ -25,7 +24,7 @@ API = Api(ApiKey.DELETE_ACLS, 1, 3)
 NO_AUTHORIZER = "No Authorizer is configured."
 
 
-def handle(ctx: RequestContext, request: DeleteAclsRequest) -> Awaitable[DeleteAclsResponse] | None:
+def handle(ctx: RequestContext, request: DeleteAclsRequest) -> Answer:
     """The ACLs that each filter has deleted. Unknown enum numbers close the connection, as in
     Kafka."""
     if any(has_unknown(wanted) for wanted in request.filters):
@@ -35,6 +34,7 @@ def handle(ctx: RequestContext, request: DeleteAclsRequest) -> Awaitable[DeleteA
     return _delete(ctx, ctx.broker.authorizer, request)
 
 
+@running
 async def _delete(
     ctx: RequestContext, authorizer: Authorizer, request: DeleteAclsRequest
 ) -> DeleteAclsResponse:

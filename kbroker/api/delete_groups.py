@@ -5,6 +5,7 @@ import asyncio
 from itertools import islice
 
 from kbroker.api.context import RequestContext
+from kbroker.api.later import running
 from kbroker.api.row import Api
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
@@ -19,6 +20,7 @@ API = Api(ApiKey.DELETE_GROUPS, 0, 2)
 AT_ONCE = 64
 
 
+@running
 async def handle(ctx: RequestContext, request: DeleteGroupsRequest) -> DeleteGroupsResponse:
     """One result per group, each on its own; a name given twice is deleted once."""
     service = ctx.services.groups

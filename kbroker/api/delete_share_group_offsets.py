@@ -2,6 +2,7 @@
 
 from kbroker.api.context import RequestContext
 from kbroker.api.group_protocol import check_protocol
+from kbroker.api.later import running
 from kbroker.api.row import Api
 from kbroker.api.share_offsets import NO_PARTITION, empty_share_group
 from kbroker.control.share.state_shard import ShareKey
@@ -16,6 +17,7 @@ from kbroker.protocol.messages.delete_share_group_offsets import (
 API = Api(ApiKey.DELETE_SHARE_GROUP_OFFSETS, 0, 0)
 
 
+@running
 async def handle(
     ctx: RequestContext, request: DeleteShareGroupOffsetsRequest
 ) -> DeleteShareGroupOffsetsResponse:

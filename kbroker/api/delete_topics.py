@@ -8,6 +8,7 @@ after file.delete.delay.ms.
 from collections import Counter
 
 from kbroker.api.context import RequestContext
+from kbroker.api.later import running
 from kbroker.api.row import Api
 from kbroker.control.changes.topic_change import delete_topics
 from kbroker.control.metadata.catalogue import Topic
@@ -24,6 +25,7 @@ from kbroker.protocol.slices import is_sliced
 API = Api(ApiKey.DELETE_TOPICS, 1, 6)
 
 
+@running
 async def handle(ctx: RequestContext, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
     """Delete what is named once and exists; each name or id has its own result."""
     if not ctx.broker.config.get_bool("delete.topic.enable"):

@@ -8,6 +8,7 @@ import asyncio
 import os
 
 from kbroker.api.context import RequestContext
+from kbroker.api.later import running
 from kbroker.api.row import Api
 from kbroker.control.broker import Broker
 from kbroker.control.changes.log_dir_moves import FutureReplica
@@ -27,6 +28,7 @@ from kbroker.protocol.slices import paced
 API = Api(ApiKey.DESCRIBE_LOG_DIRS, 1, 5)
 
 
+@running
 async def handle(ctx: RequestContext, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
     """Every log directory; null topics are all topics."""
     broker = ctx.broker

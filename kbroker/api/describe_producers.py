@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 from kbroker.api.context import RequestContext
+from kbroker.api.later import Answer
 from kbroker.api.row import Api
 from kbroker.control.broker import Broker
 from kbroker.control.coordinator.machine import Deferred
@@ -21,7 +22,6 @@ from kbroker.protocol.messages.describe_producers import (
     ProducerState,
     TopicResponse,
 )
-from kbroker.protocol.schema import Struct
 
 API = Api(ApiKey.DESCRIBE_PRODUCERS, 0, 0)
 
@@ -35,7 +35,7 @@ class Asked:
     parts: list[PartitionResponse] = field(default_factory=list)
 
 
-def handle(ctx: RequestContext, request: DescribeProducersRequest) -> Struct | Deferred:
+def handle(ctx: RequestContext, request: DescribeProducersRequest) -> Answer:
     """The producers of each partition: one message to each IO worker that has any of them."""
     broker = ctx.broker
     asked: dict[int, Asked] = {}

@@ -5,7 +5,7 @@ ELECTION_NOT_NEEDED; asked for all partitions, those are left out.
 """
 
 from kbroker.api.context import RequestContext
-from kbroker.api.later import in_groups
+from kbroker.api.later import in_groups, running
 from kbroker.api.row import Api
 from kbroker.ipc.layout import SlotState
 from kbroker.protocol.api_keys import ApiKey
@@ -22,6 +22,7 @@ API = Api(ApiKey.ELECT_LEADERS, 0, 2)
 PREFERRED, UNCLEAN = 0, 1
 
 
+@running
 async def handle(ctx: RequestContext, request: ElectLeadersRequest) -> ElectLeadersResponse:
     """One result per partition; null is all partitions."""
     if request.election_type not in (PREFERRED, UNCLEAN):

@@ -5,10 +5,8 @@ producer's next id and epoch (transactions v2). Answered when the outcome is sto
 written afterwards, as in Kafka.
 """
 
-from typing import Any
-
 from kbroker.api.context import RequestContext
-from kbroker.api.later import then
+from kbroker.api.later import Answer, then
 from kbroker.api.row import Api
 from kbroker.control.transactions.metadata import TV_0, TV_2
 from kbroker.protocol.api_keys import ApiKey
@@ -20,7 +18,7 @@ FENCED_FROM = 2
 V2_FROM = 5
 
 
-def handle(ctx: RequestContext, request: EndTxnRequest) -> Any:
+def handle(ctx: RequestContext, request: EndTxnRequest) -> Answer:
     """The outcome is decided, once and for all."""
     client_version = TV_2 if ctx.version >= V2_FROM else TV_0
     return then(ctx.services.transactions.end(request, client_version), _checked)

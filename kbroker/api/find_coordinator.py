@@ -8,13 +8,13 @@ answer waits for it, instead of COORDINATOR_NOT_AVAILABLE.
 
 import base64
 import binascii
-from collections.abc import Awaitable, Mapping
+from collections.abc import Mapping
 
 from kbroker.api.cached_answers import cached_answers
 from kbroker.api.context import RequestContext
+from kbroker.api.later import Answer, running
 from kbroker.api.row import REPEATED, Api
 from kbroker.control.coordinator.machine import Coordinator
-from kbroker.ipc.cached_answers import CachedAnswer
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.find_coordinator import (
@@ -32,9 +32,7 @@ NAMES: Mapping[int, str] = {GROUP: "group", TRANSACTION: "transaction", SHARE: "
 NO_NODE = (-1, "", -1)
 
 
-def handle(
-    ctx: RequestContext, request: FindCoordinatorRequest
-) -> CachedAnswer | FindCoordinatorResponse | Awaitable[FindCoordinatorResponse]:
+def handle(ctx: RequestContext, request: FindCoordinatorRequest) -> Answer:
     """This node, once the coordinator's topic exists."""
     if request.key_type not in NAMES:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown coordinator type {request.key_type}")
@@ -49,6 +47,7 @@ def handle(
     return _made_ready(ctx, request, coordinator)
 
 
+@running
 async def _made_ready(
     ctx: RequestContext, request: FindCoordinatorRequest, coordinator: Coordinator
 ) -> FindCoordinatorResponse:

@@ -3,9 +3,8 @@
 v1 throttle time; v2 none; v3 group instance id (KIP-345); v4 flexible.
 """
 
-from collections.abc import Awaitable
-
 from kbroker.api.context import RequestContext
+from kbroker.api.later import Answer
 from kbroker.api.row import COMMIT_LANE, Api
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
@@ -14,22 +13,16 @@ from kbroker.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatRespo
 API = Api(ApiKey.HEARTBEAT, 0, 4, fast_paths=(COMMIT_LANE,))
 
 
-def handle(
-    ctx: RequestContext, request: HeartbeatRequest
-) -> HeartbeatResponse | Awaitable[HeartbeatResponse]:
+def handle(ctx: RequestContext, request: HeartbeatRequest) -> Answer:
     """While the group is being loaded every heartbeat is welcome, as in Kafka."""
     service = ctx.services.groups
     try:
-        response: HeartbeatResponse | Awaitable[HeartbeatResponse] = service.ask_beside(
-            request.group_id, lambda _: service.shard.heartbeat(request)
-        )
+        response: Answer = service.ask_beside(request.group_id, lambda _: service.shard.heartbeat(request))
     except KafkaError as error:
         if error.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
             return HeartbeatResponse()
         raise
-    if isinstance(
-        response, HeartbeatResponse
-    ):  # answered at once: no other operation of the group is under way
+    if isinstance(response, HeartbeatResponse):  # nothing else of the group is pending
         service.lane.learn_heartbeat(ctx.client, request, response)
     return response
 

@@ -9,6 +9,7 @@ from collections.abc import Awaitable
 
 from kbroker.api.alter_each import alter_each, refuse_each
 from kbroker.api.context import RequestContext
+from kbroker.api.later import running
 from kbroker.api.row import Api
 from kbroker.config.alter import Alteration
 from kbroker.control.changes import loggers
@@ -26,6 +27,7 @@ from kbroker.protocol.messages.incremental_alter_configs import (
 API = Api(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1)
 
 
+@running
 async def handle(
     ctx: RequestContext, request: IncrementalAlterConfigsRequest
 ) -> IncrementalAlterConfigsResponse:

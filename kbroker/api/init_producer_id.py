@@ -5,10 +5,10 @@ transaction verification (KIP-890). v6 (two-phase commit, KIP-939) is unstable i
 advertised.
 """
 
-from collections.abc import Awaitable
-
 from kbroker.api.context import RequestContext
+from kbroker.api.later import Answer, running
 from kbroker.api.row import Api, FastPath
+from kbroker.control.coordinator.running import Running
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
@@ -22,9 +22,7 @@ API = Api(
 NONE = -1
 
 
-def handle(
-    ctx: RequestContext, request: InitProducerIdRequest
-) -> InitProducerIdResponse | Awaitable[InitProducerIdResponse]:
+def handle(ctx: RequestContext, request: InitProducerIdRequest) -> Answer:
     """A fresh id with epoch 0; with a transactional id the transaction coordinator decides."""
     if (request.producer_id == NONE) != (request.producer_epoch == NONE):
         raise KafkaError(ErrorCode.INVALID_REQUEST)
@@ -36,7 +34,7 @@ def handle(
     transactions = ctx.broker.transactions
     if transactions is None:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "There is no transaction coordinator")
-    return transactions.init_producer_id(ctx.client, request)
+    return Running(transactions.init_producer_id(ctx.client, request))
 
 
 def refuse(request: InitProducerIdRequest, error: KafkaError, version: int) -> InitProducerIdResponse:
@@ -47,5 +45,6 @@ def refuse(request: InitProducerIdRequest, error: KafkaError, version: int) -> I
     return InitProducerIdResponse(error_code=code, producer_id=NONE, producer_epoch=NONE)
 
 
+@running
 async def _fresh(ctx: RequestContext) -> InitProducerIdResponse:
     return InitProducerIdResponse(producer_id=await ctx.broker.producer_ids.take(), producer_epoch=0)

@@ -6,11 +6,10 @@ v1 rebalance timeout (v0 uses the session timeout); v2 throttle time; v3 none; v
 """
 
 from functools import partial
-from typing import Any
 
 from kbroker.api.context import RequestContext
 from kbroker.api.group_caller import caller
-from kbroker.api.later import then
+from kbroker.api.later import Answer, then
 from kbroker.api.row import Api
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import KafkaError
@@ -20,7 +19,7 @@ API = Api(ApiKey.JOIN_GROUP, 0, 9)
 NULL_PROTOCOL_FROM = 7
 
 
-def handle(ctx: RequestContext, request: JoinGroupRequest) -> Any:
+def handle(ctx: RequestContext, request: JoinGroupRequest) -> Answer:
     """The group's answer, when the join phase is over."""
     if ctx.version == 0:
         request.rebalance_timeout_ms = request.session_timeout_ms

@@ -1,22 +1,39 @@
-"""Answers of which some parts come later, from an IO worker or a log, or that are changed when they
-come: no tasks."""
+"""Answers of which some parts come later, from an IO worker, a log or a coroutine, or that are
+changed when they come."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from functools import partial
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
+from functools import partial, wraps
 from itertools import islice
-from typing import Any, Final, TypeVar
+from typing import Any, Final, ParamSpec, TypeVar
 
 from kbroker.control.broker import Broker
 from kbroker.control.coordinator.machine import Deferred
+from kbroker.control.coordinator.running import Running, completion
 from kbroker.control.metadata.catalogue import Partition
+from kbroker.ipc.cached_answers import CachedAnswer
 from kbroker.protocol.errors import KafkaError
 from kbroker.protocol.schema import Struct
 from kbroker.protocol.slices import is_sliced, paced
 
 T = TypeVar("T")
-Answer = Struct | Deferred | Awaitable[Struct]
+P = ParamSpec("P")
 AT_ONCE: Final = 64
+
+Answer = Struct | CachedAnswer | Deferred | None
+"""What a handler returns: the response, its encoded form, None to close the connection, or a
+Deferred of one of these. It raises KafkaError, or completes the Deferred with it, when the request
+fails as a whole."""
+
+
+def running(work: Callable[P, Coroutine[Any, Any, Answer]]) -> Callable[P, Deferred]:
+    """Decorator of a handler, or of a part of one, that waits for something in any case."""
+
+    @wraps(work)
+    def begin(*args: P.args, **kwargs: P.kwargs) -> Deferred:
+        return Running(work(*args, **kwargs))
+
+    return begin
 
 
 def together(parts: Sequence[Any], whole: Callable[[Iterator[Any]], Struct]) -> Answer:
@@ -26,39 +43,18 @@ def together(parts: Sequence[Any], whole: Callable[[Iterator[Any]], Struct]) -> 
     late = [number for number, part in enumerate(paced(found)) if isinstance(part, Deferred)]
     if not late:
         return whole(iter(found))
-    answer = Deferred()
-    left = len(late)
-    sliced = is_sliced()
+    all_came, left = Deferred(), len(late)
 
     def came(number: int, value: Any) -> None:
         nonlocal left
         found[number] = value
         left -= 1
         if not left:
-            answer.complete(None if sliced else whole(iter(found)))
+            all_came.complete(None)
 
     for number in paced(late):
         parts[number].on_complete(partial(came, number))
-    return _whole_in_slices(answer, partial(whole, iter(found))) if sliced else answer
-
-
-async def _whole_in_slices(all_came: Deferred, whole: Callable[[], Struct]) -> Struct:
-    """Made by a task of the long request: where the last part comes in, nobody would stop for
-    others."""
-    await completion(all_came)
-    return whole()
-
-
-def completion(deferred: Deferred) -> asyncio.Future[Any]:
-    """The value of a Deferred, for a coroutine."""
-    found: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-
-    def came(value: Any) -> None:
-        if not found.done():  # who waits may have been cancelled
-            found.set_result(value)
-
-    deferred.on_complete(came)
-    return found
+    return then(all_came, lambda _: whole(iter(found)))
 
 
 async def in_groups(waits: Iterable[Awaitable[T]]) -> list[T]:
@@ -102,24 +98,25 @@ def of_worker(
     return answer
 
 
-def then(answer: Any, step: Callable[[Any], Any]) -> Any:
-    """What `step` makes of an answer that is there, that is a Deferred (also of a KafkaError, which
-    stays one), or that must be awaited: of the same kind."""
-    if isinstance(answer, Deferred):
-        made = Deferred()
-        answer.on_complete(lambda found: made.complete(_made(found, step)))
-        return made
-    if isinstance(answer, Awaitable):
-        return _awaited(answer, step)
-    return step(answer)
+def then(answer: Any, step: Callable[[Any], Any], failed: Callable[[KafkaError], Any] | None = None) -> Any:
+    """What `step` makes of an answer; a Deferred of that, if it comes later. In slices the step is
+    taken by a task of the request: where the last part comes in, nobody would stop for others.
+
+    failed: makes an answer of a late KafkaError, on which `step` then works; without it, and for
+    any other exception, the exception stays the answer.
+    """
+    if not isinstance(answer, Deferred):
+        return step(answer)
+    made = Deferred()
+    came = Running(completion(answer)) if is_sliced() else answer
+    came.on_complete(lambda found: made.complete(_made(found, step, failed)))
+    return made
 
 
-def _made(found: Any, step: Callable[[Any], Any]) -> Any:
+def _made(found: Any, step: Callable[[Any], Any], failed: Callable[[KafkaError], Any] | None) -> Any:
     try:
-        return found if isinstance(found, KafkaError) else step(found)
-    except KafkaError as error:
+        if failed is not None and isinstance(found, KafkaError):
+            found = failed(found)
+        return found if isinstance(found, Exception) else step(found)
+    except Exception as error:
         return error
-
-
-async def _awaited(answer: Awaitable[Any], step: Callable[[Any], Any]) -> Any:
-    return step(await answer)

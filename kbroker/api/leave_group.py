@@ -4,10 +4,8 @@ v1 throttle time; v2 none; v3 many members, by instance id too (KIP-345); v4 fle
 (KIP-800).
 """
 
-from typing import Any
-
 from kbroker.api.context import RequestContext
-from kbroker.api.later import then
+from kbroker.api.later import Answer, then
 from kbroker.api.row import Api
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
@@ -17,7 +15,7 @@ API = Api(ApiKey.LEAVE_GROUP, 0, 5)
 BATCHED_FROM = 3
 
 
-def handle(ctx: RequestContext, request: LeaveGroupRequest) -> Any:
+def handle(ctx: RequestContext, request: LeaveGroupRequest) -> Answer:
     """A code per member; below v3 the one member's code is the answer's."""
     batched = ctx.version >= BATCHED_FROM
     if not batched:

@@ -9,11 +9,12 @@ for the request is still answered UNKNOWN_TOPIC_OR_PARTITION, as Kafka does: cli
 a client that has just deleted the topic, or only checks whether it exists, gets the truth.
 """
 
-from collections.abc import Awaitable, Iterable
+from collections.abc import Iterable
 
 from kbroker.api.audit import topic_created
 from kbroker.api.cached_answers import cached_answers, cached_by_topic
 from kbroker.api.context import RequestContext
+from kbroker.api.later import Answer, running
 from kbroker.api.operations import NOT_ASKED, ON_CLUSTER, ON_TOPIC
 from kbroker.api.replicas import shown_replicas
 from kbroker.api.row import BY_TOPIC, REPEATED, Api
@@ -22,7 +23,6 @@ from kbroker.control.changes.internal_topic import spec_for
 from kbroker.control.changes.topic_change import create_topics
 from kbroker.control.metadata.catalogue import Partition, Topic
 from kbroker.control.metadata.topic_name import INTERNAL, is_valid
-from kbroker.ipc.cached_answers import CachedAnswer
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.metadata import (
@@ -39,9 +39,7 @@ from kbroker.protocol.slices import distinct, paced
 API = Api(ApiKey.METADATA, 0, 13, fast_paths=(REPEATED, BY_TOPIC))
 
 
-def handle(
-    ctx: RequestContext, request: MetadataRequest
-) -> CachedAnswer | MetadataResponse | Awaitable[MetadataResponse]:
+def handle(ctx: RequestContext, request: MetadataRequest) -> Answer:
     """The topics as they are now; those that are missing are created if client and broker agree to
     it."""
     check(request, ctx.version)
@@ -94,6 +92,7 @@ def missing(ctx: RequestContext, request: MetadataRequest) -> list[str]:
     return [name for name in names if name not in ctx.broker.catalogue.topics and is_valid(name)]
 
 
+@running
 async def _before_creating(
     ctx: RequestContext, request: MetadataRequest, names: list[str]
 ) -> MetadataResponse:

@@ -5,10 +5,8 @@ flexible; v9 member epochs and GROUP_ID_NOT_FOUND, STALE_MEMBER_EPOCH (KIP-848);
 are gone since Kafka 4.0).
 """
 
-from collections.abc import Awaitable
-from typing import Any
-
 from kbroker.api.context import RequestContext
+from kbroker.api.later import Answer, running
 from kbroker.api.row import COMMIT_LANE, Api
 from kbroker.control.coordinator.machine import Deferred
 from kbroker.control.groups.offset_commit import failed_topic, refused
@@ -24,22 +22,19 @@ API = Api(ApiKey.OFFSET_COMMIT, 2, 10, fast_paths=(COMMIT_LANE,))
 TOPIC_IDS_FROM = 10
 
 
-def handle(
-    ctx: RequestContext, request: OffsetCommitRequest
-) -> OffsetCommitResponse | Deferred | Awaitable[OffsetCommitResponse]:
+def handle(ctx: RequestContext, request: OffsetCommitRequest) -> Answer:
     """A code per partition; topics and partitions that do not exist are not asked of the group."""
     if all(_known(ctx, topic) for topic in request.topics) and request.topics:
-        response: OffsetCommitResponse | Deferred | Awaitable[OffsetCommitResponse] = _ask(ctx, request)
-        return response
+        return _ask(ctx, request)
     return _handle_partly_known(ctx, request)
 
 
-def _ask(ctx: RequestContext, request: OffsetCommitRequest) -> Any:
+def _ask(ctx: RequestContext, request: OffsetCommitRequest) -> Answer:
     service = ctx.services.groups
-    answer = service.ask_beside(
+    answer: Answer = service.ask_beside(
         request.group_id, lambda now_ms: service.shard.commit_offsets(request, ctx.version, now_ms)
     )
-    if isinstance(answer, Deferred):  # decided at once: no other operation of the group is under way
+    if type(answer) is Deferred:  # decided at once, not Running: nothing else of the group is pending
         service.lane.learn(ctx.client, request)
     return answer
 
@@ -55,6 +50,7 @@ def _known(ctx: RequestContext, topic: OffsetCommitRequestTopic) -> bool:
     return all(0 <= part.partition_index < count for part in topic.partitions) and bool(topic.partitions)
 
 
+@running
 async def _handle_partly_known(ctx: RequestContext, request: OffsetCommitRequest) -> OffsetCommitResponse:
     response = OffsetCommitResponse()
     known = _known_topics(ctx, request, response)

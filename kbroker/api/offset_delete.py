@@ -1,10 +1,9 @@
 """OffsetDelete (key 47), v0: forget offsets of a group that does not read the topic (KIP-496)."""
 
 from functools import partial
-from typing import Any
 
 from kbroker.api.context import RequestContext
-from kbroker.api.later import then
+from kbroker.api.later import Answer, then
 from kbroker.api.row import Api
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
@@ -20,7 +19,7 @@ from kbroker.protocol.slices import paced
 API = Api(ApiKey.OFFSET_DELETE, 0, 0)
 
 
-def handle(ctx: RequestContext, request: OffsetDeleteRequest) -> Any:
+def handle(ctx: RequestContext, request: OffsetDeleteRequest) -> Answer:
     """A code per partition; those that do not exist are not asked of the group."""
     catalogue = ctx.broker.catalogue
     failed: dict[str, OffsetDeleteResponseTopic] = {}

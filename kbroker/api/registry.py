@@ -1,9 +1,9 @@
 """The list of APIs, from which dispatch, ApiVersions and docs/apis.md derive."""
 
 import logging
-from collections.abc import Awaitable, Mapping
+from collections.abc import Mapping
+from functools import partial
 from types import ModuleType
-from typing import Any
 
 from kbroker.api import (
     add_offsets_to_txn,
@@ -82,7 +82,7 @@ from kbroker.api.authorization.table import guard_of
 from kbroker.api.config_results import ConfigResults
 from kbroker.api.context import RequestContext
 from kbroker.api.error_counts import ErrorCounts
-from kbroker.api.later import completion
+from kbroker.api.later import Answer, then
 from kbroker.api.row import Api, Owner
 from kbroker.api.version_answers import unsupported
 from kbroker.control.coordinator.machine import Deferred
@@ -169,13 +169,13 @@ MODULES: tuple[ModuleType, ...] = (
     alter_share_group_offsets,
     delete_share_group_offsets,
 )
-"""Every API file. Each has API; those of control also handle(ctx, request) and refuse(request,
-error, version)."""
+"""Every API file. Each has API; those of control also handle(ctx, request), which gives an
+`Answer`, and refuse(request, error, version)."""
 
 APIS: Mapping[int, Api] = {module.API.key: module.API for module in MODULES}
 _HANDLERS: Mapping[int, ModuleType] = {module.API.key: module for module in MODULES}
 
-Answer = bytes | None
+Frame = bytes | None
 """A whole response frame, or None: close the connection without an answer."""
 
 
@@ -187,8 +187,8 @@ class Dispatch:
         self._configs = ConfigResults(services.broker)
         self._counts = ErrorCounts(services.broker.metrics)
 
-    def __call__(self, client: ClientRequest) -> Answer | Deferred | Awaitable[Answer]:
-        """Answer one request in the control process; a Deferred or awaitable when it cannot be
+    def __call__(self, client: ClientRequest) -> Frame | Deferred:
+        """Answer one request in the control process; a Deferred of the frame when it cannot be
         answered at once."""
         api = APIS.get(client.api_key)
         if api is None or api.owner is not Owner.CONTROL or not api.accepts(client.api_version):
@@ -206,67 +206,26 @@ class Dispatch:
             _complain(client, f"sent a bad {api.name}: {error}")
             return None
         module = _HANDLERS[client.api_key]
+        refused = partial(_refused, module, client, request)
+        answer: Answer
         try:
             ctx = RequestContext(self._services, self._configs, client)
             guard = guard_of(self._services.broker, client)
-            response = module.handle(ctx, request) if guard is None else guard(ctx, request, module.handle)
+            answer = module.handle(ctx, request) if guard is None else guard(ctx, request, module.handle)
         except KafkaError as error:
-            return self._refused(module, client, request, error)
+            answer = refused(error)
+        return then(answer, partial(self._frame, module, client, request), refused)
+
+    def _frame(
+        self, module: ModuleType, client: ClientRequest, request: Struct, response: Struct | Frame
+    ) -> Frame:
         if isinstance(response, Struct):
             return self._encoded(module, client, response, request)
-        if response is None:
-            return None
-        if isinstance(response, bytes):
+        if response is not None:
             self._counts.count(client, response)
-            return response
-        if isinstance(response, Deferred) and is_sliced():
-            return self._settled_later(module, client, request, response)
-        if isinstance(response, Deferred):
-            answer = Deferred()
+        return response
 
-            def settle(found: Struct | KafkaError) -> None:
-                answer.complete(self._settled(module, client, request, found))
-
-            response.on_complete(settle)
-            return answer
-        return self._later(module, client, request, response)
-
-    def _settled(
-        self, module: ModuleType, client: ClientRequest, request: Struct, found: Struct | KafkaError
-    ) -> Answer:
-        if isinstance(found, KafkaError):
-            return self._refused(module, client, request, found)
-        return self._encoded(module, client, found, request)
-
-    async def _settled_later(
-        self, module: ModuleType, client: ClientRequest, request: Struct, answer: Deferred
-    ) -> Answer:
-        """A long answer is encoded by a task of its request, in slices, not where its last part
-        comes in."""
-        return self._settled(module, client, request, await completion(answer))
-
-    async def _later(
-        self, module: ModuleType, client: ClientRequest, request: Struct, answer: Awaitable[Any]
-    ) -> Answer:
-        try:
-            response = await answer
-        except KafkaError as error:
-            return self._refused(module, client, request, error)
-        if response is None:
-            return None
-        return self._encoded(module, client, response, request)
-
-    def _refused(
-        self, module: ModuleType, client: ClientRequest, request: Struct, error: KafkaError
-    ) -> Answer:
-        """The answer when a request fails as a whole: the API's own form of it."""
-        error.__traceback__ = None  # its frames hold the request
-        response: Struct = module.refuse(request, error, client.api_version)
-        return self._encoded(module, client, response, request)
-
-    def _encoded(
-        self, module: ModuleType, client: ClientRequest, response: Struct, request: Struct
-    ) -> Answer:
+    def _encoded(self, module: ModuleType, client: ClientRequest, response: Struct, request: Struct) -> Frame:
         """The framed answer. In slices both structs are emptied afterwards; too large an answer
         closes the connection.
 
@@ -295,6 +254,13 @@ class Dispatch:
                 release(response)
                 release(request)
         return None
+
+
+def _refused(module: ModuleType, client: ClientRequest, request: Struct, error: KafkaError) -> Struct:
+    """The answer when a request fails as a whole: the API's own form of it."""
+    error.__traceback__ = None  # its frames hold the request
+    response: Struct = module.refuse(request, error, client.api_version)
+    return response
 
 
 def _complain(client: ClientRequest, what: str) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from kbroker.api.context import RequestContext
 from kbroker.api.group_protocol import check_protocol
+from kbroker.api.later import running
 from kbroker.api.row import Api
 from kbroker.api.share_request import check_sender, code_and_text
 from kbroker.control.share.share_partition import AcknowledgedBatch
@@ -22,6 +23,7 @@ from kbroker.protocol.messages.share_acknowledge import (
 API = Api(ApiKey.SHARE_ACKNOWLEDGE, 1, 2)
 
 
+@running
 async def handle(ctx: RequestContext, request: ShareAcknowledgeRequest) -> ShareAcknowledgeResponse:
     """A code per partition, once its acknowledgements are written."""
     check_protocol(ctx.broker, "share")

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from kbroker.api.authorization.share import may_read
 from kbroker.api.context import RequestContext
 from kbroker.api.group_protocol import check_protocol
+from kbroker.api.later import running
 from kbroker.api.row import Api
 from kbroker.api.share_request import check_sender, code_and_text
 from kbroker.control.share.acquiring import Spec
@@ -31,6 +32,7 @@ STRICT = 1
 """ShareAcquireMode: never more than max_records."""
 
 
+@running
 async def handle(ctx: RequestContext, request: ShareFetchRequest) -> ShareFetchResponse:
     """The acquired records, as soon as there are some or the wait time is over."""
     check_protocol(ctx.broker, "share")

@@ -1,10 +1,9 @@
 """ShareGroupHeartbeat (key 76), v1: join, take part in and leave a share group (KIP-932)."""
 
-from typing import Any
-
 from kbroker.api.context import RequestContext
 from kbroker.api.group_caller import caller
 from kbroker.api.group_protocol import check_protocol
+from kbroker.api.later import Answer
 from kbroker.api.row import Api
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import KafkaError
@@ -16,7 +15,7 @@ from kbroker.protocol.messages.share_group_heartbeat import (
 API = Api(ApiKey.SHARE_GROUP_HEARTBEAT, 1, 1)
 
 
-def handle(ctx: RequestContext, request: ShareGroupHeartbeatRequest) -> Any:
+def handle(ctx: RequestContext, request: ShareGroupHeartbeatRequest) -> Answer:
     """The member's epoch and, when it changed, its assignment."""
     check_protocol(ctx.broker, "share")
     service = ctx.services.groups

@@ -9,6 +9,7 @@ import logging
 from kbroker.api.context import RequestContext
 from kbroker.api.group_caller import caller
 from kbroker.api.group_protocol import check_protocol
+from kbroker.api.later import running
 from kbroker.api.row import Api
 from kbroker.control.broker import Broker
 from kbroker.control.changes.topic_change import create_topics
@@ -28,6 +29,7 @@ API = Api(ApiKey.STREAMS_GROUP_HEARTBEAT, 0, 0)
 log = logging.getLogger(__name__)
 
 
+@running
 async def handle(ctx: RequestContext, request: StreamsGroupHeartbeatRequest) -> StreamsGroupHeartbeatResponse:
     """The member's epoch, what its application should know and, when they changed, its tasks."""
     check_protocol(ctx.broker, "streams")

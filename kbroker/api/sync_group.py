@@ -4,9 +4,8 @@ v1 throttle time; v2 none; v3 group instance id (KIP-345); v4 flexible; v5 proto
 mandatory in the request (KIP-559). Waits until the leader's assignment is stored.
 """
 
-from typing import Any
-
 from kbroker.api.context import RequestContext
+from kbroker.api.later import Answer
 from kbroker.api.row import Api
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
@@ -16,7 +15,7 @@ API = Api(ApiKey.SYNC_GROUP, 0, 5)
 PROTOCOL_MANDATORY_FROM = 5
 
 
-def handle(ctx: RequestContext, request: SyncGroupRequest) -> Any:
+def handle(ctx: RequestContext, request: SyncGroupRequest) -> Answer:
     """The member's part, when the leader has assigned."""
     if ctx.version >= PROTOCOL_MANDATORY_FROM and None in (request.protocol_type, request.protocol_name):
         return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)

@@ -7,6 +7,7 @@ require_stable waits for it.
 """
 
 from kbroker.api.context import RequestContext
+from kbroker.api.later import running
 from kbroker.api.row import Api
 from kbroker.control.coordinator.machine import Outcome
 from kbroker.control.transactions.metadata import TV_2
@@ -27,6 +28,7 @@ ABORTABLE_FROM = 4
 ADDS_FROM = 5
 
 
+@running
 async def handle(ctx: RequestContext, request: TxnOffsetCommitRequest) -> TxnOffsetCommitResponse:
     """A code per partition; topics and partitions that do not exist are not asked of the group."""
     known, response = _known_topics(ctx, request)

@@ -7,6 +7,7 @@ ApiVersions at once.
 from collections import Counter
 
 from kbroker.api.context import RequestContext
+from kbroker.api.later import running
 from kbroker.api.row import Api
 from kbroker.api.versions import VERSIONS
 from kbroker.control.changes.config_change import share_min_isr
@@ -26,6 +27,7 @@ from kbroker.protocol.messages.update_features import (
 API = Api(ApiKey.UPDATE_FEATURES, 0, 2)
 
 
+@running
 async def handle(ctx: RequestContext, request: UpdateFeaturesRequest) -> UpdateFeaturesResponse:
     """Change all levels, or none when one is refused."""
     broker = ctx.broker

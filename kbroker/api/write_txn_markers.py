@@ -6,7 +6,7 @@ partition's (KIP-1228).
 """
 
 from kbroker.api.context import RequestContext
-from kbroker.api.later import in_groups
+from kbroker.api.later import in_groups, running
 from kbroker.api.row import Api
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
@@ -22,6 +22,7 @@ from kbroker.protocol.messages.write_txn_markers import (
 API = Api(ApiKey.WRITE_TXN_MARKERS, 1, 2)
 
 
+@running
 async def handle(ctx: RequestContext, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
     """A code per marker and partition."""
     results = await in_groups(_write(ctx, marker) for marker in request.markers)

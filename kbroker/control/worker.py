@@ -61,7 +61,8 @@ from kbroker.protocol.schema import ProtocolError
 
 log = logging.getLogger(__name__)
 
-Dispatch = Callable[[ClientRequest], bytes | Deferred | Awaitable[bytes | None] | None]
+Dispatch = Callable[[ClientRequest], bytes | Deferred | None]
+"""The frame of the answer, None to close the connection; a Deferred may be of an exception."""
 Coordinators = Callable[[Services, Appender], Sequence[Runtime]]
 """Makes the coordinators and enters them into the services."""
 
@@ -291,46 +292,27 @@ class Control:
             self._background.start(self._serve_in_slices(link, call_id, client))
             return
         began_ns = time.monotonic_ns() if self._request_time.counts() else 0
+        answer: bytes | Deferred | Exception | None
         try:
             answer = self._dispatch(client)
-        except Exception:
-            log.exception("API %d version %d failed", client.api_key, client.api_version)
-            answer = None
+        except Exception as error:
+            answer = error
         if began_ns:
             self._request_time.spent(client, began_ns)
-        if answer is None or isinstance(answer, bytes):
-            _reply(link, call_id, client, answer)
-        elif isinstance(answer, Deferred):
-            answer.on_complete(partial(_reply, link, call_id, client))
-        else:
-            self._background.start(self._reply_later(link, call_id, client, answer))
+        _reply(link, call_id, client, answer)
 
     async def _serve_in_slices(self, link: AsyncLink, call_id: int, client: ClientRequest) -> None:
         """As `_serve`, in time slices: the request is long, and its answer may be much longer."""
         work = self._slicing.run(partial(self._dispatch, client), partial(self._spent, client))
         try:
             answer = await work
-        except Exception:
-            log.exception("API %d version %d failed", client.api_key, client.api_version)
-            answer = None
-        if isinstance(answer, Deferred):
-            answer.on_complete(partial(_reply, link, call_id, client))
-        else:
-            _reply(link, call_id, client, answer)
+        except Exception as error:
+            answer = error
+        _reply(link, call_id, client, answer)
 
     def _spent(self, client: ClientRequest, nanoseconds: int) -> None:
         if self._request_time.counts():
             self._request_time.spent(client, time.monotonic_ns() - nanoseconds)
-
-    async def _reply_later(
-        self, link: AsyncLink, call_id: int, client: ClientRequest, answer: Awaitable[bytes | None]
-    ) -> None:
-        try:
-            frame = await answer
-        except Exception:
-            log.exception("API %d version %d failed", client.api_key, client.api_version)
-            frame = None
-        _reply(link, call_id, client, frame)
 
     async def _verify(self, link: AsyncLink, call_id: int, asked: VerifyTransaction) -> None:
         link.reply(call_id, await verify(self._services, asked))
@@ -348,7 +330,16 @@ class Control:
             return
 
 
-def _reply(link: AsyncLink, call_id: int, client: ClientRequest, frame: bytes | None) -> None:
+def _reply(
+    link: AsyncLink, call_id: int, client: ClientRequest, answer: bytes | Deferred | Exception | None
+) -> None:
+    """Reply with the answer when it is there; an unexpected exception closes the connection."""
+    if isinstance(answer, Deferred):
+        answer.on_complete(partial(_reply, link, call_id, client))
+        return
+    if isinstance(answer, Exception):
+        log.error("API %d version %d failed", client.api_key, client.api_version, exc_info=answer)
+    frame = None if isinstance(answer, Exception) else answer
     crash_point.reach(ANSWERING[client.api_key])
     link.reply(call_id, frame)
 

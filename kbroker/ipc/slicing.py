@@ -3,7 +3,7 @@
 import asyncio
 import gc
 import time
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Callable, Coroutine, Generator
 from contextvars import copy_context
 from functools import partial
 from typing import Any, Final
@@ -31,19 +31,12 @@ class Slicing:
         self._collector_off = 0
 
     async def run(self, function: Callable[[], Any], spent: Spent | None = None) -> Any:
-        """Run the function in slices; returns its result, and if that is awaitable, awaits it in
-        slices, too.
+        """Run the function in slices and return its result; coroutines that it starts by way of
+        `in_slices` go on in slices.
 
         spent: called with the nanoseconds of each slice."""
-        found = await self.sliced(function, spent)
-        if not isinstance(found, Awaitable):
-            return found
-        return await _Steps(self, found, spent)
-
-    async def sliced(self, function: Callable[[], Any], spent: Spent | None) -> Any:
-        """Run the function in slices and return its result."""
         async with self._lane:
-            work = Work(function)
+            work = Work(function, partial(self._steps, spent))
             work.gr_context = copy_context()
             self._stop_collector()
             slices = 1
@@ -59,6 +52,9 @@ class Slicing:
                 else:
                     self._start_collector_later(LONGEST_RESTS)
             return found
+
+    async def _steps(self, spent: Spent | None, work: Coroutine[Any, Any, Any]) -> Any:
+        return await _Steps(self, work, spent)
 
     def _stop_collector(self) -> None:
         self._collector_off += 1
@@ -93,7 +89,7 @@ def _slice(work: Work, spent: Spent | None) -> Any:
 class _Steps:
     """A coroutine each of whose steps runs in slices; its waits are unchanged."""
 
-    def __init__(self, slicing: Slicing, work: Awaitable[Any], spent: Spent | None) -> None:
+    def __init__(self, slicing: Slicing, work: Coroutine[Any, Any, Any], spent: Spent | None) -> None:
         self._slicing = slicing
         self._spent = spent
         self._work = work
@@ -102,7 +98,7 @@ class _Steps:
         steps = self._work.__await__()
         step: Callable[[], Any] = partial(_step, steps)
         while True:
-            done, value = yield from self._slicing.sliced(step, self._spent).__await__()
+            done, value = yield from self._slicing.run(step, self._spent).__await__()
             if done:
                 return value
             try:

@@ -9,7 +9,7 @@ look again at what may have changed while it stood still: between two elements o
 
 import sys
 import time
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Hashable, Iterable, Iterator
 from heapq import merge
 from typing import Any, Final, TypeVar
 
@@ -35,14 +35,19 @@ _OWN_REFERENCES: Final = 3
 
 _LIST_FIELDS: dict[type, tuple[str, ...]] = {}
 
+Steps = Callable[[Coroutine[Any, Any, Any]], Coroutine[Any, Any, Any]]
+
 
 class Work(greenlet):  # type: ignore[misc]
     """One piece of long work. Owner: who calls `go_on` until it is `done`, where exceptions come
-    out."""
+    out.
 
-    def __init__(self, function: Callable[[], Any]) -> None:
+    steps: makes of a coroutine that the work starts one whose steps run in slices, too."""
+
+    def __init__(self, function: Callable[[], Any], steps: Steps | None = None) -> None:
         super().__init__(function)
         self.ends_ns = 0
+        self.steps = steps
 
     @property
     def done(self) -> bool:
@@ -59,6 +64,12 @@ class Work(greenlet):  # type: ignore[misc]
 def is_sliced() -> bool:
     """Whether this code runs in slices."""
     return type(getcurrent()) is Work
+
+
+def in_slices(work: Coroutine[Any, Any, Any]) -> Coroutine[Any, Any, Any]:
+    """The coroutine; if this code runs in slices, its steps do so as well."""
+    own = getcurrent()
+    return work if type(own) is not Work or own.steps is None else own.steps(work)
 
 
 def breathe() -> None:

@@ -1,20 +1,18 @@
 """A peer of the raw comparison that asks control's dispatch directly, in an event loop of its
 own."""
 
-import asyncio
-import inspect
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from kbroker.api.registry import Dispatch
 from kbroker.control.broker import Broker
-from kbroker.control.coordinator.machine import Deferred
 from kbroker.ipc.messages import ClientRequest
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.codec import decode_exact, encode
 from kbroker.protocol.frame import parse_response
 from kbroker.protocol.messages import response_class
 from kbroker.protocol.schema import Struct
+from tests.control.coordinator.runtime_scene import answer_of
 from tests.control.fakes import services_of
 
 
@@ -47,12 +45,8 @@ def dispatch_of(broker: Broker) -> Dispatch:
 async def send(broker: Broker, api: ApiKey, version: int, request: Struct | bytes) -> bytes | None:
     """The whole answer frame, None when the connection would be closed."""
     body = request if isinstance(request, bytes) else encode(request, version)
-    answer = dispatch_of(broker)(client_request(api, version, body))
-    if isinstance(answer, Deferred):
-        later: asyncio.Future[bytes | None] = asyncio.get_running_loop().create_future()
-        answer.on_complete(later.set_result)
-        return await later
-    return await answer if inspect.isawaitable(answer) else answer
+    frame: bytes | None = await answer_of(dispatch_of(broker)(client_request(api, version, body)))
+    return frame
 
 
 async def ask(broker: Broker, api: ApiKey, version: int, request: Struct) -> Any:

@@ -4,9 +4,13 @@ import asyncio
 from collections.abc import Iterable
 from typing import Any
 
-from kbroker.api.later import by_topic, then, together
+from kbroker.api.later import by_topic, running, then, together
 from kbroker.control.coordinator.machine import Deferred
+from kbroker.control.coordinator.running import Running
+from kbroker.ipc.slicing import Slicing
 from kbroker.protocol.errors import ErrorCode, KafkaError
+from kbroker.protocol.slices import is_sliced
+from tests.control.coordinator.runtime_scene import answer_of
 
 
 def whole(found: Iterable[Any]) -> Any:
@@ -49,13 +53,69 @@ def test_an_answer_is_changed_when_it_comes_whatever_way_it_comes() -> None:
     async def awaited() -> int:
         return 1
 
-    async def changed(answer: Any) -> Any:
-        return await then(answer, str)
+    async def changed() -> Any:
+        return await answer_of(then(Running(awaited()), str))
 
     late = Deferred()
     answer = then(late, str)
     late.complete(1)
-    assert then(1, str) == answer.value == asyncio.run(changed(awaited())) == "1"
+    assert then(1, str) == answer.value == asyncio.run(changed()) == "1"
+
+
+def test_a_refusal_makes_its_own_answer_where_there_is_one() -> None:
+    late = Deferred()
+    answer = then(late, lambda found: [found], lambda error: error.code)
+    late.complete(KafkaError(ErrorCode.INVALID_REQUEST))
+    assert answer.value == [ErrorCode.INVALID_REQUEST]
+
+
+def test_a_bug_in_a_change_is_the_answer_and_does_not_stop_the_sender() -> None:
+    late = Deferred()
+    answer = then(late, lambda found: found.gone)
+    assert late.complete(1)
+    assert isinstance(answer.value, AttributeError)
+
+
+def test_a_bug_before_a_change_stays_the_answer() -> None:
+    late, bug = Deferred(), RuntimeError("a bug")
+    answer = then(late, str, lambda error: error.code)
+    late.complete(bug)
+    assert answer.value is bug
+
+
+def test_a_long_answer_is_made_in_slices_not_where_its_last_part_comes_in() -> None:
+    seen: list[bool] = []
+
+    def make(found: Iterable[Any]) -> Any:
+        seen.append(is_sliced())
+        return list(found)
+
+    def change(found: Any) -> Any:
+        seen.append(is_sliced())
+        return found
+
+    async def scene() -> None:
+        late = Deferred()
+        answer = await Slicing().run(lambda: then(together([1, late], make), change))
+        late.complete(2)
+        assert not seen
+        assert await answer_of(answer) == [1, 2]
+        assert seen == [True, True]
+
+    asyncio.run(scene())
+
+
+def test_a_handler_that_always_waits_is_a_plain_function() -> None:
+    @running
+    async def handle(number: int) -> Any:
+        return number + 1
+
+    async def scene() -> None:
+        assert isinstance(handle(1), Deferred)
+        assert await answer_of(handle(1)) == 2
+
+    assert not asyncio.iscoroutinefunction(handle)
+    asyncio.run(scene())
 
 
 def test_an_error_stays_one_and_a_change_may_end_in_one() -> None:

@@ -1,9 +1,12 @@
 """The registry: every API file registers once; dispatch answers, refuses or closes."""
 
 import asyncio
+import inspect
 import logging
 import re
 from pathlib import Path
+from types import NoneType
+from typing import get_args, get_type_hints
 
 import pytest
 
@@ -12,9 +15,13 @@ from kbroker.api import docs
 from kbroker.api.registry import APIS, MODULES
 from kbroker.api.row import BY_TOPIC, REPEATED, Owner
 from kbroker.api.versions import VERSIONS
+from kbroker.control.coordinator.machine import Deferred
+from kbroker.ipc.cached_answers import CachedAnswer
 from kbroker.protocol.api_keys import ApiKey
+from kbroker.protocol.messages.create_topics import CreateTopicsRequest
 from kbroker.protocol.messages.index import APIS as KNOWN
 from kbroker.protocol.messages.metadata import MetadataRequest
+from kbroker.protocol.schema import Struct
 from tests.api.in_process import ask, send
 from tests.control.fakes import world
 
@@ -58,6 +65,16 @@ def test_handlers_of_control_are_there(module) -> None:  # type: ignore[no-untyp
     if module.API.owner is Owner.CONTROL:
         assert callable(module.handle)
         assert callable(module.refuse)
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.API.name)
+def test_a_handler_gives_an_answer_or_a_deferred(module) -> None:  # type: ignore[no-untyped-def]
+    """Nothing to await and nothing of any type: dispatch and guards know these kinds alone."""
+    if module.API.owner is Owner.CONTROL:
+        kind = get_type_hints(module.handle)["return"]
+        kinds = get_args(kind) or (kind,)
+        assert all(issubclass(each, Struct | CachedAnswer | NoneType | Deferred) for each in kinds)
+        assert not inspect.iscoroutinefunction(module.handle)
 
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda module: module.API.name)
@@ -115,3 +132,12 @@ def test_answers_carry_the_correlation_id(tmp_path: Path) -> None:
     with world(tmp_path) as made:
         for version in range(14):
             assert asyncio.run(ask(made.broker, ApiKey.METADATA, version, MetadataRequest([]))) is not None
+
+
+def test_a_bug_in_a_late_answer_reaches_the_caller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> object:
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr("kbroker.api.registry.encode_response", broken)
+    with world(tmp_path) as made, pytest.raises(RuntimeError, match="a bug"):
+        asyncio.run(send(made.broker, ApiKey.CREATE_TOPICS, 5, CreateTopicsRequest([])))

@@ -11,6 +11,7 @@ from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.codec import encode
 from kbroker.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from tests.api.in_process import ask, client_request, dispatch_of
+from tests.control.coordinator.runtime_scene import answer_of
 from tests.control.fakes import World, world
 
 COUNT = 5000
@@ -32,7 +33,14 @@ def test_a_request_that_names_thousands_keeps_no_change_waiting(
 
     async def run() -> None:
         request = client_request(ApiKey.CREATE_TOPICS, 5, body)
-        long = asyncio.ensure_future(Slicing().run(partial(dispatch_of(made.broker), request)))
+
+        async def serve() -> bytes | None:
+            frame: bytes | None = await answer_of(
+                await Slicing().run(partial(dispatch_of(made.broker), request))
+            )
+            return frame
+
+        long = asyncio.ensure_future(serve())
         slices = 0
         while not long.done():
             await asyncio.sleep(0)

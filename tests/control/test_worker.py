@@ -2,20 +2,24 @@
 answered."""
 
 import asyncio
+import logging
 import os
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+import pytest
+
 from kbroker.config.broker import BrokerConfig
 from kbroker.control import state
 from kbroker.control.broker import Broker
 from kbroker.control.changes.topic_change import create_topics, grow_topic
+from kbroker.control.coordinator.running import Running
 from kbroker.control.coordinator.runtime import Runtime
 from kbroker.control.metadata.topic_plan import NewTopic
 from kbroker.control.services import Services
-from kbroker.control.worker import Control
+from kbroker.control.worker import SLICED_FROM_BYTES, Control
 from kbroker.ipc import connecting
 from kbroker.ipc import messages as m
 from kbroker.ipc.block import pack_peer, peer_of
@@ -193,7 +197,10 @@ def test_the_successor_of_control_opens_what_there_is(tmp_path: Path) -> None:
     play(stage, second)
 
 
-def test_requests_are_answered_at_once_or_later_or_by_closing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("body", [b"", bytes(SLICED_FROM_BYTES + 1)], ids=["short", "long"])
+def test_requests_are_answered_at_once_or_later_or_by_closing(
+    tmp_path: Path, body: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
     async def later() -> bytes:
         await asyncio.sleep(0.01)
         return b"later"
@@ -203,19 +210,22 @@ def test_requests_are_answered_at_once_or_later_or_by_closing(tmp_path: Path) ->
 
     answers: dict[int, Callable[[], Any]] = {
         0: lambda: b"now",
-        1: later,
+        1: lambda: Running(later()),
         2: lambda: None,
         3: lambda: 1 // 0,
-        4: broken,
+        4: lambda: Running(broken()),
     }
 
     async def scene(stage: Stage) -> None:
         network = await stage.network()
-        calls = [network.link.call(client_request(ApiKey.METADATA, version, b"")) for version in answers]
+        calls = [network.link.call(client_request(ApiKey.METADATA, version, body)) for version in answers]
         assert await asyncio.gather(*calls) == [b"now", b"later", None, None, None]
         assert await network.link.call(client_request(ApiKey.METADATA, 0, b"")) == b"now"
 
-    play(Stage(tmp_path), scene, lambda client: answers[client.api_version]())
+    with caplog.at_level(logging.ERROR):
+        play(Stage(tmp_path), scene, lambda client: answers[client.api_version]())
+    failed = [record.getMessage() for record in caplog.records if record.exc_info]
+    assert failed == [f"API {ApiKey.METADATA:d} version {version} failed" for version in (3, 4)]
 
 
 def left_behind(ways: connecting.Ways, *messages: bytes) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from kbroker.ipc import slicing
 from kbroker.ipc.slicing import Slicing
-from kbroker.protocol.slices import paced
+from kbroker.protocol.slices import in_slices, paced
 
 
 @pytest.fixture(autouse=True)
@@ -62,7 +62,7 @@ def test_coroutines_run_in_slices_too_and_wait_as_ever() -> None:
         raise ValueError("no")
 
     async def scene() -> tuple[int, object]:
-        task: asyncio.Task[object] = asyncio.create_task(Slicing().run(work))
+        task: asyncio.Task[object] = asyncio.create_task(await Slicing().run(lambda: in_slices(work())))
         return await turns(task), task.result()
 
     count, result = asyncio.run(scene())
@@ -126,7 +126,7 @@ def test_work_that_waits_makes_room_for_the_next() -> None:
         async def waits() -> None:
             await event.wait()
 
-        waiting = asyncio.create_task(lane.run(waits))
+        waiting = asyncio.create_task(await lane.run(lambda: in_slices(waits())))
         await asyncio.wait_for(lane.run(long_work), 30)
         assert not waiting.done()
         event.set()

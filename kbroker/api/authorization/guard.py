@@ -1,7 +1,7 @@
 """A guard stands before an API's handler: it refuses requests or parts of them, and hides what a
 client may not see."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from types import ModuleType
@@ -10,8 +10,8 @@ from typing import Any
 from msgspec import structs
 
 from kbroker.api.context import RequestContext
+from kbroker.api.later import then
 from kbroker.config import acls
-from kbroker.control.coordinator.machine import Deferred
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.schema import Struct
 
@@ -129,28 +129,7 @@ def serve_rest(
         answer = serve(narrowed(ctx), rest)
     except KafkaError as error:
         return finish(module.refuse(rest, error, ctx.version))
-    if isinstance(answer, Deferred):
-        made = Deferred()
-
-        def settle(found: Any) -> None:
-            failed = isinstance(found, KafkaError)
-            made.complete(finish(module.refuse(rest, found, ctx.version) if failed else found))
-
-        answer.on_complete(settle)
-        return made
-    if isinstance(answer, Awaitable):
-        return _awaited(answer, finish, lambda error: module.refuse(rest, error, ctx.version))
-    return finish(answer)
-
-
-async def _awaited(
-    answer: Awaitable[Any], finish: Callable[[Any], Any], refuse: Callable[[KafkaError], Any]
-) -> Any:
-    try:
-        found = await answer
-    except KafkaError as error:
-        found = refuse(error)
-    return finish(found)
+    return then(answer, finish, lambda error: module.refuse(rest, error, ctx.version))
 
 
 def _joined(field: str, refusal: Struct, answer: Struct) -> Struct:

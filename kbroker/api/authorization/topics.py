@@ -1,6 +1,5 @@
 """Guards of the APIs about topics that do more than refuse what is named."""
 
-from collections.abc import Awaitable
 from typing import Any
 
 from msgspec.structs import replace
@@ -12,6 +11,7 @@ from kbroker.api.context import RequestContext
 from kbroker.api.later import then
 from kbroker.api.operations import ON_CLUSTER, ON_TOPIC
 from kbroker.config import acls
+from kbroker.control.coordinator.machine import Deferred
 from kbroker.control.metadata.topic_name import INTERNAL
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
@@ -58,7 +58,7 @@ def guard_metadata(ctx: RequestContext, request: MetadataRequest, serve: Serve) 
     def finish(response: MetadataResponse) -> Any:
         answer = _with_operations(ctx, request, response)
         answer.topics += refused
-        return answer if refused or isinstance(found, Awaitable) else cached_answers(ctx, answer)
+        return answer if refused or isinstance(found, Deferred) else cached_answers(ctx, answer)
 
     rest = changed(request, "topics", left)
     if metadata.is_all(rest, ctx.version):  # version 0 means all by an empty list

@@ -25,7 +25,7 @@ class Record:
 
 class Deferred:
     """An answer that comes later (a JoinGroup that waits for members). Completed once; later calls
-    do nothing."""
+    do nothing. An exception as the answer: the operation failed."""
 
     __slots__ = ("_callback", "_response", "done")
 

@@ -24,6 +24,7 @@ from kbroker.control.coordinator.machine import (
     Record,
     TransactionalMachine,
 )
+from kbroker.control.coordinator.running import Running, completion
 from kbroker.control.coordinator.timers import WheelTimers
 from kbroker.control.links.appender import Appender
 from kbroker.control.metadata.catalogue import Partition
@@ -77,9 +78,7 @@ class Runtime(CoordinatorTopic):
         machine's refusal, or an append's error when the outcome has no `then`.
         """
         response = await self._in_turn(key, operation, producer)
-        if isinstance(response, Deferred):
-            return await self._wait(response)
-        return response
+        return await completion(response) if isinstance(response, Deferred) else response
 
     def ask(self, key: str, operation: Operation, by_records: bool = False) -> Any:
         """As `run`, but decided before this returns, and without a task, when no other operation of
@@ -87,15 +86,15 @@ class Runtime(CoordinatorTopic):
 
         by_records: what it changes that the lane's verdicts depend on, it changes by records alone.
 
-        The response itself when nothing has to be written or waited for, a Deferred of it (or of
-        the KafkaError), or an awaitable that must be awaited. Raises KafkaError.
+        The response itself when nothing has to be written or waited for, or a Deferred of it (or of
+        the KafkaError): Running while the operation is yet to be decided. Raises KafkaError.
         """
         if is_sliced():  # it may stand still in the middle, while others of the key have to wait
-            return self.run(key, operation)
+            return Running(self.run(key, operation))
         if not by_records:
             self._leave_lane(key)
         if key in self._tails:
-            return self.run(key, operation)
+            return Running(self.run(key, operation))
         partition = self._partition(key)
         outcome = operation(self._broker.now_ms())
         if by_records and self.lane is not None and (outcome.records or outcome.then is not None):
@@ -113,10 +112,8 @@ class Runtime(CoordinatorTopic):
         offsets)."""
         tail = self._tails.get(key)
         group = self._independent.get(key)
-        if is_sliced():
-            return self.run(key, operation)
-        if tail is not None and (group is None or group.tail is not tail):
-            return self.run(key, operation)
+        if is_sliced() or (tail is not None and (group is None or group.tail is not tail)):
+            return Running(self.run(key, operation))
         partition = self._partition(key)
         outcome = operation(self._broker.now_ms())
         assert outcome.then is None
@@ -257,11 +254,6 @@ class Runtime(CoordinatorTopic):
 
     def _max_bytes(self) -> int:
         return self._broker.topic_config(self.topic).max_message_bytes
-
-    async def _wait(self, deferred: Deferred) -> Any:
-        future: asyncio.Future[Any] = self._loop.create_future()
-        deferred.on_complete(lambda response: None if future.done() else future.set_result(response))
-        return await future
 
     # --- timers -----------------------------------------------------------------------------------------
 

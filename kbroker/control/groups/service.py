@@ -97,7 +97,7 @@ class GroupService:
         return await self.runtime.run(group_id, operation)
 
     def ask(self, group_id: str, operation: Operation, by_records: bool = False) -> Any:
-        """The response of an operation of a group, or an awaitable of it (Runtime.ask). Raises
+        """The response of an operation of a group, or a Deferred of it (Runtime.ask). Raises
         KafkaError."""
         self.runtime.check_topic()
         return self.runtime.ask(group_id, operation, by_records)

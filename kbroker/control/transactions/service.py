@@ -8,6 +8,7 @@ from typing import Any
 
 from kbroker.control.broker import Broker
 from kbroker.control.coordinator.machine import Deferred, Operation
+from kbroker.control.coordinator.running import Running
 from kbroker.control.coordinator.runtime import Runtime
 from kbroker.control.groups.service import GroupService
 from kbroker.control.links.appender import Appender
@@ -103,20 +104,22 @@ class TransactionService:
         self, on_answer: Callable[[Any], object], transactional_id: str, operation: Operation
     ) -> None:
         """Run an operation by Runtime.ask; call `on_answer` with its response or KafkaError."""
+
+        def answered(found: Any) -> None:
+            if isinstance(found, Exception) and not isinstance(found, KafkaError):
+                log.error("%s: an operation failed", transactional_id, exc_info=found)
+                found = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(found))
+            on_answer(found)
+
         try:
             found = self.runtime.ask(transactional_id, operation)
-        except KafkaError as error:
-            on_answer(error)
         except Exception as error:
-            log.exception("%s: an operation failed", transactional_id)
-            on_answer(KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)))
+            answered(error)
+            return
+        if isinstance(found, Deferred):
+            found.on_complete(answered)
         else:
-            if isinstance(found, Deferred):
-                found.on_complete(on_answer)
-            elif isinstance(found, Awaitable):
-                self._start(_awaited(found, on_answer), transactional_id)
-            else:
-                on_answer(found)
+            on_answer(found)
 
     def read(self, transactional_id: str) -> TransactionShard:
         """The shard, for a question about one id. Raises KafkaError while its partition is being
@@ -197,7 +200,7 @@ class TransactionService:
         self.runtime.check_topic()
         known = self.shard.table.get(transactional_id) is not None
         if supports_epoch_bump(client_version) and known and self.shard.needs_producer_id(transactional_id):
-            return self._end_with_fresh_id(request, client_version)
+            return Running(self._end_with_fresh_id(request, client_version))
         return self.ask(
             transactional_id, lambda now_ms: self.shard.end(request, client_version, None, now_ms)
         )
@@ -251,15 +254,6 @@ class TransactionService:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         task.add_done_callback(_complain(transactional_id))
-
-
-async def _awaited(found: Awaitable[Any], on_answer: Callable[[Any], object]) -> None:
-    try:
-        value = await found
-    except KafkaError as error:
-        on_answer(error)
-    else:
-        on_answer(value)
 
 
 def _complain(transactional_id: str) -> Callable[["asyncio.Future[None]"], None]:

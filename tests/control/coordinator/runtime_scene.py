@@ -5,7 +5,8 @@ from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
-from kbroker.control.coordinator.machine import Outcome, Record
+from kbroker.control.coordinator.machine import Deferred, Outcome, Record
+from kbroker.control.coordinator.running import completion
 from kbroker.control.coordinator.runtime import Runtime
 from kbroker.control.links.appender import Done
 from kbroker.control.metadata.catalogue import Partition
@@ -91,3 +92,12 @@ def run(folder: Path, test: Callable[[Runtime, Machine, Log, World], Awaitable[N
 
 def puts(key: bytes, value: bytes | None, response: object = None) -> Callable[[int], Outcome]:
     return lambda now_ms: Outcome([Record(key, value)], response)
+
+
+async def answer_of(found: Any) -> Any:
+    """An answer, when it is there; raises the exception that it is."""
+    if isinstance(found, Deferred):
+        found = await completion(found)
+    if isinstance(found, Exception):
+        raise found
+    return found

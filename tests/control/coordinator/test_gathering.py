@@ -9,7 +9,7 @@ from kbroker.control.coordinator.machine import Deferred, Outcome, Record
 from kbroker.control.coordinator.runtime import Runtime
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.records import read_all
-from tests.control.coordinator.runtime_scene import Log, Machine, puts, run
+from tests.control.coordinator.runtime_scene import Log, Machine, answer_of, puts, run
 from tests.control.fakes import World
 
 
@@ -102,12 +102,12 @@ def test_what_must_see_the_others_waits_for_them_and_they_for_it(tmp_path: Path)
         early = [runtime.ask_beside("g", puts(b"k", b"%d" % number, number)) for number in range(2)]
         looking = asyncio.ensure_future(runtime.run("g", look))
         await settle()
-        late = asyncio.ensure_future(runtime.ask_beside("g", puts(b"k", b"late", "late")))
+        late = runtime.ask_beside("g", puts(b"k", b"late", "late"))
         await settle()
         assert not looking.done()
         log.held.set()
         assert await looking == "looked"
-        assert await late == "late"
+        assert await answer_of(late) == "late"
         assert answers(early) == [0, 1]
         assert machine.state == {b"k": b"late", b"seen": b"1"}
 

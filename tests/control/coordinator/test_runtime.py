@@ -1,7 +1,6 @@
 """The coordinator runtime: append, replay, answer, in turn per key; load at start."""
 
 import asyncio
-import inspect
 import time
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from kbroker.ipc.slicing import Slicing
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.records import read_all
 from kbroker.protocol.slices import SLICE_NS, breathe
-from tests.control.coordinator.runtime_scene import Log, Machine, puts, run
+from tests.control.coordinator.runtime_scene import Log, Machine, answer_of, puts, run
 from tests.control.fakes import World
 
 
@@ -163,12 +162,12 @@ def test_what_is_asked_while_the_key_writes_waits_its_turn(tmp_path: Path) -> No
     async def test(runtime: Runtime, machine: Machine, log: Log, made: World) -> None:
         log.held.clear()
         writing = runtime.ask("g", puts(b"k", b"v", "written"))
-        asked = asyncio.ensure_future(runtime.ask("g", lambda now_ms: Outcome(response=dict(machine.state))))
+        asked = runtime.ask("g", lambda now_ms: Outcome(response=dict(machine.state)))
         assert runtime.ask("other", lambda now_ms: Outcome(response="free")) == "free"
         await asyncio.sleep(0.01)
-        assert not asked.done()
+        assert not asked.done
         log.held.set()
-        assert await asked == {b"k": b"v"}
+        assert await answer_of(asked) == {b"k": b"v"}
         assert writing.value == "written"
 
     run(tmp_path, test)
@@ -223,11 +222,12 @@ def test_an_operation_that_stands_still_keeps_others_of_its_key_waiting(tmp_path
         async def later() -> str:
             while not seen:
                 await asyncio.sleep(0)
-            answer = getattr(runtime, way)("g", short)
-            return str(await answer if inspect.isawaitable(answer) else answer)
+            return str(await answer_of(getattr(runtime, way)("g", short)))
 
-        sliced = Slicing().run(lambda: getattr(runtime, way)("g", long))
-        assert await asyncio.gather(sliced, later()) == ["long", "short"]
+        async def sliced() -> str:
+            return str(await answer_of(await Slicing().run(lambda: getattr(runtime, way)("g", long))))
+
+        assert await asyncio.gather(sliced(), later()) == ["long", "short"]
         assert seen == ["long begins", "long ends", "short"]
         assert machine.state == {b"k": b"short"}
 

@@ -28,6 +28,7 @@ from kbroker.protocol.messages.offset_commit import (
 from kbroker.protocol.record_types import encode_key, encode_value
 from kbroker.protocol.records import Record, read_all
 from tests.api.in_process import dispatch_of
+from tests.control.coordinator.runtime_scene import answer_of
 from tests.control.fakes import World, services_of, world
 from tests.ipc.request_block import pack_request
 
@@ -138,19 +139,12 @@ class Scene:
         return {call: self._serve(peer, frame) for call, peer, frame in requests(block)}
 
     async def _serve(self, peer: bytes, frame: bytes) -> bytes | None:
-        return await answer_of(dispatch_of(self.broker)(client_request(peer, frame)))
+        found: bytes | None = await answer_of(dispatch_of(self.broker)(client_request(peer, frame)))
+        return found
 
     def committed(self, topic: str, partition: int, group: str = GROUP) -> int | None:
         found = self.shard.table.offsets.get(group, topic, partition)
         return None if found is None else found.offset
-
-
-async def answer_of(answer: Any) -> bytes | None:
-    if hasattr(answer, "on_complete"):
-        later: asyncio.Future[bytes | None] = asyncio.get_running_loop().create_future()
-        answer.on_complete(later.set_result)
-        return await later
-    return await answer if hasattr(answer, "__await__") else answer
 
 
 def play(folder: Path, test: Callable[[Scene], Awaitable[None]]) -> None:

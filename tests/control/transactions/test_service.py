@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from kbroker.control.changes.topic_change import create_topics, delete_topics
-from kbroker.control.coordinator.machine import Deferred
 from kbroker.control.coordinator.runtime import Runtime
 from kbroker.control.groups.service import GroupService
 from kbroker.control.links.appender import Done
@@ -26,12 +25,12 @@ from kbroker.ipc.messages import VerifyTransaction
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.describe_transactions import DescribeTransactionsRequest
-from kbroker.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+from kbroker.protocol.messages.end_txn import EndTxnRequest
 from kbroker.protocol.messages.init_producer_id import InitProducerIdRequest
 from kbroker.protocol.messages.list_transactions import ListTransactionsRequest
 from kbroker.protocol.records import ControlType, RecordBatch, read_batches, read_marker
 from tests.api.in_process import send
-from tests.control.coordinator.runtime_scene import submit
+from tests.control.coordinator.runtime_scene import answer_of, submit
 from tests.control.fakes import World, world
 
 ID = "payments"
@@ -96,11 +95,7 @@ class Scene:
 
     async def end(self, commit: bool = True) -> None:
         asked = self.service.end(EndTxnRequest(ID, *self.producer, commit), TV_2)
-        if isinstance(asked, Deferred):
-            came: asyncio.Future[EndTxnResponse] = asyncio.get_running_loop().create_future()
-            asked.on_complete(came.set_result)
-            asked = came
-        answer = await asked
+        answer = await answer_of(asked)
         self.producer = (answer.producer_id, answer.producer_epoch)
 
     def state(self) -> str:
