@@ -6,7 +6,7 @@ import socket
 import struct
 import time
 from collections.abc import Callable
-from multiprocessing.synchronize import Event as StopEvent
+from multiprocessing.synchronize import Event
 from typing import Any
 
 import pytest
@@ -84,7 +84,7 @@ REQUESTS: dict[str, tuple[ApiKey, int, Callable[[], Struct]]] = {
 }
 
 
-def ask_again_and_again(port: int, stop: StopEvent, waits: Any) -> None:
+def ask_again_and_again(port: int, begun: Event, stop: Event, waits: Any) -> None:
     """Somebody else: asks control something short, every 5 ms; says how long each answer took."""
     question = encode_request(ApiKey.LIST_GROUPS, 4, 1, "other", ListGroupsRequest(["Nix"]))
     took = []
@@ -96,6 +96,7 @@ def ask_again_and_again(port: int, stop: StopEvent, waits: Any) -> None:
             assert size is not None
             receive(link, struct.unpack(">i", size)[0])
             took.append(time.monotonic() - began)
+            begun.set()
             time.sleep(0.005)
     waits.put(sorted(took))
 
@@ -105,13 +106,15 @@ class Others:
 
     def __init__(self, port: int) -> None:
         context = multiprocessing.get_context("spawn")
-        self.stop, self._queue = context.Event(), context.Queue()
-        self._process = context.Process(target=ask_again_and_again, args=(port, self.stop, self._queue))
+        self.begun, self.stop, self._queue = context.Event(), context.Event(), context.Queue()
+        self._process = context.Process(
+            target=ask_again_and_again, args=(port, self.begun, self.stop, self._queue)
+        )
         self.waits: list[float] = []
 
     def __enter__(self) -> "Others":
         self._process.start()
-        time.sleep(2)  # it imports
+        assert self.begun.wait(60), "the other client has not begun"
         return self
 
     def __exit__(self, *_: object) -> None:
