@@ -1,7 +1,19 @@
 """Broker settings: consumer groups, share groups, streams groups and committed offsets."""
 
 from kbroker.config.checks import at_least, between, list_of, one_of_any_case
-from kbroker.config.setting import CLUSTER, HIGH, INT, INT_MAX, LIST, LONG, LOW, SHORT, STRING, Setting
+from kbroker.config.setting import (
+    BOOLEAN,
+    CLUSTER,
+    HIGH,
+    INT,
+    INT_MAX,
+    LIST,
+    LONG,
+    LOW,
+    SHORT,
+    STRING,
+    Setting,
+)
 
 # fmt: off
 GROUPS = (
@@ -104,6 +116,11 @@ GROUPS = (
             doc="Lower bound of share.partition.max.record.locks of a group."),
     Setting("group.share.max.partition.max.record.locks", INT, 4000, between(2000, 10000),
             doc="Upper bound of share.partition.max.record.locks of a group."),
+    Setting("errors.deadletterqueue.auto.create.topics.enable", BOOLEAN, False, dynamic=CLUSTER,
+            doc="Create the dead-letter topic of a share group when the first dead letter is written."),
+    Setting("errors.deadletterqueue.topic.name.prefix", STRING, "dlq.", dynamic=CLUSTER,
+            doc="Names of dead-letter topics of share groups begin so; with another name a group has no dead letters. "
+                "Empty allows all."),
     Setting("group.share.initialize.retry.interval.ms", INT, 30000, at_least(1), importance=LOW,
             internal=True,
             doc="How long to wait before a share partition that could not be initialised is tried again."),

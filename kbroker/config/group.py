@@ -1,5 +1,5 @@
-"""The table of group settings, and the effective settings of one group (KIP-848, KIP-932,
-KIP-1071).
+"""The table of group settings, and the effective settings of one group (KIP-848, KIP-932, KIP-1071,
+KIP-1191).
 
 A group's own value lies over the broker's setting (SYNONYM) and must stay within the broker's
 bounds.
@@ -12,8 +12,15 @@ from kbroker.config.broker import BROKER, BrokerConfig
 from kbroker.config.checks import OffsetReset, at_least, one_of
 from kbroker.config.setting import BOOLEAN, INT, STRING, ConfigError, Setting, Value, table
 
+DEAD_LETTER_TOPIC = "errors.deadletterqueue.topic.name"
+
 # fmt: off
 ROWS = (
+    Setting("errors.deadletterqueue.copy.record.enable", BOOLEAN, False,
+            doc="Write key, value and headers of the original into this share group's dead letters, too."),
+    Setting(DEAD_LETTER_TOPIC, STRING, "",
+            doc="Topic of the dead letters of this share group: records that were rejected, or delivered as often as "
+                "share.delivery.count.limit allows (docs/dead-letters.md). Empty is none."),
     Setting("consumer.assignment.interval.ms", INT, 1000, at_least(0),
             doc="Shortest time between two assignments of this consumer group."),
     Setting("consumer.heartbeat.interval.ms", INT, 5000, at_least(1),
@@ -124,6 +131,8 @@ def check(overrides: Mapping[str, str], broker: BrokerConfig) -> None:
             raise ConfigError(f"{name} must be greater than or equal to {low}")
         if high is not None and values[name] > broker.get_int(high):
             raise ConfigError(f"{name} must be less than or equal to {high}")
+    if str(values[DEAD_LETTER_TOPIC]).startswith("__"):
+        raise ConfigError(f"{DEAD_LETTER_TOPIC}: DLQ topic name must not start with '__'")
     for kind in ("consumer", "share", "streams"):
         beat, session = f"{kind}.heartbeat.interval.ms", f"{kind}.session.timeout.ms"
         if values[session] <= values[beat]:

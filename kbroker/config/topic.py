@@ -39,6 +39,9 @@ ROWS = (
             doc="Level used when the broker compresses with zstd."),
     Setting("delete.retention.ms", LONG, 86400000, at_least(0),
             doc="How long tombstones and transaction markers stay after cleaning."),
+    Setting("errors.deadletterqueue.group.enable", BOOLEAN, False,
+            doc="Let share groups use this topic as their dead-letter topic (docs/dead-letters.md). Known to Apache "
+                "Kafka from 4.4 on."),
     Setting("file.delete.delay.ms", LONG, 60000, at_least(0),
             doc="Time between renaming a deleted file and removing it."),
     Setting("flush.messages", LONG, LONG_MAX, at_least(1),
@@ -157,6 +160,7 @@ class TopicConfig:
     compression_type: str
     compression_zstd_level: int
     delete_retention_ms: int
+    errors_deadletterqueue_group_enable: bool
     file_delete_delay_ms: int
     flush_messages: int
     flush_ms: int

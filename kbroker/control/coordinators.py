@@ -29,7 +29,7 @@ def make_coordinators(
     transaction_service = TransactionService(broker, transactions, appender, group_service)
     transaction_service.start()
     shares = Runtime(broker, appender, share_state.TOPIC, loop)
-    share_service = ShareService(broker, group_service, shares, announce)
+    share_service = ShareService(broker, group_service, shares, announce, appender.append)
     appender.slot_listeners.append(share_service.slot_advanced)
     services.coordinate(group_service, transaction_service, share_service)
     return groups, transactions, shares

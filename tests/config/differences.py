@@ -8,6 +8,12 @@ OTHER_DEFAULT = {
     "num.io.threads": "processes, counted from the cores",
 }
 
+
+def is_later(name: str) -> bool:
+    """Whether Apache Kafka has the setting from 4.4 on (KIP-1191)."""
+    return name.startswith("errors.deadletterqueue.")
+
+
 OTHER_CHECK = {
     "authorizer.class.name": "no Java classes are loaded",
     "controller.quorum.voters": "not read",

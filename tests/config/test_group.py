@@ -61,6 +61,8 @@ def test_a_value_left_outside_of_narrowed_bounds_is_cut() -> None:
          "streams.num.standby.replicas must be less than or equal to group.streams.max.standby.replicas"),
         ("share.isolation.level", "x", ("Invalid value x for configuration share.isolation.level: "
          "String must be one of: read_committed, read_uncommitted")),
+        ("errors.deadletterqueue.topic.name", "__letters",
+         "errors.deadletterqueue.topic.name: DLQ topic name must not start with '__'"),
     ],
 )  # fmt: skip
 def test_a_bad_group_setting_is_refused_with_kafkas_text(name: str, value: str, text: str) -> None:

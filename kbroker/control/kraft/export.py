@@ -44,6 +44,8 @@ RELEASES: Final[Mapping[str, Mapping[str, int]]] = MappingProxyType(
 )
 """The highest feature levels that each Apache Kafka knows."""
 _NOT_A_FEATURE_RECORD: Final = "kraft.version"
+DEAD_LETTERS: Final = "errors.deadletterqueue."
+"""Settings that Apache Kafka has from 4.4 on begin so."""
 
 
 class ExportError(Exception):
@@ -63,8 +65,10 @@ class Exported:
 
 
 def is_own(name: str) -> bool:
-    """Whether a dynamic config is kbroker's alone."""
-    return name.startswith("kbroker.") or SYNONYM.get(name, "").startswith("kbroker.")
+    """Whether a dynamic config is kbroker's alone, or newer than the releases of Kafka that are
+    exported to."""
+    newer = name.startswith(DEAD_LETTERS)
+    return newer or name.startswith("kbroker.") or SYNONYM.get(name, "").startswith("kbroker.")
 
 
 def fingerprint(log_dirs: Iterable[str]) -> str:

@@ -1,6 +1,7 @@
 """The shared partitions that are in use: loaded from their state, written down when they change,
 locks watched."""
 
+import asyncio
 import logging
 import re
 from collections.abc import Callable
@@ -10,9 +11,11 @@ from kbroker.control.coordinator.runtime import Runtime
 from kbroker.control.coordinator.timers import WheelTimers
 from kbroker.control.groups.service import GroupService
 from kbroker.control.metadata.catalogue import Partition
+from kbroker.control.share.dead_letters import Append, DeadLetters
 from kbroker.control.share.reading import limit_of, log_start_of, offset_at
-from kbroker.control.share.share_partition import Limits, SharePartition
+from kbroker.control.share.share_partition import Dead, Limits, SharePartition
 from kbroker.control.share.state_shard import ShareKey, ShareStateShard
+from kbroker.ipc.background import Background
 from kbroker.protocol.errors import ErrorCode, KafkaError
 
 log = logging.getLogger(__name__)
@@ -21,11 +24,15 @@ _DURATION = re.compile(
     r"by_duration:P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:[.,]\d+)?)S)?)?", re.IGNORECASE
 )
 
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 30.0
+"""Between attempts to write dead letters, as in Kafka."""
+
 
 class SharePartitions:
     """Runs in: control. Owner: the ShareService.
 
-    freed(key): called when records of a partition are available again.
+    freed(key): called when records of a partition are available again. append: of a batch to a
+    partition.
     """
 
     def __init__(
@@ -36,6 +43,7 @@ class SharePartitions:
         shard: ShareStateShard,
         timers: WheelTimers,
         freed: Callable[[ShareKey], None],
+        append: Append,
     ) -> None:
         self._broker = broker
         self._groups = groups
@@ -44,6 +52,8 @@ class SharePartitions:
         self._timers = timers
         self._freed = freed
         self._live: dict[ShareKey, SharePartition] = {}
+        self._dead_letters = DeadLetters(broker, groups.shard.table.overrides, append)
+        self._background = Background(log, "work on records that were given up failed")
 
     def log_of(self, key: ShareKey) -> Partition:
         """The partition of the catalogue.
@@ -93,11 +103,53 @@ class SharePartitions:
             return await offset_at(self._broker, partition, self._broker.now_ms() - _milliseconds(reset))
         return limit_of(self._broker, partition, self.reads_committed(group_id))
 
+    async def settle(self, key: ShareKey, partition: SharePartition) -> None:
+        """Write the changes, dead letters before the state that makes their records final, and set
+        a timer for the remaining locks. Raises KafkaError."""
+        self.watch(key, partition)
+        await self.store(key, partition)
+        if dead := partition.take_dead():
+            try:
+                await self._bury(key, partition, dead)
+            except KafkaError as error:
+                log.warning("%s: dead letters are not written yet: %s", key, error)
+                self._background.start(self._bury_later(key, partition, dead))
+            await self.store(key, partition)
+
+    async def _bury(self, key: ShareKey, partition: SharePartition, dead: list[Dead]) -> None:
+        """Write dead letters; what has one is archived and taken from the list. Raises
+        KafkaError."""
+        while dead and self._live.get(key) is partition:
+            await self._dead_letters.write(key, dead[0])
+            partition.archive(dead.pop(0))
+
+    async def _bury_later(self, key: ShareKey, partition: SharePartition, dead: list[Dead]) -> None:
+        """Until the letters are written. A restart gives the records to the group again instead."""
+        pause_s = FIRST_PAUSE_S
+        while dead and self._live.get(key) is partition:
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+            try:
+                await self._bury(key, partition, dead)
+            except KafkaError as error:
+                log.warning("%s: dead letters are not written yet: %s", key, error)
+            await self._settle_later(key, partition)
+
+    async def _settle_later(self, key: ShareKey, partition: SharePartition) -> None:
+        """As `settle`, without a caller: an error is logged, and it may be out of use by now."""
+        if self._live.get(key) is not partition:
+            return
+        try:
+            await self.settle(key, partition)
+        except KafkaError as error:
+            log.warning("%s: the state is not written: %s", key, error)
+        self._freed(key)
+
     async def store(self, key: ShareKey, partition: SharePartition) -> None:
         """Write the changed state. Raises KafkaError; the partition is then loaded again at its
         next use."""
         changes = partition.take_changes()
-        if changes is None:
+        if changes is None or self._live.get(key) is not partition:
             return
         start, changed = changes
         try:
@@ -161,6 +213,7 @@ class SharePartitions:
                 "share.partition.max.record.locks",
                 config.get_int("group.share.partition.max.record.locks"),
             ),
+            self._dead_letters.are_written_for(group_id),
         )
 
     def reads_committed(self, group_id: str) -> bool:
@@ -187,6 +240,8 @@ class SharePartitions:
             if changes is not None:
                 start, changed = changes
                 self._runtime.start(str(key), lambda now_ms: self._shard.write(key, start, changed, now_ms))
+            if partition.has_dead:
+                self._background.start(self._settle_later(key, partition))
             self._freed(key)
         self.watch(key, partition)
 

@@ -7,11 +7,13 @@ from enum import IntEnum
 
 
 class DeliveryState(IntEnum):
-    """Values as in the records of the share state."""
+    """Values as in the records of the share state. ARCHIVING: until the dead letter is in its log;
+    never written here, Apache Kafka writes it from 4.4 on."""
 
     AVAILABLE = 0
     ACQUIRED = 1
     ACKNOWLEDGED = 2
+    ARCHIVING = 3
     ARCHIVED = 4
 
     @property

@@ -1,5 +1,5 @@
 """Reading what a share group may be given: whole batches of a log, from an offset to what a reader
-may see."""
+may see; and single records, for dead letters."""
 
 from typing import NamedTuple
 
@@ -10,6 +10,11 @@ from kbroker.log.reader import LogReader
 from kbroker.log.timestamps import locate_timestamp
 from kbroker.log.transaction_index import aborted_transactions
 from kbroker.log.walk import walk
+from kbroker.protocol.records import Record, RecordBatch, read_records
+from kbroker.protocol.schema import ProtocolError
+
+COPIED_BYTES = 1 << 27
+"""Batches that take more decompressed are not copied to dead letters."""
 
 
 class Piece(NamedTuple):
@@ -19,6 +24,13 @@ class Piece(NamedTuple):
     last: int
     deliver: bool
     data: bytes
+
+
+class Originals(NamedTuple):
+    """Records by their offsets. last: the last offset that was looked at."""
+
+    last: int
+    records: dict[int, Record]
 
 
 def limit_of(broker: Broker, partition: Partition, committed: bool) -> int:
@@ -65,6 +77,43 @@ async def read_pieces(
         return pieces
 
     return await broker.logs.read(partition.folder, read)
+
+
+async def read_originals(
+    broker: Broker, partition: Partition, first: int, last: int, max_bytes: int
+) -> Originals:
+    """The records that there are of first..last, in as many batches as max_bytes allows, at least
+    one. Raises KafkaError."""
+    words = broker.slots.group(partition.slot)
+    end = int(words[Slot.HW_BASE]), int(words[Slot.HW_POSITION])
+
+    def read(reader: LogReader) -> Originals:
+        found: dict[int, Record] = {}
+        left = max_bytes
+        for placed in walk(reader, first, *end):
+            batch = placed.batch
+            if batch.base_offset > last:
+                break
+            found |= _records(batch, first, last)
+            left -= len(batch.data)
+            if left <= 0 and batch.last_offset >= first:
+                return Originals(min(last, batch.last_offset), found)
+        return Originals(last, found)
+
+    return await broker.logs.read(partition.folder, read)
+
+
+def _records(batch: RecordBatch, first: int, last: int) -> dict[int, Record]:
+    """Nothing of a batch that is damaged or too large: a letter without a copy is better than
+    none."""
+    if batch.is_control:
+        return {}
+    try:
+        return {
+            each.offset: each for each in read_records(batch, COPIED_BYTES) if first <= each.offset <= last
+        }
+    except ProtocolError:
+        return {}
 
 
 async def offset_at(broker: Broker, partition: Partition, timestamp_ms: int) -> int:

@@ -16,6 +16,7 @@ from kbroker.control.coordinator.timers import WheelTimers
 from kbroker.control.groups.service import GroupService
 from kbroker.control.metadata.catalogue import Topic
 from kbroker.control.share.acquiring import Spec
+from kbroker.control.share.dead_letters import Append
 from kbroker.control.share.partitions import SharePartitions
 from kbroker.control.share.pruning import StatePruning
 from kbroker.control.share.reading import Piece, limit_of, log_start_of, read_pieces
@@ -26,7 +27,7 @@ from kbroker.control.share.sessions import (
     ShareSessions,
     TopicPartition,
 )
-from kbroker.control.share.share_partition import AcknowledgedBatch, Acquired, SharePartition
+from kbroker.control.share.share_partition import AcknowledgedBatch, Acquired
 from kbroker.control.share.state_shard import ShareKey, ShareStateShard
 from kbroker.control.share.wake_ups import WakeUps
 from kbroker.ipc.background import Background
@@ -76,7 +77,12 @@ class ShareService:
     """
 
     def __init__(
-        self, broker: Broker, groups: GroupService, runtime: Runtime, announce: Callable[[int], None]
+        self,
+        broker: Broker,
+        groups: GroupService,
+        runtime: Runtime,
+        announce: Callable[[int], None],
+        append: Append,
     ) -> None:
         updates = broker.config.get_int("share.coordinator.snapshot.update.records.per.snapshot")
         self.shard = ShareStateShard(updates)
@@ -95,6 +101,7 @@ class ShareService:
             self.shard,
             WheelTimers(asyncio.get_running_loop()),
             self._wake_ups.notify,
+            append,
         )
         self._pruning = StatePruning(broker, runtime, self.shard)
         interval_ms = broker.config.get_int("share.coordinator.state.topic.prune.interval.ms")
@@ -178,7 +185,7 @@ class ShareService:
             partition = self.partitions.get(key)
             limits = self.partitions.limits(session.group_id)
             if partition is not None and partition.release(session.member_id, limits):
-                await self._settle(key, partition)
+                await self.partitions.settle(key, partition)
                 self._wake_ups.notify(key)
 
     def _connection_closed(self, connection_id: int) -> None:
@@ -203,15 +210,10 @@ class ShareService:
                 partition = await self.partitions.open(key)
                 limits, now_ms = self.partitions.limits(group_id), self._broker.now_ms()
                 partition.acknowledge(member_id, batches, limits, now_ms, renewing)
-                await self._settle(key, partition)
+                await self.partitions.settle(key, partition)
                 self._wake_ups.notify(key)
             except KafkaError as error:
                 result.acknowledge_error = error
-
-    async def _settle(self, key: ShareKey, partition: SharePartition) -> None:
-        """Write the changes, and set a timer for the remaining locks."""
-        self.partitions.watch(key, partition)
-        await self.partitions.store(key, partition)
 
     # --- fetching
 
@@ -357,7 +359,7 @@ class ShareService:
             limits,
             self._broker.now_ms(),
         )
-        await self._settle(key, partition)
+        await self.partitions.settle(key, partition)
         return _records_of(pieces, acquired), acquired
 
     # --- offsets

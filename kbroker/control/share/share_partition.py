@@ -3,7 +3,8 @@ SharePartition).
 
 Offsets start_offset..end_offset are in flight; before them all records are finished, after them all
 are available. A member acquires records under a lock that expires, and then accepts, releases or
-rejects them, or is too late.
+rejects them, or is too late. Given up, a record of a group with a dead-letter topic is finished
+only when its dead letter is written (KIP-1191).
 """
 
 from bisect import bisect_left, bisect_right
@@ -19,7 +20,10 @@ from kbroker.protocol.errors import ErrorCode, KafkaError
 
 AVAILABLE, ACQUIRED = DeliveryState.AVAILABLE, DeliveryState.ACQUIRED
 ACKNOWLEDGED, ARCHIVED = DeliveryState.ACKNOWLEDGED, DeliveryState.ARCHIVED
+ARCHIVING = DeliveryState.ARCHIVING
 
+REJECTED = "Offset rejected by client."
+EXCEEDED = "Offset delivery count exceeded the threshold."
 
 _NEW = -1
 """In place of a portion's number: records that were never delivered."""
@@ -54,18 +58,29 @@ class AcknowledgedBatch(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """Group settings that matter here."""
+    """Group settings that matter here. dead_letters: the group has a dead-letter topic."""
 
     lock_ms: int = 30_000
     delivery_count: int = 5
     records: int = 2000
+    dead_letters: bool = False
+
+
+class Dead(NamedTuple):
+    """Offsets that were given up after so many deliveries, and why, in Kafka's words."""
+
+    first: int
+    last: int
+    delivery_count: int
+    why: str
 
 
 class SharePartition:
     """Runs in: control. Owner: the SharePartitions. Pure: time is passed.
 
     changed: ranges whose state must be written; taken by `take_changes`. portion_starts: first
-    offsets of records that were given together.
+    offsets of records that were given together. dead: given up, no dead letter is being written
+    yet; taken by `take_dead`.
     """
 
     def __init__(self, start_offset: int, stored: Iterable[Range] = ()) -> None:
@@ -75,6 +90,7 @@ class SharePartition:
         self._changed: list[Range] = []
         self._written_start = start_offset
         self._portion_starts: list[int] = []
+        self._dead: list[Dead] = []
         for each in stored:
             if each.last >= start_offset:
                 first = max(each.first, start_offset)
@@ -198,7 +214,7 @@ class SharePartition:
             self._check(member_id, max(first, self.start_offset), last)
         for first, last, kind in specs:
             for each in list(self._ranges.between(max(first, self.start_offset), last)):
-                self._set(_after(each, kind, limits, now_ms), persisted=kind is not AcknowledgeType.RENEW)
+                self._end(each, kind, limits, now_ms)
         self._advance()
 
     def _check(self, member_id: str, first: int, last: int) -> None:
@@ -227,7 +243,7 @@ class SharePartition:
         given up."""
         mine = [each for each in self._ranges if each.state is ACQUIRED and each.member_id == member_id]
         for each in mine:
-            self._set(_after(each, AcknowledgeType.RELEASE, limits, 0))
+            self._end(each, AcknowledgeType.RELEASE, limits, 0)
         self._advance()
         return bool(mine)
 
@@ -235,7 +251,7 @@ class SharePartition:
         """Free what was not acknowledged in time; what was delivered too often is given up."""
         late = [each for each in self._ranges if each.state is ACQUIRED and each.deadline_ms <= now_ms]
         for each in late:
-            self._set(_after(each, AcknowledgeType.RELEASE, limits, now_ms))
+            self._end(each, AcknowledgeType.RELEASE, limits, now_ms)
         self._advance()
         return bool(late)
 
@@ -259,7 +275,26 @@ class SharePartition:
             self._set(Range(start, last, ARCHIVED, 0))
             self.end_offset = last
         for each in list(self._ranges.between(first, last)):
-            if not each.state.is_terminal:
+            if not each.state.is_terminal and each.state is not ARCHIVING:
+                self._set(Range(each.first, each.last, ARCHIVED, each.delivery_count))
+        self._advance()
+
+    # --- dead letters
+
+    @property
+    def has_dead(self) -> bool:
+        """Whether dead letters are to be written."""
+        return bool(self._dead)
+
+    def take_dead(self) -> list[Dead]:
+        """What needs a dead letter since the last call; `archive` it when that is written."""
+        dead, self._dead = self._dead, []
+        return dead
+
+    def archive(self, dead: Dead) -> None:
+        """The dead letters are written."""
+        for each in list(self._ranges.between(max(dead.first, self.start_offset), dead.last)):
+            if each.state is ARCHIVING:
                 self._set(Range(each.first, each.last, ARCHIVED, each.delivery_count))
         self._advance()
 
@@ -274,6 +309,17 @@ class SharePartition:
         self._changed = []
         self._written_start = self.start_offset
         return self.start_offset, changed
+
+    def _end(self, each: Range, kind: AcknowledgeType, limits: Limits, now_ms: int) -> None:
+        """An acquired range is acknowledged, released, given up or acquired for longer."""
+        after = _after(each, kind, limits, now_ms)
+        self._set(after, persisted=after.state not in (ACQUIRED, ARCHIVING))
+        if after.state is ARCHIVING:
+            why = REJECTED if kind is AcknowledgeType.REJECT else EXCEEDED
+            first = each.first
+            if self._dead and self._dead[-1][1:] == (first - 1, each.delivery_count, why):
+                first = self._dead.pop().first  # written together
+            self._dead.append(Dead(first, each.last, each.delivery_count, why))
 
     def _set(self, new: Range, persisted: bool = True) -> None:
         self._ranges.put(new)
@@ -322,6 +368,8 @@ def _after(each: Range, kind: AcknowledgeType, limits: Limits, now_ms: int) -> R
         state = ACKNOWLEDGED
     elif kind is AcknowledgeType.RELEASE and each.delivery_count < limits.delivery_count:
         state = AVAILABLE
+    elif limits.dead_letters and kind is not AcknowledgeType.GAP:
+        state = ARCHIVING
     else:
         state = ARCHIVED
     return Range(each.first, each.last, state, each.delivery_count)

@@ -164,6 +164,8 @@ class ShareStateShard:
             batches = content.state_batches
         for batch in batches:
             state = DeliveryState(batch.delivery_state)
+            if state is DeliveryState.ARCHIVING:  # Kafka's: nothing says whether the letter was written
+                state = DeliveryState.AVAILABLE
             stored.ranges.put(Range(batch.first_offset, batch.last_offset, state, batch.delivery_count))
         stored.ranges.drop_before(stored.start_offset)
 

@@ -27,6 +27,7 @@ def fill(made: World) -> None:
     for kind, name, key, value in (
         (BROKER, "", "log.retention.ms", "77"),
         (GROUP, "g", "consumer.session.timeout.ms", "50000"),
+        (GROUP, "g", "errors.deadletterqueue.topic.name", "dlq.g"),
     ):
         asyncio.run(alter(made.broker, kind, name, [Alteration(key, Op.SET, value)], validate_only=False))
     store = made.broker.stores.first

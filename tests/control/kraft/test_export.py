@@ -39,7 +39,7 @@ def test_everything_reads_back_but_what_only_kbroker_knows(tmp_path: Path) -> No
         assert list(found.acls.values()) == [ACL]
         assert found.next_producer_id == 1000
         assert found.features == {k: v for k, v in RELEASES[NEWEST].items() if k != "kraft.version"}
-        assert done.left_out == ("orders: write.caching",)
+        assert done.left_out == ("g: errors.deadletterqueue.topic.name", "orders: write.caching")
         assert (done.topics, done.partitions) == (2, 4)
         assert f"log.dirs={','.join(made.dirs)}" in sample_properties(done, made.dirs, 1).splitlines()
 

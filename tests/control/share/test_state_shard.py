@@ -52,6 +52,15 @@ def test_the_first_record_is_a_snapshot_then_updates_follow_until_the_next_snaps
     assert [each.first_offset for each in last.state_batches] == [10, 20, 30]
 
 
+def test_what_kafka_was_about_to_archive_is_given_again() -> None:
+    """Apache Kafka 4.4 writes the state of records whose dead letters are still to be written."""
+    log = Log()
+    log.write(0, Range(2, 4, DeliveryState.ARCHIVING, 3))
+    stored = log.successor().get(KEY)
+    assert stored is not None
+    assert list(stored.ranges) == [Range(2, 4, DeliveryState.AVAILABLE, 3)]
+
+
 def test_keys_are_those_of_apache_kafka() -> None:
     assert str(KEY) == "team:AAECAwQFBgcICQoLDA0ODw:3"
 

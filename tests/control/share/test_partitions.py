@@ -1,0 +1,196 @@
+"""Dead letters are written before the state that makes their records final, and until they are."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kbroker.control.changes.topic_change import create_topics
+from kbroker.control.coordinator.machine import Operation
+from kbroker.control.coordinator.timers import WheelTimers
+from kbroker.control.groups.settings import GroupOverrides
+from kbroker.control.metadata.catalogue import Partition
+from kbroker.control.metadata.topic_plan import NewTopic
+from kbroker.control.share import partitions as share_partitions
+from kbroker.control.share.acquiring import Spec
+from kbroker.control.share.partitions import SharePartitions
+from kbroker.control.share.share_partition import AcknowledgedBatch, AcknowledgeType, SharePartition
+from kbroker.control.share.state_shard import ShareKey, ShareStateShard
+from kbroker.protocol.errors import ErrorCode, KafkaError
+from kbroker.protocol.records import read_all
+from tests.control.fakes import World, world
+
+STATE, LETTER = "state", "letter"
+
+
+class Scene:
+    """Partitions of a group with a dead-letter topic. events: what was written, in order; failures: of the next
+    letters."""
+
+    def __init__(self, made: World) -> None:
+        self.broker = made.broker
+        self.events: list[str] = []
+        self.failures = 0
+        self.freed: list[ShareKey] = []
+        self.shard = ShareStateShard()
+        self.key = ShareKey("team", self.broker.catalogue.topics["orders"].topic_id, 0)
+        overrides = GroupOverrides()
+        overrides.put(
+            "team", {"errors.deadletterqueue.topic.name": "dlq.team", "share.auto.offset.reset": "earliest"}
+        )
+        groups: Any = SimpleNamespace(shard=SimpleNamespace(table=SimpleNamespace(overrides=overrides)))
+        runtime: Any = self
+        self.partitions = SharePartitions(
+            self.broker,
+            groups,
+            runtime,
+            self.shard,
+            WheelTimers(asyncio.get_running_loop()),
+            self.freed.append,
+            self.append,
+        )
+
+    # --- the runtime
+
+    async def ready(self) -> None:
+        """The state is loaded."""
+
+    async def run(self, _: str, operation: Operation) -> None:
+        for record in operation(5).records:
+            self.shard.replay(0, record.key, record.value, 5)
+        self.events.append(STATE)
+
+    def start(self, key: str, operation: Operation) -> None:
+        asyncio.get_running_loop().create_task(self.run(key, operation))
+
+    async def append(self, partition: Partition, batch: bytes, *, timeout_ms: int) -> int:
+        await asyncio.sleep(0)
+        if self.failures:
+            self.failures -= 1
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
+        self.events += [LETTER] * len(list(read_all(batch)))
+        return 0
+
+    async def taken(self) -> SharePartition:
+        """The partition with ten records that member a has."""
+        partition = await self.partitions.open(self.key)
+        now_ms = self.broker.now_ms()
+        partition.acquire("a", [(0, 9)], Spec(10), self.partitions.limits("team"), now_ms)
+        self.events.clear()
+        return partition
+
+    async def reject(self, partition: SharePartition, first: int, last: int) -> None:
+        batch = AcknowledgedBatch(first, last, [AcknowledgeType.REJECT])
+        partition.acknowledge("a", [batch], self.partitions.limits("team"), 0)
+        await self.partitions.settle(self.key, partition)
+
+    def start_offset(self) -> int:
+        """As it is written down."""
+        stored = self.shard.get(self.key)
+        assert stored is not None
+        return stored.start_offset
+
+    async def until(self, reached: Callable[[], bool]) -> None:
+        for _ in range(1000):
+            if reached():
+                return
+            await asyncio.sleep(0)
+        raise AssertionError(self.events)
+
+
+Play = Callable[[Callable[[Scene], Coroutine[Any, Any, None]]], None]
+
+
+@pytest.fixture
+def play(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Play]:
+    monkeypatch.setattr(share_partitions, "FIRST_PAUSE_S", 0.0)
+    with world(tmp_path) as made:
+        enabled = {"errors.deadletterqueue.group.enable": "true"}
+        asyncio.run(
+            create_topics(made.broker, [NewTopic("orders", 1), NewTopic("dlq.team", 1, configs=enabled)])
+        )
+
+        def run(test: Callable[[Scene], Coroutine[Any, Any, None]]) -> None:
+            async def body() -> None:
+                await test(Scene(made))
+
+            asyncio.run(body())
+
+        yield run
+
+
+def test_letters_are_written_before_the_state(play: Play) -> None:
+    async def test(scene: Scene) -> None:
+        partition = await scene.taken()
+        await scene.reject(partition, 0, 3)
+        assert scene.events == [LETTER] * 4 + [STATE]
+        assert scene.start_offset() == 4
+
+    play(test)
+
+
+def test_a_letter_that_fails_is_written_later_and_its_record_is_not_final_before(play: Play) -> None:
+    async def test(scene: Scene) -> None:
+        partition = await scene.taken()
+        scene.failures = 3
+        await scene.reject(partition, 0, 3)
+        assert (scene.events, scene.start_offset()) == ([], 0)
+        await scene.until(lambda: scene.start_offset() == 4)
+        assert scene.events == [LETTER] * 4 + [STATE]
+        assert set(scene.freed) == {scene.key}
+
+    play(test)
+
+
+def test_letters_that_were_written_are_not_written_again(play: Play) -> None:
+    async def test(scene: Scene) -> None:
+        partition = await scene.taken()
+        batches = [AcknowledgedBatch(first, first, [AcknowledgeType.REJECT]) for first in range(0, 6, 2)]
+        partition.acknowledge("a", batches, scene.partitions.limits("team"), 0)
+        write = scene.partitions._dead_letters.write
+
+        async def second_fails(key: ShareKey, dead: Any) -> None:
+            scene.failures = dead.first == 2 and scene.events == [LETTER]
+            await write(key, dead)
+
+        scene.partitions._dead_letters.write = second_fails  # type: ignore[method-assign]
+        await scene.partitions.settle(scene.key, partition)
+        await scene.until(lambda: scene.events.count(LETTER) == 3)
+        await scene.until(lambda: scene.events[-1] == STATE)
+        assert scene.events == [LETTER, STATE, LETTER, LETTER, STATE]
+
+    play(test)
+
+
+def test_a_partition_that_is_no_longer_in_use_writes_nothing(play: Play) -> None:
+    async def test(scene: Scene) -> None:
+        partition = await scene.taken()
+        scene.failures = 1
+        await scene.reject(partition, 0, 3)
+        scene.partitions.forget(scene.key)
+        again = await scene.partitions.open(scene.key)
+        for _ in range(50):
+            await asyncio.sleep(0)
+        assert scene.events == []
+        assert (again.next_offset(), scene.start_offset()) == (0, 0)
+
+    play(test)
+
+
+def test_locks_that_end_for_the_last_time_lead_to_letters(play: Play) -> None:
+    async def test(scene: Scene) -> None:
+        partition = await scene.taken()
+        limits = scene.partitions.limits("team")
+        for _ in range(limits.delivery_count - 1):
+            partition.release("a", limits)
+            while partition.acquire("a", [(0, 9)], Spec(10), limits, 0):
+                pass
+        scene.partitions._expire(scene.key, partition)
+        await scene.until(lambda: scene.start_offset() == 10)
+        assert scene.events.count(LETTER) == 10
+        assert scene.events[-1] == STATE
+
+    play(test)
