@@ -44,9 +44,11 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 
 class Team:
-    """A group that rejects some records of a topic and accepts the others, through deaths of control.
+    """A group that rejects some records of a topic and accepts the others, through deaths of
+    control.
 
-    deaths: how often control died over a request. accepted: offsets that it was told to be processed."""
+    deaths: how often control died over a request. accepted: offsets that it was told to be
+    processed."""
 
     def __init__(self, broker: Broker, rejected: Collection[int]) -> None:
         self.broker = broker

@@ -24,7 +24,8 @@ AUTO_CREATE = "errors.deadletterqueue.auto.create.topics.enable"
 ENABLE = "errors.deadletterqueue.group.enable"
 
 APPEND_TIMEOUT_MS = 5000
-"""A client waits for the answer to its acknowledgement; later attempts are made in the background."""
+"""A client waits for the answer to its acknowledgement; later attempts are made in the
+background."""
 READ_BYTES = 1 << 20
 """Read at a time, compressed, as in Kafka."""
 WITHOUT_COPY = 1000
@@ -56,8 +57,8 @@ class DeadLetters:
     async def write(self, key: ShareKey, dead: Dead) -> None:
         """Write the letters of some offsets; they are in the log when this returns.
 
-        Returns without them where the settings allow none, as Kafka does, with a warning. Raises KafkaError when they
-        could not be written this time; some may have been.
+        Returns without them where the settings allow none, as Kafka does, with a warning. Raises
+        KafkaError when they could not be written this time; some may have been.
         """
         source = self._broker.catalogue.by_id(key.topic_id)
         name = self._name(key.group_id)

@@ -1,4 +1,5 @@
-"""Dead letters: the records that are written in place of those a share group gave up (KIP-1191). Pure."""
+"""Dead letters: the records that are written in place of those a share group gave up (KIP-1191).
+Pure."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
@@ -31,9 +32,11 @@ def letters(
     now_ms: int,
     max_bytes: int,
 ) -> Iterator[NewRecord]:
-    """A letter for each offset of first..last, with the key, value and headers of its original where there is one.
+    """A letter for each offset of first..last, with the key, value and headers of its original
+    where there is one.
 
-    A copy that makes a batch larger than max_bytes by itself is left out: the letter says where the original is.
+    A copy that makes a batch larger than max_bytes by itself is left out: the letter says where the
+    original is.
     """
     for offset in range(first, last + 1):
         context = _context(origin, dead, offset)
@@ -63,8 +66,8 @@ def batches(
 
 
 def _context(origin: Origin, dead: Dead, offset: int) -> tuple[tuple[str, bytes | None], ...]:
-    """The headers in Kafka's order, all of them text. The original's come before them, and clients take the last of a
-    name."""
+    """The headers in Kafka's order, all of them text. The original's come before them, and clients
+    take the last of a name."""
     values = {
         "topic": origin.topic,
         "partition": str(origin.partition),

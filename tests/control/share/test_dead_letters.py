@@ -25,7 +25,8 @@ NAME = "errors.deadletterqueue.topic.name"
 
 
 class Scene:
-    """A broker with ten records in orders-2, a group, and what was appended: (topic, partition, records)."""
+    """A broker with ten records in orders-2, a group, and what was appended: (topic, partition,
+    records)."""
 
     def __init__(self, made: World) -> None:
         self.made = made

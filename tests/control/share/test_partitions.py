@@ -27,8 +27,8 @@ STATE, LETTER = "state", "letter"
 
 
 class Scene:
-    """Partitions of a group with a dead-letter topic. events: what was written, in order; failures: of the next
-    letters."""
+    """Partitions of a group with a dead-letter topic. events: what was written, in order; failures:
+    of the next letters."""
 
     def __init__(self, made: World) -> None:
         self.broker = made.broker

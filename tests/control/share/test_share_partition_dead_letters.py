@@ -1,5 +1,5 @@
-"""Records that are given up in a group with a dead-letter topic: finished only once their letters are
-written."""
+"""Records that are given up in a group with a dead-letter topic: finished only once their letters
+are written."""
 
 import pytest
 
