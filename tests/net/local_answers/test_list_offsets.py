@@ -1,5 +1,5 @@
-"""Both ends of logs are told from shared memory; whatever is unusual about a ListOffsets is
-control's to answer."""
+"""Network processes answer for both ends of logs from shared memory; control answers whatever is
+unusual about a ListOffsets."""
 
 import socket
 import struct

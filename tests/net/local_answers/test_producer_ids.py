@@ -1,5 +1,5 @@
-"""First ids of idempotent producers are told from shared memory; whatever else InitProducerId asks
-is control's."""
+"""Network processes answer with first ids of idempotent producers from shared memory; control
+answers whatever else InitProducerId asks."""
 
 import socket
 import struct
