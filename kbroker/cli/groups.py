@@ -4,24 +4,28 @@ from typing import Annotated, Any
 
 import typer
 
-from kbroker.cli.completion import complete_group
 from kbroker.cli.connection import Connection
 from kbroker.cli.describe_groups import EXAMPLES as DESCRIBE_EXAMPLES
 from kbroker.cli.describe_groups import describe
 from kbroker.cli.failures import CommandFailed, UsageFailed, broker_error, explain, result_of
 from kbroker.cli.group_description import read_group, require
-from kbroker.cli.options import AsJson, Scopes, Yes, confirm, connected, examples, name_matcher
+from kbroker.cli.options import (
+    AsJson,
+    GroupId,
+    GroupIds,
+    Scopes,
+    Yes,
+    confirm,
+    connected,
+    examples,
+    name_matcher,
+)
 from kbroker.cli.output import print_json, print_table, say
 from kbroker.cli.partitions import parse_scope
 from kbroker.cli.reset_offsets import EXAMPLES as RESET_EXAMPLES
 from kbroker.cli.reset_offsets import reset_offsets
 
 app = typer.Typer(name="groups", no_args_is_help=True, help="Consumer groups: lag, offsets, members.")
-
-GroupId = Annotated[str, typer.Argument(metavar="GROUP", show_default=False, autocompletion=complete_group)]
-GroupIds = Annotated[
-    list[str], typer.Argument(metavar="GROUP", show_default=False, autocompletion=complete_group)
-]
 
 
 @app.command("list", epilog=examples("kbroker groups list", "kbroker groups list --state Empty --json"))

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Concatenate, ParamSpec
 import typer
 
 from kbroker.cli import client_properties
-from kbroker.cli.completion import complete_topic
+from kbroker.cli.completion import complete_group, complete_topic
 from kbroker.cli.connection import DEFAULT_BOOTSTRAP, Connection
 from kbroker.cli.failures import UsageFailed
 
@@ -71,6 +71,10 @@ DryRun = Annotated[
 ]
 Topics = Annotated[
     list[str], typer.Argument(metavar="TOPIC", show_default=False, autocompletion=complete_topic)
+]
+GroupId = Annotated[str, typer.Argument(metavar="GROUP", show_default=False, autocompletion=complete_group)]
+GroupIds = Annotated[
+    list[str], typer.Argument(metavar="GROUP", show_default=False, autocompletion=complete_group)
 ]
 
 _CONNECTION = [

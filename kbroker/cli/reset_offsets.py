@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kbroker.cli.completion import complete_group, complete_topic
+from kbroker.cli.completion import complete_topic
 from kbroker.cli.connection import Connection
 from kbroker.cli.failures import CommandFailed, UsageFailed, result_of
 from kbroker.cli.group_description import Group, read_group, require
 from kbroker.cli.offset_strategies import LogRange, csv_lines, read_csv, shift
-from kbroker.cli.options import AsJson, connected, examples
+from kbroker.cli.options import AsJson, GroupIds, connected, examples
 from kbroker.cli.output import print_json, print_table, say
 from kbroker.cli.partitions import Partition, at_time, earliest, latest, scoped
 from kbroker.cli.points_in_time import TIME_HELP, parse_duration_ms, parse_time_ms
@@ -55,9 +55,6 @@ class Move:
     new: int
 
 
-GroupsArgument = Annotated[
-    list[str], typer.Argument(metavar="GROUP", show_default=False, autocompletion=complete_group)
-]
 TopicArgument = Annotated[
     list[str] | None,
     typer.Option(
@@ -92,7 +89,7 @@ Export = Annotated[bool, typer.Option("--export", help="Print CSV: topic,partiti
 @connected
 def reset_offsets(
     broker: Connection,
-    groups: GroupsArgument,
+    groups: GroupIds,
     topic: TopicArgument = None,
     all_topics: AllTopics = False,
     to_earliest: ToEarliest = False,

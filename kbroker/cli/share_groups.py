@@ -6,10 +6,9 @@ from typing import Annotated, Any
 
 import typer
 
-from kbroker.cli.completion import complete_group, complete_topic
 from kbroker.cli.connection import Connection
 from kbroker.cli.failures import CommandFailed, UsageFailed, broker_error, result_of
-from kbroker.cli.options import AsJson, Yes, confirm, connected, examples
+from kbroker.cli.options import AsJson, GroupId, GroupIds, Topics, Yes, confirm, connected, examples
 from kbroker.cli.output import print_json, print_table, say
 from kbroker.cli.own_requests import ask_coordinator
 from kbroker.cli.partitions import at_time, earliest, latest, scoped
@@ -30,13 +29,6 @@ app = typer.Typer(
     help="Share groups: offsets, lag, members. `groups list --type share` lists them.",
 )
 
-ShareGroup = Annotated[
-    str, typer.Argument(metavar="GROUP", show_default=False, autocompletion=complete_group)
-]
-ShareGroups = Annotated[
-    list[str], typer.Argument(metavar="GROUP", show_default=False, autocompletion=complete_group)
-]
-
 
 @app.command(
     epilog=examples(
@@ -48,7 +40,7 @@ ShareGroups = Annotated[
 @connected
 def describe(
     broker: Connection,
-    groups: ShareGroups,
+    groups: GroupIds,
     members: Annotated[bool, typer.Option("--members", help="Show members and their partitions.")] = False,
     json: AsJson = False,
 ) -> None:
@@ -119,7 +111,7 @@ def _described(broker: Connection, name: str) -> dict[str, Any]:
 @connected
 def reset_offsets(
     broker: Connection,
-    group: ShareGroup,
+    group: GroupId,
     topic: TopicArgument = None,
     all_topics: AllTopics = False,
     to_earliest: ToEarliest = False,
@@ -162,10 +154,8 @@ def reset_offsets(
 @connected
 def delete_offsets(
     broker: Connection,
-    group: ShareGroup,
-    topics: Annotated[
-        list[str], typer.Argument(metavar="TOPIC", show_default=False, autocompletion=complete_topic)
-    ],
+    group: GroupId,
+    topics: Topics,
     yes: Yes = False,
 ) -> None:
     """Let a group without members forget topics; it starts anew where share.auto.offset.reset
@@ -195,7 +185,7 @@ def delete_offsets(
 
 @app.command(epilog=examples("kbroker share-groups delete workers --yes"))
 @connected
-def delete(broker: Connection, groups: ShareGroups, yes: Yes = False) -> None:
+def delete(broker: Connection, groups: GroupIds, yes: Yes = False) -> None:
     """Delete share groups without members, with their offsets."""
     for name in groups:
         read_share_group(broker, name)  # so that no group of another type is deleted
