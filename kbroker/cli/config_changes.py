@@ -4,10 +4,13 @@ IncrementalAlterConfigs)."""
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kbroker.cli import all_brokers
+from kbroker.cli import named_configs
 from kbroker.cli.config_sources import DEFAULT_SOURCES, SOURCES
 from kbroker.cli.connection import Connection
 from kbroker.cli.failures import result_of
+
+ALL_BROKERS = (4, "")
+"""The broker with the empty name: its settings hold for all brokers."""
 
 
 def _resource(entity: str, name: str, changes: Sequence[Any] = ()) -> Any:
@@ -23,7 +26,7 @@ def read_configs(broker: Connection, entity: str, name: str) -> list[dict[str, A
 
     The broker with the empty name is all brokers. Raises CommandFailed."""
     if not name:
-        return all_brokers.read(broker)
+        return named_configs.read(broker, ALL_BROKERS, "all brokers")
     resource = _resource(entity, name)
     future = broker.admin().describe_configs([resource], request_timeout=broker.timeout_s)[resource]
     entries = result_of(future, f"{entity} {name}")
@@ -64,7 +67,7 @@ def change_configs(
     pairs = (sets, dict.fromkeys(deletes), appends or {}, subtracts or {})
     operations = [(key, number, value) for number, each in enumerate(pairs) for key, value in each.items()]
     if not name:
-        all_brokers.change(broker, operations, validate_only)
+        named_configs.change(broker, ALL_BROKERS, "all brokers", operations, validate_only)
         return
     from confluent_kafka.admin import AlterConfigOpType, ConfigEntry
 

@@ -66,6 +66,12 @@ def broker_error(code: int, text: str | None = None, subject: str = "") -> Comma
     return CommandFailed(f"{prefix}{name}: {said}", ExitCode.UNREACHABLE if timed_out else ExitCode.FAILED)
 
 
+def check_answer(answer: Any, subject: str = "") -> None:
+    """Raises CommandFailed for an answer, or a part of one, that has an error code."""
+    if answer.error_code:
+        raise broker_error(answer.error_code, answer.error_message, subject)
+
+
 def explain(error: BaseException, subject: str = "") -> CommandFailed | None:
     """The failure for an exception; None for a bug."""
     if isinstance(error, CommandFailed):

@@ -6,7 +6,7 @@ from typing import Any
 
 from kbroker.cli.config_sources import DEFAULT_SOURCES, SOURCES
 from kbroker.cli.connection import Connection
-from kbroker.cli.failures import broker_error
+from kbroker.cli.failures import check_answer
 
 Resource = tuple[int, str]
 """Type, as in the protocol, and name."""
@@ -18,7 +18,7 @@ def read(broker: Connection, resource: Resource, subject: str) -> list[dict[str,
 
     request = DescribeConfigsRequest(resources=[(*resource, None)], include_synonyms=True, min_version=1)
     (answer,) = ask(broker, request).results
-    _check(answer, subject)
+    check_answer(answer, subject)
     return [
         {
             "name": entry.name,
@@ -51,15 +51,10 @@ def change(
         resources=[(*resource, list(operations))], validate_only=validate_only
     )
     (answer,) = ask(broker, request).responses
-    _check(answer, subject)
+    check_answer(answer, subject)
 
 
 def ask(broker: Connection, request: Any) -> Any:
     """The answer to a request of kafka-python."""
     with broker.kafka_python_admin() as admin:
         return admin._manager.run(admin._manager.send, request)
-
-
-def _check(answer: Any, subject: str) -> None:
-    if answer.error_code:
-        raise broker_error(answer.error_code, answer.error_message, subject)

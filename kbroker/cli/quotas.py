@@ -6,7 +6,7 @@ import typer
 
 from kbroker.cli.client_properties import parse_pairs
 from kbroker.cli.connection import Connection
-from kbroker.cli.failures import CommandFailed, UsageFailed, broker_error
+from kbroker.cli.failures import CommandFailed, UsageFailed, check_answer
 from kbroker.cli.options import AsJson, connected, examples
 from kbroker.cli.output import print_json, print_table, say
 
@@ -72,8 +72,7 @@ def read_all(broker: Connection, entity: Entity = []) -> list[tuple[Entity, dict
         component(entity_type=kind, match_type=1 if name is None else 0, match=name) for kind, name in entity
     ]
     answer = _send(broker, DescribeClientQuotasRequest(components=asked, strict=False))
-    if answer.error_code:
-        raise broker_error(answer.error_code, answer.error_message)
+    check_answer(answer)
     return [
         (
             [(part.entity_type, part.entity_name) for part in entry.entity],
@@ -95,8 +94,7 @@ def alter(
     parts = [entry.EntityData(entity_type=kind, entity_name=name) for kind, name in entity]
     request = AlterClientQuotasRequest(entries=[entry(entity=parts, ops=ops)], validate_only=validate_only)
     for result in _send(broker, request).entries:
-        if result.error_code:
-            raise broker_error(result.error_code, result.error_message)
+        check_answer(result)
 
 
 @app.command(

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kbroker.cli.connection import Connection
-from kbroker.cli.failures import CommandFailed, broker_error
+from kbroker.cli.failures import CommandFailed, check_answer
 from kbroker.cli.own_requests import ask_coordinator
 from kbroker.cli.partitions import Partition
 from kbroker.protocol.api_keys import ApiKey
@@ -24,7 +24,7 @@ class Start:
 def read_share_group(broker: Connection, name: str) -> Any:
     """The group as its coordinator describes it. Raises CommandFailed when there is none."""
     (group,) = _describe(broker, name)
-    check(group, f"share group {name}")
+    check_answer(group, f"share group {name}")
     return group
 
 
@@ -41,7 +41,7 @@ def refuse_members(broker: Connection, name: str) -> None:
     (group,) = _describe(broker, name)
     if group.error_code == ErrorCode.GROUP_ID_NOT_FOUND.value:
         return
-    check(group, f"share group {name}")
+    check_answer(group, f"share group {name}")
     if group.members:
         raise CommandFailed(
             f"share group {name} is {group.group_state} with {len(group.members)} members: stop its consumers first "
@@ -57,11 +57,11 @@ def start_offsets(broker: Connection, name: str) -> list[Start]:
 
     request = DescribeShareGroupOffsetsRequest([DescribeShareGroupOffsetsRequestGroup(name, None)])
     (group,) = ask_coordinator(broker, name, ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, request).groups
-    check(group, f"share group {name}")
+    check_answer(group, f"share group {name}")
     found = []
     for topic in group.topics:
         for part in topic.partitions:
-            check(part, f"{topic.topic_name}-{part.partition_index}")
+            check_answer(part, f"{topic.topic_name}-{part.partition_index}")
             offset, lag = (None if value < 0 else value for value in (part.start_offset, part.lag))
             found.append(Start((topic.topic_name, part.partition_index), offset, lag))
     return sorted(found, key=lambda start: start.partition)
@@ -81,12 +81,7 @@ def alter_start_offsets(broker: Connection, name: str, offsets: dict[Partition, 
         name, [AlterShareGroupOffsetsRequestTopic(*each) for each in topics.items()]
     )
     answer = ask_coordinator(broker, name, ApiKey.ALTER_SHARE_GROUP_OFFSETS, request)
-    check(answer, f"share group {name}")
+    check_answer(answer, f"share group {name}")
     for each in answer.responses:
         for part in each.partitions:
-            check(part, f"{each.topic_name}-{part.partition_index}")
-
-
-def check(answer: Any, subject: str) -> None:
-    if answer.error_code:
-        raise broker_error(answer.error_code, answer.error_message, subject)
+            check_answer(part, f"{each.topic_name}-{part.partition_index}")

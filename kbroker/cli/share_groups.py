@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from kbroker.cli.connection import Connection
-from kbroker.cli.failures import CommandFailed, UsageFailed, broker_error, result_of
+from kbroker.cli.failures import CommandFailed, UsageFailed, broker_error, check_answer, result_of
 from kbroker.cli.options import AsJson, GroupId, GroupIds, Topics, Yes, confirm, connected, examples
 from kbroker.cli.output import print_json, print_table, say
 from kbroker.cli.own_requests import ask_coordinator
@@ -16,7 +16,6 @@ from kbroker.cli.points_in_time import parse_time_ms
 from kbroker.cli.reset_offsets import AllTopics, Execute, ToDatetime, ToEarliest, ToLatest, TopicArgument
 from kbroker.cli.share_group_state import (
     alter_start_offsets,
-    check,
     read_share_group,
     refuse_members,
     start_offsets,
@@ -170,7 +169,7 @@ def delete_offsets(
         group, [DeleteShareGroupOffsetsRequestTopic(name) for name in topics]
     )
     answer = ask_coordinator(broker, group, ApiKey.DELETE_SHARE_GROUP_OFFSETS, request)
-    check(answer, f"share group {group}")
+    check_answer(answer, f"share group {group}")
     failures = [
         broker_error(t.error_code, t.error_message, t.topic_name) for t in answer.responses if t.error_code
     ]
