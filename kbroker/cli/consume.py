@@ -36,7 +36,6 @@ from kbroker.cli.consume_options import (
     Separator,
     Since,
     Tail,
-    Topics,
     Until,
     UntilEnd,
 )
@@ -44,7 +43,7 @@ from kbroker.cli.consuming import Bounds, Reader, Start
 from kbroker.cli.decoding import Decoder
 from kbroker.cli.failures import UsageFailed
 from kbroker.cli.last_records import count_records, last_records
-from kbroker.cli.options import connected, examples
+from kbroker.cli.options import Topics, connected, examples
 from kbroker.cli.output import print_json, say
 from kbroker.cli.points_in_time import format_time, parse_time_ms
 from kbroker.cli.produce import summary

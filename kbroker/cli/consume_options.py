@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from kbroker.cli.completion import complete_group, complete_topic
+from kbroker.cli.completion import complete_group
 from kbroker.cli.points_in_time import TIME_HELP
 from kbroker.cli.record_format import FORMAT_HELP
 
@@ -24,9 +24,6 @@ class GroupProtocol(StrEnum):
     CONSUMER = "consumer"
 
 
-Topics = Annotated[
-    list[str], typer.Argument(metavar="TOPIC", show_default=False, autocompletion=complete_topic)
-]
 GroupId = Annotated[
     str | None,
     typer.Option(
