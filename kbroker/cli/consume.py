@@ -52,6 +52,10 @@ from kbroker.cli.schema_source import SchemaSource
 
 T = TypeVar("T")
 
+NOT_WITH_A_GROUP = (
+    "a group goes on where it was: no --partition, --offset, --from, --tail, --exact-count with --group"
+)
+
 EXAMPLES = examples(
     "kbroker consume orders --from-beginning",
     "kbroker consume orders --offset -10 --until-end",
@@ -104,9 +108,7 @@ def consume(
     Without --group all partitions (or those of --partition) are read and nothing is committed."""
     now_ms = int(time.time() * 1000)
     if group and (partition or offset or since or tail or exact_count):
-        raise UsageFailed(
-            "a group goes on where it was: no --partition, --offset, --from, --tail, --exact-count with --group"
-        )
+        raise UsageFailed(NOT_WITH_A_GROUP)
     if exact_count and (tail or format_text is not None):
         raise UsageFailed("--exact-count prints no record: no --tail, no --format with it")
     until_end = until_end or exact_count or tail is not None
@@ -114,28 +116,25 @@ def consume(
     printed = {"T": print_timestamp, "po": print_offset, "h": print_headers, "k": print_key}
     render = _renderer(json, format_text, printed, unescape(separator), unescape(delimiter))
     decoder = _decoder(registry, decode_keys, broker.timeout_s)
-    bounds = Bounds(
-        until_end=until_end,
-        until_ms=None if until is None else parse_time_ms(until, now_ms),
-        max_messages=max_messages,
-        idle_timeout_s=idle_timeout_s,
-    )
-    settings: dict[str, Any] = {"isolation.level": isolation.value, "enable.partition.eof": True}
-    if until_end or until:
-        settings["fetch.wait.max.ms"] = 20  # that the end is reached is known from an empty answer
-    if group and group_protocol is GroupProtocol.CONSUMER:
-        settings["group.protocol"] = group_protocol.value
-    settings |= parse_pairs("--property", client_property or [])
+    until_ms = None if until is None else parse_time_ms(until, now_ms)
+    bounds = Bounds(until_end, until_ms, max_messages, idle_timeout_s)
+    settings = _settings(isolation, group_protocol if group else None, bounds, client_property or [])
     reader = Reader(broker, topics, partition or [], group, start, bounds, settings)
-    if exact_count:
-        count, size = _print_count(reader, json)
-    else:
-        shown = render if decoder is None else lambda record: render(decoder(record))
-        count, size = _print_all(reader, shown, tail)
-        if decoder is not None and decoder.undecoded:
-            say(f"{decoder.undecoded:,} without the id of a schema are shown as they are")
+    count, size = _print_count(reader, json) if exact_count else _print_all(reader, render, decoder, tail)
     if not quiet:
         say(summary(count, size, time.time() - now_ms / 1000))
+
+
+def _settings(
+    isolation: Isolation, group_protocol: GroupProtocol | None, bounds: Bounds, properties: list[str]
+) -> dict[str, Any]:
+    """Of the client. group_protocol: None without a group. Raises CommandFailed."""
+    settings: dict[str, Any] = {"isolation.level": isolation.value, "enable.partition.eof": True}
+    if bounds.until_end or bounds.until_ms is not None:
+        settings["fetch.wait.max.ms"] = 20  # that the end is reached is known from an empty answer
+    if group_protocol is GroupProtocol.CONSUMER:
+        settings["group.protocol"] = group_protocol.value
+    return settings | parse_pairs("--property", properties)
 
 
 def _decoder(url: str | None, keys: bool, timeout_s: float) -> Decoder | None:
@@ -146,18 +145,21 @@ def _decoder(url: str | None, keys: bool, timeout_s: float) -> Decoder | None:
     return Decoder(SchemaSource(url, timeout_s), keys=keys)
 
 
-def _print_all(reader: Reader, render: Part, tail: int | None) -> tuple[int, int]:
+def _print_all(reader: Reader, render: Part, decoder: Decoder | None, tail: int | None) -> tuple[int, int]:
     """Writes every record; (records, bytes of keys and values). Printed records are committed."""
+    shown = render if decoder is None else lambda record: render(decoder(record))
     out = sys.stdout.buffer
     count = size = 0
     with _open(reader):
         for records in reader if tail is None else [_whole(reader, last_records(reader, tail))]:
             for record in records:
-                out.write(render(record))
+                out.write(shown(record))
                 size += len(record.value or b"") + len(record.key or b"")
             out.flush()
             count += len(records)
             reader.printed()
+    if decoder is not None and decoder.undecoded:
+        say(f"{decoder.undecoded:,} without the id of a schema are shown as they are")
     return count, size
 
 
