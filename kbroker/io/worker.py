@@ -24,6 +24,7 @@ from kbroker.io.logs import Logs
 from kbroker.io.read_ahead import ReadAheadPool
 from kbroker.io.replication.replicas import Replicas
 from kbroker.ipc.child import ChildContext, on_stop
+from kbroker.ipc.clock import monotonic_ms
 from kbroker.ipc.crash_point import crash_point, is_armed
 from kbroker.ipc.layout import Counter, ProcessLine
 from kbroker.ipc.link import TOGETHER, LinkClosed, PolledLink
@@ -73,7 +74,7 @@ class Worker:
         self.read_ahead = ReadAheadPool(self.sleeper.ring)
         self.metrics = self.drain.metrics
         self.housekeeping = Housekeeping(
-            context.config, self.logs, self.drain, self.durability, self.cleaning, now_ms()
+            context.config, self.logs, self.drain, self.durability, self.cleaning, monotonic_ms()
         )
         self.moves = Moves(self.logs, lambda: self.housekeeping.config, self._notify_again.add)
         self._moves_due_ms = 0
@@ -137,7 +138,7 @@ class Worker:
     def _turn(self) -> None:
         for _ in range(BUSY_TURNS):
             busy = bool(self.drain.waiting) and self._append()
-            if self.replicas.active and self.replicas.turn(now_ms()):
+            if self.replicas.active and self.replicas.turn(monotonic_ms()):
                 busy = True
             if not busy:
                 break
@@ -149,9 +150,9 @@ class Worker:
         if (waiting and not self._blocked()) or (self.replicas.active and self.replicas.pending()):
             self.sleeper.awake()
             return
-        patience = max(0, min(self._due_ms, self.durability.next_expiry_ms()) - now_ms())
+        patience = max(0, min(self._due_ms, self.durability.next_expiry_ms()) - monotonic_ms())
         if self.replicas.active:
-            patience = min(patience, max(0, self.replicas.next_due_ms(now_ms()) - now_ms()))
+            patience = min(patience, max(0, self.replicas.next_due_ms(monotonic_ms()) - monotonic_ms()))
         self._look(min(patience, BLOCKED_MS) if waiting else patience)
         self.sleeper.awake()
 
@@ -162,7 +163,7 @@ class Worker:
 
     def _next_due_ms(self) -> int:
         """When ``_rest`` is due at the latest."""
-        now = now_ms()
+        now = monotonic_ms()
         due = [self.housekeeping.next_due_ms, now + 1000]
         if self.moves.count:
             due.append(self._moves_due_ms)
@@ -204,7 +205,7 @@ class Worker:
             self.metrics.words[READ_AHEADS] += 1
             self.drain.complete_token(request.client, request.token, request.slot, 0)
         self.durability.answer_late()
-        now = now_ms()
+        now = monotonic_ms()
         self.durability.expire(now)
         self.housekeeping.run(now)
         if self.moves.count and now >= self._moves_due_ms:
@@ -276,7 +277,7 @@ class Worker:
             self._due_ms = 0
         if out[Drained.STOP] == Stop.ROLL:
             self.logs.roll(int(out[Drained.STOP_SLOT]))
-            self.housekeeping.rolled(now_ms())
+            self.housekeeping.rolled(monotonic_ms())
             return True
         if out[Drained.STOP] == Stop.FILES:
             if self.logs.open_files(int(out[Drained.STOP_SLOT])):
@@ -353,11 +354,6 @@ def _mortal(drain: Drain) -> Callable[[], int]:
         return taken
 
     return wrapped
-
-
-def now_ms() -> int:
-    """CLOCK_MONOTONIC in ms: the loop's timers."""
-    return time.monotonic_ns() // 1_000_000
 
 
 def main(context: ChildContext) -> None:

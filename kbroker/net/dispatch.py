@@ -7,12 +7,12 @@ Kafka.
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable, Mapping
 from functools import partial
 
 from kbroker.config.acls import WRITE
 from kbroker.ipc.background import Background
+from kbroker.ipc.clock import monotonic_ms
 from kbroker.ipc.messages import ClientRequest, Reply
 from kbroker.ipc.slicing import Slicing
 from kbroker.log.open_files import OpenFile
@@ -110,7 +110,7 @@ class Dispatch:
     def wait(self, connection: Connection, frame: bytes) -> None:
         """A fetch that the kernel answers when there are enough bytes."""
         connection.api_key = ApiKey.FETCH
-        self.waiting.take(connection, frame, time.monotonic_ns() // 1_000_000)
+        self.waiting.take(connection, frame, monotonic_ms())
         self.fetches.set_timer()
 
     def on_advanced(self, slot: int) -> None:

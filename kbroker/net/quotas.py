@@ -24,6 +24,7 @@ from kbroker.config.client_quotas import (
     REQUEST_PERCENTAGE,
     QuotaTable,
 )
+from kbroker.ipc.clock import monotonic_ms
 from kbroker.ipc.sensors import Sensor, Sensors, sensor_of
 from kbroker.metrics.slots import bind
 from kbroker.net.connection import Connection, Part, State
@@ -148,7 +149,7 @@ class Quotas:
         bytes_ms = self._used(limits.fetch, size)
         throttle_ms = max(bytes_ms, spent_ms)
         if throttle_ms and limits.fetch is not None:
-            self._sensors.add(limits.fetch, -size, _now_ms())
+            self._sensors.add(limits.fetch, -size, monotonic_ms())
         self._hold(connection, throttle_ms, "fetch" if bytes_ms > spent_ms else "request")
         return throttle_ms
 
@@ -183,7 +184,7 @@ class Quotas:
     def _used(self, sensor: Sensor | None, size: int) -> int:
         if sensor is None:
             return 0
-        now_ms = _now_ms()
+        now_ms = monotonic_ms()
         self._sensors.add(sensor, size, now_ms)
         return self._sensors.throttle_ms(sensor, now_ms)
 
@@ -214,7 +215,3 @@ class Quotas:
     def stop(self) -> None:
         """The broker stops: throttled connections stay throttled."""
         self._stopping = True
-
-
-def _now_ms() -> int:
-    return time.monotonic_ns() // 1_000_000

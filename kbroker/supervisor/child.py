@@ -5,10 +5,10 @@ import logging
 import os
 import signal
 import sys
-import time
 from dataclasses import dataclass, field
 
 from kbroker.ipc.child import PARENT_ONLY, STOP_SIGNAL, ChildContext, run_child
+from kbroker.ipc.clock import monotonic_ms
 from kbroker.supervisor.back_off import BackOff
 from kbroker.supervisor.confinement.confine import confine
 from kbroker.supervisor.preloading import Preloading
@@ -101,8 +101,3 @@ class Child:
                 signal.pidfd_send_signal(self.pidfd, number)
             except ProcessLookupError:
                 log.debug("%s had already ended", self.name)
-
-
-def monotonic_ms() -> int:
-    """CLOCK_MONOTONIC in ms."""
-    return time.monotonic_ns() // 1_000_000

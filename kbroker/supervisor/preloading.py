@@ -4,10 +4,11 @@ role's next process."""
 import importlib
 import os
 import sys
-import time
 from collections import deque
 from collections.abc import Collection
 from contextlib import suppress
+
+from kbroker.ipc.clock import monotonic_ms
 
 EVERY_MS = 20
 """Between two modules, each of which keeps the parent for a few milliseconds."""
@@ -51,7 +52,7 @@ class Preloading:
 
     def wait_ms(self) -> int | None:
         """Milliseconds until the next module, None when all are there."""
-        return max(0, self._next_ms - _now_ms()) if self._names else None
+        return max(0, self._next_ms - monotonic_ms()) if self._names else None
 
     def go_on(self) -> None:
         """Import the next module, if it is time."""
@@ -62,8 +63,4 @@ class Preloading:
         if self._names:
             with suppress(ImportError, ValueError):  # a name that the import system made up
                 importlib.import_module(self._names.popleft())
-        self._next_ms = _now_ms() + EVERY_MS
-
-
-def _now_ms() -> int:
-    return time.monotonic_ns() // 1_000_000
+        self._next_ms = monotonic_ms() + EVERY_MS

@@ -19,13 +19,14 @@ from collections.abc import Iterable
 from kbroker.config.broker import BrokerConfig
 from kbroker.ipc import connecting
 from kbroker.ipc.child import PARENT_ONLY, STOP_SIGNAL, ChildContext
+from kbroker.ipc.clock import monotonic_ms
 from kbroker.ipc.layout import ProcessLine
 from kbroker.ipc.log_dir_errors import LogDirErrors
 from kbroker.ipc.shared import Shared, Sizes
 from kbroker.metrics.slots import Slots, bind
 from kbroker.net.accept.acceptor import Acceptor
 from kbroker.supervisor import http_listener
-from kbroker.supervisor.child import Child, monotonic_ms
+from kbroker.supervisor.child import Child
 from kbroker.supervisor.kraft_metadata import write_kraft_metadata
 from kbroker.supervisor.log_dirs import LogDirs, LogDirsUnusable
 from kbroker.supervisor.preloading import Preloading

@@ -42,7 +42,7 @@ def test_each_turn_imports_one_module_after_those_that_it_needs(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = [0]
-    monkeypatch.setattr("kbroker.supervisor.preloading._now_ms", lambda: now[0])
+    monkeypatch.setattr("kbroker.supervisor.preloading.monotonic_ms", lambda: now[0])
     preloading = Preloading()
     assert preloading.fds()
     fork_that_imports(preloading, "preloaded_top")

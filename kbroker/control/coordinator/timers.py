@@ -2,9 +2,9 @@
 polling."""
 
 import asyncio
-import time
 from collections.abc import Callable
 
+from kbroker.ipc.clock import monotonic_ms
 from kbroker.purgatory.timing_wheel import TimerEntry, TimingWheel
 
 
@@ -24,9 +24,9 @@ class WheelTimers:
     """Runs in: control. Owner: a Runtime. Times are CLOCK_MONOTONIC, so a set clock does not fire
     them."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, clock_ms: Callable[[], int] | None = None) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, clock_ms: Callable[[], int] = monotonic_ms) -> None:
         self._loop = loop
-        self._clock_ms = clock_ms or (lambda: time.monotonic_ns() // 1_000_000)
+        self._clock_ms = clock_ms
         self._wheel = TimingWheel(self._clock_ms())
         self._timers: dict[str, NamedTimer] = {}
         self._wake: asyncio.TimerHandle | None = None

@@ -3,7 +3,6 @@ pushes are taken."""
 
 import base64
 import logging
-import time
 import uuid
 from collections.abc import Callable, Mapping
 from typing import Final
@@ -15,10 +14,9 @@ from kbroker.control.metadata.config_resource import CLIENT_METRICS
 from kbroker.control.telemetry.instances import ClientInstance, Instances, Wanted
 from kbroker.control.telemetry.payload import plain
 from kbroker.control.telemetry.series import SeriesOfClients
+from kbroker.ipc.clock import monotonic_ms
 from kbroker.ipc.http_messages import ClientMetrics
-from kbroker.ipc.messages import (
-    ClientRequest,
-)
+from kbroker.ipc.messages import ClientRequest
 from kbroker.protocol.compression import Codec
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.push_telemetry import PushTelemetryRequest
@@ -35,14 +33,10 @@ LONGEST: Final = 255
 """Characters of what a client says of itself that are looked at."""
 
 
-def _now_ms() -> int:
-    return time.monotonic_ns() // 1_000_000
-
-
 class TelemetryService:
     """Runs in: control. Owner: the services."""
 
-    def __init__(self, broker: Broker, clock_ms: Callable[[], int] = _now_ms) -> None:
+    def __init__(self, broker: Broker, clock_ms: Callable[[], int] = monotonic_ms) -> None:
         self._broker = broker
         self._clock_ms = clock_ms
         config = broker.config

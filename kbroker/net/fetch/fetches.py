@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from kbroker.config.acls import READ
 from kbroker.config.broker import BrokerConfig
+from kbroker.ipc.clock import monotonic_ms
 from kbroker.ipc.layout import Counter
 from kbroker.ipc.log_dir_errors import LogDirErrors
 from kbroker.net.connection import Connection, FilePart, Part
@@ -107,7 +108,7 @@ class Fetches:
         context.words[ContextRow.PROBE] = probe is by_cachestat
         self.cold = ColdReads(shared, client, probe)
         interval = config.get_int("fetch.purgatory.purge.interval.requests")
-        self.purgatory: Purgatory[int] = Purgatory(_now_ms(), interval, self._announce)
+        self.purgatory: Purgatory[int] = Purgatory(monotonic_ms(), interval, self._announce)
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0
         self._counters = shared.counters[client]
@@ -166,7 +167,7 @@ class Fetches:
             known = self.sessions.find(request.session_id)
             if known is not None:
                 self._table.take_back(known)
-            session = self.sessions.use(request, header.api_version, _now_ms())
+            session = self.sessions.use(request, header.api_version, monotonic_ms())
             if isinstance(session, ErrorCode):
                 if known is not None:
                     self._table.lend(known)
@@ -214,7 +215,7 @@ class Fetches:
             uses_ids = fetch.header.api_version >= FIRST_TOPIC_ID_VERSION
             for wanted, reading in paced(readings):
                 wanted.changed(*_told(reading))
-            made = self.sessions.create(fetch.partitions, uses_ids, _now_ms()) if readings else None
+            made = self.sessions.create(fetch.partitions, uses_ids, monotonic_ms()) if readings else None
             if made is not None:
                 session_id = made.id
                 fetch.session = made
@@ -291,7 +292,7 @@ class Fetches:
     def _wait(self, fetch: Fetch, wanted: list[Wanted], max_wait_ms: int) -> None:
         began_ns = time.monotonic_ns()
         operation = DelayedFetch(
-            _now_ms() + max_wait_ms,
+            monotonic_ms() + max_wait_ms,
             fetch.min_bytes,
             wanted,
             lambda each: self.reader.available(each, fetch.isolation),
@@ -339,13 +340,13 @@ class Fetches:
             return
         if self._timer is not None:
             self._timer.cancel()
-        delay = max(0, due - _now_ms()) / 1000
+        delay = max(0, due - monotonic_ms()) / 1000
         self._timer_ms = due
         self._timer = asyncio.get_running_loop().call_later(delay, self._expire)
 
     def _expire(self) -> None:
         self._timer = None
-        self._counts.fetch_expired(self.purgatory.expire(_now_ms()))
+        self._counts.fetch_expired(self.purgatory.expire(monotonic_ms()))
         self.set_timer()
 
     def measure(self) -> None:
@@ -373,7 +374,3 @@ def _told(reading: Reading) -> tuple[int, int, int, int, bool]:
         reading.length,
         reading.diverging is not None,
     )
-
-
-def _now_ms() -> int:
-    return time.monotonic_ns() // 1_000_000

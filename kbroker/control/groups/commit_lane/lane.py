@@ -9,7 +9,6 @@ record is in the log; it is then the offset's row.
 """
 
 import logging
-import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
@@ -36,6 +35,7 @@ from kbroker.control.groups.offset_record import encode_offset_key
 from kbroker.control.groups.shard import GroupShard
 from kbroker.control.links.appender import Appender
 from kbroker.ipc.block import answers, client_request, pack_answer, pack_peer, peer_of, request_at
+from kbroker.ipc.clock import monotonic_ms
 from kbroker.ipc.link import AsyncLink
 from kbroker.ipc.messages import ClientRequest
 from kbroker.metrics.slots import bind
@@ -246,7 +246,7 @@ class CommitLane:
         words = self._rows.words
         now_ms = self._broker.now_ms()
         words[Lane.NOW] = now_ms
-        words[Lane.NOW_MONOTONIC] = time.monotonic_ns() // 1_000_000
+        words[Lane.NOW_MONOTONIC] = monotonic_ms()
         words[Lane.MAX_BATCH] = self._broker.topic_config(self._shard.topic).max_message_bytes
         address = int(np.frombuffer(block, np.uint8).ctypes.data)
         count = take_commits(self._rows.address, address, len(block))
