@@ -14,12 +14,7 @@ from typing import Any, Generic, TypeVar
 from kbroker.http.directory import Directory, applied
 from kbroker.ipc.http_messages import ClientMetrics, ClientsQuery, GroupsQuery, GroupSummary
 from kbroker.ipc.link import LinkClosed, PolledLink
-from kbroker.ipc.messages import (
-    Hello,
-    Image,
-    Reply,
-    TopicImage,
-)
+from kbroker.ipc.messages import Hello, Image, Reply, TopicImage
 from kbroker.protocol.errors import ErrorCode, KafkaError
 
 log = logging.getLogger(__name__)

@@ -19,9 +19,7 @@ from kbroker.http.directory import Directory
 from kbroker.http.page_cache import PageCache
 from kbroker.ipc.http_messages import GroupSummary
 from kbroker.ipc.layout import Slot
-from kbroker.ipc.messages import (
-    PartitionImage,
-)
+from kbroker.ipc.messages import PartitionImage
 from kbroker.ipc.shared import Shared
 from kbroker.log import files
 from kbroker.log.errors import CorruptLog

@@ -21,12 +21,7 @@ from kbroker.ipc.child import ChildContext
 from kbroker.ipc.clock import wall_clock_ms
 from kbroker.ipc.layout import Slot, SlotState
 from kbroker.ipc.log_dir_errors import OF_THE_DISK, LogDirErrors
-from kbroker.ipc.messages import (
-    Follow,
-    Lead,
-    OpenPartition,
-    Reply,
-)
+from kbroker.ipc.messages import Follow, Lead, OpenPartition, Reply
 from kbroker.log import files
 from kbroker.metrics.slots import bind
 from kbroker.protocol.errors import ErrorCode, KafkaError

@@ -10,9 +10,7 @@ from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from kbroker.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from kbroker.protocol.messages.describe_share_group_offsets import (
-    DescribeShareGroupOffsetsRequest,
-)
+from kbroker.protocol.messages.describe_share_group_offsets import DescribeShareGroupOffsetsRequest
 from kbroker.protocol.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsRequestGroup as Wanted,
 )

@@ -15,10 +15,7 @@ from kbroker.ipc import connecting
 from kbroker.ipc.child import ChildContext
 from kbroker.ipc.http_messages import ClientMetrics, GroupSummary
 from kbroker.ipc.layout import ProcessLine, Slot, SlotState
-from kbroker.ipc.messages import (
-    PartitionImage,
-    TopicImage,
-)
+from kbroker.ipc.messages import PartitionImage, TopicImage
 from kbroker.ipc.shared import Shared, Sizes
 from kbroker.metrics.slots import Slots
 from tests.peer.scrape import Scrape

@@ -12,13 +12,7 @@ import pytest
 from kbroker.http.control_view import ControlView
 from kbroker.ipc import connecting
 from kbroker.ipc.http_messages import GroupsQuery, GroupSummary
-from kbroker.ipc.messages import (
-    Hello,
-    Image,
-    PartitionImage,
-    Reply,
-    TopicImage,
-)
+from kbroker.ipc.messages import Hello, Image, PartitionImage, Reply, TopicImage
 from kbroker.ipc.wire import FrameReader, pack
 from tests.ipc.links import next_link
 
