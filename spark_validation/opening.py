@@ -4,6 +4,7 @@ import argparse
 import json
 import socket
 import tempfile
+from collections import Counter
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -111,10 +112,8 @@ def require_folders(data_dirs: list[str], topics: list[str]) -> None:
         if not Path(data_dir).is_dir():
             raise CannotJudge(f"{data_dir} is no directory")
     folders = partition_folders(data_dirs, topics)
-    places = [(topic, partition) for _, topic, partition in folders]
-    if twice := sorted(
-        {f"{topic}-{partition}" for topic, partition in places if places.count((topic, partition)) > 1}
-    ):
+    places = Counter((topic, partition) for _, topic, partition in folders)
+    if twice := sorted(f"{topic}-{partition}" for (topic, partition), logs in places.items() if logs > 1):
         raise CannotJudge(f"two logs of {', '.join(twice[:5])}: name the directories of one replica")
     found = {topic for topic, _ in places}
     if missing := [topic for topic in topics if topic not in found]:

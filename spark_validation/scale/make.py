@@ -151,19 +151,22 @@ def write_round(
     size = bk.write_batches(plan, count, RUN, value_bytes, key, out)
     log.append(out.data[:size], plan)
     producer = plan[row, bk.PRODUCER]
+    intended_ns = plan[row, bk.FIRST_NS] + within * STEP_NS
+    jitter_ns = _jitter(offset)
     same = {
         "seq": plan[row, bk.FIRST_SEQ] + within,
         "partition_seq": plan[row, bk.FIRST_PARTITION_SEQ] + within,
         "topic": TOPIC,
         "partition": partition,
         "offset": offset,
-        "timestamp_ms": (plan[row, bk.FIRST_NS] + within * STEP_NS) // 1_000_000,
+        "timestamp_ms": intended_ns // 1_000_000,
         "key": key,
-        "intended_ns": plan[row, bk.FIRST_NS] + within * STEP_NS,
+        "intended_ns": intended_ns,
         "header_sum": 0,
     }
-    _add_sent(same, producer, sends)
-    _add_seen(same, producer, partition * rounds * BATCH + offset, reads)
+    _add_sent(same, producer, intended_ns + ACK_NS + jitter_ns, sends)
+    seen_ns = intended_ns + SEEN_NS + jitter_ns
+    _add_seen(same, producer, partition * rounds * BATCH + offset, seen_ns, reads)
 
 
 def _plan(partition: int, number: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -185,15 +188,16 @@ def _jitter(offset: NDArray[np.int64]) -> NDArray[np.int64]:
     return (offset * 2_654_435_761 % 1024) * 1000
 
 
-def _add_sent(same: dict[str, Any], producers: NDArray[np.int64], sends: list[Rows]) -> None:
+def _add_sent(
+    same: dict[str, Any], producers: NDArray[np.int64], acked_ns: NDArray[np.int64], sends: list[Rows]
+) -> None:
     """What each producer has noted of its records."""
-    intended = same["intended_ns"]
     sent = {
         "status": 0,
         "error": 0,
         "transaction": -1,
-        "sent_ns": intended + 1000,
-        "acked_ns": intended + ACK_NS + _jitter(same["offset"]),
+        "sent_ns": same["intended_ns"] + 1000,
+        "acked_ns": acked_ns,
         "tombstone": False,
     }
     for producer in range(PRODUCERS):
@@ -204,21 +208,22 @@ def _add_sent(same: dict[str, Any], producers: NDArray[np.int64], sends: list[Ro
 
 
 def _add_seen(
-    same: dict[str, Any], producers: NDArray[np.int64], position: NDArray[np.int64], reads: list[Rows]
+    same: dict[str, Any],
+    producers: NDArray[np.int64],
+    position: NDArray[np.int64],
+    seen_ns: NDArray[np.int64],
+    reads: list[Rows],
 ) -> None:
     """What each consumer has noted of the records."""
+    seen = {
+        "position": position,
+        "producer": producers,
+        "flags": 0,
+        "intact": True,
+        "seen_ns": seen_ns,
+    }
     for consumer, rows in enumerate(reads):
-        seen = {
-            "consumer": consumer,
-            "position": position,
-            "assignment": -1 if consumer else 0,
-            "producer": producers,
-            "flags": 0,
-            "intact": True,
-            "seen_ns": same["intended_ns"] + SEEN_NS + _jitter(same["offset"]),
-        }
-        if consumer == 0 or len(reads) > 1:
-            rows.add(same | seen)
+        rows.add(same | seen | {"consumer": consumer, "assignment": -1 if consumer else 0})
 
 
 def describe(run: Path, records: int, ends: dict[str, PartitionEnds]) -> None:

@@ -19,6 +19,7 @@ ABORT = 0
 def read_problems(work: Range, names: list[str]) -> Iterator[pa.RecordBatch]:
     """Rows of schemas.INDEX; work holds whole segments."""
     epochs = read_epochs(work.folder)
+    has_index_of_aborts = any(path.suffix == layout.ABORTED_FILE for path in Path(work.folder).iterdir())
     segment = work.pieces[0].segment
     for entry, offset, falls in falling_epochs(epochs):
         yield row_of(work, names, segment, (layout.EPOCHS_FILE, entry, offset, falls))
@@ -30,7 +31,7 @@ def read_problems(work: Range, names: list[str]) -> Iterator[pa.RecordBatch]:
             *torn(work.folder, piece.segment),
             *offset_index(work.folder, piece.segment, rows),
             *time_index(work.folder, piece.segment, rows),
-            *aborted_index(work.folder, piece.segment, rows),
+            *(aborted_index(work.folder, piece.segment, rows) if has_index_of_aborts else ()),
             *other_epochs(epochs, rows),
         ]
         if len(rows) and rows[0, layout.BASE_OFFSET] < piece.segment:
@@ -144,11 +145,12 @@ def aborted_index(folder: str, segment: int, rows: Words) -> Iterator[Problem]:
     """Each entry names an abort marker of its producer; each marker that aborted records of the
     segment has an entry.
 
-    Compaction may remove a marker before its entry: an entry whose offset no batch holds proves
-    nothing."""
+    Only for a log that has such a file: where markers were never indexed, a missing entry proves
+    nothing. Compaction may remove a marker before its entry: an entry whose offset no batch holds
+    proves nothing."""
     name = layout.ABORTED_FILE
-    if not len(rows) or not any(path.suffix == name for path in Path(folder).iterdir()):
-        return  # a log whose markers were never indexed proves nothing
+    if not len(rows):
+        return
     entries = entries_of(folder, segment, name)
     aborts = rows[
         ((rows[:, layout.ATTRIBUTES] & layout.CONTROL) > 0) & (rows[:, layout.CONTROL_TYPE] == ABORT)
