@@ -155,7 +155,7 @@ UNGUARDED = frozenset(
     )
 )
 """Checked elsewhere (Produce, Fetch), or anybody's: there are no delegation tokens to be hidden,
-and a client tells of itself alone."""
+and a client pushes only its own metrics."""
 
 
 def guard_of(broker: Broker, client: ClientRequest) -> Guard | None:
