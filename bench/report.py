@@ -104,6 +104,7 @@ def section(results: Results, rows: list[Row], images: list[str]) -> str:
     """The generated part of the page."""
     facts = {**results.machine, **results.setup}
     behind = losses(rows)
+    note, loops, absent = generator_note(rows), loops_table(rows), missing(results)
     parts = [
         BEGIN,
         "## Method and limits",
@@ -114,9 +115,9 @@ def section(results: Results, rows: list[Row], images: list[str]) -> str:
         "## All figures",
         f"{EXPLANATION} {summary(rows)}.",
         markdown_table(rows),
-        *([generator_note(rows)] if generator_note(rows) else []),
-        *(["## Shares of the limit", loops_table(rows)] if loops_table(rows) else []),
-        *(["## What is missing", missing(results)] if missing(results) else []),
+        *([note] if note else []),
+        *(["## Shares of the limit", loops] if loops else []),
+        *(["## What is missing", absent] if absent else []),
         *(f"![{Path(image).stem.replace('-', ' ')}]({image})" for image in images),
     ]
     if failed := failures(results.samples):

@@ -26,8 +26,9 @@ def goal_text(row: Row) -> str:
     return f"{sign} {row.measure.goal:g}{' itself' if row.measure.absolute else ''}"
 
 
-def verdict(row: Row) -> str:
-    return {True: "yes", False: "no", None: ""}[row.met]
+def verdict(met: bool | None) -> str:
+    """None: not judged."""
+    return {True: "yes", False: "no", None: ""}[met]
 
 
 def cells(row: Row) -> list[str]:
@@ -41,7 +42,7 @@ def cells(row: Row) -> list[str]:
         figure(row.subject),
         ratio,
         goal_text(row),
-        verdict(row),
+        verdict(row.met),
         "" if row.limit is None else figure(row.limit),
         "" if row.subject_share is None else f"{row.subject_share:.2f}",
     ]
@@ -103,7 +104,7 @@ def loops_table(rows: list[Row], scenarios: tuple[Scenario, ...] = SCENARIOS) ->
             "–" if share is None else f"{share:.2f}" for share in (row.baseline_share, row.subject_share)
         ]
         goal = "" if row.share_goal is None else f"≥ {row.share_goal:g}"
-        met = {True: "yes", False: "no", None: ""}[row.share_met]
+        met = verdict(row.share_met)
         name = f"{row.title}: {row.measure.label}"
         lines.append("| " + " | ".join([name, loops[row.scenario], *shares, goal, met]) + " |")
     return "\n".join(lines) if limited else ""
