@@ -17,6 +17,8 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.forked_child import exit_code
+
 SECONDS = float(os.environ.get("KBROKER_FUZZ_SECONDS", "80"))
 ONLY_SEED = os.environ.get("KBROKER_FUZZ_SEED")
 TIMEOUT_S = SECONDS + 240  # of pytest, for one test
@@ -53,7 +55,7 @@ def forked_campaign(prepare: Callable[[], Round], share: float) -> None:
         child = os.fork()
         if child == 0:
             _run_child(prepare, share, report.fileno(), last.fileno())
-        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        code = exit_code(child, TIMEOUT_S + 60)  # its own alarm comes first
         report.seek(0)
         last.seek(0)
         told, seed = report.read(), last.read().strip()

@@ -10,6 +10,7 @@ import pytest
 
 from kbroker.ipc import connecting
 from tests.descriptors import open_files
+from tests.forked_child import ForkedChild
 
 SOMEBODY_ELSE = 54321
 
@@ -101,11 +102,11 @@ def test_what_is_no_stream_is_refused_and_closed(ways: connecting.Ways) -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 def test_a_stream_of_another_user_is_refused(ways: connecting.Ways) -> None:
-    child = os.fork()
-    if child == 0:
+    def connect() -> None:
         os.setresuid(SOMEBODY_ELSE, SOMEBODY_ELSE, SOMEBODY_ELSE)
         connecting.connect(ways.connector)
-        os._exit(0)
-    assert os.waitpid(child, 0)[1] == 0
+
+    with ForkedChild(connect) as child:
+        assert child.wait() == 0
     with pytest.raises(PermissionError, match=f"user {SOMEBODY_ELSE}"):
         connecting.accept(ways.listener)

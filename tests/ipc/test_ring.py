@@ -1,7 +1,6 @@
 """Rings hand over every entry once and in order; a sleeper misses no wake-up."""
 
 import os
-import signal
 from collections import deque
 
 import numpy as np
@@ -12,6 +11,7 @@ from hypothesis import strategies as st
 from kbroker.ipc.layout import AppendEntry
 from kbroker.ipc.ring import Sleeper, ring_length, ring_push, ring_take, wake_process
 from kbroker.ipc.shared import Shared, Sizes
+from tests.forked_child import ForkedChild
 
 CAPACITY = 8
 
@@ -76,13 +76,13 @@ def test_only_a_sleeper_is_woken(shared: Shared) -> None:
 def test_entries_cross_a_fork_in_order() -> None:
     shared = Shared(Sizes(clients=1, workers=1, max_partitions=1, ring_entries=CAPACITY, arena_bytes=4096))
     ring, total = shared.append_ring(0, 0), 5000
-    pid = os.fork()
-    if pid == 0:
+
+    def push_all() -> None:
         sent = 0
         while sent < total:
             sent += ring_push(ring, CAPACITY, entry(sent))
-        os._exit(0)
-    try:
+
+    with ForkedChild(push_all):
         seen: list[int] = []
         out = AppendEntry.table(CAPACITY)
         while len(seen) < total:
@@ -91,9 +91,6 @@ def test_entries_cross_a_fork_in_order() -> None:
             assert (out[:count, 7] == out[:count, 0] + 7).all()
             seen += out[:count, 0].tolist()
         assert seen == list(range(total))
-    finally:
-        os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
 
 
 def test_ring_size_must_be_a_power_of_two() -> None:

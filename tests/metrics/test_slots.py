@@ -10,6 +10,7 @@ import pytest
 from kbroker.ipc.shared import Shared, Sizes
 from kbroker.metrics import layout
 from kbroker.metrics.slots import PLACES, ROW_WORDS, Slots, bind, private
+from tests.forked_child import ForkedChild
 
 FRONT = {
     "kbroker_requests_total": layout.REQUESTS,
@@ -66,14 +67,16 @@ def test_unknown_names_and_values_are_errors() -> None:
 def test_a_successor_goes_on_counting_where_a_killed_process_stopped() -> None:
     shared = Shared(Sizes(clients=1, workers=1, max_partitions=1, ring_entries=16, arena_bytes=4096))
     number = bind("kbroker_requests_total", api="Metadata", version=12)
+
+    def count() -> None:
+        slots = Slots(shared.metrics[0])
+        slots.words[number] += 3
+        slots.observe(bind("kbroker_append_seconds"), 150_000)
+        os.kill(os.getpid(), 9)
+
     for _ in range(2):
-        pid = os.fork()
-        if pid == 0:
-            slots = Slots(shared.metrics[0])
-            slots.words[number] += 3
-            slots.observe(bind("kbroker_append_seconds"), 150_000)
-            os.kill(os.getpid(), 9)
-        os.waitpid(pid, 0)
+        with ForkedChild(count) as child:
+            assert child.wait() == -9
     assert shared.metrics[0, number] == 6
     assert shared.metrics[0, layout.APPEND_SECONDS + layout.HISTOGRAM_SUM] == 300_000
 

@@ -4,7 +4,6 @@ test."""
 import os
 import select
 import shutil
-import signal
 import socket
 import struct
 import tempfile
@@ -35,6 +34,7 @@ from kbroker.log import files
 from kbroker.net import worker as net_worker
 from kbroker.protocol import batch_layout as rb
 from kbroker.protocol.messages.index import APIS
+from tests.forked_child import exit_code
 from tests.ipc.links import next_link
 
 Answer = Callable[[ClientRequest], bytes | None]
@@ -237,7 +237,11 @@ class NetNode:
         self.fork()
         self.control.start()
         self.worker.start()
-        self.wait_ready()
+        try:
+            self.wait_ready()
+        except BaseException:
+            self.kill()
+            raise
         return self
 
     def fork(self) -> None:
@@ -295,15 +299,14 @@ class NetNode:
         return found
 
     def kill(self) -> None:
-        os.kill(self.pid, signal.SIGKILL)
-        os.waitpid(self.pid, 0)
+        exit_code(self.pid, 0)
         self.pid = 0
 
     def stop(self) -> int:
         code = 0
         if self.pid:
             os.kill(self.pid, STOP_SIGNAL)
-            code = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+            code = exit_code(self.pid, 60)
         self.worker.ended.set()
         self.control.ways.close()
         self.acceptor_end.close()

@@ -1,12 +1,12 @@
 """The parent imports, module by module, what the first process of a role has imported."""
 
-import os
 import sys
 from pathlib import Path
 
 import pytest
 
 from kbroker.supervisor.preloading import Preloading
+from tests.forked_child import ForkedChild
 
 MODULES = ("preloaded_leaf", "preloaded_middle", "preloaded_top")
 NEEDS = {"preloaded_middle": "import preloaded_leaf", "preloaded_top": "import preloaded_middle"}
@@ -23,15 +23,15 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def fork_that_imports(preloading: Preloading, name: str) -> None:
-    pid = os.fork()
-    if pid == 0:
+    def import_it() -> None:
         before = set(sys.modules)
         sys.modules["made_up_by_somebody"] = sys
         __import__(name)
         preloading.report(before)
-        os._exit(0)
-    preloading.forked()
-    os.waitpid(pid, 0)
+
+    with ForkedChild(import_it) as child:
+        preloading.forked()
+        assert child.wait() == 0
 
 
 def here() -> list[str]:

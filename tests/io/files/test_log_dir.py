@@ -52,13 +52,14 @@ if os.fork():
     os._exit(0)
 os.read(int(sys.argv[2]), 1)
 """
-    subprocess.run(
-        [sys.executable, "-c", script, str(tmp_path / "d"), str(read)], pass_fds=[read], check=True
-    )
-    assert not other_process_locks(tmp_path / "d", "flock")
-    os.write(write, b"x")
-    os.close(read)
-    os.close(write)
+    try:
+        subprocess.run(
+            [sys.executable, "-c", script, str(tmp_path / "d"), str(read)], pass_fds=[read], check=True
+        )
+        assert not other_process_locks(tmp_path / "d", "flock")
+    finally:
+        os.close(write)  # the child reads the end, and ends
+        os.close(read)
 
 
 def test_identity_is_written_once_and_checked_ever_after(tmp_path: Path) -> None:

@@ -2,11 +2,10 @@
 
 import ctypes
 import mmap
-import os
-import signal
 
 from kbroker.kernels.plain.memory import load, store
 from kbroker.kernels.plain.memory_map import MEMORY
+from tests.forked_child import ForkedChild
 
 STORES = 50_000
 
@@ -18,18 +17,17 @@ def test_another_process_sees_no_word_half_stored() -> None:
     MEMORY.add(address, mmap.PAGESIZE)
     load_i64, store_i64 = load(64, True, False), store(64, False)
     store_i64(address, -1)
-    pid = os.fork()
-    if pid == 0:
+
+    def store_all() -> None:
         for _ in range(STORES):
             store_i64(address, -1)
         store_i64(address + 8, 1)
-        os._exit(0)
+
     try:
-        found = set()
-        while load_i64(address + 8) == 0:
-            found.add(load_i64(address))
-        assert found <= {-1}
+        with ForkedChild(store_all):
+            found = set()
+            while load_i64(address + 8) == 0:
+                found.add(load_i64(address))
+            assert found <= {-1}
     finally:
-        os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
         MEMORY.remove(address)

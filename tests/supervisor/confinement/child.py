@@ -3,22 +3,25 @@
 import os
 from collections.abc import Callable
 
+from tests.forked_child import ForkedChild
+
 
 def in_child(function: Callable[[], object]) -> str:
     """What the function returned there, as text, or the name of its exception."""
     readable, writable = os.pipe()
-    child = os.fork()
-    if child == 0:
+
+    def report() -> None:
         try:
             text = str(function())
         except BaseException as error:
             text = type(error).__name__
         os.write(writable, text.encode())
-        os._exit(0)
-    os.close(writable)
-    with os.fdopen(readable) as file:
-        text = file.read()
-    os.waitpid(child, 0)
+
+    with ForkedChild(report) as child:
+        os.close(writable)
+        with os.fdopen(readable) as file:
+            text = file.read()
+        child.wait()
     return text
 
 
