@@ -1,4 +1,4 @@
-"""The control group of this process: its path, and its limit of CPU time."""
+"""The control group of this process: its path, and its limit of CPU time. psutil reads neither."""
 
 from pathlib import Path
 

@@ -10,6 +10,7 @@ import numpy as np
 import psutil
 from numpy.typing import NDArray
 
+from kbroker.http.disks import disks_of
 from kbroker.http.families import Families
 from kbroker.http.process_rows import IDLE_WINDOW_S, process_names
 from kbroker.http.recent import Recent
@@ -19,7 +20,6 @@ from kbroker.ipc.shared import Shared
 
 log = logging.getLogger(__name__)
 
-SECTOR = 512
 MBIT = 125_000
 UNKNOWN_SPEED = 65535
 SUMS = (
@@ -42,7 +42,8 @@ MEMORY = {
 
 
 def memory_bytes(meminfo: Path) -> dict[str, int]:
-    """The host's memory and its page cache, by kind."""
+    """The host's memory and its page cache, by kind. psutil has neither what is dirty nor what is
+    written back, and counts slabs as cache."""
     lines = (line.split(":") for line in meminfo.read_text().splitlines())
     return {MEMORY[name]: int(value.split()[0]) * 1024 for name, value in lines if name in MEMORY}
 
@@ -168,28 +169,20 @@ class HostRows:
                 families.add("kbroker_log_dir_full_seconds", (path,), seconds)
 
     def _devices(self, families: Families) -> None:
-        numbers = {Path(path).stat().st_dev for path in self._log_dirs if Path(path).exists()}
-        wanted = {(os.major(number), os.minor(number)) for number in numbers}
-        for line in (self._proc / "diskstats").read_text().splitlines():
-            fields = line.split()
-            if (int(fields[0]), int(fields[1])) not in wanted:
-                continue
-            name = fields[2]
-            reads, _, read_sectors, read_ms, writes, _, written_sectors, write_ms, _, busy_ms = map(
-                int, fields[3:13]
-            )
-            for direction, operations, sectors, milliseconds in (
-                ("read", reads, read_sectors, read_ms),
-                ("write", writes, written_sectors, write_ms),
-            ):
+        for name, disk in disks_of(self._log_dirs).items():
+            for direction in ("read", "write"):
+                operations, size, milliseconds = (
+                    getattr(disk, f"{direction}_{what}") for what in ("count", "bytes", "time")
+                )
                 families.add("kbroker_disk_operations_total", (name, direction), operations)
-                families.add("kbroker_disk_bytes_total", (name, direction), sectors * SECTOR)
+                families.add("kbroker_disk_bytes_total", (name, direction), size)
                 families.add("kbroker_disk_time_seconds_total", (name, direction), milliseconds / 1000)
-            families.add("kbroker_disk_busy_seconds_total", (name,), busy_ms / 1000)
+            families.add("kbroker_disk_busy_seconds_total", (name,), disk.busy_time / 1000)
 
     # --- the rest --------------------------------------------------------------------------------------
 
     def _pressure(self, families: Families) -> None:
+        """psutil does not read it."""
         for resource in PRESSURE:
             for line in (self._proc / "pressure" / resource).read_text().splitlines():
                 kind, *pairs = line.split()
@@ -211,7 +204,8 @@ class HostRows:
         families.add("kbroker_tcp_listen_drops_total", (), extended["ListenDrops"])
 
     def _table(self, name: str, prefix: str) -> dict[str, int]:
-        """A pair of lines, names and values, of /proc/net/snmp or netstat."""
+        """A pair of lines, names and values, of /proc/net/snmp or netstat, which psutil does not
+        read."""
         lines = [
             line for line in (self._proc / "net" / name).read_text().splitlines() if line.startswith(prefix)
         ]

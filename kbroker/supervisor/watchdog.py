@@ -103,7 +103,8 @@ class Watchdog:
 
 
 def process_state(pid: int) -> str:
-    """The kernel's letter for what a process does; R when it cannot be read."""
+    """The kernel's letter for what a process does; R when it cannot be read. By hand, for psutil
+    would be another import of the process that forks all others."""
     try:
         with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as stat:
             return stat.read().rpartition(")")[2].split()[0]

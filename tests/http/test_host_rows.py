@@ -1,10 +1,13 @@
 """Host metrics from a procfs of our own and from this process."""
 
 import os
+from functools import partial
 from pathlib import Path
 
+import psutil
 import pytest
 
+from kbroker.http.disks import disks_of
 from kbroker.http.families import Families
 from kbroker.http.host_rows import HostRows
 from kbroker.http.page_cache import PageCache
@@ -19,20 +22,30 @@ def proc(tmp_path: Path) -> Path:
     folder = tmp_path / "proc"
     (folder / "pressure").mkdir(parents=True)
     (folder / "net").mkdir()
-    number = tmp_path.stat().st_dev
     (folder / "diskstats").write_text(
-        "   7       0 loop0 1 1 1 1 1 1 1 1 0 1 1\n"
-        f" {os.major(number)} {os.minor(number)} sda1 10 0 80 2000 20 0 160 3000 0 4000 5000\n"
+        "   7       0 loop0 1 1 1 1 1 1 1 1 0 1 1\n   8       1 sda1 10 0 80 2000 20 0 160 3000 0 4000 5000\n"
     )
     for resource in ("cpu", "io", "memory"):
         (folder / "pressure" / resource).write_text(
             "some avg10=0.00 avg60=0.00 avg300=0.00 total=1500000\n"
             "full avg10=0.00 avg60=0.00 avg300=0.00 total=500000\n"
         )
+    (folder / "net" / "dev").write_text("Inter-|   Receive\n face |bytes\n")
     (folder / "net" / "snmp").write_text("Ip: A\nIp: 1\nTcp: InSegs RetransSegs\nTcp: 99 7\n")
     (folder / "net" / "netstat").write_text("TcpExt: SyncookiesSent ListenDrops\nTcpExt: 1 3\n")
     (folder / "meminfo").write_text("MemTotal:  1000 kB\nMemAvailable: 400 kB\nCached: 300 kB\nDirty: 2 kB\n")
     return folder
+
+
+@pytest.fixture
+def disk(tmp_path: Path, proc: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The disk of tmp_path is sda1."""
+    monkeypatch.setattr(psutil, "PROCFS_PATH", str(proc))
+    number = tmp_path.stat().st_dev
+    devices = tmp_path / "block"
+    devices.mkdir()
+    (devices / f"{os.major(number)}:{os.minor(number)}").symlink_to("../../devices/block/sda/sda1")
+    monkeypatch.setattr("kbroker.http.host_rows.disks_of", partial(disks_of, devices=devices))
 
 
 def scrape(rows: HostRows) -> Scrape:
@@ -41,6 +54,7 @@ def scrape(rows: HostRows) -> Scrape:
     return Scrape(families.text(openmetrics=False).decode())
 
 
+@pytest.mark.usefixtures("disk")
 def test_devices_pressure_and_memory_are_read_from_procfs(tmp_path: Path, proc: Path) -> None:
     found = scrape(HostRows(Scene(tmp_path).shared, os.getpid(), [str(tmp_path)], Recent(lambda: 0.0), proc))
     assert found.value("kbroker_disk_bytes_total", device="sda1", direction="read") == 80 * 512
@@ -53,6 +67,7 @@ def test_devices_pressure_and_memory_are_read_from_procfs(tmp_path: Path, proc: 
     assert found.value("kbroker_memory_bytes", type="page_cache") == 300 * 1024
 
 
+@pytest.mark.usefixtures("disk")
 def test_other_devices_are_left_out(tmp_path: Path, proc: Path) -> None:
     found = scrape(HostRows(Scene(tmp_path).shared, os.getpid(), [str(tmp_path)], Recent(lambda: 0.0), proc))
     assert {labels["device"] for labels in found.labels("kbroker_disk_bytes_total")} == {"sda1"}

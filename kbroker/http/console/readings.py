@@ -1,16 +1,15 @@
 """The console's readings, one a second: counters of shared memory and of the host."""
 
 import logging
-import os
 import time
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import numpy as np
 import psutil
 from numpy.typing import NDArray
 
 from kbroker.http.directory import Directory
+from kbroker.http.disks import disks_of
 from kbroker.http.partition_rows import BY_TOPIC, partition_counters
 from kbroker.http.process_rows import process_names
 from kbroker.ipc.layout import Counter, ProcessLine
@@ -22,7 +21,6 @@ from kbroker.metrics.slots import PLACES, bind
 log = logging.getLogger(__name__)
 
 Words = NDArray[np.int64]
-SECTOR = 512
 COUNTERS = {
     "in_bytes": "kbroker_appended_bytes_total",
     "in_records": "kbroker_appended_records_total",
@@ -57,15 +55,12 @@ class Reading:
 
 
 class Reader:
-    """Runs in: http, in the console's sampling thread. proc: tests give a folder of their own."""
+    """Runs in: http, in the console's sampling thread."""
 
-    def __init__(
-        self, shared: Shared, acceptor: int, log_dirs: tuple[str, ...], proc: Path = Path("/proc")
-    ) -> None:
+    def __init__(self, shared: Shared, acceptor: int, log_dirs: tuple[str, ...]) -> None:
         self._shared = shared
         self._acceptor = acceptor
         self._log_dirs = log_dirs
-        self._proc = proc
         self._known: dict[int, psutil.Process] = {}
 
     def read(self, directory: Directory) -> Reading:
@@ -112,14 +107,9 @@ class Reader:
             reading.topics[topic.name] = {name: column[number] for name, column in columns.items()}
 
     def _disks(self, reading: Reading) -> None:
-        numbers = {Path(path).stat().st_dev for path in self._log_dirs if Path(path).exists()}
-        wanted = {(os.major(number), os.minor(number)) for number in numbers}
-        for line in (self._proc / "diskstats").read_text().splitlines():
-            words = line.split()
-            if (int(words[0]), int(words[1])) in wanted:
-                reads, _, read, read_ms, writes, _, written, write_ms, _, busy_ms = map(int, words[3:13])
-                spent = read_ms + write_ms
-                reading.disks[words[2]] = (read * SECTOR, written * SECTOR, reads + writes, spent, busy_ms)
+        for name, disk in disks_of(self._log_dirs).items():
+            operations, spent_ms = disk.read_count + disk.write_count, disk.read_time + disk.write_time
+            reading.disks[name] = (disk.read_bytes, disk.write_bytes, operations, spent_ms, disk.busy_time)
 
     def _nics(self, reading: Reading) -> None:
         speeds = psutil.net_if_stats()

@@ -48,7 +48,7 @@ def clients(request: Request) -> dict[str, Any]:
 
 def connections(tables: Iterable[str], ports: Iterable[int]) -> Iterator[tuple[int, str, int, int]]:
     """(local port, remote address, unsent bytes, unread bytes) of established connections to these
-    ports."""
+    ports. psutil lists connections without the bytes that wait in them."""
     wanted = {f"{port:04X}": port for port in ports}
     for table in tables:
         try:
