@@ -10,6 +10,7 @@ import time
 
 from kbroker.config.client_quotas import CONTROLLER_MUTATION_RATE, Bound
 from kbroker.control.broker import Broker
+from kbroker.ipc.clock import monotonic_ms
 from kbroker.ipc.messages import ClientRequest
 from kbroker.ipc.rate_limit import TokenBucket
 from kbroker.ipc.sensors import Sensors, sensor_of
@@ -55,7 +56,7 @@ class MutationQuotas:
         """Count what is allowed, for /metrics."""
         sensor = sensor_of(CONTROLLER_MUTATION_RATE, bound)
         if sensor is not None:
-            self._sensors.add(sensor, partitions, time.monotonic_ns() // 1_000_000)
+            self._sensors.add(sensor, partitions, monotonic_ms())
 
 
 class MutationQuota:

@@ -1,6 +1,5 @@
 """The reports of network processes about their clients, and what /metrics is given of them."""
 
-import time
 from collections.abc import Callable
 
 from kbroker.control.broker import Broker
@@ -8,17 +7,14 @@ from kbroker.control.clients.quotas import QuotaReports
 from kbroker.control.clients.software import added_up
 from kbroker.control.clients.top_clients import TopClients
 from kbroker.ipc.client_messages import ClientReport, ClientUse, SoftwareConnections
-
-
-def _now_ms() -> int:
-    return time.monotonic_ns() // 1_000_000
+from kbroker.ipc.clock import monotonic_ms
 
 
 class ClientReports:
     """Runs in: control. Owner: Services. Connections are known by their link: what a network
     process had open is gone with it."""
 
-    def __init__(self, broker: Broker, clock_ms: Callable[[], int] = _now_ms) -> None:
+    def __init__(self, broker: Broker, clock_ms: Callable[[], int] = monotonic_ms) -> None:
         self._clock_ms = clock_ms
         self._software: dict[object, tuple[SoftwareConnections, ...]] = {}
         self._quotas = QuotaReports(broker)
