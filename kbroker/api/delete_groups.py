@@ -1,11 +1,8 @@
 """DeleteGroups (key 42), v0-2: delete empty groups of any type with their offsets. v1 throttle
 time; v2 flexible."""
 
-import asyncio
-from itertools import islice
-
 from kbroker.api.context import RequestContext
-from kbroker.api.later import running
+from kbroker.api.later import in_groups, running
 from kbroker.api.row import Api
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
@@ -17,7 +14,6 @@ from kbroker.protocol.messages.delete_groups import (
 from kbroker.protocol.slices import distinct
 
 API = Api(ApiKey.DELETE_GROUPS, 0, 2)
-AT_ONCE = 64
 
 
 @running
@@ -36,11 +32,8 @@ async def handle(ctx: RequestContext, request: DeleteGroupsRequest) -> DeleteGro
             return _failed(group_id, error)
         return result
 
-    names = iter(distinct(request.groups_names))
-    results: list[DeletableGroupResult] = []
-    while some := list(islice(names, AT_ONCE)):
-        results += await asyncio.gather(*map(delete, some))
-    return DeleteGroupsResponse(results=results)
+    names = distinct(request.groups_names)
+    return DeleteGroupsResponse(results=await in_groups(delete(name) for name in names))
 
 
 def refuse(request: DeleteGroupsRequest, error: KafkaError, version: int) -> DeleteGroupsResponse:
