@@ -77,8 +77,8 @@ SENDS = pa.schema(
         ("error", pa.int16()),  # Kafka's error code, or librdkafka's (negative); 0 is none
         ("transaction", pa.int64()),  # the producer's transaction it belongs to; -1 outside
         ("intended_ns", pa.int64()),  # from the schedule
-        ("sent_ns", pa.int64()),  # given to the client library
-        ("acked_ns", pa.int64()),  # the delivery report
+        ("sent_ns", pa.int64()),  # before it is given to the client library
+        ("acked_ns", pa.int64()),  # after the delivery report
         ("header_sum", pa.int64()),  # loadtest.record.header_sum of its headers; null or 0: it has none
         ("tombstone", pa.bool_()),  # it has no value; null: it has one
     ]

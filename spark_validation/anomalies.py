@@ -55,6 +55,11 @@ ANOMALIES = (
         "share delivery",
         "a share group was given a record that was accepted or rejected, that another member held, or too often",
     ),
+    Anomaly(
+        "V20",
+        "real time",
+        "a record lies below one that was done before it was sent, or a later read ended below it",
+    ),
 )
 NAMES = {anomaly.id: anomaly.name for anomaly in ANOMALIES}
 

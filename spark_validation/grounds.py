@@ -17,6 +17,7 @@ SENDS, LOG, READS = "sends", "log", "reads"
 RESTS_ON = {
     "V01": SENDS, "V02": SENDS, "V03": READS, "V04": LOG, "V05": LOG, "V06": LOG, "V07": LOG, "V08": READS,
     "V09": "commits", "V10": READS, "V11": "transactions", "V12": "copies", "V13": LOG, "V15": LOG, "V19": "shares",
+    "V20": SENDS,
 }  # fmt: skip
 """Which rows a check compares. Checks that are not here name their own reason when they cannot
 judge."""

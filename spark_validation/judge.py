@@ -4,6 +4,7 @@ import logging
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import reduce
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -23,6 +24,7 @@ from spark_validation.checks import (
     offsets,
     order,
     places,
+    real_time,
     restart,
     retention,
     shares,
@@ -44,6 +46,7 @@ class Judge:
         self.evidence = evidence
         self.verdict = Verdict()
         self.latencies: list[latency.Latency] = []
+        self.displaced: list[DataFrame] = []  # topic, partition of records that are not in their places
 
     def run(self) -> Verdict:
         """All checks that the evidence allows."""
@@ -54,6 +57,7 @@ class Judge:
             self.count(sends, held, reads)
         self.judge_places(sends, held)
         self.judge_delivery(reads, held)
+        self.judge_real_time()
         self.judge_transactions()
         self.judge_groups()
         self.judge_shares()
@@ -76,6 +80,7 @@ class Judge:
                 placed = places.sent_and_found(evidence, suspects).persist(KEPT)
                 self.take(places.lost(evidence, placed))
                 self.take(places.misplaced(evidence, placed))
+                self.displaced.append(places.displaced(placed, "s", "l"))
                 strange = places.strangers(evidence, placed).persist(KEPT)
             if evidence.silent_producers:
                 silent = places.unplaced(evidence)
@@ -120,13 +125,27 @@ class Judge:
                 self.take(delivery.diverged(evidence, beside))
                 self.take(delivery.unshown(beside))
                 self.take(delivery.aborted_by_log(beside))
+                self.displaced.append(places.displaced(beside, "r", "l"))
         with self.step("order of delivery"):
-            self.take(delivery.stepping_back(evidence))
+            back = delivery.stepping_back(evidence).persist(KEPT)
+            self.take(back)
+            self.displaced.append(back.select("topic", "partition"))
             self.take(delivery.impossible(evidence))
         if not any(c.role == "drain" and c.finished for c in evidence.consumer_clients):
             self.verdict.skip(
                 "V10", "no drain consumer reached the end: a record that nobody read proves nothing"
             )
+
+    def judge_real_time(self) -> None:
+        """V20."""
+        if self.evidence.run.clock_steps:
+            self.verdict.skip("V20", "the clients' clocks were set: their times have no order")
+            return
+        with self.step("real time"):
+            self.take(real_time.violations(self.evidence))
+            displaced = reduce(DataFrame.unionByName, self.displaced).distinct().persist(KEPT)
+            if not displaced.isEmpty():
+                self.take(real_time.keys_as_read(self.evidence, displaced))
 
     def judge_transactions(self) -> None:
         """V11, V12 and V01 by the results that producers got."""

@@ -1,7 +1,7 @@
 """The step between a producer and its history: records under way, and their delivery reports.
 
-The callback of the client library only keeps the report; everything else is done for thousands at a
-time.
+The callback of the client library only keeps the report and its time; everything else is done for
+thousands at a time.
 """
 
 import json
@@ -80,6 +80,7 @@ class Outbox:
         self._history = history
         self._intents = intents
         self._reports: list[Message] = []
+        self._reported_ns: list[int] = []  # when each of them came
         self._ring = {
             name: np.zeros(RING, np.int64)
             for name in ("partition_seq", "key", "partition", "transaction", "sent_ns", "header_sum")
@@ -92,11 +93,17 @@ class Outbox:
         self.last_error: KafkaError | None = None
 
     def on_delivery(self) -> Report:
-        """The callback for produce()."""
-        keep = self._reports.append
+        """The callback for produce().
+
+        It takes the time itself. The library's latency of a message counts from the moment when
+        the library took it, which is later than sent_ns: added to that it would give a time before
+        the answer.
+        """
+        keep, keep_ns, now_ns = self._reports.append, self._reported_ns.append, self._clock.now_ns
 
         def delivered(_error: KafkaError | None, message: Message) -> None:
             keep(message)
+            keep_ns(now_ns())
 
         return delivered
 
@@ -139,7 +146,8 @@ class Outbox:
         reports = self._reports[:]
         if not reports:
             return 0
-        del self._reports[: len(reports)]
+        acked_ns = np.array(self._reported_ns[: len(reports)], np.int64)
+        del self._reports[: len(reports)], self._reported_ns[: len(reports)]
         values = list(map(Message.value, reports))
         heads = np.frombuffer(b"".join([value[:HEADER_BYTES] for value in values]), HEADER)  # type: ignore[index]
         seqs = heads["seq"].astype(np.int64)
@@ -152,8 +160,6 @@ class Outbox:
             offsets = np.array(list(map(Message.offset, reports)), np.int64)
         offsets[(status != SendStatus.ACKED) | (offsets < 0)] = -1
         places = seqs % RING
-        latency_ns = (np.array(list(map(Message.latency, reports)), np.float64) * 1e9).astype(np.int64)
-        acked_ns = self._ring["sent_ns"][places] + np.maximum(latency_ns, 0)
         good = status == SendStatus.ACKED
         self._page.times(Times.ACK)[:] += count((acked_ns - self._intended[places])[good])
         self._page.add(Slot.ACKED, int(good.sum()))

@@ -70,6 +70,12 @@ def difference(evidence: Evidence, sent: str = "s", held: str = "l") -> Column:
     )
 
 
+def displaced(beside: DataFrame, known: str, held: str) -> DataFrame:
+    """topic, partition of records at whose place another one was acknowledged, or read."""
+    unlike = [F.col(f"{known}.{name}") != F.col(f"{held}.{name}") for name in IDENTITY]
+    return beside.where(unlike[0] | unlike[1]).select("topic", "partition")
+
+
 def held_detail() -> Column:
     parts = (("producer", "producer"), ("seq", "seq"), ("key", "record_key"), ("timestamp", "timestamp_ms"))
     said = [column for label, name in parts for column in (F.lit(label), F.col(f"l.{name}").cast("string"))]

@@ -2,6 +2,7 @@
 
 from kbroker.protocol.records import ControlType
 from tests.spark_validation.mutation import Mutation
+from tests.spark_validation.real_time_mutations import MISSED
 from tests.spark_validation.transaction_mutations import never_ends
 from tests.spark_validation.world import BATCH, START_NS, Batch, Record, Topic, read_everything, send_row
 
@@ -137,7 +138,7 @@ MARKER_MUTATIONS: tuple[Mutation, ...] = (
         "watermark-behind",
         "idempotent",
         watermark_behind,
-        {("V15", "high watermark below an acknowledged record"): 1},
+        {("V15", "high watermark below an acknowledged record"): 1, ("V20", MISSED): 5},
     ),
     Mutation("nowhere", "idempotent", acknowledge_nowhere, {("V01", "nowhere in the log"): 1}),
 )

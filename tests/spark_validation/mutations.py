@@ -5,18 +5,24 @@ from copy import deepcopy
 
 from kbroker.protocol.compression import Codec
 from kbroker.protocol.records import ControlType
+from tests.spark_validation.compaction_mutations import compact, compact_too_much
 from tests.spark_validation.copy_mutations import copy_all_but_one, copy_from, copy_twice
 from tests.spark_validation.field_mutations import FIELD_MUTATIONS
 from tests.spark_validation.group_mutations import GROUP_MUTATIONS
 from tests.spark_validation.marker_mutations import MARKER_MUTATIONS
 from tests.spark_validation.mutation import Expected, Mutation
+from tests.spark_validation.real_time_mutations import (
+    KEY_ORDER,
+    MISSED,
+    OVERTAKEN,
+    REAL_TIME_MUTATIONS,
+)
 from tests.spark_validation.removal_mutations import REMOVAL_MUTATIONS
 from tests.spark_validation.share_mutations import SHARE_MUTATIONS
 from tests.spark_validation.transaction_mutations import TRANSACTION_MUTATIONS
 from tests.spark_validation.world import (
     BATCH,
     MS,
-    PARTITIONS,
     Batch,
     Record,
     Topic,
@@ -85,7 +91,8 @@ def acknowledge_the_retry(topic: Topic) -> None:
     append_a_batch_again(topic)
     again = topic.log[0][-1]
     for n, record in enumerate(again.records):
-        topic.sent(record.producer, record.seq)["offset"] = again.base + n
+        row = topic.sent(record.producer, record.seq)
+        row |= {"offset": again.base + n, "acked_ns": row["acked_ns"] + 200 * MS}
 
 
 def a_record_of_nobody(topic: Topic) -> None:
@@ -213,36 +220,6 @@ def spoil_an_index(topic: Topic) -> None:
     topic.spoiled_index = True
 
 
-ACTIVE = 10 * BATCH  # what is written last is never compacted
-
-
-def compact(topic: Topic) -> None:
-    """Leaves the last record of every key and the active segment; what readers saw before stays."""
-    topic.cleanup_policy = "compact"
-    for partition in range(PARTITIONS):
-        last = {record.key: offset for offset, record, _ in topic.records(partition)}
-        kept = []
-        for offset, record, batch in topic.records(partition):
-            if last[record.key] == offset or offset >= ACTIVE:
-                kept.append(Batch(offset, [record], batch.producer_id, batch.sequence + offset - batch.base))
-        topic.log[partition] = kept
-    for consumer in (topic.drain, topic.committed_drain):
-        topic.rows["reads"] = [row for row in topic.rows["reads"] if row["consumer"] != consumer]
-        for partition in range(PARTITIONS):
-            for offset, record, _ in topic.records(partition):
-                topic.rows["reads"].append(read_row(topic, consumer, -1, partition, offset, record))
-
-
-def compact_too_much(topic: Topic) -> None:
-    compact(topic)
-    gone = topic.log[0].pop(0)
-    topic.rows["reads"] = [
-        row
-        for row in topic.rows["reads"]
-        if (row["partition"], row["offset"]) != (0, gone.base) or row["consumer"] == topic.reader
-    ]
-
-
 def change_what_was_acknowledged(topic: Topic) -> None:
     topic.earlier = deepcopy(topic.log)
     overwrite_a_value(topic)
@@ -271,7 +248,10 @@ ALL: tuple[Mutation, ...] = (
     Mutation("clean-unsure", "idempotent", be_unsure, {}),
     Mutation("clean-compacted", "idempotent", compact, {}),
     Mutation(
-        "tail-lost", "idempotent", lose_the_tail, {("V01", "beyond the log's end"): 5, ("V14", "gone"): 5}
+        "tail-lost",
+        "idempotent",
+        lose_the_tail,
+        {("V01", "beyond the log's end"): 5, ("V14", "gone"): 5, ("V20", MISSED): 5},
     ),
     Mutation(
         "batch-lost",
@@ -285,8 +265,18 @@ ALL: tuple[Mutation, ...] = (
     ),
     Mutation("value-altered", "idempotent", overwrite_a_value, {("V02", "altered value"): 1}),
     Mutation("key-altered", "idempotent", another_key, {("V02", "another key"): 1}),
-    Mutation("misplaced", "idempotent", exchange_two_producers, {("V02", "another record"): 10}),
-    Mutation("too-soon", "idempotent", see_it_too_soon, {("V03", "before it was sent"): 1}),
+    Mutation(
+        "misplaced",
+        "idempotent",
+        exchange_two_producers,
+        {("V02", "another record"): 10, ("V20", KEY_ORDER): 15},  # by each of three readers
+    ),
+    Mutation(
+        "too-soon",
+        "idempotent",
+        see_it_too_soon,
+        {("V03", "before it was sent"): 1, ("V20", OVERTAKEN): 2},  # and so before the one below it
+    ),
     Mutation("diverged", "idempotent", a_reader_sees_another_value, {("V03", "another record or value"): 1}),
     Mutation(
         "duplicate",
@@ -308,7 +298,7 @@ ALL: tuple[Mutation, ...] = (
         "swapped",
         "idempotent",
         swap_two_batches,
-        {("V06", "producer steps back"): 1, ("V06", "key steps back"): 3},
+        {("V06", "producer steps back"): 1, ("V06", "key steps back"): 3, ("V20", OVERTAKEN): 10},
     ),
     Mutation("checksum", "idempotent", break_a_checksum, {("V07", "checksum wrong"): 1}),
     Mutation(
@@ -341,7 +331,12 @@ ALL: tuple[Mutation, ...] = (
         deliver_below_the_commit,
         {("V09", "delivered below the committed offset"): 1},
     ),
-    Mutation("unread", "idempotent", drain_ends_early, {("V10", "never delivered to a drain"): 1}),
+    Mutation(
+        "unread",
+        "idempotent",
+        drain_ends_early,
+        {("V10", "never delivered to a drain"): 1, ("V20", MISSED): 1},
+    ),
     Mutation(
         "aborted",
         "transactional",
@@ -376,6 +371,7 @@ ALL: tuple[Mutation, ...] = (
     ),
     Mutation("hole", "idempotent", hole_in_the_offsets, {("V15", "missing offsets"): 1}),
     Mutation("compacted-away", "idempotent", compact_too_much, {("V16", "last value of a key is gone"): 1}),
+    *REAL_TIME_MUTATIONS,
 )
 
 

@@ -145,10 +145,19 @@ def test_a_whole_run_is_clean_and_says_what_it_rests_on(tmp_path: Path, spark: S
     verdict = Judge(open_evidence(options(tmp_path))).run()
     assert (verdict.missing, verdict.exit_code) == ([], CLEAN)
     assert verdict.results["V01"].basis == verdict.records["sends"] > 0
+    assert verdict.results["V20"].basis == verdict.records["sends"]
     assert not verdict.results["V12"].judged  # nothing was copied
     weakest = verdict.weakest
     assert weakest is not None
     assert weakest.basis == min(r.basis for r in verdict.results.values() if r.judged and r.basis is not None)
+
+
+def test_times_of_clocks_that_were_set_have_no_order(tmp_path: Path, spark: SparkSession) -> None:
+    write(tmp_path, [clean(TOPIC, 1)])
+    edit_run(tmp_path, clock_steps=[{"at_ns": 1, "step_ns": 7_000_000}])
+    judge = Judge(Evidence(spark, tmp_path / "run", spark.createDataFrame([], "offset bigint"), "segments"))
+    judge.judge_real_time()
+    assert judge.verdict.results["V20"].verdict == "not judged"
 
 
 def test_a_commit_marker_for_nothing_is_proof_where_nothing_was_repeated(

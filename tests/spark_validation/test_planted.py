@@ -18,6 +18,7 @@ from spark_validation.report.page import as_json, page
 from spark_validation.summaries import summarise
 from tests.spark_validation.mutation import Expected
 from tests.spark_validation.mutations import ALL, world
+from tests.spark_validation.real_time_mutations import EXACTLY
 from tests.spark_validation.world_files import write
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(1200)]
@@ -62,6 +63,12 @@ def found_in(judge: Judge, topic: str) -> Counter[tuple[str, str]]:
 )
 def test_exactly_the_planted_findings(judged: Judge, name: str, expected: Expected) -> None:
     assert dict(found_in(judged, name)) == expected
+
+
+@pytest.mark.parametrize("name", EXACTLY)
+def test_real_time_is_convicted_at_the_exact_records(judged: Judge, name: str) -> None:
+    rows = judged.verdict.results["V20"].convicting
+    assert {(row["partition"], row["offset"]) for row in rows if row["topic"] == name} == EXACTLY[name]
 
 
 def test_nothing_is_found_outside_of_the_mutated_topics(judged: Judge) -> None:

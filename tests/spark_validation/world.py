@@ -363,9 +363,12 @@ def read_everything(topic: Topic) -> None:
         for partition in range(PARTITIONS):
             found = visible(topic, partition, committed)
             half = len(found) // 2
+            seen_ns = 0  # nothing is seen before what lies below it
             for n, (offset, record) in enumerate(found):
                 assignment = int(n >= half) if consumer == topic.reader else -1
-                topic.rows["reads"].append(read_row(topic, consumer, assignment, partition, offset, record))
+                row = read_row(topic, consumer, assignment, partition, offset, record)
+                row["seen_ns"] = seen_ns = max(seen_ns, row["seen_ns"])
+                topic.rows["reads"].append(row)
     for partition in range(PARTITIONS):
         mine = topic.reads_of(topic.reader, partition)
         middle, end = mine[len(mine) // 2]["offset"], topic.log[partition][-1].end

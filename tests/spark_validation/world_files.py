@@ -30,6 +30,7 @@ def write(folder: Path, topics: list[Topic]) -> None:
     (run / "intents").mkdir(parents=True)
     content = Run(RUN, 1, "", "by hand", START_NS, {}, [])
     content.ended_ns, content.drained = START_NS + 100_000 * MS, True
+    content.ends_ns = content.ended_ns
     for topic in topics:
         content.topics.append(
             RunTopic(topic.name, PARTITIONS, topic.mode, topic.cleanup_policy, topic.config)
@@ -88,9 +89,8 @@ def write_clients(run: Path, topic: Topic) -> None:
     reader = ConsumerClient(
         topic.reader, topic.group, "load", [topic.name], "read_committed", "earliest", 1, START_NS, ended
     )
-    drain = replace(
-        reader, consumer=topic.drain, group=None, role="drain", isolation="read_uncommitted", finished=True
-    )
+    drain = replace(reader, consumer=topic.drain, group=None, role="drain", isolation="read_uncommitted")
+    drain.started_ns, drain.finished = ended, True
     both = replace(drain, consumer=topic.committed_drain, isolation="read_committed")
     copier = replace(
         reader, consumer=topic.reader + 3, group=topic.copiers, role="copy", topics=[topic.copied_from]
