@@ -58,8 +58,8 @@ class Copier:
         committed = self._consumer.committed(self._places, PATIENCE_S)
         return sum(max(place.offset, 0) for place in committed)
 
-    def step(self) -> None:
-        """One transaction, if there is something to copy."""
+    def step(self, chance: random.Random) -> None:
+        """One transaction, if there is something to copy; chance says whether it is aborted."""
         messages = self._consumer.consume(BATCH, 0.5)
         if not messages:
             return
@@ -81,7 +81,7 @@ class Copier:
             PATIENCE_S,
         )
         faulthandler.cancel_dump_traceback_later()
-        if random.random() < ABORTS:
+        if chance.random() < ABORTS:
             self._producer.abort_transaction(PATIENCE_S)
             raise InterruptedError
         self._producer.commit_transaction(PATIENCE_S)
@@ -90,13 +90,14 @@ class Copier:
         self._consumer.close()
 
 
-def main(bootstrap: str, source: str, target: str, partitions: int, records: int) -> None:
+def main(bootstrap: str, source: str, target: str, partitions: int, records: int, seed: int) -> None:
+    chance = random.Random(seed)
     while True:
         copier = None
         try:
             copier = Copier(bootstrap, source, target, partitions)
             while copier.copied() < records:
-                copier.step()
+                copier.step(chance)
             return
         except InterruptedError:
             pass  # aborted on purpose
@@ -110,4 +111,4 @@ def main(bootstrap: str, source: str, target: str, partitions: int, records: int
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4]), int(sys.argv[5]))
+    main(sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4]), int(sys.argv[5]), int(sys.argv[6]))

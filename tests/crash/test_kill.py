@@ -10,12 +10,17 @@ import psutil
 import pytest
 
 from tests.crash.load import Load, create_topic, judge, read_all
+from tests.crash.seeds import UNRAISABLE
 from tests.peer.kbroker_node import KBroker
 
-pytestmark = [pytest.mark.crash, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.crash, pytest.mark.timeout(600), UNRAISABLE]
 
 KILLS = int(os.environ.get("KBROKER_KILLS", "8"))
 SETTINGS = {"log.segment.bytes": "1048576"}  # small segments, so that kills meet rolls too
+GAP_S, MEDIAN_S = 20.0, 5.0
+"""Without any acknowledgement after a kill: the longest, and the median. Some 0.3 s are usual, and
+as much again for a start; a busy machine may be slow once."""
+START_CPU_S = 12.0  # of all processes until the broker is ready; some 1.7 are usual
 
 
 def _run(broker: KBroker, topic: str, kill: Callable[[], None]) -> None:
@@ -37,6 +42,8 @@ def _run(broker: KBroker, topic: str, kill: Callable[[], None]) -> None:
         f"{topic}: {KILLS} kills, {load.count} records acknowledged, "
         f"gap without acknowledgement median {gaps[len(gaps) // 2]:.3f} s, longest {gaps[-1]:.3f} s"
     )
+    assert gaps[-1] < GAP_S
+    assert gaps[len(gaps) // 2] < MEDIAN_S
 
 
 @pytest.mark.short
@@ -52,16 +59,20 @@ def test_child_killed_under_load(role: str, broker_factory: Callable[..., KBroke
 @pytest.mark.short
 def test_everything_killed_under_load(broker_factory: Callable[..., KBroker]) -> None:
     broker = broker_factory(SETTINGS)
-    starts = []
+    starts: list[float] = []
+    costs: list[float] = []
 
     def kill() -> None:
         broker.kill9()
         began = time.monotonic()
         broker.start()
         starts.append(time.monotonic() - began)
+        costs.append(broker.cpu_s())
 
     _run(broker, "killed-all", kill)
-    print(f"longest start {max(starts):.3f} s")
+    print(f"longest start {max(starts):.3f} s, {max(costs):.3f} s of CPU")
+    assert max(costs) < START_CPU_S
+    assert max(starts) < GAP_S
     broker.stop()
 
 

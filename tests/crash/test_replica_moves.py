@@ -2,7 +2,6 @@
 dies meanwhile."""
 
 import os
-import random
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -12,10 +11,11 @@ import pytest
 from kbroker.protocol.errors import ErrorCode
 from tests.crash.load import PARTITIONS, Load, judge, read_all
 from tests.crash.mover import TOPIC, Mover
+from tests.crash.seeds import UNRAISABLE, chances
 from tests.crash.sited import create, described, free_ports, log_bytes, wait_for_in_sync
 from tests.peer.kbroker_node import KBroker
 
-pytestmark = [pytest.mark.crash, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.crash, pytest.mark.timeout(300), UNRAISABLE]
 
 MOVES = max(1, int(os.environ.get("KBROKER_KILLS", "1")) // 4)
 
@@ -92,7 +92,7 @@ def test_a_move_of_replicas_survives_the_death_of_its_parts(
     broker, movers = _start(tmp_path, broker_factory)
     load = Load(broker.bootstrap, TOPIC, {"delivery.timeout.ms": 200_000})
     load.start()
-    chance = random.Random()
+    chance = chances()
     try:
         load.wait_for_acks()
         for _ in range(MOVES):

@@ -1,11 +1,10 @@
 """Stops as services do them: at any moment of a start, to one process or to all, once or five
 times, always clean.
 
-KBROKER_STOPS says how often (8; the whole claim: 200), KBROKER_STOP_SEED repeats a run.
+KBROKER_STOPS says how often (8; the whole claim: 200), KBROKER_CRASH_SEED repeats a run.
 """
 
 import os
-import random
 import signal
 import subprocess
 import sys
@@ -17,12 +16,12 @@ import psutil
 import pytest
 from confluent_kafka import Producer
 
+from tests.crash.seeds import SEED, UNRAISABLE, chances
 from tests.peer.kbroker_node import ROOT, KBroker
 
-pytestmark = [pytest.mark.crash, pytest.mark.timeout(3600)]
+pytestmark = [pytest.mark.crash, pytest.mark.timeout(3600), UNRAISABLE]
 
 STOPS = int(os.environ.get("KBROKER_STOPS", "8"))
-SEED = int(os.environ.get("KBROKER_STOP_SEED", "0")) or random.randrange(1, 1 << 30)
 LATEST_S = 3.0  # after the first line of the program; a start takes about half a second
 Send = Callable[[psutil.Process, signal.Signals], None]
 MARKER = ".kafka_cleanshutdown"
@@ -117,7 +116,7 @@ def _session(pid: int) -> int:
 
 
 def test_a_stop_at_any_moment_of_the_start_is_one_clean_stop(broker: KBroker) -> None:
-    chance = random.Random(SEED)
+    chance = chances()
     for count in range(STOPS):
         send = chance.choice((to_parent, to_group, to_all))
         number = chance.choice((signal.SIGTERM, signal.SIGINT))

@@ -1,7 +1,6 @@
 """kill -9 of any child while topics come and go: what was answered is true, now and after
 restarts."""
 
-import os
 import random
 import threading
 import time
@@ -19,12 +18,12 @@ from kbroker.protocol.records import build_batch
 from tests.compat import admin_cases as admin
 from tests.compat.raw import SocketPeer
 from tests.conftest import BrokerFactory
+from tests.crash.seeds import UNRAISABLE, chances
 from tests.peer.kbroker_node import KBroker
 
-pytestmark = pytest.mark.crash
+pytestmark = [pytest.mark.crash, UNRAISABLE]
 
 KILLS = 20
-SEED = int(os.environ.get("KBROKER_CHURN_SEED", "0")) or random.randrange(1, 1 << 30)
 PARTITIONS = 2
 ROLES = ("control", "control", "io 0", "io 1", "network")
 
@@ -46,9 +45,9 @@ class Churn(threading.Thread):
         while not self.stopping.is_set():
             name = f"churn-{self._number}-{turn % 3}"
             turn += 1
-            self._create(name)
+            self._make(name)
             if self._choose.random() < 0.6:
-                self._delete(name)
+                self._remove(name)
 
     def _ask(self, api: ApiKey, version: int, request: Any) -> Any:
         try:
@@ -56,13 +55,13 @@ class Churn(threading.Thread):
         except OSError:
             return None
 
-    def _create(self, name: str) -> None:
+    def _make(self, name: str) -> None:
         self.exists[name] = None
         answer = self._ask(ApiKey.CREATE_TOPICS, 4, admin.create(admin.topic(name, PARTITIONS)))
         if answer is not None and answer.topics[0].error_code in (0, ErrorCode.TOPIC_ALREADY_EXISTS):
             self.exists[name] = True
 
-    def _delete(self, name: str) -> None:
+    def _remove(self, name: str) -> None:
         self.exists[name] = None
         answer = self._ask(ApiKey.DELETE_TOPICS, 5, DeleteTopicsRequest([name], [], 10_000))
         if answer is not None and answer.responses[0].error_code in (0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
@@ -113,8 +112,7 @@ def test_answers_about_topics_hold_whatever_is_killed(broker_factory: BrokerFact
     churns = [Churn(number, SocketPeer(port)) for number in range(3)]
     for churn in churns:
         churn.start()
-    print(f"KBROKER_CHURN_SEED={SEED}")
-    choose = random.Random(SEED)
+    choose = chances()
     for _ in range(KILLS):
         time.sleep(choose.uniform(0.1, 0.6))
         try:

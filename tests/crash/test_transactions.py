@@ -15,9 +15,10 @@ from confluent_kafka import Producer
 from tests.compat.clients.transactional_clients import read_to_end
 from tests.crash.copier import transform
 from tests.crash.load import PARTITIONS, create_topic
+from tests.crash.seeds import UNRAISABLE
 from tests.peer.kbroker_node import ROOT, KBroker
 
-pytestmark = [pytest.mark.crash, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.crash, pytest.mark.timeout(900), UNRAISABLE]
 
 KILLS = int(os.environ.get("KBROKER_KILLS", "8"))
 RECORDS = 3000
@@ -34,10 +35,13 @@ class Application:
     def __init__(self, folder: Path, *arguments: str) -> None:
         self._command = [sys.executable, "-m", "tests.crash.copier", *arguments]
         self._output = open(folder / "copier.out", "ab")  # noqa: SIM115  open as long as the application
+        self._starts = 0
         self._process = self._start()
 
     def _start(self) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(self._command, cwd=ROOT, stdout=self._output, stderr=self._output)
+        self._starts += 1  # the seed of what this one aborts
+        command = [*self._command, str(self._starts)]
+        return subprocess.Popen(command, cwd=ROOT, stdout=self._output, stderr=self._output)
 
     @property
     def is_done(self) -> bool:

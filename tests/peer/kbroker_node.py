@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -142,6 +143,15 @@ class KBroker:
             return [parent, *parent.children(recursive=True)]
         except psutil.NoSuchProcess:
             return []
+
+    def cpu_s(self) -> float:
+        """User + system time of all its processes so far."""
+        spent = 0.0
+        for member in self.processes():
+            with suppress(psutil.NoSuchProcess):
+                times = member.cpu_times()
+                spent += times.user + times.system
+        return spent
 
     def children(self) -> dict[str, psutil.Process]:
         """Descendants by process title, e.g. "kbroker: network 0"."""
