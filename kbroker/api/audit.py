@@ -45,10 +45,15 @@ MOST_NAMED: Final = 50
 MOST_NESTED: Final = 20
 NAMES: Final = (
     "name", "topic_name", "topic", "resource_name", "group_id", "key", "transactional_id", "user", "feature",
-    "partition_index", "partition_id", "partition",
+    "partition_index", "partition_id", "partition", "token_id",
 )  # fmt: skip
-OF_REQUEST: Final = ("group_id", "transactional_id", "broker_id", "validate_only")
-LISTED: Final = ("creations", "filters", "resources", "entries", "deletions", "upsertions", "feature_updates")
+OF_REQUEST: Final = (
+    "group_id", "transactional_id", "broker_id", "validate_only", "owner_principal_type", "owner_principal_name",
+    "max_lifetime_ms", "renew_period_ms", "expiry_time_period_ms",
+)  # fmt: skip
+LISTED: Final = (
+    "creations", "filters", "resources", "entries", "deletions", "upsertions", "feature_updates", "renewers",
+)  # fmt: skip
 HIDDEN: Final = frozenset(("salt", "salted_password", "value", "hmac", "iterations"))
 """Fields whose values no line holds: values of settings may be passwords."""
 
@@ -63,7 +68,7 @@ def audit(
     named: list[dict[str, str]] = []
     for names, code in outcomes(response, ()):
         counts[code] += 1
-        if names and len(named) < MOST_NAMED and (not refused or code in REFUSALS):
+        if any(names) and len(named) < MOST_NAMED and (not refused or code in REFUSALS):
             named.append({"name": shortened("/".join(names)), "error": ErrorCode(code).name})
     log.write(
         {

@@ -1,35 +1,71 @@
-"""CreateDelegationToken (key 38), v1-3: ask for a delegation token (KIP-48).
+"""CreateDelegationToken (key 38), v1-3: get a delegation token, by which others log in as its owner
+(KIP-48).
 
-v2 flexible; v3 a token for somebody else (KIP-373). Tokens are not enabled: every request is
-refused, as by an Apache Kafka without a secret key for them.
+v2 flexible; v3 a token for somebody else (KIP-373). The token is in force for logins from the
+answer on. Its HMAC is the password.
 """
 
 from kbroker.api.context import RequestContext
-from kbroker.api.delegation_tokens import refusal
+from kbroker.api.delegation_tokens import ANONYMOUS, NO_TIME, may_ask, parts_of
+from kbroker.api.later import running
 from kbroker.api.row import Api
+from kbroker.control.changes.token_change import create_token
 from kbroker.protocol.api_keys import ApiKey
-from kbroker.protocol.errors import KafkaError
+from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.create_delegation_token import (
     CreateDelegationTokenRequest,
     CreateDelegationTokenResponse,
 )
+from kbroker.protocol.slices import paced
 
 API = Api(ApiKey.CREATE_DELEGATION_TOKEN, 1, 3)
+USER = "User"
 
 
-def handle(ctx: RequestContext, request: CreateDelegationTokenRequest) -> CreateDelegationTokenResponse:
-    """Why there is none."""
-    owner = (request.owner_principal_type, request.owner_principal_name)
-    requester = ("User", ctx.client.principal.partition(":")[2])
-    if not owner[1]:
-        owner = requester
-    return CreateDelegationTokenResponse(
-        refusal(ctx), owner[0] or "", owner[1] or "", *requester, -1, -1, -1, "", b""
-    )
+@running
+async def handle(ctx: RequestContext, request: CreateDelegationTokenRequest) -> CreateDelegationTokenResponse:
+    """The token, or why there is none."""
+    if not may_ask(ctx):
+        return not_asked(ctx, request, ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
+    broker, owner, requester = ctx.broker, owner_of(ctx, request), ctx.client.principal
+    answer = CreateDelegationTokenResponse(ErrorCode.NONE, *parts_of(owner), *parts_of(requester))
+    try:
+        if broker.tokens.enabled and any(one.principal_type != USER for one in paced(request.renewers)):
+            raise KafkaError(ErrorCode.INVALID_PRINCIPAL_TYPE)
+        renewers = tuple(f"{USER}:{one.principal_name}" for one in paced(request.renewers))
+        token = await create_token(broker, owner, requester, renewers, request.max_lifetime_ms)
+    except KafkaError as error:
+        answer.error_code = error.code
+        return answer
+    answer.issue_timestamp_ms = token.issued_ms
+    answer.expiry_timestamp_ms = token.expiry_ms
+    answer.max_timestamp_ms = token.max_ms
+    answer.token_id = token.token_id
+    answer.hmac = broker.tokens.hmac_of(token.token_id)
+    return answer
 
 
 def refuse(
     request: CreateDelegationTokenRequest, error: KafkaError, version: int
 ) -> CreateDelegationTokenResponse:
     """The request failed as a whole."""
-    return CreateDelegationTokenResponse(error.code)
+    nobody = parts_of(ANONYMOUS)
+    return CreateDelegationTokenResponse(error.code, *nobody, *nobody, NO_TIME, NO_TIME, NO_TIME)
+
+
+def owner_of(ctx: RequestContext, request: CreateDelegationTokenRequest) -> str:
+    """The principal whose token it is to be: the client, if the request names nobody. Raises
+    KafkaError."""
+    if not request.owner_principal_name:
+        return ctx.client.principal
+    if request.owner_principal_type is None:
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "principalType cannot be null")
+    return f"{request.owner_principal_type}:{request.owner_principal_name}"
+
+
+def not_asked(
+    ctx: RequestContext, request: CreateDelegationTokenRequest, error: ErrorCode
+) -> CreateDelegationTokenResponse:
+    """The answer to a client that may not ask for this token. Raises KafkaError."""
+    owner, requester = parts_of(owner_of(ctx, request)), parts_of(ctx.client.principal)
+    return CreateDelegationTokenResponse(error, *owner, *requester, NO_TIME, NO_TIME, NO_TIME)

@@ -1,13 +1,22 @@
-"""Why no delegation token can be had: kbroker has none, like an Apache Kafka without a secret key
-for them (KIP-48)."""
+"""Which clients may ask about delegation tokens at all (KIP-48)."""
 
 from kbroker.api.context import RequestContext
-from kbroker.protocol.errors import ErrorCode
+from kbroker.config.listeners import SecurityProtocol
+
+ANONYMOUS = "User:ANONYMOUS"
+NO_TIME = -1
+"""Time in the answer to a client that may not ask."""
 
 
-def refusal(ctx: RequestContext) -> ErrorCode:
-    """The error of a token request: it must come over an authenticated connection to be considered
-    at all."""
-    if not ctx.endpoint.protocol.sasl:
-        return ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
-    return ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED
+def may_ask(ctx: RequestContext) -> bool:
+    """Whether the client has proved who it is, and not by a token: by SASL, or by a certificate."""
+    if ctx.client.token_authenticated:
+        return False
+    protocol = ctx.endpoint.protocol
+    return protocol.sasl or (protocol is SecurityProtocol.SSL and ctx.client.principal != ANONYMOUS)
+
+
+def parts_of(principal: str) -> tuple[str, str]:
+    """Type and name of a principal."""
+    kind, _, name = principal.partition(":")
+    return kind, name

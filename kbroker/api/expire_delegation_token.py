@@ -1,14 +1,16 @@
-"""ExpireDelegationToken (key 40), v1-2: end a delegation token (KIP-48).
+"""ExpireDelegationToken (key 40), v1-2: end a delegation token, now or in a while (KIP-48).
 
-v2 flexible. Tokens are not enabled: every request is refused, as by an Apache Kafka without a
-secret key for them.
+v2 flexible. The token's owner and its renewers may; a negative period ends it at once. Connections
+that have logged in by it go on.
 """
 
 from kbroker.api.context import RequestContext
-from kbroker.api.delegation_tokens import refusal
+from kbroker.api.delegation_tokens import NO_TIME, may_ask
+from kbroker.api.later import running
 from kbroker.api.row import Api
+from kbroker.control.changes.token_change import expire_token
 from kbroker.protocol.api_keys import ApiKey
-from kbroker.protocol.errors import KafkaError
+from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.expire_delegation_token import (
     ExpireDelegationTokenRequest,
     ExpireDelegationTokenResponse,
@@ -17,9 +19,14 @@ from kbroker.protocol.messages.expire_delegation_token import (
 API = Api(ApiKey.EXPIRE_DELEGATION_TOKEN, 1, 2)
 
 
-def handle(ctx: RequestContext, request: ExpireDelegationTokenRequest) -> ExpireDelegationTokenResponse:
-    """Why there is none."""
-    return ExpireDelegationTokenResponse(refusal(ctx), -1)
+@running
+async def handle(ctx: RequestContext, request: ExpireDelegationTokenRequest) -> ExpireDelegationTokenResponse:
+    """When the token expires from now on."""
+    if not may_ask(ctx):
+        return ExpireDelegationTokenResponse(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, NO_TIME)
+    hmac = bytes(request.hmac)
+    expiry_ms = await expire_token(ctx.broker, ctx.client.principal, hmac, request.expiry_time_period_ms)
+    return ExpireDelegationTokenResponse(ErrorCode.NONE, expiry_ms)
 
 
 def refuse(

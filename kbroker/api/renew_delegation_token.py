@@ -1,14 +1,15 @@
 """RenewDelegationToken (key 39), v1-2: give a delegation token more time (KIP-48).
 
-v2 flexible. Tokens are not enabled: every request is refused, as by an Apache Kafka without a
-secret key for them.
+v2 flexible. The token's owner and its renewers may.
 """
 
 from kbroker.api.context import RequestContext
-from kbroker.api.delegation_tokens import refusal
+from kbroker.api.delegation_tokens import NO_TIME, may_ask
+from kbroker.api.later import running
 from kbroker.api.row import Api
+from kbroker.control.changes.token_change import renew_token
 from kbroker.protocol.api_keys import ApiKey
-from kbroker.protocol.errors import KafkaError
+from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.renew_delegation_token import (
     RenewDelegationTokenRequest,
     RenewDelegationTokenResponse,
@@ -17,9 +18,14 @@ from kbroker.protocol.messages.renew_delegation_token import (
 API = Api(ApiKey.RENEW_DELEGATION_TOKEN, 1, 2)
 
 
-def handle(ctx: RequestContext, request: RenewDelegationTokenRequest) -> RenewDelegationTokenResponse:
-    """Why there is none."""
-    return RenewDelegationTokenResponse(refusal(ctx), -1)
+@running
+async def handle(ctx: RequestContext, request: RenewDelegationTokenRequest) -> RenewDelegationTokenResponse:
+    """When the token expires from now on."""
+    if not may_ask(ctx):
+        return RenewDelegationTokenResponse(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, NO_TIME)
+    hmac = bytes(request.hmac)
+    expiry_ms = await renew_token(ctx.broker, ctx.client.principal, hmac, request.renew_period_ms)
+    return RenewDelegationTokenResponse(ErrorCode.NONE, expiry_ms)
 
 
 def refuse(

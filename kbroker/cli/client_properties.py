@@ -11,6 +11,7 @@ from kbroker.config import properties
 from kbroker.config.setting import ConfigError
 
 _JAAS_FIELD = re.compile(r"""(username|password)\s*=\s*(?:"([^"]*)"|'([^']*)'|(\S+?))\s*(?=;|\s)""")
+_BY_TOKEN = re.compile(r"""\btokenauth\s*=\s*["']?true""", re.IGNORECASE)
 _PEM_ONLY = ("ssl.truststore.type", "ssl.keystore.type")
 
 # Settings of Java's AdminClient that have no meaning for librdkafka and are no security setting:
@@ -43,6 +44,10 @@ def to_librdkafka(settings: Mapping[str, str]) -> dict[str, str]:
     UsageFailed."""
     found = {key: value for key, value in settings.items() if key not in _NO_EFFECT}
     if jaas := found.pop("sasl.jaas.config", None):
+        if _BY_TOKEN.search(jaas):
+            raise UsageFailed(
+                "sasl.jaas.config: these commands cannot log in by a delegation token (tokenauth)"
+            )
         found |= {f"sasl.{m[1]}": m[2] or m[3] or m[4] or "" for m in _JAAS_FIELD.finditer(jaas + " ")}
         if "sasl.username" not in found:
             raise UsageFailed("sasl.jaas.config: expected a login module with username=... password=...")

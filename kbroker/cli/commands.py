@@ -25,6 +25,7 @@ from kbroker.cli import (
     share_groups,
     status,
     systemd,
+    tokens,
     tools,
     top,
     topics,
@@ -116,6 +117,7 @@ ADMINISTRATION = (
     transactions,
     acls,
     users,
+    tokens,
     quotas,
     client_metrics,
 )

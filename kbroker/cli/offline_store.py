@@ -13,8 +13,9 @@ from kbroker.config import properties
 from kbroker.config.broker import BrokerConfig
 from kbroker.config.setting import ConfigError
 from kbroker.control.changes.scram_change import credential
+from kbroker.control.store.access import ScramKey
 from kbroker.control.store.choice import open_newest
-from kbroker.control.store.store import Change, ScramKey, StoreError
+from kbroker.control.store.store import Change, StoreError
 from kbroker.io.files import meta_properties
 from kbroker.io.files.log_dir import LogDir, LogDirInUse
 from kbroker.ipc.messages import ScramCredential

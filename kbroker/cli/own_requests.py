@@ -80,6 +80,12 @@ class Question:
         return decode_exact(response_class(self.api), self.api_version, bytes(frame), frame.tell())
 
 
+def ask_broker(broker: Connection, api: ApiKey, request: Struct) -> Any:
+    """The response of any broker. Raises CommandFailed."""
+    with broker.kafka_python_admin() as admin:
+        return admin._manager.run(admin._manager.send, Question(api, request))
+
+
 def ask_coordinator(broker: Connection, group: str, api: ApiKey, request: Struct) -> Any:
     """The response of a group's coordinator, looked up and asked again while it moves. Raises
     CommandFailed."""

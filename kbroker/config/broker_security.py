@@ -88,6 +88,16 @@ SECURITY = (
             doc="Claim of a token that holds its scopes."),
     Setting("sasl.oauthbearer.sub.claim.name", STRING, "sub", importance=LOW,
             doc="Claim of a token that holds the principal's name."),
+    Setting("delegation.token.secret.key", PASSWORD, None,
+            doc="Secret that the HMACs of delegation tokens are made with. Unset offers no tokens; another one ends "
+                "all that there are."),
+    Setting("delegation.token.max.lifetime.ms", LONG, 604800000, at_least(1),
+            doc="Longest life of a delegation token, renewals included."),
+    Setting("delegation.token.expiry.time.ms", LONG, 86400000, at_least(1),
+            doc="Time after which a delegation token expires unless it is renewed; longest renewal."),
+    Setting("delegation.token.expiry.check.interval.ms", LONG, 3600000, at_least(1), importance=LOW,
+            doc="How often expired delegation tokens are removed. No client logs in by an expired one before that, "
+                "either."),
     Setting("ssl.client.auth", STRING, "none", one_of("required", "requested", "none"), PER_BROKER,
             doc="Whether clients must (required), may (requested) or need not (none) show a certificate."),
     Setting("ssl.keystore.type", STRING, "JKS", dynamic=PER_BROKER,

@@ -215,13 +215,6 @@ _AS_A_CLIENT = (
     Setting("sasl.oauthbearer.token.endpoint.url", STRING, None),
 )
 
-_DELEGATION_TOKENS = (
-    Setting("delegation.token.expiry.check.interval.ms", LONG, 3600000, at_least(1), importance=LOW),
-    Setting("delegation.token.expiry.time.ms", LONG, 86400000, at_least(1)),
-    Setting("delegation.token.max.lifetime.ms", LONG, 604800000, at_least(1)),
-    Setting("delegation.token.secret.key", PASSWORD, None),
-)
-
 INERT_GROUPS = (
     InertGroup("Controllers", _CONTROLLERS,
                "one host decides for itself: there is no controller quorum and no cluster metadata log."),
@@ -235,8 +228,6 @@ INERT_GROUPS = (
                "control is one process that reads its internal topics and writes each batch at once."),
     InertGroup("The broker as a client", _AS_A_CLIENT,
                "the broker authenticates clients and never logs in to anyone; Kerberos is not offered."),
-    InertGroup("Delegation tokens", _DELEGATION_TOKENS,
-               "delegation tokens are not offered."),
 )
 # fmt: on
 

@@ -10,7 +10,7 @@ REMOVED = {
     "control.plane.listener.name": "there is no control plane between brokers",
     "controlled.shutdown.max.retries": "a stop asks nobody",
     "controlled.shutdown.retry.backoff.ms": "a stop asks nobody",
-    "delegation.token.master.key": "delegation tokens are not offered",
+    "delegation.token.master.key": "its name is delegation.token.secret.key now",
     "eligible.leader.replicas.enable": _KRAFT,
     "group.coordinator.new.enable": "there is only one group coordinator",
     "group.share.enable": _KRAFT,

@@ -22,14 +22,16 @@ from kbroker.control.listeners import Listeners
 from kbroker.control.log_openings import LogOpenings, NewLogs
 from kbroker.control.metadata.catalogue import Catalogue, Partition, Replica, Topic
 from kbroker.control.metadata.config_resource import BROKER, TOPIC
+from kbroker.control.metadata.delegation_tokens import DelegationTokens
 from kbroker.control.metadata.log_ownership import LogOwnership
 from kbroker.control.metadata.placement import workers_of_sites
 from kbroker.control.metadata.producer_ids import ProducerIds
 from kbroker.control.metadata.slots import Slots as PartitionSlots
 from kbroker.control.replication.roles import role_of
+from kbroker.control.store.access import ScramKey
 from kbroker.control.store.choice import copy_dirs
 from kbroker.control.store.copies import StoreCopies
-from kbroker.control.store.store import ConfigKey, Deletion, ScramKey, Store, Stored
+from kbroker.control.store.store import ConfigKey, Deletion, Store, Stored
 from kbroker.ipc.cached_answers import AnswerVersions
 from kbroker.ipc.clock import wall_clock_ms
 from kbroker.ipc.layout import SlotState
@@ -53,20 +55,20 @@ class Broker:
     """Runs in: control. Owner: the process's main. It is used from the event loop alone.
 
     config: effective broker settings (file, then dynamic). overrides: dynamic configs by (resource
-    type, name). quotas: of clients. scram: credentials of users. authorizer: None when every client
-    may do everything. coordinators: by coordinator type (0 group, 1 transaction, 2 share), those
-    that run. move_targets: log dirs that logs are being moved to, by slot and generation.
-    listeners: what coordinators want to be called for. announcing: topics being sent to the network
-    processes; clients may not see them yet. log_dirs: absolute paths of all log directories.
-    dir_errors: which of them have failed. sites: the replica sites (groups of log directories),
-    which clients see as nodes. stores: the copies of the store. cached_answers: versions that end
-    the cached answers. orphans: partitions of deleted topics that an IO worker of this run may
-    still have open. log_openings: opens the logs of new partitions. opening: partitions whose first
-    OpenPartition is being sent to an IO worker. switching: slots whose logs are being switched to
-    another log dir; they are not lost. metrics: this process's row. endpoints: advertised address
-    of each listener, real ports; node_endpoints: those of further sites, by `port_key`.
-    image_version: of the last image for network processes. ownership: which IO worker writes which
-    log. version: grows with everything Metadata shows.
+    type, name). quotas: of clients. scram: credentials of users. tokens: delegation tokens.
+    authorizer: None when every client may do everything. coordinators: by coordinator type (0
+    group, 1 transaction, 2 share), those that run. move_targets: log dirs that logs are being moved
+    to, by slot and generation. listeners: what coordinators want to be called for. announcing:
+    topics being sent to the network processes; clients may not see them yet. log_dirs: absolute
+    paths of all log directories. dir_errors: which of them have failed. sites: the replica sites
+    (groups of log directories), which clients see as nodes. stores: the copies of the store.
+    cached_answers: versions that end the cached answers. orphans: partitions of deleted topics that
+    an IO worker of this run may still have open. log_openings: opens the logs of new partitions.
+    opening: partitions whose first OpenPartition is being sent to an IO worker. switching: slots
+    whose logs are being switched to another log dir; they are not lost. metrics: this process's
+    row. endpoints: advertised address of each listener, real ports; node_endpoints: those of
+    further sites, by `port_key`. image_version: of the last image for network processes. ownership:
+    which IO worker writes which log. version: grows with everything Metadata shows.
     """
 
     def __init__(
@@ -86,10 +88,10 @@ class Broker:
         self.cluster_id = cluster_id
         self.node_id = static.node_id
         self.overrides: dict[ConfigKey, dict[str, str]] = stored.configs
-        self.features = stored.features
-        self.features_epoch = stored.features_epoch
+        self.features, self.features_epoch = stored.features, stored.features_epoch
         self.quotas = QuotaTable(stored.client_quotas)
         self.scram: dict[ScramKey, ScramCredential] = stored.scram
+        self.tokens = DelegationTokens(static, stored.tokens.values())
         self.authorizer = Authorizer.of(static, stored.acls)
         own = self.override(BROKER, str(self.node_id))
         self.config = static.with_dynamic(cluster=self.override(BROKER, ""), own=own)

@@ -1,6 +1,7 @@
 """What network processes ask and report about logins: credentials, guesses of passwords, the audit
 log."""
 
+import logging
 import time
 from typing import Any, Final
 
@@ -8,10 +9,20 @@ from kbroker.control.audit.events import written
 from kbroker.control.audit.log import AuditLog
 from kbroker.control.broker import Broker
 from kbroker.control.guesses import Guesses
+from kbroker.control.token_credentials import TokenCredentials
+from kbroker.ipc.background import Background
 from kbroker.ipc.link import AsyncLink
-from kbroker.ipc.messages import AttemptLogin, AuditEvents, FindScramCredential, LoginSucceeded
+from kbroker.ipc.login_messages import (
+    AttemptLogin,
+    FindScramCredential,
+    FindTokenCredential,
+    LoginSucceeded,
+)
+from kbroker.ipc.messages import AuditEvents
 
-MESSAGES: Final = (FindScramCredential, AttemptLogin, LoginSucceeded, AuditEvents)
+log = logging.getLogger(__name__)
+
+MESSAGES: Final = (FindScramCredential, FindTokenCredential, AttemptLogin, LoginSucceeded, AuditEvents)
 
 
 class Logins:
@@ -21,14 +32,21 @@ class Logins:
         self._broker = broker
         self._audit = audit
         self._guesses = Guesses.of(broker.config)
+        self._tokens = TokenCredentials(broker.tokens)
+        self._background = Background(log, "the credential of a delegation token could not be made")
 
     def serve(self, link: AsyncLink, call_id: int, body: Any) -> None:
         """Serve one of MESSAGES."""
         if isinstance(body, FindScramCredential):
             link.reply(call_id, self._broker.scram.get((body.user, body.mechanism)))
+        elif isinstance(body, FindTokenCredential):
+            self._background.start(self._find_token(link, call_id, body))
         elif isinstance(body, AttemptLogin):
             link.reply(call_id, self._guesses.attempt(body.host, body.user, time.monotonic_ns()))
         elif isinstance(body, LoginSucceeded):
             self._guesses.succeeded(body.host, body.user, time.monotonic_ns())
         else:
             written(self._audit, body.events)
+
+    async def _find_token(self, link: AsyncLink, call_id: int, asked: FindTokenCredential) -> None:
+        link.reply(call_id, await self._tokens.find(asked.token_id, asked.mechanism, self._broker.now_ms))

@@ -23,6 +23,7 @@ from kbroker.config.sites import port_key, sites_of
 from kbroker.control import crash_point, state
 from kbroker.control.audit.log import AuditLog
 from kbroker.control.broker import Broker
+from kbroker.control.changes.token_change import keep_removing_expired
 from kbroker.control.cleaner_calls import pass_on
 from kbroker.control.coordinator.machine import Deferred
 from kbroker.control.coordinator.runtime import Runtime
@@ -121,6 +122,7 @@ class Control:
         self._broker.listeners.partitions.append(self._has_new_partitions)
         await self._until_stop(self._open_and_load())
         self._background.start(self._broker.stores.keep())
+        self._background.start(keep_removing_expired(self._broker))
         self._background.start(self._once_all_are_open())
         if not self._stop.is_set():
             self._line[ProcessLine.READY] = self._context.epoch

@@ -46,6 +46,7 @@ class Peer(NamedTuple):
     site: int
     software_name: str = ""
     software_version: str = ""
+    token_authenticated: bool = False
 
 
 _decode_peer: Final = msgspec.msgpack.Decoder(Peer).decode
@@ -75,6 +76,7 @@ def peer_of(client: ClientRequest) -> Peer:
         client.site,
         client.software_name,
         client.software_version,
+        client.token_authenticated,
     )
 
 
@@ -159,6 +161,7 @@ def whole_request(peer: Peer, header: RequestHeader, body: bytes) -> ClientReque
         peer.site,
         peer.software_name,
         peer.software_version,
+        peer.token_authenticated,
     )
 
 

@@ -42,7 +42,8 @@ class ClientRequest(Struct, frozen=True, array_like=True, tag=True):
 
     body: the bytes after the request header. connection_id is unique within the network process.
     site: number of the replica site whose port the client came to. software_name, software_version:
-    what the client said of itself by ApiVersions, empty when it said nothing."""
+    what the client said of itself by ApiVersions, empty when it said nothing. token_authenticated:
+    it has logged in by a delegation token."""
 
     connection_id: int
     api_key: int
@@ -57,6 +58,7 @@ class ClientRequest(Struct, frozen=True, array_like=True, tag=True):
     site: int = 0
     software_name: str = ""
     software_version: str = ""
+    token_authenticated: bool = False
 
 
 class ConnectionClosed(Struct, frozen=True, array_like=True, tag=True):
@@ -81,30 +83,6 @@ class VerifyTransaction(Struct, frozen=True, array_like=True, tag=True):
     producer_epoch: int
     partitions: tuple[tuple[str, int], ...]
     produce_version: int
-
-
-class FindScramCredential(Struct, frozen=True, array_like=True, tag=True):
-    """A client logs in with SCRAM. Called; replied with a ScramCredential, or None.
-
-    mechanism: 1 is SCRAM-SHA-256, 2 is SCRAM-SHA-512."""
-
-    user: str
-    mechanism: int
-
-
-class AttemptLogin(Struct, frozen=True, array_like=True, tag=True):
-    """A client shows a password. Called; replied with the seconds until it is checked; None when
-    it is refused unseen, as too many wait already."""
-
-    host: str
-    user: str
-
-
-class LoginSucceeded(Struct, frozen=True, array_like=True, tag=True):
-    """The password of the attempt was right. Sent."""
-
-    host: str
-    user: str
 
 
 class ScramCredential(NamedTuple):

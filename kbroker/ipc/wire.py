@@ -18,6 +18,7 @@ from msgspec import Raw, Struct
 
 from kbroker.ipc import client_messages as cm
 from kbroker.ipc import http_messages as hm
+from kbroker.ipc import login_messages as lm
 from kbroker.ipc import messages as m
 from kbroker.ipc import move_messages as mm
 from kbroker.ipc.block import pack_answer, split, whole
@@ -32,8 +33,9 @@ largest."""
 REPLIES: Final[dict[type, Any]] = {
     m.ClientRequest: bytes | None,
     m.VerifyTransaction: tuple[tuple[int, str | None], ...],
-    m.FindScramCredential: m.ScramCredential | None,
-    m.AttemptLogin: float | None,
+    lm.FindScramCredential: m.ScramCredential | None,
+    lm.FindTokenCredential: lm.TokenCredential | None,
+    lm.AttemptLogin: float | None,
     m.BrokerSettings: dict[str, str],
     m.CleanableLogs: tuple[m.CleanableLog, ...],
     m.BeginCleaning: m.CleaningJob | None,
@@ -64,7 +66,7 @@ it asks."""
 SENT: Final = (
     m.Hello,
     m.ConnectionClosed,
-    m.LoginSucceeded,
+    lm.LoginSucceeded,
     m.AuditEvents,
     cm.ClientReport,
     m.AskWorker,

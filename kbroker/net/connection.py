@@ -90,6 +90,7 @@ class Connection:
         "software_version",
         "state",
         "throttle_ms",
+        "token_authenticated",
         "unsent",
         "user",
     )
@@ -101,6 +102,7 @@ class Connection:
         self.listener = listener
         self.state = State.READY
         self.user = "ANONYMOUS"
+        self.token_authenticated = False  # the user has logged in by a delegation token
         self.client_id = ""  # of its last request that Python saw while there were quotas
         self.met = False  # its quotas are known
         self.bytes_of: str | None = None  # the client id that its bytes are counted for

@@ -190,4 +190,5 @@ def _client_request(connection: Connection, header: RequestHeader, body: bytes) 
         site=connection.accepted.site,
         software_name=connection.software_name,
         software_version=connection.software_version,
+        token_authenticated=connection.token_authenticated,
     )

@@ -62,3 +62,9 @@ def test_what_can_not_be_read_is_named() -> None:
         read(Path("missing.properties"))
     with pytest.raises(UsageFailed, match="expected key=value"):
         parse_pairs("--config", ["novalue"])
+
+
+def test_a_login_by_a_delegation_token_is_refused_by_name() -> None:
+    with pytest.raises(UsageFailed, match="delegation token"):
+        to_librdkafka({"sasl.jaas.config": JAAS.replace("username", 'tokenauth="true" username')})
+    assert to_librdkafka({"sasl.jaas.config": JAAS.replace("ada", "tokenauth")})

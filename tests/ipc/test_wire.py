@@ -14,6 +14,7 @@ from kbroker.config.client_quotas import QuotaTable
 from kbroker.config.topic import TopicConfig
 from kbroker.ipc import client_messages as cm
 from kbroker.ipc import http_messages as hm
+from kbroker.ipc import login_messages as lm
 from kbroker.ipc import messages as m
 from kbroker.ipc import move_messages as mm
 from kbroker.ipc.cached_answers import AnswerVersions
@@ -44,7 +45,7 @@ EXAMPLES: list[Any] = [
     m.OpenPartition(1, 2, "t", 0, bytes(16), "/d", 3, CONFIG, m.Follow(1, 2, 3, 4, 5, "/e/t-0")),
     m.ConfigurePartition(1, CONFIG),
     mm.MoveFailed(1, 2, "/d"),
-    m.LoginSucceeded("::1", "u"),
+    lm.LoginSucceeded("::1", "u"),
     cm.ClientReport((cm.SoftwareConnections("librdkafka", "2.1", "PLAINTEXT", 3),)),
     cm.ClientReport(None, (cm.Throttled("producer_byte_rate", "u", "", 1, 700),), (("u", "c"),)),
     cm.ClientReport(moved=(cm.MovedBytes("c", 1 << 40, 0),)),
@@ -55,9 +56,11 @@ VALUES: list[tuple[Any, Any]] = [
     (m.BeginCleaning(1, 2), CLEANING),
     (m.AskWorker(0, m.BeginCleaning(1, 2)), CLEANING),
     (m.AskWorker(0, m.CleanableLogs()), (m.CleanableLog(1, 2, 0.5, True),)),
-    (m.FindScramCredential("u", 1), m.ScramCredential(b"s", b"k", b"v", 4096)),
-    (m.AttemptLogin("::1", "u"), 0.5),
-    (m.AttemptLogin("::1", "u"), None),
+    (lm.FindScramCredential("u", 1), m.ScramCredential(b"s", b"k", b"v", 4096)),
+    (lm.FindTokenCredential("id", 2), lm.TokenCredential(m.ScramCredential(b"s", b"k", b"v", 4096), "u", 5)),
+    (lm.FindTokenCredential("id", 2), None),
+    (lm.AttemptLogin("::1", "u"), 0.5),
+    (lm.AttemptLogin("::1", "u"), None),
     (
         hm.ClientsQuery(),
         hm.ClientMetrics(
@@ -115,7 +118,9 @@ def test_numbers_of_shared_memory_travel_as_numbers() -> None:
 
 
 def test_every_message_there_is_may_travel() -> None:
-    kinds = [kind for module in (m, cm, hm, mm) for kind in vars(module).values() if isinstance(kind, type)]
+    kinds = [
+        kind for module in (m, cm, hm, lm, mm) for kind in vars(module).values() if isinstance(kind, type)
+    ]
     tagged = {
         kind for kind in kinds
         if issubclass(kind, msgspec.Struct) and kind.__struct_config__.tag is not None

@@ -36,6 +36,7 @@ from kbroker.api.authorization.groups import (
 )
 from kbroker.api.authorization.guard import Guard, Serve, may_all, narrowed, on_cluster, on_each, on_one
 from kbroker.api.authorization.share import on_shared
+from kbroker.api.authorization.tokens import guard_create_token, guard_describe_tokens
 from kbroker.api.authorization.topics import (
     cluster_operations,
     guard_create_topics,
@@ -107,6 +108,8 @@ GUARDS: Mapping[int, Guard] = {
     ApiKey.ALTER_REPLICA_LOG_DIRS: on_cluster(acls.ALTER),
     ApiKey.DESCRIBE_LOG_DIRS: on_cluster(acls.DESCRIBE),
     ApiKey.CREATE_PARTITIONS: on_each(create_partitions, acls.ALTER, acls.TOPIC, "topics", "results"),
+    ApiKey.CREATE_DELEGATION_TOKEN: guard_create_token,
+    ApiKey.DESCRIBE_DELEGATION_TOKEN: guard_describe_tokens,
     ApiKey.DELETE_GROUPS: on_each(delete_groups, acls.DELETE, acls.GROUP, "groups_names", "results", ""),
     ApiKey.ELECT_LEADERS: on_cluster(acls.ALTER),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: on_configs(incremental_alter_configs, acls.ALTER_CONFIGS, "responses"),
@@ -146,16 +149,14 @@ UNGUARDED = frozenset(
         ApiKey.API_VERSIONS,
         ApiKey.SASL_HANDSHAKE,
         ApiKey.SASL_AUTHENTICATE,
-        ApiKey.CREATE_DELEGATION_TOKEN,
         ApiKey.RENEW_DELEGATION_TOKEN,
         ApiKey.EXPIRE_DELEGATION_TOKEN,
-        ApiKey.DESCRIBE_DELEGATION_TOKEN,
         ApiKey.GET_TELEMETRY_SUBSCRIPTIONS,
         ApiKey.PUSH_TELEMETRY,
     )
 )
-"""Checked elsewhere (Produce, Fetch), or anybody's: there are no delegation tokens to be hidden,
-and a client pushes only its own metrics."""
+"""Checked elsewhere (Produce, Fetch), or open to all: a token is renewed by the principals that it
+names, and a client pushes only its own metrics."""
 
 
 def guard_of(broker: Broker, client: ClientRequest) -> Guard | None:

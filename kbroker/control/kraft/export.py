@@ -183,6 +183,16 @@ def _messages(
             yield kr.ClientQuotaRecord([kr.QuotaEntity(*part) for part in entity], key, amount)
     for (user, mechanism), credential in stored.scram.items():
         yield kr.UserScramCredentialRecord(user, mechanism, *credential)
+    for token in stored.tokens.values():
+        yield kr.DelegationTokenRecord(
+            token.owner,
+            token.requester,
+            list(token.renewers),
+            token.issued_ms,
+            token.max_ms,
+            token.expiry_ms,
+            token.token_id,
+        )
     for acl in stored.acls:
         yield kr.AccessControlEntryRecord(uuid.uuid4().bytes, *acl)
 

@@ -224,6 +224,36 @@ class RemoveAccessControlEntryRecord(Struct):
     SCHEMA: ClassVar[Schema] = _schema(Field("acl_id", "uuid", V0, ZERO_UUID))
 
 
+class DelegationTokenRecord(Struct):
+    """A delegation token, new or changed; its HMAC is in no record. Times in ms since 1970."""
+
+    owner: str = ""
+    requester: str = ""
+    renewers: list[str] = field(default_factory=list)
+    issue_timestamp: int = 0
+    max_timestamp: int = 0
+    expiration_timestamp: int = 0
+    token_id: str = ""
+
+    SCHEMA: ClassVar[Schema] = _schema(
+        Field("owner", "string", V0, ""),
+        Field("requester", "string", V0, ""),
+        Field("renewers", "[]string", V0, ()),
+        Field("issue_timestamp", "int64", V0, 0),
+        Field("max_timestamp", "int64", V0, 0),
+        Field("expiration_timestamp", "int64", V0, 0),
+        Field("token_id", "string", V0, ""),
+    )
+
+
+class RemoveDelegationTokenRecord(Struct):
+    """A delegation token is gone."""
+
+    token_id: str = ""
+
+    SCHEMA: ClassVar[Schema] = _schema(Field("token_id", "string", V0, ""))
+
+
 class ProducerIdsRecord(Struct):
     """A block of producer ids was handed to a broker."""
 
@@ -259,6 +289,7 @@ TYPES: Final[dict[int, type[Struct]]] = {
     2: TopicRecord,
     4: ConfigRecord,
     9: RemoveTopicRecord,
+    10: DelegationTokenRecord,
     11: UserScramCredentialRecord,
     12: FeatureLevelRecord,
     14: ClientQuotaRecord,
@@ -266,6 +297,7 @@ TYPES: Final[dict[int, type[Struct]]] = {
     18: AccessControlEntryRecord,
     19: RemoveAccessControlEntryRecord,
     22: RemoveUserScramCredentialRecord,
+    26: RemoveDelegationTokenRecord,
 }
 """Those that are read."""
 _KINDS: Final = {message: kind for kind, message in TYPES.items()} | {

@@ -74,6 +74,7 @@ def _change(stored: Stored, kafka: KafkaMetadata, found: Found, config: BrokerCo
         if amounts:
             change.client_quotas[entity] = amounts
     change.scram = _difference(stored.scram, kafka.scram)
+    change.tokens = _difference(stored.tokens, kafka.tokens)
     acls = set(kafka.acls.values())
     change.acls = {acl: acl in acls for acl in {*stored.acls, *acls} if (acl in acls) != (acl in stored.acls)}
     return change

@@ -19,6 +19,7 @@ from kbroker.config.client_quotas import Entity, entity_of
 from kbroker.control.kraft import records as kr
 from kbroker.control.kraft.snapshot import KRAFT_VERSION, KRAFT_VOTERS, NAME, SnapshotId, control_type
 from kbroker.control.metadata.config_resource import TOPIC
+from kbroker.control.metadata.delegation_tokens import DelegationToken
 from kbroker.control.metadata.topic_name import CLUSTER_METADATA
 from kbroker.ipc.messages import ScramCredential
 from kbroker.log import files
@@ -40,8 +41,8 @@ NOTHING: Final = SnapshotId(0, 0)
 @dataclass(slots=True)
 class KafkaMetadata:
     """configs: by (resource type, name). topics: id by name. next_producer_id: None when none was
-    handed out. scram: by user and mechanism. acls: by id. end: after the last record. voters:
-    control records of the quorum, by type."""
+    handed out. scram: by user and mechanism. tokens: delegation tokens by id. acls: by id. end:
+    after the last record. voters: control records of the quorum, by type."""
 
     configs: dict[tuple[int, str], dict[str, str]] = field(default_factory=dict)
     topics: dict[str, bytes] = field(default_factory=dict)
@@ -49,6 +50,7 @@ class KafkaMetadata:
     features: dict[str, int] = field(default_factory=dict)
     quotas: dict[Entity, dict[str, float]] = field(default_factory=dict)
     scram: dict[tuple[str, int], ScramCredential] = field(default_factory=dict)
+    tokens: dict[str, DelegationToken] = field(default_factory=dict)
     acls: dict[bytes, Acl] = field(default_factory=dict)
     end: SnapshotId = NOTHING
     voters: dict[int, NewRecord] = field(default_factory=dict)
@@ -102,6 +104,22 @@ class KafkaMetadata:
     @replay.register
     def _(self, record: kr.RemoveUserScramCredentialRecord) -> None:
         self.scram.pop((record.name, record.mechanism), None)
+
+    @replay.register
+    def _(self, record: kr.DelegationTokenRecord) -> None:
+        self.tokens[record.token_id] = DelegationToken(
+            record.token_id,
+            record.owner,
+            record.requester,
+            tuple(record.renewers),
+            record.issue_timestamp,
+            record.max_timestamp,
+            record.expiration_timestamp,
+        )
+
+    @replay.register
+    def _(self, record: kr.RemoveDelegationTokenRecord) -> None:
+        self.tokens.pop(record.token_id, None)
 
     @replay.register
     def _(self, record: kr.AccessControlEntryRecord) -> None:

@@ -86,4 +86,15 @@ CREATE TABLE acls (
     PRIMARY KEY (resource_type, resource_name, pattern_type, principal, host, operation, permission)
 ) WITHOUT ROWID;
 """
-MIGRATIONS = (_VERSION_1, _VERSION_2, _VERSION_3, _VERSION_4, _VERSION_5)
+_VERSION_6 = """
+CREATE TABLE delegation_tokens (
+    token_id TEXT PRIMARY KEY,
+    owner TEXT NOT NULL,
+    requester TEXT NOT NULL,
+    renewers TEXT NOT NULL,
+    issued_ms INTEGER NOT NULL,
+    max_ms INTEGER NOT NULL,
+    expiry_ms INTEGER NOT NULL
+) WITHOUT ROWID;
+"""
+MIGRATIONS = (_VERSION_1, _VERSION_2, _VERSION_3, _VERSION_4, _VERSION_5, _VERSION_6)

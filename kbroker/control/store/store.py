@@ -3,7 +3,7 @@
 One SQLite file, `kbroker.db`, and copies of it in other log directories (`copies.py`); WAL,
 synchronous=FULL: a change that was answered is on disk.
 
-Schema version (PRAGMA user_version) 5:
+Schema version (PRAGMA user_version) 6:
     meta(key, value)                    cluster_id, next_producer_id, next_generation, features_epoch; run, changes:
                                         see `StoreVersion`; copies: log dirs of all copies that are
                                         written, as JSON
@@ -23,6 +23,9 @@ Schema version (PRAGMA user_version) 5:
                                         never a password, nor what could stand for one (since 3)
     acls(resource_type, resource_name, pattern_type, principal, host, operation, permission)
                                         numbers as in Kafka's protocol (since 5)
+    delegation_tokens(token_id, owner, requester, renewers, issued_ms, max_ms, expiry_ms)
+                                        principals as Type:name, renewers as JSON; never an HMAC
+                                        (since 6)
 Migration: add a step to MIGRATIONS (`schema.py`) that takes version n to n + 1; steps run in one
 transaction when the file is opened. A file of a newer version is refused, and one whose rows do not
 add up to their digest (`digest.py`).
@@ -39,6 +42,9 @@ from typing import NamedTuple
 from kbroker.config.acls import Acl
 from kbroker.config.client_quotas import Entity
 from kbroker.control.metadata.catalogue import Partition, Replica, Topic
+from kbroker.control.metadata.delegation_tokens import DelegationToken
+from kbroker.control.store import access
+from kbroker.control.store.access import ScramKey
 from kbroker.control.store.digest import DamagedStore, RowDigest
 from kbroker.control.store.permissions import close_to_others
 from kbroker.control.store.schema import MIGRATIONS
@@ -51,8 +57,6 @@ RESERVE = 1 << 20
 
 ConfigKey = tuple[int, str]
 """Resource type and name."""
-ScramKey = tuple[str, int]
-"""User and mechanism: 1 is SCRAM-SHA-256, 2 is SCRAM-SHA-512."""
 
 
 class StoreError(Exception):
@@ -90,8 +94,8 @@ class Change:
 
     deletions: logs to delete; they are stored until `finish_deletions`. led_partitions: with a
     changed leader, epoch or replicas; partitions that are not stored any more are skipped.
-    client_quotas: entity -> key -> new value, None to drop the key. scram: new credentials, None to
-    drop them. acls: whether each is there from now on.
+    client_quotas: entity -> key -> new value, None to drop the key. scram, tokens: new ones, None
+    to drop them. acls: whether each is there from now on.
     """
 
     new_topics: list[Topic] = field(default_factory=list)
@@ -105,6 +109,7 @@ class Change:
     client_quotas: dict[Entity, dict[str, float | None]] = field(default_factory=dict)
     scram: dict[ScramKey, ScramCredential | None] = field(default_factory=dict)
     acls: dict[Acl, bool] = field(default_factory=dict)
+    tokens: dict[str, DelegationToken | None] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -119,6 +124,7 @@ class Stored:
     client_quotas: dict[Entity, dict[str, float]] = field(default_factory=dict)
     scram: dict[ScramKey, ScramCredential] = field(default_factory=dict)
     acls: list[Acl] = field(default_factory=list)
+    tokens: dict[str, DelegationToken] = field(default_factory=dict)
 
 
 class Store:
@@ -223,13 +229,9 @@ class Store:
             features_epoch=int(self.meta("features_epoch", "0")),
             next_generation=int(self.meta("next_generation", "1")),
             client_quotas=self._client_quotas(),
-            acls=[Acl(*row) for row in self._db.execute(f"SELECT {', '.join(Acl._fields)} FROM acls")],
-            scram={
-                (user, mechanism): ScramCredential(*credential)
-                for user, mechanism, *credential in self._db.execute(
-                    "SELECT user, mechanism, salt, stored_key, server_key, iterations FROM scram_credentials"
-                )
-            },
+            acls=access.load_acls(self._db),
+            scram=access.load_scram(self._db),
+            tokens=access.load_tokens(self._db),
         )
 
     def _client_quotas(self) -> dict[Entity, dict[str, float]]:
@@ -298,18 +300,9 @@ class Store:
                 self._apply_features(change.features)
             for entity, quotas in change.client_quotas.items():
                 self._apply_quotas(json.dumps(entity), quotas)
-            for key, credential in change.scram.items():
-                db.execute("DELETE FROM scram_credentials WHERE user = ? AND mechanism = ?", key)
-                if credential is not None:
-                    db.execute("INSERT INTO scram_credentials VALUES (?, ?, ?, ?, ?, ?)", (*key, *credential))
-            self._apply_acls(change.acls)
-
-    def _apply_acls(self, acls: dict[Acl, bool]) -> None:
-        condition = " AND ".join(f"{name} = ?" for name in Acl._fields)
-        gone = [acl for acl, stays in acls.items() if not stays]
-        self._db.executemany(f"DELETE FROM acls WHERE {condition}", gone)
-        added = [acl for acl, stays in acls.items() if stays]
-        self._db.executemany("INSERT OR REPLACE INTO acls VALUES (?, ?, ?, ?, ?, ?, ?)", added)
+            access.apply_scram(db, change.scram)
+            access.apply_tokens(db, change.tokens)
+            access.apply_acls(db, change.acls)
 
     def _apply_quotas(self, entity: str, quotas: dict[str, float | None]) -> None:
         for key, value in quotas.items():

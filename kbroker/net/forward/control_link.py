@@ -12,15 +12,19 @@ from typing import Any
 from kbroker.ipc.client_messages import ClientReport
 from kbroker.ipc.connecting import connect
 from kbroker.ipc.link import Answered, AsyncLink, LinkClosed
-from kbroker.ipc.messages import (
+from kbroker.ipc.login_messages import (
     AttemptLogin,
+    FindScramCredential,
+    FindTokenCredential,
+    LoginSucceeded,
+    TokenCredential,
+)
+from kbroker.ipc.messages import (
     AuditEvents,
     ClientRequest,
     ConnectionClosed,
-    FindScramCredential,
     Hello,
     Image,
-    LoginSucceeded,
     ScramCredential,
     VerifyTransaction,
 )
@@ -144,6 +148,13 @@ class ControlLink:
         if self._link is None:
             raise LinkClosed("control is not there")
         found: ScramCredential | None = await self._link.call(asked)
+        return found
+
+    async def find_token(self, asked: FindTokenCredential) -> TokenCredential | None:
+        """What a login by a delegation token is checked with. Raises LinkClosed."""
+        if self._link is None:
+            raise LinkClosed("control is not there")
+        found: TokenCredential | None = await self._link.call(asked)
         return found
 
     def close(self) -> None:

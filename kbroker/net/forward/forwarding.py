@@ -125,6 +125,7 @@ class Forwarding:
                 accepted.site,
                 connection.software_name,
                 connection.software_version,
+                connection.token_authenticated,
             )
         )
         connection.peer_bytes = np.frombuffer(packed, np.uint8)

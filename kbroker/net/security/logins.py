@@ -17,7 +17,7 @@ from kbroker.config.jaas import plain_users
 from kbroker.config.setting import ConfigError
 from kbroker.ipc.background import Background
 from kbroker.ipc.link import LinkClosed
-from kbroker.ipc.messages import AttemptLogin, LoginSucceeded
+from kbroker.ipc.login_messages import AttemptLogin, LoginSucceeded
 from kbroker.net.connection import Connection, State
 from kbroker.net.forward.control_link import ControlLink
 from kbroker.net.process import NetworkProcess
@@ -164,9 +164,7 @@ class Logins:
             login.exchange = (
                 OAuthExchange(self._token_checks(listener))
                 if mechanism == OAUTHBEARER
-                else exchange_of(
-                    mechanism, lambda: self._plain_users(listener), self._control.find_credential
-                )
+                else exchange_of(mechanism, lambda: self._plain_users(listener), self._control)
             )
         login.expects = Expects.TOKEN
         self._process.reply(connection, [self._frame(header, SaslHandshakeResponse(0, offered))])
@@ -261,22 +259,28 @@ class Logins:
         login.exchange = None
         login.expired = False
         connection.user = exchange.user
+        connection.token_authenticated = exchange.token_authenticated
         self._process.access.audit.login(connection, login.mechanism, exchange.user, "")
         self._set_state(connection, State.READY)
         if login.timer is not None:
             login.timer.cancel()
             login.timer = None
-        most_ms = self._config.of_listener(
-            connection.listener.listener, "connections.max.reauth.ms", login.mechanism
-        )
+        lifetime_ms = self._lifetime_ms(connection, login.mechanism, exchange)
+        if lifetime_ms:
+            loop = asyncio.get_running_loop()
+            login.timer = loop.call_later(lifetime_ms / 1000, self._expire, connection, login)
+            connection.on_end = login.timer.cancel
+        return lifetime_ms
+
+    def _lifetime_ms(self, connection: Connection, mechanism: str, exchange: Exchange) -> int:
+        """The shorter one of the listener's limit and of what is left of the client's token, as in
+        Kafka; 0 without both."""
+        listener = connection.listener.listener
+        most_ms = self._config.of_listener(listener, "connections.max.reauth.ms", mechanism)
+        left_ms = exchange.left_ms()
         if not isinstance(most_ms, int) or most_ms <= 0:
-            return 0
-        if isinstance(exchange, OAuthExchange):
-            most_ms = min(most_ms, exchange.left_ms())
-        loop = asyncio.get_running_loop()
-        login.timer = loop.call_later(most_ms / 1000, self._expire, connection, login)
-        connection.on_end = login.timer.cancel
-        return most_ms
+            return left_ms or 0
+        return most_ms if left_ms is None else min(most_ms, left_ms)
 
     def _expire(self, connection: Connection, login: Login) -> None:
         """From now on the client must log in again before anything else."""

@@ -132,6 +132,7 @@ class OAuthExchange:
         self._refused = False
         self.user = ""
         self.done = False
+        self.token_authenticated = False
         self.ends_s = 0.0
 
     def guesses(self, token: bytes) -> str | None:  # noqa: ARG002  nobody guesses signatures

@@ -1,15 +1,16 @@
 """SASL exchanges of a network process: tokens in, tokens out, and at the end an authenticated user
-(KIP-12, KIP-84).
+(KIP-12, KIP-84, KIP-48).
 """
 
 import hmac
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from kbroker.ipc.messages import FindScramCredential, ScramCredential
+from kbroker.ipc.clock import wall_clock_ms
+from kbroker.ipc.login_messages import FindScramCredential, FindTokenCredential, TokenCredential
+from kbroker.ipc.messages import ScramCredential
 from kbroker.net.security.scram import MECHANISMS, ScramError, ScramServer
 
-FindCredential = Callable[[FindScramCredential], Awaitable[ScramCredential | None]]
 Users = Callable[[], Mapping[str, str]]
 """Passwords of PLAIN by user, as they are now."""
 
@@ -26,11 +27,28 @@ class Refused(Exception):
         self.text = text
 
 
+class Credentials(Protocol):
+    """What SCRAM checks a proof with: control has it."""
+
+    async def find_credential(self, asked: FindScramCredential) -> ScramCredential | None:
+        """Of a user. Raises LinkClosed."""
+
+    async def find_token(self, asked: FindTokenCredential) -> TokenCredential | None:
+        """Of a delegation token. Raises LinkClosed."""
+
+
 class Exchange(Protocol):
     """One login under way. user: who it is once it is done."""
 
     user: str
     done: bool
+
+    @property
+    def token_authenticated(self) -> bool:
+        """Whether the client logs in by a delegation token."""
+
+    def left_ms(self) -> int | None:
+        """Remaining lifetime of what the client has shown; None is without end."""
 
     def guesses(self, token: bytes) -> str | None:
         """The user whose password this token may be a guess of, None when it can be none."""
@@ -46,6 +64,10 @@ class PlainExchange:
         self._users = users
         self.user = ""
         self.done = False
+        self.token_authenticated = False
+
+    def left_ms(self) -> None:
+        """A password lasts."""
 
     def guesses(self, token: bytes) -> str | None:
         """The user of the one message."""
@@ -76,14 +98,24 @@ class PlainExchange:
 
 
 class ScramExchange:
-    """SCRAM: control has the credentials."""
+    """SCRAM, by a password or by a delegation token."""
 
-    def __init__(self, mechanism: str, find: FindCredential) -> None:
+    def __init__(self, mechanism: str, credentials: Credentials) -> None:
         self._server = ScramServer(mechanism)
-        self._find = find
+        self._credentials = credentials
+        self._token: TokenCredential | None = None
         self._challenged = False
         self.user = ""
         self.done = False
+
+    @property
+    def token_authenticated(self) -> bool:
+        """Whether the user name is the id of a token."""
+        return self._server.by_token
+
+    def left_ms(self) -> int | None:
+        """Of the token; a password lasts."""
+        return None if self._token is None else max(1, self._token.expiry_ms - wall_clock_ms())
 
     def guesses(self, token: bytes) -> str | None:  # noqa: ARG002  the exchange knows
         """Only the second message proves anything."""
@@ -94,18 +126,24 @@ class ScramExchange:
         try:
             if not self._challenged:
                 self._challenged = True
-                user = self._server.first(token)
-                return self._server.challenge(
-                    await self._find(FindScramCredential(user, self._server.mechanism))
-                )
+                return self._server.challenge(await self._credential(self._server.first(token)))
             answer = self._server.final(token)
         except ScramError as error:
             raise Refused(str(error) if error.is_public else None) from None
-        self.user = self._server.user
+        if self._token is not None and self._token.expiry_ms < wall_clock_ms():
+            raise Refused(None)
+        self.user = self._server.user if self._token is None else self._token.owner
         self.done = True
         return answer
 
+    async def _credential(self, user: str) -> ScramCredential | None:
+        mechanism = self._server.mechanism
+        if not self._server.by_token:
+            return await self._credentials.find_credential(FindScramCredential(user, mechanism))
+        self._token = await self._credentials.find_token(FindTokenCredential(user, mechanism))
+        return None if self._token is None else self._token.credential
 
-def exchange_of(mechanism: str, users: Users, find: FindCredential) -> Exchange:
+
+def exchange_of(mechanism: str, users: Users, credentials: Credentials) -> Exchange:
     """A fresh login by a supported mechanism."""
-    return PlainExchange(users) if mechanism == PLAIN else ScramExchange(mechanism, find)
+    return PlainExchange(users) if mechanism == PLAIN else ScramExchange(mechanism, credentials)

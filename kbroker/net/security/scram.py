@@ -18,6 +18,8 @@ from kbroker.ipc.messages import ScramCredential
 MECHANISMS = {"SCRAM-SHA-256": (1, "sha256"), "SCRAM-SHA-512": (2, "sha512")}
 """Number in requests and name of the hash function."""
 MIN_ITERATIONS = 4096
+TOKEN_EXTENSION = "tokenauth"
+"""With the value true: user and password are id and HMAC of a delegation token (KIP-48)."""
 SALT_LENGTH = 26
 _SALT_CHARACTERS = string.digits + string.ascii_lowercase
 """Salts as Apache Kafka makes them."""
@@ -53,16 +55,18 @@ class ScramServer:
     def __init__(self, mechanism: str) -> None:
         self.mechanism, self._hash = MECHANISMS[mechanism]
         self.user = ""
+        self.by_token = False
         self._bare = self._server_first = self._nonce = self._authzid = ""
         self._credential: ScramCredential | None = None
 
     def first(self, message: bytes) -> str:
-        """The user who wants to log in. Raises ScramError."""
+        """The user who wants to log in, or by_token the id of a delegation token. Raises
+        ScramError."""
         match = _FIRST.fullmatch(_text(message))
         if match is None:
             raise ScramError("Invalid SCRAM client first message format")
-        if "tokenauth=true" in match["extensions"].split(","):
-            raise ScramError("Token Authentication failed: Invalid tokenId")
+        pairs = (pair.split("=", 1) for pair in match["extensions"].split(",") if pair)
+        self.by_token = dict(pairs).get(TOKEN_EXTENSION, "").lower() == "true"
         self.user = _plain_name(match["name"])
         self._authzid = match["authzid"] or ""
         self._bare = match["bare"]

@@ -9,6 +9,7 @@ from kbroker.control.changes.config_change import alter
 from kbroker.control.changes.topic_change import create_topics
 from kbroker.control.kraft.export import NEWEST, Exported, export
 from kbroker.control.metadata.config_resource import BROKER, GROUP
+from kbroker.control.metadata.delegation_tokens import DelegationToken
 from kbroker.control.metadata.topic_plan import NewTopic
 from kbroker.control.store.store import Change
 from kbroker.ipc.messages import ScramCredential
@@ -17,6 +18,7 @@ from tests.control.fakes import World
 ACL = Acl(2, "orders", 3, "User:ann", "*", 3, 3)
 ENTITY = (("client-id", None), ("user", "ann"))
 CREDENTIAL = ScramCredential(b"salt", b"stored", b"server", 4096)
+TOKEN = DelegationToken("id", "User:ann", "User:admin", ("User:bob", "User:cid"), 10, 30, 20)
 
 
 def fill(made: World) -> None:
@@ -32,7 +34,7 @@ def fill(made: World) -> None:
         asyncio.run(alter(made.broker, kind, name, [Alteration(key, Op.SET, value)], validate_only=False))
     store = made.broker.stores.first
     store.apply(Change(client_quotas={ENTITY: {"producer_byte_rate": 5.5}}, scram={("ann", 1): CREDENTIAL}))
-    store.apply(Change(acls={ACL: True}))
+    store.apply(Change(acls={ACL: True}, tokens={TOKEN.token_id: TOKEN}))
     store.allocate_producer_ids(1000)
 
 

@@ -15,7 +15,7 @@ from kbroker.control.metadata.topic_plan import NewTopic
 from kbroker.log import files
 from kbroker.protocol.records import NewRecord, build_batch, read_batches
 from tests.control.fakes import World, world
-from tests.control.kraft.fill import ACL, CREDENTIAL, ENTITY, exported, fill
+from tests.control.kraft.fill import ACL, CREDENTIAL, ENTITY, TOKEN, exported, fill
 
 
 def read(made: World) -> km.KafkaMetadata:
@@ -36,6 +36,7 @@ def test_everything_reads_back_but_what_only_kbroker_knows(tmp_path: Path) -> No
         assert found.configs[GROUP, "g"] == {"consumer.session.timeout.ms": "50000"}
         assert found.quotas == {ENTITY: {"producer_byte_rate": 5.5}}
         assert found.scram == {("ann", 1): CREDENTIAL}
+        assert found.tokens == {TOKEN.token_id: TOKEN}
         assert list(found.acls.values()) == [ACL]
         assert found.next_producer_id == 1000
         assert found.features == {k: v for k, v in RELEASES[NEWEST].items() if k != "kraft.version"}

@@ -13,7 +13,7 @@ from kbroker.log import files
 from kbroker.protocol.records import build_batch
 from kbroker.protocol.schema import Struct
 from tests.control.fakes import World, world
-from tests.control.kraft.fill import ACL, CREDENTIAL, ENTITY, exported, fill
+from tests.control.kraft.fill import ACL, CREDENTIAL, ENTITY, TOKEN, exported, fill
 
 
 def kafka_runs(made: World, *records: Struct, offset: int = 1) -> None:
@@ -51,10 +51,11 @@ def test_nothing_changes_when_kafka_has_not_run(tmp_path: Path) -> None:
         made.reboot()
         after = made.broker.stores.first.load()
         assert [topic.name for topic in after.topics] == [topic.name for topic in before.topics]
-        assert (after.configs, after.client_quotas, after.scram, after.acls) == (
+        assert (after.configs, after.client_quotas, after.scram, after.tokens, after.acls) == (
             before.configs,
             before.client_quotas,
             before.scram,
+            before.tokens,
             before.acls,
         )
 
@@ -69,10 +70,11 @@ def test_a_run_without_a_change_changes_nothing(tmp_path: Path) -> None:
         made.reboot()
         after = made.broker.stores.first.load()
         assert len(after.topics) == 2
-        assert (after.configs, after.client_quotas, after.scram, after.acls) == (
+        assert (after.configs, after.client_quotas, after.scram, after.tokens, after.acls) == (
             before.configs,
             before.client_quotas,
             before.scram,
+            before.tokens,
             before.acls,
         )
 
@@ -129,6 +131,17 @@ def test_what_kafka_changed_holds(tmp_path: Path) -> None:
         assert broker.stores.first.allocate_producer_ids(1) >= 5000
 
 
+def test_tokens_that_kafka_made_and_removed_hold(tmp_path: Path) -> None:
+    with world(tmp_path) as made:
+        fill(made)
+        with_ids(made)
+        exported(made)
+        new = kr.DelegationTokenRecord("User:cid", "User:cid", ["User:dan"], 1, 3, 2, "new")
+        kafka_runs(made, kr.RemoveDelegationTokenRecord(TOKEN.token_id), new)
+        stored = made.reboot().stores.first.load()
+        assert list(stored.tokens.values()) == [("new", "User:cid", "User:cid", ("User:dan",), 1, 3, 2)]
+
+
 def test_a_topic_made_anew_in_kafka_is_another_one(tmp_path: Path) -> None:
     with world(tmp_path) as made:
         fill(made)
@@ -172,6 +185,7 @@ def test_a_new_store_takes_users_and_quotas_of_kafkas(tmp_path: Path) -> None:
     values = [framed(kr.UserScramCredentialRecord("bob", 2, *CREDENTIAL))]
     values.append(framed(kr.ClientQuotaRecord([kr.QuotaEntity("user", None)], "consumer_byte_rate", 3.0)))
     values.append(framed(kr.AccessControlEntryRecord(b"a" * 16, *ACL)))
+    values.append(framed(kr.DelegationTokenRecord("User:cid", "User:cid", [], 1, 3, 2, "theirs")))
     batch = build_batch([(None, value, (), 1) for value in values])
     Path(files.path(str(folder), 0, files.LOG)).write_bytes(batch)
     with world(tmp_path) as made:
@@ -179,3 +193,4 @@ def test_a_new_store_takes_users_and_quotas_of_kafkas(tmp_path: Path) -> None:
         assert stored.scram == {("bob", 2): CREDENTIAL}
         assert stored.client_quotas == {(("user", None),): {"consumer_byte_rate": 3.0}}
         assert stored.acls == [ACL]
+        assert set(stored.tokens) == {"theirs"}

@@ -6,11 +6,13 @@ from pathlib import Path
 import pytest
 
 from kbroker.control.metadata.catalogue import Partition, Replica, Topic
+from kbroker.control.metadata.delegation_tokens import DelegationToken
 from kbroker.control.store.store import VERSION, Change, Store, StoreError
 from kbroker.ipc.messages import ScramCredential
 
 QUOTA = (("client-id", None), ("user", "u"))
 CREDENTIAL = ScramCredential(b"salt", b"stored", b"server", 4096)
+TOKEN = DelegationToken("id", "User:ann", "User:admin", ("User:bob", "User:cid"), 10, 30, 20)
 
 
 def topic(name: str, *slots: int) -> Topic:
@@ -28,9 +30,11 @@ def test_everything_survives_a_restart(tmp_path: Path) -> None:
             features={"transaction.version": 1},
             client_quotas={QUOTA: {"producer_byte_rate": 1e19, "request_percentage": 0.1}},
             scram={("u", 1): CREDENTIAL, ("v", 2): CREDENTIAL},
+            tokens={"id": TOKEN, "gone": TOKEN._replace(token_id="gone")},
         )
     )
     store.apply(Change(client_quotas={QUOTA: {"request_percentage": None}}, scram={("v", 2): None}))
+    store.apply(Change(tokens={"id": TOKEN._replace(expiry_ms=25), "gone": None}))
     store.put_meta("cluster_id", "c")
     store.close()
     store = Store(path)
@@ -41,6 +45,7 @@ def test_everything_survives_a_restart(tmp_path: Path) -> None:
     assert stored.features_epoch == 1
     assert stored.client_quotas == {QUOTA: {"producer_byte_rate": 1e19}}
     assert stored.scram == {("u", 1): CREDENTIAL}
+    assert stored.tokens == {"id": TOKEN._replace(expiry_ms=25)}
     assert stored.next_generation == 105
     assert store.meta("cluster_id", "") == "c"
     store.close()

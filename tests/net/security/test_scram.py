@@ -69,7 +69,6 @@ def test_the_signature_is_that_of_the_rfc() -> None:
         b"n,,n=,r=x",
         b"n,,n=us=er,r=x",
         b"\xff",
-        b"n,,n=u,r=x,tokenauth=true",
     ],
 )
 def test_first_messages_that_are_none_are_refused(message: bytes) -> None:

@@ -1,0 +1,44 @@
+"""Guards of the APIs about delegation tokens: of one's own each client may know, of others' it
+needs a permission (KIP-48, KIP-373)."""
+
+from typing import Any
+
+from kbroker.api.authorization.guard import Serve, may
+from kbroker.api.context import RequestContext
+from kbroker.api.create_delegation_token import not_asked, owner_of
+from kbroker.api.delegation_tokens import may_ask
+from kbroker.config import acls
+from kbroker.protocol.errors import ErrorCode
+from kbroker.protocol.messages.create_delegation_token import CreateDelegationTokenRequest
+from kbroker.protocol.messages.describe_delegation_token import (
+    DescribedDelegationToken,
+    DescribeDelegationTokenRequest,
+)
+from kbroker.protocol.slices import paced
+
+
+def guard_create_token(ctx: RequestContext, request: CreateDelegationTokenRequest, serve: Serve) -> Any:
+    """CREATE_TOKENS on the user whose token it is to be, if that is another one."""
+    owner = owner_of(ctx, request)
+    own = owner == ctx.client.principal
+    if may_ask(ctx) and not own and not may(ctx, acls.CREATE_TOKENS, acls.USER, owner):
+        return not_asked(ctx, request, ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED)
+    return serve(ctx, request)
+
+
+def guard_describe_tokens(ctx: RequestContext, request: DescribeDelegationTokenRequest, serve: Serve) -> Any:
+    """DESCRIBE on each token, or DESCRIBE_TOKENS on its owner; others' tokens are left out."""
+    response = serve(ctx, request)
+    response.tokens = [token for token in paced(response.tokens) if _may_see(ctx, token)]
+    return response
+
+
+def _may_see(ctx: RequestContext, token: DescribedDelegationToken) -> bool:
+    known = ctx.broker.tokens.get(token.token_id)
+    if known is None:
+        return False
+    return (
+        known.is_shown_to(ctx.client.principal)
+        or may(ctx, acls.DESCRIBE, acls.DELEGATION_TOKEN, token.token_id)
+        or may(ctx, acls.DESCRIBE_TOKENS, acls.USER, known.owner)
+    )

@@ -1,0 +1,62 @@
+"""SCRAM credentials of delegation tokens, made from their HMACs when a client first logs in by each
+(KIP-48)."""
+
+import asyncio
+import base64
+import hashlib
+import secrets
+import string
+from collections.abc import Callable
+from typing import Final
+
+from kbroker.control.changes.scram_change import HASHES, MIN_ITERATIONS, credential
+from kbroker.control.metadata.delegation_tokens import DelegationToken, DelegationTokens
+from kbroker.ipc.login_messages import TokenCredential
+from kbroker.ipc.messages import ScramCredential
+
+MAX_KEPT: Final = 4096
+SALT_LENGTH: Final = 26
+_SALT_CHARACTERS: Final = string.digits + string.ascii_lowercase
+"""Salts as Apache Kafka makes them."""
+
+
+class TokenCredentials:
+    """Runs in: control. Owner: Logins. A token's credential stays the same while it is kept."""
+
+    def __init__(self, tokens: DelegationTokens) -> None:
+        self._tokens = tokens
+        self._kept: dict[tuple[str, int], ScramCredential] = {}
+
+    async def find(self, token_id: str, mechanism: int, now_ms: Callable[[], int]) -> TokenCredential | None:
+        """What a login by a token is checked with; None for one that is not in force."""
+        if mechanism not in HASHES or self._in_force(token_id, now_ms()) is None:
+            return None
+        found = self._kept.get((token_id, mechanism))
+        if found is None:
+            password = base64.b64encode(self._tokens.hmac_of(token_id))
+            found = await asyncio.to_thread(made_credential, HASHES[mechanism], password)
+            found = self._keep((token_id, mechanism), found)
+        token = self._in_force(token_id, now_ms())  # it may have ended meanwhile
+        return None if token is None else TokenCredential(found, owner_name(token), token.expiry_ms)
+
+    def _in_force(self, token_id: str, now_ms: int) -> DelegationToken | None:
+        token = self._tokens.get(token_id)
+        return None if token is None or token.has_expired(now_ms) else token
+
+    def _keep(self, key: tuple[str, int], made: ScramCredential) -> ScramCredential:
+        """The credential, or the one that another login has made meanwhile."""
+        while len(self._kept) >= MAX_KEPT:
+            del self._kept[next(iter(self._kept))]
+        return self._kept.setdefault(key, made)
+
+
+def made_credential(hash_name: str, password: bytes) -> ScramCredential:
+    """A new credential for a password. It takes milliseconds, in which other threads run."""
+    salt = "".join(secrets.choice(_SALT_CHARACTERS) for _ in range(SALT_LENGTH)).encode()
+    salted = hashlib.pbkdf2_hmac(hash_name, password, salt, MIN_ITERATIONS)
+    return credential(hash_name, salt, salted, MIN_ITERATIONS)
+
+
+def owner_name(token: DelegationToken) -> str:
+    """The user that a client becomes by the token."""
+    return token.owner.partition(":")[2]

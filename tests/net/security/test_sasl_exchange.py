@@ -1,0 +1,81 @@
+"""SCRAM logins by delegation tokens: the client becomes the token's owner, as long as the token
+lasts."""
+
+import asyncio
+
+import pytest
+
+from kbroker.ipc.clock import wall_clock_ms
+from kbroker.ipc.login_messages import FindScramCredential, FindTokenCredential, TokenCredential
+from kbroker.ipc.messages import ScramCredential
+from kbroker.net.security.sasl_exchange import Refused, ScramExchange
+from tests.net.security.test_scram import PASSWORD, client_final, credential
+
+HOUR_MS = 3_600_000
+
+
+class Known:
+    """Control: one user and one token, of the same name and password."""
+
+    def __init__(self, expiry_ms: int) -> None:
+        self.asked: list[object] = []
+        self.expiry_ms = expiry_ms
+
+    async def find_credential(self, asked: FindScramCredential) -> ScramCredential | None:
+        self.asked.append(asked)
+        return credential() if asked.user == "it" else None
+
+    async def find_token(self, asked: FindTokenCredential) -> TokenCredential | None:
+        self.asked.append(asked)
+        return TokenCredential(credential(), "owner", self.expiry_ms) if asked.token_id == "it" else None
+
+
+def login(exchange: ScramExchange, name: str, extensions: str, password: bytes = PASSWORD) -> None:
+    """Raises Refused."""
+
+    async def talk() -> None:
+        bare = f"n={name},r=x{extensions}"
+        challenge = await exchange.step(f"n,,{bare}".encode())
+        message, expected = client_final(challenge, password, "sha256", bare)
+        assert await exchange.step(message) == expected
+
+    asyncio.run(talk())
+
+
+def test_a_client_with_a_token_becomes_its_owner() -> None:
+    known = Known(wall_clock_ms() + HOUR_MS)
+    exchange = ScramExchange("SCRAM-SHA-256", known)
+    login(exchange, "it", ",tokenauth=true")
+    assert (exchange.done, exchange.user, exchange.token_authenticated) == (True, "owner", True)
+    assert known.asked == [FindTokenCredential("it", 1)]
+    left_ms = exchange.left_ms()
+    assert left_ms is not None
+    assert HOUR_MS - 60_000 < left_ms <= HOUR_MS
+
+
+@pytest.mark.parametrize(
+    "extensions", ["", ",tokenauth=false", ",tokenauth=true,tokenauth=no", ",other=true"]
+)
+def test_without_the_extension_the_name_is_a_users(extensions: str) -> None:
+    known = Known(0)
+    exchange = ScramExchange("SCRAM-SHA-256", known)
+    login(exchange, "it", extensions)
+    assert (exchange.user, exchange.token_authenticated, exchange.left_ms()) == ("it", False, None)
+    assert known.asked == [FindScramCredential("it", 1)]
+
+
+@pytest.mark.parametrize(("name", "password"), [("it", b"wrong"), ("unknown", PASSWORD)])
+def test_a_wrong_hmac_and_an_unknown_token_are_challenged_and_refused(name: str, password: bytes) -> None:
+    exchange = ScramExchange("SCRAM-SHA-256", Known(wall_clock_ms() + HOUR_MS))
+    with pytest.raises(Refused) as refused:
+        login(exchange, name, ",tokenauth=True", password)
+    assert refused.value.text is None
+    assert exchange.guesses(b"") == name
+    assert not exchange.done
+
+
+def test_a_token_that_has_expired_since_the_challenge_is_refused() -> None:
+    exchange = ScramExchange("SCRAM-SHA-256", Known(wall_clock_ms() - 1))
+    with pytest.raises(Refused):
+        login(exchange, "it", ",tokenauth=true")
+    assert not exchange.done
