@@ -8,11 +8,13 @@ from kbroker.api.context import RequestContext
 from kbroker.api.error_counts import error_codes
 from kbroker.ipc.cached_answer_layout import AnswerVersion
 from kbroker.ipc.cached_answers import CachedAnswer, Cut, Part
+from kbroker.ipc.long_messages import REPEATABLE_BYTES
 from kbroker.protocol.frame import encode_response, framed_response
 from kbroker.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsResponse
 from kbroker.protocol.messages.metadata import MetadataResponse
 from kbroker.protocol.pieces import encode_in_pieces
 from kbroker.protocol.schema import Struct
+from kbroker.protocol.slices import paced
 
 Answer = TypeVar("Answer", bound=Struct)
 TopicAnswer = TypeVar("TopicAnswer", bound=MetadataResponse | DescribeTopicPartitionsResponse)
@@ -28,6 +30,8 @@ def cached_answers(
 
     word: of the group or the transactions that it describes.
     """
+    if len(ctx.client.body) > REPEATABLE_BYTES:
+        return response
     codes = list(error_codes(response))
     if any(codes) or ctx.narrowed:
         return response
@@ -44,6 +48,8 @@ def cached_by_topic(
 
     key: what requests name one of its topics by. room: most partitions of such an answer.
     """
+    if len(ctx.client.body) > REPEATABLE_BYTES:
+        return response
     codes = list(error_codes(response))
     if any(codes) or ctx.narrowed:
         return response
@@ -52,7 +58,7 @@ def cached_by_topic(
     pieces = encode_in_pieces(response, "topics", client.api_version)
     parts = [
         Part(key(topic), len(content), sum(1 for _ in error_codes(topic)), len(topic.partitions))
-        for topic, content in zip(topics, pieces.elements, strict=True)
+        for topic, content in paced(zip(topics, pieces.elements, strict=True))
     ]
     body = b"".join((pieces.before, pieces.length, *pieces.elements, pieces.behind))
     frame = framed_response(client.api_key, client.api_version, client.correlation_id, body)

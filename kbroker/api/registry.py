@@ -89,9 +89,9 @@ from kbroker.control.coordinator.machine import Deferred
 from kbroker.control.services import Services
 from kbroker.ipc.messages import ClientRequest
 from kbroker.protocol.codec import decode
-from kbroker.protocol.compile_encode import MAX_SLICED_BYTES, TooLarge
 from kbroker.protocol.errors import ErrorCode, KafkaError
-from kbroker.protocol.frame import encode_response
+from kbroker.protocol.frame import encode_long_response, encode_response
+from kbroker.protocol.long_frame import MAX_SLICED_BYTES, LongFrame, TooLarge
 from kbroker.protocol.schema import ProtocolError, Struct
 from kbroker.protocol.slices import is_sliced, release
 
@@ -175,7 +175,7 @@ MODULES: tuple[ModuleType, ...] = (
 APIS: Mapping[int, Api] = {module.API.key: module.API for module in MODULES}
 _HANDLERS: Mapping[int, ModuleType] = {module.API.key: module for module in MODULES}
 
-Frame = bytes | None
+Frame = bytes | LongFrame | None
 """A whole response frame, or None: close the connection without an answer."""
 
 
@@ -217,7 +217,7 @@ class Dispatch:
         return then(answer, partial(self._frame, module, client, request), refused)
 
     def _frame(
-        self, module: ModuleType, client: ClientRequest, request: Struct, response: Struct | Frame
+        self, module: ModuleType, client: ClientRequest, request: Struct, response: Struct | bytes | None
     ) -> Frame:
         if isinstance(response, Struct):
             return self._encoded(module, client, response, request)
@@ -267,5 +267,6 @@ def _complain(client: ClientRequest, what: str) -> None:
     log.warning("%s:%d %s; closed", client.client_host, client.client_port, what)
 
 
-def _framed(client: ClientRequest, response: Struct) -> bytes:
-    return encode_response(client.api_key, client.api_version, client.correlation_id, response)
+def _framed(client: ClientRequest, response: Struct) -> bytes | LongFrame:
+    encoded = encode_long_response if is_sliced() else encode_response
+    return encoded(client.api_key, client.api_version, client.correlation_id, response)

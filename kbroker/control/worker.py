@@ -46,6 +46,7 @@ from kbroker.ipc.connecting import accept, is_abandoned
 from kbroker.ipc.http_messages import ClientsQuery, GroupsQuery
 from kbroker.ipc.layout import ProcessLine
 from kbroker.ipc.link import AsyncLink, LinkClosed
+from kbroker.ipc.long_messages import give_back
 from kbroker.ipc.messages import (
     AskWorker,
     BrokerSettings,
@@ -58,11 +59,12 @@ from kbroker.ipc.move_messages import MoveCaughtUp, MoveFailed
 from kbroker.ipc.slicing import Slicing
 from kbroker.metrics.slots import bind
 from kbroker.protocol.api_keys import ApiKey
+from kbroker.protocol.long_frame import Frame
 from kbroker.protocol.schema import ProtocolError
 
 log = logging.getLogger(__name__)
 
-Dispatch = Callable[[ClientRequest], bytes | Deferred | None]
+Dispatch = Callable[[ClientRequest], Frame | Deferred | None]
 """The frame of the answer, None to close the connection; a Deferred may be of an exception."""
 Coordinators = Callable[[Services, Appender], Sequence[Runtime]]
 """Makes the coordinators and enters them into the services."""
@@ -294,7 +296,7 @@ class Control:
             self._background.start(self._serve_in_slices(link, call_id, client))
             return
         began_ns = time.monotonic_ns() if self._request_time.counts() else 0
-        answer: bytes | Deferred | Exception | None
+        answer: Frame | Deferred | Exception | None
         try:
             answer = self._dispatch(client)
         except Exception as error:
@@ -311,6 +313,7 @@ class Control:
         except Exception as error:
             answer = error
         _reply(link, call_id, client, answer)
+        await give_back(client.body)
 
     def _spent(self, client: ClientRequest, nanoseconds: int) -> None:
         if self._request_time.counts():
@@ -333,7 +336,7 @@ class Control:
 
 
 def _reply(
-    link: AsyncLink, call_id: int, client: ClientRequest, answer: bytes | Deferred | Exception | None
+    link: AsyncLink, call_id: int, client: ClientRequest, answer: Frame | Deferred | Exception | None
 ) -> None:
     """Reply with the answer when it is there; an unexpected exception closes the connection."""
     if isinstance(answer, Deferred):

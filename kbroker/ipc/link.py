@@ -16,9 +16,18 @@ from typing import Any, cast
 
 from kbroker.ipc import connecting
 from kbroker.ipc.block import FAILED, pack_answer
-from kbroker.ipc.messages import ClientRequest, DeleteRecords, DescribeProducers, EpochEndOffset, Reply
+from kbroker.ipc.long_messages import LONG_BYTES, Leaving, Outgoing
+from kbroker.ipc.messages import (
+    ClientRequest,
+    DeleteRecords,
+    DescribeProducers,
+    EpochEndOffset,
+    LongRequest,
+    Reply,
+)
 from kbroker.ipc.wire import Decoder, FrameReader, Malformed, frame_block, pack, pack_all, reply_decoder
 from kbroker.protocol.errors import ErrorCode, KafkaError
+from kbroker.protocol.long_frame import LongFrame
 
 RECEIVE_BYTES = 1 << 18
 FREQUENT = frozenset((Reply, ClientRequest, EpochEndOffset, DescribeProducers, DeleteRecords))
@@ -64,6 +73,9 @@ class AsyncLink(asyncio.Protocol):
         self._out: list[bytes | tuple[int, Any] | list[bytes]] = []
         self._waiting = 0
         self._transport: asyncio.Transport | None = None
+        self._leaving = Leaving(self._write_piece)
+        self.on_long_answer: Callable[[int, LongFrame], None] | None = None
+        """Called with the call and the answer of a request in a block, if the answer is long."""
         self.peer: Any = None  # whatever the owner wants to remember of the other side
 
     @property
@@ -95,9 +107,22 @@ class AsyncLink(asyncio.Protocol):
         called = self._calls.pop(reply.call_id, None)
         if called is not None:
             called[0](reply)
+        elif reply.call_id < 0 and self.on_long_answer is not None:
+            self.on_long_answer(reply.call_id, reply.value)
+
+    def pause_writing(self) -> None:
+        self._leaving.pause()
+
+    def resume_writing(self) -> None:
+        self._leaving.resume()
+
+    def _write_piece(self, piece: bytes) -> None:
+        if self._transport is not None:
+            self._transport.write(piece)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  asyncio.Protocol's signature
         self._transport = None
+        self._leaving.drop()
         calls, self._calls = self._calls, {}
         for answered, _ in calls.values():
             answered(None)
@@ -169,6 +194,22 @@ class AsyncLink(asyncio.Protocol):
         self._calls[call_id] = answered, reply_decoder(body)
         self._write(call_id, body)
 
+    def ask_long(
+        self, request: ClientRequest, body: memoryview, answered: Answered, sent: Callable[[], None]
+    ) -> None:
+        """As `ask`, of a request without its body, which follows in pieces. sent: called once the
+        body is needed no more."""
+        if self._transport is None:
+            sent()
+            answered(None)
+            return
+        call_id = self._next_call
+        self._next_call += 1
+        self._calls[call_id] = answered, reply_decoder(request)
+        self._write(call_id, LongRequest(request, len(body)))
+        self._flush()
+        self._leaving.add(Outgoing(call_id, (body,), sent))
+
     def call(self, body: Any) -> "Awaitable[Any]":
         """Send and await the reply's value; raises KafkaError for an error reply, LinkClosed if the
         peer dies."""
@@ -180,7 +221,11 @@ class AsyncLink(asyncio.Protocol):
         """Answer a call; a no-op for one-way messages."""
         if not call_id or self._transport is None:
             return
-        if call_id < 0:
+        if isinstance(value, LongFrame):
+            self._leaving.add(Outgoing(call_id, value.parts))
+        elif isinstance(value, bytes) and len(value) > LONG_BYTES:
+            self._leaving.add(Outgoing(call_id, (value,)))
+        elif call_id < 0:
             self.answer(pack_answer(call_id, value, FAILED if error else 0))
         elif value is None or isinstance(value, bytes):
             self._write(0, Reply(call_id, value and bytes(value), error, message))

@@ -40,7 +40,8 @@ class ClientRequest(Struct, frozen=True, array_like=True, tag=True):
     is the whole framed response (size, header, body) as bytes, or None to close the connection
     without an answer.
 
-    body: the bytes after the request header. connection_id is unique within the network process.
+    body: the bytes after the request header; of a long request a memoryview. connection_id is
+    unique within the network process.
     site: number of the replica site whose port the client came to. software_name, software_version:
     what the client said of itself by ApiVersions, empty when it said nothing. token_authenticated:
     it has logged in by a delegation token."""
@@ -59,6 +60,14 @@ class ClientRequest(Struct, frozen=True, array_like=True, tag=True):
     software_name: str = ""
     software_version: str = ""
     token_authenticated: bool = False
+
+
+class LongRequest(Struct, frozen=True, array_like=True, tag=True):
+    """A ClientRequest whose body comes after it, in pieces (`long_messages.py`). Called as that;
+    the receiver's link puts it together."""
+
+    request: ClientRequest
+    body_bytes: int
 
 
 class ConnectionClosed(Struct, frozen=True, array_like=True, tag=True):

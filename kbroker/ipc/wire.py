@@ -3,7 +3,8 @@
 A frame is a 4-byte little-endian length and MessagePack of a list of ``(call_id, message)``. A
 message is one of those in MESSAGES, named by its type. A Reply's value is decoded as the result
 type of its call (REPLIES). A frame with the highest bit of its length set is a block of requests or
-answers (`block.py`). Everything else is `Malformed`.
+answers (`block.py`), with the next one a piece of a long message (`long_messages.py`). Everything
+else is `Malformed`.
 """
 
 import struct
@@ -22,16 +23,17 @@ from kbroker.ipc import login_messages as lm
 from kbroker.ipc import messages as m
 from kbroker.ipc import move_messages as mm
 from kbroker.ipc.block import pack_answer, split, whole
-from kbroker.ipc.messages import Reply
+from kbroker.ipc.long_messages import PIECE, Arriving, Misplaced, is_piece
+from kbroker.ipc.messages import LongRequest, Reply
 
 LENGTH: Final = struct.Struct("<I")
 BLOCK: Final = 1 << 31
-MOST_BYTES: Final = 1 << 30
-"""Of a frame: a request or an answer of a client, which Kafka bounds by an int32, is by far the
-largest."""
+MOST_BYTES: Final = PIECE - 1
+"""Of a frame: an image of all topics is by far the largest."""
 
 REPLIES: Final[dict[type, Any]] = {
     m.ClientRequest: bytes | None,
+    m.LongRequest: bytes | None,
     m.VerifyTransaction: tuple[tuple[int, str | None], ...],
     lm.FindScramCredential: m.ScramCredential | None,
     lm.FindTokenCredential: lm.TokenCredential | None,
@@ -155,6 +157,7 @@ class FrameReader:
         self._decoder_of = decoder_of
         self._on_block = on_block
         self._of_requests = of_requests
+        self._arriving = Arriving()
 
     def feed(self, data: bytes | memoryview) -> Iterator[tuple[int, Any]]:
         """Add bytes; yields each message that is now complete. Raises Malformed."""
@@ -162,15 +165,17 @@ class FrameReader:
         position = 0
         while len(self._buffer) - position >= 4:
             (word,) = LENGTH.unpack_from(self._buffer, position)
-            length = word & ~BLOCK
-            if length > MOST_BYTES:
-                raise Malformed(f"a frame of {length} bytes")
+            length = word & MOST_BYTES
+            if word & PIECE and (word & BLOCK or not is_piece(length)):
+                raise Malformed(f"a frame of {word:#x} bytes")
             if len(self._buffer) - position - 4 < length:
                 break
             payload = self._buffer[position + 4 : position + 4 + length]
             position += 4 + length
             if word & BLOCK:
                 yield from self._block(payload)
+            elif word & PIECE:
+                yield from self._piece(payload)
             else:
                 yield from self._messages(payload)
         del self._buffer[:position]
@@ -183,13 +188,21 @@ class FrameReader:
         else:
             self._on_block(block)
 
+    def _piece(self, payload: bytearray) -> Iterator[tuple[int, Any]]:
+        try:
+            yield from self._arriving.take(payload)
+        except Misplaced as error:
+            raise Malformed(str(error)) from error
+
     def _messages(self, payload: bytearray) -> Iterator[tuple[int, Any]]:
         try:
             for call_id, body in _decode(payload):
-                if type(body) is not _Reply:
+                if type(body) is LongRequest:
+                    self._arriving.announce(call_id, body)
+                elif type(body) is not _Reply:
                     yield call_id, body
                 elif (decoder := self._decoder_of(body.call_id)) is not None:
                     value = None if body.error else decoder.decode(body.value)
                     yield call_id, Reply(body.call_id, value, body.error, body.message)
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        except (msgspec.MsgspecError, UnicodeDecodeError, Misplaced) as error:
             raise Malformed(str(error)) from error

@@ -13,6 +13,7 @@ from kbroker.kernels.memory import (
 )
 
 BAD = -1
+MAX_TAGS = 64  # Kafka has none in what kernels read; millions would be skipped in one go
 
 
 @inlined
@@ -63,9 +64,9 @@ def read_length(position: int, end: int, compact: bool, wide: bool) -> tuple[int
 
 @inlined
 def skip_tags(position: int, end: int) -> int:
-    """Position after a tag section."""
+    """Position after a tag section; of more than MAX_TAGS, BAD."""
     count, position = read_uvarint(position, end)
-    if position < 0 or count > end - position:
+    if position < 0 or count > end - position or count > MAX_TAGS:
         return BAD
     for _ in range(count):
         _, position = read_uvarint(position, end)

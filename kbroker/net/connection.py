@@ -20,6 +20,7 @@ from kbroker.net.security.grant import Grant
 from kbroker.net.security.login import Login
 
 GATHER = 64  # buffers of one writev
+AT_ONCE = 1 << 19  # bytes that one turn sends to one client, besides those of files
 
 
 class State(Enum):
@@ -130,6 +131,10 @@ class Connection:
         self.on_gone: Callable[[], None] | None = None  # lets control know, where it asked for that
         self.software_name = self.software_version = ""  # of the client, by its ApiVersions request
 
+    def is_closed(self) -> bool:
+        """Whether it has been closed, perhaps while its request was served."""
+        return self.state is State.CLOSED
+
     @property
     def peer(self) -> str:
         """Address for log lines."""
@@ -143,8 +148,9 @@ class Connection:
     def send(self, parts: Sequence[Part]) -> int:
         """Send in order, after what is unsent; returns bytes that left now. OSError: the peer has
         gone."""
-        if len(parts) == 1 and not self.unsent and isinstance(parts[0], bytes):
-            return self._send_whole(parts[0])
+        first = parts[0]
+        if len(parts) == 1 and not self.unsent and isinstance(first, bytes) and len(first) <= AT_ONCE:
+            return self._send_whole(first)
         self.unsent += parts
         return self.flush()
 
@@ -159,10 +165,11 @@ class Connection:
         return sent
 
     def flush(self) -> int:
-        """Send what the socket takes; returns bytes that left. OSError when the peer has gone."""
+        """Send what the socket takes, or enough for a turn; returns bytes that left. OSError when
+        the peer has gone."""
         unsent = self.unsent
         total = 0
-        while unsent:
+        while unsent and total < AT_ONCE:
             first = unsent[0]
             if isinstance(first, FilePart):
                 sent = self._send_file(first)
@@ -196,10 +203,12 @@ class Connection:
         """One writev of the leading buffers; -1 when the socket is full."""
         unsent = self.unsent
         buffers: list[bytes | bytearray | memoryview] = []
+        room = AT_ONCE
         for part in unsent:
-            if isinstance(part, FilePart) or len(buffers) == GATHER:
+            if isinstance(part, FilePart) or len(buffers) == GATHER or room <= 0:
                 break
-            buffers.append(part)
+            buffers.append(part if len(part) <= room else memoryview(part)[:room])
+            room -= len(part)
         try:
             sent = os.writev(self.fd, buffers)
         except BlockingIOError:

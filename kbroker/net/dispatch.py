@@ -7,7 +7,7 @@ Kafka.
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 
 from kbroker.config.acls import WRITE
@@ -27,8 +27,8 @@ from kbroker.net.rate_limited_log import not_served
 from kbroker.net.receive_kernel import LONGEST_FETCH
 from kbroker.net.security.logins import Logins
 from kbroker.protocol.api_keys import ApiKey
-from kbroker.protocol.compile_encode import TooLarge
 from kbroker.protocol.frame import RequestHeader, parse_request
+from kbroker.protocol.long_frame import Frame, LongFrame, TooLarge
 from kbroker.protocol.schema import ProtocolError
 
 log = logging.getLogger(__name__)
@@ -63,43 +63,100 @@ class Dispatch:
         self._served = served
         self._slicing = Slicing()
         self._long = Background(log, "a long request failed")
+        fetches.in_slices = self.in_slices
 
     def take(self, connection: Connection, frame: bytes) -> None:
         """Serve one request: a frame without its size. Its connection reads no further until it is
         answered."""
         try:
-            if connection.login is not None and self.logins.takes(connection, frame):
+            if (begun := self._begin(connection, frame)) is None:
                 return
-            header, body = parse_request(frame)
-            connection.api_key = header.api_key
-            if self._process.quotas.active:
-                self._process.quotas.meet(connection, header.client_id)
-            self._process.counts.clients.named(connection, header.client_id)
-            self._process.counts.begun(connection, header.api_version, len(frame))
-            if not self._serves(header):
-                self._process.refuse(connection, not_served(header.api_key, header.api_version))
-            elif header.api_key == ApiKey.FETCH and len(frame) > LONGEST_FETCH:
-                self._in_slices(connection, partial(self.fetches.take, connection, header, frame, body))
+            header, body = begun
+            if header.api_key == ApiKey.FETCH and len(frame) > LONGEST_FETCH:
+                self.in_slices(connection, partial(self.fetches.take, connection, header, frame, body))
             elif header.api_key == ApiKey.FETCH:
                 self.fetches.take(connection, header, frame, body)
             elif header.api_key == ApiKey.PRODUCE:
-                self._in_slices(connection, partial(self._refuse_produce, connection, header, frame, body))
+                self.in_slices(connection, partial(self._refuse_produce, connection, header, frame, body))
             else:
                 self._forward(connection, _client_request(connection, header, frame[body:]))
         except ProtocolError as error:
             self._process.refuse(connection, str(error))
 
-    def _in_slices(self, connection: Connection, work: Callable[[], None]) -> None:
-        """Serve a long request beside everybody else's."""
-        self._long.start(self._sliced(connection, work))
+    def _begin(self, connection: Connection, frame: bytes | memoryview) -> tuple[RequestHeader, int] | None:
+        """The header and where the body starts; None of a request that is answered or refused
+        already. Raises ProtocolError."""
+        if connection.login is not None and self.logins.takes(connection, frame):
+            return None
+        header, body = parse_request(frame)
+        connection.api_key = header.api_key
+        if self._process.quotas.active:
+            self._process.quotas.meet(connection, header.client_id)
+        self._process.counts.clients.named(connection, header.client_id)
+        self._process.counts.begun(connection, header.api_version, len(frame))
+        if not self._serves(header):
+            self._process.refuse(connection, not_served(header.api_key, header.api_version))
+            return None
+        return header, body
 
-    async def _sliced(self, connection: Connection, work: Callable[[], None]) -> None:
+    def take_long(self, connection: Connection, frame: memoryview, release: Callable[[], None]) -> None:
+        """As `take`, of a long frame that stays in the arena until `release` is called."""
+        self._long.start(self._taken_long(connection, frame, release))
+
+    async def _taken_long(
+        self, connection: Connection, frame: memoryview, release: Callable[[], None]
+    ) -> None:
         try:
-            await self._slicing.run(work)
+            if not connection.is_closed():
+                await self._guarded(connection, self._serve_long(connection, frame))
+        finally:
+            release()
+
+    async def _serve_long(self, connection: Connection, frame: memoryview) -> None:
+        if (begun := self._begin(connection, frame)) is None:
+            return
+        header, body = begun
+        if header.api_key == ApiKey.FETCH:
+            await self._slicing.run(partial(self.fetches.take, connection, header, frame, body))
+        elif header.api_key == ApiKey.PRODUCE:
+            await self._slicing.run(partial(self._refuse_produce, connection, header, frame, body))
+        elif header.api_key in self._local:
+            request = _client_request(connection, header, frame[body:])
+            await self._slicing.run(partial(self._forward, connection, request))
+        else:
+            await self._forward_long(connection, _client_request(connection, header, b""), frame[body:])
+
+    async def _forward_long(self, connection: Connection, request: ClientRequest, body: memoryview) -> None:
+        for _ in range(CONTROL_PATIENCE):
+            if self._control.connected:
+                break
+            await asyncio.sleep(CONTROL_RETRY_SECONDS)
+        if connection.is_closed():
+            return
+        watched = request.api_key in WATCHED
+        if watched:
+            connection.on_gone = partial(self._control.report_closed, request.connection_id)
+        await self._control.request_long(request, body, partial(self._control_answered, connection))
+        if watched and connection.is_closed():  # control has heard that before the request
+            self._control.report_closed(request.connection_id)
+
+    def in_slices(self, connection: Connection, work: Callable[[], None]) -> None:
+        """Do long work for a client beside everybody else's."""
+        self._long.start(self._guarded(connection, self._slicing.run(work)))
+
+    async def _guarded(self, connection: Connection, work: Awaitable[None]) -> None:
+        """A bug in the service of one client closes the connection of that client only."""
+        try:
+            await work
         except (ProtocolError, TooLarge) as error:
             self._process.refuse(connection, str(error))
+        except Exception:
+            log.exception("a long request failed")
+            self._process.close(connection, "internal error")
 
-    def _refuse_produce(self, connection: Connection, header: RequestHeader, frame: bytes, body: int) -> None:
+    def _refuse_produce(
+        self, connection: Connection, header: RequestHeader, frame: bytes | memoryview, body: int
+    ) -> None:
         may = partial(self.fetches.may, connection, WRITE)
         answer = refuse(self.fetches.topics, may, header, frame, body)
         if answer is None:
@@ -166,16 +223,18 @@ class Dispatch:
         else:
             self._answered(connection, reply.value)
 
-    def _answered(self, connection: Connection, answer: bytes | None) -> None:
+    def _answered(self, connection: Connection, answer: Frame | None) -> None:
         if answer is None:
             self._process.close(connection, f"no answer to API key {connection.api_key}")
+        elif isinstance(answer, LongFrame):
+            self._process.reply(connection, answer.parts)
         else:
             if connection.state is State.AUTHENTICATING:
                 self.logins.reported_versions(connection, answer)
             self._process.reply(connection, [answer] if answer else [])
 
 
-def _client_request(connection: Connection, header: RequestHeader, body: bytes) -> ClientRequest:
+def _client_request(connection: Connection, header: RequestHeader, body: bytes | memoryview) -> ClientRequest:
     return ClientRequest(
         connection_id=connection.accepted.connection_id,
         api_key=header.api_key,
@@ -186,7 +245,7 @@ def _client_request(connection: Connection, header: RequestHeader, body: bytes) 
         client_host=connection.accepted.host,
         client_port=connection.accepted.port,
         principal=connection.principal,
-        body=body,
+        body=body,  # type: ignore[arg-type]  # a memoryview while the request is in the arena
         site=connection.accepted.site,
         software_name=connection.software_name,
         software_version=connection.software_version,

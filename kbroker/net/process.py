@@ -30,6 +30,7 @@ from kbroker.net.produce.transaction_checks import TransactionChecks
 from kbroker.net.pump_kernel import OWN_EVENT_FD, SENDERS, arm_row, close_row, pump, register, resume
 from kbroker.net.quotas import Quotas
 from kbroker.net.rate_limited_log import RateLimitedLog, bad_size, not_served
+from kbroker.net.received_frames import ReceivedFrames
 from kbroker.net.request_counts import RequestCounts
 from kbroker.net.rows import Connection as ConnectionRow
 from kbroker.net.rows import Context as ContextRow
@@ -61,7 +62,7 @@ class NetworkProcess:
         self.tls = TlsListeners(config)
         self.quotas = Quotas(self.context, config, self._go_on)
         self.complain = RateLimitedLog(log, time.monotonic)
-        self.checks = ProduceChecks(self.context, self.topics, self.unbusy)
+        self.checks = ProduceChecks(self.context, self.topics, self.unbusy, self.ask_turn)
         self.answers = ProduceAnswers(self.context, self.checks, self.quotas, self.counts.slow)
         self.transactions = TransactionChecks(
             self.context, self.topics, self.checks.refuse_unverified, self._verified
@@ -77,9 +78,10 @@ class NetworkProcess:
         self._loop: asyncio.AbstractEventLoop
         self._turn_asked = False
         self._served_events = 0
+        frames = ReceivedFrames(self)
         self._handlers: dict[int, Callable[[int, int, int, int], None]] = {
-            EventKind.REQUEST: self._on_request,
-            EventKind.WAIT: self._on_wait,
+            EventKind.REQUEST: frames.request,
+            EventKind.WAIT: frames.wait,
             EventKind.UNSENT_FILE: self._on_unsent_file,
             EventKind.CLOSED: self._on_closed,
             EventKind.BAD_SIZE: self._on_bad_size,
@@ -128,8 +130,8 @@ class NetworkProcess:
             self.forwarding.flush()
             self._served_events = count
             self._serve_events(0, count)
-            if self.checks.waiting:
-                self.checks.push_waiting()
+            if self.checks.waiting and self.checks.look(wall_clock_ms()):
+                self.ask_turn()
             if self.transactions.waiting:
                 self.transactions.push_allowed()
             stalled = count and words[ContextRow.STALLED] >= 0
@@ -302,20 +304,6 @@ class NetworkProcess:
             self.context.connections[row, ConnectionRow.FLAGS] &= ~Flag.OUT_BLOCKED
         self._go_on(row)
 
-    def _on_request(self, row: int, offset: int, length: int, chunk: int) -> None:
-        self._serve_frame(self.server.take, row, offset, length, chunk)
-
-    def _on_wait(self, row: int, offset: int, length: int, chunk: int) -> None:
-        self._serve_frame(self.server.wait, row, offset, length, chunk)
-
-    def _serve_frame(
-        self, serve: Callable[[Connection, bytes], None], row: int, offset: int, length: int, chunk: int
-    ) -> None:
-        frame = bytes(self.context.arena_bytes[offset : offset + length])
-        release_chunk(self.context.address, chunk)
-        if (connection := self.connections.get(row)) is not None:
-            serve(connection, frame)
-
     def _on_closed(self, row: int, error: int, *_: int) -> None:
         if (connection := self.connections.get(row)) is not None:
             self.close(connection, os.strerror(error) if error else "closed by the client")
@@ -337,7 +325,7 @@ class NetworkProcess:
         self._refuse_row(row, f"a Produce request v{version} of {length} bytes cannot be parsed")
 
     def _on_deep(self, _: int, result: int, reason: int, __: int) -> None:
-        self.checks.take(result, reason, wall_clock_ms())
+        self.checks.take(result, reason)
 
     def _on_unverified(self, row: int, result: int, verified_at: int, _: int) -> None:
         self.transactions.take(row, result, verified_at)
@@ -354,14 +342,23 @@ class NetworkProcess:
     def _on_answer(self, row: int, request: int, *_: int) -> None:
         if (connection := self.connections.get(row)) is None:
             return
+        if self.answers.is_long(request):
+            self.server.in_slices(connection, partial(self._answer_produce, connection, request))
+        else:
+            self._answer_produce(connection, request)
+
+    def _answer_produce(self, connection: Connection, request: int) -> None:
+        row = connection.row
         try:
-            answer = self.answers.answer(connection, request)
+            parts = self.answers.answer(connection, request)
         except ProtocolError as error:  # what the kernel does not look at: text that is not UTF-8
             self.refuse(connection, str(error))
             return
+        if connection.state is State.CLOSED:  # meanwhile; its request is gone, too
+            return
         pop_answered(self.context.address, row)
-        self.counts.produced(0 if answer is None else len(answer))
-        if not self._send(connection, [] if answer is None else [answer]):
+        self.counts.produced(sum(map(len, parts)))
+        if not self._send(connection, parts):
             return
         if connection.unsent:
             self._hold(connection, lambda: self._unblock(row))

@@ -27,7 +27,7 @@ from kbroker.config.client_quotas import (
 from kbroker.ipc.clock import monotonic_ms
 from kbroker.ipc.sensors import Sensor, Sensors, sensor_of
 from kbroker.metrics.slots import bind
-from kbroker.net.connection import Connection, Part, State
+from kbroker.net.connection import Connection, FilePart, Part, State
 from kbroker.net.context import Context
 from kbroker.net.quota_use import QuotaUse
 from kbroker.net.rows import Connection as ConnectionRow
@@ -162,10 +162,11 @@ class Quotas:
     def answered(self, connection: Connection, parts: Sequence[Part]) -> Sequence[Part]:
         """Any other request is answered; returns the answer, perhaps with a throttle time."""
         key = connection.api_key
-        if key == ApiKey.FETCH or not parts or not isinstance(parts[0], bytes):
+        if key == ApiKey.FETCH or not parts or isinstance(parts[0], FilePart):
             return parts
+        first = bytes(parts[0])
         limits = self._of(connection)
-        reported_ms = throttle_time_ms(parts[0], key, connection.api_version) if key in MUTATIONS else 0
+        reported_ms = throttle_time_ms(first, key, connection.api_version) if key in MUTATIONS else 0
         spent_ms = self._spent(limits.request, 0)  # control has counted its time
         if key == ApiKey.SHARE_FETCH:
             size = sum(len(part) for part in parts)
@@ -174,7 +175,8 @@ class Quotas:
             connection, max(reported_ms, spent_ms), "mutation" if reported_ms > spent_ms else "request"
         )
         if spent_ms > reported_ms:
-            return [with_throttle_time(parts[0], key, connection.api_version, spent_ms), *parts[1:]]
+            whole = len(parts) == 1
+            return [with_throttle_time(first, key, connection.api_version, spent_ms, whole), *parts[1:]]
         return parts
 
     def _time_of(self, connection: Connection) -> int:

@@ -15,7 +15,7 @@ from kbroker.net.fetch.fetch_kernel import serve
 from kbroker.net.forward.forward_kernel import ANSWERED, FORWARDED, forward
 from kbroker.net.produce.admit_kernel import admit, rings_have
 from kbroker.net.produce.queue_kernel import request_done
-from kbroker.net.produce.scan_kernel import MALFORMED, scan
+from kbroker.net.produce.scan_kernel import MALFORMED, most_partitions, scan
 from kbroker.net.rows import (
     Connection,
     Context,
@@ -34,6 +34,7 @@ from kbroker.net.rows.connection_kernel import arm, connection_row, events_left,
 from kbroker.net.rows.count_kernel import parse_begins, parse_ends
 
 MIN_ROOM = 16384  # of the current chunk, to receive into it
+MOST_ROOM = 2  # times Context.RECEIVE_BYTES, for one receive of a long frame
 UNKNOWN_SIZE_ROOM = 4096  # reserved for a frame whose size has not arrived
 LONGEST_FETCH = 1 << 16  # bytes; longer ones are served by Python, in slices
 
@@ -73,7 +74,7 @@ def _produce(cx: int, connection: int, frame: int, length: int, chunk: int) -> i
         if allowed == 0:
             put(cx, Context.SCAN_REFUSED, Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     count = get(cx, Context.SCAN_COUNT)
-    if count > get(cx, Context.EVENT_CAPACITY) // 2:
+    if count > most_partitions(cx):
         return TOO_MANY
     full = (
         get(cx, Context.FREE_REQUESTS) < 1
@@ -288,7 +289,7 @@ def receive(cx: int, connection: int) -> None:
     region = get(row, Connection.CHUNK) >= 0
     if region:
         offset = get(row, Connection.FILLED)
-        room = get(row, Connection.LIMIT) - offset
+        room = min(get(row, Connection.LIMIT) - offset, MOST_ROOM * get(cx, Context.RECEIVE_BYTES))
         if room == 0:  # a stalled partial frame got its turn back before it got its room
             handle_region(cx, connection)
             _rest(cx, connection)

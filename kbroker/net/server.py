@@ -1,5 +1,6 @@
 """The interface of the object that serves the requests of a network process."""
 
+from collections.abc import Callable
 from typing import Protocol
 
 from kbroker.net.connection import Connection, FileSource
@@ -10,6 +11,12 @@ class Server(Protocol):
 
     def take(self, connection: Connection, frame: bytes) -> None:
         """Serve a request and end with ``reply`` or ``close``."""
+
+    def take_long(self, connection: Connection, frame: memoryview, release: Callable[[], None]) -> None:
+        """As `take`, of a long frame that stays in the arena until `release` is called."""
+
+    def in_slices(self, connection: Connection, work: Callable[[], None]) -> None:
+        """Do long work for a client beside everybody else's."""
 
     def wait(self, connection: Connection, frame: bytes) -> None:
         """Wait with a fetch for more bytes."""

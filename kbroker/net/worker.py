@@ -73,6 +73,7 @@ async def _serve(
     images = Images(process, fetches, context.handoff if context.index == 0 else None, image_listener)
     hello = Hello("network", context.index, context.epoch)
     control = ControlLink(context.ways.connector, hello, images.apply, forwarding.take_answers, on_link)
+    control.on_long_answer = forwarding.take_long_answer
     forwarding.send, forwarding.go_on = control.send_block, process.ask_turn
     process.transactions.ask = control.verify
     process.access.audit.send = control.send

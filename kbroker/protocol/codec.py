@@ -10,7 +10,8 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from kbroker.protocol.compile_decode import DecoderSource
-from kbroker.protocol.compile_encode import EncoderSource, TooLarge
+from kbroker.protocol.compile_encode import EncoderSource
+from kbroker.protocol.long_frame import TooLarge
 from kbroker.protocol.schema import ProtocolError, Struct
 from kbroker.protocol.slices import is_sliced
 
@@ -89,7 +90,7 @@ def decode_exact(cls: type[S], version: int, buf: bytes | memoryview, offset: in
 
 
 def encode_into(out: bytearray, message: Struct, version: int) -> None:
-    """Appends the struct to `out`; on error `out` keeps its length."""
+    """Appends the struct to `out`; on error `out` keeps its length, if it has not spilled."""
     run = sliced_encoder(type(message), version) if is_sliced() else encoder(type(message), version)
     start = len(out)
     try:

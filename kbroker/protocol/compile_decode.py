@@ -163,7 +163,7 @@ class DecoderSource:
         self.indent += 1
         tag, size, end = self.fresh("tag"), self.fresh("size"), self.fresh("end")
         self.line(f"if {count} > 127: {count}, pos = read_uvarint(buf, pos - 1)")
-        self.line(f"for _ in range({count}):")
+        self.line(f"for _ in {self.times(count)}:")
         self.indent += 1
         self.line(f"{tag}, pos = read_uvarint(buf, pos)")
         self.line(f"{size}, pos = read_uvarint(buf, pos)")
@@ -250,12 +250,15 @@ class DecoderSource:
             self.numbers(name, count, FIXED[element][0], least)
         else:
             self.line(f"{name} = {self.empty_list(count)}")
-            self.line(f"for _ in {f'paced(range({count}))' if self.sliced else f'range({count})'}:")
+            self.line(f"for _ in {self.times(count)}:")
             self.indent += 1
             self.line(f"{name}.append({self.element(field, element, compact, where)})", flush=True)
             self.indent -= 1
         self.indent -= 1
         return name
+
+    def times(self, count: str) -> str:
+        return f"paced(range({count}))" if self.sliced else f"range({count})"
 
     def empty_list(self, count: str) -> str:
         return f"PacedList() if {count} > {SHORT} else []" if self.sliced else "[]"

@@ -10,17 +10,12 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
+from kbroker.protocol.long_frame import MAX_SLICED_BYTES, PART_BYTES, TooLarge, spill
 from kbroker.protocol.schema import FIXED, Field, ProtocolError, Schema, Struct
 from kbroker.protocol.slices import paced
 
-MAX_SLICED_BYTES = 128 << 20
-"""Of the answer to a request that is served in slices."""
 SMALL = 16
 """Arrays of numbers below this length are packed, count included, by a prepared Struct."""
-
-
-class TooLarge(Exception):
-    """The message has more than MAX_SLICED_BYTES."""
 
 
 def write_uvarint(out: bytearray, value: int) -> None:
@@ -46,6 +41,7 @@ class EncoderSource:
             "ProtocolError": ProtocolError,
             "paced": paced,
             "TooLarge": TooLarge,
+            "spill": spill,
         }
         self.lines = ["def encode(out, o):"]
         self.indent = 1
@@ -188,7 +184,9 @@ class EncoderSource:
         item = self.fresh("o")
         self.line(f"for {item} in {f'paced({name})' if self.sliced else name}:")
         self.indent += 1
-        if self.sliced:
+        if self.sliced and self.out == "out":
+            self.line(f"if len(out) > {PART_BYTES}: spill(out)")
+        elif self.sliced:  # of a tagged field: its size comes before it
             self.line(f"if len({self.out}) > {MAX_SLICED_BYTES}: raise TooLarge()")
         if element == "struct":
             assert field.item is not None

@@ -11,8 +11,9 @@ from typing import Final, NamedTuple
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.codec import encode_into
 from kbroker.protocol.compile_decode import read_uvarint
+from kbroker.protocol.long_frame import Frame, Spilled
 from kbroker.protocol.messages.index import APIS
-from kbroker.protocol.schema import ProtocolError, Struct
+from kbroker.protocol.schema import MAX_HEADER_TAGS, ProtocolError, Struct
 
 SIZE: Final = struct.Struct(">i")
 _FIXED: Final = struct.Struct(">hhi")
@@ -68,6 +69,8 @@ def parse_request(frame: bytes | memoryview, offset: int = 0) -> tuple[RequestHe
 
 def _skip_tags(frame: bytes | memoryview, pos: int) -> int:
     count, pos = read_uvarint(frame, pos)
+    if count > MAX_HEADER_TAGS:
+        raise ProtocolError(f"header: {count} tagged fields")
     for _ in range(count):
         _, pos = read_uvarint(frame, pos)
         size, pos = read_uvarint(frame, pos)
@@ -103,6 +106,13 @@ def encode_response(api_key: int, version: int, correlation_id: int, response: S
     encode_response_into(out, api_key, version, correlation_id, response)
     SIZE.pack_into(out, 0, len(out) - SIZE.size)
     return bytes(out)
+
+
+def encode_long_response(api_key: int, version: int, correlation_id: int, response: Struct) -> Frame:
+    """As `encode_response`, in slices; in parts if it is long. Raises TooLarge."""
+    out = Spilled()
+    encode_response_into(out, api_key, version, correlation_id, response)
+    return out.framed()
 
 
 def encode_response_into(

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from kbroker.protocol.codec import Encoder, encode, encoder
 from kbroker.protocol.compile_encode import write_uvarint
 from kbroker.protocol.schema import Field, ProtocolError, Struct
+from kbroker.protocol.slices import paced
 
 _made: dict[tuple[type[Struct], str, int], tuple[Encoder, Encoder]] = {}
 
@@ -27,7 +28,7 @@ def encode_in_pieces(message: Struct, array: str, version: int) -> Pieces:
     head, length, tail = bytearray(), bytearray(), bytearray()
     before(head, message)
     behind(tail, message)
-    elements = [encode(each, version) for each in getattr(message, array)]
+    elements = [encode(each, version) for each in paced(getattr(message, array))]
     if message.SCHEMA.is_flexible(version):
         del head[-1]  # tags come last
         write_uvarint(length, len(elements) + 1)

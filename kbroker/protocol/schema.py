@@ -24,6 +24,9 @@ FIXED: Final[Mapping[str, tuple[str, int]]] = {
 """Wire types of fixed width: (struct format, bytes). All are big-endian."""
 
 ZERO_UUID: Final = bytes(16)
+MAX_HEADER_TAGS: Final = 64
+"""Tagged fields of a request's header, of which Kafka has none: millions would be skipped in one
+go."""
 
 Versions = tuple[int, int]
 Records = bytes | memoryview

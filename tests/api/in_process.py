@@ -10,6 +10,7 @@ from kbroker.ipc.messages import ClientRequest
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.codec import decode_exact, encode
 from kbroker.protocol.frame import parse_response
+from kbroker.protocol.long_frame import LongFrame
 from kbroker.protocol.messages import response_class
 from kbroker.protocol.schema import Struct
 from tests.control.coordinator.runtime_scene import answer_of
@@ -45,8 +46,8 @@ def dispatch_of(broker: Broker) -> Dispatch:
 async def send(broker: Broker, api: ApiKey, version: int, request: Struct | bytes) -> bytes | None:
     """The whole answer frame, None when the connection would be closed."""
     body = request if isinstance(request, bytes) else encode(request, version)
-    frame: bytes | None = await answer_of(dispatch_of(broker)(client_request(api, version, body)))
-    return frame
+    found = await answer_of(dispatch_of(broker)(client_request(api, version, body)))
+    return bytes(found) if isinstance(found, LongFrame) else found
 
 
 async def ask(broker: Broker, api: ApiKey, version: int, request: Struct) -> Any:

@@ -18,6 +18,7 @@ from kbroker.config.broker import BrokerConfig
 from kbroker.ipc import connecting, fds
 from kbroker.ipc.child import STOP_SIGNAL, ChildContext, run_child
 from kbroker.ipc.layout import AppendEntry, Operation, ProcessLine, Slot, SlotState
+from kbroker.ipc.long_messages import LONG_BYTES, Outgoing
 from kbroker.ipc.messages import (
     ClientRequest,
     Hello,
@@ -161,7 +162,7 @@ class ControlDouble(threading.Thread):
                     link.sendall(pack(0, Reply(call_id, self.verify(body))))
                 elif isinstance(body, ClientRequest):
                     self.requests.append(body)
-                    link.sendall(pack(0, Reply(call_id, self.answer(body))))
+                    link.sendall(_frames(call_id, self.answer(body)))
 
     def verify(self, asked: VerifyTransaction) -> tuple[tuple[int, str | None], ...]:
         """Consent to every partition."""
@@ -180,6 +181,16 @@ class ControlDouble(threading.Thread):
         assert link is not None
         link.shutdown(socket.SHUT_RDWR)
         link.close()
+
+
+def _frames(call_id: int, answer: bytes | None) -> bytes:
+    """A reply as control's link sends it."""
+    if answer is None or len(answer) <= LONG_BYTES:
+        return pack(0, Reply(call_id, answer))
+    message, frames = Outgoing(call_id, (answer,)), []
+    while message.left:
+        frames.append(message.next_piece())
+    return b"".join(frames)
 
 
 class NetNode:
@@ -264,7 +275,11 @@ class NetNode:
         parent = os.getpid()
         self.pid = os.fork()
         if self.pid == 0:
-            run_child(context, lambda c: net_worker.main(c, {}, SERVED), parent)
+            run_child(context, self.serve, parent)
+
+    def serve(self, context: ChildContext) -> None:
+        """The network process's main."""
+        net_worker.main(context, {}, SERVED)
 
     def wait_ready(self) -> None:
         line = self.shared.processes[0]

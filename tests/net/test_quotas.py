@@ -234,3 +234,15 @@ def test_what_is_over_is_not_read_again(scene: Make, ends: str) -> None:
     kbroker.pass_the_time()
     assert kbroker.has(Flag.MUTED)
     assert kbroker.let_go == []
+
+
+def test_a_long_answer_is_throttled_by_its_first_part(scene: Make) -> None:
+    kbroker = scene(**{REQUEST_PERCENTAGE: 10})
+    kbroker.quotas.meet(kbroker.connection, "c")
+    kbroker.produced(1, kbroker.now_ns - 2 * SECOND_NS)
+    kbroker.connection.api_key = ApiKey.CREATE_TOPICS
+    frame = encode_response(ApiKey.CREATE_TOPICS, 4, 7, CreateTopicsResponse())
+    parts: list[Part] = [memoryview(frame)[:-1], frame[-1:]]
+    found = b"".join(bytes(part) for part in kbroker.quotas.answered(kbroker.connection, parts))
+    assert throttle_time_ms(found, ApiKey.CREATE_TOPICS, 4) == 1000
+    assert found[12:] == frame[12:]

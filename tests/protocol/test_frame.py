@@ -21,7 +21,7 @@ from kbroker.protocol.messages.api_versions import ApiVersionsRequest, ApiVersio
 from kbroker.protocol.messages.heartbeat import HeartbeatResponse
 from kbroker.protocol.messages.index import APIS
 from kbroker.protocol.messages.metadata import MetadataRequest
-from kbroker.protocol.schema import ProtocolError
+from kbroker.protocol.schema import MAX_HEADER_TAGS, ProtocolError
 
 
 @given(
@@ -90,3 +90,17 @@ def test_every_cut_of_a_header_is_refused() -> None:
     for end in range(body):
         with pytest.raises(ProtocolError):
             parse_request(frame[:end])
+
+
+@pytest.mark.parametrize(
+    ("count", "good"), [(1, True), (MAX_HEADER_TAGS, True), (MAX_HEADER_TAGS + 1, False)]
+)
+def test_a_header_has_a_bounded_number_of_tagged_fields(count: int, good: bool) -> None:
+    frame = encode_request(ApiKey.METADATA, 9, 7, None, MetadataRequest([], False))[4:]
+    header, rest = frame[:10], frame[11:]
+    tagged = header + bytes((count,)) + bytes((9, 0)) * count + rest
+    if good:
+        assert tagged[parse_request(tagged)[1] :] == rest
+    else:
+        with pytest.raises(ProtocolError, match="tagged fields"):
+            parse_request(tagged)

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from kbroker.protocol.codec import decode, encode
-from kbroker.protocol.compile_encode import TooLarge
+from kbroker.protocol.compile_encode import write_uvarint
+from kbroker.protocol.long_frame import TooLarge
 from kbroker.protocol.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -70,6 +71,15 @@ def test_a_cut_request_is_refused_in_slices_too() -> None:
         finish(lambda: decode(MetadataRequest, 9, body))
 
 
+def test_millions_of_tagged_fields_are_skipped_in_slices() -> None:
+    tags = bytearray()
+    write_uvarint(tags, 1_000_000)
+    body = encode(MetadataRequest([], False), 9)[:-1] + tags + bytes((9, 0)) * 1_000_000
+    found, slices = finish(lambda: decode(MetadataRequest, 9, body)[0])
+    assert found == MetadataRequest([], False)
+    assert slices > 5
+
+
 def test_a_long_answer_is_written_in_slices_as_in_one_piece() -> None:
     answer = MetadataResponse(topics=[MetadataResponseTopic(3, f"t{number}") for number in range(COUNT)])
     found, slices = finish(lambda: encode(answer, 9))
@@ -78,8 +88,7 @@ def test_a_long_answer_is_written_in_slices_as_in_one_piece() -> None:
 
 
 def test_an_answer_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kbroker.protocol.compile_encode.MAX_SLICED_BYTES", 1000)
-    monkeypatch.setattr("kbroker.protocol.codec._sliced_encoders", {})
+    monkeypatch.setattr("kbroker.protocol.long_frame.MAX_SLICED_BYTES", 1000)
     answer = MetadataResponse(topics=[MetadataResponseTopic(3, f"t{number}") for number in range(COUNT)])
     with pytest.raises(TooLarge):
         finish(lambda: encode(answer, 9))

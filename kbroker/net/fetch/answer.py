@@ -12,7 +12,8 @@ from kbroker.net.fetch.fetch_session import FIRST_TOPIC_ID_VERSION, Wanted
 from kbroker.net.fetch.partition_reader import Reading
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode
-from kbroker.protocol.frame import SIZE, RequestHeader, encode_response_into
+from kbroker.protocol.frame import RequestHeader, encode_response_into
+from kbroker.protocol.long_frame import LongFrame, Spilled
 from kbroker.protocol.messages.fetch import (
     AbortedTransaction,
     EpochEndOffset,
@@ -47,7 +48,8 @@ class FetchAnswer:
         encode_response_into(out, ApiKey.FETCH, self._version, self._header.correlation_id, response)
         if is_sliced():
             release(response)
-        return out.parts()
+        frame = out.framed(out.file_bytes)
+        return frame.parts if isinstance(frame, LongFrame) else [frame]
 
     def _topics(self, selected: Selected) -> list[FetchableTopicResponse]:
         topics: list[FetchableTopicResponse] = []
@@ -86,30 +88,18 @@ class FetchAnswer:
         return data
 
 
-class _Gapped(bytearray):
-    """An encoded message; a file range that is appended leaves a gap there."""
+class _Gapped(Spilled):
+    """An encoded message; a file range that is appended is a part of its own."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._gaps: list[tuple[int, FilePart]] = []
+        self.file_bytes = 0
 
     def __iadd__(self, more: Iterable[int] | FilePart) -> "_Gapped":  # type: ignore[override,misc]
         if isinstance(more, FilePart):
-            self._gaps.append((len(self), more))
+            self.spill()
+            self.parts.append(more)
+            self.file_bytes += len(more)
         else:
             self.extend(more)
         return self
-
-    def parts(self) -> list[Part]:
-        """The bytes between the gaps, and what fills them. The frame's size, at its start, counts
-        all."""
-        files = sum(len(part) for _, part in self._gaps)
-        SIZE.pack_into(self, 0, len(self) + files - SIZE.size)
-        parts: list[Part] = []
-        start = 0
-        for end, part in self._gaps:
-            parts += (self[start:end], part)
-            start = end
-        if start < len(self):
-            parts.append(self[start:])
-        return parts

@@ -14,6 +14,7 @@ from kbroker.ipc.shared import Shared
 from kbroker.net.fetch.partition_reader import Reading
 from kbroker.net.fetch.residency import Probe
 from kbroker.net.rows import Token, signed
+from kbroker.protocol.slices import paced
 
 PATIENCE_SECONDS = 10.0  # an IO worker that died took the request with it
 
@@ -52,11 +53,11 @@ class ColdReads:
         self._next_token = 0
         self._entry = AppendEntry.row()
 
-    def of(self, readings: Sequence[Reading]) -> list[Reading]:
-        """The ranges whose bytes are not in memory."""
+    def of(self, selected: Sequence[tuple[object, Reading]]) -> list[Reading]:
+        """The readings whose bytes are not in memory, of pairs of a partition and its reading."""
         return [
             reading
-            for reading in readings
+            for _, reading in paced(selected)
             if reading.range is not None
             and not self._probe(reading.range.file.fd, reading.range.position, reading.range.length)
         ]

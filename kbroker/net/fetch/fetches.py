@@ -8,7 +8,7 @@ import asyncio
 import os
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from functools import partial
 
 from kbroker.config.acls import READ
 from kbroker.config.broker import BrokerConfig
@@ -19,11 +19,11 @@ from kbroker.net.connection import Connection, FilePart, Part
 from kbroker.net.context import Context
 from kbroker.net.fetch.answer import FetchAnswer, Selected
 from kbroker.net.fetch.cold_reads import ColdReads
+from kbroker.net.fetch.fetch import Fetch
 from kbroker.net.fetch.fetch_session import (
     FINAL_EPOCH,
     INITIAL_EPOCH,
     NO_SESSION,
-    Key,
     Session,
     Sessions,
     Wanted,
@@ -49,25 +49,10 @@ from kbroker.purgatory.purgatory import Purgatory
 
 FIRST_SESSION_VERSION = 7
 FIRST_TOPIC_ID_VERSION = 13
+MANY_PARTITIONS = 1024  # of a session; requests of longer ones are served in slices
 ANSWER_BYTES = 64  # about what an answer and each partition in it take besides records
 Reply = Callable[[Connection, Sequence[Part]], None]
 Close = Callable[[Connection, str], None]
-
-
-@dataclass(slots=True)
-class Fetch:
-    """One request under way. sessionless: the answer names every partition and no session.
-
-    create: make a session of what was read."""
-
-    connection: Connection
-    header: RequestHeader
-    partitions: dict[Key, Wanted]
-    isolation: int
-    min_bytes: int
-    max_bytes: int
-    session: Session | None = None
-    create: bool = False
 
 
 class Fetches:
@@ -94,6 +79,8 @@ class Fetches:
         self._shared = shared
         self._client = client
         self._reply = reply
+        self.in_slices: Callable[[Connection, Callable[[], None]], None] = lambda _, work: work()
+        """Serves a long request beside all others."""
         self._close = close
         self._node_id = config.node_id
         self.topics = topics
@@ -115,9 +102,19 @@ class Fetches:
 
     # --- requests -----------------------------------------------------------------------------------
 
-    def take(self, connection: Connection, header: RequestHeader, frame: bytes, body: int) -> None:
-        """Serve a request. Raises ProtocolError when it cannot be read."""
+    def take(
+        self, connection: Connection, header: RequestHeader, frame: bytes | memoryview, body: int
+    ) -> None:
+        """Serve a request, in slices if its session is long. Raises ProtocolError when it cannot be
+        read."""
         request, _ = decode(FetchRequest, header.api_version, frame, body)
+        session = self.sessions.find(request.session_id)
+        if session is not None and len(session.partitions) > MANY_PARTITIONS and not is_sliced():
+            self.in_slices(connection, partial(self._take, connection, header, request))
+        else:
+            self._take(connection, header, request)
+
+    def _take(self, connection: Connection, header: RequestHeader, request: FetchRequest) -> None:
         try:
             self._serve(connection, header, request)
         finally:
@@ -221,7 +218,7 @@ class Fetches:
                 fetch.session = made
                 self._table.lend(made)
         self._count(readings)
-        cold = self.cold.of([reading for _, reading in readings])
+        cold = self.cold.of(readings)
         if cold:
             began_ns = time.monotonic_ns()
             self.cold.read(cold, lambda: self._send_late(fetch, readings, session_id, began_ns))
@@ -234,7 +231,8 @@ class Fetches:
     def _held_back(self, fetch: Fetch, readings: Selected) -> bool:
         """Whether a quota is used up: the client gets a throttle time, and its session stays
         unchanged."""
-        size = ANSWER_BYTES + sum(ANSWER_BYTES + reading.length for _, reading in readings if reading.length)
+        lengths = [reading.length for _, reading in paced(readings) if reading.length]
+        size = ANSWER_BYTES + ANSWER_BYTES * len(lengths) + sum(lengths)
         throttle_ms = self._quotas.fetched(fetch.connection, size)
         if not throttle_ms:
             return False
@@ -251,17 +249,28 @@ class Fetches:
     def _select(session: Session, readings: Selected) -> Selected:
         """What changed since the last answer; partitions with bytes go to the end of the session's
         order."""
-        selected = [(w, reading) for w, reading in readings if w.changed(*_told(reading))]
-        moved = {id(wanted) for wanted, reading in selected if reading.length}
+        selected = [(w, reading) for w, reading in paced(readings) if w.changed(*_told(reading))]
+        moved = {id(wanted) for wanted, reading in paced(selected) if reading.length}
         if moved and len(session.partitions) > 1:
-            for key in [key for key, wanted in session.partitions.items() if id(wanted) in moved]:
+            known = list(session.partitions.items())
+            for key in [key for key, wanted in paced(known) if id(wanted) in moved]:
                 session.partitions[key] = session.partitions.pop(key)
         return selected
 
     def _send_late(self, fetch: Fetch, readings: Selected, session_id: int, began_ns: int) -> None:
         fetch.connection.cold_ns += time.monotonic_ns() - began_ns
-        there = [(wanted, self.reader.still(reading)) for wanted, reading in readings]
+        self._go_on(fetch, partial(self._send_read, fetch, readings, session_id))
+
+    def _send_read(self, fetch: Fetch, readings: Selected, session_id: int) -> None:
+        there = [(wanted, self.reader.still(reading)) for wanted, reading in paced(readings)]
         self._send(fetch.connection, FetchAnswer(fetch.header, self._node_id).build(there, 0, session_id))
+
+    def _go_on(self, fetch: Fetch, work: Callable[[], None]) -> None:
+        """Answer a fetch that has waited; the answer names partitions that do not exist, too."""
+        if len(fetch.partitions) > MANY_PARTITIONS:
+            self.in_slices(fetch.connection, work)
+        else:
+            work()
 
     def _send(self, connection: Connection, parts: list[Part]) -> None:
         self._counts.fetched(parts, self._sendfile_min)
@@ -299,7 +308,7 @@ class Fetches:
             lambda _operation, _expired: self._finish(fetch, wanted, began_ns),
         )
         keys = []
-        for each in wanted:
+        for each in paced(wanted):
             found = self.reader.find(each)
             if not isinstance(found, ErrorCode):
                 keys.append(found[1].slot)
@@ -313,7 +322,10 @@ class Fetches:
     def _finish(self, fetch: Fetch, wanted: list[Wanted], began_ns: int) -> None:
         fetch.connection.purgatory_ns += time.monotonic_ns() - began_ns
         fetch.connection.on_close = None
-        known = [each for each in wanted if not isinstance(self.reader.find(each), ErrorCode)]
+        self._go_on(fetch, partial(self._answer_waiting, fetch, wanted))
+
+    def _answer_waiting(self, fetch: Fetch, wanted: list[Wanted]) -> None:
+        known = [each for each in paced(wanted) if not isinstance(self.reader.find(each), ErrorCode)]
         self._answer(fetch, list(zip(known, self._read(fetch, known), strict=True)))
 
     def _announce(self, slot: int) -> None:

@@ -28,6 +28,7 @@ from kbroker.ipc.messages import (
     ScramCredential,
     VerifyTransaction,
 )
+from kbroker.protocol.long_frame import LongFrame
 
 RETRY_SECONDS = 0.02
 log = logging.getLogger(__name__)
@@ -57,6 +58,9 @@ class ControlLink:
         self._link: AsyncLink | None = None
         self._closed = False
         self._tasks: set[asyncio.Task[None]] = set()
+        self.on_long_answer: Callable[[int, LongFrame], None] = lambda *_: None
+        """Called with the call and the answer of a request that left in a block, if the answer is
+        long."""
         self.first_image = asyncio.Event()
 
     async def connect(self) -> None:
@@ -72,6 +76,7 @@ class ControlLink:
                 await asyncio.sleep(RETRY_SECONDS)
                 continue
             self._link = link
+            link.on_long_answer = self.on_long_answer
             link.send(self._hello)
             self._on_change(True)
             return
@@ -111,6 +116,16 @@ class ControlLink:
             answered(None)
         else:
             self._link.ask(request, answered)
+
+    async def request_long(self, request: ClientRequest, body: memoryview, answered: Answered) -> None:
+        """As `request`, of a request without its body, which crosses in pieces. Returns when the
+        body is needed no more."""
+        if self._link is None:
+            answered(None)
+            return
+        sent = asyncio.Event()
+        self._link.ask_long(request, body, answered, sent.set)
+        await sent.wait()
 
     def send_block(self, block: bytes) -> None:
         """Requests of clients as the kernel has packed them; their answers come in blocks, too."""

@@ -8,22 +8,23 @@ through `dispatch.py`.
 
 import logging
 import struct
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kbroker.ipc.block import FAILED, Peer, pack_peer
-from kbroker.net.connection import Connection, State
+from kbroker.ipc.block import CALL_ROW_BITS, FAILED, Peer, pack_peer
+from kbroker.net.connection import Connection, Part, State
 from kbroker.net.context import Context
 from kbroker.net.forward.forward_kernel import answer_forwarded
 from kbroker.net.request_counts import RequestCounts
-from kbroker.net.rows import Answer, AnswerTable, ForwardedApi, ProduceVersion
+from kbroker.net.rows import Answer, AnswerTable, Flag, ForwardedApi, ProduceVersion
 from kbroker.net.rows import Connection as ConnectionRow
 from kbroker.net.rows import Context as ContextRow
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.frame import flexible
+from kbroker.protocol.long_frame import LongFrame
 
 log = logging.getLogger(__name__)
 
@@ -48,6 +49,9 @@ class Process(Protocol):
     def close(self, connection: Connection, reason: str = "") -> None:
         """End a connection."""
 
+    def reply(self, connection: Connection, parts: Sequence[Part]) -> None:
+        """Send an answer and let the connection go on."""
+
 
 class Forwarding:
     """One network process's requests at control.
@@ -71,6 +75,7 @@ class Forwarding:
         self._words = process.context.words
         self._serve = serve
         self._close = process.close
+        self._reply = process.reply
         self._out: NDArray[np.uint8] = np.zeros(LINK_BYTES, np.uint8)
         self._forwarded: NDArray[np.int64] = ForwardedApi.table(ForwardedApi.APIS)
         self._forwarded[:, ForwardedApi.LOWEST] = 1
@@ -174,6 +179,23 @@ class Forwarding:
         self._answers = bytearray()
         if self._words[ContextRow.STALLED] >= 0:
             self.go_on()
+
+    def take_long_answer(self, call: int, answer: LongFrame) -> None:
+        """Control has answered a request of a block with more than a block shall hold."""
+        row = ~call & (1 << CALL_ROW_BITS) - 1
+        words = self._context.connections[row]
+        connection = self._connections.get(row)
+        if connection is None or words[ConnectionRow.CALL] != call:
+            return
+        words[ConnectionRow.CALL] = 0
+        if words[ConnectionRow.FLAGS] & Flag.CLOSING:
+            return
+        connection.api_key = int(words[ConnectionRow.API]) & 0xFFFF
+        connection.api_version = int(words[ConnectionRow.API]) >> 16
+        connection.request_bytes = int(words[ConnectionRow.REQUEST_BYTES])
+        connection.began_ns = int(words[ConnectionRow.BEGAN_NS])
+        connection.queued_ns = int(words[ConnectionRow.QUEUED_NS])
+        self._reply(connection, answer.parts)
 
     def rest(self, row: int, position: int, length: int, _: int) -> None:
         """Event: the socket did not take all of an answer."""

@@ -2,7 +2,9 @@
 have a quota.
 """
 
-from kbroker.net.connection import Connection
+from typing import Final
+
+from kbroker.net.connection import Connection, Part, State
 from kbroker.net.context import Context
 from kbroker.net.produce.checks import ProduceChecks
 from kbroker.net.produce.queue_kernel import build_answer
@@ -11,6 +13,10 @@ from kbroker.net.rows import Context as ContextRow
 from kbroker.net.rows import Request
 from kbroker.net.slow_requests import SlowRequests
 from kbroker.protocol.frame import parse_request
+from kbroker.protocol.long_frame import LongFrame
+
+LONG_BYTES: Final = 1 << 15
+"""Of what an answer may have: about seven hundred partitions."""
 
 
 class ProduceAnswers:
@@ -22,17 +28,24 @@ class ProduceAnswers:
         self._quotas = quotas
         self._slow = slow
 
-    def answer(self, connection: Connection, number: int) -> bytes | None:
-        """The framed answer to a complete request; None for acks=0. Raises ProtocolError."""
+    def is_long(self, number: int) -> bool:
+        """Whether a complete request names so many partitions that its answer is built in
+        slices."""
+        return bool(self._context.requests[number, Request.BOUND] > LONG_BYTES)
+
+    def answer(self, connection: Connection, number: int) -> list[Part]:
+        """The parts of the framed answer to a complete request; none for acks=0, or if the
+        connection is closed meanwhile. Raises ProtocolError."""
         request = self._context.requests[number].tolist()
         throttle_ms = self._throttle_ms(connection, request) if self._quotas.active else 0
         if self._slow.on:
             self._slow.produced(connection, request, throttle_ms)
         if request[Request.ACKS] == 0:
-            return None
+            return []
         if request[Request.PYTHON] != 1 and (frame := self._ordinary(number, throttle_ms)):
-            return frame
-        return self._checks.answer(number, throttle_ms)
+            return [frame]
+        found = self._checks.answer(number, throttle_ms, lambda: connection.state is State.CLOSED)
+        return found.parts if isinstance(found, LongFrame) else [found]
 
     def _throttle_ms(self, connection: Connection, request: list[int]) -> int:
         start, size = request[Request.FRAME], request[Request.FRAME_BYTES]

@@ -9,6 +9,8 @@ it.
 import asyncio
 import logging
 import struct
+import time
+from collections import OrderedDict, deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
@@ -28,7 +30,8 @@ from kbroker.net.topics import Topics
 from kbroker.protocol import batch_layout as rb
 from kbroker.protocol.codec import decode
 from kbroker.protocol.errors import ErrorCode
-from kbroker.protocol.frame import encode_response, parse_request
+from kbroker.protocol.frame import encode_long_response, encode_response, parse_request
+from kbroker.protocol.long_frame import Frame
 from kbroker.protocol.messages.produce import (
     BatchIndexAndErrorMessage,
     PartitionProduceResponse,
@@ -36,17 +39,21 @@ from kbroker.protocol.messages.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
+from kbroker.protocol.slices import is_sliced
 
 CHECKED = 0  # Event.B of a batch that only found no room in its ring
 AT_ONCE_BYTES = 8 << 10
 """A batch of no more may be looked at by the loop: a fifth of a millisecond."""
 THREADS = 2
+LOOK_NS = 1_000_000
+"""Of a turn, for batches of one request with thousands of them."""
 
 log = logging.getLogger(__name__)
 
 
 class ProduceChecks:
     """on_settled(row): every batch of the connection's request has been decided; it may go on.
+    ask_turn(): have `look` called soon.
     consent(result, then): then(code, text) is called once control has been asked about a
     transactional batch. may_write(row, topic): whether a connection's client may write to a topic,
     which need not exist."""
@@ -54,25 +61,61 @@ class ProduceChecks:
     consent: Callable[[int, Callable[[int, str | None], None]], None]
     may_write: Callable[[int, bytes], bool]
 
-    def __init__(self, context: Context, topics: Topics, on_settled: Callable[[int], None]) -> None:
+    def __init__(
+        self,
+        context: Context,
+        topics: Topics,
+        on_settled: Callable[[int], None],
+        ask_turn: Callable[[], None],
+    ) -> None:
         self._context = context
         self._topics = topics
         self._on_settled = on_settled
+        self._ask_turn = ask_turn
         self._threads = ThreadPoolExecutor(THREADS, "record-checks")  # starts none before there is work
-        self._waiting: list[int] = []  # results without room in ring or arena
+        self._unlooked: OrderedDict[int, deque[tuple[int, int]]] = OrderedDict()
+        """By request: results and reasons. Requests take turns."""
+        self._waiting: deque[int] = deque()  # results without room in ring or arena
         self._rewritten: dict[int, bytes] = {}  # result -> batch that has no place in the arena yet
         self._left: dict[int, int] = {}  # request -> results not decided
         self._verdicts: dict[int, Verdict] = {}  # refused results, for their answers
 
     @property
     def waiting(self) -> bool:
-        """Whether something waits for room."""
-        return bool(self._waiting)
+        """Whether something waits to be looked at, or for room."""
+        return bool(self._unlooked or self._waiting)
 
-    def take(self, result: int, reason: int, now_ms: int) -> None:
-        """A batch that the kernel left to us."""
+    def take(self, result: int, reason: int) -> None:
+        """A batch that the kernel left to us; `look` looks at it."""
         request = self._request(result)
         self._left[request] = self._left.get(request, 0) + 1
+        self._unlooked.setdefault(request, deque()).append((result, reason))
+
+    def look(self, now_ms: int) -> bool:
+        """Look at the batches that were taken and push what has room, each for a part of a turn;
+        whether that was too short."""
+        late = self._look(now_ms, time.monotonic_ns() + LOOK_NS)
+        return self._push_waiting(time.monotonic_ns() + LOOK_NS) or late
+
+    def _look(self, now_ms: int, ends_ns: int) -> bool:
+        while self._unlooked:
+            if time.monotonic_ns() > ends_ns:
+                return True
+            request, batches = next(iter(self._unlooked.items()))
+            result, reason = batches.popleft()
+            if batches:
+                self._unlooked.move_to_end(request)
+            else:
+                del self._unlooked[request]
+            try:
+                self._look_at(result, reason, now_ms)
+            except Exception:
+                log.exception("a batch could not be looked at")
+                self._refuse(result, Verdict(ErrorCode.UNKNOWN_SERVER_ERROR))
+        return False
+
+    def _look_at(self, result: int, reason: int, now_ms: int) -> None:
+        request = self._request(result)
         if reason == CHECKED:
             self._waiting.append(result)
             return
@@ -111,7 +154,7 @@ class ProduceChecks:
         if (error := looking.exception()) is not None:
             log.error("a batch could not be looked at", exc_info=error)
         self._checked(result, Verdict(ErrorCode.UNKNOWN_SERVER_ERROR) if error else looking.result())
-        self.push_waiting()
+        self._ask_turn()
 
     def _checked(self, result: int, verdict: Verdict) -> None:
         if verdict.error:
@@ -139,16 +182,21 @@ class ProduceChecks:
         self.refuse_unverified(result, code, text)
         self._decided(request)
 
-    def push_waiting(self) -> None:
-        """Push what has room now."""
-        waiting, self._waiting = self._waiting, []
-        for result in waiting:
+    def _push_waiting(self, ends_ns: int) -> bool:
+        """Push what has room now; whether the time was too short for all."""
+        late, kept = False, []
+        while self._waiting:
+            if late := time.monotonic_ns() > ends_ns:
+                break
+            result = self._waiting.popleft()
             request = self._request(result)
             if not self._placed(result) or not push_checked(self._context.address, result):
-                self._waiting.append(result)
+                kept.append(result)
             else:
                 self._decided(request)
+        self._waiting.extendleft(reversed(kept))
         wake_workers(self._context.address)
+        return late
 
     def close(self) -> None:
         """The process ends: nobody waits for what is being looked at."""
@@ -200,25 +248,27 @@ class ProduceChecks:
             if row >= 0:  # else the connection has gone, and its row may be another's
                 self._on_settled(row)
 
-    def answer(self, number: int, throttle_ms: int = 0) -> bytes | None:
-        """The framed answer to a complete request; None for acks=0."""
-        request = self._context.requests[number]
-        if request[Request.ACKS] == 0:
-            return None
-        start, size = int(request[Request.FRAME]), int(request[Request.FRAME_BYTES])
-        frame = bytes(self._context.arena_bytes[start : start + size])
+    def answer(self, number: int, throttle_ms: int, gone: Callable[[], bool]) -> Frame:
+        """The framed answer to a complete request. In slices it ends early, with no answer, once
+        the connection is gone: the request's rows and its frame may be another's then."""
+        request = self._context.requests[number].tolist()
+        start, size = request[Request.FRAME], request[Request.FRAME_BYTES]
+        frame = self._context.arena_bytes[start : start + size]
         header, body = parse_request(frame)
         asked, _ = decode(ProduceRequest, header.api_version, frame, body)
         response = ProduceResponse(throttle_time_ms=throttle_ms)
         damage = damage_text(asked)
-        result = int(request[Request.RESULT])
+        result = request[Request.RESULT]
         for topic in asked.topic_data:
             shown = TopicProduceResponse(topic.name, topic.topic_id)
             for part in topic.partition_data:
+                if gone():
+                    return b""
                 shown.partition_responses.append(self._partition(result, part.index, damage))
                 result = int(self._context.results[result, Result.NEXT])
             response.responses.append(shown)
-        return encode_response(header.api_key, header.api_version, header.correlation_id, response)
+        encoded = encode_long_response if is_sliced() else encode_response
+        return encoded(header.api_key, header.api_version, header.correlation_id, response)
 
     def _partition(self, result: int, index: int, damage: str | None) -> PartitionProduceResponse:
         words = self._context.results[result].tolist()

@@ -11,7 +11,8 @@ from collections.abc import Callable
 from kbroker.net.topics import Topics
 from kbroker.protocol.codec import decode
 from kbroker.protocol.errors import ErrorCode
-from kbroker.protocol.frame import RequestHeader, encode_response
+from kbroker.protocol.frame import RequestHeader, encode_long_response
+from kbroker.protocol.long_frame import Frame
 from kbroker.protocol.messages.produce import (
     PartitionProduceResponse,
     ProduceRequest,
@@ -29,7 +30,9 @@ May = Callable[[str], bool]
 """Whether the client may write to a topic."""
 
 
-def refuse(topics: Topics, may: May, header: RequestHeader, frame: bytes, body: int) -> bytes | None:
+def refuse(
+    topics: Topics, may: May, header: RequestHeader, frame: bytes | memoryview, body: int
+) -> Frame | None:
     """The framed answer; None for acks=0, where an error ends the connection. Raises ProtocolError,
     TooLarge."""
     request, _ = decode(ProduceRequest, header.api_version, frame, body)
@@ -37,7 +40,7 @@ def refuse(topics: Topics, may: May, header: RequestHeader, frame: bytes, body: 
     release(request)
     if request.acks == 0:
         return None
-    answer = encode_response(header.api_key, header.api_version, header.correlation_id, response)
+    answer = encode_long_response(header.api_key, header.api_version, header.correlation_id, response)
     release(response)
     return answer
 

@@ -1,5 +1,6 @@
 """Scans the structure of a Produce request, v3 to v13, in the arena: checks every length before
-anything is done.
+anything is done. It ends at the first sign of more topics or partitions than one request may have:
+Python reads such a request in slices.
 
 The scan changes nothing. A malformed request closes the connection; one that does not fit into the
 rings and tables now stays where it is and is tried again.
@@ -9,7 +10,7 @@ from kbroker.kernels.batch_header import whole_batch_of_any_format
 from kbroker.kernels.codes import Code
 from kbroker.kernels.jit import inlined
 from kbroker.kernels.memory import load_i8, load_i16_be, load_i32_be
-from kbroker.kernels.rows import put
+from kbroker.kernels.rows import get, put
 from kbroker.kernels.wire import read_length, skip_tags
 from kbroker.net.rows import Context, ProduceVersion
 from kbroker.protocol import batch_layout as rb
@@ -21,8 +22,22 @@ BYTES_PER_TOPIC = 24
 
 
 @inlined
+def most_partitions(cx: int) -> int:
+    """Maximum number of partitions in a request that kernels serve."""
+    return get(cx, Context.EVENT_CAPACITY) // 2
+
+
+@inlined
+def _too_many(cx: int, count: int) -> int:
+    put(cx, Context.SCAN_ID, 0)
+    put(cx, Context.SCAN_COUNT, count)
+    return READY
+
+
+@inlined
 def scan(cx: int, position: int, end: int, version: int) -> int:
-    """Read a body's structure into the Context.SCAN words; MALFORMED unless every length fits."""
+    """Read a body's structure into the Context.SCAN words; MALFORMED unless every length fits. With
+    Context.SCAN_COUNT above `most_partitions`, no other word is read."""
     compact = version >= ProduceVersion.FLEXIBLE
     length, position = read_length(position, end, compact, False)
     if position < 0 or length > end - position:
@@ -40,6 +55,9 @@ def scan(cx: int, position: int, end: int, version: int) -> int:
     if position < 0 or topics < 0 or topics > end - position:
         return MALFORMED
     count = 0
+    most = most_partitions(cx)
+    if topics > most:
+        return _too_many(cx, topics)
     bound = 32
     transactional = False
     corrupt = (
@@ -57,6 +75,8 @@ def scan(cx: int, position: int, end: int, version: int) -> int:
         if position < 0 or partitions < 0 or partitions > end - position:
             return MALFORMED
         count += partitions
+        if count > most:
+            return _too_many(cx, count)
         bound += BYTES_PER_TOPIC + length + partitions * BYTES_PER_RESULT
         for _ in range(partitions):
             if end - position < 4:

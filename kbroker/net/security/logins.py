@@ -77,9 +77,9 @@ class Logins:
 
     # --- frames -------------------------------------------------------------------------------------
 
-    def takes(self, connection: Connection, frame: bytes) -> bool:
+    def takes(self, connection: Connection, frame: bytes | memoryview) -> bool:
         """Serve a frame that belongs to a login; False: it is an ordinary request. Raises
-        ProtocolError."""
+        ProtocolError. A memoryview is not kept."""
         login = connection.login
         if login is None:
             return False
@@ -89,7 +89,7 @@ class Logins:
                     self._process.close(connection, "the SASL session has expired")
                 return login.expired
         elif login.expects is Expects.TOKEN and login.bare:
-            self._background.start(self._bare_token(connection, login, frame))
+            self._background.start(self._bare_token(connection, login, bytes(frame)))
             return True
         header, body = parse_request(frame)
         connection.api_key = header.api_key
@@ -114,7 +114,7 @@ class Logins:
         if connection.login is not None and answer[at : at + 2] == b"\0\0":
             connection.login.expects = Expects.HANDSHAKE
 
-    def _begins_again(self, connection: Connection, login: Login, frame: bytes) -> bool:
+    def _begins_again(self, connection: Connection, login: Login, frame: bytes | memoryview) -> bool:
         """Whether a connection that is logged in logs in again; one whose time is up must."""
         handshake = int.from_bytes(frame[:2], "big", signed=True) == ApiKey.SASL_HANDSHAKE
         if login.timer is not None and handshake:

@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import hmac
+import time
 
 import pytest
 
@@ -120,3 +121,21 @@ def test_a_final_message_without_a_challenge_does_not_get_in() -> None:
     server.first(b"n,,n=user,r=x")
     with pytest.raises(ScramError):
         server.final(b"c=biws,r=x,p=AAAA")
+
+
+@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512"])
+def test_a_wrong_proof_costs_no_more_for_many_iterations(mechanism: str) -> None:
+    """Only clients derive keys, so wrong logins do not hold up the loop of their network
+    process."""
+    proof = base64.b64encode(bytes(32 if mechanism.endswith("256") else 64)).decode()
+    shortest_ns = []
+    for _ in range(5):
+        server = ScramServer(mechanism)
+        server.first(b"n,,n=user,r=x")
+        challenge = server.challenge(ScramCredential(SALT, bytes(64), bytes(64), 1 << 30))
+        nonce = challenge.decode().split(",")[0]
+        began_ns = time.thread_time_ns()
+        with pytest.raises(ScramError, match="credentials"):
+            server.final(f"c=biws,{nonce},p={proof}".encode())
+        shortest_ns.append(time.thread_time_ns() - began_ns)
+    assert min(shortest_ns) < 2_000_000

@@ -37,6 +37,7 @@ from kbroker.control.links.appender import Appender
 from kbroker.ipc.block import answers, client_request, pack_answer, pack_peer, peer_of, request_at
 from kbroker.ipc.clock import monotonic_ms
 from kbroker.ipc.link import AsyncLink
+from kbroker.ipc.long_messages import REPEATABLE_BYTES
 from kbroker.ipc.messages import ClientRequest
 from kbroker.metrics.slots import bind
 from kbroker.protocol.api_keys import ApiKey
@@ -133,7 +134,7 @@ class CommitLane:
         From the second commit of an offset on there is one to replace, and the next request of its
         kind may pass.
         """
-        if request.retention_time_ms != -1:
+        if request.retention_time_ms != -1 or len(client.body) > REPEATABLE_BYTES:
             return
         entitled = self._shard.commits_alike(request)
         if entitled is None:
@@ -176,7 +177,7 @@ class CommitLane:
     ) -> None:
         """The machine has answered a heartbeat, with no other operation of its group pending."""
         entitled = self._shard.heartbeats_alike(request, answer)
-        if entitled is not None:
+        if entitled is not None and len(client.body) <= REPEATABLE_BYTES:
             peer = self._peer(client)
             self._enter_heartbeat(client, request.group_id, client.body, entitled, answer, peer)
 
@@ -189,7 +190,7 @@ class CommitLane:
         """As `learn_heartbeat`. The group stores a member's client id and host, so the pass is this
         client's alone."""
         entitled = self._shard.consumer_heartbeats_alike(request, answer)
-        if entitled is not None:
+        if entitled is not None and len(client.body) <= REPEATABLE_BYTES:
             asked = client_id_bytes(client.client_id) + NO_TAGS + client.body
             self._enter_heartbeat(
                 client, request.group_id, asked, entitled, answer, pack_peer(peer_of(client))

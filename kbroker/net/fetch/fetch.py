@@ -1,0 +1,23 @@
+"""One fetch that Python serves."""
+
+from dataclasses import dataclass
+
+from kbroker.net.connection import Connection
+from kbroker.net.fetch.fetch_session import Key, Session, Wanted
+from kbroker.protocol.frame import RequestHeader
+
+
+@dataclass(slots=True)
+class Fetch:
+    """One request under way. sessionless: the answer names every partition and no session.
+
+    create: make a session of what was read."""
+
+    connection: Connection
+    header: RequestHeader
+    partitions: dict[Key, Wanted]
+    isolation: int
+    min_bytes: int
+    max_bytes: int
+    session: Session | None = None
+    create: bool = False

@@ -1,0 +1,68 @@
+"""Requests that the kernel has left to Python: short ones are copied out of the arena, long ones
+stay there until they are read or have left for control.
+
+Runs in: network. Owner: the process.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Protocol
+
+from kbroker.ipc.long_messages import LONG_BYTES
+from kbroker.net.connection import Connection, State
+from kbroker.net.context import Context
+from kbroker.net.rows import Context as ContextRow
+from kbroker.net.rows.chunk_kernel import release_chunk
+from kbroker.net.server import Server
+
+
+class Process(Protocol):
+    """The process, as far as it is needed here."""
+
+    context: Context
+    connections: dict[int, Connection]
+    server: Server
+
+    def ask_turn(self) -> None:
+        """Have a turn soon."""
+
+
+class ReceivedFrames:
+    """Handlers of the events that bring a frame: (connection row, arena offset, bytes, chunk)."""
+
+    def __init__(self, process: Process) -> None:
+        self._process = process
+        self._context = process.context
+
+    def request(self, row: int, offset: int, length: int, chunk: int) -> None:
+        """A request to be served."""
+        connection = self._process.connections.get(row)
+        if length > LONG_BYTES and connection is not None and connection.state is State.READY:
+            frame = memoryview(self._context.arena_bytes)[offset : offset + length]
+            self._process.server.take_long(connection, frame, partial(self._release, chunk))
+        else:
+            self._serve(self._process.server.take, connection, offset, length, chunk)
+
+    def wait(self, row: int, offset: int, length: int, chunk: int) -> None:
+        """A fetch that waits for bytes."""
+        connection = self._process.connections.get(row)
+        self._serve(self._process.server.wait, connection, offset, length, chunk)
+
+    def _serve(
+        self,
+        serve: Callable[[Connection, bytes], None],
+        connection: Connection | None,
+        offset: int,
+        length: int,
+        chunk: int,
+    ) -> None:
+        frame = bytes(self._context.arena_bytes[offset : offset + length])
+        release_chunk(self._context.address, chunk)
+        if connection is not None:
+            serve(connection, frame)
+
+    def _release(self, chunk: int) -> None:
+        """Requests that wait for room have a turn."""
+        release_chunk(self._context.address, chunk)
+        if self._context.words[ContextRow.STALLED] >= 0:
+            self._process.ask_turn()

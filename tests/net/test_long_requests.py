@@ -1,0 +1,165 @@
+"""Requests and answers of tens of megabytes: no callback of a network process's loop takes long for
+one of them."""
+
+import struct
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from kbroker.ipc.messages import ClientRequest
+from kbroker.protocol.compression import Codec
+from kbroker.protocol.errors import ErrorCode
+from kbroker.protocol.frame import encode_request
+from kbroker.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from kbroker.protocol.records import build_batch
+from kbroker.protocol.schema import Struct
+from tests.net.doubles import NetNode, ask
+from tests.net.forward.test_forwarding import asking, framed, read
+from tests.net.loop_lag import LagNode
+from tests.net.requests import PRODUCE, fetch, now_ms, produce, read_produce
+
+pytestmark = pytest.mark.slow
+
+SIZE = 32 << 20
+LONGEST_MS = 12.0
+"""In one piece, the copies of such a frame take more than thirty."""
+NodeFactory = Callable[..., LagNode]
+
+
+@pytest.fixture
+def lag_node() -> Iterator[NodeFactory]:
+    made: list[NetNode] = []
+
+    def make(*arguments: object, **named: object) -> LagNode:
+        node = LagNode(*arguments, **named)
+        made.append(node)
+        node.start()
+        return node
+
+    yield make
+    codes = [node.stop() for node in made]
+    assert not any(codes)
+
+
+def test_a_long_request_on_its_way_to_control(lag_node: NodeFactory) -> None:
+    node = lag_node({"t": 1}, answer=lambda request: framed(request.correlation_id))
+    link = node.connect()
+    body = bytes(range(256)) * (SIZE // 256)
+    assert ask(link, asking(1)) == framed(1)[4:]
+    node.longest_ms()
+    assert ask(link, asking(2, body=body)) == framed(2)[4:]
+    assert node.longest_ms() < LONGEST_MS
+    assert ask(link, asking(3)) == framed(3)[4:]
+    assert node.control.requests[1].body == body
+
+
+@pytest.mark.parametrize("asked", [asking(2), asking(2, body=bytes(1 << 17)), asking(2, body=bytes(1 << 20))])
+def test_a_long_answer_on_its_way_from_control(lag_node: NodeFactory, asked: bytes) -> None:
+    """Of a request that came to control in a block, as a message, in pieces."""
+
+    def answer(request: ClientRequest) -> bytes:
+        return framed(request.correlation_id, SIZE if request.correlation_id == 2 else 0)
+
+    node = lag_node({"t": 1}, answer=answer)
+    link = node.connect()
+    assert ask(link, asking(1)) == framed(1)[4:]
+    node.longest_ms()
+    link.sendall(asked + asking(3))
+    assert read(link, 8 + SIZE) == framed(2, SIZE)
+    assert read(link, 8) == framed(3)
+    assert node.longest_ms() < LONGEST_MS
+
+
+def test_long_requests_of_several_clients_take_turns(lag_node: NodeFactory) -> None:
+    node = lag_node({"t": 1}, answer=lambda request: framed(request.correlation_id, len(request.body)))
+    links = [node.connect() for _ in range(4)]
+    sizes = [(3 << 20) + number for number in range(len(links))]
+
+    def send(number: int) -> None:
+        links[number].sendall(asking(number, body=bytes(sizes[number])) * 3)
+
+    threads = [threading.Thread(target=send, args=(number,)) for number in range(len(links))]
+    for thread in threads:
+        thread.start()
+    for number, link in enumerate(links):
+        for _ in range(3):
+            assert read(link, 8 + sizes[number]) == framed(number, sizes[number])
+    for thread in threads:
+        thread.join()
+    assert node.longest_ms() < LONGEST_MS
+
+
+def test_a_client_that_leaves_while_its_long_request_is_sent(lag_node: NodeFactory) -> None:
+    """The memory for requests is free again: they are larger than it, together."""
+    settings = {"kbroker.arena.bytes": str(64 << 20), "socket.request.max.bytes": str(SIZE + 100)}
+    node = lag_node({"t": 1}, settings, answer=lambda request: framed(request.correlation_id))
+    for _ in range(4):
+        link = node.connect()
+        link.sendall(asking(1, body=bytes(SIZE)))
+        link.close()
+    last = node.connect()
+    assert ask(last, asking(2, body=bytes(SIZE))) == framed(2)[4:]
+
+
+def test_a_fetch_of_many_partitions_and_the_session_that_it_makes(lag_node: NodeFactory) -> None:
+    node, count = lag_node({"t": 2}), 60_000
+    link = node.connect()
+    fetch(link)
+    node.longest_ms()
+    made = fetch(link, partitions=dict.fromkeys(range(count), 0), session=(0, 0))
+    assert len(made.responses[0].partitions) == count
+    assert made.session_id
+    assert node.longest_ms() < LONGEST_MS
+    for epoch in (1, 2):
+        assert fetch(link, partitions={}, session=(made.session_id, epoch)).error_code == 0
+        assert node.longest_ms() < LONGEST_MS
+
+
+def test_a_fetch_of_many_partitions_that_waits(lag_node: NodeFactory) -> None:
+    node, count = lag_node({"t": 2}), 300_000
+    link = node.connect()
+    fetch(link)
+    node.longest_ms()
+    answer = fetch(link, partitions=dict.fromkeys(range(count), 0), max_wait_ms=50)
+    assert sum(len(topic.partitions) for topic in answer.responses) == count
+    assert node.longest_ms() < LONGEST_MS
+
+
+def producing(topics: int, partitions: int) -> Struct:
+    parts = [PartitionProduceData(number, None) for number in range(partitions)]
+    return ProduceRequest(
+        acks=1,
+        timeout_ms=1000,
+        topic_data=[TopicProduceData(f"no-{number}", partition_data=parts) for number in range(topics)],
+    )
+
+
+@pytest.mark.parametrize(("topics", "partitions"), [(1, 1_000_000), (500_000, 0)])
+def test_a_produce_of_many_partitions_or_topics(lag_node: NodeFactory, topics: int, partitions: int) -> None:
+    node = lag_node({"t": 1})
+    link = node.connect()
+    fetch(link)
+    request = encode_request(PRODUCE, 9, 7, "c", producing(topics, partitions))
+    node.longest_ms()
+    answer = ask(link, request)
+    assert node.longest_ms() < LONGEST_MS
+    assert struct.unpack_from(">i", answer)[0] == 7
+    assert len(answer) > 5 * (topics + partitions)
+
+
+def test_a_produce_of_many_batches_that_python_looks_at(lag_node: NodeFactory) -> None:
+    """And whose answer it builds: each has a text."""
+    node, count = lag_node({"t": 1}, answer=lambda request: framed(request.correlation_id)), 5000
+    link = node.connect()
+    late = build_batch([(b"k", b"v", (), now_ms() + 10**10)], codec=Codec.GZIP)
+    parts = [PartitionProduceData(0, late) for _ in range(count)]
+    request = ProduceRequest(None, -1, 1000, [TopicProduceData("t", partition_data=parts)])
+    produce(link, late)
+    node.longest_ms()
+    answer = read_produce(ask(link, encode_request(PRODUCE, 8, 7, "c", request)), 8)
+    assert node.longest_ms() < LONGEST_MS
+    refused = answer.responses[0].partition_responses
+    assert {part.error_code for part in refused} == {ErrorCode.INVALID_TIMESTAMP}
+    assert len([part for part in refused if part.error_message]) == count
+    assert ask(link, asking(2)) == framed(2)[4:]
