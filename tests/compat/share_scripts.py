@@ -235,6 +235,23 @@ def strict(talk: Talk) -> None:
     b.close()
 
 
+def unrenewed(talk: Talk) -> None:
+    """A group without renewal: a lock is not renewed, and nothing beside it is acknowledged."""
+    group, topic, topic_id = begin(talk, share_renew_acknowledge_enable="false")
+    a = ShareMember(talk, group, "a")
+    a.heartbeat("joins", [topic])
+    produce(talk, "t", 5)
+    a.ask(ApiKey.SHARE_FETCH, 1, _opening(a, topic_id))
+    time.sleep(1)
+    a.fetch("opens", topic_id, version=2, max_records=5)
+    a.acknowledge("renew", topic_id, [(1, 2, [RENEW])], version=2, is_renew_ack=True)
+    mixed = [(0, 0, [ACCEPT]), (3, 4, [RELEASE, RENEW])]
+    a.acknowledge("accept, release and renew", topic_id, mixed, version=2, is_renew_ack=True)
+    a.acknowledge("accept", topic_id, [(0, 4, [ACCEPT])], version=2)
+    a.acknowledge("renew what is done", topic_id, [(1, 2, [RENEW])], version=2, is_renew_ack=True)
+    a.close()
+
+
 def loading(talk: Talk) -> None:
     """What the first partition to be loaded holds does not wait for the others; the next answer
     holds the rest."""
@@ -323,6 +340,7 @@ SCRIPTS: dict[str, Callable[[Talk], None]] = {
     "share-membership": membership,
     "share-work": work,
     "share-strict": strict,
+    "share-unrenewed": unrenewed,
     "share-loading": loading,
     "share-patience": patience,
     "share-moved": moved,

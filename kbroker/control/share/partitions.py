@@ -197,7 +197,8 @@ class SharePartitions:
     # --- settings of the group
 
     def limits(self, group_id: str) -> Limits:
-        number = self._groups.shard.table.overrides.number
+        overrides = self._groups.shard.table.overrides
+        number = overrides.number
         config = self._broker.config
         return Limits(
             number(
@@ -214,6 +215,7 @@ class SharePartitions:
                 config.get_int("group.share.partition.max.record.locks"),
             ),
             self._dead_letters.are_written_for(group_id),
+            overrides.text(group_id, "share.renew.acknowledge.enable", "true").lower() == "true",
         )
 
     def reads_committed(self, group_id: str) -> bool:

@@ -28,6 +28,7 @@ EXCEEDED = "Offset delivery count exceeded the threshold."
 _NEW = -1
 """In place of a portion's number: records that were never delivered."""
 _NOT_ACQUIRED = "The offset cannot be acknowledged. The offset is not acquired."
+_NO_RENEWAL = "Renewing acquisition locks is not enabled for the group."
 
 
 class AcknowledgeType(IntEnum):
@@ -58,12 +59,14 @@ class AcknowledgedBatch(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """Group settings that matter here. dead_letters: the group has a dead-letter topic."""
+    """Group settings that matter here. dead_letters: the group has a dead-letter topic. renewal:
+    its members may renew locks."""
 
     lock_ms: int = 30_000
     delivery_count: int = 5
     records: int = 2000
     dead_letters: bool = False
+    renewal: bool = True
 
 
 class Dead(NamedTuple):
@@ -210,8 +213,10 @@ class SharePartition:
         if any(one[1] >= other[0] for one, other in pairwise(ordered)):
             raise KafkaError(ErrorCode.INVALID_RECORD_STATE, _NOT_ACQUIRED)
         specs = [spec for spec in listed if spec[1] >= self.start_offset]
-        for first, last, _ in specs:
+        for first, last, kind in specs:
             self._check(member_id, max(first, self.start_offset), last)
+            if kind is AcknowledgeType.RENEW and not limits.renewal:
+                raise KafkaError(ErrorCode.INVALID_RECORD_STATE, _NO_RENEWAL)
         for first, last, kind in specs:
             for each in list(self._ranges.between(max(first, self.start_offset), last)):
                 self._end(each, kind, limits, now_ms)

@@ -223,6 +223,16 @@ class TestLocks:
         part.acknowledge("a", renewal, LIMITS, 500, renewing=True)
         assert part.next_deadline_ms() == 500 + LIMITS.lock_ms
 
+    def test_a_group_may_forbid_renewal(self) -> None:
+        part = SharePartition(0)
+        take(part, "a", (0, 4))
+        mixed = [AcknowledgedBatch(0, 1, [ACCEPT]), AcknowledgedBatch(2, 4, [RENEW])]
+        with pytest.raises(KafkaError, match="not enabled for the group") as caught:
+            part.acknowledge("a", mixed, LIMITS._replace(renewal=False), 500, renewing=True)
+        assert caught.value.code == ErrorCode.INVALID_RECORD_STATE
+        assert part.start_offset == 0
+        assert part.next_deadline_ms() == LIMITS.lock_ms
+
 
 class TestState:
     def test_a_partition_is_rebuilt_from_what_was_written(self) -> None:
