@@ -12,7 +12,7 @@ int command_rd_produce(void);    /* rd_produce.c: librdkafka producer */
 int command_rd_consume(void);    /* rd_consume.c: librdkafka consumer */
 int command_bare_sendfile(void); /* limits.c: the machine without a broker */
 int command_bare_copy(void);
-int command_bare_read(void);     /* bare_read.c: files one after the other */
+int command_bare_read(void);     /* bare_read.c: some folders at the same time */
 int command_bare_broker(void);   /* bare_broker.c: answers the other commands, does only what physics asks */
 int command_evict(void);         /* evict.c: files out of the page cache */
 

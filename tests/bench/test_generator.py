@@ -180,10 +180,13 @@ def test_the_bare_loops_move_the_bytes_they_report(generator: Generator, tmp_pat
     )
     assert sent["bytes"] > 0
     assert list(tmp_path.iterdir()) == []
-    (tmp_path / "t-0").mkdir()
-    for name in ("0.log", "1.log", "0.index"):
-        (tmp_path / "t-0" / name).write_bytes(bytes(1 << 20))
-    assert generator.run("bare-read", {"folder": tmp_path})["bytes"] == 2 << 20
+    for folder in ("t-0", "t-1", "other-0"):
+        (tmp_path / folder).mkdir()
+        for name in ("0.log", "1.log", "0.index"):
+            (tmp_path / folder / name).write_bytes(bytes(1 << 20))
+    assert generator.run("bare-read", {"folder": tmp_path, "pattern": "t-[0-9]"})["bytes"] == 4 << 20
+    with pytest.raises(LoadFailed, match="no folder like none"):
+        generator.run("bare-read", {"folder": tmp_path, "pattern": "none"})
 
 
 SHORT = {"topic": "t", "connections": 2, "warm": 0.01, "seconds": 0.05}
