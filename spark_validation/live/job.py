@@ -93,7 +93,9 @@ class LiveJob:
             over = bool(self.options.seconds) and time.monotonic() - began > self.options.seconds
             ended = opened_run(self.options.history).ended_ns is not None
             if over or ended:
-                for query in queries:
+                # twice: a trigger that listed the files before the last of them were there can end
+                # the first wait
+                for query in (*queries, *queries):
                     query.processAllAvailable()
             self.judge(ended)
             if over or ended:
