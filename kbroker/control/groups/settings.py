@@ -108,3 +108,8 @@ class GroupOverrides:
     def text(self, group_id: str, name: str, default: str) -> str:
         """The group's own value of a setting, or `default`."""
         return self._by_group.get(group_id, _NONE).get(name, default)
+
+    def flag(self, group_id: str, name: str, default: bool) -> bool:
+        """The group's own value of a boolean setting, or `default`."""
+        text = self._by_group.get(group_id, _NONE).get(name)
+        return default if text is None else text.strip().lower() == "true"

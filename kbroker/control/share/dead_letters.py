@@ -123,7 +123,7 @@ class DeadLetters:
 
     async def _originals(self, key: ShareKey, source: Partition, first: int, last: int) -> Originals:
         """The records to copy from the offset on. Raises KafkaError."""
-        if self._overrides.text(key.group_id, COPY, "").strip().lower() != "true":
+        if not self._overrides.flag(key.group_id, COPY, default=False):
             return Originals(min(last, first + WITHOUT_COPY - 1), {})
         start = log_start_of(self._broker, source)
         if first < start:

@@ -215,7 +215,7 @@ class SharePartitions:
                 config.get_int("group.share.partition.max.record.locks"),
             ),
             self._dead_letters.are_written_for(group_id),
-            overrides.text(group_id, "share.renew.acknowledge.enable", "true").lower() == "true",
+            overrides.flag(group_id, "share.renew.acknowledge.enable", default=True),
         )
 
     def reads_committed(self, group_id: str) -> bool:
