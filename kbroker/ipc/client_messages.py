@@ -1,7 +1,12 @@
 """What network processes report to control of their clients, and what control makes of it for
 /metrics; see `messages.py`."""
 
+from typing import Final
+
 from msgspec import Struct
+
+OTHER: Final = "other"
+"""The name of all that have none of their own in a report or on /metrics."""
 
 
 class SoftwareConnections(Struct, frozen=True, array_like=True):

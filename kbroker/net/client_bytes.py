@@ -11,12 +11,11 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from kbroker.ipc.client_messages import MovedBytes
+from kbroker.ipc.client_messages import OTHER, MovedBytes
 from kbroker.net.connection import Connection
 from kbroker.net.context import Context
 from kbroker.net.rows import Connection as ConnectionRow
 
-OTHER: Final = "other"
 MOST_REPORTED: Final = 200
 """Client ids in a report; the rest is reported as OTHER."""
 MOST_KEPT: Final = 4096

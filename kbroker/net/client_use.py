@@ -10,8 +10,8 @@ from heapq import nlargest
 from typing import Final
 
 from kbroker.config.broker import BrokerConfig
-from kbroker.ipc.client_messages import ClientReport, SoftwareConnections
-from kbroker.net.client_bytes import OTHER, ClientBytes
+from kbroker.ipc.client_messages import OTHER, ClientReport, SoftwareConnections
+from kbroker.net.client_bytes import ClientBytes
 from kbroker.net.connection import Connection
 from kbroker.net.context import Context
 from kbroker.net.quota_use import QuotaUse

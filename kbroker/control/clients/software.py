@@ -4,10 +4,9 @@ from collections import Counter
 from collections.abc import Collection, Iterable
 from typing import Final
 
-from kbroker.ipc.client_messages import SoftwareConnections
+from kbroker.ipc.client_messages import OTHER, SoftwareConnections
 
 MOST: Final = 20
-OTHER: Final = "other"
 
 
 def added_up(

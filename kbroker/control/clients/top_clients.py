@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from kbroker.control.telemetry.points import printable
-from kbroker.ipc.client_messages import MovedBytes
+from kbroker.ipc.client_messages import OTHER, MovedBytes
 
 MOST: Final = 50
 MOST_OTHERS: Final = 1000
@@ -12,7 +12,6 @@ MOST_OTHERS: Final = 1000
 ROUND_MS: Final = 60_000
 MARGIN: Final = 2
 """A client takes the counter of another when it moved so many times its bytes in a round."""
-OTHER: Final = "other"
 
 
 @dataclass(slots=True)

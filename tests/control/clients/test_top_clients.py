@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbroker.control.clients.top_clients import MOST_OTHERS, OTHER, ROUND_MS, TopClients
-from kbroker.ipc.client_messages import MovedBytes
+from kbroker.control.clients.top_clients import MOST_OTHERS, ROUND_MS, TopClients
+from kbroker.ipc.client_messages import OTHER, MovedBytes
 
 
 def add(top: TopClients, now_ms: int, moved: Iterable[tuple[str, int]]) -> None:
