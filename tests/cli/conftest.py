@@ -102,6 +102,12 @@ def topic(cli: Shell) -> str:
 
 
 @pytest.fixture
+def without_retention(cli: Shell, topic: str) -> None:
+    """The topic keeps records of 1970, which a look at retention would delete at any moment."""
+    cli("topics", "alter", topic, "-c", "retention.ms=-1")
+
+
+@pytest.fixture
 def group() -> str:
     """A group id that nobody used."""
     return f"group-{uuid.uuid4().hex[:12]}"

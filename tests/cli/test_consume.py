@@ -39,6 +39,7 @@ def test_offsets_choose_the_first_record(cli: Shell, filled: str) -> None:
     assert "expected earliest" in cli("consume", filled, "-o", "middle", *END, code=2).stderr
 
 
+@pytest.mark.usefixtures("without_retention")
 def test_times_bound_both_sides(cli: Shell, topic: str) -> None:
     documents = "".join(
         json.dumps({"value": f"t{n}", "timestamp": 1_000_000 + n * 1000}) + "\n" for n in range(6)
@@ -53,6 +54,7 @@ def test_times_bound_both_sides(cli: Shell, topic: str) -> None:
     assert "no point in time" in cli("consume", topic, "--from", "soon", *END, code=2).stderr
 
 
+@pytest.mark.usefixtures("without_retention")
 def test_a_format_shows_every_field(cli: Shell, topic: str) -> None:
     first = {"key": "k", "value": "vé", "timestamp": 1234, "headers": [{"name": "h", "value": "1"}]}
     documents = f'{json.dumps(first)}\n{{"value": null}}\n'.encode()

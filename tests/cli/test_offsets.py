@@ -2,9 +2,12 @@
 
 import json
 
+import pytest
+
 from tests.cli.conftest import Shell
 
 
+@pytest.mark.usefixtures("without_retention")
 def test_earliest_latest_times_and_the_largest_timestamp(cli: Shell, topic: str) -> None:
     documents = "".join(json.dumps({"value": "x", "timestamp": 5000 - n * 1000}) + "\n" for n in range(4))
     cli("produce", topic, "-p", 1, "--json", "-q", stdin=documents.encode())
