@@ -60,6 +60,11 @@ def whole(block: bytearray, of_requests: bool) -> bool:
     return bool(block_is_whole(address, len(block), of_requests))
 
 
+def row_of(call: int) -> int:
+    """The connection's row of a request in a block, by its call."""
+    return ~call & (1 << CALL_ROW_BITS) - 1
+
+
 def pack_peer(peer: Peer) -> bytes:
     """Encode a peer for its requests."""
     return msgspec.msgpack.encode(peer)

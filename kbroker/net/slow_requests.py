@@ -17,8 +17,7 @@ from typing import Final
 import numpy as np
 
 from kbroker.config.broker import BrokerConfig
-from kbroker.ipc.block import HEAD
-from kbroker.ipc.block_layout import MessageHead
+from kbroker.ipc.block import HEAD, row_of
 from kbroker.metrics import layout as slot
 from kbroker.metrics.bounds import UPPER_NS
 from kbroker.metrics.labels import STAGES
@@ -35,7 +34,6 @@ log = logging.getLogger(__name__)
 MOST_A_SECOND: Final = 10
 LONGEST: Final = 128
 """Of a client id in a line."""
-ROW_MASK: Final = (1 << MessageHead.CALL_ROW_BITS) - 1
 NOT_SLOW: Final = ("total", "purgatory")
 Fields = dict[str, str | int | float | bool]
 
@@ -80,7 +78,7 @@ class SlowRequests:
         while position < len(block):
             size, call, _, _ = HEAD.unpack_from(block, position)
             position += size
-            number = ~call & ROW_MASK
+            number = row_of(call)
             connection = connections.get(number)
             if connection is None or rows[number, ConnectionRow.CALL] != call:
                 continue

@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from kbroker.ipc.block import CALL_ROW_BITS, FAILED, Peer, pack_peer
+from kbroker.ipc.block import FAILED, Peer, pack_peer, row_of
 from kbroker.net.connection import Connection, Part, State
 from kbroker.net.context import Context
 from kbroker.net.forward.forward_kernel import answer_forwarded
@@ -182,7 +182,7 @@ class Forwarding:
 
     def take_long_answer(self, call: int, answer: LongFrame) -> None:
         """Control has answered a request of a block with more than a block shall hold."""
-        row = ~call & (1 << CALL_ROW_BITS) - 1
+        row = row_of(call)
         words = self._context.connections[row]
         connection = self._connections.get(row)
         if connection is None or words[ConnectionRow.CALL] != call:
