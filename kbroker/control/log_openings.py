@@ -46,6 +46,10 @@ class LogOpenings:
             self._under_way -= counts
             self._ended.set()
 
+    def under_way(self, name: str) -> bool:
+        """Whether a log of the topic is being opened."""
+        return name in self._under_way
+
     async def wait(self, names: Iterable[str]) -> None:
         """Until no log of these topics is being opened. To be called before topics are changed or
         deleted."""

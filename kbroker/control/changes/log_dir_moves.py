@@ -134,15 +134,20 @@ class LogDirMoves:
             del self._targets[key]
 
     async def caught_up(self, report: MoveCaughtUp) -> None:
-        """A worker's copy lacks little: switch."""
+        """A worker's copy lacks little: switch.
+
+        Not while control opens the topic's logs at the worker: an OpenPartition call on its way,
+        with the log dir of before, would end the worker's half of the switch. The worker reports
+        again."""
         found = self._find(report.slot, report.generation)
-        switching = self._broker.switching
-        if found is None or report.slot in switching:
+        broker = self._broker
+        switching = broker.switching
+        if found is None or report.slot in switching or broker.log_openings.under_way(found[0].topic):
             return
         key = report.slot, report.generation
         switching.add(report.slot)
         try:
-            async with self._broker.changing:
+            async with broker.changing:
                 if self._targets.get(key) == report.log_dir:  # or else it was ended or replaced just now
                     await self._switch(*found, report.log_dir)
         except KafkaError as error:

@@ -64,6 +64,8 @@ class Moves:
         partition = self._logs.require(body.slot)
         if partition.published.generation != body.generation:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        if files.log_dir_of(partition.folder) == body.log_dir:  # its folder would be taken for a remainder
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"{partition.folder} is in that log dir")
         under_way = self._moves.get(body.slot)
         if under_way is not None and under_way.target == body.log_dir:
             return

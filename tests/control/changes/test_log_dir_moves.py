@@ -187,6 +187,22 @@ def test_nothing_is_decided_for_a_worker_that_is_gone(when: str, case: Case) -> 
     assert case.stored() == case.partition.log_dir == case.here
 
 
+def test_nothing_is_switched_while_the_logs_of_the_topic_are_opened(case: Case) -> None:
+    """Control has taken over: its OpenPartition call names the log dir of before, and would have the
+    worker go on there."""
+
+    async def script() -> None:
+        await case.alter(case.there)
+        with case.world.broker.log_openings.opening(["t", "t"]):
+            await case.caught_up()
+            assert case.calls == [case.begin]
+        await case.caught_up()
+
+    asyncio.run(script())
+    assert case.calls == [case.begin, SwitchMove(*case.key), FinishMove(case.key[0], case.there)]
+    assert case.stored() == case.there
+
+
 def test_a_worker_that_starts_waits_for_a_decision(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
 

@@ -231,6 +231,14 @@ def test_a_log_that_is_open_where_it_was_does_not_pass_for_moved(case: Case) -> 
     case.moves.finish(FinishMove(SLOT, case.here))
 
 
+def test_a_log_is_not_moved_to_where_it_is(case: Case) -> None:
+    """Its own folder would be put aside like what an interrupted move has left."""
+    with pytest.raises(KafkaError, match="is in that log dir"):
+        case.begin(case.here)
+    assert Path(case.here, "t-0").is_dir()
+    assert case.moves.count == 0
+
+
 def test_deleted_records_do_not_come_back_with_the_copy(case: Case) -> None:
     """Everything may die between the decision and the first checkpoint of the new log dir."""
     case.logs.partition.delete_records(13)
