@@ -1,6 +1,7 @@
 """Moves of a topic's partitions between the log dirs of one node, by requests of a client."""
 
 import time
+from pathlib import Path
 
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.messages.alter_replica_log_dirs import (
@@ -65,7 +66,18 @@ class Mover:
         return found
 
     def wait(self, wanted: dict[int, str]) -> None:
+        """Until the replicas are there; the old folders are put aside a moment later."""
         deadline = time.monotonic() + 60
-        while not wanted.items() <= self.places().items() or self.places(future=True):
-            assert time.monotonic() < deadline, (self.places(), self.places(future=True))
+        while (
+            not wanted.items() <= self.places().items() or self.places(future=True) or self._left_over(wanted)
+        ):
+            assert time.monotonic() < deadline, (
+                self.places(),
+                self.places(future=True),
+                self._left_over(wanted),
+            )
             time.sleep(0.05)
+
+    def _left_over(self, wanted: dict[int, str]) -> list[Path]:
+        folders = [Path(self.other(log_dir), f"{TOPIC}-{index}") for index, log_dir in wanted.items()]
+        return [folder for folder in folders if folder.exists()]
