@@ -53,7 +53,7 @@ def lines(broker: KBroker) -> list[dict[str, Any]]:
 
 
 def until(found: Callable[[], list[dict[str, Any]]], count: int = 1) -> dict[str, Any]:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 90
     while len(got := found()) < count:
         assert time.monotonic() < deadline, "no such line"
         time.sleep(0.05)

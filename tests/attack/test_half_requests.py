@@ -78,7 +78,7 @@ def test_new_clients_are_served_beside_slow_requests(
     time.sleep(0.3)
     assert max(_ask(node, 0) for _ in range(20)) < 1.0
     assert _drip(links) == attackers, "nothing has to give way at once"
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while _drip(links) == attackers:
         assert time.monotonic() < deadline, "unfinished requests never give way"
         time.sleep(0.2)

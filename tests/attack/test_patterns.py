@@ -26,7 +26,7 @@ PATTERNS = (
 
 def make_id(peer: Target) -> None:
     """An id that the patterns almost match; asked again while the coordinator is being made."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 90
     while time.monotonic() < deadline:
         answer = peer.ask(ApiKey.INIT_PRODUCER_ID, 4, InitProducerIdRequest(LONG_ID, 60_000))
         if answer.error_code == ErrorCode.NONE:
@@ -47,7 +47,7 @@ def subscribed(peer: Target, pattern: str, number: int) -> int:
         f"pattern-{number}", "A" * 22, 0, rebalance_timeout_ms=60_000, topic_partitions=[],
         subscribed_topic_regex=pattern,
     )  # fmt: skip
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 90
     while True:
         answer = peer.ask(ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, request)
         if answer.error_code not in NOT_YET or time.monotonic() > deadline:

@@ -26,7 +26,7 @@ def hang(broker: KBroker) -> socket.socket:
     Path(broker.environment["KBROKER_CRASH_POINT"]).write_text(f"answering-{int(ApiKey.LIST_GROUPS)} 1 hang")
     link = socket.create_connection(("127.0.0.1", int(broker.bootstrap.rpartition(":")[2])))
     link.sendall(encode_request(ApiKey.LIST_GROUPS, 4, 1, "hangs", ListGroupsRequest()))
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while Path(broker.environment["KBROKER_CRASH_POINT"]).exists():
         assert time.monotonic() < deadline, "control did not come there"
         time.sleep(0.02)

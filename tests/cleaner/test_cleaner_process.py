@@ -39,7 +39,7 @@ def node(broker_factory: Callable[..., KBroker]) -> KBroker:
 def create(node: KBroker, topic: str, **config: str) -> None:
     admin = AdminClient({"bootstrap.servers": node.bootstrap})
     made = admin.create_topics([NewTopic(topic, 1, 1, config={**COMPACT, **config})])
-    made[topic].result(10)
+    made[topic].result(60)
 
 
 def produce(node: KBroker, topic: str, count: int, first: int = 0, value: bytes = b"") -> dict[bytes, bytes]:
@@ -62,7 +62,7 @@ def read(node: KBroker, topic: str) -> dict[int, tuple[bytes, bytes]]:
     consumer = Consumer({"bootstrap.servers": node.bootstrap, "group.id": "r", "enable.partition.eof": True})
     consumer.assign([TopicPartition(topic, 0, 0)])
     found: dict[Any, Any] = {}
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 90
     while time.monotonic() < deadline:
         message = consumer.poll(1)
         if message is None:
@@ -74,7 +74,7 @@ def read(node: KBroker, topic: str) -> dict[int, tuple[bytes, bytes]]:
     return found
 
 
-def wait_until(holds: Callable[[], bool], what: str, seconds: float = 30) -> None:
+def wait_until(holds: Callable[[], bool], what: str, seconds: float = 90) -> None:
     deadline = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < deadline, what
@@ -83,7 +83,7 @@ def wait_until(holds: Callable[[], bool], what: str, seconds: float = 30) -> Non
 
 def log_start(node: KBroker, topic: str) -> int:
     consumer = Consumer({"bootstrap.servers": node.bootstrap, "group.id": "r"})
-    low, _ = consumer.get_watermark_offsets(TopicPartition(topic, 0), 10)
+    low, _ = consumer.get_watermark_offsets(TopicPartition(topic, 0), 60)
     consumer.close()
     return int(low)
 
@@ -200,6 +200,6 @@ def test_a_log_that_becomes_compacted_is_cleaned_at_once(broker_factory: Callabl
     resource.add_incremental_config(compact)
     admin = AdminClient({"bootstrap.servers": node.bootstrap})
     for future in admin.incremental_alter_configs([resource]).values():
-        future.result(10)
+        future.result(60)
     wait_until(lambda: len(read(node, "later")) < 700, "not before the back-off is over")
     assert dict(read(node, "later").values()) == latest

@@ -23,7 +23,7 @@ def member(target: Target, topic: str, group: str, **settings: object) -> Iterat
         }
     )
     consumer.subscribe([topic])
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 90
     while not consumer.assignment():
         assert time.monotonic() < deadline, "no assignment"
         consumer.poll(0.1)

@@ -75,7 +75,7 @@ class Talk:
         coordinator."""
         request = FindCoordinatorRequest(key_type=0, coordinator_keys=[self.group()])
         groups = DescribeGroupsRequest([self.group(str(number)) for number in range(64)])
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
             self.peer.ask(ApiKey.FIND_COORDINATOR, 4, request)
             answer: Any = self.peer.ask(ApiKey.DESCRIBE_GROUPS, 5, groups)

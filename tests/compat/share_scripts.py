@@ -53,7 +53,7 @@ def configure(talk: Talk, group_id: str, **settings: str) -> None:
 def wake(talk: Talk, topic: str) -> None:
     """The first share group of a broker has to wait until the topic of its states is there."""
     early = ShareMember(talk, talk.group("early"), "early")
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         request = ShareGroupHeartbeatRequest(early.group_id, early.member_id, early.epoch, None, [topic])
         answer = early.ask(ApiKey.SHARE_GROUP_HEARTBEAT, 1, request)

@@ -44,7 +44,7 @@ def produced(producer: Producer) -> int:
 
 def becomes(producer: Producer, code: int) -> None:
     """The client looks at the topic again once in a while."""
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while (found := produced(producer)) != code:
         assert time.monotonic() < deadline, found
         producer.list_topics("orders", 10)

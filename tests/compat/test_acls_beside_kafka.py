@@ -91,7 +91,7 @@ def _ask(peer: SocketPeer, api: ApiKey, version: int, request: Any) -> Any:
 
 
 def _wait(reached: Any) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 90
     while not reached():
         assert time.monotonic() < deadline
         time.sleep(0.1)

@@ -28,7 +28,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.compat]
 def until(ask: Callable[[], Any], good: Callable[[Any], bool]) -> Any:
     """Ask until the answer is good: a broker that has just started answers retriable errors
     first."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 90
     while not good(answer := ask()):
         assert time.monotonic() < deadline, answer
         time.sleep(0.05)

@@ -142,7 +142,7 @@ def test_the_java_consumer_reads_in_a_group(node: KBroker, kafka_jars: str, prot
         f"group.protocol={protocol}",
     )
     assert len(done.stdout.splitlines()) == 200
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     described = ""
     while not re.search(r"java-team +shared", described) and time.monotonic() < deadline:
         described = run_tool(

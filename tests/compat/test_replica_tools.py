@@ -40,7 +40,7 @@ def test_the_tools_see_and_move_replicas(tmp_path: Path, broker_factory: Callabl
     try:
         load.wait_for_acks()
         follower.suspend()
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 120
         while not all(len(described(broker, TOPIC)[index][2]) == 1 for index in led_by_first):
             assert time.monotonic() < deadline, broker.logs()
             time.sleep(0.05)

@@ -61,7 +61,7 @@ def groups(node: KBroker, *arguments: str) -> str:
 
 
 def poll(consumers: list[ShareConsumer], found: Found, reached: Callable[[Found], bool]) -> None:
-    deadline = time.monotonic() + 40
+    deadline = time.monotonic() + 90
     while not reached(found):
         assert time.monotonic() < deadline, len(found)
         for consumer in consumers:
@@ -96,7 +96,7 @@ def test_more_members_than_partitions_all_work(node: KBroker) -> None:
     counts = dict.fromkeys(range(4), 0)
     for consumer in consumers:
         consumer.subscribe(["shared"])
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     total = 0
     while not all(counts.values()):
         assert time.monotonic() < deadline, counts

@@ -115,7 +115,7 @@ def read(bootstrap: str, topic: str, partition: int = 0) -> list[Message]:
     found: list[Message] = []
     try:
         consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING)])
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 120
         while time.monotonic() < deadline:
             for message in consumer.consume(500, 1.0):
                 error = message.error()
@@ -134,7 +134,7 @@ def until_compacted(log_dir: Path) -> None:
     """The cleaner has been over everything but the last segment."""
     checkpoint = log_dir / files.CLEANER_OFFSETS
     newest = max(files.base_offset_of(path.name) or 0 for path in (log_dir / "compacted-0").glob("*.log"))
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while True:
         text = checkpoint.read_text() if checkpoint.exists() else ""
         if (found := re.search(r"^compacted 0 (\d+)$", text, re.MULTILINE)) and int(found[1]) >= newest:

@@ -16,7 +16,7 @@ from tests.peer.tools import dump_log
 
 pytestmark = pytest.mark.compat
 
-PATIENCE_S = 15
+PATIENCE_S = 90
 BrokerFactory = Callable[..., KBroker]
 
 

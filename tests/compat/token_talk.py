@@ -200,7 +200,7 @@ class Conversation:
     @staticmethod
     def wait(reached: Callable[[], object]) -> None:
         """Apache Kafka's broker learns of changes a little later than it answers."""
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while not reached():
             assert time.monotonic() < deadline
             time.sleep(0.05)

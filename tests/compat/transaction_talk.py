@@ -47,7 +47,7 @@ class TransactionTalk(Talk):
         self.find_coordinator()
         request = FindCoordinatorRequest(key_type=1, coordinator_keys=[self.group()])
         ids = DescribeTransactionsRequest([f"{self.prefix}-probe-{number}" for number in range(64)])
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
             self.peer.ask(ApiKey.FIND_COORDINATOR, 4, request)
             answer: Any = self.peer.ask(ApiKey.DESCRIBE_TRANSACTIONS, 0, ids)
@@ -90,7 +90,7 @@ class TransactionTalk(Talk):
 
     def settled(self, label: str, api: ApiKey, version: int, request: Any) -> Any:
         """Ask again while the transaction before is being completed; write the last answer down."""
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while True:
             answer: Any = self.peer.ask(api, version, request)
             if not NOT_NOW & _codes(answer) or time.monotonic() > deadline:
@@ -101,7 +101,7 @@ class TransactionTalk(Talk):
     def completed(self, name: str = "t") -> None:
         """Wait until no transaction of the id is being completed."""
         request = DescribeTransactionsRequest([self.group(name)])
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
             answer: Any = self.peer.ask(ApiKey.DESCRIBE_TRANSACTIONS, 0, request)
             if not answer.transaction_states[0].transaction_state.startswith("Prepare"):

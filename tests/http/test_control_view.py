@@ -69,7 +69,7 @@ def names(view: ControlView) -> list[str]:
 
 
 def until(condition: Any) -> None:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.001)

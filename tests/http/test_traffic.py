@@ -18,7 +18,7 @@ RECORDS = 100
 
 def until(condition: Callable[[Scrape], bool], broker: KBroker) -> Scrape:
     """A scrape that fulfils a condition: some numbers are taken over once a second."""
-    deadline = time.monotonic() + 15
+    deadline = time.monotonic() + 60
     while True:
         found = scrape(broker)
         if condition(found):

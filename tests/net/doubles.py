@@ -283,7 +283,7 @@ class NetNode:
 
     def wait_ready(self) -> None:
         line = self.shared.processes[0]
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 120
         while line[ProcessLine.READY] != line[ProcessLine.EPOCH]:
             assert time.monotonic() < deadline, "the network process does not start"
             time.sleep(0.002)

@@ -59,7 +59,7 @@ class ApacheKafka:
         assert self.process is not None, "Apache Kafka is not running"
         return self.process.pid
 
-    def start(self, overrides: dict[str, str] | None = None, timeout_s: float = 60) -> str:
+    def start(self, overrides: dict[str, str] | None = None, timeout_s: float = 240) -> str:
         """Formats the folder the first time, starts the node, waits until it answers; gives the
         bootstrap."""
         config = self.folder / "server.properties"
@@ -82,7 +82,7 @@ class ApacheKafka:
         self._wait_ready(timeout_s)
         return self.bootstrap
 
-    def stop(self, timeout_s: float = 60) -> None:
+    def stop(self, timeout_s: float = 120) -> None:
         """Orderly stop; kill -9 when it takes too long."""
         if self.process is None:
             return

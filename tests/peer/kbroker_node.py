@@ -47,7 +47,7 @@ class KBroker:
         assert self.process is not None, "kbroker is not running"
         return self.process.pid
 
-    def start(self, timeout_s: float = 60) -> str:
+    def start(self, timeout_s: float = 240) -> str:
         """Starts the broker, waits until it says that it is ready; gives the bootstrap address."""
         self.data_dir.mkdir(parents=True, exist_ok=True)
         seen = self.log_file.stat().st_size if self.log_file.exists() else 0
@@ -79,7 +79,7 @@ class KBroker:
                 raise BrokerFailed(f"kbroker {why}:\n{self.logs()}")
             time.sleep(0.01)
 
-    def stop(self, timeout_s: float = 30) -> None:
+    def stop(self, timeout_s: float = 90) -> None:
         """Orderly stop (SIGTERM). Raises BrokerFailed on a code other than 0 or when a child
         outlives it."""
         if self.process is None:
@@ -92,7 +92,7 @@ class KBroker:
             self.kill9()
             raise BrokerFailed(f"kbroker did not stop within {timeout_s} s:\n{self.logs()}") from None
         self.process = None
-        _, alive = psutil.wait_procs(family, timeout=5)
+        _, alive = psutil.wait_procs(family, timeout=20)
         for orphan in alive:
             orphan.kill()
         if code or alive:
@@ -127,7 +127,7 @@ class KBroker:
 
     def kill9_running(self, role: str) -> None:
         """`kill9_child`, as soon as the successor of one that was killed before is there."""
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 90
         while True:
             try:
                 self.kill9_child(role)

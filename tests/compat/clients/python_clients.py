@@ -18,7 +18,7 @@ kafka.codec.snappy = kafka.codec.snappy or SimpleNamespace(
     decompress=lambda data: bytes(cramjam.snappy.decompress_raw(data)),
 )
 
-TIMEOUT_S = 30
+TIMEOUT_S = 90
 
 
 def expressible(records: list[Record]) -> list[Record]:

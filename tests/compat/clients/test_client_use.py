@@ -21,7 +21,7 @@ SOFTWARE = "confluent-kafka-python"
 def connected(node: KBroker, client_id: str) -> Producer:
     """A librdkafka client that has asked the broker something."""
     made = Producer({"bootstrap.servers": node.bootstrap, "client.id": client_id})
-    assert made.list_topics(timeout=20) is not None
+    assert made.list_topics(timeout=60) is not None
     return made
 
 
@@ -66,7 +66,7 @@ def test_bytes_are_those_that_a_client_has_moved(broker_factory: BrokerFactory) 
     settings = {"client.id": "reader", "group.id": "readers", "auto.offset.reset": "earliest"}
     consumer = Consumer({"bootstrap.servers": node.bootstrap, **settings})
     consumer.subscribe(["moved"])
-    assert len(consumer.consume(100, 20)) == 100
+    assert len(consumer.consume(100, 60)) == 100
     consumer.close()  # what a closed connection has moved stays
     eventually(lambda: moved("sent", "reader") > 1_000_000)
     assert moved("sent", "reader") < 1_100_000

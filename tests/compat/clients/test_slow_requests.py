@@ -32,7 +32,7 @@ def test_a_slow_request_is_written_with_its_client(broker_factory: BrokerFactory
     settings = {"client.id": "late", "group.id": "g", "auto.offset.reset": "earliest"}
     consumer = Consumer({"bootstrap.servers": node.bootstrap, **settings})
     consumer.subscribe(["t"])
-    assert len(consumer.consume(1, 20)) == 1
+    assert len(consumer.consume(1, 60)) == 1
     consumer.close()
     eventually(lambda: any(line["api"] == "JoinGroup" for line in lines(node)))
     line = next(line for line in lines(node) if line["api"] == "JoinGroup")

@@ -234,7 +234,7 @@ def test_different_clients_share_one_group(bootstrap: str, topic: TopicFactory, 
             auto_offset_reset="earliest",
             heartbeat_interval_ms=300,
         )
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 120
         shares: list[int] = []
         try:
             while (shares != [1, 1, 1] or found != values) and time.monotonic() < deadline:

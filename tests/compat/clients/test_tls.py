@@ -98,7 +98,7 @@ def test_librdkafka_produces_and_reads_back_large_records(secured: Secured, list
         }
     topic = f"large-{listener}"
     admin = AdminClient(settings)
-    admin.create_topics([NewTopic(topic, 1)])[topic].result(20)
+    admin.create_topics([NewTopic(topic, 1)])[topic].result(60)
     producer = confluent_kafka.Producer(settings)
     values = [bytes([number]) * 900_000 for number in range(20)]
     for value in values:
@@ -107,7 +107,7 @@ def test_librdkafka_produces_and_reads_back_large_records(secured: Secured, list
     consumer = confluent_kafka.Consumer({**settings, "group.id": topic, "auto.offset.reset": "earliest"})
     consumer.subscribe([topic])
     read: list[bytes | None] = []
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while len(read) < len(values) and time.monotonic() < deadline:
         read += [message.value() for message in consumer.consume(5, 1)]
     consumer.close()

@@ -12,7 +12,7 @@ from kafka import KafkaProducer
 from kafka import TopicPartition as PythonPartition
 from kafka.structs import OffsetAndMetadata
 
-PATIENCE_S = 30
+PATIENCE_S = 90
 
 
 class Transactional(Protocol):

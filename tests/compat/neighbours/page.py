@@ -27,6 +27,12 @@ A row says what happened then: passed, skipped (with the reason where the comman
 TESTS = "python -m pytest -q "
 
 
+def _kcat() -> str:
+    said = subprocess.run(["kcat", "-V"], capture_output=True, text=True, check=True).stdout
+    found = re.search(r"Version (\S+) .*librdkafka (\S+)", said)
+    return f"{found[1]}, librdkafka {found[2]}" if found else "unknown"
+
+
 def _franz() -> str:
     found = re.search(r"franz-go (v\S+)", (HERE / "franz_go" / "go.mod").read_text())
     return found[1] if found else "unknown"
@@ -47,6 +53,7 @@ NEIGHBOURS: dict[str, tuple[Callable[[], str], str]] = {
         lambda: version("confluent-kafka"),
         "tests/compat/test_registry_clients.py -k serialisers",
     ),
+    "kcat": (_kcat, "tests/compat/clients/test_kcat.py"),
     "kafkajs": (
         lambda: KAFKAJS.partition("@")[2],
         "tests/compat/neighbours/test_other_languages.py -k kafkajs",

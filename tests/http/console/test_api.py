@@ -268,7 +268,7 @@ def test_samples_show_the_load(scene: Scene) -> None:
     thread = threading.Thread(target=load)
     thread.start()
     try:
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 90
         while time.monotonic() < deadline:
             line = answer.readline()
             if line.startswith(b"data: "):

@@ -39,7 +39,7 @@ class Moved:
 
     def copied(self) -> None:
         """Until the thread has seen the log as it is now."""
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while self.move.next_offset != self.partition.log_end or not self.move.caught_up:
             assert time.monotonic() < deadline
             time.sleep(0.005)

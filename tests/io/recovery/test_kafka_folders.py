@@ -70,7 +70,7 @@ def consume(bootstrap: str, topic: str, isolation: str = "read_uncommitted") -> 
     )
     consumer.assign([TopicPartition(topic, 0, 0)])
     found: list[Seen] = []
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while time.monotonic() < deadline:
         message = consumer.poll(1)
         if message is None:
@@ -128,7 +128,7 @@ def fill(node: ApacheKafka) -> None:
         if n % 100 == 0:
             producer.flush()
     producer.flush()
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while len(consume(node.bootstrap, "compacted")) > 3000 and time.monotonic() < deadline:
         time.sleep(0.5)  # the log cleaner works in its own time
 

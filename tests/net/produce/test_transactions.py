@@ -75,7 +75,7 @@ class LateWorker(CarefulWorker):
         return ring_length(self.shared.append_ring(0, 0))
 
     def wait_for(self, count: int) -> None:
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while self.waiting() < count and time.monotonic() < deadline:
             time.sleep(0.002)
 
@@ -118,7 +118,7 @@ class Scene:
 
     def appended(self, count: int) -> list[tuple[int, int, int]]:
         """The first entries that the worker was given, once there are so many."""
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while len(self.worker.entries) < count and time.monotonic() < deadline:
             time.sleep(0.002)
         return self.worker.entries[:count]
