@@ -188,8 +188,8 @@ def test_nothing_is_decided_for_a_worker_that_is_gone(when: str, case: Case) -> 
 
 
 def test_nothing_is_switched_while_the_logs_of_the_topic_are_opened(case: Case) -> None:
-    """Control has taken over: its OpenPartition call names the log dir of before, and would have the
-    worker go on there."""
+    """Control has taken over: its OpenPartition call names the log dir of before, and would have
+    the worker go on there."""
 
     async def script() -> None:
         await case.alter(case.there)
