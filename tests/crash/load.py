@@ -138,7 +138,7 @@ def read_all(
     try:
         for partition in partitions:
             found[partition] = {}
-            low, high = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=30)
+            low, high = watermarks(consumer, TopicPartition(topic, partition))
             if high == low:
                 continue
             consumer.assign([TopicPartition(topic, partition, low)])
@@ -156,6 +156,23 @@ def read_all(
     finally:
         consumer.close()
     return found
+
+
+def watermarks(consumer: Consumer, partition: TopicPartition) -> tuple[int, int]:
+    """Log start and end. A new leader answers OFFSET_NOT_AVAILABLE until its high watermark is of
+    its own epoch; this call of the library does not try again."""
+    deadline = time.monotonic() + 30
+    while True:
+        try:
+            low, high = consumer.get_watermark_offsets(partition, timeout=30)
+        except KafkaException as error:
+            why = error.args[0]
+            early = isinstance(why, KafkaError) and why.code() == KafkaError.OFFSET_NOT_AVAILABLE
+            if not early or time.monotonic() > deadline:
+                raise
+            time.sleep(0.1)
+        else:
+            return low, high
 
 
 def judge(load: Load, log: dict[int, dict[int, int]]) -> None:

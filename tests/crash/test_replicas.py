@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from tests.crash.load import PARTITIONS, Load, judge, read_all
+from tests.crash.load import PARTITIONS, Load, judge, read_all, watermarks
 from tests.crash.sited import create, described, led_again_s, log_bytes, start_sites, wait_for_in_sync
 from tests.peer.eventually import eventually
 from tests.peer.kbroker_node import KBroker
@@ -193,7 +193,7 @@ def test_deleted_records_stay_deleted_under_the_next_leader(
         leader, _, _ = described(broker, "cut")[0]
         broker.kill9_running(f"io {leader - 1}")
         eventually(lambda gone=leader: described(broker, "cut")[0][0] not in (gone, -1))  # type: ignore[misc]
-        assert consumer.get_watermark_offsets(place, timeout=30) == (offset, 20)
+        assert watermarks(consumer, place) == (offset, 20)
     consumer.close()
     broker.stop()
 
@@ -214,6 +214,6 @@ def test_deleted_records_stay_deleted_when_all_is_killed_and_the_leaders_site_is
     broker.start()
     eventually(lambda: described(broker, "cut")[0][0] not in (leader, -1))
     consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "looks"})
-    assert consumer.get_watermark_offsets(place, timeout=30) == (9, 20)
+    assert watermarks(consumer, place) == (9, 20)
     consumer.close()
     broker.stop()
