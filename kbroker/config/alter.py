@@ -74,11 +74,13 @@ def replacing(stored: Stored, pairs: Iterable[tuple[str, str | None]]) -> list[A
     return named + [Alteration(name, Op.DELETE, None) for name in stored if name not in kept]
 
 
-def alter_topic(stored: Stored, alterations: Iterable[Alteration], broker: BrokerConfig) -> dict[str, str]:
+def alter_topic(
+    stored: Stored, alterations: Iterable[Alteration], broker: BrokerConfig, internal: bool = False
+) -> dict[str, str]:
     """The topic's settings after the change. Raises AlterError."""
     changed = _apply(stored, _checked(alterations), TOPIC)
     try:
-        TopicConfig.resolve(changed, broker)
+        TopicConfig.resolve(changed, broker).check(internal)
     except ConfigError as error:
         raise AlterError(INVALID_CONFIG, str(error)) from None
     return changed

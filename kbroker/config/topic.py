@@ -1,7 +1,7 @@
 """The table of topic settings, and the effective settings of one topic.
 
 A topic's own value goes before the broker's setting of the same meaning (SYNONYM), that before the
-default. All rows may change at any time. `write.caching` is kbroker's own.
+default. All rows may change at any time. `write.caching` and `kbroker.*` are kbroker's own.
 """
 
 from collections.abc import Callable, Mapping
@@ -23,6 +23,8 @@ from kbroker.config.setting import (
     Value,
     table,
 )
+
+RECORD_TTL = "kbroker.record.ttl.ms"
 
 # fmt: off
 ROWS = (
@@ -54,6 +56,9 @@ ROWS = (
             doc="Bytes of records between two entries of the offset index."),
     Setting("internal.segment.bytes", INT, None, internal=True,
             doc="Segment size below the minimum that segment.bytes allows; for tests."),
+    Setting(RECORD_TTL, LONG, -1, at_least(-1),
+            doc="Age at which records expire: the log then starts after them (docs/queues.md). -1 is never. Not for "
+                "topics that are only compacted. A setting of kbroker."),
     Setting("leader.replication.throttled.replicas", LIST, (), ThrottledReplicas(),
             doc="Replicas whose copies leader.replication.throttled.rate holds back: partition:node pairs, or *."),
     Setting("local.retention.bytes", LONG, -2, at_least(-2),
@@ -167,6 +172,7 @@ class TopicConfig:
     follower_replication_throttled_replicas: tuple[str, ...]
     index_interval_bytes: int
     internal_segment_bytes: int | None
+    kbroker_record_ttl_ms: int
     leader_replication_throttled_replicas: tuple[str, ...]
     local_retention_bytes: int
     local_retention_ms: int
@@ -206,6 +212,25 @@ class TopicConfig:
             why = "Topic cannot be configured with remote log storage."
             raise ConfigError(f"Tiered Storage functionality is disabled in the broker. {why}")
         return cls(**{name.replace(".", "_"): value for name, value in values.items()})
+
+    def check(self, internal: bool) -> None:
+        """Refuse what a change of the topic must not ask for; when a broker's setting brings it
+        about, it has no effect. internal: the topic is one of the broker's. Raises ConfigError."""
+        if self.kbroker_record_ttl_ms >= 0 and (internal or not self.delete):
+            why = "an internal topic" if internal else "cleanup.policy without delete"
+            raise ConfigError(
+                f"conflict topic config setting {RECORD_TTL} ({self.kbroker_record_ttl_ms}) with {why}"
+            )
+
+    @property
+    def ttl_ms(self) -> int:
+        """Age at which records expire, -1 when they do not."""
+        return self.kbroker_record_ttl_ms if self.delete else -1
+
+    @property
+    def max_age_ms(self) -> int:
+        """Age at which a segment is deleted, -1 for never."""
+        return min((age for age in (self.retention_ms, self.ttl_ms) if age >= 0), default=-1)
 
     @property
     def compact(self) -> bool:

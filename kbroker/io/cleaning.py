@@ -138,7 +138,7 @@ class Cleaning:
         log.cleaner.backoff.ms."""
         log = self._logs.require(body.slot)
         before = log.config
-        log.configure(body.config)
+        self._logs.configure(log, body.config)
         if body.config.compact and body.config != before:
             self._call_cleaner()
 

@@ -1,5 +1,5 @@
-"""Periodic work of an IO worker: retention, flush.ms, checkpoints, deletions, producer expiry,
-healing.
+"""Periodic work of an IO worker: retention, expiry, flush.ms, checkpoints, deletions, producer
+expiry, healing.
 
 Runs in: io. Times of the loop are monotonic ms and passed in; ages of records use the wall clock.
 """
@@ -17,6 +17,7 @@ from kbroker.io.append.drain import Drain
 from kbroker.io.append.rows import AppendRow
 from kbroker.io.cleaning import Cleaning
 from kbroker.io.durability import Durability
+from kbroker.io.expiry import Expiry
 from kbroker.io.logs import Logs
 from kbroker.ipc.clock import wall_clock_ms
 from kbroker.ipc.messages import Settings
@@ -61,6 +62,7 @@ class Housekeeping:
         self._producers.expiration_ms = config.get_int("producer.id.expiration.ms")
         self._durability = durability
         self._cleaning = cleaning
+        self._expiry = Expiry(logs)
         self._rows = drain.rows
         self._to_retain: list[int] = []
         self._retaining_ns = 0
@@ -83,7 +85,7 @@ class Housekeeping:
     @property
     def next_due_ms(self) -> int:
         """When ``run`` has something to do."""
-        if self._to_retain:
+        if self._to_retain or self._expiry.pending:
             return 0
         return min(task.due_ms for task in self._tasks)
 
@@ -95,6 +97,8 @@ class Housekeeping:
                 task.run()
         if self._to_retain:
             self._retain_slice()
+        if self._expiry.pending:
+            self._expiry.turn(wall_clock_ms())
 
     def rolled(self, now_ms: int) -> None:
         """A log was rolled: its closed segments are to be on disk soon, for the recovery point and
@@ -160,6 +164,7 @@ class Housekeeping:
         self._logs.check_dirs()
         self._logs.deletions.remove_due(now)
         self._logs.heal()
+        self._expiry.begin()
         self._logs.reservations.look(now)
         self._logs.recovery_notes.write()
         self.sync_cleaner_offsets()

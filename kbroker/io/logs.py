@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
+from kbroker.config.topic import TopicConfig
 from kbroker.io.append.drain import Drain
 from kbroker.io.files.log_dir import LogDir
 from kbroker.io.log_dirs.offset_checkpoints import OffsetCheckpoints, RecoveryNotes
@@ -38,10 +39,8 @@ REFUSED = bind("kbroker_produce_refused_partitions")
 
 
 class Logs:
-    """Runs in: io. Owner: the IO worker. Not thread-safe; threads only load.
-
-    Iterating gives the open partitions.
-    """
+    """Runs in: io. Owner: the IO worker. Not thread-safe; threads only load. Iterating gives the
+    open partitions."""
 
     def __init__(self, context: ChildContext, drain: Drain, notify: Callable[[], None]) -> None:
         self._shared = context.shared
@@ -63,6 +62,7 @@ class Logs:
         most = context.config.get_int("kbroker.log.reserve.bytes")
         self.reservations = Reservations(drain.rows, self._dirs, most, self.get, self.failed)
         self.deletions = Deletions()
+        self.expiring = set[int]()  # slots whose records expire (kbroker.record.ttl.ms)
 
     def __iter__(self) -> Iterator[UnifiedLog]:
         return iter(list(self._partitions.values()))
@@ -98,7 +98,7 @@ class Logs:
         words = self._shared.slots[slot]
         opening = Opening(message, [call_id])
         if slot in self._partitions:  # control restarted and asks again
-            self._partitions[slot].configure(message.config)
+            self.configure(self._partitions[slot], message.config)
             self._openings.finished(opening)
             return
         if number := self._errors.of(message.log_dir):
@@ -136,6 +136,7 @@ class Logs:
                 self.deletions,
                 wall_clock_ms(),
             )
+            self.configure(self._partitions[slot], opening.message.config)
             self._drain.notify(slot)
             self._drain.metrics.words[RECOVERED_LOGS] += 1
             self._drain.metrics.observe(RECOVERY_SECONDS, opening.nanoseconds)
@@ -169,6 +170,11 @@ class Logs:
         )
 
     # --- while open ----------------------------------------------------------------------------------
+
+    def configure(self, partition: UnifiedLog, config: TopicConfig) -> None:
+        """New settings, from the next append or retention run on."""
+        partition.configure(config)
+        (self.expiring.add if config.ttl_ms >= 0 else self.expiring.discard)(partition.slot)
 
     def roll(self, slot: int) -> None:
         """The next batch of a slot needs a new segment."""
@@ -337,9 +343,8 @@ class Logs:
         """Advance a log's start and write it; returns it. Raises KafkaError."""
         partition = self.require(slot)
         start = partition.delete_records(offset)
-        self._checkpoints.write_starts(
-            [(partition, start)]
-        )  # before the answer: a crash must not bring them back
+        # before the answer: a crash must not bring them back
+        self._checkpoints.write_starts([(partition, start)])
         return start
 
     def advance_log_starts(self, starts: Mapping[int, int]) -> None:

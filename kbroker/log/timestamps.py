@@ -38,6 +38,24 @@ def locate_timestamp(
     return None
 
 
+def locate_batch(
+    reader: LogReader, timestamp: int, start_offset: int, end_base: int, end_position: int, version: int = -1
+) -> TimestampOffset | None:
+    """The largest timestamp and the base offset of the first batch that reaches a timestamp: every
+    record before it is older. A batch that ends below the log start is none. Raises CorruptLog,
+    OSError."""
+    for view in reader.views(start_offset, end_base, end_position, version):
+        if not _reaches(reader, view, timestamp):
+            continue
+        position = _position(reader, view, timestamp, start_offset)
+        while placed := _next_batch(reader, view, position, timestamp):
+            batch = placed.batch
+            if batch.last_offset >= start_offset:
+                return TimestampOffset(batch.max_timestamp, batch.base_offset, batch.partition_leader_epoch)
+            position = placed.position + batch.size
+    return None
+
+
 def max_timestamp(
     reader: LogReader, start_offset: int, end_base: int, end_position: int, version: int = -1
 ) -> TimestampOffset | None:
@@ -102,11 +120,7 @@ def largest_in(reader: LogReader, view: SegmentView) -> tuple[int, int]:
 def _first_record(
     reader: LogReader, view: SegmentView, timestamp: int, start_offset: int
 ) -> TimestampOffset | None:
-    entry = np.zeros(2, np.int64)
-    index = reader.index(view.base_offset, files.TIME_INDEX)
-    slot = search.find_time(index.fd, index.size(), timestamp, entry) if index else -1
-    offset = view.base_offset + int(entry[1]) if slot >= 0 else view.base_offset
-    position = reader.find_position(view.base_offset, max(offset, start_offset))
+    position = _position(reader, view, timestamp, start_offset)
     while placed := _next_batch(reader, view, position, timestamp):
         for record in read_records(placed.batch):
             if record.timestamp_ms >= timestamp and record.offset >= start_offset:
@@ -115,6 +129,15 @@ def _first_record(
                 )
         position = placed.position + placed.batch.size
     return None
+
+
+def _position(reader: LogReader, view: SegmentView, timestamp: int, start_offset: int) -> int:
+    """A batch start before which no record from a log start on reaches a timestamp."""
+    entry = np.zeros(2, np.int64)
+    index = reader.index(view.base_offset, files.TIME_INDEX)
+    slot = search.find_time(index.fd, index.size(), timestamp, entry) if index else -1
+    offset = view.base_offset + int(entry[1]) if slot >= 0 else view.base_offset
+    return reader.find_position(view.base_offset, max(offset, start_offset))
 
 
 def _next_batch(reader: LogReader, view: SegmentView, position: int, timestamp: int) -> PlacedBatch | None:

@@ -1,4 +1,4 @@
-"""V01 and V15 of the log's start: only retention and DeleteRecords may move it.
+"""V01 and V15 of the log's start: only retention, expiry and DeleteRecords may move it.
 
 Settings are those of the topic in run.json; what is not named there is unlimited, as in every topic
 of a load test.
@@ -11,6 +11,7 @@ from spark_validation.anomalies import findings
 from spark_validation.evidence import Evidence
 
 UNLIMITED = -1
+AGES = ("retention.ms", "kbroker.record.ttl.ms")
 NEVER = -(1 << 62)
 LIMITS = (
     "topic string, partition int, start_offset bigint, deleted bigint, confirmed bigint, expired_ms bigint, "
@@ -26,7 +27,8 @@ def limits(evidence: Evidence) -> DataFrame:
     for topic in evidence.run.topics:
         policies = topic.config.get("cleanup.policy", topic.cleanup_policy).split(",")
         removes = "delete" in policies
-        age = int(topic.config.get("retention.ms", UNLIMITED)) if removes else UNLIMITED
+        ages = [int(topic.config.get(name, UNLIMITED)) for name in AGES]
+        age = min((each for each in ages if removes and each >= 0), default=UNLIMITED)
         size = int(topic.config.get("retention.bytes", UNLIMITED)) if removes else UNLIMITED
         for partition, end in evidence.run.ends.get(topic.name, {}).items():
             place = (topic.name, int(partition))

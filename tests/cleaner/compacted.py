@@ -10,6 +10,7 @@ from kbroker.cleaner.cleaned_segment import CleanedSegment
 from kbroker.cleaner.log_cleaner import Cleaned, LogCleaner
 from kbroker.cleaner.offset_map import OffsetMap
 from kbroker.cleaner.throttle import Throttle
+from kbroker.config.topic import TopicConfig
 from kbroker.io.append.rows import AppendRow
 from kbroker.io.cleaning import Cleaning
 from kbroker.io.files.log_dir import LogDir
@@ -224,6 +225,9 @@ class OneLog:
         return self._partition
 
     require = get
+
+    def configure(self, partition: UnifiedLog, config: TopicConfig) -> None:
+        partition.configure(config)
 
     def log_dir(self, path: str) -> LogDir:
         return LogDir(path)

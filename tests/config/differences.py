@@ -9,6 +9,11 @@ OTHER_DEFAULT = {
 }
 
 
+def is_own(name: str) -> bool:
+    """Whether the setting is kbroker's alone."""
+    return "kbroker" in name or name == "write.caching"
+
+
 def is_later(name: str) -> bool:
     """Whether Apache Kafka has the setting from 4.4 on (KIP-1191)."""
     return name.startswith("errors.deadletterqueue.")

@@ -35,6 +35,15 @@ def refusal(change: object, *arguments: object) -> tuple[int, str]:
     return error.value.code, error.value.message
 
 
+def test_records_of_internal_topics_do_not_expire() -> None:
+    ttl = [op(Op.SET, "kbroker.record.ttl.ms", "1000")]
+    assert alter_topic({}, ttl, BROKER) == {"kbroker.record.ttl.ms": "1000"}
+    code, text = refusal(alter_topic, {}, ttl, BROKER, True)
+    assert (code, "with an internal topic" in text) == (INVALID_CONFIG, True)
+    compacted = {"cleanup.policy": "compact"}
+    assert "without delete" in refusal(alter_topic, compacted, ttl, BROKER)[1]
+
+
 def test_set_and_delete_keep_the_rest() -> None:
     stored = {"retention.ms": "5", "preallocate": "true"}
     assert topic(stored, op(Op.SET, "retention.ms", " 6 "), op(Op.DELETE, "preallocate")) == {

@@ -24,7 +24,7 @@ from kbroker.config.describe import (
 )
 from kbroker.config.java_hash import map_order, string_hash
 from kbroker.control.metadata.eligible_leaders import one_min_isr
-from tests.config.differences import OTHER_DEFAULT, is_later
+from tests.config.differences import OTHER_DEFAULT, is_later, is_own
 from tests.config.kafka_admin import TOPIC_NAME, ConfigAdmin
 from tests.peer.apache_kafka import ApacheKafka
 
@@ -56,7 +56,7 @@ def ours(entries: list[Entry]) -> Comparable:
             [(s.name, s.value, int(s.source)) for s in e.synonyms],
         )
         for e in entries
-        if "kbroker" not in e.name and e.name != "write.caching" and not is_later(e.name)
+        if not is_own(e.name) and not is_later(e.name)
     }
 
 

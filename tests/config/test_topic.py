@@ -74,6 +74,36 @@ def test_a_bad_topic_setting_is_refused_with_kafkas_text(overrides: dict[str, st
     assert str(error.value) == text
 
 
+def test_records_expire_only_in_topics_that_delete_and_are_not_internal() -> None:
+    def topic(**settings: str) -> TopicConfig:
+        named = {name.replace("_", "."): value for name, value in settings.items()}
+        return TopicConfig.resolve({"kbroker.record.ttl.ms": "5", **named}, BrokerConfig())
+
+    topic().check(internal=False)
+    topic(cleanup_policy="compact,delete").check(internal=False)
+    topic(kbroker_record_ttl_ms="-1").check(internal=True)
+    with pytest.raises(ConfigError, match=r"kbroker.record.ttl.ms \(5\) with cleanup.policy without delete"):
+        topic(cleanup_policy="compact").check(internal=False)
+    with pytest.raises(ConfigError, match=r"kbroker.record.ttl.ms \(5\) with an internal topic"):
+        topic().check(internal=True)
+    with pytest.raises(ConfigError, match="must be at least -1"):
+        topic(kbroker_record_ttl_ms="-2")
+
+
+def test_a_brokers_policy_without_delete_takes_expiry_away_and_refuses_nothing() -> None:
+    broker = BrokerConfig({"log.cleanup.policy": "compact"})
+    assert TopicConfig.resolve({"kbroker.record.ttl.ms": "5"}, broker).ttl_ms == -1
+
+
+@pytest.mark.parametrize(
+    ("retention", "ttl", "age"),
+    [("-1", "-1", -1), ("7", "-1", 7), ("-1", "0", 0), ("7", "5", 5), ("7", "9", 7)],
+)
+def test_segments_are_deleted_by_the_shorter_age(retention: str, ttl: str, age: int) -> None:
+    overrides = {"retention.ms": retention, "kbroker.record.ttl.ms": ttl}
+    assert TopicConfig.resolve(overrides, BrokerConfig()).max_age_ms == age
+
+
 def test_cleanup_is_delete_compact_both_or_nothing() -> None:
     def policy(text: str) -> tuple[bool, bool]:
         topic = TopicConfig.resolve({"cleanup.policy": text}, BrokerConfig())

@@ -7,7 +7,7 @@ from kbroker.config import properties
 from kbroker.config.alter import Alteration, AlterError, alter_broker, alter_topic
 from kbroker.config.broker import BROKER, BrokerConfig
 from kbroker.config.topic import TOPIC
-from tests.config.differences import OTHER_REFUSAL, is_later
+from tests.config.differences import OTHER_REFUSAL, is_later, is_own
 from tests.config.kafka_admin import TOPIC_NAME, ConfigAdmin
 from tests.peer.apache_kafka import ApacheKafka
 
@@ -61,7 +61,7 @@ def compare(admin: ConfigAdmin, config: BrokerConfig, resource: int, name: str, 
     assert ours == kafkas
 
 
-@pytest.mark.parametrize("key", [key for key in TOPIC if key != "write.caching" and not is_later(key)])
+@pytest.mark.parametrize("key", [key for key in TOPIC if not is_own(key) and not is_later(key)])
 def test_a_topic_takes_and_refuses_what_kafkas_does(
     admin: ConfigAdmin, config: BrokerConfig, key: str
 ) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from kbroker.config.broker import BrokerConfig
 from kbroker.config.topic import TopicConfig
+from kbroker.io import expiry
 from kbroker.io.append.rows import AppendRow, AppendState
 from kbroker.io.housekeeping import ROLLED_MS, SLICE, Housekeeping
 from kbroker.io.partition.deletions import Deletions
@@ -34,6 +35,9 @@ class Scene:
         self.reservations_looked_at: list[int] = []
         self.expired: list[int] = []
         self.deletions = Deletions()
+        self.expiring = set[int]()
+        self.starts: dict[int, int] = {}
+        self.advance_log_starts = self.starts.update
         helper: Any = self
         self.reservations = self.recovery_notes = helper
         drain: Any = SimpleNamespace(producers=helper, metrics=private(), rows=self.node.rows)
@@ -110,6 +114,17 @@ def test_idle_producers_are_forgotten_from_the_first_interval_on(tmp_path: Path)
     [expired] = scene.expired
     assert before - 1000 <= expired <= wall_clock_ms() - 1000
     assert scene.expiration_ms == 1000  # what loading a log goes by
+
+
+def test_records_expire_by_the_wall_clock_a_slice_of_logs_at_a_time(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, expiry.SLICE + 2, topic_config(kbroker_record_ttl_ms=1000))
+    scene.expiring.update(scene.node.logs)
+    scene.housekeeping.run(1000)
+    assert list(scene.starts) == list(range(expiry.SLICE))
+    assert scene.housekeeping.next_due_ms == 0
+    scene.housekeeping.run(1001)
+    assert scene.starts == dict.fromkeys(scene.node.logs, 1)
+    assert scene.housekeeping.next_due_ms > 1001
 
 
 def test_reserved_blocks_are_looked_at_by_the_wall_clock(tmp_path: Path) -> None:

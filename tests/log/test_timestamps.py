@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from kbroker.log.open_files import OpenFiles
 from kbroker.log.reader import WHOLE_LOG, LogReader
-from kbroker.log.timestamps import locate_timestamp, max_timestamp
+from kbroker.log.timestamps import locate_batch, locate_timestamp, max_timestamp
 from kbroker.protocol.compression import Codec
 from kbroker.protocol.records import build_batch
 from tests.log.folder import Folder
@@ -81,6 +81,26 @@ def test_the_largest_time_is_found_at_its_first_record(
     largest = max(time for _, time in records)
     assert found is not None
     assert (found.timestamp, found.offset) == (largest, next(o for o, time in records if time == largest))
+
+
+@given(layout, st.integers(0, 400), st.integers(-1, 65), st.integers(0, 60))
+@settings(max_examples=60, deadline=None)
+def test_everything_before_the_batch_that_reaches_a_time_is_older(
+    tmp_path_factory: pytest.TempPathFactory,
+    segments: list[list[list[int]]],
+    interval: int,
+    timestamp: int,
+    start: int,
+) -> None:
+    path = tmp_path_factory.mktemp("log") / "t-0"
+    build(path, segments, interval, Codec.NONE)
+    found = locate_batch(LogReader(str(path), OpenFiles()), timestamp, start, *WHOLE_LOG)
+    offset, want = 0, None
+    for times in (batch for segment in segments for batch in segment):
+        if want is None and max(times) >= timestamp and offset + len(times) > start:
+            want = max(times), offset
+        offset += len(times)
+    assert (None if found is None else (found.timestamp, found.offset)) == want
 
 
 def test_times_are_found_without_time_index_and_with_a_preallocated_one(tmp_path: Path) -> None:

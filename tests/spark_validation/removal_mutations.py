@@ -45,6 +45,18 @@ def expire(topic: Topic) -> None:
     regroup(topic)
 
 
+def expire_by_ttl(topic: Topic) -> None:
+    topic.config["kbroker.record.ttl.ms"] = "50000"
+    remove_the_first_segment(topic)
+    regroup(topic)
+
+
+def expire_too_early_by_ttl(topic: Topic) -> None:
+    topic.config |= {"retention.ms": "-1", "kbroker.record.ttl.ms": "99200"}
+    remove_the_first_segment(topic)
+    regroup(topic)
+
+
 def expire_too_early(topic: Topic) -> None:
     topic.config["retention.ms"] = "99200"
     remove_the_first_segment(topic)
@@ -210,6 +222,8 @@ REMOVAL_MUTATIONS: tuple[Mutation, ...] = (
     Mutation("clean-expired-by-size", "idempotent", expire_by_size, {}),
     Mutation("clean-deleted", "idempotent", delete_records(CUT), {}),
     Mutation("clean-deletion-unanswered", "idempotent", delete_records(CUT, False), {}),
+    Mutation("clean-ttl", "idempotent", expire_by_ttl, {}),
+    Mutation("ttl-too-early", "idempotent", expire_too_early_by_ttl, {("V01", UNALLOWED): 9}),
     Mutation("expired-too-early", "idempotent", expire_too_early, {("V01", UNALLOWED): 9}),
     Mutation(
         "expired-too-much",

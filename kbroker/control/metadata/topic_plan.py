@@ -68,7 +68,7 @@ def plan_topic(spec: NewTopic, catalogue: Catalogue, config: BrokerConfig, sites
         )
     if spec.name in catalogue.topics:
         raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{spec.name}' already exists.")
-    configs = plan_configs(spec.configs, config)
+    configs = plan_configs(spec.configs, config, spec.name in INTERNAL)
     if spec.assignments:
         replicas = _assigned(spec, sites)
         return TopicPlan(spec.name, len(replicas), configs, len(replicas[0]), replicas)
@@ -110,7 +110,9 @@ def too_many_records() -> KafkaError:
     return KafkaError(ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
 
 
-def plan_configs(specified: Mapping[str, str | None], config: BrokerConfig) -> dict[str, str]:
+def plan_configs(
+    specified: Mapping[str, str | None], config: BrokerConfig, internal: bool = False
+) -> dict[str, str]:
     """Check a new topic's config overrides. Raises INVALID_CONFIG."""
     without_value = [name for name, value in specified.items() if value is None]
     if without_value:
@@ -118,7 +120,7 @@ def plan_configs(specified: Mapping[str, str | None], config: BrokerConfig) -> d
         raise KafkaError(ErrorCode.INVALID_CONFIG, f"Null value not supported for topic configs: {names}")
     configs = {name: value for name, value in specified.items() if value is not None}
     try:
-        TopicConfig.resolve(configs, config)
+        TopicConfig.resolve(configs, config).check(internal)
     except ConfigError as error:
         raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from None
     return configs

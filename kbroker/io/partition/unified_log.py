@@ -211,7 +211,7 @@ class UnifiedLog:
         if self.config.delete:
             deleted += self._delete_oldest(above_size(self._shape(), self.config.retention_bytes), now_ms)
             largest = self.segments.largest_timestamp
-            old = too_old(self._shape(), self.config.retention_ms, now_ms, largest)
+            old = too_old(self._shape(), self.config.max_age_ms, now_ms, largest)
             deleted += self._delete_oldest(old, now_ms)
         return deleted
 

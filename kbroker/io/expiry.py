@@ -1,0 +1,100 @@
+"""Records that expire: the log starts after those that are older than kbroker.record.ttl.ms.
+
+A batch expires as a whole, with its newest record, and no sooner than all before it. Segments below
+the log start go with the next retention run.
+"""
+
+import logging
+from dataclasses import dataclass
+
+from kbroker.io.logs import Logs
+from kbroker.io.partition.unified_log import UnifiedLog
+from kbroker.ipc.layout import Slot
+from kbroker.log.errors import CorruptLog
+from kbroker.log.open_files import OpenFiles
+from kbroker.log.reader import LogReader
+from kbroker.log.timestamps import locate_batch
+
+log = logging.getLogger(__name__)
+
+SLICE = 32  # logs that are looked at in one turn of the loop
+DAMAGED_MS = 60_000  # until a log that cannot be read is looked at again
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """A log that was looked at with this setting: while it starts there, nothing expires before
+    due_ms (wall clock)."""
+
+    partition: UnifiedLog
+    ttl_ms: int
+    log_start: int
+    due_ms: int
+
+
+class Expiry:
+    """Runs in: io. Owner: the IO worker's Housekeeping."""
+
+    def __init__(self, logs: Logs) -> None:
+        self._logs = logs
+        self._left: list[int] = []
+        self._looks: dict[int, Look] = {}
+
+    @property
+    def pending(self) -> bool:
+        """Whether `turn` has something to do."""
+        return bool(self._left)
+
+    def begin(self) -> None:
+        """Look at all logs whose records expire, a slice in each turn."""
+        self._left = list(self._logs.expiring)
+
+    def turn(self, now_ms: int) -> None:
+        """Expire records of the next slice of logs."""
+        slots, self._left = self._left[:SLICE], self._left[SLICE:]
+        starts: dict[int, int] = {}
+        for slot in slots:
+            partition = self._logs.get(slot)
+            if partition is None:
+                self._logs.expiring.discard(slot)
+                self._looks.pop(slot, None)
+            elif not partition.role.leads or partition.role.paused:
+                self._looks.pop(slot, None)  # a follower starts where its leader does
+            elif (start := self._start_of(partition, now_ms)) > partition.log_start:
+                starts[slot] = start
+        if starts:
+            self._logs.advance_log_starts(starts)
+
+    def _start_of(self, partition: UnifiedLog, now_ms: int) -> int:
+        """Where the log is to start."""
+        start, mark, ttl_ms = partition.log_start, partition.high_watermark, partition.config.ttl_ms
+        if start >= mark:
+            return start
+        seen = self._looks.get(partition.slot)
+        if (
+            seen is not None
+            and now_ms < seen.due_ms
+            and (seen.partition, seen.ttl_ms, seen.log_start) == (partition, ttl_ms, start)
+        ):
+            return start
+        start, due_ms = self._look(partition, now_ms)
+        self._looks[partition.slot] = Look(partition, ttl_ms, start, due_ms)
+        return start
+
+    def _look(self, partition: UnifiedLog, now_ms: int) -> tuple[int, int]:
+        """Where the log is to start, and when that may change."""
+        start, mark, ttl_ms = partition.log_start, partition.high_watermark, partition.config.ttl_ms
+        words = partition.published.words
+        end = int(words[Slot.HW_BASE]), int(words[Slot.HW_POSITION])
+        reader = LogReader(partition.folder, OpenFiles(8))
+        try:
+            found = locate_batch(reader, now_ms - ttl_ms, start, *end, partition.published.segments_version)
+        except OSError as error:
+            self._logs.read_failed(partition.slot, error)
+            return start, now_ms + DAMAGED_MS
+        except CorruptLog as error:
+            log.error("%s: nothing expires: %s", partition.folder, error)
+            return start, now_ms + DAMAGED_MS
+        if found is None or found.offset >= mark:
+            return mark, now_ms
+        return max(start, found.offset), found.timestamp + ttl_ms + 1

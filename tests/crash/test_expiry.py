@@ -1,0 +1,127 @@
+"""kill -9 while records expire: no record is gone before its time, and none is back."""
+
+import random
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+
+from tests.crash.load import PARTITIONS, Load, create_topic
+from tests.crash.seeds import UNRAISABLE
+from tests.peer.eventually import eventually
+from tests.peer.kbroker_node import KBroker
+
+pytestmark = [pytest.mark.crash, pytest.mark.timeout(300), UNRAISABLE]
+
+TOPIC = "expiring"
+TTL_MS = 3000
+KILLS = 6
+Low = dict[int, int]
+
+
+class TimedLoad(Load):
+    """times: partition -> offset -> append time of what was acknowledged."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.times: dict[int, dict[int, int]] = {partition: {} for partition in range(PARTITIONS)}
+
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+        super()._delivered(error, message)
+        partition, offset = message.partition(), message.offset()
+        if error is None and partition is not None and offset is not None:
+            self.times[partition][offset] = message.timestamp()[1]
+
+
+@contextmanager
+def reader(broker: KBroker) -> Iterator[Consumer]:
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "r", "enable.auto.commit": False})
+    try:
+        yield consumer
+    finally:
+        consumer.close()
+
+
+def marks(broker: KBroker) -> dict[int, tuple[int, int]]:
+    """Log start and high watermark of each partition."""
+    with reader(broker) as consumer:
+        return {
+            partition: consumer.get_watermark_offsets(TopicPartition(TOPIC, partition), timeout=30)
+            for partition in range(PARTITIONS)
+        }
+
+
+def lows(broker: KBroker) -> Low:
+    return {partition: low for partition, (low, _) in marks(broker).items()}
+
+
+def read(broker: KBroker, first: Low) -> dict[int, set[int]]:
+    """Offsets from these on, up to the ends."""
+    found: dict[int, set[int]] = {partition: set() for partition in first}
+    with reader(broker) as consumer:
+        for partition, offset in first.items():
+            end = marks(broker)[partition][1]
+            consumer.assign([TopicPartition(TOPIC, partition, offset)])
+            deadline = time.monotonic() + 60
+            while offset < end:
+                assert time.monotonic() < deadline
+                message = consumer.poll(0.2)
+                if message is None:
+                    offset = max(offset, marks(broker)[partition][0])  # the rest has expired
+                    continue
+                assert message.error() is None, message.error()
+                offset = (message.offset() or 0) + 1
+                found[partition].add(offset - 1)
+    return found
+
+
+def judge(load: TimedLoad, broker: KBroker, before: Low) -> Low:
+    """Nothing is back, and what is gone was due."""
+    first = lows(broker)
+    seen_ms = time.time() * 1000
+    for partition, low in first.items():
+        assert low >= before[partition], "expired records are back"
+        gone = [at for offset, at in list(load.times[partition].items()) if offset < low]
+        assert max(gone, default=0) < seen_ms - TTL_MS
+    return first
+
+
+def test_records_expire_once_and_not_too_early(broker_factory: Callable[..., KBroker]) -> None:
+    broker = broker_factory({"log.segment.bytes": "1048576"})
+    create_topic(
+        broker.bootstrap,
+        TOPIC,
+        {"kbroker.record.ttl.ms": str(TTL_MS), "message.timestamp.type": "LogAppendTime"},
+    )
+    load = TimedLoad(broker.bootstrap, TOPIC)
+    load.start()
+    first = dict.fromkeys(range(PARTITIONS), 0)
+    try:
+        load.wait_for_ack(0)
+        eventually(lambda: min(lows(broker).values()) > 0)
+        for number in range(KILLS):
+            time.sleep(random.Random(number).uniform(0.3, 1.5))
+            first = judge(load, broker, first)
+            if number % 2:
+                broker.kill9_running("io 0")
+            else:
+                broker.kill9()
+                broker.start()
+            load.wait_for_ack(load.count)
+            first = judge(load, broker, first)
+    finally:
+        load.stop()
+    assert load.failed == []
+    found = read(broker, lows(broker))
+    alive_since = time.time() * 1000 - TTL_MS
+    for partition, times in load.times.items():
+        missing = {offset for offset, at in times.items() if at >= alive_since} - found[partition]
+        assert not missing
+    ends = {partition: max(times) + 1 for partition, times in load.times.items()}
+    eventually(lambda: lows(broker) == ends)
+    broker.kill9()
+    broker.start()
+    assert marks(broker) == {partition: (end, end) for partition, end in ends.items()}
+    broker.stop()
