@@ -13,6 +13,8 @@ from kbroker.config.checks import OffsetReset, at_least, one_of
 from kbroker.config.setting import BOOLEAN, INT, STRING, ConfigError, Setting, Value, table
 
 DEAD_LETTER_TOPIC = "errors.deadletterqueue.topic.name"
+RETRY_BACKOFF, RETRY_BACKOFF_MAX = "kbroker.share.retry.backoff.ms", "kbroker.share.retry.backoff.max.ms"
+LONGEST_RETRY_BACKOFF_MS = 60_000
 
 # fmt: off
 ROWS = (
@@ -21,6 +23,11 @@ ROWS = (
     Setting(DEAD_LETTER_TOPIC, STRING, "",
             doc="Topic of the dead letters of this share group: records that were rejected, or delivered as often as "
                 "share.delivery.count.limit allows (docs/dead-letters.md). Empty is none."),
+    Setting(RETRY_BACKOFF, INT, 0, at_least(0),
+            doc="Pause before a record that a consumer of this share group released, or kept too long, is delivered "
+                "again; it doubles with each delivery (docs/queues.md). A setting of kbroker."),
+    Setting(RETRY_BACKOFF_MAX, INT, LONGEST_RETRY_BACKOFF_MS, at_least(0),
+            doc="Longest pause that kbroker.share.retry.backoff.ms grows to. A setting of kbroker."),
     Setting("consumer.assignment.interval.ms", INT, 1000, at_least(0),
             doc="Shortest time between two assignments of this consumer group."),
     Setting("consumer.heartbeat.interval.ms", INT, 5000, at_least(1),
@@ -133,6 +140,8 @@ def check(overrides: Mapping[str, str], broker: BrokerConfig) -> None:
             raise ConfigError(f"{name} must be less than or equal to {high}")
     if str(values[DEAD_LETTER_TOPIC]).startswith("__"):
         raise ConfigError(f"{DEAD_LETTER_TOPIC}: DLQ topic name must not start with '__'")
+    if values[RETRY_BACKOFF] > values[RETRY_BACKOFF_MAX]:
+        raise ConfigError(f"{RETRY_BACKOFF} must be less than or equal to {RETRY_BACKOFF_MAX}")
     for kind in ("consumer", "share", "streams"):
         beat, session = f"{kind}.heartbeat.interval.ms", f"{kind}.session.timeout.ms"
         if values[session] <= values[beat]:

@@ -61,6 +61,10 @@ def test_a_value_left_outside_of_narrowed_bounds_is_cut() -> None:
          "streams.num.standby.replicas must be less than or equal to group.streams.max.standby.replicas"),
         ("share.isolation.level", "x", ("Invalid value x for configuration share.isolation.level: "
          "String must be one of: read_committed, read_uncommitted")),
+        ("kbroker.share.retry.backoff.ms", "-1",
+         "Invalid value -1 for configuration kbroker.share.retry.backoff.ms: Value must be at least 0"),
+        ("kbroker.share.retry.backoff.ms", "60001",
+         "kbroker.share.retry.backoff.ms must be less than or equal to kbroker.share.retry.backoff.max.ms"),
         ("errors.deadletterqueue.topic.name", "__letters",
          "errors.deadletterqueue.topic.name: DLQ topic name must not start with '__'"),
     ],

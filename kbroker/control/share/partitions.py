@@ -6,14 +6,16 @@ import logging
 import re
 from collections.abc import Callable
 
+from kbroker.config.group import LONGEST_RETRY_BACKOFF_MS, RETRY_BACKOFF, RETRY_BACKOFF_MAX
 from kbroker.control.broker import Broker
 from kbroker.control.coordinator.runtime import Runtime
 from kbroker.control.coordinator.timers import WheelTimers
 from kbroker.control.groups.service import GroupService
 from kbroker.control.metadata.catalogue import Partition
 from kbroker.control.share.dead_letters import Append, DeadLetters
+from kbroker.control.share.limits import Limits
 from kbroker.control.share.reading import limit_of, log_start_of, offset_at
-from kbroker.control.share.share_partition import Dead, Limits, SharePartition
+from kbroker.control.share.share_partition import Dead, SharePartition
 from kbroker.control.share.state_shard import ShareKey, ShareStateShard
 from kbroker.ipc.background import Background
 from kbroker.protocol.errors import ErrorCode, KafkaError
@@ -91,7 +93,9 @@ class SharePartitions:
         if key not in self._live:
             made = SharePartition(stored.start_offset, list(stored.ranges))
             made.archive_before(log_start_of(self._broker, partition))
+            made.pause_retries(self.limits(key.group_id), self._broker.now_ms())
             self._live[key] = made
+            self.watch(key, made)
         return self._live[key]
 
     async def _first_offset(self, group_id: str, partition: Partition) -> int:
@@ -216,6 +220,8 @@ class SharePartitions:
             ),
             self._dead_letters.are_written_for(group_id),
             overrides.flag(group_id, "share.renew.acknowledge.enable", default=True),
+            number(group_id, RETRY_BACKOFF, 0),
+            number(group_id, RETRY_BACKOFF_MAX, LONGEST_RETRY_BACKOFF_MS),
         )
 
     def reads_committed(self, group_id: str) -> bool:
@@ -225,7 +231,7 @@ class SharePartitions:
     # --- locks
 
     def watch(self, key: ShareKey, partition: SharePartition) -> None:
-        """See to it that locks end: one timer per partition, for the first of them."""
+        """See to it that locks and pauses end: one timer per partition, for the first of them."""
         deadline_ms = partition.next_deadline_ms()
         if deadline_ms is None:
             self._timers.cancel(str(key))
@@ -244,6 +250,8 @@ class SharePartitions:
                 self._runtime.start(str(key), lambda now_ms: self._shard.write(key, start, changed, now_ms))
             if partition.has_dead:
                 self._background.start(self._settle_later(key, partition))
+            self._freed(key)
+        if partition.end_pauses(self._broker.now_ms()):
             self._freed(key)
         self.watch(key, partition)
 

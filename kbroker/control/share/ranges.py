@@ -23,7 +23,8 @@ class DeliveryState(IntEnum):
 
 @dataclass(slots=True)
 class Range:
-    """Offsets first..last, all in one state. member and deadline_ms are of acquired ones."""
+    """Offsets first..last, all in one state. member_id is of acquired ones, deadline_ms of those
+    and of available ones that are not delivered again before it."""
 
     first: int
     last: int
@@ -31,6 +32,11 @@ class Range:
     delivery_count: int
     member_id: str = ""
     deadline_ms: int = 0
+
+    @property
+    def is_free(self) -> bool:
+        """Whether a member may acquire it now."""
+        return self.state is DeliveryState.AVAILABLE and not self.deadline_ms
 
     def part(self, first: int, last: int) -> "Range":
         """The same state for some of the offsets."""

@@ -184,7 +184,7 @@ class ShareService:
             key = ShareKey(session.group_id, topic_id, index)
             partition = self.partitions.get(key)
             limits = self.partitions.limits(session.group_id)
-            if partition is not None and partition.release(session.member_id, limits):
+            if partition is not None and partition.release(session.member_id, limits, self._broker.now_ms()):
                 await self.partitions.settle(key, partition)
                 self._wake_ups.notify(key)
 

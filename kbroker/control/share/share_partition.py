@@ -3,8 +3,9 @@ SharePartition).
 
 Offsets start_offset..end_offset are in flight; before them all records are finished, after them all
 are available. A member acquires records under a lock that expires, and then accepts, releases or
-rejects them, or is too late. Given up, a record of a group with a dead-letter topic is finished
-only when its dead letter is written (KIP-1191).
+rejects them, or is too late. A group may have a pause before what was released is available again
+(`Limits.retry_at`); until then it has a deadline. Given up, a record of a group with a dead-letter
+topic is finished only when its dead letter is written (KIP-1191).
 """
 
 from bisect import bisect_left, bisect_right
@@ -15,6 +16,7 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from kbroker.control.share.acquiring import Offsets, Portion, Spec, choose
+from kbroker.control.share.limits import Limits
 from kbroker.control.share.ranges import DeliveryState, Range, Ranges
 from kbroker.protocol.errors import ErrorCode, KafkaError
 
@@ -58,17 +60,6 @@ class AcknowledgedBatch(NamedTuple):
     types: Sequence[int]
 
 
-class Limits(NamedTuple):
-    """Group settings that matter here. dead_letters: the group has a dead-letter topic. renewal:
-    its members may renew locks."""
-
-    lock_ms: int = 30_000
-    delivery_count: int = 5
-    records: int = 2000
-    dead_letters: bool = False
-    renewal: bool = True
-
-
 class Dead(NamedTuple):
     """Offsets that were given up after so many deliveries, and why, in Kafka's words."""
 
@@ -107,9 +98,10 @@ class SharePartition:
     # --- reading
 
     def next_offset(self) -> int:
-        """The first available offset in flight, else the offset after all of them."""
+        """The first offset in flight that may be acquired now, else the offset after all of
+        them."""
         for each in self._ranges:
-            if each.state is AVAILABLE:
+            if each.is_free:
                 return each.first
         return self.end_offset + 1
 
@@ -123,8 +115,8 @@ class SharePartition:
         return self.next_offset() <= self.end_offset or self.in_flight() < limits.records
 
     def next_deadline_ms(self) -> int | None:
-        """The expiry of the first lock."""
-        return min((each.deadline_ms for each in self._ranges if each.state is ACQUIRED), default=None)
+        """The first end of a lock or of a pause."""
+        return min((each.deadline_ms for each in self._ranges if each.deadline_ms), default=None)
 
     # --- acquiring
 
@@ -162,7 +154,7 @@ class SharePartition:
         first, last = read[0][0], read[-1][1]
         free: list[tuple[int, Range]] = []
         for each in self._ranges.between(first, min(last, self.end_offset)):
-            if each.state is AVAILABLE:
+            if each.is_free:
                 free += self._by_portion(each) if each.delivery_count else [(_NEW, each)]
         if last > self.end_offset:
             free.append((_NEW, Range(max(first, self.end_offset + 1), last, AVAILABLE, 0)))
@@ -243,12 +235,12 @@ class SharePartition:
                 "Batch record not found. The request batch offsets are not found in the cache.",
             )
 
-    def release(self, member_id: str, limits: Limits) -> bool:
+    def release(self, member_id: str, limits: Limits, now_ms: int) -> bool:
         """A member's session is over: what it had is free again; what was delivered too often is
         given up."""
         mine = [each for each in self._ranges if each.state is ACQUIRED and each.member_id == member_id]
         for each in mine:
-            self._end(each, AcknowledgeType.RELEASE, limits, 0)
+            self._end(each, AcknowledgeType.RELEASE, limits, now_ms)
         self._advance()
         return bool(mine)
 
@@ -259,6 +251,19 @@ class SharePartition:
             self._end(each, AcknowledgeType.RELEASE, limits, now_ms)
         self._advance()
         return bool(late)
+
+    def pause_retries(self, limits: Limits, now_ms: int) -> None:
+        """After a restart, which keeps no deadlines: what was delivered before pauses again."""
+        for each in [each for each in self._ranges if each.state is AVAILABLE]:
+            if retry_at := limits.retry_at(each.delivery_count, now_ms):
+                self._ranges.put(Range(each.first, each.last, AVAILABLE, each.delivery_count, "", retry_at))
+
+    def end_pauses(self, now_ms: int) -> bool:
+        """Make available what may be delivered again by now; whether there was anything."""
+        due = [each for each in self._ranges if each.state is AVAILABLE and 0 < each.deadline_ms <= now_ms]
+        for each in due:
+            self._ranges.put(Range(each.first, each.last, AVAILABLE, each.delivery_count))
+        return bool(due)
 
     def archive_before(self, log_start: int) -> None:
         """The log has lost its beginning: what was not done there is given up."""
@@ -369,12 +374,13 @@ def _after(each: Range, kind: AcknowledgeType, limits: Limits, now_ms: int) -> R
         return Range(
             each.first, each.last, ACQUIRED, each.delivery_count, each.member_id, now_ms + limits.lock_ms
         )
+    retry_at = 0
     if kind is AcknowledgeType.ACCEPT:
         state = ACKNOWLEDGED
     elif kind is AcknowledgeType.RELEASE and each.delivery_count < limits.delivery_count:
-        state = AVAILABLE
+        state, retry_at = AVAILABLE, limits.retry_at(each.delivery_count, now_ms)
     elif limits.dead_letters and kind is not AcknowledgeType.GAP:
         state = ARCHIVING
     else:
         state = ARCHIVED
-    return Range(each.first, each.last, state, each.delivery_count)
+    return Range(each.first, each.last, state, each.delivery_count, "", retry_at)

@@ -1,10 +1,11 @@
-"""Dead letters are written before the state that makes their records final, and until they are."""
+"""Dead letters are written before the state that makes their records final, and until they are;
+what was released pauses."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Protocol
 
 import pytest
 
@@ -30,7 +31,7 @@ class Scene:
     """Partitions of a group with a dead-letter topic. events: what was written, in order; failures:
     of the next letters."""
 
-    def __init__(self, made: World) -> None:
+    def __init__(self, made: World, settings: dict[str, str] | None = None) -> None:
         self.broker = made.broker
         self.events: list[str] = []
         self.failures = 0
@@ -38,9 +39,8 @@ class Scene:
         self.shard = ShareStateShard()
         self.key = ShareKey("team", self.broker.catalogue.topics["orders"].topic_id, 0)
         overrides = GroupOverrides()
-        overrides.put(
-            "team", {"errors.deadletterqueue.topic.name": "dlq.team", "share.auto.offset.reset": "earliest"}
-        )
+        dead_letters = {"errors.deadletterqueue.topic.name": "dlq.team"}
+        overrides.put("team", {"share.auto.offset.reset": "earliest", **(settings or dead_letters)})
         groups: Any = SimpleNamespace(shard=SimpleNamespace(table=SimpleNamespace(overrides=overrides)))
         runtime: Any = self
         self.partitions = SharePartitions(
@@ -101,7 +101,13 @@ class Scene:
         raise AssertionError(self.events)
 
 
-Play = Callable[[Callable[[Scene], Coroutine[Any, Any, None]]], None]
+Test = Callable[[Scene], Coroutine[Any, Any, None]]
+
+
+class Play(Protocol):
+    """Runs a test in a scene whose group has these settings, or a dead-letter topic."""
+
+    def __call__(self, test: Test, settings: dict[str, str] | None = None) -> None: ...
 
 
 @pytest.fixture
@@ -113,9 +119,9 @@ def play(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Play]:
             create_topics(made.broker, [NewTopic("orders", 1), NewTopic("dlq.team", 1, configs=enabled)])
         )
 
-        def run(test: Callable[[Scene], Coroutine[Any, Any, None]]) -> None:
+        def run(test: Test, settings: dict[str, str] | None = None) -> None:
             async def body() -> None:
-                await test(Scene(made))
+                await test(Scene(made, settings))
 
             asyncio.run(body())
 
@@ -185,12 +191,60 @@ def test_locks_that_end_for_the_last_time_lead_to_letters(play: Play) -> None:
         partition = await scene.taken()
         limits = scene.partitions.limits("team")
         for _ in range(limits.delivery_count - 1):
-            partition.release("a", limits)
+            partition.release("a", limits, 0)
             while partition.acquire("a", [(0, 9)], Spec(10), limits, 0):
                 pass
         scene.partitions._expire(scene.key, partition)
         await scene.until(lambda: scene.start_offset() == 10)
         assert scene.events.count(LETTER) == 10
         assert scene.events[-1] == STATE
+
+    play(test)
+
+
+BACKOFF = {"kbroker.share.retry.backoff.ms": "40", "kbroker.share.retry.backoff.max.ms": "50"}
+
+
+def test_a_released_record_is_available_again_after_its_pause(play: Play) -> None:
+    async def test(scene: Scene) -> None:
+        partition = await scene.taken()
+        limits = scene.partitions.limits("team")
+        assert (limits.backoff_ms, limits.max_backoff_ms) == (40, 50)
+        released_ms = scene.broker.now_ms()
+        partition.acknowledge("a", [AcknowledgedBatch(0, 3, [AcknowledgeType.RELEASE])], limits, released_ms)
+        await scene.partitions.settle(scene.key, partition)
+        assert partition.next_offset() == 10
+        while not scene.freed:
+            await asyncio.sleep(0.005)
+        assert scene.broker.now_ms() >= released_ms + 40
+        assert partition.next_offset() == 0
+
+    play(test, BACKOFF)
+
+
+def test_the_pause_begins_again_when_the_state_is_loaded(play: Play) -> None:
+    async def test(scene: Scene) -> None:
+        partition = await scene.taken()
+        limits = scene.partitions.limits("team")
+        partition.acknowledge("a", [AcknowledgedBatch(0, 3, [AcknowledgeType.RELEASE])], limits, 0)
+        await scene.partitions.settle(scene.key, partition)
+        scene.partitions.forget(scene.key)
+        loaded_ms = scene.broker.now_ms()
+        again = await scene.partitions.open(scene.key)
+        assert again.next_offset() == 4
+        while not scene.freed:
+            await asyncio.sleep(0.005)
+        assert scene.broker.now_ms() >= loaded_ms + 40
+        assert again.next_offset() == 0
+
+    play(test, BACKOFF)
+
+
+def test_without_the_setting_a_released_record_is_available_at_once(play: Play) -> None:
+    async def test(scene: Scene) -> None:
+        partition = await scene.taken()
+        assert partition.release("a", scene.partitions.limits("team"), scene.broker.now_ms())
+        assert partition.next_offset() == 0
+        assert partition.next_deadline_ms() is None
 
     play(test)

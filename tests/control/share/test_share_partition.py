@@ -6,12 +6,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from kbroker.control.share.acquiring import Spec
+from kbroker.control.share.limits import Limits
 from kbroker.control.share.ranges import DeliveryState, Range, Ranges
 from kbroker.control.share.share_partition import (
     AcknowledgedBatch,
     AcknowledgeType,
     Acquired,
-    Limits,
     SharePartition,
 )
 from kbroker.protocol.errors import ErrorCode, KafkaError
@@ -90,23 +90,23 @@ class TestPortions:
     def test_released_neighbours_stay_apart(self) -> None:
         part = SharePartition(0)
         self.again(part, Spec(500, 10))
-        part.release("a", self.LIMITS)
+        part.release("a", self.LIMITS, 0)
         assert self.again(part) == [Acquired(0, 15, 2), Acquired(16, 31, 2)]
 
     def test_each_of_the_last_deliveries_is_smaller(self) -> None:
         part = SharePartition(0)
         for count in (1, 2, 3):
             assert self.again(part) == [Acquired(0, 31, count)]
-            part.release("a", self.LIMITS)
+            part.release("a", self.LIMITS, 0)
         assert [self.again(part), self.again(part)] == [[Acquired(0, 15, 4)], [Acquired(16, 31, 4)]]
-        part.release("a", self.LIMITS)
+        part.release("a", self.LIMITS, 0)
         assert [self.again(part), self.again(part)] == [[Acquired(0, 0, 5)], [Acquired(1, 1, 5)]]
 
     def test_records_that_came_back_often_go_alone(self) -> None:
         part = SharePartition(0)
         for _ in range(3):
             self.again(part, Spec(1, 500))
-            part.release("a", self.LIMITS)
+            part.release("a", self.LIMITS, 0)
         assert self.again(part) == [Acquired(0, 3, 4)]
         assert self.again(part) == [Acquired(4, 7, 4)]
         assert self.again(part) == [Acquired(8, 31, 1)]
@@ -194,14 +194,14 @@ class TestLocks:
         part = SharePartition(0)
         take(part, "a", (0, 4))
         take(part, "b", (5, 9))
-        assert part.release("a", LIMITS)
+        assert part.release("a", LIMITS, 0)
         assert take(part, "c", (0, 9)) == [Acquired(0, 4, 2)]
 
     def test_records_that_were_delivered_too_often_are_given_up_with_the_session(self) -> None:
         part = SharePartition(0)
         for count in range(1, LIMITS.delivery_count + 1):
             assert take(part, "a", (0, 0)) == [Acquired(0, 0, count)]
-            part.release("a", LIMITS)
+            part.release("a", LIMITS, 0)
         assert part.start_offset == 1
 
     def test_overlapping_acknowledgements_are_refused(self) -> None:
@@ -367,7 +367,7 @@ class PartitionAgainstDict(RuleBasedStateMachine):
 
     @rule(member=st.sampled_from("abc"))
     def session_ends(self, member: str) -> None:
-        self.part.release(member, LIMITS)
+        self.part.release(member, LIMITS, self.now_ms)
         for offset in [each for each, (holder, _, _) in self.held.items() if holder == member]:
             self.free(offset, done=False)
 

@@ -4,6 +4,7 @@ are written."""
 import pytest
 
 from kbroker.control.share.acquiring import Spec
+from kbroker.control.share.limits import Limits
 from kbroker.control.share.ranges import DeliveryState, Range
 from kbroker.control.share.share_partition import (
     EXCEEDED,
@@ -12,7 +13,6 @@ from kbroker.control.share.share_partition import (
     AcknowledgeType,
     Acquired,
     Dead,
-    Limits,
     SharePartition,
 )
 from kbroker.protocol.errors import ErrorCode, KafkaError
@@ -31,7 +31,7 @@ def taken(*deliveries: int) -> SharePartition:
     part = SharePartition(0)
     for _ in deliveries:
         take(part)
-        part.release("a", LIMITS)
+        part.release("a", LIMITS, 0)
     take(part)
     return part
 
@@ -65,7 +65,7 @@ def test_a_record_delivered_too_often_needs_a_letter_however_it_came_back() -> N
     part = taken(1)
     acknowledge(part, 0, 1, RELEASE)
     part.acknowledge("a", [AcknowledgedBatch(2, 3, [ACCEPT, REJECT])], LIMITS, 0)
-    assert part.release("a", LIMITS)
+    assert part.release("a", LIMITS, 0)
     assert part.take_dead() == [Dead(0, 1, 2, EXCEEDED), Dead(3, 3, 2, REJECTED), Dead(4, 9, 2, EXCEEDED)]
     part = taken(1)
     assert part.expire(LIMITS, 30_000)
@@ -100,7 +100,7 @@ def test_nobody_gets_or_acknowledges_a_record_meanwhile() -> None:
         acknowledge(part, 0, 4, ACCEPT)
     assert error.value.code is ErrorCode.INVALID_RECORD_STATE
     part.pass_over(0, 4)
-    part.release("a", LIMITS)
+    part.release("a", LIMITS, 0)
     assert part.start_offset == 0
 
 

@@ -5,8 +5,9 @@ from hypothesis import strategies as st
 
 from kbroker.control.coordinator.machine import Outcome, Record
 from kbroker.control.share.acquiring import Spec
+from kbroker.control.share.limits import Limits
 from kbroker.control.share.ranges import DeliveryState, Range
-from kbroker.control.share.share_partition import AcknowledgedBatch, Limits, SharePartition
+from kbroker.control.share.share_partition import AcknowledgedBatch, SharePartition
 from kbroker.control.share.state_shard import ShareKey, ShareStateShard
 from kbroker.protocol.coordinator_records.index import SHARE_GROUP_STATE
 from kbroker.protocol.coordinator_records.share_snapshot import ShareSnapshotValue
@@ -159,7 +160,7 @@ def test_a_partition_goes_on_where_its_predecessor_was(
             stored = log.shard.get(KEY)
             assert stored is not None
             again = SharePartition(stored.start_offset, list(stored.ranges))
-            part.release("a", Limits(delivery_count=10**6))
+            part.release("a", Limits(delivery_count=10**6), 0)
             assert again.start_offset == part.start_offset
             assert again.next_offset() == part.next_offset()
             part = again
