@@ -25,7 +25,7 @@ from kbroker.ipc.log_dir_errors import LogDirErrors
 from kbroker.ipc.shared import Shared, Sizes
 from kbroker.metrics.slots import Slots, bind
 from kbroker.net.accept.acceptor import Acceptor
-from kbroker.supervisor import http_listener
+from kbroker.supervisor import http_listener, linker_memory
 from kbroker.supervisor.child import Child
 from kbroker.supervisor.kraft_metadata import write_kraft_metadata
 from kbroker.supervisor.log_dirs import LogDirs, LogDirsUnusable
@@ -102,6 +102,7 @@ class Supervisor:
             self._bootstrap(),
             self._metrics(),
         )
+        linker_memory.give_back()
         self._preloading.begin()
         while not self._stopping:
             self._turn(self._timeout_ms())

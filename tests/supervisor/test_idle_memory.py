@@ -1,0 +1,42 @@
+"""What an idle broker keeps in memory, whoever else on the host uses the same libraries."""
+
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import BrokerFactory
+
+pytestmark = pytest.mark.slow
+
+MOST_OWN_EACH = 34 << 20
+"""Pages without a file, on average of all processes: some 24 MB."""
+MOST_OF_LINKER = 12 << 20
+"""Its library has 50 MB mapped while it links."""
+
+
+def own_memory(pid: int) -> int:
+    """Bytes without a file, each page by the share of the process."""
+    lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    return sum(int(line.split()[1]) << 10 for line in lines if line.startswith("Pss_Anon:"))
+
+
+def mapped(pid: int, library: str) -> int:
+    """Bytes of a library's file in a process's memory."""
+    size, here = 0, False
+    for line in Path(f"/proc/{pid}/smaps").read_text().splitlines():
+        if not line[0].isupper():
+            here = library in line
+        elif here and line.startswith("Rss:"):
+            size += int(line.split()[1]) << 10
+    return size
+
+
+def test_an_idle_broker_has_little_in_memory(broker_factory: BrokerFactory) -> None:
+    node = broker_factory()
+    deadline = time.monotonic() + 20
+    while (size := mapped(node.pid, "libllvmlite")) > MOST_OF_LINKER and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert 0 < size <= MOST_OF_LINKER
+    pids = [node.pid, *(child.pid for child in node.children().values())]
+    assert sum(map(own_memory, pids)) / len(pids) < MOST_OWN_EACH
