@@ -25,7 +25,7 @@ from kbroker.ipc.log_dir_errors import LogDirErrors
 from kbroker.ipc.shared import Shared, Sizes
 from kbroker.metrics.slots import Slots, bind
 from kbroker.net.accept.acceptor import Acceptor
-from kbroker.supervisor import http_listener, linker_memory
+from kbroker.supervisor import http_listener
 from kbroker.supervisor.child import Child
 from kbroker.supervisor.kraft_metadata import write_kraft_metadata
 from kbroker.supervisor.log_dirs import LogDirs, LogDirsUnusable
@@ -40,6 +40,9 @@ HTTP_LISTEN = "kbroker.http.listen"
 REGISTRY_LISTEN = "kbroker.schema.registry.listen"
 START_POLL_MS = 5
 LOOK_AT_LOG_DIRS_MS = 1000
+LINKER_MS = 1000
+"""From the start to the end of the linker's memory: it takes 10 ms, for which no first client
+waits."""
 STOP_TIMEOUT_MS = 60_000
 STARTS = {role.name: bind("kbroker_process_starts_total", role=role.name) for role in ROLES}
 STUCK = {role.name: bind("kbroker_process_stuck_total", role=role.name) for role in ROLES}
@@ -68,6 +71,7 @@ class Supervisor:
         limits_ms = {role.name: role.still_s * 1000 for role in ROLES}
         self._watchdog = Watchdog(self.shared.processes, limits_ms, self._count_stuck)
         self._preloading = Preloading()
+        self._linker_due_ms = 0
         self._stopping = False
         self._poll = select.epoll()
         self._wake_read, self._wake_write = socket.socketpair()
@@ -102,11 +106,12 @@ class Supervisor:
             self._bootstrap(),
             self._metrics(),
         )
-        linker_memory.give_back()
         self._preloading.begin()
+        self._linker_due_ms = monotonic_ms() + LINKER_MS
         while not self._stopping:
             self._turn(self._timeout_ms())
             self._preloading.go_on()
+            self._give_linker_memory_back()
             if not self._dir_errors.online:
                 log.error("stopping, because all log dirs have failed: %s", ", ".join(self._dir_errors.paths))
                 return self._drain(failed=True)
@@ -246,6 +251,14 @@ class Supervisor:
             for child in self._children:
                 if not child.running and child.restart_at_ms <= now:
                     self._start(child)
+
+    def _give_linker_memory_back(self) -> None:
+        if not 0 < self._linker_due_ms <= monotonic_ms():
+            return
+        from kbroker.supervisor.linker_memory import give_back  # no part of the start
+
+        self._linker_due_ms = 0
+        give_back()
 
     def _take_signals(self) -> None:
         try:

@@ -34,9 +34,9 @@ def mapped(pid: int, library: str) -> int:
 
 def test_an_idle_broker_has_little_in_memory(broker_factory: BrokerFactory) -> None:
     node = broker_factory()
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while (size := mapped(node.pid, "libllvmlite")) > MOST_OF_LINKER and time.monotonic() < deadline:
-        time.sleep(0.05)
+        time.sleep(0.2)
     assert 0 < size <= MOST_OF_LINKER
     pids = [node.pid, *(child.pid for child in node.children().values())]
     assert sum(map(own_memory, pids)) / len(pids) < MOST_OWN_EACH
