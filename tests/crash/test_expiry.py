@@ -4,12 +4,14 @@ import random
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
 from tests.crash.load import PARTITIONS, Load, create_topic
 from tests.crash.seeds import UNRAISABLE
+from tests.crash.sited import create, described, start_sites, wait_for_in_sync
 from tests.peer.eventually import eventually
 from tests.peer.kbroker_node import KBroker
 
@@ -125,3 +127,27 @@ def test_records_expire_once_and_not_too_early(broker_factory: Callable[..., KBr
     broker.start()
     assert marks(broker) == {partition: (end, end) for partition, end in ends.items()}
     broker.stop()
+
+
+def test_the_next_leader_starts_where_records_have_expired(
+    broker_factory: Callable[..., KBroker], tmp_path: Path
+) -> None:
+    broker, _ = start_sites(broker_factory, tmp_path, 2)
+    create(broker, TOPIC, 1, 2, {"kbroker.record.ttl.ms": "1800000"})
+    producer = Producer({"bootstrap.servers": broker.bootstrap, "linger.ms": 0})
+    now_ms = int(time.time() * 1000)
+    for batch, at in ((7, now_ms - 3_600_000), (5, now_ms)):
+        for number in range(batch):
+            producer.produce(TOPIC, str(number), partition=0, timestamp=at)
+        assert producer.flush(60) == 0
+    place = TopicPartition(TOPIC, 0)
+    for _ in range(2):
+        wait_for_in_sync(broker, TOPIC, 2)
+        with reader(broker) as consumer:
+            eventually(lambda: consumer.get_watermark_offsets(place, timeout=30) == (7, 12))
+        leader, _, _ = described(broker, TOPIC)[0]
+        broker.kill9_running(f"io {leader - 1}")
+        eventually(lambda gone=leader: described(broker, TOPIC)[0][0] not in (gone, -1))  # type: ignore[misc]
+    with reader(broker) as consumer:
+        eventually(lambda: consumer.get_watermark_offsets(place, timeout=30) == (7, 12))
+    broker.kill9()  # a clean stop needs all logs of the killed worker open again
