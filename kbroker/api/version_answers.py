@@ -23,6 +23,9 @@ from kbroker.protocol.messages.api_versions import (
 )
 
 KEY = ApiKey.API_VERSIONS
+MOST_READ = 256
+"""Good requests that are remembered: clients of the same software send the same bytes."""
+LONGEST_READ = 256
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
@@ -69,6 +72,8 @@ class LocalAnswers:
         self._epoch = 0
         self._good: dict[int, bytes] = {}
         """By version: the whole answer to a good request, for correlation id 0."""
+        self._read: dict[tuple[int, bytes], tuple[str, str]] = {}
+        """By version and body of a good request: name and version of the software."""
 
     def take(self, image: Image) -> None:
         """Features may have changed."""
@@ -82,19 +87,32 @@ class LocalAnswers:
         if not lowest <= client.api_version <= highest:
             self._counts.count(client, ApiVersionsResponse(ErrorCode.UNSUPPORTED_VERSION))
             return unsupported(client)
-        request, _ = decode(ApiVersionsRequest, client.api_version, client.body)
-        if not well_formed(request, client.api_version):
+        software = self._software(client.api_version, bytes(client.body))
+        if software is None:
             refused = ApiVersionsResponse(ErrorCode.INVALID_REQUEST)
             self._counts.count(client, refused)
             return encode_response(KEY, client.api_version, client.correlation_id, refused)
-        if request.client_software_name:
-            learn(request.client_software_name, request.client_software_version)
+        if software[0]:
+            learn(*software)
         good = self._good.get(client.api_version)
         if good is None:
+            request, _ = decode(ApiVersionsRequest, client.api_version, client.body)
             response = respond(request, client.api_version, self._features, self._epoch, self._served)
             good = self._good[client.api_version] = encode_response(KEY, client.api_version, 0, response)
         self._counts.count(client, good)
         return good[:4] + client.correlation_id.to_bytes(4, "big", signed=True) + good[8:]
+
+    def _software(self, version: int, body: bytes) -> tuple[str, str] | None:
+        """Name and version of the client's software; None when they are not well formed."""
+        software = self._read.get((version, body))
+        if software is None:
+            request, _ = decode(ApiVersionsRequest, version, body)
+            if not well_formed(request, version):
+                return None
+            software = request.client_software_name, request.client_software_version
+            if len(self._read) < MOST_READ and len(body) <= LONGEST_READ:
+                self._read[version, body] = software
+        return software
 
 
 def well_formed(request: ApiVersionsRequest, version: int) -> bool:

@@ -46,6 +46,9 @@ EPOLL_EVENTS: Final = 128
 PIPELINE: Final = 256
 PLAN_ROWS: Final = 4096
 FIRST_CONNECTIONS: Final = 1024
+NEW_ROW: Final = Connection.row()
+"""Of a connection that has sent nothing yet."""
+NEW_ROW[[Connection.CHUNK, Connection.HEAD, Connection.TAIL]] = -1
 
 
 def free_list(table: Words, link: int) -> None:
@@ -199,14 +202,13 @@ class Context:
             self.grow_connections(2 * len(self.connections))
         number = self.free_rows.pop()
         row = self.connections[number]
-        generation = int(row[Connection.GENERATION]) + 1
+        generation = row[Connection.GENERATION] + 1
         linked = int(row[Connection.FLAGS]) & (Flag.DIRTY | Flag.STALLED)  # it may still be in a list
-        links = row[[Connection.DIRTY_NEXT, Connection.STALLED_NEXT]]
-        row[:] = 0
-        row[[Connection.DIRTY_NEXT, Connection.STALLED_NEXT]] = links
+        dirty_next, stalled_next = row[Connection.DIRTY_NEXT], row[Connection.STALLED_NEXT]
+        row[:] = NEW_ROW
+        row[Connection.DIRTY_NEXT], row[Connection.STALLED_NEXT] = dirty_next, stalled_next
         row[Connection.FD] = fd
         row[Connection.FLAGS] = flags | linked | Flag.OPEN
-        row[[Connection.CHUNK, Connection.HEAD, Connection.TAIL]] = -1
         row[Connection.LAST_NS] = now_ns
         row[Connection.GENERATION] = generation
         return number

@@ -29,17 +29,20 @@ class ConnectionLimits:
 
     def configure(self, config: BrokerConfig) -> None:
         """Set new limits, which apply from the next connection on; open connections stay."""
-        self._config = config
+        self._max = config.get_int("max.connections")
+        limits = {
+            each.listener: config.of_listener(each.listener, "max.connections") for each in config.listeners
+        }
+        self._of_listener = {name: limit for name, limit in limits.items() if isinstance(limit, int)}
         self._per_host = config.get_int("max.connections.per.ip")
         self._overrides = parse_overrides(config.get_str("max.connections.per.ip.overrides"))
         self._new.capacity = self._new.per_second = config.get_int("max.connection.creation.rate")
 
     def may_accept(self, listener: str) -> bool:
         """Whether the listener may take a connection now; a later call may return True."""
-        if self._total >= self._config.get_int("max.connections"):
+        if self._total >= self._max:
             return False
-        limit = self._config.of_listener(listener, "max.connections")
-        if isinstance(limit, int) and self._by_listener[listener] >= limit:
+        if self._by_listener[listener] >= self._of_listener.get(listener, UNLIMITED):
             return False
         return self._new.per_second == UNLIMITED or self._new.refill(self._clock()) >= 1
 

@@ -233,6 +233,24 @@ def test_overrides_and_the_rate_of_new_connections() -> None:
     assert not limits.refusal("10.0.0.1")
 
 
+def test_a_listener_may_have_a_limit_of_its_own_which_may_change() -> None:
+    config = BrokerConfig({
+        "listeners": "PLAINTEXT://127.0.0.1:0,SSL://127.0.0.1:0",
+        "max.connections": "3",
+        "listener.name.ssl.max.connections": "1",
+    })  # fmt: skip
+    limits = ConnectionLimits(config, lambda: 0.0)
+    limits.opened("SSL", "10.0.0.1")
+    assert limits.may_accept("PLAINTEXT")
+    assert not limits.may_accept("SSL")
+    limits.configure(config.with_dynamic(cluster={}, own={"listener.name.ssl.max.connections": "2"}))
+    assert limits.may_accept("SSL")
+    limits.opened("SSL", "10.0.0.1")
+    assert not limits.may_accept("SSL")
+    limits.opened("PLAINTEXT", "10.0.0.1")
+    assert not limits.may_accept("PLAINTEXT")
+
+
 def test_the_address_is_named_when_it_is_taken() -> None:
     taken = socket.create_server(("127.0.0.1", 0))
     port = taken.getsockname()[1]
