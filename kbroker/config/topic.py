@@ -1,7 +1,8 @@
 """The table of topic settings, and the effective settings of one topic.
 
 A topic's own value goes before the broker's setting of the same meaning (SYNONYM), that before the
-default. All rows may change at any time. `write.caching` and `kbroker.*` are kbroker's own.
+default. All rows may change at any time. `write.caching` and `kbroker.*` are kbroker's own,
+`confluent.*` are Confluent Server's.
 """
 
 from collections.abc import Callable, Mapping
@@ -12,6 +13,7 @@ from kbroker.config.broker import BrokerConfig
 from kbroker.config.checks import GzipLevel, ThrottledReplicas, at_least, between, list_of, one_of
 from kbroker.config.setting import (
     BOOLEAN,
+    CLASS,
     DOUBLE,
     INT,
     LIST,
@@ -26,6 +28,12 @@ from kbroker.config.setting import (
 
 RECORD_TTL = "kbroker.record.ttl.ms"
 
+SUBJECTS = tuple(
+    f"io.confluent.kafka.serializers.subject.{name}"
+    for name in ("TopicNameStrategy", "RecordNameStrategy", "TopicRecordNameStrategy")
+)
+"""Confluent's classes that name the subject of a schema."""
+
 # fmt: off
 ROWS = (
     Setting("cleanup.policy", LIST, ("delete",), list_of("compact", "delete"),
@@ -39,6 +47,16 @@ ROWS = (
             doc="Codec batches are stored with; producer keeps what the producer sent."),
     Setting("compression.zstd.level", INT, 3, between(-131072, 22),
             doc="Level used when the broker compresses with zstd."),
+    Setting("confluent.key.schema.validation", BOOLEAN, False,
+            doc="Refuse records whose key does not name a schema that is registered for it (docs/registry.md). A "
+                "setting of Confluent Server."),
+    Setting("confluent.key.subject.name.strategy", CLASS, SUBJECTS[0], one_of(*SUBJECTS),
+            doc="Subject that a key's schema must be registered under."),
+    Setting("confluent.value.schema.validation", BOOLEAN, False,
+            doc="Refuse records whose value does not name a schema that is registered for it (docs/registry.md). A "
+                "setting of Confluent Server."),
+    Setting("confluent.value.subject.name.strategy", CLASS, SUBJECTS[0], one_of(*SUBJECTS),
+            doc="Subject that a value's schema must be registered under."),
     Setting("delete.retention.ms", LONG, 86400000, at_least(0),
             doc="How long tombstones and transaction markers stay after cleaning."),
     Setting("errors.deadletterqueue.group.enable", BOOLEAN, False,
@@ -164,6 +182,10 @@ class TopicConfig:
     compression_lz4_level: int
     compression_type: str
     compression_zstd_level: int
+    confluent_key_schema_validation: bool
+    confluent_key_subject_name_strategy: str
+    confluent_value_schema_validation: bool
+    confluent_value_subject_name_strategy: str
     delete_retention_ms: int
     errors_deadletterqueue_group_enable: bool
     file_delete_delay_ms: int

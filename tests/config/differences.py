@@ -10,13 +10,18 @@ OTHER_DEFAULT = {
 
 
 def is_own(name: str) -> bool:
-    """Whether the setting is kbroker's alone."""
-    return "kbroker" in name or name == "write.caching"
+    """Whether the setting is kbroker's alone, or not Apache Kafka's at least."""
+    return "kbroker" in name or name == "write.caching" or is_confluents(name)
 
 
 def is_later(name: str) -> bool:
     """Whether Apache Kafka has the setting from 4.4 on (KIP-1191)."""
     return name.startswith("errors.deadletterqueue.")
+
+
+def is_confluents(name: str) -> bool:
+    """Whether the setting is Confluent Server's, and not Apache Kafka's."""
+    return name.startswith("confluent.")
 
 
 OTHER_CHECK = {

@@ -68,7 +68,9 @@ def is_own(name: str) -> bool:
     """Whether a dynamic config is kbroker's alone, or newer than the releases of Kafka that are
     exported to."""
     newer = name.startswith(DEAD_LETTERS)
-    return newer or name.startswith("kbroker.") or SYNONYM.get(name, "").startswith("kbroker.")
+    return (
+        newer or name.startswith(("kbroker.", "confluent.")) or SYNONYM.get(name, "").startswith("kbroker.")
+    )
 
 
 def fingerprint(log_dirs: Iterable[str]) -> str:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from kbroker.config.topic import TopicConfig
 from kbroker.control.metadata.catalogue import Replica
 from kbroker.ipc.layout import Slot, SlotFlag
+from kbroker.ipc.schema_rules import SchemaRules, packed
 from kbroker.protocol.errors import ErrorCode, KafkaError
 
 TRIES = 10_000  # of reading what is being written: some milliseconds, its writer needs a microsecond
@@ -119,7 +120,8 @@ class Slots:
         line[Slot.MAX_MESSAGE_BYTES] = config.max_message_bytes
         line[Slot.TIMESTAMP_BEFORE_MAX_MS] = config.message_timestamp_before_max_ms
         line[Slot.TIMESTAMP_AFTER_MAX_MS] = config.message_timestamp_after_max_ms
-        line[Slot.COMPRESSION] = CODECS[config.compression_type]
+        codec = CODECS[config.compression_type]
+        line[Slot.COMPRESSION] = packed(codec, SchemaRules.of_topic(config))
         line[Slot.COMPRESSION_LEVEL] = _level(config)
         line[Slot.MIN_IN_SYNC_REPLICAS] = config.min_insync_replicas
 

@@ -23,6 +23,8 @@ from kbroker.net.produce.check_kernel import REFUSED, UNNAMED
 from kbroker.net.produce.queue_kernel import settle_checked
 from kbroker.net.produce.record_checks import Rules, Verdict, check
 from kbroker.net.produce.record_walk import TooLong
+from kbroker.net.produce.registered_schemas import Registered, RegisteredSchemas, Unreadable
+from kbroker.net.produce.schema_checks import SchemaDemand
 from kbroker.net.pump_kernel import wake_workers
 from kbroker.net.rows import Request, Result
 from kbroker.net.rows.chunk_kernel import reserve_bytes
@@ -79,6 +81,7 @@ class ProduceChecks:
         self._rewritten: dict[int, bytes] = {}  # result -> batch that has no place in the arena yet
         self._left: dict[int, int] = {}  # request -> results not decided
         self._verdicts: dict[int, Verdict] = {}  # refused results, for their answers
+        self._schemas = RegisteredSchemas(context.shared.slots, topics, time.monotonic)
 
     @property
     def waiting(self) -> bool:
@@ -136,14 +139,26 @@ class ProduceChecks:
         known = self._topics.by_slot.get(slot)
         name = f"{known[0].name}-{known[1].index}" if known else "?"
         rules = Rules.of_slot(name, self._context.shared.slots[slot].tolist())
-        if length <= AT_ONCE_BYTES:
+        topic = known[0].name if known else ""
+        registered = self._schemas.at_once() if rules.schemas is not None else None
+        if length <= AT_ONCE_BYTES and (rules.schemas is None or registered is not None):
             try:
-                self._checked(result, check(data, rules, now_ms, at_once=True))
+                demand = _demand(topic, rules, registered)
+                self._checked(result, check(data, rules, now_ms, at_once=True, demand=demand))
                 return
             except TooLong:
                 pass
-        looking = self._threads.submit(check, data, rules, now_ms)
+        looking = self._threads.submit(self._look_long, data, rules, now_ms, topic)
         looking.add_done_callback(partial(self._tell, asyncio.get_running_loop(), result))
+
+    def _look_long(self, data: bytes, rules: Rules, now_ms: int, topic: str) -> Verdict:
+        """Runs in: a thread."""
+        try:
+            registered = self._schemas.read() if rules.schemas is not None else None
+        except Unreadable as error:
+            log.warning("schemas of topic %s cannot be looked up: %s", topic, error)
+            return Verdict(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
+        return check(data, rules, now_ms, demand=_demand(topic, rules, registered))
 
     def _tell(self, loop: asyncio.AbstractEventLoop, result: int, looking: "Future[Verdict]") -> None:
         """Runs in: a thread."""
@@ -282,6 +297,12 @@ class ProduceChecks:
             [BatchIndexAndErrorMessage(at, text) for at, text in verdict.record_errors],
             verdict.message or damage,
         )
+
+
+def _demand(topic: str, rules: Rules, registered: Registered | None) -> SchemaDemand | None:
+    if rules.schemas is None or registered is None:
+        return None
+    return SchemaDemand(topic, rules.schemas, registered)
 
 
 def damage_text(request: ProduceRequest) -> str | None:

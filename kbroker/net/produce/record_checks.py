@@ -1,5 +1,5 @@
-"""Checks of one produced batch that the kernel leaves to Python: compression, and records with
-errors of their own.
+"""Checks of one produced batch that the kernel leaves to Python: compression, schemas, and records
+with errors of their own.
 
 Rules and texts of Kafka's LogValidator. Runs in: network; pure.
 """
@@ -8,10 +8,12 @@ import struct
 from dataclasses import dataclass, replace
 
 from kbroker.ipc.layout import Slot, SlotFlag
+from kbroker.ipc.schema_rules import SchemaRules, unpacked
 from kbroker.kernels.crc32c import crc32c
 from kbroker.net.produce.check_kernel import ANY_CODEC, FOREVER
 from kbroker.net.produce.record_stream import Head, counted, heads
 from kbroker.net.produce.record_walk import Demands, Found, TooLong, walk
+from kbroker.net.produce.schema_checks import SchemaDemand, faults
 from kbroker.protocol import batch_layout as rb
 from kbroker.protocol.compression import Codec, pieces
 from kbroker.protocol.errors import ErrorCode
@@ -21,6 +23,7 @@ from kbroker.protocol.streamed_compression import TooLarge, compress_pieces
 
 NO_TIMESTAMP = -1
 SHOWN_ERRORS = 3
+AT_ONCE_RECORDS = 100  # whose schemas a loop looks up: a fifth of a millisecond
 MAX_ERRORS = 10_000  # that an answer names
 MAX_RECORDS = 1_000_000  # that are looked at for errors of their own
 
@@ -28,7 +31,7 @@ MAX_RECORDS = 1_000_000  # that are looked at for errors of their own
 @dataclass(frozen=True, slots=True)
 class Rules:
     """Rules of the partition, from its slot. target: codec every batch must have, or ANY_CODEC;
-    level: its own."""
+    level: its own; schemas: those that its records must name."""
 
     partition: str
     compacted: bool
@@ -38,11 +41,13 @@ class Rules:
     max_message_bytes: int
     target: int
     level: int
+    schemas: SchemaRules | None = None
 
     @classmethod
     def of_slot(cls, partition: str, slot: list[int]) -> "Rules":
         """partition: topic-partition, as texts name it. slot: the words of its row."""
         flags = slot[Slot.FLAGS]
+        target, schemas = unpacked(slot[Slot.COMPRESSION])
         return cls(
             partition,
             bool(flags & SlotFlag.COMPACTED),
@@ -50,8 +55,9 @@ class Rules:
             slot[Slot.TIMESTAMP_BEFORE_MAX_MS],
             slot[Slot.TIMESTAMP_AFTER_MAX_MS],
             slot[Slot.MAX_MESSAGE_BYTES],
-            slot[Slot.COMPRESSION],
+            target,
             slot[Slot.COMPRESSION_LEVEL],
+            schemas,
         )
 
     def codec_for(self, batch: RecordBatch) -> int:
@@ -70,12 +76,17 @@ class Verdict:
     data: bytes | None = None
 
 
-def check(batch_bytes: bytes, rules: Rules, now_ms: int, at_once: bool = False) -> Verdict:
+def check(
+    batch_bytes: bytes, rules: Rules, now_ms: int, at_once: bool = False, demand: SchemaDemand | None = None
+) -> Verdict:
     """Look at every record of one batch whose header the kernel has found in order.
 
-    at_once: raises TooLong where a loop that others wait for should not do it."""
+    at_once: raises TooLong where a loop that others wait for should not do it. demand: the schemas
+    that its records must name."""
     batch = next(read_batches(batch_bytes, check_crc=False))
-    if at_once and rules.codec_for(batch) != batch.codec:
+    if at_once and (
+        rules.codec_for(batch) != batch.codec or (demand is not None and batch.record_count > AT_ONCE_RECORDS)
+    ):
         raise TooLong
     found = walk(batch, batch.data[rb.RECORDS :], _demands(batch, rules, now_ms), at_once)
     if found.error:
@@ -86,6 +97,8 @@ def check(batch_bytes: bytes, rules: Rules, now_ms: int, at_once: bool = False) 
         verdict = _refused(batch, rules, now_ms)
         if verdict is not None:
             return verdict
+    if demand is not None and (verdict := _unregistered(batch, demand)) is not None:
+        return verdict
     return _rewritten(batch, found, rules)
 
 
@@ -99,7 +112,7 @@ def _demands(batch: RecordBatch, rules: Rules, now_ms: int) -> Demands:
         newest=FOREVER if any_time else min(now_ms + rules.after_max_ms, FOREVER),
         need_keys=rules.compacted,
         ordered=batch.codec == codec != Codec.NONE,
-        sized=batch.codec == Codec.NONE or codec != batch.codec,
+        sized=batch.codec == Codec.NONE or codec != batch.codec or rules.schemas is not None,
     )
 
 
@@ -114,6 +127,23 @@ def _refused(batch: RecordBatch, rules: Rules, now_ms: int) -> Verdict | None:
                 errors.append((index, *fault))
             if len(errors) >= MAX_ERRORS or index >= MAX_RECORDS:
                 return _refusal(errors) if errors else Verdict(ErrorCode.INVALID_RECORD)
+    except ProtocolError:
+        return Verdict(ErrorCode.INVALID_RECORD)
+    return _refusal(errors) if errors else None
+
+
+def _unregistered(batch: RecordBatch, demand: SchemaDemand) -> Verdict | None:
+    """The records that do not name a schema that is registered for them; None without any."""
+    if batch.record_count > MAX_RECORDS:
+        text = f"A batch of more than {MAX_RECORDS} records, whose schemas the topic wants to be registered"
+        return Verdict(ErrorCode.INVALID_RECORD, text)
+    errors: list[tuple[int, ErrorCode, str]] = []
+    try:
+        for index, fault in faults(batch, demand):
+            if fault is not None:
+                errors.append((index, ErrorCode.INVALID_RECORD, fault))
+                if len(errors) >= MAX_ERRORS:
+                    break
     except ProtocolError:
         return Verdict(ErrorCode.INVALID_RECORD)
     return _refusal(errors) if errors else None

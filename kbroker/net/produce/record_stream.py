@@ -1,5 +1,5 @@
-"""The records of a compressed batch as a stream: the head of each record, or the same bytes with
-consecutive offset deltas.
+"""The records of a compressed batch as a stream: the head of each record, the first bytes of its
+key and value, or the same bytes with consecutive offset deltas.
 
 Nothing larger than a piece is held, however large the records are. Record sizes are trusted:
 `record_walk` has checked them. Runs in: network; pure.
@@ -15,6 +15,10 @@ from kbroker.protocol.schema import ProtocolError
 
 HEAD_BYTES: Final = 40
 """Enough for size, attributes, timestamp, offset and length of the key, as varints."""
+
+
+PREFIX_BYTES: Final = 5
+"""Of a key or value, where it names its schema."""
 
 
 class Head(NamedTuple):
@@ -83,6 +87,73 @@ def counted(batch: RecordBatch) -> Iterator[bytes | memoryview]:
         write_varint(size, len(front) + head.size - begun)
         yield bytes(size + front)
         yield from source.take(head.size - begun)
+
+
+class _Plain:
+    """The plain bytes of a batch from `at` on; beyond a piece, only as much as is asked for."""
+
+    __slots__ = ("_pieces", "at", "data")
+
+    def __init__(self, batch: RecordBatch) -> None:
+        self._pieces = pieces(batch.codec, batch.data[rb.RECORDS :])
+        self.data = b""
+        self.at = 0
+
+    def ensure(self, count: int) -> None:
+        """Have so many bytes, or all there are."""
+        while len(self.data) - self.at < count:
+            more = next(self._pieces, None)
+            if more is None:
+                return
+            self.data = self.data[self.at :] + bytes(more)
+            self.at = 0
+
+    def skip(self, count: int) -> None:
+        """Pass over bytes. Raises ProtocolError."""
+        if count < 0:
+            raise ProtocolError("a record is shorter than its parts")
+        while count > (here := len(self.data) - self.at):
+            more = next(self._pieces, None)
+            if more is None:
+                raise ProtocolError("a record ends after its batch")
+            count -= here
+            self.data, self.at = bytes(more), 0
+        self.at += count
+
+    def sized(self) -> tuple[bytes | None, int]:
+        """The first bytes of a key or value, and how many bytes its length and all of it are; it is
+        passed over."""
+        self.ensure(HEAD_BYTES)
+        length, pos = read_varint(self.data, self.at)
+        if length < 0:
+            passed, found = pos - self.at, None
+        else:
+            passed, found = pos - self.at + length, self.data[pos : pos + min(length, PREFIX_BYTES)]
+        self.skip(passed)
+        return found, passed
+
+
+def prefixes(batch: RecordBatch) -> Iterator[tuple[bytes | None, bytes | None]]:
+    """Yield the first PREFIX_BYTES of each record's key and value, None for a null one. Lengths of
+    keys and values are trusted, too; ProtocolError when damaged."""
+    plain = _Plain(batch)
+    try:
+        for _ in range(batch.record_count):
+            plain.ensure(HEAD_BYTES)
+            data = plain.data
+            size, start = read_varint(data, plain.at)
+            pos = start + 1
+            for _ in range(2):  # timestamp and offset
+                while data[pos] & 0x80:
+                    pos += 1
+                pos += 1
+            plain.at = pos
+            key, of_key = plain.sized()
+            value, of_value = plain.sized()
+            plain.skip(size - (pos - start) - of_key - of_value)
+            yield key, value
+    except IndexError as error:
+        raise ProtocolError("a record ends after its batch") from error
 
 
 def _head(source: _Source) -> tuple[Head, int]:

@@ -1,0 +1,66 @@
+"""Which schemas the keys and values of a topic's records must name, in one word of its slots.
+
+The word is Slot.COMPRESSION: the codec that every batch must have, or -1. Of a topic whose records
+are checked against the schema registry it is below that, so no batch has the codec it seems to ask
+for, and all of them come to the code that looks at records one by one. Topics without such checks
+have nothing more to look at.
+"""
+
+from enum import IntEnum
+from typing import Final, NamedTuple
+
+from kbroker.config.topic import SUBJECTS, TopicConfig
+
+ANY_CODEC: Final = -1
+LEAST_RULES: Final = 8
+"""A packed word without rules would be less."""
+
+
+class Strategy(IntEnum):
+    """How the subject of a schema is named."""
+
+    TOPIC_NAME = 0
+    RECORD_NAME = 1
+    TOPIC_RECORD_NAME = 2
+
+
+STRATEGIES: Final = dict(zip(SUBJECTS, Strategy, strict=True))
+"""By the Java class that the settings name."""
+
+
+class SchemaRules(NamedTuple):
+    """Strategies of key and value; None: it is not checked."""
+
+    key: Strategy | None
+    value: Strategy | None
+
+    @classmethod
+    def of_topic(cls, config: TopicConfig) -> "SchemaRules":
+        """What a topic's settings ask for."""
+        key = STRATEGIES[config.confluent_key_subject_name_strategy]
+        value = STRATEGIES[config.confluent_value_subject_name_strategy]
+        return cls(
+            key if config.confluent_key_schema_validation else None,
+            value if config.confluent_value_schema_validation else None,
+        )
+
+
+def packed(codec: int, rules: SchemaRules) -> int:
+    """The word of a slot. codec: of its batches, or ANY_CODEC."""
+    if rules == (None, None):
+        return codec
+    key, value = (0 if one is None else one + 1 for one in rules)
+    return -2 - (codec + 1 + LEAST_RULES * (key + 4 * value))
+
+
+def unpacked(word: int) -> tuple[int, SchemaRules | None]:
+    """(codec, rules) of the word of a slot; None: nothing is checked."""
+    if word >= ANY_CODEC:
+        return word, None
+    rest, codec = divmod(-2 - word, LEAST_RULES)
+    value, key = divmod(rest, 4)
+    return codec - 1, SchemaRules(_strategy(key), _strategy(value))
+
+
+def _strategy(number: int) -> Strategy | None:
+    return Strategy(number - 1) if number else None

@@ -1,0 +1,233 @@
+"""Which schemas the network process knows, from the records of the topic."""
+
+import base64
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from google.protobuf.descriptor_pb2 import FileDescriptorProto
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kbroker.ipc.layout import Slot, SlotState
+from kbroker.ipc.messages import PartitionImage, TopicImage
+from kbroker.ipc.schema_rules import Strategy
+from kbroker.log import files
+from kbroker.net.produce.registered_schemas import (
+    NAME,
+    Registered,
+    RegisteredSchemas,
+    Unreadable,
+    record_name,
+)
+from kbroker.protocol.records import build_batch
+
+ORDER = '{"type":"record","name":"Order","namespace":"shop","fields":[]}'
+
+
+def key(subject: str, version: int) -> bytes:
+    return json.dumps({"keytype": "SCHEMA", "subject": subject, "version": version, "magic": 1}).encode()
+
+
+def value(subject: str, version: int, id_: int, **more: Any) -> bytes:
+    fields = {"subject": subject, "version": version, "id": id_, "schema": ORDER, "deleted": False}
+    return json.dumps(fields | more).encode()
+
+
+def has(known: Registered, id_: int, topic: str = "t", strategy: Strategy = Strategy.TOPIC_NAME) -> bool:
+    return known.has(id_, strategy, topic, "value")
+
+
+def test_an_id_counts_under_its_subject_alone() -> None:
+    known = Registered()
+    assert known.is_empty
+    known.apply(key("t-value", 1), value("t-value", 1, 7))
+    assert has(known, 7)
+    assert not has(known, 8)
+    assert not has(known, 7, "u")
+    assert not known.has(7, Strategy.TOPIC_NAME, "t", "key")
+    assert not has(known, 7, strategy=Strategy.RECORD_NAME)
+
+
+def test_record_strategies_take_the_name_of_the_schema() -> None:
+    known = Registered()
+    known.apply(key("shop.Order", 1), value("shop.Order", 1, 7))
+    assert has(known, 7, strategy=Strategy.RECORD_NAME)
+    assert not has(known, 7, strategy=Strategy.TOPIC_RECORD_NAME)
+    known.apply(key("t-shop.Order", 1), value("t-shop.Order", 1, 7))
+    assert has(known, 7, strategy=Strategy.TOPIC_RECORD_NAME)
+    assert not has(known, 7, "u", Strategy.TOPIC_RECORD_NAME)
+
+
+def test_deleted_versions_and_subjects_count_no_more() -> None:
+    known = Registered()
+    for version, id_ in ((1, 7), (2, 8), (3, 7)):
+        known.apply(key("t-value", version), value("t-value", version, id_))
+    known.apply(key("t-value", 1), value("t-value", 1, 7, deleted=True))
+    assert has(known, 7)  # as version 3
+    known.apply(key("t-value", 2), None)
+    assert not has(known, 8)
+    deleted = json.dumps({"keytype": "DELETE_SUBJECT", "subject": "t-value", "magic": 0}).encode()
+    known.apply(deleted, json.dumps({"subject": "t-value", "version": 3}).encode())
+    assert not has(known, 7)
+    assert known.is_empty
+    known.apply(key("t-value", 3), value("t-value", 3, 7))
+    assert has(known, 7)
+
+
+def test_other_contexts_do_not_count_and_the_default_one_may_be_named() -> None:
+    known = Registered()
+    known.apply(key(":.other:t-value", 1), value(":.other:t-value", 1, 7))
+    assert not has(known, 7)
+    known.apply(key(":.:t-value", 1), value(":.:t-value", 1, 7))
+    assert has(known, 7)
+
+
+JSONS: Any = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["keytype", "subject", "version", "id", "schema", "schemaType", "deleted"]), inner
+        )
+    ),
+)
+KINDS = st.sampled_from([{"keytype": "SCHEMA"}, {"keytype": "DELETE_SUBJECT"}, {}])
+
+
+@given(
+    kind=KINDS,
+    found=JSONS,
+    content=st.none() | st.binary(max_size=20) | JSONS.map(lambda one: json.dumps(one).encode()),
+)
+def test_whatever_the_topic_holds_raises_nothing(kind: dict[str, str], found: Any, content: bytes) -> None:
+    known = Registered()
+    name = {"subject": "t-value", "version": 1} | (found if isinstance(found, dict) else {}) | kind
+    known.apply(json.dumps(name).encode(), content)
+    known.apply(content, content)
+    known.apply(key("t-value", 1), value("t-value", 1, 7))
+    assert has(known, 7)
+
+
+def test_names_are_those_of_records_messages_and_titles() -> None:
+    assert record_name("AVRO", ORDER) == "shop.Order"
+    assert record_name("AVRO", '{"type":"record","name":"a.Order","namespace":"shop"}') == "a.Order"
+    assert record_name("AVRO", '"string"') is None
+    assert record_name("JSON", '{"title":"Order"}') == "Order"
+    assert record_name("JSON", '{"type":"object"}') is None
+    text = '// message No {\nsyntax = "proto3"; package shop.v1; /* message No {} */ message Order { }'
+    assert record_name("PROTOBUF", text) == "shop.v1.Order"
+    assert record_name("PROTOBUF", "message Order { }") == "Order"
+    file = FileDescriptorProto(name="o.proto", package="shop", dependency=["x.proto"], syntax="proto3")
+    file.message_type.add(name="Order")
+    file.message_type.add(name="Other")
+    encoded = base64.b64encode(file.SerializeToString()).decode()
+    assert record_name("PROTOBUF", encoded) == "shop.Order"
+
+
+class Log:
+    """A partition of the topic in a folder, and the slot that says how far it is written."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.slots = Slot.table(2)
+        self.line = self.slots[1]
+        self.by_name: dict[str, TopicImage] = {}
+        self.now = 0.0
+        self.offset = 0
+        self.schemas = RegisteredSchemas(self.slots, self, lambda: self.now)
+
+    def begin(self, generation: int) -> None:
+        part = PartitionImage(0, 1, generation, str(self.folder))
+        self.by_name[NAME] = TopicImage(NAME, bytes(16), False, (part,))
+        self.line[Slot.GENERATION], self.line[Slot.STATE] = generation, SlotState.ONLINE
+        self.line[Slot.HIGH_WATERMARK] = self.line[Slot.HW_POSITION] = self.offset = 0
+        Path(files.path(str(self.folder), 0, files.LOG)).write_bytes(b"")
+
+    def write(self, *rows: tuple[bytes, bytes | None]) -> None:
+        batch = build_batch([(*row, (), 1) for row in rows], base_offset=self.offset)
+        with Path(files.path(str(self.folder), 0, files.LOG)).open("ab") as file:
+            file.write(batch)
+        self.offset += len(rows)
+        self.line[Slot.HIGH_WATERMARK] = self.offset
+        self.line[Slot.HW_POSITION] += len(batch)
+
+
+@pytest.fixture
+def topic(tmp_path: Path) -> Log:
+    return Log(tmp_path)
+
+
+def test_without_the_topic_nothing_is_registered(topic: Log) -> None:
+    known = topic.schemas.at_once()
+    assert known is not None
+    assert known.is_empty
+    assert topic.schemas.read().is_empty
+
+
+def test_what_is_written_is_read_before_the_next_answer(topic: Log) -> None:
+    topic.begin(5)
+    topic.write((key("t-value", 1), value("t-value", 1, 7)))
+    assert topic.schemas.at_once() is None
+    assert has(topic.schemas.read(), 7)
+    known = topic.schemas.at_once()
+    assert known is not None
+    assert not has(known, 8)
+    topic.write((key("t-value", 2), value("t-value", 2, 8)))
+    assert topic.schemas.at_once() is None
+    assert has(topic.schemas.read(), 8)
+    assert topic.schemas.at_once() is known  # only what came was read
+
+
+def test_what_is_above_the_high_watermark_does_not_count(topic: Log) -> None:
+    topic.begin(5)
+    topic.write((key("t-value", 1), value("t-value", 1, 7)))
+    before = topic.line.copy()
+    topic.write((key("t-value", 2), value("t-value", 2, 8)))
+    topic.line[:] = before
+    assert not has(topic.schemas.read(), 8)
+
+
+def test_a_topic_made_anew_starts_from_nothing(topic: Log) -> None:
+    topic.begin(5)
+    topic.write((key("t-value", 1), value("t-value", 1, 7)))
+    assert has(topic.schemas.read(), 7)
+    topic.begin(6)
+    topic.write((key("t-value", 1), value("t-value", 1, 8)))
+    assert topic.schemas.at_once() is None
+    known = topic.schemas.read()
+    assert (has(known, 7), has(known, 8)) == (False, True)
+
+
+def test_after_an_hour_the_topic_is_read_from_its_start(topic: Log) -> None:
+    topic.begin(5)
+    topic.write((key("t-value", 1), value("t-value", 1, 7)))
+    assert has(topic.schemas.read(), 7)
+    log = Path(files.path(str(topic.folder), 0, files.LOG))
+    first = build_batch([(b"{}", b"{}", (), 1)], base_offset=0)
+    log.write_bytes(first)  # as compaction does once the tombstone is old
+    topic.line[Slot.HW_POSITION], topic.offset = len(first), 1
+    topic.now = 3601
+    topic.write((key("t-value", 2), value("t-value", 2, 8)))
+    known = topic.schemas.read()
+    assert (has(known, 7), has(known, 8)) == (False, True)
+
+
+def test_a_topic_that_cannot_be_read_says_so_and_is_read_later(topic: Log) -> None:
+    topic.begin(5)
+    topic.write((key("t-value", 1), value("t-value", 1, 7)))
+    topic.line[Slot.STATE] = SlotState.RECOVERING
+    assert topic.schemas.at_once() is None
+    with pytest.raises(Unreadable):
+        topic.schemas.read()
+    topic.line[Slot.STATE] = SlotState.ONLINE
+    log = Path(files.path(str(topic.folder), 0, files.LOG))
+    whole = log.read_bytes()
+    log.write_bytes(whole[:16] + b"\0" + whole[17:])  # the format of another age
+    with pytest.raises(Unreadable):
+        topic.schemas.read()
+    log.write_bytes(whole)
+    assert has(topic.schemas.read(), 7)
+    assert np.all(topic.slots[0] == Slot.table(1)[0])
