@@ -130,10 +130,12 @@ class NetworkProcess:
             self.forwarding.flush()
             self._served_events = count
             self._serve_events(0, count)
-            if self.checks.waiting and self.checks.look(wall_clock_ms()):
-                self.ask_turn()
+            late = self.checks.waiting and self.checks.look(wall_clock_ms())
             if self.transactions.waiting:
                 self.transactions.push_allowed()
+            if late:
+                self.ask_turn()
+                break
             stalled = count and words[ContextRow.STALLED] >= 0
             if not (words[ContextRow.MORE] or stalled) and words[ContextRow.DIRTY] < 0:
                 break
@@ -144,7 +146,7 @@ class NetworkProcess:
 
     def _serve_events(self, first: int, end: int) -> None:
         """A bug in the service of one client closes the connection of that client only."""
-        for event in self.context.events[first:end, :5].tolist():
+        for event in self.checks.take_many(self.context.events[first:end, :5]).tolist():
             try:
                 self._handlers[event[0]](*event[1:])
             except Exception:

@@ -1,14 +1,15 @@
 """Requests before and after a login on a SASL listener: no traceback, no process dies, memory
 stays.
 
-KBROKER_FUZZ_REQUESTS: send so many instead of sending for a time, half of them before a login:
-`make fuzz-login REQUESTS=1000000`.
+KBROKER_FUZZ_REQUESTS: send so many, for KBROKER_FUZZ_SECONDS at the most, instead of a share of
+that time: `make fuzz-login REQUESTS=1000000`.
 """
 
 import os
 import random
 import socket
 import struct
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 
@@ -19,7 +20,7 @@ from kbroker.protocol.frame import encode_request
 from kbroker.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from kbroker.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from tests.fuzz.any_request import SERVED, any_request
-from tests.fuzz.campaign import MARKS, campaign
+from tests.fuzz.campaign import MARKS, SECONDS, campaign
 from tests.fuzz.mutation import mutated
 from tests.fuzz.test_live_broker import CRASH, GROWTH_BYTES, connect, memory, no_kafka, pids
 from tests.peer.kbroker_node import KBroker
@@ -38,6 +39,7 @@ SETTINGS = {
     "listener.name.sasl_plaintext.scram-sha-256.sasl.jaas.config": f"{MODULE}.scram.ScramLoginModule required;",
     "connection.failed.authentication.delay.ms": "0",
     "connections.max.reauth.ms": "3600000",
+    "delegation.token.secret.key": "secret",
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super.users": "User:admin;User:a",
     "kbroker.login.attempts.address.per.second": "0",
@@ -122,7 +124,8 @@ def test_requests_before_and_after_a_login_leave_no_traceback(secured: KBroker) 
         assert CRASH not in text, text[-6000:]
 
     if REQUESTS:
-        while sum(sent) < REQUESTS:
+        until = time.monotonic() + SECONDS
+        while sum(sent) < REQUESTS and time.monotonic() < until:
             campaign(one, 0)
     else:
         campaign(one, 0.1)

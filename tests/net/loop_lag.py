@@ -6,6 +6,7 @@ import asyncio.events
 import mmap
 import struct
 import time
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,6 +15,7 @@ from kbroker.net import worker as net_worker
 from tests.net.doubles import NetNode
 
 LONGEST = struct.Struct("q")
+TRIES = 3
 
 
 class LagNode(NetNode):
@@ -36,6 +38,17 @@ class LagNode(NetNode):
         asyncio.events.Handle._run = timed  # type: ignore[method-assign, assignment]
         vars(net_worker)["uvloop"] = SimpleNamespace(run=asyncio.run)
         super().serve(context)
+
+    def check_longest_ms(self, most_ms: float, work: Callable[[], object]) -> None:
+        """Fails if a callback of the work takes longer, each time of three. Work that is not cut
+        into slices does; the first touch of memory, a collection of garbage or a host that takes
+        the CPU away does so once."""
+        found: list[float] = []
+        while not found or (found[-1] >= most_ms and len(found) < TRIES):
+            self.longest_ms()
+            work()
+            found.append(self.longest_ms())
+        assert found[-1] < most_ms, found
 
     def longest_ms(self) -> float:
         found = LONGEST.unpack_from(self._shared_ns)[0] / 1e6

@@ -20,6 +20,7 @@ def test_a_failed_event_costs_its_connection_and_not_the_rest_of_the_turn() -> N
     process.context = SimpleNamespace(events=Event.table(4))
     process.context.events[:3, 0] = EventKind.REQUEST
     process.context.events[:3, 1] = (4, 5, 6)
+    process.checks = SimpleNamespace(take_many=lambda events: events)
     process.connections = {row: f"connection {row}" for row in (4, 5, 6)}
     process._handlers = {EventKind.REQUEST: on_request}
     process.close = lambda connection, reason: closed.append((connection, reason))
@@ -35,6 +36,7 @@ def test_a_failed_event_of_nobody_closes_nobody() -> None:
     process: Any = NetworkProcess.__new__(NetworkProcess)
     process.context = SimpleNamespace(events=Event.table(1))
     process.context.events[0, 0] = EventKind.ADVANCED
+    process.checks = SimpleNamespace(take_many=lambda events: events)
     process.connections = {0: "the first connection"}
     process._handlers = {EventKind.ADVANCED: fail}
     process.close = lambda *_: (_ for _ in ()).throw(AssertionError("closed"))

@@ -15,9 +15,11 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 
+import numpy as np
+
 from kbroker.ipc.layout import Slot
 from kbroker.kernels.batch_header import MIN_LEGACY_RECORD
-from kbroker.net.context import CHUNK_BYTES, Context
+from kbroker.net.context import CHUNK_BYTES, Context, Words
 from kbroker.net.produce.admit_kernel import push_checked
 from kbroker.net.produce.check_kernel import REFUSED, UNNAMED
 from kbroker.net.produce.queue_kernel import settle_checked
@@ -26,7 +28,7 @@ from kbroker.net.produce.record_walk import TooLong
 from kbroker.net.produce.registered_schemas import Registered, RegisteredSchemas, Unreadable
 from kbroker.net.produce.schema_checks import SchemaDemand
 from kbroker.net.pump_kernel import wake_workers
-from kbroker.net.rows import Request, Result
+from kbroker.net.rows import Event, EventKind, Request, Result
 from kbroker.net.rows.chunk_kernel import reserve_bytes
 from kbroker.net.topics import Topics
 from kbroker.protocol import batch_layout as rb
@@ -46,6 +48,8 @@ from kbroker.protocol.slices import is_sliced
 CHECKED = 0  # Event.B of a batch that only found no room in its ring
 AT_ONCE_BYTES = 8 << 10
 """A batch of no more may be looked at by the loop: a fifth of a millisecond."""
+TAKEN_AT_ONCE = 256
+"""Batches: a fifth of a millisecond, too."""
 THREADS = 2
 LOOK_NS = 1_000_000
 """Of a turn, for batches of one request with thousands of them."""
@@ -75,6 +79,7 @@ class ProduceChecks:
         self._on_settled = on_settled
         self._ask_turn = ask_turn
         self._threads = ThreadPoolExecutor(THREADS, "record-checks")  # starts none before there is work
+        self._untaken: deque[Words] = deque()  # results and reasons
         self._unlooked: OrderedDict[int, deque[tuple[int, int]]] = OrderedDict()
         """By request: results and reasons. Requests take turns."""
         self._waiting: deque[int] = deque()  # results without room in ring or arena
@@ -86,13 +91,35 @@ class ProduceChecks:
     @property
     def waiting(self) -> bool:
         """Whether something waits to be looked at, or for room."""
-        return bool(self._unlooked or self._waiting)
+        return bool(self._untaken or self._unlooked or self._waiting)
 
     def take(self, result: int, reason: int) -> None:
         """A batch that the kernel left to us; `look` looks at it."""
         request = self._request(result)
         self._left[request] = self._left.get(request, 0) + 1
         self._unlooked.setdefault(request, deque()).append((result, reason))
+
+    def take_many(self, events: Words) -> Words:
+        """The events of a turn that are no batches: thousands of batches may be of one request, and
+        `look` takes them bit by bit."""
+        if len(events) <= TAKEN_AT_ONCE:
+            return events
+        deep = events[:, Event.KIND] == EventKind.DEEP
+        batches = events[deep][:, (Event.A, Event.B)]
+        if not len(batches):
+            return events
+        found = np.unique(self._context.results[batches[:, 0], Result.REQUEST], return_counts=True)
+        for request, count in zip(*(words.tolist() for words in found), strict=True):
+            self._left[request] = self._left.get(request, 0) + count
+        self._untaken.append(batches)
+        return events[~deep]
+
+    def _take_some(self) -> None:
+        batches = self._untaken.popleft()
+        for result, reason in batches[:TAKEN_AT_ONCE].tolist():
+            self._unlooked.setdefault(self._request(result), deque()).append((result, reason))
+        if len(batches) > TAKEN_AT_ONCE:
+            self._untaken.appendleft(batches[TAKEN_AT_ONCE:])
 
     def look(self, now_ms: int) -> bool:
         """Look at the batches that were taken and push what has room, each for a part of a turn;
@@ -101,9 +128,12 @@ class ProduceChecks:
         return self._push_waiting(time.monotonic_ns() + LOOK_NS) or late
 
     def _look(self, now_ms: int, ends_ns: int) -> bool:
-        while self._unlooked:
+        while self._untaken or self._unlooked:
             if time.monotonic_ns() > ends_ns:
                 return True
+            if self._untaken:
+                self._take_some()
+                continue
             request, batches = next(iter(self._unlooked.items()))
             result, reason = batches.popleft()
             if batches:
