@@ -12,7 +12,8 @@ from kbroker.cli.connection import Connection
 from kbroker.cli.failures import CommandFailed, UsageFailed
 from kbroker.cli.options import AsJson, DryRun, connected, examples
 from kbroker.cli.output import print_json, print_table, say
-from kbroker.cli.setting_names import known_names, suggestion
+from kbroker.cli.setting_names import known_names
+from kbroker.config.close_names import suggestion
 
 app = typer.Typer(
     name="configs", no_args_is_help=True, help="Show and change settings of topics, brokers, groups."

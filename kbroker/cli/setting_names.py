@@ -1,8 +1,8 @@
 """Names of settings close to one that does not exist. Pure."""
 
 import re
-from collections.abc import Iterable
-from difflib import get_close_matches
+
+from kbroker.config.close_names import suggestion
 
 _UNKNOWN = re.compile(r"[Uu]nknown (?:[a-z]+ )?config(?:uration)?(?: name)?:? '?([A-Za-z0-9_.-]+)")
 
@@ -11,12 +11,6 @@ def with_suggestion(said: str) -> str:
     """A broker's text about an unknown setting, with the name that was probably meant."""
     found = _UNKNOWN.search(said)
     return said if found is None else said + suggestion(found[1], known_names())
-
-
-def suggestion(name: str, known: Iterable[str]) -> str:
-    """`; did you mean ...?`, or nothing when no name is close."""
-    close = get_close_matches(name, sorted(known), n=1, cutoff=0.75)
-    return f"; did you mean {close[0]}?" if close else ""
 
 
 def known_names() -> set[str]:

@@ -1,12 +1,20 @@
 """``kbroker systemd``: a service unit for this installation, closed to all that a broker does not
 need."""
 
+import re
 import shutil
+import stat
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from kbroker.cli.failures import UsageFailed
+
+HIDDEN = (Path("/tmp"), Path("/var/tmp"))  # PrivateTmp=yes
+"""Folders of the host that the service does not see."""
 
 UNIT = """\
 # {written}
@@ -71,10 +79,28 @@ def unit(program: Path, properties: str) -> str:
     """The unit's text."""
     return UNIT.format(
         written="/etc/systemd/system/kbroker.service, written by `kbroker systemd`",
-        program=program,
-        properties=properties,
+        program=word(str(program)),
+        properties=word(properties) if properties else "",
         home="read-only" if program.is_relative_to("/home") or program.is_relative_to("/root") else "yes",
     ).replace("serve  --", "serve --")
+
+
+def word(text: str) -> str:
+    """One word of a command line of systemd, which knows quotes, variables and specifiers."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("$", "$$")
+    return f'"{escaped}"' if re.search(r"[\s\"'\\;]", text) else escaped
+
+
+def remarks(*files: Path) -> Iterator[str]:
+    """Why the service's user would not find a file, one text for each that it would not."""
+    for file in files:
+        if any(file.is_relative_to(folder) for folder in HIDDEN):
+            yield f"{file} is not visible to the service, which has a /tmp of its own"
+            continue
+        for folder in reversed(file.parents):
+            if folder.exists() and not folder.stat().st_mode & stat.S_IXOTH:
+                yield f"{file} cannot be reached by the service's user: {folder} is closed to others"
+                break
 
 
 def systemd(
@@ -84,5 +110,10 @@ def systemd(
     ] = None,
 ) -> None:
     """Print a hardened systemd unit: kbroker systemd > /etc/systemd/system/kbroker.service"""
+    if properties is not None and (not properties.name or properties.is_dir()):
+        raise UsageFailed("SERVER.PROPERTIES names a file, as /etc/kbroker/server.properties")
     program = Path(shutil.which(sys.argv[0]) or sys.argv[0]).absolute()
-    typer.echo(unit(program, str(properties.absolute()) if properties is not None else ""), nl=False)
+    settings = [properties.absolute()] if properties is not None else []
+    for remark in remarks(program, *settings):
+        typer.echo(f"kbroker: {remark}; put it elsewhere, for instance into /opt or /etc", err=True)
+    typer.echo(unit(program, str(settings[0]) if settings else ""), nl=False)

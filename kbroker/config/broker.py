@@ -135,7 +135,7 @@ class BrokerConfig:
         Raises ConfigError with every problem found, one a line.
         """
         static = resolved({**properties, **overrides})
-        return cls(static), list(warnings_of(static, row_of))
+        return cls(static), list(warnings_of(static, row_of, BROKER))
 
     def with_dynamic(self, *, cluster: Mapping[str, str], own: Mapping[str, str]) -> "BrokerConfig":
         """The same file under other dynamic layers. Raises ConfigError."""

@@ -1,6 +1,6 @@
 """Checks over several settings: contradictions (KafkaConfig.validateValues), and warnings."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from kbroker.config.checks import connections_per_ip
@@ -148,8 +148,12 @@ def _may_choose(config: "BrokerConfig") -> bool:
     return config.get_optional_str("inter.broker.listener.name") is None
 
 
-def warnings_of(static: Mapping[str, str], row_of: Callable[[str], Setting | None]) -> Iterator[str]:
-    """One text for each key that will not do what it says: removed, without effect, or unknown."""
+def warnings_of(
+    static: Mapping[str, str], row_of: Callable[[str], Setting | None], names: Iterable[str]
+) -> Iterator[str]:
+    """One text for each key that will not do what it says: removed, without effect, or unknown.
+
+    names: of all settings, to find the one that was meant."""
     for name in static:
         reason = removed_because(name)
         if reason is not None:
@@ -159,4 +163,6 @@ def warnings_of(static: Mapping[str, str], row_of: Callable[[str], Setting | Non
         if row is not None and row.name in INERT_REASON:
             yield f"{name} has no effect in kbroker: {INERT_REASON[row.name]}"
         elif row is None and not name.startswith(_PLUGIN_PREFIXES):
-            yield f"{name} is not a known setting and is ignored"
+            from kbroker.config.close_names import suggestion  # most brokers need it not
+
+            yield f"{name} is not a known setting and is ignored{suggestion(name, names)}"

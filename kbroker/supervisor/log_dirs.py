@@ -17,6 +17,10 @@ class LogDirsUnusable(Exception):
     """The broker cannot start on these log dirs; the text has the reason."""
 
 
+def _reason(error: OSError) -> str:
+    return "a file, not a folder" if isinstance(error, FileExistsError) else error.strerror or str(error)
+
+
 class LogDirs:
     """A log dir with an I/O error is left out, as in Kafka, while others remain.
 
@@ -28,9 +32,13 @@ class LogDirs:
     def __init__(self, paths: Sequence[str], node_id: int) -> None:
         self._dirs = [LogDir(path) for path in paths]
         clean = [folder.path for folder in self._dirs if self._take(folder)]
+        failed = [(folder.path, _reason(folder.failed)) for folder in self._dirs if folder.failed is not None]
         self._dirs = [folder for folder in self._dirs if folder.failed is None]
         if not self._dirs:
-            raise LogDirsUnusable("no log dir can be used: " + ", ".join(paths))
+            reasons = ", ".join(f"{path} ({reason})" for path, reason in failed)
+            raise LogDirsUnusable(f"no log dir can be used: {reasons}")
+        for path, reason in failed:
+            log.error("log dir %s is offline: %s", path, reason)
         self.online = tuple(folder.path for folder in self._dirs)
         self.clean = frozenset(clean)
         self.closed_logs = {folder.path: folder.closed_logs for folder in self._dirs}
@@ -55,7 +63,6 @@ class LogDirs:
             raise LogDirsUnusable(str(error)) from error
         except OSError as error:
             folder.fail(error)
-            log.error("log dir %s is offline: %s", folder.path, error)
             return False
 
     def forget_closed_logs(self) -> None:

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from kbroker.cli.systemd import unit
+from kbroker.cli.systemd import remarks, unit
+from tests.cli.conftest import Shell
 
 WORST = 1.5
 
@@ -19,6 +20,34 @@ def test_the_unit_starts_this_program_with_the_settings_given() -> None:
     assert "ProtectHome=yes" in text
     assert "ExecStart=/x/kbroker serve --override" in unit(Path("/x/kbroker"), "")
     assert "ProtectHome=read-only" in unit(Path("/", "home", "somebody", "bin", "kbroker"), "")
+
+
+def test_names_with_spaces_and_signs_of_systemd_stay_one_word() -> None:
+    text = unit(Path("/opt/kbroker/bin/kbroker"), "/etc/my settings/100%/$x.properties")
+    assert 'serve "/etc/my settings/100%%/$$x.properties" --override' in text
+
+
+def test_files_that_the_service_cannot_see_are_named() -> None:
+    assert list(remarks(Path("/usr/bin/kbroker"), Path("/etc/kbroker/server.properties"))) == []
+    (remark,) = remarks(Path("/var", "tmp", "kbroker"))
+    assert remark.endswith("is not visible to the service, which has a /tmp of its own")
+
+
+def test_a_folder_that_is_closed_to_others_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kbroker.cli.systemd.HIDDEN", ())
+    for folder in (tmp_path, *tmp_path.parents):
+        if folder.stat().st_mode & 0o001 == 0:
+            closed = folder  # pytest's own, at the latest
+    assert list(remarks(tmp_path / "kbroker")) == [
+        f"{tmp_path}/kbroker cannot be reached by the service's user: {closed} is closed to others"
+    ]
+
+
+@pytest.mark.parametrize("name", ["", ".", "/"])
+def test_settings_that_are_no_file_are_refused(shell: Shell, name: str) -> None:
+    done = shell("systemd", name, code=2)
+    assert done.stderr == "kbroker: SERVER.PROPERTIES names a file, as /etc/kbroker/server.properties\n"
+    assert not done.stdout
 
 
 def test_systemd_finds_it_closed(tmp_path: Path) -> None:

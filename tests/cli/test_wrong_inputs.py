@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from kbroker.cli.setting_names import suggestion, with_suggestion
+from kbroker.cli.setting_names import with_suggestion
+from kbroker.config.close_names import suggestion
 from tests.cli.conftest import Result, Shell, Target
 
 NOBODY = ("-b", "127.0.0.1:1")

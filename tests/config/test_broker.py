@@ -124,6 +124,7 @@ def test_overrides_go_before_the_file_and_what_will_not_work_is_warned_about() -
             "log.message.format.version": "2.0",
             "replica.fetch.max.bytes": "5",
             "no.such.key": "1",
+            "log.retention.hour": "1",
             "rsm.config.x": "1",
             "listener.name.a.ssl.keystore.type": "PEM",
         },
@@ -135,6 +136,7 @@ def test_overrides_go_before_the_file_and_what_will_not_work_is_warned_about() -
         "log.message.format.version was removed from Kafka and is ignored",
         "replica.fetch.max.bytes has no effect in kbroker",
         "no.such.key is not a known setting and is ignored",
+        "log.retention.hour is not a known setting and is ignored; did you mean log.retention.hours?",
     ]
 
 

@@ -1,0 +1,14 @@
+"""The setting that was probably meant is named, and none when none is close."""
+
+from kbroker.config.broker import BROKER
+from kbroker.config.close_names import suggestion
+
+
+def test_a_close_name_is_suggested() -> None:
+    assert suggestion("num.io.thread", BROKER) == "; did you mean num.io.threads?"
+    assert suggestion("listener", BROKER) == "; did you mean listeners?"
+
+
+def test_a_far_name_is_not() -> None:
+    assert suggestion("x", BROKER) == ""
+    assert suggestion("anything", ()) == ""
