@@ -242,6 +242,11 @@ release: venv ## tags this version, once CHANGELOG.md describes it
 dist: venv-run ## wheels with and without compiled kernels, source archive, bill of materials: dist/
 	@$(BIN)/python -m release.dist
 
+# TRY names the ways: wheel, clone, tests (`make test` in a clone, twice; 20 minutes).
+.PHONY: try-install
+try-install: venv-run ## as root: the wheel and a clone in a bare Debian by debootstrap, and how long each takes
+	@$(BIN)/python -m release.try_install $(TRY)
+
 .PHONY: clean
 clean: ## removes the environment, caches and reports; keeps ./data
 	rm -rf $(VENV) .cache .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis reports dist build

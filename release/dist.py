@@ -1,8 +1,9 @@
-"""Makes the packages of a release in dist/: ``python -m release.dist`` (`make dist`).
+"""Makes the packages of a release in dist/: ``python -m release.dist [LEVEL...]`` (`make dist`).
 
 A wheel with images of the kernels for this interpreter, one without for all others, the source
 archive and a bill of materials. The same commit gives the same bytes: times come from
-SOURCE_DATE_EPOCH or else from the commit, and one process compiles each image.
+SOURCE_DATE_EPOCH or else from the commit, and one process compiles each image. Levels of x86-64
+that are given are the only ones that the wheel fits.
 """
 
 import hashlib
@@ -13,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from kbroker import __version__
@@ -28,10 +30,10 @@ def epoch() -> str:
     return os.environ.get("SOURCE_DATE_EPOCH") or subprocess.check_output(committed, text=True).strip()
 
 
-def compile_images(folder: Path, caches: Path) -> None:
+def compile_images(levels: Sequence[str], folder: Path, caches: Path) -> None:
     """One image for each level, beside each other. Raises CalledProcessError."""
     running = []
-    for level in packaged.LEVELS:
+    for level in levels:
         command = [
             sys.executable,
             "-m",
@@ -57,7 +59,10 @@ def build(target: str, folder: Path, **environment: str) -> None:
     subprocess.run(command, cwd=ROOT, env=os.environ | environment, check=True)
 
 
-def main() -> int:
+def main(levels: Sequence[str]) -> int:
+    if unknown := set(levels) - set(packaged.LEVELS):
+        sys.stderr.write(f"levels: {' '.join(packaged.LEVELS)}; unknown: {' '.join(sorted(unknown))}\n")
+        return 2
     began = time.monotonic()
     folder = ROOT / "dist"
     shutil.rmtree(folder, ignore_errors=True)
@@ -66,7 +71,7 @@ def main() -> int:
         with tempfile.TemporaryDirectory() as temporary:
             images = Path(temporary) / "images"
             images.mkdir()
-            compile_images(images, Path(temporary))
+            compile_images(levels or list(packaged.LEVELS), images, Path(temporary))
             build("wheel", folder, KBROKER_IMAGES=str(images), **moment)
     build("wheel", folder, **moment)
     build("sdist", folder, **moment)
@@ -78,4 +83,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

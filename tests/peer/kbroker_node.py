@@ -39,6 +39,7 @@ class KBroker:
         self.settings = dict(settings or {})
         self.bootstrap = ""
         self.environment: dict[str, str] = {}
+        self.directory = ROOT
         self.process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -57,7 +58,7 @@ class KBroker:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                cwd=ROOT,
+                cwd=self.directory,
                 env={**os.environ, **self.environment},
                 start_new_session=True,
             )

@@ -1,0 +1,245 @@
+"""Tries the ways to install in a bare Debian, made by debootstrap, and prints how long each takes:
+``python -m release.try_install`` (`make try-install`; as root).
+
+The Debian has Python, make and git, but no Python package, not even pip. Every way begins in a
+fresh copy of it. Its mirror is that of this machine's apt, its packages come from where this
+machine's pip takes them.
+"""
+
+import argparse
+import os
+import shlex
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGES = "python3,python3-venv,make,git,ca-certificates"
+CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
+PASSED_ON = ("PIP_", "UV_", "SSL_CERT_FILE", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
+NOT_PASSED_ON = ("PIP_FIND_LINKS", "UV_FIND_LINKS", "PIP_REQUIRE_VIRTUALENV")  # folders of this machine
+API_VERSIONS = struct.pack(">ihhih", 10, 18, 0, 1, -1)
+ANSWER_WITHIN_S = 900
+CLONE = "/root/kbroker"
+
+Times = Iterator[tuple[str, float]]
+"""What was done, and how many seconds it took; done one after the other as it is asked for."""
+WAYS = ("wheel", "clone", "tests")
+
+
+class CannotTry(Exception):
+    """Something on this machine is missing; the text says what to do."""
+
+
+def mirror() -> tuple[str, str]:
+    """Address and code name of the Debian that this machine's apt uses. Raises CannotTry."""
+    found = Path("/etc/os-release").read_text().partition("VERSION_CODENAME=")[2].split("\n")[0].strip('"')
+    command = ["apt-get", "indextargets", "--format", "$(SITE) $(CODENAME)", "Created-By: Packages"]
+    listed = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+    for line in listed.splitlines():
+        site, _, name = line.partition(" ")
+        if found and name == found:
+            return site, found
+    raise CannotTry("apt knows no mirror of this Debian: run apt-get update")
+
+
+def debian(folder: Path) -> Path:
+    """The bare Debian, made the first time. Raises CannotTry."""
+    base = folder / "base"
+    if base.exists():
+        return base
+    if os.geteuid() or shutil.which("debootstrap") is None:
+        raise CannotTry("this needs root and debootstrap: apt-get install debootstrap")
+    site, name = mirror()
+    unfinished = folder / "unfinished"
+    shutil.rmtree(unfinished, ignore_errors=True)
+    command = ["debootstrap", "--variant=minbase", f"--include={PACKAGES}", name, str(unfinished), site]
+    with open(folder / "debootstrap.log", "wb") as log:
+        if subprocess.run(command, stdout=log, stderr=log, check=False).returncode:
+            raise CannotTry(f"debootstrap failed; {folder}/debootstrap.log says why")
+    unfinished.rename(base)
+    return base
+
+
+@contextmanager
+def fresh(base: Path, folder: Path) -> Iterator[Path]:
+    """A copy of the bare Debian that can reach what this machine reaches."""
+    root = folder / "root"
+    shutil.rmtree(root, ignore_errors=True)
+    subprocess.run(["cp", "-a", str(base), str(root)], check=True)
+    for file in (Path("/etc/resolv.conf"), Path("/etc/hosts"), CERTIFICATES, Path("/etc/pip.conf")):
+        if file.exists():
+            shutil.copyfile(file, root / file.relative_to("/"))
+    yield root
+    shutil.rmtree(root)
+
+
+def command_in(root: Path, words: list[str], directory: str) -> list[str]:
+    """The command in the copy. It is executed, not forked, and its mounts end with it: a signal to
+    the process reaches it, and nothing of this machine is mounted when the copy is removed."""
+    inside = f"cd {directory} && exec {shlex.join(words)}"
+    at = shlex.quote(str(root))
+    script = (
+        f"mount -t proc proc {at}/proc && mount --rbind /dev {at}/dev && mount --make-rslave {at}/dev && "
+        f"exec chroot {at} /bin/sh -c {shlex.quote(inside)}"
+    )
+    return ["unshare", "--mount", "--propagation", "private", "/bin/sh", "-c", script]
+
+
+def environment() -> dict[str, str]:
+    """A login's, and how packages are reached."""
+    passed = {
+        name: value
+        for name, value in os.environ.items()
+        if name.upper().startswith(PASSED_ON) and name not in NOT_PASSED_ON
+    }
+    return passed | {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "LANG": "C.UTF-8"}
+
+
+def run(root: Path, log: Path, *words: str, directory: str = "/root") -> None:
+    """Runs a command to its end. Raises CannotTry unless it ends with 0."""
+    with open(log, "ab") as output:
+        command = command_in(root, list(words), directory)
+        if subprocess.run(command, env=environment(), stdout=output, stderr=output, check=False).returncode:
+            raise CannotTry(f"{shlex.join(words)} failed; the end of {log}:\n{log.read_text()[-3000:]}")
+
+
+def answers(port: int) -> bool:
+    """Whether a broker answers ApiVersions."""
+    try:
+        with socket.create_connection(("127.0.0.1", port), 1) as link:
+            link.sendall(API_VERSIONS)
+            return len(link.recv(4)) == 4
+    except OSError:
+        return False
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
+
+
+def first_answer(root: Path, log: Path, words: Callable[[int], list[str]], directory: str = "/root") -> float:
+    """Seconds from the command to the first answer of the broker that it starts; then it is
+    stopped. Raises CannotTry when it ends before."""
+    port = free_port()
+    began = time.monotonic()
+    with open(log, "ab") as output:
+        started = subprocess.Popen(
+            command_in(root, words(port), directory),
+            env=environment(), stdout=output, stderr=output, stdin=subprocess.DEVNULL, start_new_session=True,
+        )  # fmt: skip
+    try:
+        while not answers(port):
+            if started.poll() is not None or time.monotonic() - began > ANSWER_WITHIN_S:
+                raise CannotTry(f"no broker came up; the end of {log}:\n{log.read_text()[-3000:]}")
+            time.sleep(0.02)
+        return time.monotonic() - began
+    finally:
+        if started.poll() is None:
+            os.killpg(started.pid, signal.SIGTERM)
+        started.wait(60)
+
+
+def try_wheel(base: Path, folder: Path) -> Times:
+    """Install the wheel with compiled kernels, start the broker, start it again."""
+    tag = f"cp{sys.version_info.major}{sys.version_info.minor}"
+    wheels = sorted((ROOT / "dist").glob(f"kbroker-*-{tag}-*.whl"))
+    if not wheels:
+        raise CannotTry("no wheel with compiled kernels in dist/: run make dist")
+    log = folder / "wheel.log"
+    with fresh(base, folder) as root:
+        shutil.copy(wheels[-1], root / "root")
+        began = time.monotonic()
+        run(root, log, "python3", "-m", "venv", "env")
+        run(root, log, "env/bin/pip", "install", "--quiet", wheels[-1].name)
+        installed = time.monotonic() - began
+        yield "wheel: pip install", installed
+
+        def serve(port: int) -> list[str]:
+            listeners = f"listeners=PLAINTEXT://127.0.0.1:{port}"
+            own = ("log.dirs=data", listeners, "kbroker.http.listen=127.0.0.1:0")
+            return ["env/bin/kbroker", "serve", *(word for one in own for word in ("--override", one))]
+
+        first = first_answer(root, log, serve)
+        yield "wheel: start to first answer", first
+        yield "wheel: install to first answer, in all", installed + first
+        yield "wheel: second start to first answer", first_answer(root, log, serve)
+
+
+def clone(root: Path) -> float:
+    """Seconds to clone this tree's commit into the copy. Raises CannotTry."""
+    began = time.monotonic()
+    target = root / "root" / "kbroker"
+    for command in (
+        ["git", "clone", "-q", f"file://{ROOT}", str(target)],
+        ["chown", "-R", "0:0", str(target)],
+    ):
+        if subprocess.run(command, check=False).returncode:
+            raise CannotTry(f"{shlex.join(command)} failed")
+    return time.monotonic() - began
+
+
+def try_clone(base: Path, folder: Path) -> Times:
+    """Clone, `make run`, `make run` again."""
+    log = folder / "clone.log"
+
+    def make(port: int) -> list[str]:
+        return ["make", "run", f"PORT={port}"]
+
+    with fresh(base, folder) as root:
+        cloned = clone(root)
+        first = first_answer(root, log, make, CLONE)
+        yield "clone: git clone and make run to first answer", cloned + first
+        yield "clone: second make run to first answer", first_answer(root, log, make, CLONE)
+
+
+def try_tests(base: Path, folder: Path) -> Times:
+    """Clone, `make test`, `make test` again."""
+    log = folder / "tests.log"
+    with fresh(base, folder) as root:
+        cloned = clone(root)
+        for name in ("clone: git clone and make test", "clone: second make test"):
+            began = time.monotonic()
+            run(root, log, "make", "test", directory=CLONE)
+            yield name, cloned + time.monotonic() - began
+            cloned = 0.0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="make try-install", description=__doc__.split("\n\n")[0])
+    parser.add_argument("--folder", type=Path, default=ROOT / ".cache" / "try-install")
+    parser.add_argument(
+        "ways", nargs="*", default=["wheel", "clone"], metavar="WAY", help=f"of {', '.join(WAYS)}"
+    )
+    chosen = parser.parse_args()
+    if unknown := set(chosen.ways) - set(WAYS):
+        parser.error(f"no such way: {', '.join(sorted(unknown))}; there are {', '.join(WAYS)}")
+    chosen.folder.mkdir(parents=True, exist_ok=True)
+    for log in chosen.folder.glob("*.log"):
+        log.unlink()
+    tries = {"wheel": try_wheel, "clone": try_clone, "tests": try_tests}
+    try:
+        base = debian(chosen.folder)
+        print(
+            f"| in a bare Debian with {os.cpu_count()} processors | seconds | load |\n|---|---:|---:|",
+            flush=True,
+        )
+        for way in chosen.ways:
+            for name, seconds in tries[way](base, chosen.folder):
+                print(f"| {name} | {seconds:.1f} | {os.getloadavg()[0]:.0f} |", flush=True)
+    except CannotTry as reason:
+        print(f"make try-install: {reason}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
