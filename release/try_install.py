@@ -27,7 +27,7 @@ PASSED_ON = ("PIP_", "UV_", "SSL_CERT_FILE", "HTTP_PROXY", "HTTPS_PROXY", "NO_PR
 NOT_PASSED_ON = ("PIP_FIND_LINKS", "UV_FIND_LINKS", "PIP_REQUIRE_VIRTUALENV")  # folders of this machine
 API_VERSIONS = struct.pack(">ihhih", 10, 18, 0, 1, -1)
 ANSWER_WITHIN_S = 900
-CLONE = "/root/kbroker"
+CLONE = "/opt/kbroker"
 
 Times = Iterator[tuple[str, float]]
 """What was done, and how many seconds it took; done one after the other as it is asked for."""
@@ -177,7 +177,7 @@ def try_wheel(base: Path, folder: Path) -> Times:
 def clone(root: Path) -> float:
     """Seconds to clone this tree's commit into the copy. Raises CannotTry."""
     began = time.monotonic()
-    target = root / "root" / "kbroker"
+    target = root / CLONE.lstrip("/")
     for command in (
         ["git", "clone", "-q", f"file://{ROOT}", str(target)],
         ["chown", "-R", "0:0", str(target)],
