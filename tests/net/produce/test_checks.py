@@ -18,7 +18,7 @@ def deep_and_others(requests: int) -> tuple[ProduceChecks, Any]:
     """COUNT batches of so many requests, with another event after every fourth; the events."""
     results = Result.table(COUNT)
     results[:, Result.REQUEST] = np.arange(COUNT) % requests
-    words: Any = SimpleNamespace(results=results)
+    words: Any = SimpleNamespace(results=results, shared=SimpleNamespace(slots=None))
     rows = []
     for number in range(COUNT):
         rows.append((EventKind.DEEP, 1, number, REASON, 0))
