@@ -126,8 +126,8 @@ SECURITY = (
     Setting("ssl.protocol", STRING, "TLSv1.3", dynamic=PER_BROKER,
             doc="Newest TLS version to use when ssl.enabled.protocols leaves a choice."),
     Setting("ssl.cipher.suites", LIST, (), list_of(), PER_BROKER,
-            doc="Cipher suites offered, by their names in RFCs; empty takes OpenSSL's choice. Of TLS 1.3 all or none."
-                " can be named, and a TLS version of which none is named is not offered."),
+            doc="Cipher suites offered, by their names in RFCs; empty takes those with forward secrecy and without "
+                "SHA-1. Of TLS 1.3 all can be named or none; a TLS version of which none is named is not offered."),
     Setting("ssl.principal.mapping.rules", STRING, "DEFAULT", importance=LOW,
             doc="Rules that turn the subject of a client certificate into a principal name: "
                 "RULE:pattern/replacement/[LU], or DEFAULT, the whole subject."),

@@ -19,6 +19,9 @@ from kbroker.net.security.tls_ciphers import ALWAYS_TLS13, split
 
 VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 CLIENT_AUTH = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
+DEFAULT_CIPHERS = "@SECLEVEL=2:ECDH+AESGCM:ECDH+CHACHA20:ECDH+AES:DHE+AES:!aNULL:!eNULL:!aDSS:!SHA1:!AESCCM"
+"""For TLS 1.2 without ssl.cipher.suites, those of Python as it is published. Distributions build it
+with others: Debian's takes CBC with SHA-1 and static RSA, too."""
 RDN_NAMES: Mapping[str, str] = {
     "commonName": "CN",
     "countryName": "C",
@@ -72,6 +75,7 @@ def _choose_ciphers(context: ssl.SSLContext, suites: tuple[str, ...]) -> None:
     """Kafka's ssl.cipher.suites; a TLS version of which none is named is not offered. Raises
     TlsError."""
     if not suites:
+        context.set_ciphers(DEFAULT_CIPHERS)
         return
     newest, names, unknown = split(suites)
     if unknown:

@@ -143,6 +143,22 @@ def test_suites_are_chosen_by_their_names_in_rfcs(pem: Path) -> None:
             context(**keys, ssl_cipher_suites=wrong)
 
 
+def test_without_suites_no_distribution_adds_weak_ones(pem: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Debian's Python begins with all of OpenSSL's."""
+
+    class Weak(ssl.SSLContext):
+        def __new__(cls, protocol: int) -> "Weak":
+            made = super().__new__(cls, protocol)
+            made.set_ciphers("ALL:@SECLEVEL=0")
+            return made
+
+    monkeypatch.setattr("kbroker.net.security.tls_context.TellingContext", Weak)
+    made = context(ssl_keystore_location=str(pem / "k.pem"))
+    old = [each["name"] for each in made.get_ciphers() if each["protocol"] != "TLSv1.3"]
+    assert old
+    assert not [name for name in old if name.endswith("-SHA") or not name.startswith(("ECDHE-", "DHE-"))]
+
+
 def test_every_suite_of_openssl_has_the_name_that_rfcs_give_it() -> None:
     known = {
         "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384": "ECDHE-RSA-AES256-GCM-SHA384",
