@@ -308,6 +308,9 @@ def test_every_row_of_the_catalogue_can_appear(scene: Scene, monkeypatch: pytest
     _fill_everything(scene)
     link = SimpleNamespace(speed=10_000)
     monkeypatch.setattr("psutil.net_if_stats", lambda: {"eth0": link})
+    counts = {f"{way}_{what}": 1 for way in ("read", "write") for what in ("count", "bytes", "time")}
+    disk = SimpleNamespace(**counts, busy_time=1)  # a container's folders are on no block device
+    monkeypatch.setattr("kbroker.http.host_rows.disks_of", lambda _: {"sda": disk})
     monkeypatch.setattr(Certificates, "expiries", lambda _: iter([("SSL", 1.9e9)]))
     scene.scrape()
     scene.collector.progress.look(scene.view.directory, scene.view.groups)
