@@ -72,6 +72,8 @@ def receive_connections(channel: socket.socket) -> list[tuple[Accepted, int]]:
         body, ancillary, _, _ = channel.recvmsg(room, space, socket.MSG_CMSG_CLOEXEC)
     except BlockingIOError:
         return []
+    except ConnectionError as error:  # it had not read all that was sent to it
+        raise EOFError("the acceptor has closed its end") from error
     if not body:
         raise EOFError("the acceptor has closed its end")
     rights = array.array("i")

@@ -36,6 +36,16 @@ def test_an_acceptor_that_has_gone_is_no_broken_pipe() -> None:
     network.close()
 
 
+def test_no_connection_comes_from_an_acceptor_that_died_with_unread_messages() -> None:
+    """The kernel then says ECONNRESET to whoever reads."""
+    acceptor, network = fds.pair()
+    assert fds.send_closed(network, [1]) == 1
+    acceptor.close()
+    with pytest.raises(EOFError):
+        fds.receive_connections(network)
+    network.close()
+
+
 def test_unread_messages_do_not_make_its_end_another_error() -> None:
     acceptor, network = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     network.send(b"unread")
