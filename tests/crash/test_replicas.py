@@ -195,6 +195,7 @@ def test_deleted_records_stay_deleted_under_the_next_leader(
         eventually(lambda gone=leader: described(broker, "cut")[0][0] not in (gone, -1))  # type: ignore[misc]
         assert watermarks(consumer, place) == (offset, 20)
     consumer.close()
+    wait_for_in_sync(broker, "cut", 2)  # a stop while logs are being opened again is not clean
     broker.stop()
 
 
