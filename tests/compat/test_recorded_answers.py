@@ -11,6 +11,7 @@ from tests.compat.raw import SocketPeer
 from tests.compat.recorded import Recording, encoded
 from tests.compat.side_by_side import unlike
 from tests.compat.transaction_scripts import SCRIPTS as TRANSACTION_SCRIPTS
+from tests.compat.transaction_scripts import SETTINGS as TRANSACTION_SETTINGS
 from tests.compat.transaction_talk import TransactionTalk
 from tests.peer.kbroker_node import KBroker
 
@@ -22,7 +23,7 @@ TRANSACTIONS = Recording("transactions")
 
 @pytest.fixture(scope="module")
 def peer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SocketPeer]:
-    node = KBroker(tmp_path_factory.mktemp("recorded"), GROUP_SETTINGS)
+    node = KBroker(tmp_path_factory.mktemp("recorded"), GROUP_SETTINGS | TRANSACTION_SETTINGS)
     node.start()
     yield SocketPeer(int(node.bootstrap.rpartition(":")[2]), "raw")
     node.stop()

@@ -13,7 +13,7 @@ from kbroker.protocol.records import read_all
 from tests.compat.raw import SocketPeer, differences
 from tests.compat.recorded import RECORDING, Recording, encoded
 from tests.compat.side_by_side import raw_peers, side_by_side, unlike
-from tests.compat.transaction_scripts import SCRIPTS, end_v2, mixed_versions
+from tests.compat.transaction_scripts import SCRIPTS, SETTINGS, end_v2, mixed_versions
 from tests.compat.transaction_talk import TransactionTalk
 
 pytestmark = [pytest.mark.kafka, pytest.mark.compat]
@@ -28,7 +28,7 @@ def peers(
     tmp_path_factory: pytest.TempPathFactory, kafka_jars: str
 ) -> Iterator[tuple[SocketPeer, SocketPeer]]:
     """Apache Kafka and kbroker."""
-    with side_by_side(tmp_path_factory.mktemp("transactions")) as (kafka, broker):
+    with side_by_side(tmp_path_factory.mktemp("transactions"), SETTINGS) as (kafka, broker):
         LOGS[:] = [kafka.log_dir, broker.data_dir]
         yield raw_peers(kafka, broker)
 

@@ -32,6 +32,7 @@ NOT_NOW = {14, 51}
 CONCURRENT_TRANSACTIONS."""
 LONG = 1 << 31
 """Producer ids in these conversations that no broker has handed out are larger."""
+STRANGER: Producer = (LONG + 1, 0)
 TIMEOUT_MS = 60_000
 _PRODUCER_IDS = {"producer_id", "previous_producer_id", "next_producer_id"}
 _TIMES = {"transaction_start_time_ms", "log_append_time_ms", "last_timestamp"}
@@ -107,6 +108,17 @@ class TransactionTalk(Talk):
             if not answer.transaction_states[0].transaction_state.startswith("Prepare"):
                 return
             time.sleep(0.02)
+
+    def timed_out(self, name: str) -> None:
+        """Wait until the coordinator has aborted the id's transaction."""
+        request = DescribeTransactionsRequest([self.group(name)])
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            answer: Any = self.peer.ask(ApiKey.DESCRIBE_TRANSACTIONS, 0, request)
+            if answer.transaction_states[0].transaction_state == "CompleteAbort":
+                return
+            time.sleep(0.05)
+        raise AssertionError("the transaction is not aborted")
 
     def describe(self, label: str, name: str = "t") -> Any:
         return self.ask(

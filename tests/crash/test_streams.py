@@ -10,7 +10,16 @@ from pathlib import Path
 import pytest
 
 from tests.crash.load import create_topic
-from tests.crash.word_count import CHANGELOG, SOURCE, TARGET, Counts, Lines, WordCount
+from tests.crash.word_count import (
+    CHANGELOG,
+    SOURCE,
+    TARGET,
+    TRANSACTION_TIMEOUT_S,
+    Counts,
+    Lines,
+    Service,
+    WordCount,
+)
 from tests.peer.kbroker_node import KBroker
 
 pytestmark = [pytest.mark.crash, pytest.mark.kafka, pytest.mark.timeout(1800)]
@@ -52,12 +61,12 @@ def application(kafka_jars: str, tmp_path: Path, protocol: str) -> Iterator[Call
         instance.kill9()
 
 
-def judge(broker: KBroker, lines: Lines, said: Callable[[], str]) -> None:
+def judge(broker: KBroker, lines: Lines, service: Service) -> None:
     """Every word was counted once: each count from 1 to the number of its words, and the changelog
     agrees."""
     lines.stop()
     counts = Counts(broker.bootstrap, TARGET)
-    counts.read(lines.words.total(), CATCH_UP_S)
+    counts.read(lines.words.total(), CATCH_UP_S, service)
     counts.read_rest()
     counts.close()
     wrong = {
@@ -65,7 +74,7 @@ def judge(broker: KBroker, lines: Lines, said: Callable[[], str]) -> None:
         for word, number in lines.words.items()
         if counts.of[word] != list(range(1, number + 1))
     }
-    assert not wrong, f"{wrong}\n{said()[-4000:]}"
+    assert not wrong, f"{wrong}\n{service.instance.said()[-4000:]}"
     store = Counts(broker.bootstrap, CHANGELOG)
     store.read_rest()
     store.close()
@@ -74,18 +83,18 @@ def judge(broker: KBroker, lines: Lines, said: Callable[[], str]) -> None:
 
 def counting(
     broker_factory: Callable[..., KBroker], application: Callable[[str], WordCount]
-) -> tuple[KBroker, Lines, WordCount, Counts]:
+) -> tuple[KBroker, Lines, Service, Counts]:
     """A broker, the lines that are produced, an application that counts their words, and its first
     counts."""
     broker = broker_factory(SETTINGS)
     for topic in (SOURCE, TARGET):
         create_topic(broker.bootstrap, topic)
     lines = Lines(broker.bootstrap)
-    instance = application(broker.bootstrap)
+    service = Service(lambda: application(broker.bootstrap))
     progress = Counts(broker.bootstrap, TARGET)
-    progress.read(100, CATCH_UP_S)
-    assert progress.total >= 100, instance.said()[-4000:]
-    return broker, lines, instance, progress
+    progress.read(100, CATCH_UP_S, service)
+    assert progress.total >= 100, service.instance.said()[-4000:]
+    return broker, lines, service, progress
 
 
 @pytest.mark.parametrize(
@@ -94,37 +103,52 @@ def counting(
 def test_word_count_is_exact_whoever_is_killed(
     broker_factory: Callable[..., KBroker], application: Callable[[str], WordCount], kills: int
 ) -> None:
-    broker, lines, instance, progress = counting(broker_factory, application)
+    broker, lines, service, progress = counting(broker_factory, application)
     for number in range(kills):
         time.sleep(random.Random(number).uniform(0.2, 1.0))
         victim = VICTIMS[number % len(VICTIMS)]
         if victim == "application":
-            instance.kill9()
-            instance = application(broker.bootstrap)
-            progress.read(progress.total + 100, CATCH_UP_S)
+            service.kill9()
+            progress.read(progress.total + 100, CATCH_UP_S, service)
         elif victim == "everything":
             broker.kill9()
             broker.start()
         else:
             broker.kill9_running(victim)
     progress.close()
-    judge(broker, lines, instance.said)
+    judge(broker, lines, service)
     print(f"{kills} kills, {lines.words.total()} words counted")
+    broker.stop()
+
+
+def test_word_count_is_exact_after_its_transactions_timed_out(
+    broker_factory: Callable[..., KBroker], application: Callable[[str], WordCount]
+) -> None:
+    broker, lines, service, progress = counting(broker_factory, application)
+    for _ in range(3):
+        broker.kill9()
+        time.sleep(TRANSACTION_TIMEOUT_S + 1)
+        broker.start()
+        progress.read(progress.total + 100, CATCH_UP_S, service)
+    progress.close()
+    judge(broker, lines, service)
+    print(f"{service.replaced} instances gave up")
     broker.stop()
 
 
 def test_a_zombie_is_fenced(
     broker_factory: Callable[..., KBroker], application: Callable[[str], WordCount]
 ) -> None:
-    broker, lines, zombie, progress = counting(broker_factory, application)
+    broker, lines, first, progress = counting(broker_factory, application)
+    zombie = first.instance
     zombie.freeze()
-    successor = application(broker.bootstrap)
-    progress.read(progress.total + 400, CATCH_UP_S)
+    successor = Service(lambda: application(broker.bootstrap))
+    progress.read(progress.total + 400, CATCH_UP_S, successor)
     progress.close()
     zombie.thaw()
     deadline = time.monotonic() + CATCH_UP_S
-    while "fenced" not in zombie.said() and time.monotonic() < deadline:
+    while not zombie.was_refused() and time.monotonic() < deadline:
         time.sleep(0.1)
-    assert "fenced" in zombie.said(), zombie.said()[-4000:]
-    judge(broker, lines, successor.said)
+    assert zombie.was_refused(), zombie.said()[-4000:]
+    judge(broker, lines, successor)
     broker.stop()

@@ -14,6 +14,7 @@ import subprocess
 import threading
 import time
 from collections import Counter, defaultdict
+from collections.abc import Callable
 from pathlib import Path
 
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -27,14 +28,15 @@ GROUP = "streams-wordcount"
 STORE = f"{GROUP}-KSTREAM-AGGREGATE-STATE-STORE-0000000003"
 CHANGELOG, REPARTITION = f"{STORE}-changelog", f"{STORE}-repartition"
 MAIN = "org.apache.kafka.streams.examples.wordcount.WordCountDemo"
+TRANSACTION_TIMEOUT_S = 4
 SETTINGS = {
     "processing.guarantee": "exactly_once_v2",
     "num.stream.threads": "2",
     "commit.interval.ms": "50",
-    # stores in memory: each start restores from the changelog, and a killed one's transactions time
-    # out
+    # stores in memory: each start restores from the changelog, after a killed one's transactions
+    # have timed out
     "dsl.store.suppliers.class": "org.apache.kafka.streams.state.BuiltInDslStoreSuppliers$InMemoryDslStoreSuppliers",
-    "producer.transaction.timeout.ms": "2000",
+    "producer.transaction.timeout.ms": str(TRANSACTION_TIMEOUT_S * 1000),
     "reconnect.backoff.max.ms": "100",
     "retry.backoff.ms": "20",
 }
@@ -79,6 +81,41 @@ class WordCount:
     def said(self) -> str:
         """Its log."""
         return self.output.read_text(errors="replace")
+
+    def was_too_late(self) -> bool:
+        """Whether it gave up because its transaction timed out before the commit.
+
+        A broker that is away for longer than the timeout aborts the transaction; Apache Kafka
+        answers the commit with INVALID_TXN_STATE (tests/compat, "timed-out"), which Streams does
+        not survive.
+        """
+        said = self.said()
+        return "opted to SHUTDOWN_CLIENT" in said and "InvalidTxnStateException" in said
+
+    def was_refused(self) -> bool:
+        """Whether it learned that another goes on in its place."""
+        return "fenced" in self.said() or self.was_too_late()
+
+
+class Service:
+    """The application under a service manager: another instance follows one that is killed or gave
+    up."""
+
+    def __init__(self, start: Callable[[], WordCount]) -> None:
+        self._start = start
+        self.instance = start()
+        self.replaced = 0
+
+    def kill9(self) -> None:
+        """And start the next one."""
+        self.instance.kill9()
+        self.instance = self._start()
+
+    def tend(self) -> None:
+        """Replace an instance whose transaction timed out."""
+        if self.instance.was_too_late():
+            self.replaced += 1
+            self.kill9()
 
 
 class Lines:
@@ -139,11 +176,13 @@ class Counts:
         """Words counted so far."""
         return sum(map(len, self.of.values()))
 
-    def read(self, enough: int, timeout_s: float) -> None:
-        """Read until so many words are counted."""
+    def read(self, enough: int, timeout_s: float, service: Service | None = None) -> None:
+        """Read until so many words are counted; look after the service meanwhile."""
         deadline = time.monotonic() + timeout_s
         while self.total < enough and time.monotonic() < deadline:
             self._take(0.2)
+            if service is not None:
+                service.tend()
 
     def read_rest(self) -> None:
         """Read what may still come and must not be there."""
