@@ -27,11 +27,11 @@ async def handle(ctx: RequestContext, request: CreateDelegationTokenRequest) -> 
     """The token, or why there is none."""
     if not may_ask(ctx):
         return not_asked(ctx, request, ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
+    if ctx.broker.tokens.enabled and any(one.principal_type != USER for one in paced(request.renewers)):
+        return not_asked(ctx, request, ErrorCode.INVALID_PRINCIPAL_TYPE)
     broker, owner, requester = ctx.broker, owner_of(ctx, request), ctx.client.principal
     answer = CreateDelegationTokenResponse(ErrorCode.NONE, *parts_of(owner), *parts_of(requester))
     try:
-        if broker.tokens.enabled and any(one.principal_type != USER for one in paced(request.renewers)):
-            raise KafkaError(ErrorCode.INVALID_PRINCIPAL_TYPE)
         renewers = tuple(f"{USER}:{one.principal_name}" for one in paced(request.renewers))
         token = await create_token(broker, owner, requester, renewers, request.max_lifetime_ms)
     except KafkaError as error:
@@ -66,6 +66,6 @@ def owner_of(ctx: RequestContext, request: CreateDelegationTokenRequest) -> str:
 def not_asked(
     ctx: RequestContext, request: CreateDelegationTokenRequest, error: ErrorCode
 ) -> CreateDelegationTokenResponse:
-    """The answer to a client that may not ask for this token. Raises KafkaError."""
+    """The answer to a request that is refused before a token is made. Raises KafkaError."""
     owner, requester = parts_of(owner_of(ctx, request)), parts_of(ctx.client.principal)
     return CreateDelegationTokenResponse(error, *owner, *requester, NO_TIME, NO_TIME, NO_TIME)

@@ -5,7 +5,7 @@ from kbroker.config.listeners import SecurityProtocol
 
 ANONYMOUS = "User:ANONYMOUS"
 NO_TIME = -1
-"""Time in the answer to a client that may not ask."""
+"""Time in the answer to a request that is refused at once."""
 
 
 def may_ask(ctx: RequestContext) -> bool:

@@ -134,7 +134,7 @@ def test_a_new_token_is_answered_with_its_hmac(made: World, version: int) -> Non
 def test_a_renewer_that_is_no_user_is_refused(made: World) -> None:
     answer = create(made, renewers=[CreatableRenewers("User", "bob"), CreatableRenewers("Group", "g")])
     assert answer.error_code == ErrorCode.INVALID_PRINCIPAL_TYPE
-    assert (answer.principal_name, answer.expiry_timestamp_ms) == ("ann", 0)
+    assert (answer.principal_name, answer.expiry_timestamp_ms) == ("ann", -1)
     assert not list(made.broker.tokens)
 
 

@@ -6,6 +6,7 @@ import socket
 import struct
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from kbroker.config import acls
@@ -31,12 +32,13 @@ MODULE = "org.apache.kafka.common.security"
 USERS = ("ann", "bob", "eve", "root")
 MECHANISMS = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 HOUR_MS = 3_600_000
-LEVELLED = frozenset(
-    {"token_id", "hmac", "issue_timestamp_ms", "expiry_timestamp_ms", "max_timestamp_ms"}
-    | {"issue_timestamp", "expiry_timestamp", "max_timestamp", "session_lifetime_ms", "port", "topic_id"}
-    | {"cluster_id", "auth_bytes"}
+TIMES = frozenset({"issue_timestamp_ms", "expiry_timestamp_ms", "max_timestamp_ms"})
+LEVELLED = TIMES | frozenset(
+    {"token_id", "hmac", "issue_timestamp", "expiry_timestamp", "max_timestamp", "session_lifetime_ms"}
+    | {"port", "topic_id", "cluster_id", "auth_bytes"}
 )
 ANY = case("any answer", ApiKey.METADATA, (0, 0), MetadataRequest(None), levelled=LEVELLED, same_text=True)
+ERROR = replace(ANY, levelled=LEVELLED - TIMES)
 GRANTED = (
     Acl(acls.TOPIC, "anns", acls.LITERAL, "User:ann", "*", acls.DESCRIBE, acls.ALLOW),
     Acl(acls.USER, "User:bob", acls.LITERAL, "User:eve", "*", acls.CREATE_TOKENS, acls.ALLOW),
@@ -136,7 +138,7 @@ class Conversation:
 
     def note(self, label: str, answer: Any) -> Any:
         """Keep an answer."""
-        self.lines.append((label, plain(answer, ANY)))
+        self.lines.append((label, plain(answer, ERROR if getattr(answer, "error_code", 0) else ANY)))
         return answer
 
     def create(
