@@ -55,6 +55,11 @@ run: venv-run kernels ## the broker on 127.0.0.1:9092, data in ./data
 peer: venv ## Apache Kafka and its tools for the tests (brings Java when there is none)
 	@$(BIN)/python -m tests.peer.prepare
 
+.PHONY: record
+record: venv peer kernels ## asks Apache Kafka again, and keeps its answers in tests/compat/recorded
+	@KBROKER_RECORD=1 $(BIN)/python -m pytest -q -m kafka $(addprefix tests/compat/test_,$(addsuffix \
+		_beside_kafka.py,$(or $(RECORD),groups transactions acls)))
+
 # `test` is what a change must pass; `test-full` is every test there is. KILLS of each kind in `test`: KBROKER_KILLS.
 # PLAIN: folders whose fast tests run without compiled kernels.
 PLAIN ?= $(addprefix tests/,kernels ipc io purgatory cleaner log metrics net control api http)

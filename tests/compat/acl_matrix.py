@@ -51,7 +51,12 @@ OPERATIONS = {
         acls.IDEMPOTENT_WRITE,
     ),
     acls.TRANSACTIONAL_ID: (acls.WRITE, acls.DESCRIBE),
+    acls.DELEGATION_TOKEN: (acls.DESCRIBE,),
+    acls.USER: (acls.CREATE_TOKENS, acls.DESCRIBE_TOKENS),
 }
+NAMES = {acls.CLUSTER: acls.CLUSTER_NAME, acls.USER: f"User:{NAME}"}
+PREFIXES = {acls.USER: f"User:{PREFIX}"}
+TOKEN_PREFIX_CHARS = 8
 
 
 @dataclass(frozen=True)
@@ -72,12 +77,19 @@ def grants() -> Iterator[Grant]:
             yield from _ways(kind, operation)
     for kind in OPERATIONS:
         user = f"all-{kind}"
-        name = acls.CLUSTER_NAME if kind == acls.CLUSTER else "*"
-        yield Grant(user, (_acl(user, kind, name, acls.ALL),))
+        yield Grant(user, (_acl(user, kind, _all_of(kind), acls.ALL),))
+
+
+def of_token(entry: Acl, token_id: str) -> Acl:
+    """An ACL as a broker gets it: a token is named by its id, which each broker makes up."""
+    if entry.resource_type != acls.DELEGATION_TOKEN or entry.resource_name == acls.WILDCARD:
+        return entry
+    literal = entry.pattern_type == acls.LITERAL
+    return entry._replace(resource_name=token_id if literal else token_id[:TOKEN_PREFIX_CHARS])
 
 
 def _ways(kind: int, operation: int) -> Iterator[Grant]:
-    name = acls.CLUSTER_NAME if kind == acls.CLUSTER else NAME
+    name = NAMES.get(kind, NAME)
     label = f"{acls.RESOURCES[kind]}-{acls.OPERATIONS[operation]}".lower()
     user = f"literal-{label}"
     yield Grant(user, (_acl(user, kind, name, operation),))
@@ -90,7 +102,7 @@ def _ways(kind: int, operation: int) -> Iterator[Grant]:
         return
     user = f"prefixed-{label}"
     here = "127.0.0.1"
-    yield Grant(user, (_acl(user, kind, PREFIX, operation, acls.PREFIXED, here),))
+    yield Grant(user, (_acl(user, kind, PREFIXES.get(kind, PREFIX), operation, acls.PREFIXED, here),))
     user = f"wildcard-{label}"
     yield Grant(user, (_acl(user, kind, "*", operation),))
 
@@ -123,6 +135,7 @@ def settings(plain_port: int, sasl_port: int) -> Mapping[str, str]:
         "transaction.state.log.num.partitions": "4",
         "share.coordinator.state.topic.num.partitions": "4",
         "sasl.enabled.mechanisms": "PLAIN",
+        "delegation.token.secret.key": "s3cret",
         "listener.name.sasl_plaintext.plain.sasl.jaas.config": f"{module} required {users};",
     }
 

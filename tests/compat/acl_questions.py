@@ -59,6 +59,7 @@ from kbroker.protocol.messages import share_fetch as sf
 from kbroker.protocol.messages import share_group_describe as sgd
 from kbroker.protocol.messages import share_group_heartbeat as sgh
 from kbroker.protocol.messages import streams_group_describe as stg
+from kbroker.protocol.messages import streams_group_heartbeat as sth
 from kbroker.protocol.messages import sync_group as sg
 from kbroker.protocol.messages import txn_offset_commit as toc
 from kbroker.protocol.messages import unregister_broker as ub
@@ -191,6 +192,11 @@ def _partitions(request: Any, topic: Any, part: Any, **more: Any) -> Any:
     return request(topics=[topic(name, [part]) for name in BOTH], **more)
 
 
+def _topology(*sources: str) -> sth.StreamsGroupHeartbeatRequest:
+    topology = sth.Topology(1, [sth.Subtopology("0", list(sources))])
+    return sth.StreamsGroupHeartbeatRequest("acl-streams", member_id(), 7, topology=topology)
+
+
 CREATED = ct.CreateTopicsRequest([ct.CreatableTopic(name, 1, 1) for name in (ABSENT, "absent")], 1000, True)
 SHARED = [sso.DescribeShareGroupOffsetsRequestTopic(name, [0]) for name in BOTH]
 ENTITY = [acq.RequestEntityData("user", "someone")]
@@ -297,6 +303,10 @@ QUESTIONS: list[Case] = [
     case("share acknowledge", K.SHARE_ACKNOWLEDGE, (1, 1), _share_acknowledge),
     case("describe streams groups", K.STREAMS_GROUP_DESCRIBE, (0, 0),
          stg.StreamsGroupDescribeRequest(list(BOTH), True)),
+    case("streams heartbeat", K.STREAMS_GROUP_HEARTBEAT, (0, 0), sth.StreamsGroupHeartbeatRequest(
+        "acl-streams", member_id(), 7, active_tasks=[], standby_tasks=[], warmup_tasks=[])),
+    case("streams heartbeat, mine", K.STREAMS_GROUP_HEARTBEAT, (0, 0), _topology(NAME)),
+    case("streams heartbeat, other", K.STREAMS_GROUP_HEARTBEAT, (0, 0), _topology(NAME, OTHER)),
     case("share offsets", K.DESCRIBE_SHARE_GROUP_OFFSETS, (1, 1), sso.DescribeShareGroupOffsetsRequest(
         [sso.DescribeShareGroupOffsetsRequestGroup("acl-none", SHARED)])),
     case("alter share offsets", K.ALTER_SHARE_GROUP_OFFSETS, (0, 0), aso.AlterShareGroupOffsetsRequest(NAME, [

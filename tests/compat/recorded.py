@@ -2,7 +2,7 @@
 Java is.
 
 `tests/compat/recorded/NAME.json` holds {script: [[label, answer], ...]}, levelled as Talk levels them. They are written
-by the tests beside Apache Kafka (`KBROKER_RECORD=1`), which otherwise compare each answer of Apache
+by the tests beside Apache Kafka (`make record`), which otherwise compare each answer of Apache
 Kafka's with them.
 """
 
