@@ -1,7 +1,6 @@
 """The broker a command talks to, and the clients of the two libraries made for it."""
 
 import logging
-import re
 import socket
 import time
 from collections.abc import Mapping
@@ -9,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from kbroker.cli.client_properties import to_kafka_python
 from kbroker.cli.failures import CommandFailed, Unreachable, UsageFailed
+from kbroker.cli.listener_probe import refusal
+from kbroker.cli.refusals import Refusals
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, Producer
     from confluent_kafka.admin import AdminClient
 
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
-_REFUSAL = re.compile(r" \(after \d+ms in state [A-Z_]+.*\)$")
 CLIENT_ID = "kbroker-cli"
 
 
@@ -33,7 +33,7 @@ class Connection:
         self.last_error = ""
         self._admin: AdminClient | None = None
         self._proved = False
-        self._refused = ""
+        self._refusals = Refusals()
         self._log = logging.getLogger("kbroker.cli.librdkafka")
         self._log.addHandler(logging.NullHandler())
         self._log.propagate = False
@@ -80,38 +80,49 @@ class Connection:
         )
 
     def reach(self) -> None:
-        """Returns when one of the bootstrap addresses accepts a TCP connection.
+        """Returns when one of the bootstrap addresses takes requests of this client.
 
-        The client libraries would try a dead address until their time is up. Raises
-        CommandFailed."""
+        The client libraries would try a dead address, a listener that wants TLS or a wrong password
+        until their time is up. Raises CommandFailed."""
         reasons = []
         deadline = time.monotonic() + self.timeout_s
         for address in self.bootstrap.split(","):
             host, port = _split(address.strip())
             try:
-                socket.create_connection((host, port), max(deadline - time.monotonic(), 0.1)).close()
-                self._prove(deadline)
+                self._prove(host, port, deadline)
                 return
             except OSError as error:
                 reasons.append(f"{address.strip()}: {error.strerror or error}")
         raise Unreachable(f"cannot connect to {'; '.join(reasons)}")
 
-    def _prove(self, deadline: float) -> None:
-        """Shows the broker who this is, once. The libraries would try a wrong password until the
-        time is up.
+    def _prove(self, host: str, port: int, deadline: float) -> None:
+        """Talks to the broker by the client's protocol, once. Raises CommandFailed as soon as it is
+        clear that the broker refuses it, OSError when nobody accepts connections."""
+        if self._is_plain and not self._proved:
+            reason = refusal(host, port, deadline)
+            if reason:
+                raise Unreachable(f"{host}:{port} {reason} (--command-config FILE)")
+        else:
+            socket.create_connection((host, port), max(deadline - time.monotonic(), 0.1)).close()
+            if not self._proved:
+                self._log_in(deadline)
+        self._proved = True
 
-        Raises CommandFailed as soon as the broker refuses it."""
-        if self._proved or not self.settings.get("security.protocol", "").upper().startswith("SASL"):
-            return
+    @property
+    def _is_plain(self) -> bool:
+        return self.settings.get("security.protocol", "PLAINTEXT").upper() == "PLAINTEXT"
+
+    def _log_in(self, deadline: float) -> None:
+        """A first question over TLS or SASL. Raises CommandFailed for a failed handshake and for a
+        refused login."""
         from confluent_kafka.admin import AdminClient
 
         admin: Any = AdminClient(self._librdkafka(), logger=self._log)
         answer = admin.describe_cluster(request_timeout=self.timeout_s)
         while not answer.done() and time.monotonic() < deadline:
             admin.poll(0.02)
-            if self._refused:
-                raise CommandFailed(f"the broker refuses these credentials: {self._refused}")
-        self._proved = True
+            if self._refusals.reason:
+                raise CommandFailed(self._refusals.reason)
 
     def _librdkafka(self) -> dict[str, Any]:
         return {
@@ -123,8 +134,7 @@ class Connection:
 
     def _note_error(self, error: object) -> None:
         self.last_error = str(getattr(error, "str", lambda: error)())
-        if getattr(error, "name", str)() == "_AUTHENTICATION":
-            self._refused = _REFUSAL.sub("", self.last_error)
+        self._refusals.note(getattr(error, "name", str)(), self.last_error)
 
 
 def _split(address: str) -> tuple[str, int]:

@@ -1,0 +1,64 @@
+"""Why a listener gives no answer to a client in plain text.
+
+A client library only tries again until its time is up when a listener wants TLS or a login first.
+"""
+
+import socket
+import struct
+import time
+
+WANTS_TLS = "closes the connection at the first request, as a TLS listener does: set security.protocol=SSL"
+WANTS_LOGIN = "closes the connection without a login: set security.protocol=SASL_PLAINTEXT and sasl.*"
+_TLS_ALERT = 0x15
+_API_VERSIONS, _METADATA = 18, 3
+_CLIENT = b"kbroker-cli"
+TRIES = 2
+"""A broker that stops just now closes connections, too, and refuses the next one."""
+
+
+def refusal(host: str, port: int, deadline: float) -> str:
+    """WANTS_TLS or WANTS_LOGIN; empty when the listener answers, or takes longer than until the
+    deadline (time.monotonic).
+
+    Raises OSError when it does not accept connections.
+    """
+    found = ""
+    for _ in range(TRIES):
+        with socket.create_connection((host, port), max(deadline - time.monotonic(), 0.1)) as link:
+            found = _refusal(link, deadline)
+        if not found:
+            return ""
+    return found
+
+
+def _refusal(link: socket.socket, deadline: float) -> str:
+    """The same of one connection."""
+    metadata = struct.pack(">i?", 0, False)  # v4: no topic, none created
+    for key, version, body, reason in (
+        (_API_VERSIONS, 0, b"", WANTS_TLS),
+        (_METADATA, 4, metadata, WANTS_LOGIN),
+    ):
+        header = struct.pack(">hhih", key, version, 0, len(_CLIENT)) + _CLIENT
+        link.settimeout(max(deadline - time.monotonic(), 0.1))
+        try:
+            link.sendall(struct.pack(">i", len(header) + len(body)) + header + body)
+            size = _receive(link, 4)
+            if len(size) < 4 or size[0] == _TLS_ALERT:
+                return reason
+            _receive(link, struct.unpack(">i", size)[0])
+        except TimeoutError:
+            return ""
+        except OSError:  # reset
+            return reason
+    return ""
+
+
+def _receive(link: socket.socket, count: int) -> bytes:
+    """So many bytes, fewer at the end of the stream."""
+    data = b""
+    while len(data) < count:
+        part = link.recv(count - len(data))
+        if not part:
+            break
+        data += part
+    return data

@@ -1,0 +1,41 @@
+"""What librdkafka reports while it tries again and again, and another try does not change."""
+
+import re
+
+_TRIES = re.compile(r" \(after \d+ms in state [A-Z_]+.*\)$")
+HANDSHAKES = 3
+"""Handshakes that end without a TLS answer before the listener is taken for one without TLS: a
+broker that stops ends one, too."""
+CLOSED = 8
+"""Connections that end silently after the handshake before the listener is taken for one that wants
+a login."""
+
+
+class Refusals:
+    """reason: why the broker takes no request of this client; empty as long as that is open."""
+
+    def __init__(self) -> None:
+        self.reason = ""
+        self._handshakes = 0
+        self._closed = 0
+        self._was_lost = False
+
+    def note(self, name: str, text: str) -> None:
+        """name: of librdkafka's error, `_SSL`; text: its message."""
+        said = _TRIES.sub("", text)
+        if name == "_AUTHENTICATION":
+            self.reason = f"the broker refuses these credentials: {said}"
+        elif name == "_SSL":
+            self.reason = f"no TLS connection: {said}"
+        elif name == "_TRANSPORT":
+            self._was_lost = True
+            self._handshakes += "SSL handshake failed" in said
+            if self._handshakes >= HANDSHAKES:
+                self.reason = "the listener answers no TLS handshake: set security.protocol without SSL"
+        elif name == "_ALL_BROKERS_DOWN" and not self._was_lost:
+            self._closed += 1
+            if self._closed >= CLOSED:
+                self.reason = (
+                    "the listener closes the connection without a login: "
+                    "set security.protocol=SASL_SSL and sasl.*"
+                )

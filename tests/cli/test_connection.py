@@ -1,0 +1,57 @@
+"""A client that speaks another protocol than the listener learns which one at once."""
+
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.certificates import certificate
+from tests.cli.conftest import Shell
+from tests.conftest import BrokerFactory
+
+pytestmark = pytest.mark.compat
+
+PATIENCE_S = 60
+SECURE = "security.protocol=SSL\nssl.truststore.type=PEM\nssl.truststore.location={trusted}\n"
+
+
+def settings(folder: Path, protocol: str) -> dict[str, str]:
+    """Of a broker with one listener of this protocol."""
+    certificate(folder, "broker", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1")
+    key = folder / "broker.pem"
+    key.write_text((folder / "broker.key").read_text() + (folder / "broker.crt").read_text())
+    key.chmod(0o600)
+    return {
+        "listeners": f"{protocol}://127.0.0.1:0",
+        "security.inter.broker.protocol": protocol,
+        "sasl.enabled.mechanisms": "SCRAM-SHA-256",
+        "sasl.mechanism.inter.broker.protocol": "SCRAM-SHA-256",
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": str(key),
+    }
+
+
+@pytest.mark.parametrize(
+    ("listener", "client", "said"),
+    [
+        ("SSL", "PLAINTEXT", "as a TLS listener does: set security.protocol=SSL"),
+        ("SASL_PLAINTEXT", "PLAINTEXT", "set security.protocol=SASL_PLAINTEXT"),
+        ("SASL_SSL", "SSL", "set security.protocol=SASL_SSL"),
+        ("PLAINTEXT", "SSL", "set security.protocol without SSL"),
+        ("SSL", "SSL of another authority", "certificate verify failed"),
+    ],
+)
+def test_the_wrong_protocol_is_said_at_once(
+    shell: Shell, broker_factory: BrokerFactory, tmp_path: Path, listener: str, client: str, said: str
+) -> None:
+    bootstrap = broker_factory(settings(tmp_path, listener)).bootstrap
+    certificate(tmp_path, "other", "/CN=other")
+    trusted = tmp_path / ("other.crt" if "other" in client else "broker.crt")
+    file = tmp_path / "client.properties"
+    file.write_text(SECURE.format(trusted=trusted) if "SSL" in client else "")
+    start_s = time.monotonic()
+    asked = ("topics", "list", "-b", bootstrap, "--timeout", PATIENCE_S, "--command-config", file)
+    done = shell(*asked, code=3 if client == "PLAINTEXT" else 1)
+    assert time.monotonic() - start_s < PATIENCE_S / 2
+    (line,) = done.stderr.splitlines()
+    assert said in line

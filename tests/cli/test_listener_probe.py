@@ -1,0 +1,58 @@
+"""A listener that closes the first connection only is one that starts again, not one that wants
+TLS."""
+
+import socket
+import struct
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+import pytest
+
+from kbroker.cli.listener_probe import WANTS_LOGIN, WANTS_TLS, refusal
+
+ANSWER = struct.pack(">i4s", 4, b"body")
+ALERT = bytes([21, 3, 3, 0, 2, 2, 10])
+
+
+@contextmanager
+def listener(*scripts: list[bytes]) -> Iterator[tuple[str, int]]:
+    """Gives each connection its answers, one for each request, and closes it then."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            for script in scripts:
+                link, _ = server.accept()
+                with link:
+                    for answer in script:
+                        link.recv(1 << 16)
+                        link.sendall(answer)
+                    if len(script) < 2:
+                        with suppress(ConnectionResetError):  # it left something unread
+                            link.recv(1 << 16)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        yield server.getsockname()
+        thread.join()
+
+
+@pytest.mark.parametrize(
+    ("scripts", "expected"),
+    [
+        (([ANSWER, ANSWER],), ""),
+        (([], []), WANTS_TLS),
+        (([ALERT], [ALERT]), WANTS_TLS),
+        (([ANSWER], [ANSWER]), WANTS_LOGIN),
+        (([], [ANSWER, ANSWER]), ""),
+    ],
+)
+def test_a_listener_is_known_by_where_it_closes(scripts: tuple[list[bytes], ...], expected: str) -> None:
+    with listener(*scripts) as (host, port):
+        assert refusal(host, port, time.monotonic() + 30) == expected
+
+
+def test_a_listener_that_never_answers_refuses_nothing() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        assert refusal("127.0.0.1", server.getsockname()[1], time.monotonic() + 0.01) == ""
