@@ -1,16 +1,19 @@
 """`kbroker acls`: ACLs, as by kafka-acls."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
 
+from kbroker.cli.acl_requests import create_acls, delete_acls, matching_acls
 from kbroker.cli.completion import complete_group, complete_topic
 from kbroker.cli.connection import Connection
-from kbroker.cli.failures import UsageFailed, result_of
+from kbroker.cli.failures import UsageFailed
 from kbroker.cli.options import AsJson, Yes, confirm, connected, examples
 from kbroker.cli.output import print_json, print_table, say
+from kbroker.config import acls
+from kbroker.config.acls import Acl, AclFilter
 
 app = typer.Typer(name="acls", no_args_is_help=True, help="Show and change who may do what.")
 
@@ -23,6 +26,13 @@ Group = Annotated[
 ]
 TransactionalId = Annotated[
     Names, typer.Option("--transactional-id", metavar="NAME", help="A transactional id; * is all.")
+]
+DelegationToken = Annotated[
+    Names, typer.Option("--delegation-token", metavar="ID", help="A delegation token; * is all.")
+]
+UserPrincipal = Annotated[
+    Names,
+    typer.Option("--user-principal", metavar="User:NAME", help="A user who may have tokens; * is all."),
 ]
 Cluster = Annotated[bool, typer.Option("--cluster", help="The cluster.")]
 Prefixed = Annotated[bool, typer.Option("--prefixed", help="Names are prefixes of names.")]
@@ -46,7 +56,13 @@ class Operation(StrEnum):
     DESCRIBE_CONFIGS = "describe-configs"
     ALTER_CONFIGS = "alter-configs"
     IDEMPOTENT_WRITE = "idempotent-write"
+    CREATE_TOKENS = "create-tokens"
+    DESCRIBE_TOKENS = "describe-tokens"
+    TWO_PHASE_COMMIT = "two-phase-commit"
 
+
+_NUMBERS = {one: number for number, name in acls.OPERATIONS.items() for one in Operation if one.name == name}
+_ONE_OF = "--topic, --group, --transactional-id, --cluster, --delegation-token or --user-principal"
 
 Operations = Annotated[
     list[Operation] | None, typer.Option("--operation", "-o", help="What; repeatable.", show_default=False)
@@ -54,11 +70,23 @@ Operations = Annotated[
 Deny = Annotated[bool, typer.Option("--deny", help="Forbid it, whatever else is allowed.")]
 
 
-def _resources(topic: Names, group: Names, transactional_id: Names, cluster: bool) -> list[tuple[str, str]]:
-    found = [("TOPIC", name) for name in topic or ()]
-    found += [("GROUP", name) for name in group or ()]
-    found += [("TRANSACTIONAL_ID", name) for name in transactional_id or ()]
-    return [*found, ("BROKER", "kafka-cluster")] if cluster else found
+def _resources(
+    topic: Names,
+    group: Names,
+    transactional_id: Names,
+    cluster: bool,
+    delegation_token: Names,
+    user_principal: Names,
+) -> list[tuple[int, str]]:
+    kinds = (
+        (acls.TOPIC, topic),
+        (acls.GROUP, group),
+        (acls.TRANSACTIONAL_ID, transactional_id),
+        (acls.DELEGATION_TOKEN, delegation_token),
+        (acls.USER, user_principal),
+    )
+    found = [(kind, name) for kind, names in kinds for name in names or ()]
+    return [*found, (acls.CLUSTER, acls.CLUSTER_NAME)] if cluster else found
 
 
 def _or_any(given: Sequence[Any] | None, anything: Any) -> Sequence[Any]:
@@ -66,21 +94,25 @@ def _or_any(given: Sequence[Any] | None, anything: Any) -> Sequence[Any]:
     return given or [anything]
 
 
-def _row(acl: Any) -> dict[str, str]:
-    kind = "CLUSTER" if acl.restype.name == "BROKER" else acl.restype.name
+def _row(acl: Acl) -> dict[str, str]:
     return {
-        "resource": kind.lower().replace("_", "-"),
-        "name": acl.name,
-        "pattern": acl.resource_pattern_type.name.lower(),
+        "resource": _word(acls.RESOURCES, acl.resource_type),
+        "name": acl.resource_name,
+        "pattern": _word(acls.PATTERNS, acl.pattern_type),
         "principal": acl.principal,
         "host": acl.host,
-        "permission": acl.permission_type.name.lower(),
-        "operation": acl.operation.name.lower().replace("_", "-"),
+        "permission": _word(acls.PERMISSIONS, acl.permission),
+        "operation": _word(acls.OPERATIONS, acl.operation),
     }
 
 
-def _show(acls: list[Any], json: bool) -> None:
-    rows = sorted((_row(acl) for acl in acls), key=lambda row: tuple(row.values()))
+def _word(names: Mapping[int, str], number: int) -> str:
+    """A name as options have it; a broker may be newer than its names here."""
+    return names.get(number, f"unknown-{number}").lower().replace("_", "-")
+
+
+def _show(found: list[Acl], json: bool) -> None:
+    rows = sorted((_row(acl) for acl in found), key=lambda row: tuple(row.values()))
     if json:
         print_json(rows)
     else:
@@ -96,6 +128,7 @@ _FIELDS = ("resource", "name", "pattern", "principal", "host", "permission", "op
         "kbroker acls list",
         "kbroker acls list --topic orders   # all that hold for it, by any pattern",
         "kbroker acls list --principal User:alice --json",
+        "kbroker acls list --user-principal User:etl   # who may make and see its delegation tokens",
     ),
 )
 @connected
@@ -105,70 +138,20 @@ def list_acls(
     group: Group = None,
     transactional_id: TransactionalId = None,
     cluster: Cluster = False,
+    delegation_token: DelegationToken = None,
+    user_principal: UserPrincipal = None,
     principal: Principal = None,
     json: AsJson = False,
 ) -> None:
     """Show ACLs: all, or those that hold for resources or name principals."""
-    from confluent_kafka.admin import ResourcePatternType
-
-    resources = _resources(topic, group, transactional_id, cluster)
-    pattern = ResourcePatternType.MATCH if resources else ResourcePatternType.ANY
+    resources = _resources(topic, group, transactional_id, cluster, delegation_token, user_principal)
+    pattern = acls.MATCH if resources else acls.ANY
     filters = [
-        _filter(kind, name, pattern, who)
-        for kind, name in _or_any(resources, ("ANY", None))
+        AclFilter(kind, name, pattern, who, None, acls.ANY, acls.ANY)
+        for kind, name in _or_any(resources, (acls.ANY, None))
         for who in _or_any(principal, None)
     ]
-    _show(_matching(broker, filters), json)
-
-
-def all_acls(broker: Connection) -> list[Any]:
-    """Every ACL. Raises CommandFailed, for a broker without an authorizer too."""
-    from confluent_kafka.admin import ResourcePatternType
-
-    return _matching(broker, [_filter("ANY", None, ResourcePatternType.ANY, None)])
-
-
-def _matching(broker: Connection, filters: Sequence[Any]) -> list[Any]:
-    """The ACLs that one of the filters selects, each once. Raises CommandFailed."""
-    admin = broker.admin()
-    found = {acl: None for each in filters for acl in result_of(admin.describe_acls(each))}
-    if not found:
-        _check_authorizer(broker)
-    return list(found)
-
-
-def _check_authorizer(broker: Connection) -> None:
-    """Raises the broker's error when there is one: confluent-kafka drops that of a whole
-    DescribeAcls answer, and gives an empty list for SECURITY_DISABLED as for no match."""
-    with broker.kafka_python_admin() as admin:
-        from kafka.admin import (
-            ACLFilter,
-            ACLOperation,
-            ACLPermissionType,
-            ACLResourcePatternType,
-            ResourcePatternFilter,
-            ResourceType,
-        )
-
-        anything = ResourcePatternFilter(ResourceType.ANY, None, ACLResourcePatternType.ANY)
-        admin.describe_acls(ACLFilter(None, None, ACLOperation.ANY, ACLPermissionType.ANY, anything))
-
-
-def _filter(
-    kind: str,
-    name: str | None,
-    pattern: Any,
-    who: str | None,
-    host: str | None = None,
-    operation: str = "ANY",
-    permission: str = "ANY",
-) -> Any:
-    from confluent_kafka.admin import AclBindingFilter, AclOperation, AclPermissionType, ResourceType
-
-    anything: Any = AclBindingFilter  # the library's types do not say that None is everything
-    return anything(
-        ResourceType[kind], name, pattern, who, host, AclOperation[operation], AclPermissionType[permission]
-    )
+    _show(matching_acls(broker, filters), json)
 
 
 @app.command(
@@ -177,6 +160,7 @@ def _filter(
         "kbroker acls add --principal User:etl --topic raw- --prefixed -o write",
         "kbroker acls add --principal User:bob --producer --topic orders",
         "kbroker acls add --principal User:bob --consumer --topic orders --group billing",
+        "kbroker acls add --principal User:ops --user-principal User:etl -o create-tokens -o describe-tokens",
         "kbroker acls add --principal 'User:*' --host 10.0.0.9 --topic '*' -o all --deny",
     )
 )
@@ -188,6 +172,8 @@ def add(
     group: Group = None,
     transactional_id: TransactionalId = None,
     cluster: Cluster = False,
+    delegation_token: DelegationToken = None,
+    user_principal: UserPrincipal = None,
     prefixed: Prefixed = False,
     operation: Operations = None,
     host: Host = None,
@@ -200,53 +186,48 @@ def add(
     ] = False,
 ) -> None:
     """Allow, or with --deny forbid, operations on resources."""
-    from confluent_kafka.admin import (
-        AclBinding,
-        AclOperation,
-        AclPermissionType,
-        ResourcePatternType,
-        ResourceType,
-    )
-
-    wanted = _wanted(_resources(topic, group, transactional_id, cluster), operation, producer, consumer)
+    resources = _resources(topic, group, transactional_id, cluster, delegation_token, user_principal)
+    wanted = _wanted(resources, operation, producer, consumer)
     if not principal:
         raise UsageFailed("give --principal User:NAME")
-    pattern = ResourcePatternType.PREFIXED if prefixed else ResourcePatternType.LITERAL
-    permission = AclPermissionType.DENY if deny else AclPermissionType.ALLOW
-    bindings = [
-        AclBinding(
-            ResourceType[kind],
+    pattern = acls.PREFIXED if prefixed else acls.LITERAL
+    entries = [
+        Acl(
+            kind,
             name,
-            ResourcePatternType.LITERAL if kind == "BROKER" else pattern,
+            acls.LITERAL if kind == acls.CLUSTER else pattern,
             who,
             where,
-            AclOperation[what],
-            permission,
+            what,
+            acls.DENY if deny else acls.ALLOW,
         )
         for kind, name, what in wanted
         for who in principal
-        for where in host or ["*"]
+        for where in host or [acls.WILDCARD]
     ]
-    for future in broker.admin().create_acls(bindings).values():
-        result_of(future)
-    say(f"{len(bindings)} ACL{'s' if len(bindings) != 1 else ''} added")
+    create_acls(broker, entries)
+    say(f"{len(entries)} ACL{'s' if len(entries) != 1 else ''} added")
 
 
 def _wanted(
-    resources: list[tuple[str, str]], operations: list[Operation] | None, producer: bool, consumer: bool
-) -> list[tuple[str, str, str]]:
+    resources: list[tuple[int, str]], operations: list[Operation] | None, producer: bool, consumer: bool
+) -> list[tuple[int, str, int]]:
     """(resource type, name, operation) of each ACL."""
     if not resources:
-        raise UsageFailed("give --topic, --group, --transactional-id or --cluster")
+        raise UsageFailed(f"give {_ONE_OF}")
     if not operations and not producer and not consumer:
         raise UsageFailed("give --operation, --producer or --consumer")
-    found = [(*each, one.name) for each in resources for one in operations or ()]
-    needed: dict[str, tuple[str, ...]] = {}
+    for kind, name in resources:
+        if kind == acls.USER and name != acls.WILDCARD and ":" not in name:
+            raise UsageFailed(f"--user-principal {name}: expected User:NAME")
+    found = [(*each, _NUMBERS[one]) for each in resources for one in operations or ()]
+    needed: dict[int, tuple[int, ...]] = {}
     if producer:
-        needed = {"TOPIC": ("WRITE", "DESCRIBE", "CREATE"), "TRANSACTIONAL_ID": ("WRITE", "DESCRIBE")}
+        needed[acls.TOPIC] = acls.WRITE, acls.DESCRIBE, acls.CREATE
+        needed[acls.TRANSACTIONAL_ID] = acls.WRITE, acls.DESCRIBE
     if consumer:
-        needed = {**needed, "GROUP": ("READ",)}
-        needed["TOPIC"] = (*needed.get("TOPIC", ()), "READ", "DESCRIBE")
+        needed[acls.GROUP] = (acls.READ,)
+        needed[acls.TOPIC] = (*needed.get(acls.TOPIC, ()), acls.READ, acls.DESCRIBE)
     found += [(kind, name, what) for kind, name in resources for what in needed.get(kind, ())]
     return list(dict.fromkeys(found))
 
@@ -265,6 +246,8 @@ def remove(
     group: Group = None,
     transactional_id: TransactionalId = None,
     cluster: Cluster = False,
+    delegation_token: DelegationToken = None,
+    user_principal: UserPrincipal = None,
     prefixed: Prefixed = False,
     operation: Operations = None,
     host: Host = None,
@@ -273,29 +256,27 @@ def remove(
     json: AsJson = False,
 ) -> None:
     """Remove the ACLs that all given options name; asks first on a terminal."""
-    from confluent_kafka.admin import ResourcePatternType
-
-    resources = _resources(topic, group, transactional_id, cluster)
+    resources = _resources(topic, group, transactional_id, cluster, delegation_token, user_principal)
     if not resources and not principal:
-        raise UsageFailed("give --principal or a resource: --topic, --group, --transactional-id, --cluster")
-    pattern = ResourcePatternType.ANY
+        raise UsageFailed(f"give --principal or a resource: {_ONE_OF}")
+    pattern = acls.ANY
     if resources:
-        pattern = ResourcePatternType.PREFIXED if prefixed else ResourcePatternType.LITERAL
+        pattern = acls.PREFIXED if prefixed else acls.LITERAL
     filters = [
-        _filter(kind, name, pattern, who, where, what, "DENY" if deny else "ANY")
-        for kind, name in _or_any(resources, ("ANY", None))
+        AclFilter(kind, name, pattern, who, where, what, acls.DENY if deny else acls.ANY)
+        for kind, name in _or_any(resources, (acls.ANY, None))
         for who in _or_any(principal, None)
         for where in _or_any(host, None)
-        for what in [one.name for one in operation or ()] or ["ANY"]
+        for what in [_NUMBERS[one] for one in operation or ()] or [acls.ANY]
     ]
-    doomed = _matching(broker, filters)
+    doomed = matching_acls(broker, filters)
     if not doomed:
         say("no ACL is like that")
         return
     if not yes:
         _show(doomed, False)
     confirm(f"Remove {len(doomed)} ACLs?", yes)
-    gone = {acl: None for future in broker.admin().delete_acls(filters).values() for acl in result_of(future)}
+    gone = delete_acls(broker, filters)
     if json:
-        _show(list(gone), True)
+        _show(gone, True)
     say(f"{len(gone)} ACL{'s' if len(gone) != 1 else ''} removed")

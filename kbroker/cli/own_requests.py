@@ -82,8 +82,14 @@ class Question:
 
 def ask_broker(broker: Connection, api: ApiKey, request: Struct) -> Any:
     """The response of any broker. Raises CommandFailed."""
+    (answer,) = ask_broker_each(broker, api, [request])
+    return answer
+
+
+def ask_broker_each(broker: Connection, api: ApiKey, requests: Sequence[Struct]) -> list[Any]:
+    """The responses to several requests, over one connection. Raises CommandFailed."""
     with broker.kafka_python_admin() as admin:
-        return admin._manager.run(admin._manager.send, Question(api, request))
+        return [admin._manager.run(admin._manager.send, Question(api, request)) for request in requests]
 
 
 def ask_coordinator(broker: Connection, group: str, api: ApiKey, request: Struct) -> Any:

@@ -1,14 +1,24 @@
-"""`kbroker acls`, beside what kafka-acls itself shows."""
+"""`kbroker acls`, against both brokers, and beside what kafka-acls itself shows."""
 
-from concurrent.futures import Future
-from types import TracebackType
-from typing import Any
+import time
+from collections.abc import Iterator
 
 import pytest
 
+from kbroker.cli import acl_requests
+from kbroker.cli.acl_requests import EVERYTHING, delete_acls
 from kbroker.cli.connection import Connection
+from kbroker.config import acls as words
+from kbroker.protocol.errors import ErrorCode
+from kbroker.protocol.messages.describe_acls import (
+    AclDescription,
+    DescribeAclsResource,
+    DescribeAclsResponse,
+)
 from tests.cli.conftest import Shell
 from tests.conftest import BrokerFactory
+from tests.peer.apache_kafka import ApacheKafka, free_port
+from tests.peer.kbroker_node import KBroker
 from tests.peer.tools import run_tool
 
 AUTHORIZER = {
@@ -17,56 +27,76 @@ AUTHORIZER = {
 }
 
 
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param("kafka", marks=pytest.mark.kafka),
+        pytest.param("kbroker", marks=pytest.mark.compat),
+    ],
+)
+def authorizing(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Apache Kafka, then kbroker, each with an authorizer."""
+    folder = tmp_path_factory.mktemp("acls")
+    node: ApacheKafka | KBroker
+    if request.param == "kafka":
+        request.getfixturevalue("kafka_jars")
+        node = ApacheKafka(folder)
+        node.port = free_port()
+        try:
+            yield node.start(AUTHORIZER)
+        finally:
+            node.stop()
+        return
+    node = KBroker(folder, AUTHORIZER)
+    try:
+        yield node.start()
+    finally:
+        node.stop()
+
+
 @pytest.fixture
-def acls(shell: Shell, broker_factory: BrokerFactory, monkeypatch: pytest.MonkeyPatch) -> Shell:
-    monkeypatch.setenv("KBROKER_BOOTSTRAP", broker_factory(AUTHORIZER).bootstrap)
+def acls(shell: Shell, authorizing: str, monkeypatch: pytest.MonkeyPatch) -> Shell:
+    """Runs command lines against a broker that has no ACL."""
+    delete_acls(Connection(authorizing, {}, 60), [EVERYTHING])
+    monkeypatch.setenv("KBROKER_BOOTSTRAP", authorizing)
+    listed(shell, 0)
     return shell
 
 
-class NoAcls:
-    """confluent-kafka's admin client beside a broker that has no ACL, or no authorizer: it gives
-    the same for both."""
+def listed(acls: Shell, count: int, *options: str) -> list[dict[str, str]]:
+    """The ACLs, when there are so many. Apache Kafka's broker learns of a change a little later
+    than it answers."""
+    deadline = time.monotonic() + 60
+    while len(found := acls("acls", "list", "--json", *options).json) != count:
+        assert time.monotonic() < deadline, found
+        time.sleep(0.05)
+    return list(found)
 
-    def describe_acls(self, _filter: object) -> "Future[list[Any]]":
-        answer: Future[list[Any]] = Future()
-        answer.set_result([])
-        return answer
 
-
-class Answering:
-    """kafka-python's admin client: it raises what the broker answers."""
-
-    def __init__(self, error: Exception | None) -> None:
-        self.error = error
-
-    def __enter__(self) -> "Answering":
-        return self
-
-    def __exit__(
-        self, _kind: type[BaseException] | None, _error: object, _where: TracebackType | None
-    ) -> None:
-        return
-
-    def describe_acls(self, _filter: object) -> list[Any]:
-        if self.error:
-            raise self.error
-        return []
+def answering(monkeypatch: pytest.MonkeyPatch, answer: DescribeAclsResponse) -> None:
+    monkeypatch.setattr(acl_requests, "ask_broker_each", lambda *_: [answer])
 
 
 @pytest.mark.parametrize("command", [("list",), ("remove", "--principal", "User:ann", "--yes")])
-def test_an_error_that_the_client_library_drops_is_shown(
+def test_an_error_of_the_broker_is_shown(
     shell: Shell, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
 ) -> None:
-    from kafka.errors import SecurityDisabledError
-
-    no_authorizer = SecurityDisabledError("No Authorizer is configured on the broker")
-    monkeypatch.setattr(Connection, "admin", lambda _: NoAcls())
-    monkeypatch.setattr(Connection, "kafka_python_admin", lambda _: Answering(no_authorizer))
+    text = "No Authorizer is configured on the broker"
+    answering(monkeypatch, DescribeAclsResponse(0, ErrorCode.SECURITY_DISABLED, text))
     done = shell("acls", *command, code=1)
-    assert done.stderr == "kbroker: SECURITY_DISABLED: No Authorizer is configured on the broker\n"
+    assert done.stderr == f"kbroker: SECURITY_DISABLED: {text}\n"
     assert not done.stdout
-    monkeypatch.setattr(Connection, "kafka_python_admin", lambda _: Answering(None))
+    answering(monkeypatch, DescribeAclsResponse(0, 0, None))
     shell("acls", *command)
+
+
+def test_what_a_newer_broker_knows_is_shown_by_its_number(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    acl = AclDescription("User:ann", "*", 77, words.ALLOW)
+    answering(monkeypatch, DescribeAclsResponse(0, 0, None, [DescribeAclsResource(99, "x", 3, [acl])]))
+    (row,) = shell("acls", "list", "--json").json
+    assert (row["resource"], row["operation"], row["pattern"]) == ("unknown-99", "unknown-77", "literal")
 
 
 @pytest.mark.compat
@@ -77,13 +107,11 @@ def test_a_broker_without_an_authorizer_says_so(cli: Shell) -> None:
         assert not done.stdout
 
 
-@pytest.mark.compat
 def test_acls_are_added_listed_and_removed(acls: Shell) -> None:
     acls("acls", "add", "--principal", "User:ann", "--topic", "orders", "-o", "read", "-o", "describe")
     acls("acls", "add", "--principal", "User:etl", "--topic", "raw-", "--prefixed", "--producer")
     acls("acls", "add", "--principal", "User:*", "--host", "10.0.0.9", "--cluster", "-o", "all", "--deny")
-    everything = acls("acls", "list", "--json").json
-    assert len(everything) == 6
+    everything = listed(acls, 6)
     assert {row["permission"] for row in everything if row["resource"] == "cluster"} == {"deny"}
     held = acls("acls", "list", "--topic", "raw-data", "--json").json
     assert {(row["principal"], row["pattern"], row["operation"]) for row in held} == {
@@ -95,16 +123,51 @@ def test_acls_are_added_listed_and_removed(acls: Shell) -> None:
     gone = acls("acls", "remove", "--principal", "User:ann", "-o", "read", "--yes", "--json").json
     assert [row["operation"] for row in gone] == ["read"]
     acls("acls", "remove", "--topic", "raw-", "--prefixed", "--yes")
-    assert len(acls("acls", "list", "--json").json) == 2
+    listed(acls, 2)
     assert "no ACL is like that" in acls("acls", "remove", "--principal", "User:bob", "--yes").stderr
 
 
-@pytest.mark.compat
+def test_acls_on_users_and_tokens_are_added_listed_and_removed(acls: Shell) -> None:
+    acls("acls", "add", "--principal", "User:ops", "--user-principal", "User:etl",
+         "-o", "create-tokens", "-o", "describe-tokens")  # fmt: skip
+    acls("acls", "add", "--principal", "User:ops", "--user-principal", "User:team-", "--prefixed",
+         "-o", "create-tokens", "--deny")  # fmt: skip
+    acls("acls", "add", "--principal", "User:bob", "--delegation-token", "t0ken", "-o", "describe")
+    acls("acls", "add", "--principal", "User:bob", "--transactional-id", "tx", "-o", "two-phase-commit")
+    rows = listed(acls, 5)
+    assert {tuple(row.values()) for row in rows} == {
+        ("user", "User:etl", "literal", "User:ops", "*", "allow", "create-tokens"),
+        ("user", "User:etl", "literal", "User:ops", "*", "allow", "describe-tokens"),
+        ("user", "User:team-", "prefixed", "User:ops", "*", "deny", "create-tokens"),
+        ("delegation-token", "t0ken", "literal", "User:bob", "*", "allow", "describe"),
+        ("transactional-id", "tx", "literal", "User:bob", "*", "allow", "two-phase-commit"),
+    }
+    held = listed(acls, 1, "--user-principal", "User:team-a")
+    assert held[0]["name"] == "User:team-"
+    assert [row["principal"] for row in listed(acls, 1, "--delegation-token", "t0ken")] == ["User:bob"]
+    gone = acls("acls", "remove", "--user-principal", "User:etl", "-o", "describe-tokens", "--yes", "--json")
+    assert [(row["name"], row["operation"]) for row in gone.json] == [("User:etl", "describe-tokens")]
+    listed(acls, 4)
+    assert "2 ACLs removed" in acls("acls", "remove", "--principal", "User:bob", "--yes").stderr
+    assert {row["resource"] for row in listed(acls, 2)} == {"user"}
+    acls("acls", "remove", "--user-principal", "User:team-", "--prefixed", "--yes")
+    acls("acls", "remove", "--user-principal", "User:etl", "--yes")
+    listed(acls, 0)
+
+
+def test_what_the_broker_refuses_is_an_error(acls: Shell) -> None:
+    done = acls("acls", "add", "--principal", "ann", "--topic", "t", "-o", "read", code=1)
+    assert done.stderr.startswith("kbroker: ann on t: INVALID_REQUEST: ")
+    listed(acls, 0)
+
+
 def test_what_says_too_little_is_refused(acls: Shell) -> None:
     assert "--topic" in acls("acls", "add", "--principal", "User:ann", "-o", "read", code=2).stderr
     assert "--operation" in acls("acls", "add", "--principal", "User:ann", "--topic", "t", code=2).stderr
     assert "--principal" in acls("acls", "add", "--topic", "t", "-o", "read", code=2).stderr
     assert "--principal" in acls("acls", "remove", "--yes", code=2).stderr
+    no_type = ("--principal", "User:ann", "--user-principal", "bob", "-o", "create-tokens")
+    assert "expected User:NAME" in acls("acls", "add", *no_type, code=2).stderr
 
 
 @pytest.mark.compat
@@ -125,3 +188,13 @@ def test_kafka_acls_shows_and_removes_what_was_added(
     run_tool(*tool, "--remove", "--force", "--topic", "t")
     left = shell("acls", "list", "--bootstrap", bootstrap, "--json").json
     assert [row["resource"] for row in left] == ["group"]
+    run_tool(*tool, "--remove", "--force", "--group", "g")
+    given = ("--allow-principal", "User:ops", "--operation", "CreateTokens", "--user-principal", "User:etl")
+    run_tool(*tool, "--add", *given)
+    (row,) = shell("acls", "list", "--bootstrap", bootstrap, "--json").json
+    assert tuple(row.values()) == ("user", "User:etl", "literal", "User:ops", "*", "allow", "create-tokens")
+    token = ("--delegation-token", "t0ken", "-o", "describe")
+    shell("acls", "add", "--bootstrap", bootstrap, "--principal", "User:bob", *token)
+    listed = run_tool(*tool, "--list").stdout
+    assert "resourceType=DELEGATION_TOKEN, name=t0ken, patternType=LITERAL" in listed
+    assert "principal=User:bob, host=*, operation=DESCRIBE, permissionType=ALLOW" in listed

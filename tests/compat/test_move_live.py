@@ -12,21 +12,15 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import (
-    AclBinding,
-    AclOperation,
-    AclPermissionType,
-    AdminClient,
-    NewTopic,
-    ResourcePatternType,
-    ResourceType,
-)
+from confluent_kafka.admin import AdminClient, NewTopic
 
-from kbroker.cli.acls import all_acls
+from kbroker.cli.acl_requests import all_acls, create_acls
 from kbroker.cli.config_changes import read_configs
 from kbroker.cli.connection import Connection
 from kbroker.cli.group_description import read_group
 from kbroker.cli.mirror.jars import JarsMissing, class_path
+from kbroker.config import acls
+from kbroker.config.acls import Acl
 from tests.conftest import BrokerFactory
 from tests.crash.load import create_topic, read_all
 from tests.peer.kafka_cluster import KafkaCluster
@@ -38,14 +32,9 @@ KAFKAS_AUTHORIZER = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super.users": "User:ANONYMOUS",
 }
-ACL = AclBinding(
-    ResourceType.TOPIC,
-    "orders",
-    ResourcePatternType.PREFIXED,
-    "User:alice",
-    "*",
-    AclOperation.WRITE,
-    AclPermissionType.ALLOW,
+ACLS = (
+    Acl(acls.TOPIC, "orders", acls.PREFIXED, "User:alice", "*", acls.WRITE, acls.ALLOW),
+    Acl(acls.USER, "User:etl", acls.LITERAL, "User:ops", "*", acls.CREATE_TOKENS, acls.ALLOW),
 )
 LARGE = 3 << 20
 QUICK = ("--every", "1", "--quiet", "3", "--heap", "256m", "--timeout", "60")
@@ -197,7 +186,7 @@ def check_arrival(source: str, target: str, outcome: Any, replicas: int) -> None
     assert counts["orders", 0] == 600  # 500 and two transactions; the aborted one did not come
     assert counts["orders", 1] == 2
     here, there = (Connection(bootstrap, {}, 60) for bootstrap in (source, target))
-    assert ACL in all_acls(there)
+    assert set(ACLS) <= set(all_acls(there))
     for topic in ("orders", "orders.by-key", "empty"):
         own = [
             {
@@ -231,8 +220,7 @@ def run_under_load(source: str, folder: Path, *arguments: str) -> tuple[Trickle,
 
 def prepared(broker: KBroker | KafkaCluster) -> None:
     write_all_kinds(broker.bootstrap)
-    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-    admin.create_acls([ACL])[ACL].result(30)
+    create_acls(Connection(broker.bootstrap, {}, 60), ACLS)
     commit(broker.bootstrap, "late", TopicPartition("orders", 0, 553), TopicPartition("orders", 1, 1))
     commit(
         broker.bootstrap, "halfway", TopicPartition("orders", 0, 520), TopicPartition("orders.by-key", 0, 501)

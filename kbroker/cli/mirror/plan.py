@@ -4,12 +4,13 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from kbroker.cli.acls import all_acls
+from kbroker.cli.acl_requests import all_acls
 from kbroker.cli.config_changes import read_configs
 from kbroker.cli.connection import Connection
 from kbroker.cli.describe_groups import all_groups
 from kbroker.cli.failures import CommandFailed
 from kbroker.cli.partitions import Partition, earliest, latest
+from kbroker.config.acls import Acl
 
 KEPT_BY_ENGINE = re.compile(r"(__.*|\..*|.*[.-]internal|heartbeats|.*checkpoints\.internal)")
 """Names that MirrorMaker 2 takes for internal topics and never copies."""
@@ -119,7 +120,7 @@ def choose(there: Iterable[str], wanted: Sequence[str]) -> tuple[list[str], list
     return chosen, remarks
 
 
-def acls_of(broker: Connection) -> list[object] | None:
+def acls_of(broker: Connection) -> list[Acl] | None:
     """All ACLs; None when the broker has no authorizer."""
     try:
         return all_acls(broker)

@@ -3,9 +3,9 @@ at the end."""
 
 import time
 from collections.abc import Mapping
-from typing import Any
 
 from kbroker.cli import quotas
+from kbroker.cli.acl_requests import create_acls
 from kbroker.cli.config_changes import change_configs, read_configs
 from kbroker.cli.connection import Connection
 from kbroker.cli.failures import CommandFailed, result_of
@@ -104,10 +104,9 @@ def copy_acls(source: Connection, target: Connection) -> int:
     held = acls_of(target)
     if held is None:
         return 0
-    missing: list[Any] = [acl for acl in acls_of(source) or () if acl not in set(held)]
+    missing = [acl for acl in acls_of(source) or () if acl not in set(held)]
     if missing:
-        for acl, future in target.admin().create_acls(missing, request_timeout=target.timeout_s).items():
-            result_of(future, f"ACL {acl}")
+        create_acls(target, missing)
     return len(missing)
 
 
