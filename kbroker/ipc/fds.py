@@ -14,6 +14,7 @@ import socket
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 _HEAD = struct.Struct("<qHHHB")  # ..., bytes of the host that follows
 _ID = struct.Struct("<q")
@@ -28,8 +29,7 @@ SETTINGS = -3  # the same of settings
 RESTARTED = -1  # among the ids: a new network process; its predecessor's connections are gone
 
 
-@dataclass(frozen=True, slots=True)
-class Accepted:
+class Accepted(NamedTuple):
     """A client's connection: id unique within the broker's run, index of its listener, the peer's
     address, number of the replica site whose port it came to."""
 

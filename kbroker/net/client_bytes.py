@@ -85,9 +85,11 @@ class ClientBytes:
             self._of_row = np.concatenate([self._of_row, np.zeros(more, np.int64)])
 
     def _settle(self, row: int, name: str) -> None:
-        now = self._context.connections[row, WORDS]
-        self._add(name, *(now - self._seen[row]).tolist())
-        self._seen[row] = now
+        words = self._context.connections[row]
+        received, sent = int(words[ConnectionRow.BYTES_IN]), int(words[ConnectionRow.BYTES_OUT])
+        received_before, sent_before = self._seen[row].tolist()
+        self._add(name, received - received_before, sent - sent_before)
+        self._seen[row] = received, sent
 
     def _add(self, name: str, received: int, sent: int) -> None:
         if name not in self._moved and len(self._moved) >= MOST_KEPT:

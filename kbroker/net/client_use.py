@@ -81,11 +81,11 @@ class ClientUse:
         self._changed = True
         name, version = connection.software_name or UNKNOWN, connection.software_version or UNKNOWN
         key = name, version, connection.listener.listener
-        count = self._software[key] + step
+        count = self._software.get(key, 0) + step
         if count:
             self._software[key] = count
         else:
-            del self._software[key]
+            self._software.pop(key, None)
 
     def _largest(self) -> list[SoftwareConnections]:
         chosen = nlargest(MOST_SOFTWARE, self._software.items(), key=lambda item: item[1])

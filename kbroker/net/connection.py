@@ -77,12 +77,12 @@ class Connection:
         "grant",
         "listener",
         "login",
+        "long_peer",
         "met",
         "on_close",
         "on_end",
         "on_gone",
         "on_sent",
-        "peer_bytes",
         "purgatory_ns",
         "queued_ns",
         "request_bytes",
@@ -119,7 +119,7 @@ class Connection:
         self.earlier_ns = 0  # how long of that before it came to Python
         self.answered_ns = 0  # when its answer was built
         self.count_left: Callable[[Connection], None] | None = None  # once, when its answer has left
-        self.peer_bytes: NDArray[np.uint8] | None = None  # packed Peer for control, kept for the kernel
+        self.long_peer: NDArray[np.uint8] | None = None  # see PackedPeers
         self.end = ""  # why it was closed
         self.login: Login | None = None  # on SASL listeners
         self.grant: Grant | None = None  # what it may do; None: everything

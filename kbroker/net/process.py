@@ -29,13 +29,12 @@ from kbroker.net.produce.queue_kernel import pop_answered
 from kbroker.net.produce.transaction_checks import TransactionChecks
 from kbroker.net.pump_kernel import OWN_EVENT_FD, SENDERS, arm_row, close_row, pump, register, resume
 from kbroker.net.quotas import Quotas
-from kbroker.net.rate_limited_log import RateLimitedLog, bad_size, not_served
-from kbroker.net.received_frames import ReceivedFrames
+from kbroker.net.rate_limited_log import RateLimitedLog
+from kbroker.net.received_frames import ReceivedFrames, RefusedFrames
 from kbroker.net.request_counts import RequestCounts
 from kbroker.net.rows import Connection as ConnectionRow
 from kbroker.net.rows import Context as ContextRow
 from kbroker.net.rows import EventKind, Flag
-from kbroker.net.rows.chunk_kernel import release_chunk
 from kbroker.net.security.access import Access
 from kbroker.net.security.login import Login
 from kbroker.net.security.tls_listeners import TlsListeners
@@ -76,17 +75,17 @@ class NetworkProcess:
         self._closed_ids: list[int] = [RESTARTED]
         self._listeners = config.listeners
         self._loop: asyncio.AbstractEventLoop
-        self._turn_asked = False
+        self._turn_asked = self._in_turn = False
         self._served_events = 0
-        frames = ReceivedFrames(self)
+        frames, refused = ReceivedFrames(self), RefusedFrames(self)
         self._handlers: dict[int, Callable[[int, int, int, int], None]] = {
             EventKind.REQUEST: frames.request,
             EventKind.WAIT: frames.wait,
             EventKind.UNSENT_FILE: self._on_unsent_file,
             EventKind.CLOSED: self._on_closed,
-            EventKind.BAD_SIZE: self._on_bad_size,
-            EventKind.BAD_REQUEST: self._on_bad_request,
-            EventKind.UNSERVED: self._on_unserved,
+            EventKind.BAD_SIZE: refused.bad_size,
+            EventKind.BAD_REQUEST: refused.bad_request,
+            EventKind.UNSERVED: refused.unserved,
             EventKind.DEEP: self._on_deep,
             EventKind.ANSWER: self._on_answer,
             EventKind.UNSENT: self._on_unsent,
@@ -123,6 +122,15 @@ class NetworkProcess:
     def turn(self) -> None:
         """Pump and serve its events, a few times; then let the loop look at everything else."""
         self._turn_asked = False
+        self._in_turn = True
+        try:
+            self._pump()
+        finally:
+            self._in_turn = False
+        if self._closed_ids:
+            self._report_closed()
+
+    def _pump(self) -> None:
         words = self.context.words
         self.forwarding.allow(not self.quotas.active)
         for _ in range(PUMPS_PER_TURN):
@@ -141,8 +149,6 @@ class NetworkProcess:
                 break
         else:
             self.ask_turn()
-        if self._closed_ids:
-            self._report_closed()
 
     def _serve_events(self, first: int, end: int) -> None:
         """A bug in the service of one client closes the connection of that client only."""
@@ -294,37 +300,22 @@ class NetworkProcess:
 
     def unbusy(self, row: int) -> None:
         """The connection may read on: its request is answered and sent."""
-        words = self.context.connections[row]
-        if words[ConnectionRow.FLAGS] & Flag.OPEN:
-            words[ConnectionRow.FLAGS] &= ~Flag.BUSY
-            self._unblock(row)
+        if self.context.connections[row, ConnectionRow.FLAGS] & Flag.OPEN:
+            self._unblock(row, ~Flag.BUSY)
 
-    def _unblock(self, row: int) -> None:
-        """Let the kernel send again, unless older bytes still wait here."""
-        sending = int(self.context.connections[row, ConnectionRow.FLAGS]) & Flag.SENDING
-        if not self.connections[row].unsent and not sending:
-            self.context.connections[row, ConnectionRow.FLAGS] &= ~Flag.OUT_BLOCKED
+    def _unblock(self, row: int, keep: int = -1) -> None:
+        """Let the kernel send again, unless older bytes still wait here. keep: the flags that may
+        stay."""
+        words = self.context.connections[row]
+        flags = int(words[ConnectionRow.FLAGS]) & keep
+        if not self.connections[row].unsent and not flags & Flag.SENDING:
+            flags &= ~Flag.OUT_BLOCKED
+        words[ConnectionRow.FLAGS] = flags
         self._go_on(row)
 
     def _on_closed(self, row: int, error: int, *_: int) -> None:
         if (connection := self.connections.get(row)) is not None:
             self.close(connection, os.strerror(error) if error else "closed by the client")
-
-    def _refuse_row(self, row: int, why: str) -> None:
-        if (connection := self.connections.get(row)) is not None:
-            self.refuse(connection, why)
-
-    def _on_bad_size(self, row: int, size: int, *_: int) -> None:
-        self._refuse_row(row, bad_size(size, int(self.context.words[ContextRow.MAX_FRAME])))
-
-    def _on_unserved(self, row: int, api_key: int, version: int, _: int) -> None:
-        self._refuse_row(row, not_served(api_key, version))
-
-    def _on_bad_request(self, row: int, offset: int, length: int, chunk: int) -> None:
-        head = bytes(self.context.arena_bytes[offset : offset + min(length, 16)])
-        release_chunk(self.context.address, chunk)
-        version = int.from_bytes(head[2:4], "big", signed=True)
-        self._refuse_row(row, f"a Produce request v{version} of {length} bytes cannot be parsed")
 
     def _on_deep(self, _: int, result: int, reason: int, __: int) -> None:
         self.checks.take(result, reason)
@@ -337,9 +328,10 @@ class NetworkProcess:
         self._go_on(row)
 
     def _go_on(self, row: int) -> None:
-        """Continue a connection that had to stop reading."""
+        """Continue a connection that had to stop reading: a turn under way does not end before."""
         resume(self.context.address, row)
-        self.ask_turn()
+        if not self._in_turn:
+            self.ask_turn()
 
     def _on_answer(self, row: int, request: int, *_: int) -> None:
         if (connection := self.connections.get(row)) is None:

@@ -1,5 +1,6 @@
 """Requests that the kernel has left to Python: short ones are copied out of the arena, long ones
-stay there until they are read or have left for control.
+stay there until they are read or have left for control. Those that it could not take close their
+connections.
 
 Runs in: network. Owner: the process.
 """
@@ -11,6 +12,7 @@ from typing import Protocol
 from kbroker.ipc.long_messages import LONG_BYTES
 from kbroker.net.connection import Connection, State
 from kbroker.net.context import Context
+from kbroker.net.rate_limited_log import bad_size, not_served
 from kbroker.net.rows import Context as ContextRow
 from kbroker.net.rows.chunk_kernel import release_chunk
 from kbroker.net.server import Server
@@ -25,6 +27,9 @@ class Process(Protocol):
 
     def ask_turn(self) -> None:
         """Have a turn soon."""
+
+    def refuse(self, connection: Connection, why: str) -> None:
+        """Close for a client's fault, with one log line."""
 
 
 class ReceivedFrames:
@@ -66,3 +71,30 @@ class ReceivedFrames:
         release_chunk(self._context.address, chunk)
         if self._context.words[ContextRow.STALLED] >= 0:
             self._process.ask_turn()
+
+
+class RefusedFrames:
+    """Handlers of the events that name a bad frame; the first argument is the connection's row."""
+
+    def __init__(self, process: Process) -> None:
+        self._process = process
+        self._context = process.context
+
+    def bad_size(self, row: int, size: int, *_: int) -> None:
+        """A frame of an impossible size."""
+        self._refuse(row, bad_size(size, int(self._context.words[ContextRow.MAX_FRAME])))
+
+    def unserved(self, row: int, api_key: int, version: int, _: int) -> None:
+        """A request of an API or a version that the broker does not serve."""
+        self._refuse(row, not_served(api_key, version))
+
+    def bad_request(self, row: int, offset: int, length: int, chunk: int) -> None:
+        """A Produce request that is not well formed."""
+        head = bytes(self._context.arena_bytes[offset : offset + min(length, 16)])
+        release_chunk(self._context.address, chunk)
+        version = int.from_bytes(head[2:4], "big", signed=True)
+        self._refuse(row, f"a Produce request v{version} of {length} bytes cannot be parsed")
+
+    def _refuse(self, row: int, why: str) -> None:
+        if (connection := self._process.connections.get(row)) is not None:
+            self._process.refuse(connection, why)

@@ -3,9 +3,11 @@
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from kbroker.ipc import fds
-from kbroker.net.process import NetworkProcess
-from kbroker.net.rows import Event, EventKind
+from kbroker.net.process import PUMPS_PER_TURN, NetworkProcess
+from kbroker.net.rows import Context, Event, EventKind
 
 
 def test_a_failed_event_costs_its_connection_and_not_the_rest_of_the_turn() -> None:
@@ -41,6 +43,66 @@ def test_a_failed_event_of_nobody_closes_nobody() -> None:
     process._handlers = {EventKind.ADVANCED: fail}
     process.close = lambda *_: (_ for _ in ()).throw(AssertionError("closed"))
     process._serve_events(0, 1)
+
+
+def test_a_connection_that_goes_on_in_a_turn_asks_for_no_further_turn(monkeypatch: Any) -> None:
+    process: Any = NetworkProcess.__new__(NetworkProcess)
+    called: list[Any] = []
+    pumps: list[int] = []
+    served: list[bool] = []
+    words = Context.row()
+
+    def pump(_: int) -> int:
+        words[Context.DIRTY] = words[Context.STALLED] = -1
+        pumps.append(len(served))
+        return 1
+
+    def serve(*_: int) -> None:
+        served.append(process._in_turn)
+        if len(served) in goes_on:
+            process._go_on(5)
+
+    monkeypatch.setattr("kbroker.net.process.pump", pump)
+    monkeypatch.setattr("kbroker.net.process.resume", lambda _, row: words.put(Context.DIRTY, row))
+    process.context = SimpleNamespace(words=words, address=0)
+    process.forwarding = SimpleNamespace(allow=lambda _: None, flush=lambda: None)
+    process.quotas = SimpleNamespace(active=False)
+    process.checks = process.transactions = SimpleNamespace(waiting=False)
+    process._closed_ids, process._turn_asked, process._in_turn = [], False, False
+    process._loop = SimpleNamespace(call_soon=called.append)
+    process._serve_events = serve
+    goes_on = {1}
+    process.turn()
+    assert (pumps, served) == ([0, 1], [True, True])  # the connection was continued
+    assert called == []
+    goes_on = set(range(3, 9))
+    process.turn()
+    assert len(pumps) == 2 + PUMPS_PER_TURN  # others have their turn between
+    assert called == [process.turn]
+    called.clear()
+    process._turn_asked = False
+    process._go_on(5)  # between turns
+    assert called == [process.turn]
+
+
+def test_a_turn_that_fails_leaves_no_connection_behind(monkeypatch: Any) -> None:
+    process: Any = NetworkProcess.__new__(NetworkProcess)
+
+    def fail(_: int) -> int:
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr("kbroker.net.process.pump", fail)
+    monkeypatch.setattr("kbroker.net.process.resume", lambda *_: None)
+    called: list[Any] = []
+    process.context = SimpleNamespace(words=Context.row(), address=0)
+    process.forwarding = SimpleNamespace(allow=lambda _: None)
+    process.quotas = SimpleNamespace(active=False)
+    process._turn_asked = True
+    process._loop = SimpleNamespace(call_soon=called.append)
+    with pytest.raises(RuntimeError):
+        process.turn()
+    process._go_on(5)
+    assert called == [process.turn]
 
 
 def test_connections_that_end_after_the_acceptor_are_logged_in_one_line() -> None:

@@ -18,6 +18,7 @@ from kbroker.ipc.block import FAILED, Peer, pack_peer, row_of
 from kbroker.net.connection import Connection, Part, State
 from kbroker.net.context import Context
 from kbroker.net.forward.forward_kernel import answer_forwarded
+from kbroker.net.forward.packed_peers import PackedPeers
 from kbroker.net.request_counts import RequestCounts
 from kbroker.net.rows import Answer, AnswerTable, Flag, ForwardedApi, ProduceVersion
 from kbroker.net.rows import Connection as ConnectionRow
@@ -74,6 +75,7 @@ class Forwarding:
         self._context = process.context
         self._words = process.context.words
         self._serve = serve
+        self._peers = PackedPeers()
         self._close = process.close
         self._reply = process.reply
         self._out: NDArray[np.uint8] = np.zeros(LINK_BYTES, np.uint8)
@@ -133,9 +135,9 @@ class Forwarding:
                 connection.token_authenticated,
             )
         )
-        connection.peer_bytes = np.frombuffer(packed, np.uint8)
+        address = self._peers.put(connection, packed)
         row = self._context.connections[connection.row]
-        row[ConnectionRow.PEER] = connection.peer_bytes.ctypes.data
+        row[ConnectionRow.PEER] = address
         row[ConnectionRow.PEER_BYTES] = len(packed)
         row[ConnectionRow.ANSWER_SCOPE] = (
             connection.answer_scope << 16 | accepted.listener << 8 | accepted.site
