@@ -51,6 +51,8 @@ def to_librdkafka(settings: Mapping[str, str]) -> dict[str, str]:
         found |= {f"sasl.{m[1]}": m[2] or m[3] or m[4] or "" for m in _JAAS_FIELD.finditer(jaas + " ")}
         if "sasl.username" not in found:
             raise UsageFailed("sasl.jaas.config: expected a login module with username=... password=...")
+    if mechanism := found.pop("sasl.mechanisms", None):  # librdkafka's own name of it
+        found["sasl.mechanism"] = mechanism
     for key in _PEM_ONLY:
         if found.pop(key, "PEM") != "PEM":
             raise UsageFailed(

@@ -10,6 +10,14 @@ from kbroker.cli.failures import UsageFailed
 JAAS = "org.apache.kafka.common.security.scram.ScramLoginModule required username=\"ada\" password='s;cr et';"
 
 
+def test_librdkafkas_name_of_the_mechanism_reaches_both_libraries(tmp_path: Path) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text("security.protocol=SASL_SSL\nsasl.mechanisms=PLAIN\n")
+    settings = read(file)
+    assert settings == {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN"}
+    assert to_kafka_python(settings) == {"security_protocol": "SASL_SSL", "sasl_mechanism": "PLAIN"}
+
+
 def test_javas_sasl_settings_reach_both_libraries(tmp_path: Path) -> None:
     file = tmp_path / "client.properties"
     file.write_text(
