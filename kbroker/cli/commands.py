@@ -34,6 +34,7 @@ from kbroker.cli import (
 )
 from kbroker.cli.backup import commands as backups
 from kbroker.cli.exit_codes import ExitCode
+from kbroker.cli.help_text import flow
 from kbroker.cli.mirror import commands as mirror
 from kbroker.cli.options import examples
 
@@ -131,3 +132,4 @@ app.command("backup", rich_help_panel="Files", epilog=backups.BACKUP_EXAMPLES)(b
 app.command("restore", rich_help_panel="Files", epilog=backups.RESTORE_EXAMPLES)(backups.restore)
 app.command("move", rich_help_panel=tools.PANEL, epilog=mirror.MOVE_EXAMPLES)(mirror.move)
 app.command("import", rich_help_panel=tools.PANEL, epilog=mirror.IMPORT_EXAMPLES)(mirror.import_)
+flow(app)
