@@ -59,7 +59,7 @@ def read_metrics(url: str) -> Metrics:
     from prometheus_client.parser import text_string_to_metric_families
 
     code, body = get(url, "/metrics")
-    lines = body.decode(errors="replace").splitlines()
+    lines = body.decode(errors="replace").split("\n")  # splitlines() would break names at U+2028
     wanted = [line for line in lines if line.partition("{")[0].partition(" ")[0] in NAMES]
     found: dict[str, list[tuple[dict[str, str], float]]] = {}
     for family in text_string_to_metric_families("\n".join(wanted) + "\n"):

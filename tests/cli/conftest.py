@@ -28,7 +28,7 @@ class Result:
 
     @property
     def lines(self) -> list[str]:
-        return self.text.splitlines()
+        return self.text.removesuffix("\n").split("\n") if self.text else []
 
     @property
     def json(self) -> Any:

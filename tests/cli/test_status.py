@@ -17,6 +17,8 @@ UNWELL = b"""\
 kbroker_info{cluster_id="c",node_id="1",version="9.9"} 1.0
 # TYPE kbroker_log_dir_offline gauge
 kbroker_log_dir_offline{dir="/with \\"quotes\\""} 1.0
+# TYPE kbroker_group_lag gauge
+kbroker_group_lag{group="two\xe2\x80\xa8lines",topic="t",partition="0"} 7
 # TYPE kbroker_process_start_time_seconds gauge
 kbroker_process_start_time_seconds{process="acceptor"} 1.7e+09
 """
@@ -49,6 +51,7 @@ def test_problems_are_named_and_the_code_is_1(shell: Shell, unwell: str) -> None
     assert first.endswith("2 problems")
     assert rows[0].split(maxsplit=2) == ["ready", "no", "no; io-0 is starting"]
     assert 'no     /with "quotes"; offline' in "\n".join(rows)
+    assert "1 group with lag: two\u2028lines 7" in "\n".join(rows)
     found = shell("status", "--url", unwell, "--json", code=1).json
     assert not found["ok"]
     assert [check["problems"] for check in found["checks"] if not check["ok"]] == [
