@@ -10,7 +10,7 @@ from kbroker.api.group_protocol import check_protocol
 from kbroker.api.later import running
 from kbroker.api.row import Api
 from kbroker.api.share_request import check_sender, code_and_text
-from kbroker.control.share.share_partition import AcknowledgedBatch
+from kbroker.control.share.acknowledging import AcknowledgedBatch
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.share_acknowledge import (

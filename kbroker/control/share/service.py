@@ -15,11 +15,13 @@ from kbroker.control.coordinator.runtime import Runtime
 from kbroker.control.coordinator.timers import WheelTimers
 from kbroker.control.groups.service import GroupService
 from kbroker.control.metadata.catalogue import Topic
+from kbroker.control.share.acknowledging import AcknowledgedBatch
 from kbroker.control.share.acquiring import Spec
 from kbroker.control.share.dead_letters import Append
+from kbroker.control.share.deliveries import Deliveries
 from kbroker.control.share.partitions import SharePartitions
 from kbroker.control.share.pruning import StatePruning
-from kbroker.control.share.reading import Piece, limit_of, log_start_of, read_pieces
+from kbroker.control.share.reading import limit_of, log_start_of, read_pieces
 from kbroker.control.share.sessions import (
     FINAL_EPOCH,
     INITIAL_EPOCH,
@@ -27,7 +29,7 @@ from kbroker.control.share.sessions import (
     ShareSessions,
     TopicPartition,
 )
-from kbroker.control.share.share_partition import AcknowledgedBatch, Acquired
+from kbroker.control.share.share_partition import Acquired
 from kbroker.control.share.state_shard import ShareKey, ShareStateShard
 from kbroker.control.share.wake_ups import WakeUps
 from kbroker.ipc.background import Background
@@ -91,8 +93,6 @@ class ShareService:
         self._announce = announce
         self._wake_ups = WakeUps()
         self._sessions = ShareSessions(broker.config.get_int("group.share.max.share.sessions"))
-        self._fetching: set[ShareKey] = set()
-        self._passed_by: set[ShareKey] = set()
         self._background = Background(log, "work on shared partitions failed")
         self.partitions = SharePartitions(
             broker,
@@ -103,6 +103,7 @@ class ShareService:
             self._wake_ups.notify,
             append,
         )
+        self._deliveries = Deliveries(broker, self.partitions, self._sessions.is_open, self._wake_ups.notify)
         self._pruning = StatePruning(broker, runtime, self.shard)
         interval_ms = broker.config.get_int("share.coordinator.state.topic.prune.interval.ms")
         runtime.every(interval_ms, "prune", lambda: self._background.start(self._pruning.prune()))
@@ -275,10 +276,11 @@ class ShareService:
             if max_records <= 0 or max_bytes <= 0:
                 break
             if answerable and self.partitions.get(key) is None:
-                self._background.start(self._load(key))
+                self._background.start(self._deliveries.load(key))
                 continue
             try:
-                found = await self._acquire_alone(key, spec, session, max_bytes, max_records)
+                records_spec = spec.records._replace(max_records=max_records)
+                found = await self._deliveries.take(key, session, max_bytes, records_spec)
             except KafkaError as error:
                 _fail(results, place, error)
                 answerable = True
@@ -295,72 +297,6 @@ class ShareService:
                 answerable = True
         session.turn()
         return answerable
-
-    async def _load(self, key: ShareKey) -> None:
-        """Load the partition for the next fetch, which also reports an error."""
-        if key in self._fetching:
-            return
-        self._fetching.add(key)
-        try:
-            await self.partitions.open(key)
-        except KafkaError as error:
-            log.debug("%s is not loaded: %s", key, error)
-        finally:
-            self._fetched(key)
-
-    def _fetched(self, key: ShareKey) -> None:
-        """Others may have the partition now."""
-        self._fetching.discard(key)
-        if key in self._passed_by:
-            self._passed_by.discard(key)
-            self._wake_ups.notify(key)
-
-    async def _acquire_alone(
-        self, key: ShareKey, spec: FetchSpec, session: ShareSession, max_bytes: int, max_records: int
-    ) -> tuple[bytes, list[Acquired]] | None:
-        """As `_acquire`; None also while another fetch is at this partition: this one is woken
-        after it."""
-        if key in self._fetching:
-            self._passed_by.add(key)
-            return None
-        self._fetching.add(key)
-        try:
-            return await self._acquire(key, spec, session, max_bytes, max_records)
-        finally:
-            self._fetched(key)
-
-    async def _acquire(
-        self, key: ShareKey, spec: FetchSpec, session: ShareSession, max_bytes: int, max_records: int
-    ) -> tuple[bytes, list[Acquired]] | None:
-        """(batches of the log, offsets of them); None while the group can be given nothing more."""
-        log_partition = self.partitions.log_of(key)
-        partition = await self.partitions.open(key)
-        limits = self.partitions.limits(key.group_id)
-        if not partition.may_acquire(limits):
-            return None
-        partition.archive_before(log_start_of(self._broker, log_partition))
-        committed = self.partitions.reads_committed(key.group_id)
-        start = partition.next_offset()
-        pieces = await read_pieces(self._broker, log_partition, start, max_bytes, committed)
-        live = self.partitions.get(key) is partition and self._sessions.is_open(session)
-        if not pieces or not live:
-            return b"", []
-        behind = start
-        for piece in pieces:
-            if piece.first > behind:  # compaction took what was there
-                partition.pass_over(behind, piece.first - 1)
-            if not piece.deliver:
-                partition.pass_over(piece.first, piece.last)
-            behind = piece.last + 1
-        acquired = partition.acquire(
-            spec.member_id,
-            [(max(piece.first, start), piece.last) for piece in pieces if piece.deliver],
-            spec.records._replace(max_records=max_records),
-            limits,
-            self._broker.now_ms(),
-        )
-        await self.partitions.settle(key, partition)
-        return _records_of(pieces, acquired), acquired
 
     # --- offsets
 
@@ -383,16 +319,6 @@ class ShareService:
         for key in self.shard.keys_of_topic(topic.topic_id):
             self.partitions.forget(key)
             self.partitions.delete_later(key)
-
-
-def _records_of(pieces: Sequence[Piece], acquired: Sequence[Acquired]) -> bytes:
-    """The batches that hold what was acquired."""
-    wanted = [
-        piece.data
-        for piece in pieces
-        if any(each.first <= piece.last and piece.first <= each.last for each in acquired)
-    ]
-    return b"".join(wanted)
 
 
 def _fail(results: dict[TopicPartition, Fetched], place: TopicPartition, error: KafkaError) -> None:

@@ -10,11 +10,11 @@ topic is finished only when its dead letter is written (KIP-1191).
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
-from enum import IntEnum
 from itertools import groupby, pairwise
 from operator import itemgetter
 from typing import NamedTuple
 
+from kbroker.control.share.acknowledging import AcknowledgedBatch, AcknowledgeType, range_after, specs_of
 from kbroker.control.share.acquiring import Offsets, Portion, Spec, choose
 from kbroker.control.share.limits import Limits
 from kbroker.control.share.ranges import DeliveryState, Range, Ranges
@@ -33,31 +33,12 @@ _NOT_ACQUIRED = "The offset cannot be acknowledged. The offset is not acquired."
 _NO_RENEWAL = "Renewing acquisition locks is not enabled for the group."
 
 
-class AcknowledgeType(IntEnum):
-    """A member's acknowledgement. GAP: there is no record at the offset. RENEW: it needs more time
-    (KIP-1222)."""
-
-    GAP = 0
-    ACCEPT = 1
-    RELEASE = 2
-    REJECT = 3
-    RENEW = 4
-
-
 class Acquired(NamedTuple):
     """Offsets given to a member, with the number of this delivery."""
 
     first: int
     last: int
     delivery_count: int
-
-
-class AcknowledgedBatch(NamedTuple):
-    """Offsets and one type for all of them, or one for each."""
-
-    first: int
-    last: int
-    types: Sequence[int]
 
 
 class Dead(NamedTuple):
@@ -200,7 +181,7 @@ class SharePartition:
         Raises INVALID_REQUEST or INVALID_RECORD_STATE.
         """
         last_type = AcknowledgeType.RENEW if renewing else AcknowledgeType.REJECT
-        listed = [spec for batch in batches for spec in _specs(batch, last_type)]
+        listed = [spec for batch in batches for spec in specs_of(batch, last_type)]
         ordered = sorted(listed)
         if any(one[1] >= other[0] for one, other in pairwise(ordered)):
             raise KafkaError(ErrorCode.INVALID_RECORD_STATE, _NOT_ACQUIRED)
@@ -322,7 +303,7 @@ class SharePartition:
 
     def _end(self, each: Range, kind: AcknowledgeType, limits: Limits, now_ms: int) -> None:
         """An acquired range is acknowledged, released, given up or acquired for longer."""
-        after = _after(each, kind, limits, now_ms)
+        after = range_after(each, kind, limits, now_ms)
         self._set(after, persisted=after.state not in (ACQUIRED, ARCHIVING))
         if after.state is ARCHIVING:
             why = REJECTED if kind is AcknowledgeType.REJECT else EXCEEDED
@@ -347,40 +328,3 @@ class SharePartition:
             self.start_offset = start
             self._ranges.drop_before(start)
         del self._portion_starts[: max(0, bisect_right(self._portion_starts, self.start_offset) - 1)]
-
-
-def _specs(batch: AcknowledgedBatch, last_type: AcknowledgeType) -> list[tuple[int, int, AcknowledgeType]]:
-    """(first, last, type) with neighbours of one type together. Raises INVALID_REQUEST."""
-    length = batch.last - batch.first + 1
-    if length < 1 or len(batch.types) not in (1, length):
-        raise KafkaError(ErrorCode.INVALID_REQUEST)
-    if not all(0 <= kind <= last_type for kind in batch.types):
-        raise KafkaError(ErrorCode.INVALID_REQUEST)
-    kinds = [AcknowledgeType(kind) for kind in batch.types]
-    if len(kinds) == 1:
-        return [(batch.first, batch.last, kinds[0])]
-    specs: list[tuple[int, int, AcknowledgeType]] = []
-    for offset, kind in enumerate(kinds, batch.first):
-        if specs and specs[-1][2] is kind:
-            specs[-1] = (specs[-1][0], offset, kind)
-        else:
-            specs.append((offset, offset, kind))
-    return specs
-
-
-def _after(each: Range, kind: AcknowledgeType, limits: Limits, now_ms: int) -> Range:
-    """An acquired range after an acknowledgement."""
-    if kind is AcknowledgeType.RENEW:
-        return Range(
-            each.first, each.last, ACQUIRED, each.delivery_count, each.member_id, now_ms + limits.lock_ms
-        )
-    retry_at = 0
-    if kind is AcknowledgeType.ACCEPT:
-        state = ACKNOWLEDGED
-    elif kind is AcknowledgeType.RELEASE and each.delivery_count < limits.delivery_count:
-        state, retry_at = AVAILABLE, limits.retry_at(each.delivery_count, now_ms)
-    elif limits.dead_letters and kind is not AcknowledgeType.GAP:
-        state = ARCHIVING
-    else:
-        state = ARCHIVED
-    return Range(each.first, each.last, state, each.delivery_count, "", retry_at)

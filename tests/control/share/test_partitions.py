@@ -16,9 +16,10 @@ from kbroker.control.groups.settings import GroupOverrides
 from kbroker.control.metadata.catalogue import Partition
 from kbroker.control.metadata.topic_plan import NewTopic
 from kbroker.control.share import partitions as share_partitions
+from kbroker.control.share.acknowledging import AcknowledgedBatch, AcknowledgeType
 from kbroker.control.share.acquiring import Spec
 from kbroker.control.share.partitions import SharePartitions
-from kbroker.control.share.share_partition import AcknowledgedBatch, AcknowledgeType, SharePartition
+from kbroker.control.share.share_partition import SharePartition
 from kbroker.control.share.state_shard import ShareKey, ShareStateShard
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.records import read_all

@@ -5,15 +5,11 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from kbroker.control.share.acknowledging import AcknowledgedBatch, AcknowledgeType
 from kbroker.control.share.acquiring import Spec
 from kbroker.control.share.limits import Limits
 from kbroker.control.share.ranges import DeliveryState, Range, Ranges
-from kbroker.control.share.share_partition import (
-    AcknowledgedBatch,
-    AcknowledgeType,
-    Acquired,
-    SharePartition,
-)
+from kbroker.control.share.share_partition import Acquired, SharePartition
 from kbroker.protocol.errors import ErrorCode, KafkaError
 
 LIMITS = Limits(lock_ms=30_000, delivery_count=3, records=100)

@@ -1,13 +1,9 @@
 """A record that was released pauses before it is delivered again, and others do not wait for it."""
 
+from kbroker.control.share.acknowledging import AcknowledgedBatch, AcknowledgeType
 from kbroker.control.share.acquiring import Spec
 from kbroker.control.share.limits import Limits
-from kbroker.control.share.share_partition import (
-    AcknowledgedBatch,
-    AcknowledgeType,
-    Acquired,
-    SharePartition,
-)
+from kbroker.control.share.share_partition import Acquired, SharePartition
 
 LIMITS = Limits(delivery_count=9, records=100, backoff_ms=100, max_backoff_ms=350)
 RELEASE = AcknowledgeType.RELEASE

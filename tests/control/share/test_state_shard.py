@@ -4,10 +4,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbroker.control.coordinator.machine import Outcome, Record
+from kbroker.control.share.acknowledging import AcknowledgedBatch
 from kbroker.control.share.acquiring import Spec
 from kbroker.control.share.limits import Limits
 from kbroker.control.share.ranges import DeliveryState, Range
-from kbroker.control.share.share_partition import AcknowledgedBatch, SharePartition
+from kbroker.control.share.share_partition import SharePartition
 from kbroker.control.share.state_shard import ShareKey, ShareStateShard
 from kbroker.protocol.coordinator_records.index import SHARE_GROUP_STATE
 from kbroker.protocol.coordinator_records.share_snapshot import ShareSnapshotValue
