@@ -35,6 +35,11 @@ FREQUENT = frozenset((Reply, ClientRequest, EpochEndOffset, DescribeProducers, D
 TOGETHER = 16
 """Messages that leave together at most: the other side begins to work on them while this one makes
 the next ones."""
+MOST_TOGETHER = 64
+"""The same of answers once so many have left in this turn of the loop: the other side has work
+then, and each write costs both of them as much as several answers."""
+TOGETHER_BYTES = 1 << 16
+"""Of answers: none waits behind more."""
 
 log = logging.getLogger(__name__)
 
@@ -71,7 +76,8 @@ class AsyncLink(asyncio.Protocol):
         self._calls: dict[int, tuple[Answered, Decoder]] = {}
         self._next_call = 1
         self._out: list[bytes | tuple[int, Any] | list[bytes]] = []
-        self._waiting = 0
+        self._waiting = self._waiting_bytes = 0
+        self._left = 0  # answers of this turn
         self._transport: asyncio.Transport | None = None
         self._leaving = Leaving(self._write_piece)
         self.on_long_answer: Callable[[int, LongFrame], None] | None = None
@@ -137,7 +143,7 @@ class AsyncLink(asyncio.Protocol):
     def _put(self, message: bytes | tuple[int, Any] | list[bytes]) -> None:
         out = self._out
         if not out:
-            asyncio.get_running_loop().call_soon(self._flush)
+            asyncio.get_running_loop().call_soon(self._end_turn)
         out.append(message)
         self._waiting += 1
         if self._waiting >= TOGETHER:
@@ -146,13 +152,20 @@ class AsyncLink(asyncio.Protocol):
     def answer(self, messages: bytes) -> None:
         """Answers of a block, packed already; they leave with what else this turn has to say."""
         out = self._out
+        self._waiting_bytes += len(messages)
         if not out or not isinstance(out[-1], list):
             self._put([messages])
             return
         out[-1].append(messages)
         self._waiting += 1
-        if self._waiting >= TOGETHER:
+        many = self._left >= MOST_TOGETHER and self._waiting_bytes < TOGETHER_BYTES
+        if self._waiting >= (MOST_TOGETHER if many else TOGETHER):
+            self._left += self._waiting
             self._flush()
+
+    def _end_turn(self) -> None:
+        self._flush()
+        self._left = 0
 
     def send_block(self, block: bytes) -> None:
         """A block of requests, at once."""
@@ -162,7 +175,7 @@ class AsyncLink(asyncio.Protocol):
 
     def _flush(self) -> None:
         out, self._out = self._out, []
-        self._waiting = 0
+        self._waiting = self._waiting_bytes = 0
         if not out or self._transport is None:
             return
         frames: list[bytes] = []

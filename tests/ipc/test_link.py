@@ -3,15 +3,23 @@
 import asyncio
 import logging
 import socket
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from kbroker.ipc import connecting
-from kbroker.ipc.link import AsyncLink, LinkClosed, PolledLink
+from kbroker.ipc.block import answers
+from kbroker.ipc.link import (
+    MOST_TOGETHER,
+    TOGETHER,
+    TOGETHER_BYTES,
+    AsyncLink,
+    LinkClosed,
+    PolledLink,
+)
 from kbroker.ipc.messages import DeleteRecords, Hello, Image, Reply
 from kbroker.ipc.move_messages import MovesUnderWay
-from kbroker.ipc.wire import LENGTH, pack
+from kbroker.ipc.wire import BLOCK, LENGTH, pack
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from tests.ipc.links import next_link
 
@@ -108,3 +116,55 @@ def test_polled_end_receives_everything_and_notices_the_end() -> None:
         link.receive()
     link.close()
     ways.close()
+
+
+class Recorder:
+    """A transport that remembers how many answers came with each write."""
+
+    def __init__(self) -> None:
+        self.numbers: list[list[int]] = []
+
+    def set_write_buffer_limits(self, **_: int) -> None:
+        """Nothing is held back here."""
+
+    def write(self, frame: bytes) -> None:
+        block = bytearray(frame[LENGTH.size :])
+        assert LENGTH.unpack_from(frame)[0] == len(block) | BLOCK
+        self.numbers.append([-call for call, _, _ in answers(block)])
+
+
+def answered(*turns: tuple[int, int]) -> list[int]:
+    """How many answers leave with each write of a link. turns: answers in a turn of the loop, and
+    bytes of each."""
+    written = Recorder()
+
+    async def run() -> None:
+        link = AsyncLink(lambda *_: None)
+        link.connection_made(cast(asyncio.BaseTransport, written))
+        number = 0
+        for count, size in turns:
+            for _ in range(count):
+                number += 1
+                link.reply(-number, bytes(size))
+            await asyncio.sleep(0)
+
+    asyncio.run(run())
+    every = [number for numbers in written.numbers for number in numbers]
+    assert every == list(range(1, sum(count for count, _ in turns) + 1))
+    return [len(numbers) for numbers in written.numbers]
+
+
+def test_the_first_answers_of_a_turn_leave_early_and_the_others_in_few_writes() -> None:
+    assert answered((1, 10)) == [1]
+    assert answered((15, 10), (3, 10)) == [15, 3]
+    few, many = TOGETHER, MOST_TOGETHER
+    early = [few] * (many // few)
+    assert answered((many + 5, 10), (many + 5, 10)) == [*early, 5, *early, 5]
+    assert answered((3 * many + 7, 10)) == [*early, many, many, 7]
+
+
+def test_no_answer_waits_behind_many_bytes() -> None:
+    size = TOGETHER_BYTES // 4
+    assert set(answered((8 * TOGETHER, size))) == {TOGETHER}
+    writes = answered((300, TOGETHER_BYTES // (TOGETHER + 8)))[MOST_TOGETHER // TOGETHER :]
+    assert all(TOGETHER < count <= TOGETHER + 9 for count in writes[:-1])
