@@ -15,6 +15,8 @@ from bench.profiler import Profiler
 from bench.scenario import Measures, Size
 from bench.targets import Target
 
+READ_BYTES = 1 << 20
+
 
 @dataclass(frozen=True)
 class Load:
@@ -92,6 +94,16 @@ class Turn:
             self._create(name, partitions)
             fill(name)
             self.kept.add(name)
+        return name
+
+    def cached_topic(self, name: str, partitions: int, fill: Callable[[str], object]) -> str:
+        """A kept topic whose logs are in the page cache: what other turns wrote since may have
+        driven them out, and then its first reader would measure the disk."""
+        self.kept_topic(name, partitions, fill)
+        for log in sorted(self.target.data_dir.glob(f"{name}-*/*.log")):
+            with open(log, "rb", buffering=0) as file:
+                while file.read(READ_BYTES):
+                    pass
         return name
 
     def fill(self, topic: str, total_bytes: int, records: int, value_bytes: int = 1024) -> None:

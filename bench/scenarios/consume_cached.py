@@ -8,7 +8,7 @@ CLIENT = "fetch.wait.max.ms=100,queued.min.messages=1000000,queued.max.messages.
 
 
 def run(turn: Turn) -> Measures:
-    topic = turn.kept_topic("consumed", 4, lambda name: turn.fill(name, turn.size.cached_bytes, records=64))
+    topic = turn.cached_topic("consumed", 4, lambda name: turn.fill(name, turn.size.cached_bytes, records=64))
     return turn.load("rd-consume", topic=topic, set=CLIENT).throughput()
 
 

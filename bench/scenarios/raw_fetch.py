@@ -27,7 +27,7 @@ def large_bytes(turn: Turn) -> int:
 
 def large(turn: Turn) -> Measures:
     total = large_bytes(turn)
-    topic = turn.kept_topic("fetched-large", PARTITIONS, lambda name: turn.fill(name, total, records=63))
+    topic = turn.cached_topic("fetched-large", PARTITIONS, lambda name: turn.fill(name, total, records=63))
     load = turn.load(
         "fetch", topic=topic, connections=LARGE_CONNECTIONS, max_bytes=LARGE_BYTES, **turn.timed()
     )
@@ -37,7 +37,7 @@ def large(turn: Turn) -> Measures:
 def small(turn: Turn) -> Measures:
     """Batches of 4,000 bytes, so that an answer of 4 KiB holds one."""
     total = turn.size.cached_bytes // 8
-    topic = turn.kept_topic(
+    topic = turn.cached_topic(
         "fetched-small", PARTITIONS, lambda name: turn.fill(name, total, 4, value_bytes=970)
     )
     load = turn.load(
