@@ -91,6 +91,10 @@ fuzz-login: venv kernels ## REQUESTS=1000000 fuzzed requests before and after a 
 	@KBROKER_FUZZ_REQUESTS=$(or $(REQUESTS),1000000) KBROKER_FUZZ_SECONDS=36000 $(BIN)/python -m pytest -q -s -m fuzz tests/fuzz/test_login.py
 
 # MUTANTS holds further options, for instance MUTANTS='--only kbroker/io/replication'; all: MUTANTS=--help
+.PHONY: chaos
+chaos: venv ## TESTS="tests/crash/test_share_retries.py" SECONDS=600 SEED=1: tests in a loop while their processes are stopped for moments
+	@$(BIN)/python -m tests.chaos --seconds $(or $(SECONDS),600) $(if $(SEED),--seed $(SEED)) $(CHAOS) $(or $(TESTS),$(error TESTS= is missing))
+
 .PHONY: mutants
 mutants: venv ## COUNT=500 SEED=1 small changes of the code, one at a time: which ones the fast tests notice
 	@$(BIN)/python -m tests.mutants --count $(or $(COUNT),500) --seed $(SEED) $(MUTANTS)

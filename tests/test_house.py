@@ -73,6 +73,7 @@ OTHER_TESTS = {
     "attack",
     "bench",
     "broken",
+    "chaos",
     "compat",
     "crash",
     "docs",
