@@ -75,12 +75,12 @@ def replacing(stored: Stored, pairs: Iterable[tuple[str, str | None]]) -> list[A
 
 
 def alter_topic(
-    stored: Stored, alterations: Iterable[Alteration], broker: BrokerConfig, internal: bool = False
+    stored: Stored, alterations: Iterable[Alteration], broker: BrokerConfig, written_here: bool = False
 ) -> dict[str, str]:
     """The topic's settings after the change. Raises AlterError."""
     changed = _apply(stored, _checked(alterations), TOPIC)
     try:
-        TopicConfig.resolve(changed, broker).check(internal)
+        TopicConfig.resolve(changed, broker).check(written_here)
     except ConfigError as error:
         raise AlterError(INVALID_CONFIG, str(error)) from None
     return changed

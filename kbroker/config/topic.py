@@ -27,6 +27,9 @@ from kbroker.config.setting import (
 )
 
 RECORD_TTL = "kbroker.record.ttl.ms"
+SCHEMAS = "_schemas"
+"""The topic that the schema registry writes."""
+WRITTEN_HERE = "a topic of the broker or its schema registry"
 
 SUBJECTS = tuple(
     f"io.confluent.kafka.serializers.subject.{name}"
@@ -235,14 +238,19 @@ class TopicConfig:
             raise ConfigError(f"Tiered Storage functionality is disabled in the broker. {why}")
         return cls(**{name.replace(".", "_"): value for name, value in values.items()})
 
-    def check(self, internal: bool) -> None:
+    def check(self, written_here: bool) -> None:
         """Refuse what a change of the topic must not ask for; when a broker's setting brings it
-        about, it has no effect. internal: the topic is one of the broker's. Raises ConfigError."""
-        if self.kbroker_record_ttl_ms >= 0 and (internal or not self.delete):
-            why = "an internal topic" if internal else "cleanup.policy without delete"
+        about, it has no effect. written_here: the broker or its schema registry writes the topic.
+        Raises ConfigError."""
+        if self.kbroker_record_ttl_ms >= 0 and (written_here or not self.delete):
+            why = WRITTEN_HERE if written_here else "cleanup.policy without delete"
             raise ConfigError(
                 f"conflict topic config setting {RECORD_TTL} ({self.kbroker_record_ttl_ms}) with {why}"
             )
+        for part in ("key", "value"):
+            if written_here and getattr(self, f"confluent_{part}_schema_validation"):
+                name = f"confluent.{part}.schema.validation"
+                raise ConfigError(f"conflict topic config setting {name} (true) with {WRITTEN_HERE}")
 
     @property
     def ttl_ms(self) -> int:

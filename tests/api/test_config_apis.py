@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from kbroker.control.changes.topic_change import create_topics
-from kbroker.control.metadata.topic_plan import NewTopic
+from kbroker.control.metadata.topic_plan import NewTopic, TopicPlan
 from kbroker.protocol.api_keys import ApiKey
-from kbroker.protocol.errors import ErrorCode
+from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages import alter_configs as ac
 from kbroker.protocol.messages import describe_configs as dc
 from kbroker.protocol.messages import incremental_alter_configs as iac
@@ -182,3 +182,21 @@ def test_a_brokers_own_min_isr_is_refused_while_eligible_leaders_are_on(made: Wo
     assert alter(made, BROKER, "", change) == 0
     made.broker.features["eligible.leader.replicas.version"] = 0
     assert alter(made, BROKER, "1", change) == 0
+
+
+def test_topics_of_the_broker_and_its_registry_check_no_schemas(made: World) -> None:
+    checked = ("confluent.value.schema.validation", SET, "true")
+    asyncio.run(create_topics(made.broker, [NewTopic("_schemas")]))
+    assert alter(made, TOPIC, "a", checked) == ErrorCode.NONE
+    assert alter(made, TOPIC, "_schemas", checked) == ErrorCode.INVALID_CONFIG
+
+
+def test_the_registrys_topic_is_not_created_with_checks_of_schemas(made: World) -> None:
+    def create(name: str) -> TopicPlan | KafkaError:
+        spec = NewTopic(name, configs={"confluent.key.schema.validation": "true"})
+        return asyncio.run(create_topics(made.broker, [spec]))[name]
+
+    assert isinstance(create("schemas"), TopicPlan)
+    refused = create("_schemas")
+    assert isinstance(refused, KafkaError)
+    assert refused.code is ErrorCode.INVALID_CONFIG

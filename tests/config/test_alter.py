@@ -39,7 +39,7 @@ def test_records_of_internal_topics_do_not_expire() -> None:
     ttl = [op(Op.SET, "kbroker.record.ttl.ms", "1000")]
     assert alter_topic({}, ttl, BROKER) == {"kbroker.record.ttl.ms": "1000"}
     code, text = refusal(alter_topic, {}, ttl, BROKER, True)
-    assert (code, "with an internal topic" in text) == (INVALID_CONFIG, True)
+    assert (code, "with a topic of the broker or its schema registry" in text) == (INVALID_CONFIG, True)
     compacted = {"cleanup.policy": "compact"}
     assert "without delete" in refusal(alter_topic, compacted, ttl, BROKER)[1]
 

@@ -79,15 +79,27 @@ def test_records_expire_only_in_topics_that_delete_and_are_not_internal() -> Non
         named = {name.replace("_", "."): value for name, value in settings.items()}
         return TopicConfig.resolve({"kbroker.record.ttl.ms": "5", **named}, BrokerConfig())
 
-    topic().check(internal=False)
-    topic(cleanup_policy="compact,delete").check(internal=False)
-    topic(kbroker_record_ttl_ms="-1").check(internal=True)
+    topic().check(written_here=False)
+    topic(cleanup_policy="compact,delete").check(written_here=False)
+    topic(kbroker_record_ttl_ms="-1").check(written_here=True)
     with pytest.raises(ConfigError, match=r"kbroker.record.ttl.ms \(5\) with cleanup.policy without delete"):
-        topic(cleanup_policy="compact").check(internal=False)
-    with pytest.raises(ConfigError, match=r"kbroker.record.ttl.ms \(5\) with an internal topic"):
-        topic().check(internal=True)
+        topic(cleanup_policy="compact").check(written_here=False)
+    with pytest.raises(ConfigError, match=r"\(5\) with a topic of the broker or its schema registry"):
+        topic().check(written_here=True)
     with pytest.raises(ConfigError, match="must be at least -1"):
         topic(kbroker_record_ttl_ms="-2")
+
+
+@pytest.mark.parametrize("part", ["key", "value"])
+def test_topics_of_the_broker_and_its_registry_check_no_schemas(part: str) -> None:
+    name = f"confluent.{part}.schema.validation"
+    topic = TopicConfig.resolve({name: "true"}, BrokerConfig())
+    topic.check(written_here=False)
+    with pytest.raises(
+        ConfigError, match=rf"{name} \(true\) with a topic of the broker or its schema registry"
+    ):
+        topic.check(written_here=True)
+    TopicConfig.resolve({name: "false"}, BrokerConfig()).check(written_here=True)
 
 
 def test_a_brokers_policy_without_delete_takes_expiry_away_and_refuses_nothing() -> None:

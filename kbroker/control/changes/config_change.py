@@ -22,7 +22,7 @@ from kbroker.control.links.links import bounded
 from kbroker.control.metadata.clamp import broker_min_isr_note, is_clamped, min_isr_note
 from kbroker.control.metadata.config_resource import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
 from kbroker.control.metadata.eligible_leaders import are_on, one_min_isr
-from kbroker.control.metadata.topic_name import INTERNAL, validate
+from kbroker.control.metadata.topic_name import WRITTEN_HERE, validate
 from kbroker.control.store.store import Change, ConfigKey
 from kbroker.ipc.messages import ConfigurePartition, Settings
 from kbroker.protocol.errors import ErrorCode, KafkaError
@@ -111,7 +111,7 @@ async def _apply(broker: Broker, differences: dict[ConfigKey, dict[str, str | No
 def _changed(broker: Broker, kind: int, name: str, alterations: Sequence[Alteration]) -> dict[str, str]:
     """The resource's configs after the operations. Raises AlterError or KafkaError."""
     if kind == TOPIC:
-        changed = alter_topic(broker.override(kind, name), alterations, broker.config, name in INTERNAL)
+        changed = alter_topic(broker.override(kind, name), alterations, broker.config, name in WRITTEN_HERE)
         if broker.catalogue.get(name) is None:
             validate(name)
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")

@@ -3,6 +3,7 @@ collisions."""
 
 import re
 
+from kbroker.config.topic import SCHEMAS
 from kbroker.protocol.errors import ErrorCode, KafkaError
 
 CONSUMER_OFFSETS = "__consumer_offsets"
@@ -10,6 +11,8 @@ TRANSACTION_STATE = "__transaction_state"
 SHARE_GROUP_STATE = "__share_group_state"
 CLUSTER_METADATA = "__cluster_metadata"
 INTERNAL = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE, SHARE_GROUP_STATE})
+WRITTEN_HERE = INTERNAL | {SCHEMAS}
+"""What the broker and its schema registry write: some settings of topics would break these."""
 
 MAX_LENGTH = 249
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")

@@ -14,7 +14,7 @@ from kbroker.config.topic import TopicConfig
 from kbroker.control.metadata.catalogue import Catalogue, Topic
 from kbroker.control.metadata.clamp import factor_note, is_clamped, min_isr_note
 from kbroker.control.metadata.placement import too_few_sites
-from kbroker.control.metadata.topic_name import CLUSTER_METADATA, INTERNAL, validate
+from kbroker.control.metadata.topic_name import CLUSTER_METADATA, INTERNAL, WRITTEN_HERE, validate
 from kbroker.protocol.errors import ErrorCode, KafkaError
 
 
@@ -68,7 +68,7 @@ def plan_topic(spec: NewTopic, catalogue: Catalogue, config: BrokerConfig, sites
         )
     if spec.name in catalogue.topics:
         raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{spec.name}' already exists.")
-    configs = plan_configs(spec.configs, config, spec.name in INTERNAL)
+    configs = plan_configs(spec.configs, config, spec.name in WRITTEN_HERE)
     if spec.assignments:
         replicas = _assigned(spec, sites)
         return TopicPlan(spec.name, len(replicas), configs, len(replicas[0]), replicas)
@@ -111,7 +111,7 @@ def too_many_records() -> KafkaError:
 
 
 def plan_configs(
-    specified: Mapping[str, str | None], config: BrokerConfig, internal: bool = False
+    specified: Mapping[str, str | None], config: BrokerConfig, written_here: bool = False
 ) -> dict[str, str]:
     """Check a new topic's config overrides. Raises INVALID_CONFIG."""
     without_value = [name for name, value in specified.items() if value is None]
@@ -120,7 +120,7 @@ def plan_configs(
         raise KafkaError(ErrorCode.INVALID_CONFIG, f"Null value not supported for topic configs: {names}")
     configs = {name: value for name, value in specified.items() if value is not None}
     try:
-        TopicConfig.resolve(configs, config).check(internal)
+        TopicConfig.resolve(configs, config).check(written_here)
     except ConfigError as error:
         raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from None
     return configs

@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 from http import HTTPStatus
 
+from kbroker.config.topic import SCHEMAS
 from kbroker.http.console.caller import Caller
 from kbroker.http.console.log_reader import Scan
 from kbroker.http.console.refusal import Refusal, check
@@ -21,7 +22,6 @@ from kbroker.protocol.records import build_batch
 
 log = logging.getLogger(__name__)
 
-NAME = "_schemas"
 COMPACT = [CreatableTopicConfig("cleanup.policy", "compact")]
 PRODUCE_BY_NAME = 12
 """The last version of Produce that names topics."""
@@ -59,10 +59,10 @@ class SchemaTopic:
                     elif refusal.code not in ("NOT_LEADER_OR_FOLLOWER", "LEADER_NOT_AVAILABLE"):
                         raise _failure(refusal) from refusal
                     time.sleep(PAUSE_S)
-            raise store_failed(f"the topic {NAME} cannot be read now")
+            raise store_failed(f"the topic {SCHEMAS} cannot be read now")
 
     def _read(self, caller: Caller) -> None:
-        scan = Scan(caller, NAME, 0, _leader(caller), self._next, committed=False)
+        scan = Scan(caller, SCHEMAS, 0, _leader(caller), self._next, committed=False)
         while True:
             before = scan.next_offset
             for record in scan.records():
@@ -81,7 +81,7 @@ class SchemaTopic:
         now_ms = time.time_ns() // 1_000_000
         batch = build_batch([(key, value, (), now_ms) for key, value in rows])
         request = ProduceRequest(
-            None, -1, TIMEOUT_MS, [TopicProduceData(NAME, partition_data=[PartitionProduceData(0, batch)])]
+            None, -1, TIMEOUT_MS, [TopicProduceData(SCHEMAS, partition_data=[PartitionProduceData(0, batch)])]
         )
         with self.lock:
             for _ in range(TRIES):
@@ -101,37 +101,39 @@ class SchemaTopic:
                 elif found.error_code != ErrorCode.NOT_LEADER_OR_FOLLOWER:
                     raise _error(ErrorCode(found.error_code), found.error_message)
                 time.sleep(PAUSE_S)
-            raise store_failed(f"the topic {NAME} cannot be written now")
+            raise store_failed(f"the topic {SCHEMAS} cannot be written now")
 
     def _create(self, caller: Caller) -> None:
-        request = CreateTopicsRequest([CreatableTopic(NAME, 1, -1, [], COMPACT)], TIMEOUT_MS)
+        request = CreateTopicsRequest([CreatableTopic(SCHEMAS, 1, -1, [], COMPACT)], TIMEOUT_MS)
         try:
             (found,) = caller.ask(ApiKey.CREATE_TOPICS, request).topics
         except Refusal as refusal:
             raise _failure(refusal) from refusal
         if found.error_code not in (0, ErrorCode.TOPIC_ALREADY_EXISTS):
             raise _error(ErrorCode(found.error_code), found.error_message)
-        log.info("created the topic %s for schemas", NAME)
+        log.info("created the topic %s for schemas", SCHEMAS)
 
 
 def _leader(caller: Caller) -> int:
     """The node that leads the topic. Raises Refusal."""
-    request = MetadataRequest([MetadataRequestTopic(name=NAME)], False)
+    request = MetadataRequest([MetadataRequestTopic(name=SCHEMAS)], False)
     (topic,) = caller.ask(ApiKey.METADATA, request, version=9).topics
     code = topic.error_code or (topic.partitions[0].error_code if topic.partitions else 0)
-    check(code, NAME)
+    check(code, SCHEMAS)
     return int(topic.partitions[0].leader_id)
 
 
 def _error(error: ErrorCode, text: str | None) -> Failure:
     if error is ErrorCode.TOPIC_AUTHORIZATION_FAILED or error is ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
-        return Failure(HTTPStatus.FORBIDDEN, 40301, f"Not allowed by the ACLs of topic {NAME}: {error.name}")
+        return Failure(
+            HTTPStatus.FORBIDDEN, 40301, f"Not allowed by the ACLs of topic {SCHEMAS}: {error.name}"
+        )
     return store_failed(f"{error.name}: {text or error.message}")
 
 
 def _failure(refusal: Refusal) -> Failure:
     if refusal.status is HTTPStatus.FORBIDDEN:
         return Failure(
-            HTTPStatus.FORBIDDEN, 40301, f"Not allowed by the ACLs of topic {NAME}: {refusal.code}"
+            HTTPStatus.FORBIDDEN, 40301, f"Not allowed by the ACLs of topic {SCHEMAS}: {refusal.code}"
         )
     return store_failed(refusal.text)

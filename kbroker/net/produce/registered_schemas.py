@@ -17,6 +17,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from kbroker.config.topic import SCHEMAS
 from kbroker.ipc.layout import Slot, SlotState
 from kbroker.ipc.messages import PartitionImage
 from kbroker.ipc.schema_rules import Strategy
@@ -29,7 +30,6 @@ from kbroker.protocol.records import read_records, read_varint
 
 log = logging.getLogger(__name__)
 
-NAME: Final = "_schemas"
 OPEN_FILES: Final = 16
 ANEW_S: Final = 3600.0
 """After so long the topic is read from its start: tombstones may have been cleaned away."""
@@ -82,7 +82,7 @@ class Registered:
                 for version in [v for s, v in self._versions if s == subject and v <= last]:
                     self._remove(subject, version)
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-            log.debug("a record of %s is not understood: %s", NAME, error)
+            log.debug("a record of %s is not understood: %s", SCHEMAS, error)
 
     def _schema(self, subject: str, version: int, value: Any) -> None:
         found = value and (int(value["id"]), bool(value.get("deleted")), str(value["schema"]))
@@ -160,10 +160,10 @@ class RegisteredSchemas:
                     if record.offset >= offset:
                         self._known.apply(record.key, record.value)
         except Exception as error:
-            raise Unreadable(f"the topic {NAME} cannot be read: {error}") from error
+            raise Unreadable(f"the topic {SCHEMAS} cannot be read: {error}") from error
 
     def _partition(self) -> PartitionImage | None:
-        topic = self._topics.by_name.get(NAME)
+        topic = self._topics.by_name.get(SCHEMAS)
         return topic.partitions[0] if topic is not None and topic.partitions else None
 
     def _group(self, part: PartitionImage) -> list[int]:
@@ -171,7 +171,7 @@ class RegisteredSchemas:
         whole = read_slot(self._slots[part.slot].ctypes.data, copy)
         words: list[int] = copy.tolist()
         if not whole or words[Slot.GENERATION] != part.generation or words[Slot.STATE] != SlotState.ONLINE:
-            raise Unreadable(f"the topic {NAME} is not there now")
+            raise Unreadable(f"the topic {SCHEMAS} is not there now")
         return words
 
 

@@ -11,12 +11,12 @@ from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kbroker.config.topic import SCHEMAS
 from kbroker.ipc.layout import Slot, SlotState
 from kbroker.ipc.messages import PartitionImage, TopicImage
 from kbroker.ipc.schema_rules import Strategy
 from kbroker.log import files
 from kbroker.net.produce.registered_schemas import (
-    NAME,
     Registered,
     RegisteredSchemas,
     Unreadable,
@@ -141,7 +141,7 @@ class Log:
 
     def begin(self, generation: int) -> None:
         part = PartitionImage(0, 1, generation, str(self.folder))
-        self.by_name[NAME] = TopicImage(NAME, bytes(16), False, (part,))
+        self.by_name[SCHEMAS] = TopicImage(SCHEMAS, bytes(16), False, (part,))
         self.line[Slot.GENERATION], self.line[Slot.STATE] = generation, SlotState.ONLINE
         self.line[Slot.HIGH_WATERMARK] = self.line[Slot.HW_POSITION] = self.offset = 0
         Path(files.path(str(self.folder), 0, files.LOG)).write_bytes(b"")
