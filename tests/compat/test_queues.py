@@ -34,7 +34,7 @@ REFUSED: tuple[tuple[str, dict[str, str], str], ...] = (
     ("bad", {TTL: "-2"}, "must be at least -1"),
     ("bad", {TTL: "soon"}, "kbroker.record.ttl.ms"),
     ("bad", {TTL: "5", "cleanup.policy": "compact"}, "cleanup.policy without delete"),
-    ("__share_group_state", {TTL: "5"}, "internal topic"),
+    ("__share_group_state", {TTL: "5"}, "topic of the broker"),
 )
 
 
