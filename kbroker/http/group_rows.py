@@ -41,7 +41,7 @@ class GroupRows:
         self._progress = progress
         self._most = most
         self._labels, self._known, self._sums, self._groups = (KeptLabels() for _ in range(4))
-        self._timed = KeptLabels()
+        self._timed, self._letters = KeptLabels(), KeptLabels()
 
     def add(self, families: Families, directory: Directory, groups: Iterable[GroupSummary]) -> None:
         """All groups; lag counts to the high watermark, as kafka_exporter's does."""
@@ -59,6 +59,7 @@ class GroupRows:
         known = labels if len(with_lag) == len(shown) else self._known.of([row.labels for row in with_lag])
         lags = [row.lag or 0 for row in with_lag]
         families.add_all("kbroker_group_lag", known, lags)
+        self._dead_letters(families, groups)
         self._seconds(families, with_lag)
         self._behind(families, groups, rows)
         if families.kafka:
@@ -80,6 +81,16 @@ class GroupRows:
             by_topic = self._sums.of([pair for pair, _ in pairs])
             families.add_all(OF_GROUP + "current_offset_sum", by_topic, [offset for _, (offset, _) in pairs])
             families.add_all(OF_GROUP + "lag_sum", by_topic, [lag for _, (_, lag) in pairs])
+
+    def _dead_letters(self, families: Families, groups: Iterable[GroupSummary]) -> None:
+        pairs = [
+            ((group.group_id, topic), count)
+            for group in groups
+            for topic, count in group.dead_letters.items()
+        ]
+        shown = _largest(pairs, self._most, lambda pair: pair[1])
+        labels = self._letters.of([pair for pair, _ in shown])
+        families.add_all("kbroker_group_dead_letters_total", labels, [count for _, count in shown])
 
     def _seconds(self, families: Families, rows: Sequence["Row"]) -> None:
         timed = []

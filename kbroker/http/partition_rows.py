@@ -26,6 +26,7 @@ BY_TOPIC = {
     "kbroker_topic_failed_produces_total": Counter.FAILED_PRODUCE,
     "kbroker_topic_cold_bytes_total": Counter.COLD_BYTES_OUT,
     "kbroker_topic_flushes_total": Counter.FLUSHES,
+    "kbroker_topic_expired_records_total": Counter.EXPIRED,
 }
 STATES = {
     SlotState.RECOVERING: "recovering",

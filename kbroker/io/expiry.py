@@ -5,11 +5,15 @@ the log start go with the next retention run.
 """
 
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
 
 from kbroker.io.logs import Logs
 from kbroker.io.partition.unified_log import UnifiedLog
-from kbroker.ipc.layout import Slot
+from kbroker.ipc.layout import Counter, Slot
 from kbroker.log.errors import CorruptLog
 from kbroker.log.open_files import OpenFiles
 from kbroker.log.reader import LogReader
@@ -33,10 +37,12 @@ class Look:
 
 
 class Expiry:
-    """Runs in: io. Owner: the IO worker's Housekeeping."""
+    """Runs in: io. Owner: the IO worker's Housekeeping. counters: this process's rows of
+    Counter."""
 
-    def __init__(self, logs: Logs) -> None:
+    def __init__(self, logs: Logs, counters: NDArray[np.int64]) -> None:
         self._logs = logs
+        self._counters = counters
         self._left: list[int] = []
         self._looks: dict[int, Look] = {}
 
@@ -63,7 +69,15 @@ class Expiry:
             elif (start := self._start_of(partition, now_ms)) > partition.log_start:
                 starts[slot] = start
         if starts:
-            self._logs.advance_log_starts(starts)
+            self._advance(starts)
+
+    def _advance(self, starts: Mapping[int, int]) -> None:
+        """Have logs start there, and count what is gone: nothing is where a log dir fails over
+        it."""
+        before = [(each, each.log_start) for slot in starts if (each := self._logs.get(slot)) is not None]
+        self._logs.advance_log_starts(starts)
+        for partition, start in before:
+            self._counters[partition.slot, Counter.EXPIRED] += partition.log_start - start
 
     def _start_of(self, partition: UnifiedLog, now_ms: int) -> int:
         """Where the log is to start."""

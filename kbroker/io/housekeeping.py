@@ -62,7 +62,7 @@ class Housekeeping:
         self._producers.expiration_ms = config.get_int("producer.id.expiration.ms")
         self._durability = durability
         self._cleaning = cleaning
-        self._expiry = Expiry(logs)
+        self._expiry = Expiry(logs, drain.counters)
         self._rows = drain.rows
         self._to_retain: list[int] = []
         self._retaining_ns = 0

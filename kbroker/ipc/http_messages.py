@@ -11,13 +11,14 @@ class GroupsQuery(Struct, frozen=True, array_like=True, tag=True):
 
 class GroupSummary(Struct, frozen=True, array_like=True):
     """One group as metrics show it. kind: classic, consumer, share or streams. offsets: committed,
-    by topic and partition."""
+    by topic and partition. dead_letters: written for it, by the topic of their originals."""
 
     group_id: str
     kind: str
     state: str
     members: int
     offsets: dict[str, dict[int, int]]
+    dead_letters: dict[str, int] = {}
 
 
 class ClientsQuery(Struct, frozen=True, array_like=True, tag=True):

@@ -178,6 +178,7 @@ class Counter(Row, writer="its process", shared="http"):
     FAILED_PRODUCE = word("count", "refused batches")
     COLD_BYTES_OUT = word("bytes", "that the disk gave for fetches, and what was read ahead of them")
     FLUSHES = word("count", "syncs")
+    EXPIRED = word("count", "records that kbroker.record.ttl.ms removed")
 
 
 class ProducerIds(Row, writer="control", shared="network and control", words=16):

@@ -107,6 +107,10 @@ CATALOG: tuple[Metric, ...] = (
     # --- control and supervisor
     counter("kbroker_group_rebalances_total", "Rebalances of groups that were completed.",
             kafka="kafka_server_group_coordinator_metrics_group_completed_rebalance_count"),
+    counter("kbroker_dead_letter_failures_total", "Attempts to write dead letters of share groups that failed, by "
+            "reason. The broker tries again, except with unusable_topic: then records are given up without letters.",
+            "reason"),
+    gauge("kbroker_dead_letters_waiting", "Dead letters that could not be written yet."),
     gauge("kbroker_transactions_open", "Transactions that are open."),
     gauge("kbroker_transaction_oldest_seconds", "Age of the oldest open transaction; 0 without one.", scale=1e-3),
     counter("kbroker_transactions_timed_out_total", "Transactions aborted because they were open for longer than "
@@ -162,6 +166,8 @@ CATALOG: tuple[Metric, ...] = (
             "Bytes that the disk gave for fetches, with what IO workers and the kernel read ahead of them.", *TOPIC,
             source=PARTITION),
     counter("kbroker_topic_flushes_total", "Syncs of the topic's logs.", *TOPIC, source=PARTITION),
+    counter("kbroker_topic_expired_records_total", "Offsets that kbroker.record.ttl.ms removed: records and "
+            "markers of transactions.", *TOPIC, source=PARTITION),
     gauge("kbroker_topic_partitions", "Partitions of the topic.", *TOPIC, source=PARTITION),
     gauge("kbroker_topic_log_bytes", "Bytes of the topic's logs.", *TOPIC, source=PARTITION),
     gauge("kbroker_topic_page_cache_bytes",
@@ -253,6 +259,8 @@ CATALOG: tuple[Metric, ...] = (
     gauge("kbroker_group_cache_seconds", "Time until what the group reads next is no longer in the page cache, as its "
           "lag in bytes grew in the last five minutes; 0 when it has left, +Inf when the lag does not grow.", "group",
           source=GROUP),
+    counter("kbroker_group_dead_letters_total", "Dead letters written for a share group, by the topic of their "
+            "originals.", "group", "topic", source=GROUP),
     gauge("kbroker_group_partitions_left_out", "Partitions of groups without series of their own "
           "(kbroker.metrics.partitions.max): those with the smallest lag.", source=GROUP),
     gauge("kbroker_groups_left_out", "Groups without series of their own (kbroker.metrics.partitions.max): those with "

@@ -45,6 +45,7 @@ VALUES: dict[str, tuple[str, ...]] = {
     "why": ("peer", "idle", "error", "limit", "stop", "memory"),
     "path": ("sendfile", "copy"),
     "confinement": ("capabilities", "landlock", "seccomp"),
+    "reason": ("unusable_topic", "storage", "timeout", "offline", "replicas", "too_large", "other"),
     "quota": ("produce", "fetch", "request", "mutation"),
 }
 """listener: place in the setting ``listeners``; shown by the listener's name."""

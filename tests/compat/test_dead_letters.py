@@ -23,7 +23,9 @@ from confluent_kafka.admin import (
 
 from tests.compat.group_clients import create_topic, produce
 from tests.conftest import BrokerFactory
+from tests.peer.eventually import eventually
 from tests.peer.kbroker_node import KBroker
+from tests.peer.scrape import scrape
 from tests.peer.tools import run_tool
 
 pytestmark = pytest.mark.compat
@@ -141,6 +143,28 @@ def test_rejected_records_and_those_released_too_often_get_letters(node: KBroker
         assert context["delivery.count"] == (b"1" if value in rejected else b"5")
         why = b"rejected by client" if value in rejected else b"exceeded the threshold"
         assert why in context["message"]
+    eventually(lambda: written(node) == 3)
+
+
+def written(node: KBroker) -> float:
+    """Letters that /metrics counts; 0 before the group has any."""
+    return scrape(node).value("kbroker_group_dead_letters_total", group=GROUP, topic="shared")
+
+
+def test_metrics_count_letters_from_0_and_a_topic_that_cannot_take_them(node: KBroker) -> None:
+    produce(node, "shared", 10)
+    share(node, lambda _: AcknowledgeType.ACCEPT, lambda delivered: len(delivered) == 10)
+    eventually(lambda: written(node) == 0)
+    alter(node, ResourceType.TOPIC, "dlq.team", {ENABLE: "false"})
+    produce(node, "shared", 1)
+    share(node, lambda _: AcknowledgeType.REJECT, lambda delivered: len(delivered) == 1)
+
+    def refused() -> float:
+        return scrape(node).value("kbroker_dead_letter_failures_total", reason="unusable_topic")
+
+    eventually(lambda: refused() == 1)
+    assert written(node) == 0
+    assert scrape(node).value("kbroker_dead_letters_waiting") == 0
 
 
 def test_a_letter_has_a_copy_when_the_group_wants_it(node: KBroker) -> None:

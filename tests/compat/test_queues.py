@@ -24,6 +24,7 @@ from confluent_kafka.admin import (
 from tests.conftest import BrokerFactory
 from tests.peer.eventually import eventually
 from tests.peer.kbroker_node import KBroker
+from tests.peer.scrape import scrape
 
 pytestmark = pytest.mark.compat
 
@@ -93,6 +94,7 @@ def test_old_records_expire_and_young_ones_are_read(node: KBroker) -> None:
         producer.produce(TOPIC, f"young {number}", timestamp=now_ms)
     assert producer.flush(30) == 0
     eventually(lambda: low(node) == 10)
+    assert scrape(node).value("kbroker_topic_expired_records_total", topic=TOPIC) == 10
     assert read(node, 5) == [b"young %d" % number for number in range(5)]
     node.restart()
     assert low(node) == 10

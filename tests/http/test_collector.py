@@ -255,6 +255,31 @@ def test_group_lag_counts_to_the_high_watermark(scene: Scene) -> None:
     assert scrape.value("kbroker_groups", type="consumer", state="Empty") == 1
 
 
+def test_dead_letters_are_shown_by_group_and_topic(scene: Scene) -> None:
+    scene.view.summaries = (
+        GroupSummary("team", "share", "Stable", 1, {}, {"orders": 7, "mail": 0}),
+        GroupSummary("plain", "share", "Stable", 1, {}),
+    )
+    scrape = scene.scrape()
+    name = "kbroker_group_dead_letters_total"
+    assert scrape.value(name, group="team", topic="orders") == 7
+    assert scrape.value(name, group="team", topic="mail") == 0
+    assert len(scrape.labels(name)) == 2
+    for reason in VALUES["reason"]:
+        assert scrape.value("kbroker_dead_letter_failures_total", reason=reason) == 0
+    assert scrape.value("kbroker_dead_letters_waiting") == 0
+
+
+def test_expired_records_are_shown_by_topic(scene: Scene) -> None:
+    first, second = scene.topic("orders", 2)
+    scene.topic("mail")
+    scene.shared.counters[IO][first, Counter.EXPIRED] = 4
+    scene.shared.counters[IO][second, Counter.EXPIRED] = 3
+    scrape = scene.scrape()
+    assert scrape.value("kbroker_topic_expired_records_total", topic="orders") == 7
+    assert scrape.value("kbroker_topic_expired_records_total", topic="mail") == 0
+
+
 def test_failed_and_total_requests_have_a_sum_without_a_topic(scene: Scene) -> None:
     words = scene.slots(NETWORK).words
     words[bind("kbroker_requests_total", api="Fetch", version=12)] = 4
@@ -353,7 +378,7 @@ def _fill_everything(scene: Scene) -> None:
     (Path(scene.view.directory.partitions[0].folder) / "00000000000000000000.log").write_bytes(b"x" * 10_000)
     scene.page_cache.look(scene.view.directory)
     scene.shared.processes[NETWORK, ProcessLine.PID] = os.getpid()
-    scene.view.summaries = (GroupSummary("g", "classic", "Stable", 1, {"orders": {0: 0}}),)
+    scene.view.summaries = (GroupSummary("g", "classic", "Stable", 1, {"orders": {0: 0}}, {"orders": 1}),)
 
 
 def test_values_of_labels_fit_their_slots() -> None:

@@ -71,6 +71,14 @@ def test_what_is_left_out_is_counted(tmp_path: Path) -> None:
     assert len(scrape.labels("kafka_consumergroup_lag")) == 10
 
 
+def test_series_of_dead_letters_are_bounded(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, {"kbroker.metrics.partitions.max": "2"})
+    letters = {f"topic-{number}": number for number in range(5)}
+    scene.view.summaries = (GroupSummary("team", "share", "Stable", 1, {}, letters),)
+    shown = scene.scrape().labels("kbroker_group_dead_letters_total")
+    assert [labels["topic"] for labels in shown] == ["topic-3", "topic-4"]
+
+
 def test_only_the_busiest_topics_have_series(tmp_path: Path) -> None:
     scene = Scene(tmp_path, {"kbroker.metrics.partitions.max": "2"})
     for number, name in enumerate(("quiet", "busy", "busier")):

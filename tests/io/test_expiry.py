@@ -8,7 +8,7 @@ import pytest
 from kbroker.io import expiry
 from kbroker.io.expiry import Expiry
 from kbroker.io.partition.unified_log import UnifiedLog
-from kbroker.ipc.layout import Slot, SlotFlag
+from kbroker.ipc.layout import Counter, Slot, SlotFlag
 from kbroker.log.timestamps import locate_batch
 from tests.io.append.plain_append import NOW, Log, topic_config
 from tests.log.batch_bytes import batch
@@ -27,16 +27,17 @@ class Case:
         self.expiring = {self.log.slot}
         self.starts: list[dict[int, int]] = []
         self.read_errors: list[OSError] = []
-        self.closed = False
+        self.closed = self.fails = False
         logs: Any = self
-        self.expiry = Expiry(logs)
+        self.counters = Counter.table(self.log.slot + 1)
+        self.expiry = Expiry(logs, self.counters)
 
     def get(self, _: int) -> UnifiedLog | None:
         return None if self.closed else self.log.partition
 
     def advance_log_starts(self, starts: dict[int, int]) -> None:
         self.starts.append(dict(starts))
-        for start in starts.values():
+        for start in () if self.fails else starts.values():
             self.log.partition.advance_log_start(start)
 
     def read_failed(self, _: int, error: OSError) -> None:
@@ -45,6 +46,11 @@ class Case:
     def append(self, *ages: int) -> None:
         """A batch of records that were written so many milliseconds before NOW."""
         self.log.append(batch(0, [b"x" * 40] * len(ages), [NOW - age for age in ages]))
+
+    @property
+    def counted(self) -> int:
+        """Records that have expired, as the broker counts them."""
+        return int(self.counters[self.log.slot, Counter.EXPIRED])
 
     def turn(self, after_ms: int = 0) -> int:
         """The log start then."""
@@ -189,3 +195,16 @@ def test_what_expired_is_still_gone_after_a_crash(tmp_path: Path) -> None:
     start = case.turn()
     case.log.reopen(clean=False, log_start=start)
     assert case.log.partition.log_start == 2
+
+
+def test_what_expired_is_counted_and_nothing_else_is(tmp_path: Path) -> None:
+    case = Case(tmp_path)
+    for age in (3000, 2000, 100, 100):
+        case.append(age, age)
+    case.fails = True
+    assert (case.turn(), case.counted) == (0, 0)
+    case.fails = False
+    assert (case.turn(), case.counted) == (4, 4)
+    assert (case.turn(), case.counted) == (4, 4)
+    case.log.partition.delete_records(6)
+    assert (case.turn(901), case.counted) == (8, 6)

@@ -14,6 +14,7 @@ from kbroker.io.housekeeping import ROLLED_MS, SLICE, Housekeeping
 from kbroker.io.partition.deletions import Deletions
 from kbroker.io.partition.unified_log import UnifiedLog
 from kbroker.ipc.clock import wall_clock_ms
+from kbroker.ipc.layout import Counter
 from kbroker.metrics.slots import private
 from tests.io.append.plain_append import topic_config
 from tests.io.node import Node
@@ -40,7 +41,9 @@ class Scene:
         self.advance_log_starts = self.starts.update
         helper: Any = self
         self.reservations = self.recovery_notes = helper
-        drain: Any = SimpleNamespace(producers=helper, metrics=private(), rows=self.node.rows)
+        drain: Any = SimpleNamespace(
+            producers=helper, metrics=private(), rows=self.node.rows, counters=Counter.table(logs)
+        )
         self.housekeeping = Housekeeping(BrokerConfig(), helper, drain, helper, helper, 0)
 
     def __iter__(self) -> Iterator[UnifiedLog]:

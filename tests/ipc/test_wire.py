@@ -79,7 +79,7 @@ VALUES: list[tuple[Any, Any]] = [
             ),
         ),
     ),
-    (hm.GroupsQuery(), (hm.GroupSummary("g", "classic", "Stable", 1, {"t": {0: 5}}),)),
+    (hm.GroupsQuery(), (hm.GroupSummary("g", "classic", "Stable", 1, {"t": {0: 5}}, {"t": 3}),)),
     (m.DescribeProducers((1, 2)), (((1, 2, 3, 4, 5, 6),), 3)),
     (m.VerifyTransaction(None, 1, 2, (), 11), ((0, None), (48, "no"))),
     (m.BrokerSettings(), {"a": "b"}),

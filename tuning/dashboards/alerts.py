@@ -44,6 +44,10 @@ ALERTS = (
           "sum by (instance, group) (kbroker_group_lag) > 10000", "15m", "A group falls behind."),
     Alert("KbrokerLeavesCache", "kbroker_group_cache_seconds < 900", "5m",
           "A group that falls behind reads from the disk, or does so in a quarter of an hour."),
+    Alert("KbrokerDeadLettersLost", 'increase(kbroker_dead_letter_failures_total{reason="unusable_topic"}[10m]) > 0',
+          "0m", "A share group gives records up without dead letters: its topic cannot take them; see the log."),
+    Alert("KbrokerDeadLettersWait", "kbroker_dead_letters_waiting > 0", "5m",
+          "Dead letters cannot be written; their records are kept meanwhile."),
     Alert("KbrokerTransactionOpen", "kbroker_transaction_oldest_seconds > 900", "5m",
           "A transaction is open for long: read_committed consumers wait for it."),
     Alert("KbrokerReadsFromDisk", "sum by (instance) (rate(kbroker_topic_cold_bytes_total[15m])) > "

@@ -54,6 +54,8 @@ ROOMS: dict[str, tuple[Panel, ...]] = {
               ((f"topk(10, {rate('kbroker_topic_out_bytes_total', 'topic', '~')})", "{{topic}}"),)),
         Panel("Records in", "Records appended, of the ten busiest topics.", "cps",
               ((f"topk(10, {rate('kbroker_topic_in_records_total', 'topic', '~')})", "{{topic}}"),)),
+        Panel("Expired records", "Removed by kbroker.record.ttl.ms, of the ten topics with most.", "cps",
+              ((f"topk(10, {rate('kbroker_topic_expired_records_total', 'topic', '~')})", "{{topic}}"),)),
     ),
     "Logs and page cache": (
         Panel("Log bytes", "Of the largest topics.", "bytes",
@@ -110,6 +112,13 @@ ROOMS: dict[str, tuple[Panel, ...]] = {
         Panel("Leaves the page cache in", "A group reads from the disk at 0; nothing is drawn while its lag does not "
               "grow.", "s", (("kbroker_group_cache_seconds{@%}", "{{group}}"),)),
         Panel("Members", "Of each group.", "none", (("kbroker_group_members{@%}", "{{group}}"),)),
+        Panel("Dead letters", "Written, by group and by the topic of their originals; the ten busiest.", "cps",
+              ((f"topk(10, {rate('kbroker_group_dead_letters_total', 'group, topic', '%')})",
+                "{{group}} {{topic}}"),)),
+        Panel("Dead letters not written", "Those that wait, and attempts that failed; with unusable_topic records are "
+              "given up without letters.", "none",
+              (("sum(kbroker_dead_letters_waiting{@})", "waiting"),
+               ("sum by (reason) (increase(kbroker_dead_letter_failures_total{@}[#]))", "{{reason}}")), bad=1),
         Panel("Rebalances", "That were completed.", "cps", ((rate("kbroker_group_rebalances_total"), "rebalances"),)),
         Panel("Open transactions", "And the age of the oldest; it holds back read_committed consumers.", "none",
               (("kbroker_transactions_open{@}", "open"), ("kbroker_transaction_oldest_seconds{@}", "oldest, s"))),

@@ -10,6 +10,7 @@ def summaries(services: Services) -> tuple[GroupSummary, ...]:
     coordinator."""
     try:
         table = services.groups.shard.table
+        counts = services.shares.partitions.letter_counts
     except KafkaError:
         return ()
     return tuple(
@@ -22,6 +23,7 @@ def summaries(services: Services) -> tuple[GroupSummary, ...]:
                 topic: {partition: committed.offset for partition, committed in partitions.items()}
                 for topic, partitions in table.offsets.of_group(group.group_id).items()
             },
+            dict(counts.written_of(group.group_id)),
         )
         for group in list(table.groups.values())
     )

@@ -10,6 +10,7 @@ from kbroker.control.groups.settings import GroupOverrides
 from kbroker.control.metadata.catalogue import Partition, Topic
 from kbroker.control.metadata.topic_name import is_valid
 from kbroker.control.metadata.topic_plan import NewTopic
+from kbroker.control.share.dead_letter_counts import DeadLetterCounts, count_of
 from kbroker.control.share.letters import Origin, batches, letters
 from kbroker.control.share.reading import Originals, log_start_of, read_originals
 from kbroker.control.share.share_partition import Dead
@@ -41,10 +42,13 @@ class Append(Protocol):
 class DeadLetters:
     """Runs in: control. Owner: the SharePartitions."""
 
-    def __init__(self, broker: Broker, overrides: GroupOverrides, append: Append) -> None:
+    def __init__(
+        self, broker: Broker, overrides: GroupOverrides, append: Append, counts: DeadLetterCounts
+    ) -> None:
         self._broker = broker
         self._overrides = overrides
         self._append = append
+        self._counts = counts
         self._refused: dict[str, str] = {}
 
     def are_written_for(self, group_id: str) -> bool:
@@ -71,7 +75,9 @@ class DeadLetters:
         if why is None and topic is not None:
             self._refused.pop(key.group_id, None)
             await self._write(key, dead, source, topic)
+            self._counts.written(key.group_id, source.name, count_of([dead]))
             return
+        self._counts.refused()
         why = why or "it has just been deleted"
         if self._refused.get(key.group_id) != why:
             self._refused[key.group_id] = why

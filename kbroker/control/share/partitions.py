@@ -12,6 +12,7 @@ from kbroker.control.coordinator.runtime import Runtime
 from kbroker.control.coordinator.timers import WheelTimers
 from kbroker.control.groups.service import GroupService
 from kbroker.control.metadata.catalogue import Partition
+from kbroker.control.share.dead_letter_counts import DeadLetterCounts
 from kbroker.control.share.dead_letters import Append, DeadLetters
 from kbroker.control.share.limits import Limits
 from kbroker.control.share.reading import limit_of, log_start_of, offset_at
@@ -54,7 +55,8 @@ class SharePartitions:
         self._timers = timers
         self._freed = freed
         self._live: dict[ShareKey, SharePartition] = {}
-        self._dead_letters = DeadLetters(broker, groups.shard.table.overrides, append)
+        self.letter_counts = DeadLetterCounts(broker.metrics)
+        self._dead_letters = DeadLetters(broker, groups.shard.table.overrides, append, self.letter_counts)
         self._background = Background(log, "work on records that were given up failed")
 
     def log_of(self, key: ShareKey) -> Partition:
@@ -95,6 +97,8 @@ class SharePartitions:
             made.archive_before(log_start_of(self._broker, partition))
             made.pause_retries(self.limits(key.group_id), self._broker.now_ms())
             self._live[key] = made
+            if self._dead_letters.are_written_for(key.group_id):
+                self.letter_counts.expect(key.group_id, partition.topic)
             self.watch(key, made)
         return self._live[key]
 
@@ -116,7 +120,7 @@ class SharePartitions:
             try:
                 await self._bury(key, partition, dead)
             except KafkaError as error:
-                log.warning("%s: dead letters are not written yet: %s", key, error)
+                self._letters_failed(key, error)
                 self._background.start(self._bury_later(key, partition, dead))
             await self.store(key, partition)
 
@@ -130,14 +134,22 @@ class SharePartitions:
     async def _bury_later(self, key: ShareKey, partition: SharePartition, dead: list[Dead]) -> None:
         """Until the letters are written. A restart gives the records to the group again instead."""
         pause_s = FIRST_PAUSE_S
-        while dead and self._live.get(key) is partition:
-            await asyncio.sleep(pause_s)
-            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
-            try:
-                await self._bury(key, partition, dead)
-            except KafkaError as error:
-                log.warning("%s: dead letters are not written yet: %s", key, error)
-            await self._settle_later(key, partition)
+        try:
+            while dead and self._live.get(key) is partition:
+                self.letter_counts.wait(dead)
+                await asyncio.sleep(pause_s)
+                pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+                try:
+                    await self._bury(key, partition, dead)
+                except KafkaError as error:
+                    self._letters_failed(key, error)
+                await self._settle_later(key, partition)
+        finally:
+            self.letter_counts.end(dead)
+
+    def _letters_failed(self, key: ShareKey, error: KafkaError) -> None:
+        self.letter_counts.failed(error.code)
+        log.warning("%s: dead letters are not written yet: %s", key, error)
 
     async def _settle_later(self, key: ShareKey, partition: SharePartition) -> None:
         """As `settle`, without a caller: an error is logged, and it may be out of use by now."""
@@ -175,6 +187,7 @@ class SharePartitions:
 
     async def delete_group(self, group_id: str) -> None:
         """The group has been deleted."""
+        self.letter_counts.forget_group(group_id)
         for key in self._shard.keys_of(group_id):
             await self.delete(key)
 

@@ -13,10 +13,12 @@ from kbroker.control.groups.settings import GroupOverrides
 from kbroker.control.metadata.catalogue import Partition
 from kbroker.control.metadata.config_resource import BROKER, TOPIC
 from kbroker.control.metadata.topic_plan import NewTopic
+from kbroker.control.share.dead_letter_counts import DeadLetterCounts
 from kbroker.control.share.dead_letters import AUTO_CREATE, COPY, ENABLE, PREFIX, DeadLetters
 from kbroker.control.share.share_partition import REJECTED, Dead
 from kbroker.control.share.state_shard import ShareKey
 from kbroker.ipc.layout import Slot
+from kbroker.metrics.slots import bind
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.records import Record, read_all
 from tests.control.fakes import World, world
@@ -35,7 +37,8 @@ class Scene:
         self.settings: dict[str, str] = {}
         self.appended: list[tuple[str, int, list[Record]]] = []
         self.failure: KafkaError | None = None
-        self.letters = DeadLetters(self.broker, self.overrides, self.append)
+        self.counts = DeadLetterCounts(self.broker.metrics)
+        self.letters = DeadLetters(self.broker, self.overrides, self.append, self.counts)
         self.create("orders", 3)
         self.orders = self.broker.catalogue.topics["orders"]
         for number in range(0, 10, 5):
@@ -68,6 +71,11 @@ class Scene:
         key = ShareKey("team", self.orders.topic_id, 2)
         asyncio.run(self.letters.write(key, Dead(first, last, 1, REJECTED)))
 
+    def unusable(self) -> int:
+        """Failures that /metrics shows."""
+        number = bind("kbroker_dead_letter_failures_total", reason="unusable_topic")
+        return self.broker.metrics.words[number]
+
     def offsets(self) -> list[int]:
         """Of the originals that have letters."""
         return [
@@ -90,6 +98,7 @@ def test_letters_go_to_the_partition_with_the_number_of_the_originals(scene: Sce
     scene.write(3, 5)
     ((topic, partition, records),) = scene.appended
     assert (topic, partition) == ("dlq.team", 0)  # 2 of 2 partitions
+    assert scene.counts.written_of("team") == {"orders": 3}
     assert scene.offsets() == [3, 4, 5]
     assert {(record.key, record.value) for record in records} == {(None, None)}
     assert {dict(record.headers)["__dlq.errors.topic"] for record in records} == {b"orders"}
@@ -149,6 +158,7 @@ def test_a_topic_that_may_not_be_used_is_named_once(
     scene.write(0, 0)
     scene.write(1, 1)
     assert scene.appended == []
+    assert (scene.counts.written_of("team"), scene.unusable()) == ({}, 2)
     (line,) = [each for each in caplog.messages if "has no dead letters" in each]
     assert line.startswith(f"group team has no dead letters: {name} is not used")
     assert why in line

@@ -21,6 +21,7 @@ from kbroker.control.share.acquiring import Spec
 from kbroker.control.share.partitions import SharePartitions
 from kbroker.control.share.share_partition import SharePartition
 from kbroker.control.share.state_shard import ShareKey, ShareStateShard
+from kbroker.metrics.slots import bind
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.records import read_all
 from tests.control.fakes import World, world
@@ -29,13 +30,13 @@ STATE, LETTER = "state", "letter"
 
 
 class Scene:
-    """Partitions of a group with a dead-letter topic. events: what was written, in order; failures:
-    of the next letters."""
+    """Partitions of a group with a dead-letter topic. events: what was written, in order;
+    left_to_fail: of the next letters."""
 
     def __init__(self, made: World, settings: dict[str, str] | None = None) -> None:
         self.broker = made.broker
         self.events: list[str] = []
-        self.failures = 0
+        self.left_to_fail = 0
         self.freed: list[ShareKey] = []
         self.shard = ShareStateShard()
         self.key = ShareKey("team", self.broker.catalogue.topics["orders"].topic_id, 0)
@@ -69,8 +70,8 @@ class Scene:
 
     async def append(self, partition: Partition, batch: bytes, *, timeout_ms: int) -> int:
         await asyncio.sleep(0)
-        if self.failures:
-            self.failures -= 1
+        if self.left_to_fail:
+            self.left_to_fail -= 1
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
         self.events += [LETTER] * len(list(read_all(batch)))
         return 0
@@ -87,6 +88,14 @@ class Scene:
         batch = AcknowledgedBatch(first, last, [AcknowledgeType.REJECT])
         partition.acknowledge("a", [batch], self.partitions.limits("team"), 0)
         await self.partitions.settle(self.key, partition)
+
+    def waiting(self) -> int:
+        """Letters that wait, on /metrics."""
+        return self.broker.metrics.words[bind("kbroker_dead_letters_waiting")]
+
+    def failures(self, reason: str) -> int:
+        """Attempts that failed, on /metrics."""
+        return self.broker.metrics.words[bind("kbroker_dead_letter_failures_total", reason=reason)]
 
     def start_offset(self) -> int:
         """As it is written down."""
@@ -142,10 +151,16 @@ def test_letters_are_written_before_the_state(play: Play) -> None:
 def test_a_letter_that_fails_is_written_later_and_its_record_is_not_final_before(play: Play) -> None:
     async def test(scene: Scene) -> None:
         partition = await scene.taken()
-        scene.failures = 3
+        scene.left_to_fail = 3
         await scene.reject(partition, 0, 3)
         assert (scene.events, scene.start_offset()) == ([], 0)
+        assert scene.failures("storage") == 1
+        await scene.until(lambda: scene.waiting() == 4)
+        assert scene.partitions.letter_counts.written_of("team") == {"orders": 0}
         await scene.until(lambda: scene.start_offset() == 4)
+        assert (scene.failures("storage"), scene.failures("unusable_topic")) == (3, 0)
+        assert scene.partitions.letter_counts.written_of("team") == {"orders": 4}
+        await scene.until(lambda: scene.waiting() == 0)
         assert scene.events == [LETTER] * 4 + [STATE]
         assert set(scene.freed) == {scene.key}
 
@@ -160,7 +175,7 @@ def test_letters_that_were_written_are_not_written_again(play: Play) -> None:
         write = scene.partitions._dead_letters.write
 
         async def second_fails(key: ShareKey, dead: Any) -> None:
-            scene.failures = dead.first == 2 and scene.events == [LETTER]
+            scene.left_to_fail = dead.first == 2 and scene.events == [LETTER]
             await write(key, dead)
 
         scene.partitions._dead_letters.write = second_fails  # type: ignore[method-assign]
@@ -175,13 +190,14 @@ def test_letters_that_were_written_are_not_written_again(play: Play) -> None:
 def test_a_partition_that_is_no_longer_in_use_writes_nothing(play: Play) -> None:
     async def test(scene: Scene) -> None:
         partition = await scene.taken()
-        scene.failures = 1
+        scene.left_to_fail = 1
         await scene.reject(partition, 0, 3)
         scene.partitions.forget(scene.key)
         again = await scene.partitions.open(scene.key)
         for _ in range(50):
             await asyncio.sleep(0)
         assert scene.events == []
+        assert (scene.failures("storage"), scene.waiting()) == (1, 0)
         assert (again.next_offset(), scene.start_offset()) == (0, 0)
 
     play(test)

@@ -61,6 +61,13 @@ TROUBLES = {
         resolves_s=1000,
     ),
     "KbrokerLeavesCache": gauge(f'kbroker_group_cache_seconds{{{JOB},group="g"}}', 1e9, 600, 330),
+    "KbrokerDeadLettersLost": Trouble(
+        ((f'kbroker_dead_letter_failures_total{{{JOB},reason="unusable_topic"}}', 0, 1, 0),),
+        60,
+        grows=True,
+        resolves_s=660,
+    ),
+    "KbrokerDeadLettersWait": gauge(f"kbroker_dead_letters_waiting{{{JOB}}}", 0, 7, 330),
     "KbrokerTransactionOpen": gauge(f"kbroker_transaction_oldest_seconds{{{JOB}}}", 3, 1000, 330),
     "KbrokerReadsFromDisk": Trouble(
         (

@@ -15,8 +15,21 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, KafkaException, Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka import (  # type: ignore[attr-defined] # its stubs know no ShareConsumer
+    AcknowledgeType,
+    Consumer,
+    KafkaException,
+    Producer,
+    ShareConsumer,
+)
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+    ResourceType,
+)
 
 from tests.peer.kbroker_node import KBroker
 from tests.peer.scrape import base
@@ -120,6 +133,40 @@ def work(broker: KBroker, count: int) -> None:
     consumer.close()
 
 
+def set_dead_letter_topic(broker: KBroker, name: str) -> None:
+    """Of the share group `team`, which begins at the start of its topics."""
+    settings = {"share.auto.offset.reset": "earliest", "errors.deadletterqueue.topic.name": name}
+    entries = [
+        ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET)
+        for key, value in settings.items()
+    ]
+    resource = ConfigResource(ResourceType.GROUP, "team", incremental_configs=entries)
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    admin.incremental_alter_configs([resource])[resource].result(30)
+
+
+def reject(broker: KBroker) -> None:
+    """The share group rejects some records."""
+    work(broker, 10)
+    settings = {
+        "bootstrap.servers": broker.bootstrap,
+        "group.id": "team",
+        "share.acknowledgement.mode": "explicit",
+    }
+    with ShareConsumer(settings) as consumer:
+        consumer.subscribe(["watched"])
+        rejected: list[object] = []
+
+        def some_came() -> bool:
+            for message in consumer.poll(1.0) or ():
+                consumer.acknowledge(message, AcknowledgeType.REJECT)
+                rejected.append(message)
+            return bool(rejected)
+
+        assert until(some_came, 60)
+        assert not any((consumer.commit_sync() or {}).values())
+
+
 def test_every_expression_of_the_dashboard_has_data(broker: KBroker, prometheus: Prometheus) -> None:
     expressions = {
         f"{panel.title}: {expression}": SELECTED.sub("{", expression)
@@ -130,6 +177,11 @@ def test_every_expression_of_the_dashboard_has_data(broker: KBroker, prometheus:
         for expression, _ in panel.lines
     }
     silent: set[str] = set()
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    letters = NewTopic("dlq.team", 1, 1, config={"errors.deadletterqueue.group.enable": "true"})
+    admin.create_topics([letters])["dlq.team"].result(30)
+    set_dead_letter_topic(broker, "dlq.team")
+    reject(broker)
 
     def all_speak() -> bool:
         work(broker, 200)
@@ -162,3 +214,11 @@ def test_the_death_of_a_process_is_an_alert(broker: KBroker, prometheus: Prometh
     pid = next(child.pid for title, child in broker.children().items() if "cleaner" in title)
     os.kill(pid, signal.SIGKILL)
     assert until(lambda: "KbrokerProcessDied" in prometheus.firing(), 30)
+
+
+def test_records_given_up_without_letters_are_an_alert(broker: KBroker, prometheus: Prometheus) -> None:
+    failures = 'kbroker_dead_letter_failures_total{reason="unusable_topic"}'
+    assert until(lambda: prometheus.has(failures), 30)
+    set_dead_letter_topic(broker, "watched")  # its name does not begin with dlq.
+    reject(broker)
+    assert until(lambda: "KbrokerDeadLettersLost" in prometheus.firing(), 30)
