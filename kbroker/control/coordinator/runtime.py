@@ -7,10 +7,11 @@ each seeing the replayed records of the one before, so nothing ever has to be ro
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from kbroker.control.broker import Broker
 from kbroker.control.coordinator.append_error import coordinator_error
@@ -34,6 +35,9 @@ from kbroker.protocol.slices import is_sliced
 
 log = logging.getLogger(__name__)
 
+IN_A_TURN: Final = 32
+"""Waiting operations of a key that are decided in one turn of the loop: about a millisecond."""
+
 
 @dataclass(slots=True)
 class Independent:
@@ -42,6 +46,15 @@ class Independent:
 
     tail: "asyncio.Future[None]"
     count: int = 0
+
+
+@dataclass(slots=True)
+class Queued:
+    """Operations of one key that wait for the one before the first of them, and then are decided
+    one after the other. tail: ends with the last one."""
+
+    tail: "asyncio.Future[None]"
+    operations: deque[tuple[Operation, Deferred]] = field(default_factory=deque)
 
 
 class Runtime(CoordinatorTopic):
@@ -60,6 +73,7 @@ class Runtime(CoordinatorTopic):
         self._timers = WheelTimers(loop)
         self._tails: dict[str, asyncio.Future[None]] = {}
         self._independent: dict[str, Independent] = {}
+        self._queued: dict[str, Queued] = {}
         self._gathering = Gathering(appender, self._max_bytes, loop)
         self._tasks: set[asyncio.Task[Any]] = set()
         self._loop = loop
@@ -81,20 +95,22 @@ class Runtime(CoordinatorTopic):
         return await completion(response) if isinstance(response, Deferred) else response
 
     def ask(self, key: str, operation: Operation, by_records: bool = False) -> Any:
-        """As `run`, but decided before this returns, and without a task, when no other operation of
+        """As `run`, but without a task, and decided before this returns when no other operation of
         the key is pending.
 
         by_records: what it changes that the lane's verdicts depend on, it changes by records alone.
 
         The response itself when nothing has to be written or waited for, or a Deferred of it (or of
-        the KafkaError): Running while the operation is yet to be decided. Raises KafkaError.
+        the KafkaError). Raises KafkaError.
         """
         if is_sliced():  # it may stand still in the middle, while others of the key have to wait
             return Running(self.run(key, operation))
         if not by_records:
             self._leave_lane(key)
         if key in self._tails:
-            return Running(self.run(key, operation))
+            if by_records:
+                self._leave_lane(key)
+            return self._ask_later(key, operation)
         partition = self._partition(key)
         outcome = operation(self._broker.now_ms())
         if by_records and self.lane is not None and (outcome.records or outcome.then is not None):
@@ -106,6 +122,44 @@ class Runtime(CoordinatorTopic):
         mine: asyncio.Future[None] = self._loop.create_future()
         self._tails[key] = mine
         return self._store(partition, outcome, partial(self._next_turn, key, mine))
+
+    def _ask_later(self, key: str, operation: Operation) -> Deferred:
+        """The response of an operation that waits for pending ones. A rebalance has hundreds of
+        these: no task for each, and no turn of the loop."""
+        queued = self._queued.get(key)
+        if queued is None or self._tails[key] is not queued.tail:
+            before = self._tails[key]
+            queued = self._queued[key] = Queued(self._loop.create_future())
+            self._tails[key] = queued.tail
+            before.add_done_callback(partial(self._decide, key, queued))
+        answer = Deferred()
+        queued.operations.append((operation, answer))
+        return answer
+
+    def _decide(self, key: str, queued: Queued, _: object = None) -> None:
+        """Decide operations up to the first that has records: the next ones wait for these."""
+        for _ in range(IN_A_TURN):
+            if not queued.operations:
+                if self._queued.get(key) is queued:
+                    del self._queued[key]
+                self._next_turn(key, queued.tail)
+                return
+            operation, answer = queued.operations.popleft()
+            try:
+                partition = self._partition(key)
+                outcome = operation(self._broker.now_ms())
+                if outcome.records:
+                    next_ones = partial(self._loop.call_soon, self._decide, key, queued)
+                    self._store(partition, outcome, next_ones).on_complete(answer.complete)
+                    return
+                if outcome.then is not None:
+                    outcome.then(ErrorCode.NONE)
+                _give(answer, outcome.response)
+            except Exception as error:
+                error.__traceback__ = None  # its frames hold the request
+                if not answer.complete(error):
+                    log.error("%s: a late answer was not taken: %r", self.topic, error)
+        self._loop.call_soon(self._decide, key, queued)
 
     def ask_beside(self, key: str, operation: Operation) -> Any:
         """As `ask`, for operations that need not see pending ones of their kind (commits of
@@ -125,7 +179,7 @@ class Runtime(CoordinatorTopic):
         group.count += 1
         return self._store(partition, outcome, partial(self._ended, key, group))
 
-    def _store(self, partition: Partition, outcome: Outcome, ended: Callable[[], None]) -> Deferred:
+    def _store(self, partition: Partition, outcome: Outcome, ended: Callable[[], object]) -> Deferred:
         """The response, once the records are in the log and replayed. ended: called before it is
         given."""
         answer, now_ms = Deferred(), self._broker.now_ms()
@@ -138,7 +192,7 @@ class Runtime(CoordinatorTopic):
         index: int,
         outcome: Outcome,
         now_ms: int,
-        ended: Callable[[], None],
+        ended: Callable[[], object],
         answer: Deferred,
         failure: KafkaError | None,
     ) -> None:
@@ -155,10 +209,7 @@ class Runtime(CoordinatorTopic):
             log.exception("%s-%d: an operation failed behind its append", self.topic, index)
             response = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error))
         ended()
-        if isinstance(response, Deferred):
-            response.on_complete(answer.complete)
-        else:
-            answer.complete(response)
+        _give(answer, response)
 
     def _replay_all(self, index: int, outcome: Outcome, now_ms: int) -> ErrorCode:
         if outcome.apply is not None:
@@ -310,3 +361,11 @@ class Runtime(CoordinatorTopic):
         self._timers.close()
         for task in self._tasks:
             task.cancel()
+
+
+def _give(answer: Deferred, response: Any) -> None:
+    """Complete the answer with the response, or when that Deferred is complete."""
+    if isinstance(response, Deferred):
+        response.on_complete(answer.complete)
+    else:
+        answer.complete(response)

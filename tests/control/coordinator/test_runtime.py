@@ -2,12 +2,15 @@
 
 import asyncio
 import time
+from functools import partial
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
 
 from kbroker.control.coordinator.machine import Deferred, Outcome, Record
+from kbroker.control.coordinator.running import completion
 from kbroker.control.coordinator.runtime import Runtime
 from kbroker.ipc.slicing import Slicing
 from kbroker.protocol.errors import ErrorCode, KafkaError
@@ -184,6 +187,8 @@ def test_a_failed_append_asked_for_ends_the_turn(tmp_path: Path) -> None:
         assert told.value is ErrorCode.COORDINATOR_NOT_AVAILABLE
         assert runtime.ask("g", lambda now_ms: Outcome(response="next")) == "next"
 
+    run(tmp_path, test)
+
 
 def test_a_fault_behind_an_append_is_answered_and_others_go_on(tmp_path: Path) -> None:
     async def test(runtime: Runtime, machine: Machine, log: Log, made: World) -> None:
@@ -230,5 +235,74 @@ def test_an_operation_that_stands_still_keeps_others_of_its_key_waiting(tmp_path
         assert await asyncio.gather(sliced(), later()) == ["long", "short"]
         assert seen == ["long begins", "long ends", "short"]
         assert machine.state == {b"k": b"short"}
+
+    run(tmp_path, test)
+
+
+def test_a_waiting_operation_that_fails_does_not_stop_the_next(tmp_path: Path) -> None:
+    async def test(runtime: Runtime, machine: Machine, log: Log, made: World) -> None:
+        def refuse(now_ms: int) -> Outcome:
+            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
+
+        def fail(now_ms: int) -> Outcome:
+            raise RuntimeError("a bug")
+
+        runtime.ask("g", puts(b"k", b"v"))
+        asked = [runtime.ask("g", each) for each in (refuse, fail, puts(b"k", b"w", "ok"))]
+        assert await answer_of(asked[2]) == "ok"
+        assert asked[0].value.code is ErrorCode.UNKNOWN_MEMBER_ID
+        assert str(asked[1].value) == "a bug"
+        await asyncio.sleep(0.01)
+        assert runtime.ask("g", lambda now_ms: Outcome(response="next")) == "next"
+
+    run(tmp_path, test)
+
+
+def test_an_answer_that_nobody_can_take_does_not_stop_the_next(tmp_path: Path) -> None:
+    async def test(runtime: Runtime, machine: Machine, log: Log, made: World) -> None:
+        def fail(answer: object) -> None:
+            raise RuntimeError("a bug")
+
+        runtime.ask("g", puts(b"k", b"v"))
+        runtime.ask("g", lambda now_ms: Outcome(response="not taken")).on_complete(fail)
+        assert await answer_of(runtime.ask("g", puts(b"k", b"w", "ok"))) == "ok"
+
+    run(tmp_path, test)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_operations_of_a_key_are_decided_in_their_order(tmp_path: Path, seed: int) -> None:
+    random = Random(seed)
+
+    async def test(runtime: Runtime, machine: Machine, log: Log, made: World) -> None:
+        decided: list[int] = []
+        written: list[bytes] = []
+
+        def operation(number: int) -> Outcome:
+            decided.append(number)
+            assert machine.state.get(b"k") == (written[-1] if written else None)  # sees what is before it
+            if random.random() < 0.7:
+                return Outcome(response=number)
+            written.append(b"%d" % number)
+            return Outcome([Record(b"k", b"%d" % number)], number)
+
+        answers: list[Any] = []
+        for number in range(300):
+            decide = partial(lambda number, now_ms: operation(number), number)
+            if random.random() < 0.2:
+                answers.append(asyncio.ensure_future(runtime.run("g", decide)))
+                await asyncio.sleep(0)  # a coroutine takes its place when it begins
+            else:
+                asked = runtime.ask("g", decide)
+                answers.append(completion(asked) if isinstance(asked, Deferred) else asked)
+            if random.random() < 0.1:
+                (log.held.clear if log.held.is_set() else log.held.set)()
+            if random.random() < 0.05:
+                await asyncio.sleep(0.001)
+        log.held.set()
+        assert [await each if isinstance(each, asyncio.Future) else each for each in answers] == list(
+            range(300)
+        )
+        assert decided == list(range(300))
 
     run(tmp_path, test)
