@@ -50,6 +50,8 @@ ALERTS = (
           "Dead letters cannot be written; their records are kept meanwhile."),
     Alert("KbrokerTransactionOpen", "kbroker_transaction_oldest_seconds > 900", "5m",
           "A transaction is open for long: read_committed consumers wait for it."),
+    Alert("KbrokerClientThrottled", "rate(kbroker_quota_throttled_seconds_total[5m]) > 0.1", "10m",
+          "A client is held back by a quota for a tenth of the time: raise it, or have the client send less."),
     Alert("KbrokerReadsFromDisk", "sum by (instance) (rate(kbroker_topic_cold_bytes_total[15m])) > "
           "0.5 * sum by (instance) (rate(kbroker_topic_out_bytes_total[15m]))", "15m",
           "Half of what consumers read is no longer in memory."),

@@ -12,6 +12,7 @@ from tuning.dashboards.alerts import ALERTS, page
 INTERVAL_S = 15
 FINE_S, TROUBLE_S, AFTER_S = 1800, 3600, 3600
 JOB = 'instance="a",job="kbroker"'
+QUOTA = 'quota="producer_byte_rate",user="",client_id="etl"'
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +70,15 @@ TROUBLES = {
     ),
     "KbrokerDeadLettersWait": gauge(f"kbroker_dead_letters_waiting{{{JOB}}}", 0, 7, 330),
     "KbrokerTransactionOpen": gauge(f"kbroker_transaction_oldest_seconds{{{JOB}}}", 3, 1000, 330),
+    "KbrokerClientThrottled": Trouble(
+        (
+            (f"kbroker_quota_throttled_seconds_total{{{JOB},{QUOTA}}}", 0.15, 7.5, 0.15),
+            (f"kbroker_quota_throttled_seconds_total{{{JOB},{QUOTA.replace('etl', 'calm')}}}", 0, 0.15, 0),
+        ),
+        960,
+        grows=True,
+        resolves_s=360,
+    ),
     "KbrokerReadsFromDisk": Trouble(
         (
             (f'kbroker_topic_cold_bytes_total{{{JOB},topic="t"}}', 0, 900, 0),

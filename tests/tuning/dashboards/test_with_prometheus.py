@@ -31,6 +31,8 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from tests.compat.clients.test_quotas import set_quotas
+from tests.compat.quota_cases import entry
 from tests.peer.kbroker_node import KBroker
 from tests.peer.scrape import base
 from tuning.dashboards.alerts import ALERTS
@@ -167,6 +169,11 @@ def reject(broker: KBroker) -> None:
         assert not any((consumer.commit_sync() or {}).values())
 
 
+def limit(broker: KBroker, rate: float) -> None:
+    """What clients that name no client id may produce, in bytes a second."""
+    set_quotas(broker, entry({"client-id": "rdkafka"}, producer_byte_rate=rate))
+
+
 def test_every_expression_of_the_dashboard_has_data(broker: KBroker, prometheus: Prometheus) -> None:
     expressions = {
         f"{panel.title}: {expression}": SELECTED.sub("{", expression)
@@ -182,6 +189,7 @@ def test_every_expression_of_the_dashboard_has_data(broker: KBroker, prometheus:
     admin.create_topics([letters])["dlq.team"].result(30)
     set_dead_letter_topic(broker, "dlq.team")
     reject(broker)
+    limit(broker, 1e9)
 
     def all_speak() -> bool:
         work(broker, 200)
@@ -198,6 +206,7 @@ def test_every_series_of_an_alert_is_there_before_its_trouble(
     assert until(lambda: prometheus.has("kbroker_info"), 30)
     selectors = {found for alert in ALERTS for found in SELECTOR.findall(alert.expression)}
     assert len(selectors) >= len(ALERTS)
+    limit(broker, 1e9)
     work(broker, 10)
     missing: list[str] = []
 
@@ -205,7 +214,7 @@ def test_every_series_of_an_alert_is_there_before_its_trouble(
         missing[:] = [selector for selector in sorted(selectors) if not prometheus.has(selector)]
         return not missing
 
-    assert until(all_there, 30), missing
+    assert until(all_there, 120), missing  # as above
     assert prometheus.firing() <= {"KbrokerIoPressure"}  # of a busy host
 
 
@@ -222,3 +231,17 @@ def test_records_given_up_without_letters_are_an_alert(broker: KBroker, promethe
     set_dead_letter_topic(broker, "watched")  # its name does not begin with dlq.
     reject(broker)
     assert until(lambda: "KbrokerDeadLettersLost" in prometheus.firing(), 30)
+
+
+def test_the_condition_of_an_alert_holds_for_a_client_above_its_quota(
+    broker: KBroker, prometheus: Prometheus
+) -> None:
+    throttled = next(alert for alert in ALERTS if alert.name == "KbrokerClientThrottled")
+    limit(broker, 1e9)
+    work(broker, 10)
+    assert until(lambda: prometheus.has("kbroker_quota_throttled_seconds_total == 0"), 30)
+    limit(broker, 50_000)
+    work(broker, 2000)  # 1 MB, twenty seconds at the quota's rate
+    limit(broker, 1e9)
+    expression = throttled.expression.replace("[5m]", "[30s]")
+    assert until(lambda: prometheus.has(expression), 30)
