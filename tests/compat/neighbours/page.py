@@ -11,7 +11,7 @@ from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 
-from tests.compat.neighbours.test_other_languages import HERE, KAFKAJS
+from tests.compat.neighbours.test_other_languages import HERE, KAFKAJS, PLATFORMATIC
 from tests.peer.artifacts import KAFKA_VERSION, ROOT
 
 PAGE = ROOT / "docs" / "compatibility.md"
@@ -33,8 +33,9 @@ def _kcat() -> str:
     return f"{found[1]}, librdkafka {found[2]}" if found else "unknown"
 
 
-def _franz() -> str:
-    found = re.search(r"franz-go (v\S+)", (HERE / "franz_go" / "go.mod").read_text())
+def _named_in(path: str, pattern: str) -> str:
+    """A version that a file of the neighbours names."""
+    found = re.search(pattern, (HERE / path).read_text())
     return found[1] if found else "unknown"
 
 
@@ -58,7 +59,22 @@ NEIGHBOURS: dict[str, tuple[Callable[[], str], str]] = {
         lambda: KAFKAJS.partition("@")[2],
         "tests/compat/neighbours/test_other_languages.py -k kafkajs",
     ),
-    "franz-go": (_franz, "tests/compat/neighbours/test_other_languages.py -k franz"),
+    "@platformatic/kafka": (
+        lambda: PLATFORMATIC.rpartition("@")[2],
+        "tests/compat/neighbours/test_other_languages.py -k platformatic",
+    ),
+    "franz-go": (
+        lambda: _named_in("franz_go/go.mod", r"franz-go (v\S+)"),
+        "tests/compat/neighbours/test_other_languages.py -k franz",
+    ),
+    "sarama": (
+        lambda: _named_in("sarama/go.mod", r"sarama (v\S+)"),
+        "tests/compat/neighbours/test_other_languages.py -k sarama",
+    ),
+    "rdkafka for Rust": (
+        lambda: _named_in("rdkafka/Cargo.toml", r'"=(\S+)"'),
+        "tests/compat/neighbours/test_other_languages.py -k rust",
+    ),
     "Kafka Connect": (lambda: KAFKA_VERSION, "tests/compat/test_connect.py"),
     "MirrorMaker 2": (lambda: KAFKA_VERSION, "tests/compat/test_move_live.py"),
 }

@@ -15,6 +15,7 @@ pytestmark = [pytest.mark.compat, pytest.mark.slow, pytest.mark.timeout(580)]
 HERE = Path(__file__).parent
 CACHE = Path(__file__).parents[3] / ".cache" / "neighbours"
 KAFKAJS = "kafkajs@2.2.4"
+PLATFORMATIC = "@platformatic/kafka@1.35.0"  # the last that runs on Node.js 20
 
 
 def committed(bootstrap: str, group: str, topic: str, partitions: int) -> int:
@@ -25,42 +26,78 @@ def committed(bootstrap: str, group: str, topic: str, partitions: int) -> int:
     return sum(max(one.offset, 0) for one in found)
 
 
-def test_kafkajs_writes_and_reads_in_a_group(broker_factory: BrokerFactory) -> None:
+def run(command: list[str], **environment: str) -> None:
+    """A client's program, which must end well."""
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=200, env={**os.environ, **environment}
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def node_with(package: str) -> tuple[str, str]:
+    """Node.js and the folder of modules that has the package. Skips the test without them."""
     npm, node = shutil.which("npm"), shutil.which("node")
     if npm is None or node is None:
         pytest.skip("no Node.js")
-    CACHE.mkdir(parents=True, exist_ok=True)
-    command = [npm, "install", "--silent", "--no-audit", "--no-fund", "--prefix", str(CACHE), KAFKAJS]
+    home = CACHE / package.rpartition("@")[0].strip("@").replace("/", "-")
+    home.mkdir(parents=True, exist_ok=True)
+    command = [npm, "install", "--silent", "--no-audit", "--no-fund", "--prefix", str(home), package]
     if subprocess.run(command, capture_output=True, timeout=200).returncode:
-        pytest.skip(f"npm cannot install {KAFKAJS}")
-    broker = broker_factory()
-    done = subprocess.run(
-        [node, str(HERE / "kafkajs.js"), broker.bootstrap, "of-js"],
-        capture_output=True,
-        text=True,
-        timeout=200,
-        env={**os.environ, "NODE_PATH": str(CACHE / "node_modules"), "KAFKAJS_NO_PARTITIONER_WARNING": "1"},
-    )
-    assert done.returncode == 0, done.stderr
-    assert committed(broker.bootstrap, "kafkajs", "of-js", 3) == 100
+        pytest.skip(f"npm cannot install {package}")
+    return node, str(home / "node_modules")
 
 
-def test_franz_go_writes_and_reads_in_a_group(broker_factory: BrokerFactory) -> None:
-    go = shutil.which("go")
-    if go is None:
-        pytest.skip("no Go")
+def built(command: list[str], folder: str, **environment: str) -> None:
+    """A program of that folder. Skips the test when it cannot be built."""
+    if shutil.which(command[0]) is None:
+        pytest.skip(f"no {command[0]}")
     CACHE.mkdir(parents=True, exist_ok=True)
-    program = CACHE / "franz"
-    built = subprocess.run(
-        [go, "build", "-o", str(program), "."],
-        cwd=HERE / "franz_go",
+    done = subprocess.run(
+        command,
+        cwd=HERE / folder,
         capture_output=True,
         text=True,
         timeout=500,
+        env={**os.environ, **environment},
     )
-    if built.returncode:
-        pytest.skip(f"Go cannot build it: {built.stderr[-300:]}")
+    if done.returncode:
+        pytest.skip(f"{command[0]} cannot build it: {done.stderr[-300:]}")
+
+
+def test_kafkajs_writes_and_reads_in_a_group(broker_factory: BrokerFactory) -> None:
+    node, modules = node_with(KAFKAJS)
     broker = broker_factory()
-    done = subprocess.run([program, broker.bootstrap, "of-go"], capture_output=True, text=True, timeout=200)
-    assert done.returncode == 0, done.stderr
+    command = [node, str(HERE / "kafkajs.js"), broker.bootstrap, "of-js"]
+    run(command, NODE_PATH=modules, KAFKAJS_NO_PARTITIONER_WARNING="1")
+    assert committed(broker.bootstrap, "kafkajs", "of-js", 3) == 100
+
+
+def test_platformatic_writes_and_reads_in_a_group(broker_factory: BrokerFactory) -> None:
+    node, modules = node_with(PLATFORMATIC)
+    broker = broker_factory()
+    run([node, str(HERE / "platformatic.mjs"), broker.bootstrap, "of-js"], NODE_PATH=modules)
+    assert committed(broker.bootstrap, "platformatic", "of-js", 3) == 100
+
+
+def test_franz_go_writes_and_reads_in_a_group(broker_factory: BrokerFactory) -> None:
+    program = CACHE / "franz"
+    built(["go", "build", "-o", str(program), "."], "franz_go")
+    broker = broker_factory()
+    run([str(program), broker.bootstrap, "of-go"])
     assert committed(broker.bootstrap, "franz", "of-go", 1) == 100
+
+
+def test_sarama_writes_and_reads_in_a_group(broker_factory: BrokerFactory) -> None:
+    program = CACHE / "sarama"
+    built(["go", "build", "-o", str(program), "."], "sarama")
+    broker = broker_factory()
+    run([str(program), broker.bootstrap, "of-go"])
+    assert committed(broker.bootstrap, "sarama", "of-go", 1) == 100
+
+
+def test_rdkafka_of_rust_writes_and_reads_in_a_group(broker_factory: BrokerFactory) -> None:
+    target = CACHE / "rust"
+    built(["cargo", "build", "--quiet", "--release", "--locked"], "rdkafka", CARGO_TARGET_DIR=str(target))
+    broker = broker_factory()
+    run([str(target / "release" / "of-rust"), broker.bootstrap, "of-rust"])
+    assert committed(broker.bootstrap, "rust", "of-rust", 1) == 100
