@@ -25,10 +25,7 @@ def open_evidence(options: argparse.Namespace, following: bool = False) -> Evide
     CannotJudge."""
     from spark_validation.session import spark_session
 
-    run = opened_run(options.history)
-    if options.topics:
-        chosen = options.topics.split(",")
-        run.topics = [topic for topic in run.topics if topic.name in chosen]
+    run = opened_run(options.history, options.topics)
     topics = [topic.name for topic in run.topics]
     data_dirs = directories(options.segments) or ([] if options.bootstrap else existing(run.data_dirs))
     if data_dirs:
@@ -57,7 +54,6 @@ def open_evidence(options: argparse.Namespace, following: bool = False) -> Evide
         ends = {
             topic: {partition: found.high_watermark for partition, found in partitions.items()}
             for topic, partitions in run.ends.items()
-            if topic in topics
         }
         ends = ends if set(ends) == set(topics) else {}
         log = log_frames.connector_log(spark, options.bootstrap, topics, run.run, transactional, ends)
@@ -87,13 +83,27 @@ def landing_folder(spark: SparkSession, chosen: Path | None) -> tempfile.Tempora
     return tempfile.TemporaryDirectory(prefix="log-", dir=chosen.absolute())
 
 
-def opened_run(folder: Path) -> Run:
+def opened_run(folder: Path, topics: str | None = None) -> Run:
+    """What run.json says, of the chosen topics alone (comma separated). Raises CannotJudge."""
     try:
-        return load_run(folder)
+        run = load_run(folder)
     except FileNotFoundError as error:
         raise CannotJudge(f"{folder} holds no run.json") from error
     except (json.JSONDecodeError, ValueError, KeyError, TypeError) as error:
         raise CannotJudge(f"{folder}/run.json: {error}") from error
+    return narrowed(run, topics.split(",")) if topics else run
+
+
+def narrowed(run: Run, chosen: list[str]) -> Run:
+    """The run with these topics alone: what was asked of others has no rows to be compared with."""
+    run.topics = [topic for topic in run.topics if topic.name in chosen]
+    run.ends = {name: ends for name, ends in run.ends.items() if name in chosen}
+    run.committed = {
+        group: {name: offsets for name, offsets in topics.items() if name in chosen}
+        for group, topics in run.committed.items()
+    }
+    run.deletions = [one for one in run.deletions if one.topic in chosen]
+    return run
 
 
 def directories(option: str | None) -> list[str]:

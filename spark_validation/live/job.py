@@ -54,8 +54,7 @@ class LiveJob:
         """The current evidence: lists clients, intents and history files again, and what run.json
         says by now."""
         fresh = replace(self._opened)
-        fresh.run = opened_run(self.options.history)
-        fresh.run.topics = self._opened.run.topics
+        fresh.run = opened_run(self.options.history, self.options.topics)
         return fresh
 
     def follow(self) -> int:

@@ -1,0 +1,35 @@
+"""What is opened of a run: the chosen topics, and nothing that was asked of others."""
+
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyspark", reason="`make venv-spark` brings it")
+
+from loadtest.run import Deletion
+from spark_validation.opening import opened_run
+from spark_validation.verdict import CannotJudge
+from tests.spark_validation.world import clean
+from tests.spark_validation.world_files import write
+
+
+def test_a_run_is_narrowed_to_the_chosen_topics(tmp_path: Path) -> None:
+    topics = [clean(name, number) for number, name in enumerate(("one", "two", "three"), 1)]
+    for topic in topics:
+        topic.deletions.append(Deletion(topic.name, 0, 1, True, 1))
+    write(tmp_path, topics)
+    run = opened_run(tmp_path / "run", "one,three")
+    assert [topic.name for topic in run.topics] == ["one", "three"]
+    assert set(run.ends) == {"one", "three"}
+    assert {group: list(found) for group, found in run.committed.items()} == {
+        "one-readers": ["one"],
+        "two-readers": [],
+        "three-readers": ["three"],
+    }
+    assert [one.topic for one in run.deletions] == ["one", "three"]
+    assert len(opened_run(tmp_path / "run").topics) == 3
+
+
+def test_a_folder_without_a_run_cannot_be_judged(tmp_path: Path) -> None:
+    with pytest.raises(CannotJudge, match=r"holds no run\.json"):
+        opened_run(tmp_path)
