@@ -21,14 +21,14 @@ A = TypeVar("A")
 A_co = TypeVar("A_co", covariant=True)
 
 
-class Answer(Protocol[A_co]):
-    """The class of a resource's answer."""
+class ResourceResult(Protocol[A_co]):
+    """The class of a resource's result in the answer."""
 
     def __call__(self, code: int, message: str | None, kind: int, name: str, /) -> A_co: ...
 
 
 async def alter_each(
-    resources: Sequence[R], alter: Callable[[R], Awaitable[None]], answer: Answer[A]
+    resources: Sequence[R], alter: Callable[[R], Awaitable[None]], answer: ResourceResult[A]
 ) -> list[A]:
     """Change each resource. What comes twice is not changed at all."""
     times = Counter((resource.resource_type, resource.resource_name) for resource in resources)
@@ -46,7 +46,7 @@ async def alter_each(
     return answers
 
 
-def refuse_each(resources: Sequence[R], answer: Answer[A], error: KafkaError) -> list[A]:
+def refuse_each(resources: Sequence[R], answer: ResourceResult[A], error: KafkaError) -> list[A]:
     """The request failed as a whole: every resource carries the error."""
     return [
         answer(error.code, error.message, resource.resource_type, resource.resource_name)

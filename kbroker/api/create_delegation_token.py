@@ -6,9 +6,10 @@ answer on. Its HMAC is the password.
 """
 
 from kbroker.api.context import RequestContext
-from kbroker.api.delegation_tokens import ANONYMOUS, NO_TIME, may_ask, parts_of
+from kbroker.api.delegation_tokens import NO_TIME, NOBODY, may_ask
 from kbroker.api.later import running
 from kbroker.api.row import Api
+from kbroker.config.principals import USER, parts_of, user_principal
 from kbroker.control.changes.token_change import create_token
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
@@ -19,7 +20,6 @@ from kbroker.protocol.messages.create_delegation_token import (
 from kbroker.protocol.slices import paced
 
 API = Api(ApiKey.CREATE_DELEGATION_TOKEN, 1, 3)
-USER = "User"
 
 
 @running
@@ -32,7 +32,7 @@ async def handle(ctx: RequestContext, request: CreateDelegationTokenRequest) -> 
     broker, owner, requester = ctx.broker, owner_of(ctx, request), ctx.client.principal
     answer = CreateDelegationTokenResponse(ErrorCode.NONE, *parts_of(owner), *parts_of(requester))
     try:
-        renewers = tuple(f"{USER}:{one.principal_name}" for one in paced(request.renewers))
+        renewers = tuple(user_principal(one.principal_name) for one in paced(request.renewers))
         token = await create_token(broker, owner, requester, renewers, request.max_lifetime_ms)
     except KafkaError as error:
         answer.error_code = error.code
@@ -49,7 +49,7 @@ def refuse(
     request: CreateDelegationTokenRequest, error: KafkaError, version: int
 ) -> CreateDelegationTokenResponse:
     """The request failed as a whole."""
-    nobody = parts_of(ANONYMOUS)
+    nobody = parts_of(NOBODY)
     return CreateDelegationTokenResponse(error.code, *nobody, *nobody, NO_TIME, NO_TIME, NO_TIME)
 
 

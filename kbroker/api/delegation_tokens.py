@@ -2,8 +2,9 @@
 
 from kbroker.api.context import RequestContext
 from kbroker.config.listeners import SecurityProtocol
+from kbroker.config.principals import ANONYMOUS, user_principal
 
-ANONYMOUS = "User:ANONYMOUS"
+NOBODY = user_principal(ANONYMOUS)
 NO_TIME = -1
 """Time in the answer to a request that is refused at once."""
 
@@ -13,10 +14,4 @@ def may_ask(ctx: RequestContext) -> bool:
     if ctx.client.token_authenticated:
         return False
     protocol = ctx.endpoint.protocol
-    return protocol.sasl or (protocol is SecurityProtocol.SSL and ctx.client.principal != ANONYMOUS)
-
-
-def parts_of(principal: str) -> tuple[str, str]:
-    """Type and name of a principal."""
-    kind, _, name = principal.partition(":")
-    return kind, name
+    return protocol.sasl or (protocol is SecurityProtocol.SSL and ctx.client.principal != NOBODY)

@@ -6,8 +6,9 @@ describe.
 """
 
 from kbroker.api.context import RequestContext
-from kbroker.api.delegation_tokens import may_ask, parts_of
+from kbroker.api.delegation_tokens import may_ask
 from kbroker.api.row import Api
+from kbroker.config.principals import parts_of
 from kbroker.control.metadata.delegation_tokens import DelegationToken, DelegationTokens
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError

@@ -6,7 +6,6 @@ from typing import Final, NamedTuple
 
 ANY: Final = 1
 WILDCARD: Final = "*"
-ANYBODY: Final = "User:*"
 
 # resource types
 TOPIC: Final = 2

@@ -12,6 +12,7 @@ from typing import Final
 from kbroker.config import acls
 from kbroker.config.acls import Acl, AclFilter
 from kbroker.config.broker import BrokerConfig
+from kbroker.config.principals import EVERYBODY
 from kbroker.config.setting import ConfigError
 
 CLASS_SETTING: Final = "authorizer.class.name"
@@ -109,7 +110,7 @@ class Authorizer:
         """A smaller one that answers the same for this client."""
         if self.allow_if_none or principal in self.super_users:
             return self
-        names, hosts = (principal, acls.ANYBODY), (host, acls.WILDCARD)
+        names, hosts = (principal, EVERYBODY), (host, acls.WILDCARD)
         mine = (acl for acl in self.acls if acl.principal in names and acl.host in hosts)
         return Authorizer(self.super_users, self.allow_if_none, mine)
 
@@ -121,7 +122,7 @@ class Authorizer:
         for group in self._naming(kind, name):
             named = True
             for acl in group:
-                if acl.principal not in (principal, acls.ANYBODY) or acl.host not in (host, acls.WILDCARD):
+                if acl.principal not in (principal, EVERYBODY) or acl.host not in (host, acls.WILDCARD):
                     continue
                 if acl.permission == acls.ALLOW:
                     implying = acls.IMPLYING.get(operation)
@@ -153,7 +154,7 @@ class Authorizer:
         for acl in self.acls:
             if acl.resource_type != kind or acl.host not in (host, acls.WILDCARD):
                 continue
-            if acl.principal not in (principal, acls.ANYBODY) or acl.operation not in (operation, acls.ALL):
+            if acl.principal not in (principal, EVERYBODY) or acl.operation not in (operation, acls.ALL):
                 continue
             pattern = acl.pattern_type, acl.resource_name
             if acl.permission == acls.DENY and pattern == (acls.LITERAL, acls.WILDCARD):

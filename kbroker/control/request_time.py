@@ -3,6 +3,7 @@
 import time
 
 from kbroker.config.client_quotas import REQUEST_PERCENTAGE, QuotaTable
+from kbroker.config.principals import name_of
 from kbroker.control.broker import Broker
 from kbroker.ipc.messages import ClientRequest
 from kbroker.ipc.sensors import Sensors, sensor_of
@@ -30,7 +31,7 @@ class RequestTime:
 
     def spent(self, client: ClientRequest, began_ns: int) -> None:
         """A request has been served up to where it waits or is answered."""
-        user = client.principal.partition(":")[2]
+        user = name_of(client.principal)
         bound = self._broker.quotas.bound(REQUEST_PERCENTAGE, user, client.client_id or "")
         sensor = sensor_of(REQUEST_PERCENTAGE, bound, NS_PER_PERCENT)
         if sensor is not None:

@@ -9,6 +9,7 @@ import string
 from collections.abc import Callable
 from typing import Final
 
+from kbroker.config.principals import name_of
 from kbroker.control.changes.scram_change import HASHES, MIN_ITERATIONS, credential
 from kbroker.control.metadata.delegation_tokens import DelegationToken, DelegationTokens
 from kbroker.ipc.login_messages import TokenCredential
@@ -59,4 +60,4 @@ def made_credential(hash_name: str, password: bytes) -> ScramCredential:
 
 def owner_name(token: DelegationToken) -> str:
     """The user that a client becomes by the token."""
-    return token.owner.partition(":")[2]
+    return name_of(token.owner)

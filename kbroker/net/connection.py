@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbroker.config.listeners import Endpoint
+from kbroker.config.principals import ANONYMOUS, user_principal
 from kbroker.ipc.fds import Accepted
 from kbroker.net.security.grant import Grant
 from kbroker.net.security.login import Login
@@ -102,7 +103,7 @@ class Connection:
         self.row = row
         self.listener = listener
         self.state = State.READY
-        self.user = "ANONYMOUS"
+        self.user = ANONYMOUS
         self.token_authenticated = False  # the user has logged in by a delegation token
         self.client_id = ""  # of its last request that Python saw while there were quotas
         self.met = False  # its quotas are known
@@ -143,7 +144,7 @@ class Connection:
     @property
     def principal(self) -> str:
         """The client's identity, as Kafka writes it."""
-        return f"User:{self.user}"
+        return user_principal(self.user)
 
     def send(self, parts: Sequence[Part]) -> int:
         """Send in order, after what is unsent; returns bytes that left now. OSError: the peer has

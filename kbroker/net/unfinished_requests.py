@@ -10,6 +10,7 @@ from collections import deque
 
 import numpy as np
 
+from kbroker.config.principals import ANONYMOUS
 from kbroker.net.connection import Connection
 from kbroker.net.context import Words
 from kbroker.net.process import NetworkProcess
@@ -22,7 +23,6 @@ GRACE_NS = 2_000_000_000  # a request that is sent in one go is never this old
 EMPTY_GRACE_NS = 900_000_000  # when there is no room for small requests either
 STALLED_GRACE_NS = 5_000_000_000  # of a request that waits for room itself
 WANTED_SHARE = 8  # of the arena's chunks one in so many shall be free again
-ANONYMOUS = "ANONYMOUS"
 
 
 class UnfinishedRequests:

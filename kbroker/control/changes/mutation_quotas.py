@@ -9,6 +9,7 @@ THROTTLING_QUOTA_EXCEEDED are throttled instead.
 import time
 
 from kbroker.config.client_quotas import CONTROLLER_MUTATION_RATE, Bound
+from kbroker.config.principals import name_of
 from kbroker.control.broker import Broker
 from kbroker.ipc.clock import monotonic_ms
 from kbroker.ipc.messages import ClientRequest
@@ -35,7 +36,7 @@ class MutationQuotas:
     def of_client(self, client: ClientRequest, strict_from: int) -> "MutationQuota":
         """The quota of a request; from this version on it may be refused, older versions are only
         throttled."""
-        user = client.principal.partition(":")[2]
+        user = name_of(client.principal)
         bound = self._broker.quotas.bound(CONTROLLER_MUTATION_RATE, user, client.client_id or "")
         return MutationQuota(self, bound, client.api_version >= strict_from)
 

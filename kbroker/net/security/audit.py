@@ -11,6 +11,7 @@ from typing import Final
 
 from kbroker.config import acls
 from kbroker.config.broker import BrokerConfig
+from kbroker.config.principals import user_principal
 from kbroker.ipc.clock import wall_clock_ms
 from kbroker.ipc.messages import AuditEvent, AuditEvents
 from kbroker.net.connection import Connection
@@ -58,7 +59,7 @@ class Audit:
             event = AuditEvent(
                 wall_clock_ms(),
                 "login",
-                f"User:{user}",
+                user_principal(user),
                 host,
                 port,
                 listener,

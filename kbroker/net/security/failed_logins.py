@@ -8,13 +8,13 @@ together. What goes beyond is counted in one more line; none is left out.
 from collections import Counter
 from typing import Final
 
+from kbroker.config.principals import EVERYBODY
 from kbroker.ipc.messages import AuditEvent
 
 LINES_OF_A_HOST: Final = 20
 LINES_OF_ALL: Final = 500
 BEYOND: Final = "more failures of the same second"
 SEVERAL_HOSTS: Final = "*"
-NOBODY: Final = "User:*"
 
 Key = tuple[str, str, str, str, str]
 """Principal, host, listener, operation, reason."""
@@ -33,9 +33,9 @@ class FailedLogins:
         key = event.principal, event.host, event.listener, event.operation, event.reason
         if key not in self._events:
             if self._lines[event.host] >= LINES_OF_A_HOST:
-                key = NOBODY, event.host, event.listener, event.operation, BEYOND
+                key = EVERYBODY, event.host, event.listener, event.operation, BEYOND
             if key not in self._events and len(self._events) >= LINES_OF_ALL:
-                key = NOBODY, SEVERAL_HOSTS, event.listener, event.operation, BEYOND
+                key = EVERYBODY, SEVERAL_HOSTS, event.listener, event.operation, BEYOND
         if key not in self._events:
             self._events[key] = event
             self._lines[key[1]] += 1

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from kbroker.config.broker import BrokerConfig
 from kbroker.config.key_store import KeyStore, KeyStoreError, key_store, texts, trusted
 from kbroker.config.principal_mapping import rules_of
+from kbroker.config.principals import ANONYMOUS
 from kbroker.config.setting import ConfigError
 from kbroker.net.security.tls_alert import TellingContext
 from kbroker.net.security.tls_ciphers import ALWAYS_TLS13, split
@@ -34,7 +35,6 @@ RDN_NAMES: Mapping[str, str] = {
     "userId": "UID",
 }
 """Attributes that RFC 2253 has names for."""
-ANONYMOUS = "ANONYMOUS"
 
 
 class TlsError(Exception):

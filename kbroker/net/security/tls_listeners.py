@@ -10,10 +10,11 @@ from functools import partial
 from kbroker.config.broker import BrokerConfig
 from kbroker.config.key_store import stamps, texts
 from kbroker.config.principal_mapping import name_of, rules_of
+from kbroker.config.principals import ANONYMOUS
 from kbroker.config.setting import ConfigError
 from kbroker.ipc.background import Background
 from kbroker.net.connection import Connection, State
-from kbroker.net.security.tls_context import ANONYMOUS, TlsError, context_of, user_of
+from kbroker.net.security.tls_context import TlsError, context_of, user_of
 from kbroker.net.security.tls_relay import relay
 
 log = logging.getLogger(__name__)

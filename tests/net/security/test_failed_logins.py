@@ -1,11 +1,11 @@
 """Failed logins for the audit log: equal ones share a line, and nobody gets many lines a second."""
 
+from kbroker.config.principals import EVERYBODY
 from kbroker.ipc.messages import AuditEvent
 from kbroker.net.security.failed_logins import (
     BEYOND,
     LINES_OF_A_HOST,
     LINES_OF_ALL,
-    NOBODY,
     SEVERAL_HOSTS,
     FailedLogins,
 )
@@ -35,7 +35,7 @@ def test_an_address_that_guesses_names_has_few_lines_and_none_is_left_out() -> N
     found = failed.take()
     assert len(found) == LINES_OF_A_HOST + 2
     (rest,) = [event for event in found if event.reason == BEYOND]
-    assert (rest.principal, rest.host, rest.port) == (NOBODY, "1.2.3.4", 0)
+    assert (rest.principal, rest.host, rest.port) == (EVERYBODY, "1.2.3.4", 0)
     assert sum(event.count for event in found) == 5001
     assert [event.count for event in found if event.host == "5.6.7.8"] == [1]
 

@@ -14,9 +14,10 @@ from cryptography.hazmat.primitives.serialization import pkcs12
 
 from kbroker.config.broker import BrokerConfig
 from kbroker.config.key_store import JKS_MAGIC
+from kbroker.config.principals import ANONYMOUS
 from kbroker.http.certificates import Certificates
 from kbroker.net.security.tls_ciphers import ALWAYS_TLS13, openssl_name
-from kbroker.net.security.tls_context import ANONYMOUS, TlsError, context_of, user_of
+from kbroker.net.security.tls_context import TlsError, context_of, user_of
 from kbroker.net.security.tls_listeners import TlsListeners
 from tests.certificates import certificate, dated
 
