@@ -13,7 +13,7 @@ from kbroker.control.metadata.catalogue import Partition, Replica, Topic
 from kbroker.control.metadata.placement import place_assigned
 from kbroker.control.metadata.topic_plan import check_replicas
 from kbroker.control.replication.service import Replication
-from kbroker.control.store.store import Change, Deletion
+from kbroker.control.store.change import Change, Deletion
 from kbroker.protocol.errors import ErrorCode, KafkaError
 
 OPEN_S = 2.0

@@ -10,20 +10,16 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
-from functools import partial
-from typing import Any
 
 from kbroker.control.broker import Broker
 from kbroker.control.images import next_image
-from kbroker.control.links.links import bounded
 from kbroker.control.metadata.catalogue import Partition, Replica
 from kbroker.control.replication.election import electable
 from kbroker.control.replication.lag import Lag
-from kbroker.control.replication.roles import role_of
-from kbroker.control.store.store import Change
+from kbroker.control.replication.role_calls import RoleCalls
+from kbroker.control.store.change import Change
 from kbroker.ipc.crash_point import crash_point
 from kbroker.ipc.layout import ProcessLine, Slot, SlotState
-from kbroker.ipc.link import LinkClosed
 from kbroker.ipc.messages import Follow, Lead
 from kbroker.metrics.slots import bind
 from kbroker.protocol.errors import ErrorCode, KafkaError
@@ -32,31 +28,24 @@ log = logging.getLogger(__name__)
 
 TICK_S = 0.2
 MOST_BALANCED = 1000  # at one look
-CALLS_AT_ONCE = 64
-ANSWER_S = 1.0  # then the role is sent again
 CATCH_UP_S = 1.0  # a new leader's time to copy the last records of a previous leader that still runs
 SHRINKS = bind("kbroker_isr_shrinks_total")
 EXPANDS = bind("kbroker_isr_expands_total")
 ELECTIONS = bind("kbroker_leader_elections_total")
 UNCLEAN_ELECTIONS = bind("kbroker_unclean_leader_elections_total")
 
-Confirmed = dict[tuple[int, int], Lead | Follow]
-
 
 class Replication:
     """Runs in: control. Owner: the process's main. Decisions are made one after another.
 
-    each_look: what is done after every look at the replicas.
-    confirmed: the last role each log's IO worker has confirmed, by slot and generation.
+    each_look: called after every look at the replicas.
     """
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
         self._deciding = asyncio.Lock()
         self.each_look: list[Callable[[], Awaitable[None]]] = []
-        self._confirmed: Confirmed = {}
-        self._unconfirmed: set[tuple[int, int]] = set()
-        self._confirming: set[asyncio.Task[list[Any]]] = set()
+        self._roles = RoleCalls(broker)
         self._lag = Lag(broker.shared.slots)
 
     @property
@@ -117,7 +106,7 @@ class Replication:
         """An IO worker has died: others lead what it led, and its copies are out of sync."""
         mine = [p for p in self.partitions() if any(r.worker == worker for r in p.replicas)]
         for replica in (r for p in mine for r in p.replicas if r.worker == worker):
-            self._confirmed.pop((replica.slot, replica.generation), None)
+            self._roles.forget(replica)
         if mine:
             await self.settle(mine)
 
@@ -127,7 +116,7 @@ class Replication:
         if mine:
             await self.settle(mine)
             async with self._deciding:
-                await self.tell(mine)
+                await self._roles.send(mine)
 
     async def look(self) -> None:
         """By the clock: logs that went offline, copies that lag, copies that have caught up."""
@@ -144,13 +133,9 @@ class Replication:
         joining = [(p, r) for p, r in caught_up if p.has_leader and self.there(r)]
         if joining:
             await self._expand(joining)
-        if self._unconfirmed:
-            again = [
-                p for p in partitions if any((r.slot, r.generation) in self._unconfirmed for r in p.replicas)
-            ]
-            self._unconfirmed.clear()
+        if again := self._roles.take_unconfirmed(partitions):
             async with self._deciding:
-                await self.tell(again)
+                await self._roles.send(again)
 
     def _is_lost(self, partition: Partition) -> bool:
         if not partition.has_leader or not self.there(partition.leader):
@@ -235,8 +220,7 @@ class Replication:
                 self.broker.shared.in_sync[replica.slot] = (
                     1  # it must not be held back: the leader waits for it
                 )
-            calls = [partial(self._lead_now, partition) for partition, _ in joining]
-            answers = await bounded(CALLS_AT_ONCE, calls)
+            answers = await self._roles.send_to_leaders(partition for partition, _ in joining)
             joined = []
             for (partition, replica), complete in zip(joining, answers, strict=True):
                 replica.joining = False
@@ -249,19 +233,15 @@ class Replication:
                 log.info("%d replicas are in sync again", len(joined))
                 await self._store(joined)
                 await self._announce(joined)
-            await self.tell(
+            await self._roles.send(
                 [p for (p, _), complete in zip(joining, answers, strict=True) if complete is not True]
             )
-
-    async def _lead_now(self, partition: Partition) -> Any:
-        return await self._tell(partition, partition.leader)
 
     async def move(self, partition: Partition, target: Replica) -> None:
         """Another in-sync replica becomes leader while the old one is there: it stops, the new one
         copies the rest."""
         old = partition.leader
-        await self._call(old, Follow(old.slot, partition.leader_epoch, -1, -1, -1, ""))
-        self._confirmed.pop((old.slot, old.generation), None)
+        await self._roles.replace(old, Follow(old.slot, partition.leader_epoch, -1, -1, -1, ""))
         slots = self.broker.slots
         for _ in range(int(CATCH_UP_S / 0.002)):
             if slots.word(target.slot, Slot.LOG_END) >= slots.word(old.slot, Slot.LOG_END):
@@ -318,26 +298,25 @@ class Replication:
             if not await store(Change(moved_partitions=[partition.with_moved(replica, log_dir)])):
                 return False
             if partition.replicated:
-                await self.tell([partition])
+                await self._roles.send([partition])
         return True
 
     async def lead_alone(self, partition: Partition) -> None:
         """The last other replica is gone: the leader's high watermark is its log's end again."""
         leader = partition.leader
-        await self._call(leader, Lead(leader.slot, partition.leader_epoch, (), (), 1))
-        self._confirmed.pop((leader.slot, leader.generation), None)
+        await self._roles.replace(leader, Lead(leader.slot, partition.leader_epoch, (), (), 1))
 
     def moving(self) -> list[Partition]:
         """Partitions with a pending reassignment."""
         return [p for p in self.broker.catalogue.partitions() if p.adding or p.removing]
 
-    # --- telling -----------------------------------------------------------------------------------------
+    # --- publishing -----------------------------------------------------------------------------------------
 
     async def publish(self, changed: list[Partition]) -> None:
         """Make decisions durable, then known to IO workers, network processes and clients."""
         await self._store(changed)
         crash_point("leader change: decision stored")
-        await self.tell(changed)
+        await self._roles.send(changed)
         crash_point("leader change: leader confirmed")
         await self._announce(changed)
 
@@ -355,42 +334,3 @@ class Replication:
             await self.broker.in_store(lambda store: store.apply(change))
         except KafkaError:
             log.error("leaders and in-sync replicas of %d partitions are not stored", len(changed))
-
-    async def tell(self, partitions: Iterable[Partition]) -> None:
-        """Tell the IO workers of each log what it is to do, where that is news. Leaders are waited
-        for, followers (one of which may be the reason for all this) are not."""
-        listed = list(partitions)
-        await bounded(CALLS_AT_ONCE, [partial(self._tell, p, p.leader) for p in listed])
-        calls = [partial(self._tell, p, r) for p in listed for r in p.replicas if r is not p.leader]
-        task = asyncio.get_running_loop().create_task(bounded(CALLS_AT_ONCE, calls))
-        self._confirming.add(task)
-        task.add_done_callback(self._confirming.discard)
-
-    async def _tell(self, partition: Partition, replica: Replica) -> Any:
-        """The reply of the worker; None when there is nothing to send, or no worker."""
-        self.broker.shared.in_sync[replica.slot] = replica.in_sync or replica.joining
-        minimum = self.broker.topic_config(partition.topic).min_insync_replicas
-        role, key = role_of(partition, replica, minimum), (replica.slot, replica.generation)
-        if role is None or self._confirmed.get(key) == role or self.broker.dir_errors.of(replica.log_dir):
-            return None
-        answer = await self._call(replica, role)
-        if isinstance(answer, KafkaError):
-            self._unconfirmed.add(key)
-            return answer
-        self._confirmed[key] = role
-        return answer
-
-    async def _call(self, replica: Replica, body: Lead | Follow) -> Any:
-        """The reply, or its KafkaError; a worker that is away gets the role when it is back."""
-        link = self.broker.links.worker(replica.worker)
-        if link is None:
-            return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        try:
-            return await asyncio.wait_for(link.call(body), ANSWER_S)
-        except TimeoutError:
-            return KafkaError(ErrorCode.REQUEST_TIMED_OUT)
-        except KafkaError as error:
-            log.warning("%s: %s was refused: %s", replica.folder, type(body).__name__, error)
-            return error
-        except LinkClosed:
-            return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
