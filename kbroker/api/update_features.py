@@ -14,7 +14,7 @@ from kbroker.control.changes.config_change import share_min_isr
 from kbroker.control.images import next_image
 from kbroker.control.metadata.eligible_leaders import FEATURE as ELIGIBLE_LEADERS
 from kbroker.control.metadata.features import SAFE_DOWNGRADE, UPGRADE, check_update, finalized
-from kbroker.control.store.store import Change
+from kbroker.control.store.change import Change
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.update_features import (

@@ -14,8 +14,9 @@ from kbroker.config.broker import BrokerConfig
 from kbroker.config.setting import ConfigError
 from kbroker.control.changes.scram_change import credential
 from kbroker.control.store.access import ScramKey
+from kbroker.control.store.change import Change
 from kbroker.control.store.choice import open_newest
-from kbroker.control.store.store import Change, StoreError
+from kbroker.control.store.store import StoreError
 from kbroker.io.files import meta_properties
 from kbroker.io.files.log_dir import LogDir, LogDirInUse
 from kbroker.ipc.messages import ScramCredential

@@ -29,9 +29,10 @@ from kbroker.control.metadata.producer_ids import ProducerIds
 from kbroker.control.metadata.slots import Slots as PartitionSlots
 from kbroker.control.replication.roles import role_of
 from kbroker.control.store.access import ScramKey
+from kbroker.control.store.change import ConfigKey, Deletion, Stored
 from kbroker.control.store.choice import copy_dirs
 from kbroker.control.store.copies import StoreCopies
-from kbroker.control.store.store import ConfigKey, Deletion, Store, Stored
+from kbroker.control.store.store import Store
 from kbroker.ipc.cached_answers import AnswerVersions
 from kbroker.ipc.clock import wall_clock_ms
 from kbroker.ipc.layout import SlotState

@@ -25,8 +25,9 @@ from kbroker.control.metadata.eligible_leaders import are_on, one_min_isr
 from kbroker.control.metadata.kafka_metadata import KafkaMetadata
 from kbroker.control.metadata.placement import place
 from kbroker.control.replication.election import choose_leaders
+from kbroker.control.store.change import Change, Deletion, Stored
 from kbroker.control.store.choice import open_newest
-from kbroker.control.store.store import Change, Deletion, Store, Stored
+from kbroker.control.store.store import Store
 from kbroker.ipc.crash_point import crash_point
 from kbroker.ipc.layout import SlotState
 from kbroker.ipc.shared import Shared

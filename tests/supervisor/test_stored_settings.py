@@ -5,7 +5,8 @@ from pathlib import Path
 
 from kbroker.config.broker import BrokerConfig
 from kbroker.control.metadata.config_resource import BROKER
-from kbroker.control.store.store import FILE_NAME, Change, Store
+from kbroker.control.store.change import Change
+from kbroker.control.store.store import FILE_NAME, Store
 from kbroker.supervisor.stored_settings import with_stored_settings
 
 

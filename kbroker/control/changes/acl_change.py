@@ -12,7 +12,7 @@ from kbroker.config.acls import Acl, AclFilter
 from kbroker.config.authorizer import Authorizer
 from kbroker.control.broker import Broker
 from kbroker.control.images import acl_image
-from kbroker.control.store.store import Change
+from kbroker.control.store.change import Change
 from kbroker.protocol.errors import ErrorCode, KafkaError
 
 MOST_CHANGES: Final = 10_000

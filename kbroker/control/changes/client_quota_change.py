@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from kbroker.config.client_quotas import IP, Entity, QuotaError, QuotaTable, check_entity, check_value
 from kbroker.control.broker import Broker
 from kbroker.control.images import quota_image
-from kbroker.control.store.store import Change
+from kbroker.control.store.change import Change
 from kbroker.protocol.slices import paced
 
 Operations = Sequence[tuple[str, float | None]]

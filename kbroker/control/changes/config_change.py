@@ -23,7 +23,7 @@ from kbroker.control.metadata.clamp import broker_min_isr_note, is_clamped, min_
 from kbroker.control.metadata.config_resource import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
 from kbroker.control.metadata.eligible_leaders import are_on, one_min_isr
 from kbroker.control.metadata.topic_name import WRITTEN_HERE, validate
-from kbroker.control.store.store import Change, ConfigKey
+from kbroker.control.store.change import Change, ConfigKey
 from kbroker.ipc.messages import ConfigurePartition, Settings
 from kbroker.protocol.errors import ErrorCode, KafkaError
 

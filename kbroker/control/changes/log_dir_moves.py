@@ -21,7 +21,7 @@ from kbroker.control.changes.retirement import retire_all
 from kbroker.control.images import next_image
 from kbroker.control.metadata.catalogue import Partition, Replica
 from kbroker.control.replication.service import Replication
-from kbroker.control.store.store import Change, Deletion
+from kbroker.control.store.change import Change, Deletion
 from kbroker.ipc.layout import Slot, SlotState
 from kbroker.ipc.link import AsyncLink, LinkClosed
 from kbroker.ipc.move_messages import (

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from kbroker.control.metadata import adoption
-from kbroker.control.store.store import Deletion
+from kbroker.control.store.change import Deletion
 from kbroker.log import files
 
 log = logging.getLogger(__name__)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from kbroker.control.broker import Broker
 from kbroker.control.store.access import ScramKey
-from kbroker.control.store.store import Change
+from kbroker.control.store.change import Change
 from kbroker.ipc.messages import ScramCredential
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.alter_user_scram_credentials import (

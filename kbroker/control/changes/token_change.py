@@ -15,7 +15,7 @@ from uuid import uuid4
 from kbroker.config.setting import LONG_MAX
 from kbroker.control.broker import Broker
 from kbroker.control.metadata.delegation_tokens import DelegationToken
-from kbroker.control.store.store import Change
+from kbroker.control.store.change import Change
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.slices import paced
 

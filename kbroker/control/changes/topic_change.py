@@ -30,7 +30,7 @@ from kbroker.control.metadata.topic_plan import (
     records_of,
     too_many_records,
 )
-from kbroker.control.store.store import Change, Deletion
+from kbroker.control.store.change import Change, Deletion
 from kbroker.ipc.link import AsyncLink
 from kbroker.ipc.messages import ClosePartition
 from kbroker.protocol.errors import ErrorCode, KafkaError

@@ -22,7 +22,8 @@ from kbroker.control.kraft import records as kr
 from kbroker.control.kraft.snapshot import SnapshotId, build, write
 from kbroker.control.metadata import kafka_metadata
 from kbroker.control.metadata.features import FEATURES
-from kbroker.control.store.store import Store, Stored
+from kbroker.control.store.change import Stored
+from kbroker.control.store.store import Store
 from kbroker.protocol.schema import Struct
 
 MARK: Final = "kafka_metadata"

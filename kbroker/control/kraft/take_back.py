@@ -20,7 +20,8 @@ from kbroker.control.metadata import adoption, kafka_metadata
 from kbroker.control.metadata.catalogue import Topic
 from kbroker.control.metadata.config_resource import BROKER, CLIENT_METRICS, GROUP, TOPIC
 from kbroker.control.metadata.kafka_metadata import KafkaMetadata
-from kbroker.control.store.store import Change, ConfigKey, Store, Stored
+from kbroker.control.store.change import Change, ConfigKey, Stored
+from kbroker.control.store.store import Store
 
 log = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from kbroker.config.broker import BROKER as BROKER_ROWS
 from kbroker.config.setting import render
 from kbroker.control.metadata.config_resource import BROKER
 from kbroker.control.metadata.features import finalized
-from kbroker.control.store.store import ConfigKey
+from kbroker.control.store.change import ConfigKey
 
 FEATURE = "eligible.leader.replicas.version"
 

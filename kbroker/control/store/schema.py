@@ -1,4 +1,31 @@
-"""The tables of the store, version by version; store.py describes their content."""
+"""The tables of the store, version by version.
+
+Schema version (PRAGMA user_version) 6:
+    meta(key, value)                    cluster_id, next_producer_id, next_generation, features_epoch; run, changes:
+                                        see `StoreVersion`; copies: log dirs of all copies that are
+                                        written, as JSON
+    topics(name, topic_id)
+    partitions(topic, idx, log_dir, leader_epoch, slot, generation)     the leader's log
+    replicas(topic, idx, position, log_dir, slot, generation, in_sync, state)
+                                        all logs of a partition that has more than one, the leader's
+                                        included, the preferred one first; state: '', or 'adding',
+                                        'removing' (since 4)
+    configs(resource_type, resource_name, name, value)      resource types as in Kafka's ConfigResource
+    features(name, level)               finalized features
+    deletions(topic, idx, topic_id, log_dir, slot, generation)
+                                        logs of deleted topics whose folders may still be there
+                                        (since 2; since 4 one for each replica)
+    client_quotas(entity, key, value)   entity as JSON of its (type, name) pairs (since 3)
+    scram_credentials(user, mechanism, salt, stored_key, server_key, iterations)
+                                        never a password, nor what could stand for one (since 3)
+    acls(resource_type, resource_name, pattern_type, principal, host, operation, permission)
+                                        numbers as in Kafka's protocol (since 5)
+    delegation_tokens(token_id, owner, requester, renewers, issued_ms, max_ms, expiry_ms)
+                                        principals as Type:name, renewers as JSON; never an HMAC
+                                        (since 6)
+Migration: add a step to MIGRATIONS that takes version n to n + 1; steps run in one transaction when
+the file is opened.
+"""
 
 _VERSION_1 = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;

@@ -12,7 +12,7 @@ from kbroker.control.changes.retirement import retire_all
 from kbroker.control.changes.topic_change import close_deleted, create_topics, delete_topics
 from kbroker.control.metadata.catalogue import Partition, Replica
 from kbroker.control.metadata.topic_plan import NewTopic
-from kbroker.control.store.store import Change, Deletion
+from kbroker.control.store.change import Change, Deletion
 from kbroker.ipc.layout import Slot, SlotState
 from kbroker.ipc.messages import ClosePartition
 from kbroker.log import files

@@ -11,7 +11,7 @@ from kbroker.control.kraft.export import NEWEST, Exported, export
 from kbroker.control.metadata.config_resource import BROKER, GROUP
 from kbroker.control.metadata.delegation_tokens import DelegationToken
 from kbroker.control.metadata.topic_plan import NewTopic
-from kbroker.control.store.store import Change
+from kbroker.control.store.change import Change
 from kbroker.ipc.messages import ScramCredential
 from tests.control.fakes import World
 

@@ -13,9 +13,10 @@ import pytest
 
 from kbroker.control.metadata.config_resource import TOPIC
 from kbroker.control.store import copies as store_copies
+from kbroker.control.store.change import Change
 from kbroker.control.store.choice import REFUSED, copy_dirs, open_newest
 from kbroker.control.store.copies import StoreCopies
-from kbroker.control.store.store import FILE_NAME, Change, Store, StoreError
+from kbroker.control.store.store import FILE_NAME, Store, StoreError
 from tests.control.fakes import CLUSTER_ID
 
 

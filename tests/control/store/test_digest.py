@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from kbroker.control.metadata.catalogue import Partition, Topic
-from kbroker.control.store.store import Change, Deletion, Store, StoreError
+from kbroker.control.store.change import Change, Deletion
+from kbroker.control.store.store import Store, StoreError
 
 
 def filled(path: Path) -> Store:

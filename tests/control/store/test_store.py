@@ -7,7 +7,8 @@ import pytest
 
 from kbroker.control.metadata.catalogue import Partition, Replica, Topic
 from kbroker.control.metadata.delegation_tokens import DelegationToken
-from kbroker.control.store.store import VERSION, Change, Store, StoreError
+from kbroker.control.store.change import Change
+from kbroker.control.store.store import VERSION, Store, StoreError
 from kbroker.ipc.messages import ScramCredential
 
 QUOTA = (("client-id", None), ("user", "u"))

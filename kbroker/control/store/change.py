@@ -1,0 +1,60 @@
+"""The contents of the store, and changes of them."""
+
+from dataclasses import dataclass, field
+
+from kbroker.config.acls import Acl
+from kbroker.config.client_quotas import Entity
+from kbroker.control.metadata.catalogue import Partition, Replica, Topic
+from kbroker.control.metadata.delegation_tokens import DelegationToken
+from kbroker.control.store.access import ScramKey
+from kbroker.ipc.messages import ScramCredential
+
+ConfigKey = tuple[int, str]
+"""Resource type and name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deletion:
+    """A log of a deleted topic or replica: gone for clients, perhaps not yet for an IO worker."""
+
+    topic_id: bytes
+    partition: Replica
+
+
+@dataclass(slots=True)
+class Change:
+    """One atomic change. configs: (resource type, name) -> key -> new value, None to drop the key.
+
+    deletions: logs to delete; they are stored until `finish_deletions`. led_partitions: with a
+    changed leader, epoch or replicas; partitions that are not stored any more are skipped.
+    client_quotas: entity -> key -> new value, None to drop the key. scram, tokens: new ones, None
+    to drop them. acls: whether each is there from now on.
+    """
+
+    new_topics: list[Topic] = field(default_factory=list)
+    deleted_topics: list[str] = field(default_factory=list)
+    deletions: list[Deletion] = field(default_factory=list)
+    new_partitions: list[Partition] = field(default_factory=list)
+    moved_partitions: list[Partition] = field(default_factory=list)
+    led_partitions: list[Partition] = field(default_factory=list)
+    configs: dict[ConfigKey, dict[str, str | None]] = field(default_factory=dict)
+    features: dict[str, int] = field(default_factory=dict)
+    client_quotas: dict[Entity, dict[str, float | None]] = field(default_factory=dict)
+    scram: dict[ScramKey, ScramCredential | None] = field(default_factory=dict)
+    acls: dict[Acl, bool] = field(default_factory=dict)
+    tokens: dict[str, DelegationToken | None] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Stored:
+    """Everything that the store holds."""
+
+    topics: list[Topic]
+    configs: dict[ConfigKey, dict[str, str]]
+    features: dict[str, int]
+    features_epoch: int
+    next_generation: int
+    client_quotas: dict[Entity, dict[str, float]] = field(default_factory=dict)
+    scram: dict[ScramKey, ScramCredential] = field(default_factory=dict)
+    acls: list[Acl] = field(default_factory=list)
+    tokens: dict[str, DelegationToken] = field(default_factory=dict)
