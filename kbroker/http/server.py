@@ -121,6 +121,8 @@ class Handler(BaseHTTPRequestHandler):
         else:
             self._answer(HTTPStatus.NOT_IMPLEMENTED, TEXT, INDEX)
 
+    do_PUT = do_PATCH = do_DELETE = do_OPTIONS = do_TRACE = do_POST  # noqa: N815  refused in the API's form
+
     def _turn_away(self) -> None:
         self.close_connection = True
         self._answer(HTTPStatus.SERVICE_UNAVAILABLE, TEXT, b"too many connections are at work\n")

@@ -6,7 +6,7 @@ import logging
 import secrets
 import socket
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from io import BufferedIOBase
@@ -148,8 +148,7 @@ class Console:
             raise not_found("there is no such path; /api/openapi.json lists them")
         route: Route | None = routes.get("GET" if method == "HEAD" else method)
         if route is None:
-            text = f"{' or '.join(sorted(routes))} is what this path takes"
-            raise Refusal(HTTPStatus.METHOD_NOT_ALLOWED, "method", text)
+            return _not_allowed(routes)
         values = _names(route, names) | from_query(route.query, _query(query))
         if route.body is not None:
             if self._setup.readonly:
@@ -180,7 +179,7 @@ class Console:
 
     def _file(self, method: str, path: str, headers: Mapping[str, str]) -> Reply:
         if method not in ("GET", "HEAD"):
-            raise Refusal(HTTPStatus.METHOD_NOT_ALLOWED, "method", "GET is what this path takes")
+            return _not_allowed(("GET",))
         name = {"/": PAGE, "/favicon.ico": "icon.svg"}.get(path, path.removeprefix("/console/"))
         found = self._files.get(name)
         if found is None:
@@ -250,6 +249,14 @@ class Console:
         reply = json_reply(self._session(None))
         reply.headers["Set-Cookie"] = f"{gate.COOKIE}=; Path=/; HttpOnly; SameSite=Strict; Max-Age=0"
         return reply
+
+
+def _not_allowed(routes: Collection[str]) -> Reply:
+    """The path takes other methods: these, and HEAD where it takes GET."""
+    text = f"{' or '.join(sorted(routes))} is what this path takes"
+    reply = json_reply({"error": "method", "message": text}, HTTPStatus.METHOD_NOT_ALLOWED)
+    reply.headers["Allow"] = ", ".join(sorted({*routes, *(("HEAD",) if "GET" in routes else ())}))
+    return reply
 
 
 def _body(method: str, headers: Mapping[str, str], body: BufferedIOBase) -> bytes:

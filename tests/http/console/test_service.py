@@ -148,7 +148,21 @@ def test_other_methods_are_refused(served: Served) -> None:
     assert served.ask("POST", "/api/groups", {})[0] == 405
     assert served.ask("POST", "/", {})[0] == 405
     assert served.ask("POST", "/metrics", {})[0] == 501
-    assert served.ask("DELETE", "/api/topics/t")[0] == 501
+
+
+@pytest.mark.parametrize("method", ["PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"])
+def test_every_method_is_refused_in_the_form_of_the_api(served: Served, method: str) -> None:
+    for path, allowed in (
+        ("/api/groups", "GET, HEAD"),
+        ("/api/topics", "GET, HEAD, POST"),
+        ("/", "GET, HEAD"),
+    ):
+        status, headers, body = served.ask(method, path, Origin="http://elsewhere.example")
+        assert (status, json.loads(body)["error"]) == (405, "method")
+        assert headers["Allow"] == allowed
+        assert not [name for name in headers if name.startswith("Access-Control")]
+    status, _, body = served.ask(method, "/metrics")
+    assert (status, b"<" in body) == (501, False)
 
 
 def test_nothing_is_changed_while_it_only_reads(served: Served) -> None:
