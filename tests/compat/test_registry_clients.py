@@ -3,6 +3,7 @@
 import base64
 import json
 import re
+import time
 import urllib.error
 import urllib.request
 from typing import Any
@@ -81,11 +82,17 @@ def test_serialisers_of_confluent_kafka_understand_each_other(broker_factory: Br
     assert refused.value.http_status_code == 409
 
 
+def http_mib(broker: KBroker) -> int:
+    """Resident memory of the process that answers."""
+    return int(broker.children()["kbroker: http"].memory_info().rss) >> 20
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_ten_thousand_schemas_are_there_after_a_restart(broker_factory: BrokerFactory) -> None:
     broker = broker_factory(LISTEN)
     client = SchemaRegistryClient({"url": url_of(broker)})
+    before, began = http_mib(broker), time.monotonic()
     ids = [
         client.register_schema(
             f"subject-{number % 500}", Schema(ORDER.replace("Order", f"Order{number}"), "AVRO")
@@ -97,10 +104,17 @@ def test_ten_thousand_schemas_are_there_after_a_restart(broker_factory: BrokerFa
         schema = Schema(ORDER.replace("Order", f"Order{number}"), "AVRO")
         ids.append(client.register_schema(f"subject-{number % 500}", schema))
     assert ids == list(range(1, MANY + 1))
+    print(
+        f"{MANY} registered in {time.monotonic() - began:.0f} s; http: {before} MiB, {http_mib(broker)} MiB"
+    )
     broker.kill9()
     broker.start()
     url = url_of(broker)
+    before, began = http_mib(broker), time.monotonic()
+    assert ask(f"{url}/schemas/ids/1")[0] == 200
+    print(f"the first answer after a restart took {time.monotonic() - began:.2f} s")
     assert len(ask(f"{url}/schemas")[1]) == MANY
+    print(f"then http: {before} MiB, with all of them {http_mib(broker)} MiB")
     assert ask(f"{url}/schemas/ids/{MANY}")[1]["schema"] == ORDER.replace("Order", f"Order{MANY - 1}")
     assert SchemaRegistryClient({"url": url}).register_schema("next", Schema('"int"', "AVRO")) == MANY + 1
 
