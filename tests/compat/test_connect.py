@@ -62,3 +62,32 @@ def test_a_worker_with_default_settings_moves_lines_from_file_to_file(
     assert "topic 'connect-offsets' has 1 replica(s) a partition, not the 3 asked for" in clustered.logs(
         1 << 20
     )
+
+
+def test_its_rest_interface_pauses_resets_and_deletes_a_connector(
+    worker: ConnectWorker, tmp_path: Path
+) -> None:
+    source = tmp_path / "in.txt"
+    source.write_text("".join(f"{line}\n" for line in LINES))
+    config = {"connector.class": "FileStreamSource", "tasks.max": "1", "file": str(source), "topic": "rested"}
+    worker.ask("PUT", "/connectors/source/config", config)
+
+    def offsets() -> list[int]:
+        return [
+            one["offset"]["position"] for one in worker.ask("GET", "/connectors/source/offsets")["offsets"]
+        ]
+
+    def state() -> str:
+        return str(worker.ask("GET", "/connectors/source/status")["connector"]["state"])
+
+    eventually(lambda: offsets() == [source.stat().st_size])  # they are stored once a minute
+    worker.ask("PUT", "/connectors/source/pause")
+    eventually(lambda: state() == "PAUSED")
+    worker.ask("PUT", "/connectors/source/resume")
+    eventually(lambda: state() == "RUNNING")
+    worker.ask("PUT", "/connectors/source/stop")
+    eventually(lambda: state() == "STOPPED")
+    worker.ask("DELETE", "/connectors/source/offsets")
+    assert offsets() == []
+    worker.ask("DELETE", "/connectors/source")
+    assert worker.ask("GET", "/connectors") == []
