@@ -1,0 +1,33 @@
+"""franz-go pushes its own metrics (KIP-714), and /metrics shows them."""
+
+import subprocess
+
+import pytest
+
+from tests.compat.clients.conftest import SETTINGS
+from tests.compat.clients.test_telemetry import metrics_of, subscribe
+from tests.compat.neighbours.test_other_languages import CACHE, built
+from tests.conftest import BrokerFactory
+from tests.peer.eventually import eventually
+from tests.peer.scrape import scrape
+
+pytestmark = [pytest.mark.compat, pytest.mark.slow, pytest.mark.timeout(580)]
+
+PRODUCER = "org.apache.kafka.producer."
+
+
+def test_franz_go_pushes_what_its_subscription_names(broker_factory: BrokerFactory) -> None:
+    program = CACHE / "franz-metrics"
+    built(["go", "build", "-o", str(program), "."], "franz_go_metrics")
+    node = broker_factory(SETTINGS | {"kbroker.client.telemetry.enable": "true"})
+    subscribe(node, "franz", metrics=PRODUCER, match="client_id=franz-.*", **{"interval.ms": "500"})
+    with subprocess.Popen([str(program), node.bootstrap, "of-go"]) as running:
+        try:
+            eventually(lambda: bool(metrics_of(scrape(node), "franz-1")))
+            found = scrape(node)
+            assert all(name.startswith(PRODUCER) for name in metrics_of(found, "franz-1"))
+            (info,) = [one for one in found.labels("kbroker_client_info") if one["client_id"] == "franz-1"]
+            assert info["software_name"] == "kgo"
+            assert running.poll() is None
+        finally:
+            running.terminate()
