@@ -163,7 +163,7 @@ class Housekeeping:
         now = wall_clock_ms()
         self._logs.check_dirs()
         self._logs.deletions.remove_due(now)
-        self._logs.heal()
+        self._logs.full_disks.heal()
         self._expiry.begin()
         self._logs.reservations.look(now)
         self._logs.recovery_notes.write()

@@ -11,11 +11,13 @@ from pathlib import Path
 from kbroker.config.topic import TopicConfig
 from kbroker.io.append.drain import Drain
 from kbroker.io.files.log_dir import LogDir
+from kbroker.io.log_dirs.full_disks import FullDisks
 from kbroker.io.log_dirs.offset_checkpoints import OffsetCheckpoints, RecoveryNotes
 from kbroker.io.log_dirs.reservations import Reservations
-from kbroker.io.openings import NO_ROOM, Opening, Openings, load_again, published_end, set_state
+from kbroker.io.openings import NO_ROOM, Opening, Openings, set_state
 from kbroker.io.partition.deletions import Deletions
-from kbroker.io.partition.unified_log import LogSpec, UnifiedLog, open_log
+from kbroker.io.partition.log_spec import LogSpec
+from kbroker.io.partition.unified_log import UnifiedLog, open_log
 from kbroker.io.recovery import loaded_log
 from kbroker.io.recovery.loaded_log import ClosedLog
 from kbroker.ipc.child import ChildContext
@@ -30,12 +32,10 @@ from kbroker.protocol.errors import ErrorCode, KafkaError
 log = logging.getLogger(__name__)
 
 BeginRole = Callable[[Lead | Follow | None], tuple[int, str]]
-ROOM_TO_HEAL = 32 << 20  # bytes; less would be full again at once
 RECOVERED_LOGS = bind("kbroker_recovered_logs_total")
 RECOVERY_SECONDS = bind("kbroker_recovery_seconds")
 SEGMENT_ROLLS = bind("kbroker_segment_rolls_total")
 WRITE_ERRORS = bind("kbroker_log_write_errors_total")
-REFUSED = bind("kbroker_produce_refused_partitions")
 
 
 class Logs:
@@ -58,7 +58,7 @@ class Logs:
         self._checkpoints = OffsetCheckpoints(self._dirs, self._not_written)
         self.recovery_notes = RecoveryNotes(self._dirs, self.get, self._not_written)
         self._openings = Openings(context, self._checkpoints, drain.producers, notify)
-        self._full: set[int] = set()
+        self.full_disks = FullDisks(drain, self._dirs, self.get, self.failed)
         most = context.config.get_int("kbroker.log.reserve.bytes")
         self.reservations = Reservations(drain.rows, self._dirs, most, self.get, self.failed)
         self.deletions = Deletions()
@@ -207,40 +207,8 @@ class Logs:
         if error.errno not in NO_ROOM:
             self._dir_failed(files.log_dir_of(partition.folder), error)
             return
-        partition.active.refuse_appends()
-        if slot not in self._full:
-            log.error("%s: produce is refused until there is room: %s", partition.folder, error)
-            self._full.add(slot)
-            self._drain.metrics.words[REFUSED] = len(self._full)
+        if self.full_disks.refuse_appends(partition, error):
             self.reservations.give_back(files.log_dir_of(partition.folder))
-
-    def heal(self) -> None:
-        """Let partitions append again whose disk has room: cut what was half written, forget what
-        was not."""
-        for slot in list(self._full):
-            partition = self._partitions.get(slot)
-            if partition is None:
-                self._full.discard(slot)
-                continue
-            try:
-                _, usable = self._dirs[files.log_dir_of(partition.folder)].space()
-                if usable >= ROOM_TO_HEAL and not partition.role.paused:
-                    self._reopen(slot, partition)
-            except OSError as error:
-                self._full.discard(slot)
-                self.failed(slot, error)
-        self._drain.metrics.words[REFUSED] = len(self._full)
-
-    def _reopen(self, slot: int, partition: UnifiedLog) -> None:
-        words = self._shared.slots[slot]
-        end = published_end(words)
-        partition.abandon(SlotState.RECOVERING)
-        epoch, mark = int(words[Slot.LEADER_EPOCH]), partition.high_watermark
-        expiration_ms = self._drain.producers.expiration_ms
-        loaded = load_again(partition.folder, partition.config, partition.recovery_point, end, expiration_ms)
-        partition.bring_online(loaded, epoch, mark, wall_clock_ms())
-        self._full.discard(slot)
-        log.info("%s: there is room again, produce goes on", partition.folder)
 
     def _dir_failed(self, log_dir: str, error: OSError) -> None:
         """Every partition of a failed log dir answers KAFKA_STORAGE_ERROR from now on; the others
@@ -252,14 +220,14 @@ class Logs:
             log.error("log dir %s goes offline: %s", log_dir, error)
         for slot, partition in list(self._partitions.items()):
             if files.log_dir_of(partition.folder) == log_dir:
-                self._full.discard(slot)
+                self.full_disks.forget(slot)
                 del self._partitions[slot]
                 self._abandon(slot, partition)
 
     def _abandon(self, slot: int, partition: UnifiedLog) -> None:
         try:
             partition.abandon()
-        except OSError as error:  # closing may tell what an earlier write met
+        except OSError as error:  # closing may report what an earlier write met
             log.debug("%s: %s", partition.folder, error)
         self._drain.notify(slot)
         for listener in self.offline_listeners:
@@ -325,8 +293,7 @@ class Logs:
         partition.relocate(folder, self.reservations.most(files.log_dir_of(folder)), now)
         for listener in self.moved_listeners:
             listener(slot, left)
-        if slot in self._full:  # what could not be written there is not known here
-            self._full.discard(slot)
+        if self.full_disks.forget(slot):  # what could not be written there is not known here
             partition.repair(now)
         self._checkpoints.write([partition])
         self._drain.notify(slot)

@@ -5,10 +5,6 @@ replica role and slot.
 
 import logging
 import os
-from dataclasses import dataclass
-
-import numpy as np
-from numpy.typing import NDArray
 
 from kbroker.config.topic import TopicConfig
 from kbroker.io.append.producer_table import EndTxnMarker, ProducerTable
@@ -18,6 +14,7 @@ from kbroker.io.partition.deletions import Deletions
 from kbroker.io.partition.log_durability import LogDurability
 from kbroker.io.partition.log_segments import LogSegments
 from kbroker.io.partition.log_slot import LogSlot
+from kbroker.io.partition.log_spec import LogSpec
 from kbroker.io.partition.producer_state import ProducerStateManager
 from kbroker.io.partition.replica_role import ReplicaRole
 from kbroker.io.partition.retention import LogShape, above_size, below_log_start, too_old
@@ -31,33 +28,6 @@ from kbroker.log import files
 from kbroker.protocol.errors import ErrorCode, KafkaError
 
 log = logging.getLogger(__name__)
-
-Words = NDArray[np.int64]
-
-
-@dataclass(frozen=True, slots=True)
-class LogSpec:
-    """What a log is opened with. slot: its number; words: the shared Slot; row: the worker's
-    AppendRow.
-
-    leads, replicated: see ReplicaRole. known_mark: high watermark that a predecessor of this run
-    published. reserve_most: see `reserve_kernel`. first_dirty: everything below was compacted; -1
-    when nothing was.
-    """
-
-    slot: int
-    words: Words
-    row: Words
-    folder: str
-    topic: str
-    partition: int
-    topic_id: bytes
-    config: TopicConfig
-    leads: bool = True
-    replicated: bool = False
-    known_mark: int | None = None
-    reserve_most: int = 0
-    first_dirty: int = -1
 
 
 class UnifiedLog:

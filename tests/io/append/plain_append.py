@@ -17,7 +17,8 @@ from kbroker.io.append.rows import AppendRow
 from kbroker.io.files.producer_snapshot import BatchMetadata, ProducerEntry
 from kbroker.io.openings import create_folder
 from kbroker.io.partition.deletions import Deletions
-from kbroker.io.partition.unified_log import LogSpec, UnifiedLog, open_log
+from kbroker.io.partition.log_spec import LogSpec
+from kbroker.io.partition.unified_log import UnifiedLog, open_log
 from kbroker.io.recovery import recovery
 from kbroker.io.recovery.loaded_log import LoadedLog, LoadRequest, TrustedEnd
 from kbroker.ipc.layout import Slot, SlotFlag

@@ -1,0 +1,85 @@
+"""Logs whose appends are refused because their disk is full, or no descriptors are left; healed
+once there is room.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+
+from kbroker.io.append.drain import Drain
+from kbroker.io.files.log_dir import LogDir
+from kbroker.io.openings import load_again, published_end
+from kbroker.io.partition.unified_log import UnifiedLog
+from kbroker.ipc.clock import wall_clock_ms
+from kbroker.ipc.layout import Slot, SlotState
+from kbroker.log import files
+from kbroker.metrics.slots import bind
+
+log = logging.getLogger(__name__)
+
+ROOM_TO_HEAL = 32 << 20  # bytes; less would be full again at once
+REFUSED = bind("kbroker_produce_refused_partitions")
+
+
+class FullDisks:
+    """Runs in: io. Owner: Logs. Not thread-safe. get: the open log of a slot; failed: called with a
+    slot that could not be healed."""
+
+    def __init__(
+        self,
+        drain: Drain,
+        dirs: Mapping[str, LogDir],
+        get: Callable[[int], UnifiedLog | None],
+        failed: Callable[[int, OSError], None],
+    ) -> None:
+        self._drain = drain
+        self._dirs = dirs
+        self._get = get
+        self._failed = failed
+        self._slots: set[int] = set()
+
+    def refuse_appends(self, partition: UnifiedLog, error: OSError) -> bool:
+        """Refuse appends to a log until there is room; whether they were accepted before."""
+        partition.active.refuse_appends()
+        if partition.slot in self._slots:
+            return False
+        log.error("%s: produce is refused until there is room: %s", partition.folder, error)
+        self._slots.add(partition.slot)
+        self._count()
+        return True
+
+    def forget(self, slot: int) -> bool:
+        """The log is closed or elsewhere; whether its appends were refused."""
+        refused = slot in self._slots
+        self._slots.discard(slot)
+        return refused
+
+    def heal(self) -> None:
+        """Let logs append again whose disk has room: cut what was half written, forget what was
+        not."""
+        for slot in list(self._slots):
+            partition = self._get(slot)
+            if partition is None:
+                self._slots.discard(slot)
+                continue
+            try:
+                _, usable = self._dirs[files.log_dir_of(partition.folder)].space()
+                if usable >= ROOM_TO_HEAL and not partition.role.paused:
+                    self._reopen(partition)
+            except OSError as error:
+                self._slots.discard(slot)
+                self._failed(slot, error)
+        self._count()
+
+    def _reopen(self, partition: UnifiedLog) -> None:
+        words = partition.published.words
+        end = published_end(words)
+        partition.abandon(SlotState.RECOVERING)
+        epoch, mark = int(words[Slot.LEADER_EPOCH]), partition.high_watermark
+        expiration_ms = self._drain.producers.expiration_ms
+        loaded = load_again(partition.folder, partition.config, partition.recovery_point, end, expiration_ms)
+        partition.bring_online(loaded, epoch, mark, wall_clock_ms())
+        self._slots.discard(partition.slot)
+        log.info("%s: there is room again, produce goes on", partition.folder)
+
+    def _count(self) -> None:
+        self._drain.metrics.words[REFUSED] = len(self._slots)

@@ -1,0 +1,34 @@
+"""Slot, folder and settings with which a log is opened."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kbroker.config.topic import TopicConfig
+
+Words = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class LogSpec:
+    """slot: its number; words: the shared Slot; row: the worker's AppendRow.
+
+    leads, replicated: see ReplicaRole. known_mark: high watermark that a predecessor of this run
+    published. reserve_most: see `reserve_kernel`. first_dirty: everything below was compacted; -1
+    when nothing was.
+    """
+
+    slot: int
+    words: Words
+    row: Words
+    folder: str
+    topic: str
+    partition: int
+    topic_id: bytes
+    config: TopicConfig
+    leads: bool = True
+    replicated: bool = False
+    known_mark: int | None = None
+    reserve_most: int = 0
+    first_dirty: int = -1

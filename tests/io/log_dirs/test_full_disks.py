@@ -1,0 +1,102 @@
+"""Logs on a full disk refuse appends until there is room."""
+
+import errno
+import os
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kbroker.io.append.rows import AppendRow, AppendState
+from kbroker.io.files.log_dir import LogDir
+from kbroker.io.log_dirs.full_disks import REFUSED, ROOM_TO_HEAL, FullDisks
+from kbroker.metrics.slots import private
+from tests.io.node import Node
+
+FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+class Scene:
+    """A log in a log dir whose room the test sets."""
+
+    def __init__(self, root: Path) -> None:
+        self.node = Node(root, 1)
+        self.room = 0
+        self.failures: list[tuple[int, OSError]] = []
+        folder: Any = SimpleNamespace(space=lambda: (1 << 40, self.room))
+        dirs: dict[str, LogDir] = {str(root / "0"): folder}
+        self.metrics = private()
+        drain: Any = SimpleNamespace(metrics=self.metrics, producers=SimpleNamespace(expiration_ms=1000))
+        self.disks = FullDisks(
+            drain, dirs, self.node.get, lambda slot, error: self.failures.append((slot, error))
+        )
+
+    @property
+    def state(self) -> int:
+        return int(self.node.rows[0, AppendRow.STATE])
+
+    @property
+    def refused(self) -> int:
+        return int(self.metrics.words[REFUSED])
+
+    def refuse(self) -> bool:
+        return self.disks.refuse_appends(self.node.logs[0].partition, FULL)
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Scene:
+    return Scene(tmp_path)
+
+
+def test_a_log_refuses_appends_until_there_is_room(scene: Scene) -> None:
+    assert scene.refuse()
+    assert (scene.state, scene.refused) == (AppendState.DISK_FULL, 1)
+    scene.room = ROOM_TO_HEAL - 1
+    scene.disks.heal()
+    assert (scene.state, scene.refused) == (AppendState.DISK_FULL, 1)
+    scene.room = ROOM_TO_HEAL
+    scene.disks.heal()
+    assert (scene.state, scene.refused) == (AppendState.OPEN, 0)
+    assert scene.failures == []
+
+
+def test_a_log_that_refuses_already_is_counted_once(scene: Scene) -> None:
+    assert scene.refuse()
+    assert not scene.refuse()
+    assert scene.refused == 1
+
+
+def test_a_paused_log_is_not_healed(scene: Scene) -> None:
+    scene.refuse()
+    scene.node.logs[0].partition.role.pause()
+    scene.room = ROOM_TO_HEAL
+    scene.disks.heal()
+    assert scene.refused == 1
+
+
+def test_a_closed_log_is_not_counted_any_more(scene: Scene) -> None:
+    scene.refuse()
+    del scene.node.logs[0]
+    scene.disks.heal()
+    assert scene.refused == 0
+
+
+def test_a_log_is_forgotten_once(scene: Scene) -> None:
+    scene.refuse()
+    assert scene.disks.forget(0)
+    assert not scene.disks.forget(0)
+
+
+def test_a_log_that_cannot_be_healed_fails(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    scene.refuse()
+    scene.room = ROOM_TO_HEAL
+    error = OSError(errno.EIO, os.strerror(errno.EIO))
+
+    def fails(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(scene.disks, "_reopen", fails)
+    scene.disks.heal()
+    assert scene.failures == [(0, error)]
+    assert scene.refused == 0
