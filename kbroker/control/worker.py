@@ -9,23 +9,18 @@ import asyncio
 import logging
 import socket
 import time
-from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import uvloop
 
-from kbroker.config.listeners import Endpoint
-from kbroker.config.sites import port_key, sites_of
-from kbroker.control import crash_point, state
+from kbroker.control import state
 from kbroker.control.audit.log import AuditLog
 from kbroker.control.broker import Broker
 from kbroker.control.changes.token_change import keep_removing_expired
 from kbroker.control.cleaner_calls import pass_on
-from kbroker.control.coordinator.machine import Deferred
 from kbroker.control.coordinator.runtime import Runtime
 from kbroker.control.groups.summary import summaries
 from kbroker.control.images import full_image
@@ -33,20 +28,18 @@ from kbroker.control.io_workers import IoWorkers
 from kbroker.control.links.appender import Appender
 from kbroker.control.logins import MESSAGES, Logins
 from kbroker.control.metadata.catalogue import Topic
-from kbroker.control.metadata.endpoint import advertised_endpoint
+from kbroker.control.metadata.endpoint import advertised_endpoints, site_endpoints
 from kbroker.control.replication.reassignment import finish_all
-from kbroker.control.request_time import RequestTime
+from kbroker.control.requests import Dispatch, Requests
 from kbroker.control.services import Services
 from kbroker.control.transactions.verification import verify
 from kbroker.ipc.background import Background
-from kbroker.ipc.block import client_request, requests
 from kbroker.ipc.child import STOP_SIGNAL, ChildContext, take_stop
 from kbroker.ipc.client_messages import ClientReport
 from kbroker.ipc.connecting import accept, is_abandoned
 from kbroker.ipc.http_messages import ClientsQuery, GroupsQuery
 from kbroker.ipc.layout import ProcessLine
 from kbroker.ipc.link import AsyncLink, LinkClosed
-from kbroker.ipc.long_messages import give_back
 from kbroker.ipc.messages import (
     AskWorker,
     BrokerSettings,
@@ -56,24 +49,15 @@ from kbroker.ipc.messages import (
     VerifyTransaction,
 )
 from kbroker.ipc.move_messages import MoveCaughtUp, MoveFailed
-from kbroker.ipc.slicing import Slicing
 from kbroker.metrics.slots import bind
-from kbroker.protocol.api_keys import ApiKey
-from kbroker.protocol.long_frame import Frame
-from kbroker.protocol.schema import ProtocolError
 
 log = logging.getLogger(__name__)
 
-Dispatch = Callable[[ClientRequest], Frame | Deferred | None]
-"""The frame of the answer, None to close the connection; a Deferred may be of an exception."""
 Coordinators = Callable[[Services, Appender], Sequence[Runtime]]
 """Makes the coordinators and enters them into the services."""
 
 HEARTBEAT_S = 0.5
 MOST_LINKS_A_TURN = 16
-SLICED_FROM_BYTES = 1024
-"""Minimum of a request's body: shorter requests name too little to take long."""
-ANSWERING = defaultdict(lambda: "answering", {int(key): f"answering-{key}" for key in ApiKey})
 LOOP_LAG = bind("kbroker_loop_lag_seconds")
 OPEN_GRACE_S = 0.5
 """A start waits so long for logs that are not internal: most open in milliseconds, and a client
@@ -93,14 +77,12 @@ class Control:
         self._context = context
         self._broker = broker
         self._services = Services(broker, AuditLog.of(context.config, broker.metrics))
-        self._dispatch = dispatch(self._services)
-        self._request_time = RequestTime(broker)
         self._appender = Appender(context.shared, context.epoch)
         self._make_coordinators = coordinators
         self._runtimes: Sequence[Runtime] = ()
         self._links: set[AsyncLink] = set()
         self._background = Background(log, "a task of control failed")
-        self._slicing = Slicing()
+        self._requests = Requests(broker, dispatch(self._services), self._background)
         self._line = context.shared.processes[context.process]
         self._stop = asyncio.Event()
         self._replication = self._services.replication
@@ -218,7 +200,7 @@ class Control:
         await asyncio.get_running_loop().connect_accepted_socket(make, stream)
 
     def _new_link(self) -> AsyncLink:
-        link = AsyncLink(self._on_message, self._on_lost, self._on_block)
+        link = AsyncLink(self._on_message, self._on_lost, self._requests.take_block)
         self._links.add(link)
         return link
 
@@ -244,7 +226,7 @@ class Control:
 
     def _on_message(self, link: AsyncLink, call_id: int, body: Any) -> None:
         if isinstance(body, ClientRequest):
-            self._serve(link, call_id, body)
+            self._requests.serve(link, call_id, body)
         elif isinstance(body, Hello):
             link.peer = body
             if body.role == "network":
@@ -278,47 +260,6 @@ class Control:
         else:
             log.error("a message that control does not know: %s", type(body).__name__)
 
-    def _on_block(self, link: AsyncLink, block: bytearray) -> None:
-        if not self._request_time.counts():
-            for serve in self._broker.listeners.block_servers:
-                serve(link, block)
-        for call, peer, frame in requests(block):
-            try:
-                client = client_request(peer, frame)
-            except ProtocolError as error:
-                log.warning("a request that cannot be read: %s; closed", error)
-                link.reply(call, None)
-                continue
-            self._serve(link, call, client)
-
-    def _serve(self, link: AsyncLink, call_id: int, client: ClientRequest) -> None:
-        if len(client.body) > SLICED_FROM_BYTES:
-            self._background.start(self._serve_in_slices(link, call_id, client))
-            return
-        began_ns = time.monotonic_ns() if self._request_time.counts() else 0
-        answer: Frame | Deferred | Exception | None
-        try:
-            answer = self._dispatch(client)
-        except Exception as error:
-            answer = error
-        if began_ns:
-            self._request_time.spent(client, began_ns)
-        _reply(link, call_id, client, answer)
-
-    async def _serve_in_slices(self, link: AsyncLink, call_id: int, client: ClientRequest) -> None:
-        """As `_serve`, in time slices: the request is long, and its answer may be much longer."""
-        work = self._slicing.run(partial(self._dispatch, client), partial(self._spent, client))
-        try:
-            answer = await work
-        except Exception as error:
-            answer = error
-        _reply(link, call_id, client, answer)
-        await give_back(client.body)
-
-    def _spent(self, client: ClientRequest, nanoseconds: int) -> None:
-        if self._request_time.counts():
-            self._request_time.spent(client, time.monotonic_ns() - nanoseconds)
-
     async def _verify(self, link: AsyncLink, call_id: int, asked: VerifyTransaction) -> None:
         link.reply(call_id, await verify(self._services, asked))
 
@@ -335,32 +276,17 @@ class Control:
             return
 
 
-def _reply(
-    link: AsyncLink, call_id: int, client: ClientRequest, answer: Frame | Deferred | Exception | None
-) -> None:
-    """Reply with the answer when it is there; an unexpected exception closes the connection."""
-    if isinstance(answer, Deferred):
-        answer.on_complete(partial(_reply, link, call_id, client))
-        return
-    if isinstance(answer, Exception):
-        log.error("API %d version %d failed", client.api_key, client.api_version, exc_info=answer)
-    frame = None if isinstance(answer, Exception) else answer
-    crash_point.reach(ANSWERING[client.api_key])
-    link.reply(call_id, frame)
-
-
 def main(context: ChildContext, dispatch: Callable[[Services], Dispatch], coordinators: Coordinators) -> None:
     """Entry of the role "control". dispatch answers clients' requests; coordinators makes the
     machines that run."""
-    endpoints = {endpoint.listener: endpoint for endpoint in _advertised(context)}
     broker = state.build(
         context.shared,
         context.config,
         context.log_dirs,
-        endpoints,
+        advertised_endpoints(context),
         context.cluster_id,
         context.directory_ids,
-        _node_endpoints(context),
+        site_endpoints(context),
         context.clean_dirs,
     )
 
@@ -368,27 +294,3 @@ def main(context: ChildContext, dispatch: Callable[[Services], Dispatch], coordi
         await Control(context, broker, dispatch, coordinators).run()
 
     uvloop.run(serve())
-
-
-def _node_endpoints(context: ChildContext) -> dict[str, Endpoint]:
-    """The advertised endpoints of the replica sites after the first: the same hosts, ports of their
-    own."""
-    named = {endpoint.listener: endpoint for endpoint in context.config.advertised_listeners}
-    found = {}
-    for site in sites_of(context.config)[1:]:
-        for endpoint in context.config.listeners:
-            shown = named.get(endpoint.listener, endpoint)
-            shown = replace(shown, port=shown.port and shown.port + site.number)
-            key = port_key(endpoint.listener, site.number)
-            found[key] = advertised_endpoint(shown, context.ports.get(key, 0))
-    return found
-
-
-def _advertised(context: ChildContext) -> list[Endpoint]:
-    """The advertised endpoints: port 0 and an empty host are replaced by what the listener was
-    bound to."""
-    named = {endpoint.listener: endpoint for endpoint in context.config.advertised_listeners}
-    return [
-        advertised_endpoint(named.get(endpoint.listener, endpoint), context.ports.get(endpoint.listener, 0))
-        for endpoint in context.config.listeners
-    ]

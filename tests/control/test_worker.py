@@ -18,8 +18,9 @@ from kbroker.control.changes.topic_change import create_topics, grow_topic
 from kbroker.control.coordinator.running import Running
 from kbroker.control.coordinator.runtime import Runtime
 from kbroker.control.metadata.topic_plan import NewTopic
+from kbroker.control.requests import SLICED_FROM_BYTES
 from kbroker.control.services import Services
-from kbroker.control.worker import SLICED_FROM_BYTES, Control
+from kbroker.control.worker import Control
 from kbroker.ipc import connecting
 from kbroker.ipc import messages as m
 from kbroker.ipc.block import pack_peer, peer_of

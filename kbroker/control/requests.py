@@ -1,0 +1,99 @@
+"""Requests of clients, forwarded by network processes: served at once or in time slices, and
+answered.
+"""
+
+import logging
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from functools import partial
+
+from kbroker.control import crash_point
+from kbroker.control.broker import Broker
+from kbroker.control.coordinator.machine import Deferred
+from kbroker.control.request_time import RequestTime
+from kbroker.ipc.background import Background
+from kbroker.ipc.block import client_request, requests
+from kbroker.ipc.link import AsyncLink
+from kbroker.ipc.long_messages import give_back
+from kbroker.ipc.messages import ClientRequest
+from kbroker.ipc.slicing import Slicing
+from kbroker.protocol.api_keys import ApiKey
+from kbroker.protocol.long_frame import Frame
+from kbroker.protocol.schema import ProtocolError
+
+log = logging.getLogger(__name__)
+
+Dispatch = Callable[[ClientRequest], Frame | Deferred | None]
+"""The frame of the answer, None to close the connection; a Deferred may be of an exception."""
+SLICED_FROM_BYTES = 1024
+"""Minimum of a request's body: shorter requests name too little to take long."""
+ANSWERING = defaultdict(lambda: "answering", {int(key): f"answering-{key}" for key in ApiKey})
+
+
+class Requests:
+    """Runs in: control. Owner: its main. dispatch: calls the handler of a request."""
+
+    def __init__(self, broker: Broker, dispatch: Dispatch, background: Background) -> None:
+        self._broker = broker
+        self._dispatch = dispatch
+        self._background = background
+        self._slicing = Slicing()
+        self._request_time = RequestTime(broker)
+
+    def take_block(self, link: AsyncLink, block: bytearray) -> None:
+        """Serve the requests of a block."""
+        if not self._request_time.counts():
+            for serve in self._broker.listeners.block_servers:
+                serve(link, block)
+        for call, peer, frame in requests(block):
+            try:
+                client = client_request(peer, frame)
+            except ProtocolError as error:
+                log.warning("a request that cannot be read: %s; closed", error)
+                link.reply(call, None)
+                continue
+            self.serve(link, call, client)
+
+    def serve(self, link: AsyncLink, call_id: int, client: ClientRequest) -> None:
+        """Answer a request, now or when its Deferred is complete."""
+        if len(client.body) > SLICED_FROM_BYTES:
+            self._background.start(self._serve_in_slices(link, call_id, client))
+            return
+        began_ns = time.monotonic_ns() if self._request_time.counts() else 0
+        answer: Frame | Deferred | Exception | None
+        try:
+            answer = self._dispatch(client)
+        except Exception as error:
+            answer = error
+        if began_ns:
+            self._request_time.spent(client, began_ns)
+        _reply(link, call_id, client, answer)
+
+    async def _serve_in_slices(self, link: AsyncLink, call_id: int, client: ClientRequest) -> None:
+        """As `serve`, in time slices: the request is long, and its answer may be much longer."""
+        work = self._slicing.run(partial(self._dispatch, client), partial(self._spent, client))
+        try:
+            answer = await work
+        except Exception as error:
+            answer = error
+        _reply(link, call_id, client, answer)
+        await give_back(client.body)
+
+    def _spent(self, client: ClientRequest, nanoseconds: int) -> None:
+        if self._request_time.counts():
+            self._request_time.spent(client, time.monotonic_ns() - nanoseconds)
+
+
+def _reply(
+    link: AsyncLink, call_id: int, client: ClientRequest, answer: Frame | Deferred | Exception | None
+) -> None:
+    """Reply with the answer when it is there; an unexpected exception closes the connection."""
+    if isinstance(answer, Deferred):
+        answer.on_complete(partial(_reply, link, call_id, client))
+        return
+    if isinstance(answer, Exception):
+        log.error("API %d version %d failed", client.api_key, client.api_version, exc_info=answer)
+    frame = None if isinstance(answer, Exception) else answer
+    crash_point.reach(ANSWERING[client.api_key])
+    link.reply(call_id, frame)
