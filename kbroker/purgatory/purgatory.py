@@ -20,6 +20,11 @@ PURGE_INTERVAL = 1000
 (fetch.purgatory.purge.interval.requests).
 """
 
+SWEPT_AT_ONCE = 256
+"""Lists that are swept with each operation that completes, until all are: with very many keys, all
+of them at once would stop the loop.
+"""
+
 
 class Purgatory(Generic[Key]):
     """Delayed operations by key. Runs in: net, io, control; owned by one loop. Not thread-safe.
@@ -28,7 +33,7 @@ class Purgatory(Generic[Key]):
     there the owner informs other processes (by a waiter bit in the partition slot).
     """
 
-    __slots__ = ("_announce", "_done_since_purge", "_lists", "_purge_interval", "_wheel")
+    __slots__ = ("_announce", "_done_since_purge", "_lists", "_purge_interval", "_unswept", "_wheel")
 
     def __init__(
         self,
@@ -41,6 +46,7 @@ class Purgatory(Generic[Key]):
         self._purge_interval = purge_interval
         self._announce = announce
         self._done_since_purge = 0
+        self._unswept: list[Key] = []
 
     @property
     def delayed(self) -> int:
@@ -60,6 +66,33 @@ class Purgatory(Generic[Key]):
         For callers that have just looked themselves. An operation without keys only expires or is
         forced.
         """
+        self._register(operation, keys)
+        if operation.can_complete():
+            return self.complete(operation)
+        self._wheel.add(operation)
+        return False
+
+    def watch_each(self, operation: DelayedOperation, keys: Iterable[Key]) -> bool:
+        """As `watch`, with a look at each key once it is registered there. True: it is over.
+
+        Between two keys the caller's iterable may let others have their turn: a key that changes
+        after its own look is looked at again, since it is watched by then. Such a change may
+        complete the operation, and its client may leave, before all keys are registered.
+        """
+        for key in keys:
+            if operation.completed:
+                return True
+            self._register(operation, (key,))
+            if operation.can_complete_after(key):
+                return self.complete(operation)
+        if operation.completed:
+            return True
+        if operation.can_complete():
+            return self.complete(operation)
+        self._wheel.add(operation)
+        return False
+
+    def _register(self, operation: DelayedOperation, keys: Iterable[Key]) -> None:
         lists = self._lists
         announce = self._announce
         for key in keys:
@@ -70,10 +103,6 @@ class Purgatory(Generic[Key]):
                 waiting.append(operation)
             if announce is not None:
                 announce(key)
-        if operation.can_complete():
-            return self.complete(operation)
-        self._wheel.add(operation)
-        return False
 
     def waits_for(self, key: Key) -> bool:
         """Whether an operation watches the key (it may have completed through another key
@@ -91,7 +120,7 @@ class Purgatory(Generic[Key]):
         for operation in waiting:
             if operation.completed:
                 continue
-            if operation.can_complete():
+            if operation.can_complete_after(key):
                 count += self.complete(operation)
             else:
                 kept.append(operation)
@@ -139,13 +168,27 @@ class Purgatory(Generic[Key]):
             count += 1
         return count
 
+    def sweep(self, keys: Iterable[Key]) -> None:
+        """Drop completed operations from the watch lists of some keys, and lists that became
+        empty."""
+        for key in keys:
+            self._sweep(key)
+
+    def _sweep(self, key: Key) -> None:
+        waiting = self._lists.get(key)
+        if waiting is None:
+            return
+        kept = [each for each in waiting if not each.completed]
+        if not kept:
+            del self._lists[key]
+        elif len(kept) < len(waiting):
+            self._lists[key] = kept
+
     def _swept_later(self) -> None:
         self._done_since_purge += 1
-        if self._done_since_purge > self._purge_interval:
-            self._purge()
-
-    def _purge(self) -> None:
-        """Drop completed operations from the watch lists and lists that became empty."""
-        self._done_since_purge = 0
-        kept = ((key, [each for each in ops if not each.completed]) for key, ops in self._lists.items())
-        self._lists = {key: operations for key, operations in kept if operations}
+        if self._done_since_purge > self._purge_interval and not self._unswept:
+            self._done_since_purge = 0
+            self._unswept = list(self._lists)
+        if self._unswept:
+            self.sweep(self._unswept[-SWEPT_AT_ONCE:])
+            del self._unswept[-SWEPT_AT_ONCE:]

@@ -211,7 +211,7 @@ class NetNode:
             {"log.dirs": str(self.folder), "listeners": "PLAINTEXT://127.0.0.1:0", **(settings or {})}
         )
         arena = self.config.get_int("kbroker.arena.bytes")
-        self.shared = Shared(Sizes(2, 1, 256, ring_entries, arena))
+        self.shared = Shared(Sizes(2, 1, max(256, sum(topics.values())), ring_entries, arena))
         self.folders: dict[int, Path] = {}
         self.image = self._image(topics, internal)
         self.acceptor_end, self._net_end = fds.pair()

@@ -3,10 +3,12 @@ one of them."""
 
 import struct
 import threading
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
 
+from kbroker.ipc.layout import Slot
 from kbroker.ipc.messages import ClientRequest
 from kbroker.protocol.compression import Codec
 from kbroker.protocol.errors import ErrorCode
@@ -14,16 +16,27 @@ from kbroker.protocol.frame import encode_request
 from kbroker.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kbroker.protocol.records import build_batch
 from kbroker.protocol.schema import Struct
-from tests.net.doubles import NetNode, ask
+from tests.net.doubles import NetNode, ask, read_frame
 from tests.net.forward.test_forwarding import asking, framed, read
 from tests.net.loop_lag import LagNode
-from tests.net.requests import PRODUCE, fetch, now_ms, produce, read_produce
+from tests.net.requests import (
+    PRODUCE,
+    batch,
+    fetch,
+    fetch_frame,
+    now_ms,
+    produce,
+    read_fetch,
+    read_produce,
+)
 
 pytestmark = pytest.mark.slow
 
 SIZE = 32 << 20
 LONGEST_MS = 12.0
 """In one piece, the copies of such a frame take more than thirty."""
+ENOUGH = 500_000
+"""Bytes that a fetch waits for: more than short records are."""
 NodeFactory = Callable[..., LagNode]
 
 
@@ -132,6 +145,40 @@ def test_a_fetch_of_many_partitions_that_waits(lag_node: NodeFactory) -> None:
         assert sum(len(topic.partitions) for topic in answer.responses) == count
 
     node.check_longest_ms(LONGEST_MS, fetched)
+
+
+@pytest.mark.parametrize("leaves", [False, True])
+def test_a_fetch_that_waits_for_many_partitions(lag_node: NodeFactory, leaves: bool) -> None:
+    """While it is registered, whenever one of them gets a record, and when it ends."""
+    ends = dict.fromkeys(range(20_000), 0)
+    node = lag_node({"t": len(ends)})
+    writes = node.connect()
+    fetch(writes, partitions={0: 0, 1: 0}, max_wait_ms=1)
+
+    def write(partition: int, value: bytes = b"") -> None:
+        assert produce(writes, batch(value), partition=partition).error_code == 0
+        ends[partition] += 1
+
+    def waited() -> None:
+        waits = node.connect()
+        waits.settimeout(60)
+        waits.sendall(fetch_frame(partitions=ends, max_wait_ms=60_000, min_bytes=ENOUGH))
+        deadline = time.monotonic() + 60
+        while not node.shared.slots[len(ends) - 1, Slot.WAITERS]:
+            assert time.monotonic() < deadline, "the fetch does not wait"
+            write(0)
+        for partition in range(1, 50):
+            write(partition)
+        if leaves:
+            waits.close()
+        else:
+            write(len(ends) - 1, bytes(ENOUGH))
+            assert len(read_fetch(read_frame(waits), 11).responses[0].partitions) == len(ends)
+        for partition in range(1, 50):
+            write(partition)
+
+    write(0)
+    node.check_longest_ms(LONGEST_MS, waited)
 
 
 def producing(topics: int, partitions: int) -> Struct:

@@ -23,22 +23,103 @@ def test_a_fetch_is_answered_with_min_bytes_or_an_error(
 ) -> None:
     ends = []
     fetch = DelayedFetch(
-        500, min_bytes, tuple(available), available.__getitem__, lambda it, expired: ends.append(expired)
+        500,
+        min_bytes,
+        {key: (key,) for key in available},
+        available.__getitem__,
+        lambda it, expired: ends.append(expired),
     )
     purgatory = Purgatory[str](0)
-    assert purgatory.watch(fetch, available) == answered
+    assert purgatory.watch_each(fetch, available) == answered
     purgatory.expire(500)
     assert ends == [not answered]
 
 
+class Case:
+    """A fetch of some keys, with a position each, that counts its looks."""
+
+    def __init__(self, keys: str, min_bytes: int) -> None:
+        self.end = dict.fromkeys(keys, 0)
+        self.looks: list[str] = []
+        self.ends: list[bool] = []
+        self.purgatory = Purgatory[str](0)
+        self.fetch = DelayedFetch(
+            500,
+            min_bytes,
+            {key: (key,) for key in keys},
+            self.available,
+            lambda _, late: self.ends.append(late),
+        )
+
+    def available(self, key: str) -> int:
+        self.looks.append(key)
+        return self.end[key]
+
+    def grow(self, key: str, end: int) -> int:
+        self.end[key] = end
+        return self.purgatory.check_and_complete(key)
+
+
 def test_a_fetch_completes_when_its_partition_grows() -> None:
-    end = {"a": 0}
-    ends = []
-    fetch = DelayedFetch(500, 10, ("a",), end.__getitem__, lambda it, expired: ends.append(it.positions))
-    purgatory = Purgatory[str](0)
-    purgatory.watch(fetch, ("a",))
-    end["a"] = 9
-    assert purgatory.check_and_complete("a") == 0
-    end["a"] = 10
-    assert purgatory.check_and_complete("a") == 1
-    assert ends == [("a",)]
+    case = Case("a", 10)
+    case.purgatory.watch_each(case.fetch, "a")
+    assert case.grow("a", 9) == 0
+    assert case.grow("a", 10) == 1
+    assert case.ends == [False]
+
+
+def test_a_change_of_one_partition_costs_one_look_and_the_sum_is_of_all() -> None:
+    keys = "".join(map(chr, range(0x4E00, 0x4E00 + 10_000)))
+    case = Case(keys, 10)
+    assert not case.purgatory.watch_each(case.fetch, keys)
+    case.looks.clear()
+    assert case.grow(keys[5], 4) == 0
+    assert case.grow(keys[7], 4) == 0
+    assert case.grow(keys[5], 5) == 0  # not 4 + 5
+    assert case.looks == [keys[5], keys[7], keys[5]]
+    assert case.grow(keys[9], 1) == 1
+
+
+def test_a_partition_that_shrinks_takes_its_bytes_along() -> None:
+    case = Case("ab", 10)
+    case.purgatory.watch_each(case.fetch, "ab")
+    assert [case.grow("a", 9), case.grow("a", 0), case.grow("b", 9), case.grow("a", 1)] == [0, 0, 0, 1]
+
+
+def test_two_positions_of_one_key_both_count() -> None:
+    fetch = DelayedFetch(500, 10, {"a": (3, 7)}, lambda position: position, lambda *_: None)
+    assert Purgatory[str](0).watch_each(fetch, "a")
+
+
+def test_an_error_of_a_partition_completes_a_fetch_that_waits() -> None:
+    case = Case("ab", 10)
+    case.purgatory.watch_each(case.fetch, "ab")
+    assert case.grow("b", -1) == 1
+
+
+def test_a_record_that_comes_while_a_fetch_is_registered_is_not_missed() -> None:
+    """Between two keys the loop has turns: before the look at a key, and after it."""
+    for comes in "ab":
+        case = Case("ab", 10)
+
+        def keys(case: Case = case, comes: str = comes):  # type: ignore[no-untyped-def]
+            yield "a"
+            case.grow(comes, 10)
+            yield "b"
+
+        assert case.purgatory.watch_each(case.fetch, keys())
+        assert (case.ends, case.purgatory.delayed) == ([False], 0)
+
+
+def test_a_fetch_whose_client_leaves_while_it_is_registered_does_not_wait() -> None:
+    case = Case("ab", 10)
+
+    def keys():  # type: ignore[no-untyped-def]
+        yield "a"
+        case.purgatory.cancel(case.fetch)
+        yield "b"
+
+    assert case.purgatory.watch_each(case.fetch, keys())
+    assert (case.looks, case.ends, case.purgatory.delayed) == (["a"], [], 0)
+    case.purgatory.sweep("ab")
+    assert case.purgatory.watched == 0

@@ -2,13 +2,14 @@
 before."""
 
 from collections.abc import Callable
+from itertools import pairwise
 
 import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, multiple, rule
 
 from kbroker.purgatory.delayed_operation import DelayedOperation
-from kbroker.purgatory.purgatory import Purgatory
+from kbroker.purgatory.purgatory import SWEPT_AT_ONCE, Purgatory
 
 KEYS = st.integers(0, 3)
 PURGE_INTERVAL = 5
@@ -57,12 +58,19 @@ class PurgatoryAgainstModel(RuleBasedStateMachine):
         del self.waiting[waiter]
         self.ended[waiter] = [expired]
 
-    @rule(target=waiters, keys=st.frozensets(KEYS), delay=st.integers(0, 200), possible=st.booleans())
-    def watch(self, keys: frozenset[int], delay: int, possible: bool) -> Waiter:
+    @rule(
+        target=waiters,
+        keys=st.frozensets(KEYS),
+        delay=st.integers(0, 200),
+        possible=st.booleans(),
+        each=st.booleans(),
+    )
+    def watch(self, keys: frozenset[int], delay: int, possible: bool, each: bool) -> Waiter:
         waiter = Waiter(self.now_ms + delay)
         waiter.possible = possible
         self.waiting[waiter] = keys
-        assert self.purgatory.watch(waiter, keys) == possible
+        watch = self.purgatory.watch_each if each else self.purgatory.watch
+        assert watch(waiter, keys) == possible
         if possible:
             self._ends(waiter, False)
         return waiter
@@ -160,3 +168,19 @@ def test_lists_of_keys_that_nothing_happens_to_are_swept(count: int) -> None:
         purgatory.watch(Waiter(1), (number, -1))
     purgatory.expire(1)
     assert purgatory.watched <= 2 * PURGE_INTERVAL
+
+
+def test_a_purge_of_very_many_lists_goes_in_parts() -> None:
+    """One for each operation that completes, until all lists are swept."""
+    purgatory = Purgatory[int](0, PURGE_INTERVAL)
+    keys = 4 * SWEPT_AT_ONCE
+    purgatory.watch(Waiter(1), range(keys))
+    purgatory.expire(1)
+    sizes = []
+    for number in range(PURGE_INTERVAL + 4):
+        purgatory.watch(Waiter(2 + number), ())
+        purgatory.expire(2 + number)
+        sizes.append(purgatory.watched)
+    assert sizes[: PURGE_INTERVAL - 1] == [keys] * (PURGE_INTERVAL - 1)
+    assert [a - b for a, b in pairwise(sizes[PURGE_INTERVAL - 2 :]) if a != b] == [SWEPT_AT_ONCE] * 4
+    assert sizes[-1] == 0

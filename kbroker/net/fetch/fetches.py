@@ -53,6 +53,7 @@ MANY_PARTITIONS = 1024  # of a session; requests of longer ones are served in sl
 ANSWER_BYTES = 64  # about what an answer and each partition in it take besides records
 Reply = Callable[[Connection, Sequence[Part]], None]
 Close = Callable[[Connection, str], None]
+Slots = dict[int, list[Wanted]]
 
 
 class Fetches:
@@ -211,7 +212,7 @@ class Fetches:
         elif fetch.create:
             uses_ids = fetch.header.api_version >= FIRST_TOPIC_ID_VERSION
             for wanted, reading in paced(readings):
-                wanted.changed(*_told(reading))
+                wanted.changed(*reading.reported)
             made = self.sessions.create(fetch.partitions, uses_ids, monotonic_ms()) if readings else None
             if made is not None:
                 session_id = made.id
@@ -249,7 +250,7 @@ class Fetches:
     def _select(session: Session, readings: Selected) -> Selected:
         """What changed since the last answer; partitions with bytes go to the end of the session's
         order."""
-        selected = [(w, reading) for w, reading in paced(readings) if w.changed(*_told(reading))]
+        selected = [(w, reading) for w, reading in paced(readings) if w.changed(*reading.reported)]
         moved = {id(wanted) for wanted, reading in paced(selected) if reading.length}
         if moved and len(session.partitions) > 1:
             known = list(session.partitions.items())
@@ -259,15 +260,16 @@ class Fetches:
 
     def _send_late(self, fetch: Fetch, readings: Selected, session_id: int, began_ns: int) -> None:
         fetch.connection.cold_ns += time.monotonic_ns() - began_ns
-        self._go_on(fetch, partial(self._send_read, fetch, readings, session_id))
+        self._go_on(fetch, len(readings), partial(self._send_read, fetch, readings, session_id))
 
     def _send_read(self, fetch: Fetch, readings: Selected, session_id: int) -> None:
         there = [(wanted, self.reader.still(reading)) for wanted, reading in paced(readings)]
         self._send(fetch.connection, FetchAnswer(fetch.header, self._node_id).build(there, 0, session_id))
 
-    def _go_on(self, fetch: Fetch, work: Callable[[], None]) -> None:
-        """Answer a fetch that has waited; the answer names partitions that do not exist, too."""
-        if len(fetch.partitions) > MANY_PARTITIONS:
+    def _go_on(self, fetch: Fetch, partitions: int, work: Callable[[], None]) -> None:
+        """Go on with a fetch that has waited; its answer names partitions that do not exist,
+        too."""
+        if partitions > MANY_PARTITIONS:
             self.in_slices(fetch.connection, work)
         else:
             work()
@@ -300,33 +302,53 @@ class Fetches:
 
     def _wait(self, fetch: Fetch, wanted: list[Wanted], max_wait_ms: int) -> None:
         began_ns = time.monotonic_ns()
+        slots: Slots = {}
+        if fetch.connection.is_closed():  # between two slices: nobody would cancel it
+            self._forget(fetch, wanted, slots)
+            return
+        for each in paced(wanted):
+            found = self.reader.find(each)
+            if isinstance(found, ErrorCode):  # it went between two slices
+                self._answer_waiting(fetch, wanted, slots)
+                return
+            slots.setdefault(found[1].slot, []).append(each)
         operation = DelayedFetch(
             monotonic_ms() + max_wait_ms,
             fetch.min_bytes,
-            wanted,
+            slots,
             lambda each: self.reader.available(each, fetch.isolation),
-            lambda _operation, _expired: self._finish(fetch, wanted, began_ns),
+            lambda _operation, _expired: self._finish(fetch, wanted, slots, began_ns),
         )
-        keys = []
-        for each in paced(wanted):
-            found = self.reader.find(each)
-            if not isinstance(found, ErrorCode):
-                keys.append(found[1].slot)
-        if not self.purgatory.watch(operation, keys):
-            fetch.connection.on_close = lambda: self._cancel(operation)
+        fetch.connection.on_close = lambda: self._cancel(fetch, wanted, operation, slots)
+        if not self.purgatory.watch_each(operation, paced(slots)):
             self.set_timer()
 
-    def _cancel(self, operation: DelayedFetch[Wanted]) -> None:
+    def _cancel(
+        self, fetch: Fetch, wanted: list[Wanted], operation: DelayedFetch[int, Wanted], slots: Slots
+    ) -> None:
         self.purgatory.cancel(operation)
+        self._go_on(fetch, len(fetch.partitions), partial(self._forget, fetch, wanted, slots))
 
-    def _finish(self, fetch: Fetch, wanted: list[Wanted], began_ns: int) -> None:
+    def _finish(self, fetch: Fetch, wanted: list[Wanted], slots: Slots, began_ns: int) -> None:
         fetch.connection.purgatory_ns += time.monotonic_ns() - began_ns
         fetch.connection.on_close = None
-        self._go_on(fetch, partial(self._answer_waiting, fetch, wanted))
+        self._go_on(fetch, len(fetch.partitions), partial(self._answer_waiting, fetch, wanted, slots))
 
-    def _answer_waiting(self, fetch: Fetch, wanted: list[Wanted]) -> None:
+    def _answer_waiting(self, fetch: Fetch, wanted: list[Wanted], slots: Slots) -> None:
         known = [each for each in paced(wanted) if not isinstance(self.reader.find(each), ErrorCode)]
         self._answer(fetch, list(zip(known, self._read(fetch, known), strict=True)))
+        emptied(known)
+        self._forget(fetch, wanted, slots)
+
+    def _forget(self, fetch: Fetch, wanted: list[Wanted], slots: Slots) -> None:
+        """End a long fetch in slices: in the watch lists, all of it would live on until a purge,
+        and end at once. Short ones wait for the purge."""
+        if is_sliced():
+            self.purgatory.sweep(paced(slots))
+            emptied(slots)
+            emptied(wanted)
+            if fetch.session is None:
+                emptied(fetch.partitions)
 
     def _announce(self, slot: int) -> None:
         announce_waiter(self._shared.slots[slot].ctypes.data, self._client)
@@ -376,13 +398,3 @@ class Fetches:
     def finish_all(self) -> None:
         """The broker stops: waiting fetches are answered with the bytes there are."""
         self.purgatory.expire(1 << 62)
-
-
-def _told(reading: Reading) -> tuple[int, int, int, int, bool]:
-    return (
-        reading.error,
-        reading.high_watermark,
-        reading.log_start,
-        reading.length,
-        reading.diverging is not None,
-    )

@@ -47,6 +47,11 @@ class Reading:
         """Bytes of records."""
         return self.range.length if self.range is not None else 0
 
+    @property
+    def reported(self) -> tuple[int, int, int, int, bool]:
+        """What an incremental session compares with its last answer."""
+        return self.error, self.high_watermark, self.log_start, self.length, self.diverging is not None
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:

@@ -5,7 +5,7 @@ answers it.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 
 import numpy as np
 
@@ -49,6 +49,9 @@ class WaitingFetch(DelayedOperation):
         return plan_fetch(self._context.address, self.connection.row, self._address, len(self._frame))
 
     def can_complete(self) -> bool:
+        return self.look() != Outcome.WAITING
+
+    def can_complete_after(self, key: Hashable) -> bool:  # noqa: ARG002  one call looks at all of them
         return self.look() != Outcome.WAITING
 
     def on_complete(self, expired: bool) -> None:  # noqa: ARG002  what there is, is the answer either way
