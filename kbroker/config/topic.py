@@ -26,7 +26,9 @@ from kbroker.config.setting import (
     table,
 )
 
-RECORD_TTL = "kbroker.record.ttl.ms"
+DELIVERY_DELAY, RECORD_TTL = "kbroker.delivery.delay.ms", "kbroker.record.ttl.ms"
+LONGEST_DELAY_MS = 7 * 86_400_000
+"""Until the delivery of a record, whatever its topic or its header asks for."""
 SCHEMAS = "_schemas"
 """The topic that the schema registry writes."""
 WRITTEN_HERE = "a topic of the broker or its schema registry"
@@ -77,6 +79,10 @@ ROWS = (
             doc="Bytes of records between two entries of the offset index."),
     Setting("internal.segment.bytes", INT, None, internal=True,
             doc="Segment size below the minimum that segment.bytes allows; for tests."),
+    Setting(DELIVERY_DELAY, LONG, -1, between(-1, LONGEST_DELAY_MS),
+            doc="Age at which share groups get a record of the topic, unless its header kbroker-deliver-at says when "
+                "(docs/queues.md). 0 looks at the header alone, -1 at nothing. Not for topics of the broker or its "
+                "schema registry. A setting of kbroker."),
     Setting(RECORD_TTL, LONG, -1, at_least(-1),
             doc="Age at which records expire: the log then starts after them (docs/queues.md). -1 is never. Not for "
                 "topics that are only compacted. A setting of kbroker."),
@@ -197,6 +203,7 @@ class TopicConfig:
     follower_replication_throttled_replicas: tuple[str, ...]
     index_interval_bytes: int
     internal_segment_bytes: int | None
+    kbroker_delivery_delay_ms: int
     kbroker_record_ttl_ms: int
     leader_replication_throttled_replicas: tuple[str, ...]
     local_retention_bytes: int
@@ -247,6 +254,9 @@ class TopicConfig:
             raise ConfigError(
                 f"conflict topic config setting {RECORD_TTL} ({self.kbroker_record_ttl_ms}) with {why}"
             )
+        if written_here and self.kbroker_delivery_delay_ms >= 0:
+            set_to = f"{DELIVERY_DELAY} ({self.kbroker_delivery_delay_ms})"
+            raise ConfigError(f"conflict topic config setting {set_to} with {WRITTEN_HERE}")
         for part in ("key", "value"):
             if written_here and getattr(self, f"confluent_{part}_schema_validation"):
                 name = f"confluent.{part}.schema.validation"

@@ -90,6 +90,23 @@ def test_records_expire_only_in_topics_that_delete_and_are_not_internal() -> Non
         topic(kbroker_record_ttl_ms="-2")
 
 
+def test_a_delay_is_a_week_at_most_and_not_of_topics_of_the_broker() -> None:
+    def topic(delay_ms: int) -> TopicConfig:
+        return TopicConfig.resolve({"kbroker.delivery.delay.ms": str(delay_ms)}, BrokerConfig())
+
+    assert TopicConfig.resolve({}, BrokerConfig()).kbroker_delivery_delay_ms == -1
+    topic(7 * 86_400_000).check(written_here=False)
+    topic(-1).check(written_here=True)
+    with pytest.raises(
+        ConfigError, match=r"delay.ms \(0\) with a topic of the broker or its schema registry"
+    ):
+        topic(0).check(written_here=True)
+    with pytest.raises(ConfigError, match="must be at least -1"):
+        topic(-2)
+    with pytest.raises(ConfigError, match="must be no more than 604800000"):
+        topic(604_800_001)
+
+
 @pytest.mark.parametrize("part", ["key", "value"])
 def test_topics_of_the_broker_and_its_registry_check_no_schemas(part: str) -> None:
     name = f"confluent.{part}.schema.validation"

@@ -4,17 +4,43 @@ member has acquired."""
 import logging
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from kbroker.control.broker import Broker
+from kbroker.control.metadata.catalogue import Partition
 from kbroker.control.share.acquiring import Spec
+from kbroker.control.share.delays import Wait, waits_of
 from kbroker.control.share.partitions import SharePartitions
 from kbroker.control.share.reading import Piece, log_start_of, read_pieces
 from kbroker.control.share.sessions import ShareSession
-from kbroker.control.share.share_partition import Acquired
+from kbroker.control.share.share_partition import Acquired, SharePartition
 from kbroker.control.share.state_shard import ShareKey
 from kbroker.protocol.errors import KafkaError
 
 log = logging.getLogger(__name__)
+
+LOOK_BYTES = 1 << 20
+"""Read at a time from a topic with a delay: a record that is due may be alone among many that are
+not."""
+
+
+class Look(NamedTuple):
+    """A look at the records of a topic with a delay. firsts: of the batches that were looked at."""
+
+    firsts: frozenset[int]
+    waits: Sequence[Wait]
+
+    def hold_back(self, partition: SharePartition, pieces: Sequence[Piece]) -> list[Piece]:
+        """The pieces to acquire from, without what is not due. Left out is a piece whose records
+        came free since the look: the next fetch looks at it."""
+        for wait in self.waits:
+            if not partition.is_scattered or wait.first <= partition.end_offset:
+                partition.hold_back(*wait)
+        return [
+            each
+            for each in pieces
+            if each.first in self.firsts or not partition.has_unseen(each.first, each.last)
+        ]
 
 
 class Deliveries:
@@ -77,30 +103,60 @@ class Deliveries:
         log_partition = self._partitions.log_of(key)
         partition = await self._partitions.open(key)
         limits = self._partitions.limits(key.group_id)
+        delay_ms = self._broker.topic_config(log_partition.topic).kbroker_delivery_delay_ms
+        partition.archive_before(log_start_of(self._broker, log_partition))
+        partition.use_delay(delay_ms)
         if not partition.may_acquire(limits):
             return None
-        partition.archive_before(log_start_of(self._broker, log_partition))
         committed = self._partitions.reads_committed(key.group_id)
-        start = partition.next_offset()
+        start = partition.next_offset(limits)
+        if delay_ms >= 0:
+            max_bytes = min(max_bytes, LOOK_BYTES)
         pieces = await read_pieces(self._broker, log_partition, start, max_bytes, committed)
+        look = await self._look(log_partition, partition, pieces, delay_ms) if delay_ms >= 0 else None
         if not pieces or self._partitions.get(key) is not partition or not self._is_open(session):
             return b"", []
-        behind = start
-        for piece in pieces:
-            if piece.first > behind:  # compaction took what was there
-                partition.pass_over(behind, piece.first - 1)
-            if not piece.deliver:
-                partition.pass_over(piece.first, piece.last)
-            behind = piece.last + 1
+        if partition.is_scattered:
+            pieces = [each for each in pieces if each.first <= partition.end_offset]
+        _pass_over(partition, pieces, start)
+        offered = [each for each in pieces if each.deliver]
+        if look is not None:
+            offered = look.hold_back(partition, offered)
         acquired = partition.acquire(
             session.member_id,
-            [(max(piece.first, start), piece.last) for piece in pieces if piece.deliver],
+            [(max(piece.first, start), piece.last) for piece in offered],
             spec,
             limits,
             self._broker.now_ms(),
         )
         await self._partitions.settle(key, partition)
+        if look is not None and not acquired and partition.next_offset(limits) > start:
+            self._freed(key)  # nothing was due here: the fetch looks further
         return _records_of(pieces, acquired), acquired
+
+    async def _look(
+        self, log_partition: Partition, partition: SharePartition, pieces: Sequence[Piece], delay_ms: int
+    ) -> Look:
+        """Look for records that are not due, in the thread that reads logs. Raises KafkaError."""
+        unseen = [each for each in pieces if each.deliver and partition.has_unseen(each.first, each.last)]
+        if not unseen:
+            return Look(frozenset(), [])
+        batches, now_ms = [each.data for each in unseen], self._broker.now_ms()
+        waits = await self._broker.logs.read(
+            log_partition.folder, lambda _: waits_of(batches, delay_ms, now_ms)
+        )
+        return Look(frozenset(each.first for each in unseen), waits)
+
+
+def _pass_over(partition: SharePartition, pieces: Sequence[Piece], start: int) -> None:
+    """What no member gets of these pieces, which were read from an offset on."""
+    expected = start
+    for piece in pieces:
+        if piece.first > expected:  # compaction took what was there
+            partition.pass_over(expected, piece.first - 1)
+        if not piece.deliver:
+            partition.pass_over(piece.first, piece.last)
+        expected = piece.last + 1
 
 
 def _records_of(pieces: Sequence[Piece], acquired: Sequence[Acquired]) -> bytes:

@@ -38,6 +38,11 @@ class Range:
         """Whether a member may acquire it now."""
         return self.state is DeliveryState.AVAILABLE and not self.deadline_ms
 
+    @property
+    def is_new(self) -> bool:
+        """Whether it is available and no member has had it."""
+        return self.state is DeliveryState.AVAILABLE and not self.delivery_count
+
     def part(self, first: int, last: int) -> "Range":
         """The same state for some of the offsets."""
         return Range(first, last, self.state, self.delivery_count, self.member_id, self.deadline_ms)

@@ -242,7 +242,7 @@ class ShareService:
                 partition = await self.partitions.open(key)
                 if not partition.may_acquire(limits):
                     continue
-                start = max(partition.next_offset(), log_start_of(self._broker, log_partition))
+                start = max(partition.next_offset(limits), log_start_of(self._broker, log_partition))
                 pieces = await read_pieces(self._broker, log_partition, start, spec.min_bytes, committed)
             except KafkaError:
                 return True

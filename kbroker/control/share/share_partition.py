@@ -4,8 +4,9 @@ SharePartition).
 Offsets start_offset..end_offset are in flight; before them all records are finished, after them all
 are available. A member acquires records under a lock that expires, and then accepts, releases or
 rejects them, or is too late. A group may have a pause before what was released is available again
-(`Limits.retry_at`); until then it has a deadline. Given up, a record of a group with a dead-letter
-topic is finished only when its dead letter is written (KIP-1191).
+(`Limits.retry_at`); until then it has a deadline. So have records of a topic with a delay until they
+may be due; they take no room, or nothing would be delivered past many of them. Given up, a record
+of a group with a dead-letter topic is finished only when its dead letter is written (KIP-1191).
 """
 
 from bisect import bisect_left, bisect_right
@@ -26,6 +27,10 @@ ARCHIVING = DeliveryState.ARCHIVING
 
 REJECTED = "Offset rejected by client."
 EXCEEDED = "Offset delivery count exceeded the threshold."
+
+MOST_RANGES = 5000
+"""In flight in a partition with delays; new records wait while there are more. Each is a part of
+the written state."""
 
 _NEW = -1
 """In place of a portion's number: records that were never delivered."""
@@ -66,6 +71,8 @@ class SharePartition:
         self._written_start = start_offset
         self._portion_starts: list[int] = []
         self._dead: list[Dead] = []
+        self._delay_ms = -1
+        self._has_delays = False
         for each in stored:
             if each.last >= start_offset:
                 first = max(each.first, start_offset)
@@ -78,11 +85,12 @@ class SharePartition:
 
     # --- reading
 
-    def next_offset(self) -> int:
-        """The first offset in flight that may be acquired now, else the offset after all of
-        them."""
+    def next_offset(self, limits: Limits | None = None) -> int:
+        """The first offset in flight that may be acquired now, else the offset after all of them.
+        limits: those of a fetch, for which there may be no room for new records."""
+        released_only = limits is not None and self._has_delays and self._room(limits) <= 0
         for each in self._ranges:
-            if each.is_free:
+            if each.is_free and (each.delivery_count or not released_only):
                 return each.first
         return self.end_offset + 1
 
@@ -93,7 +101,17 @@ class SharePartition:
     def may_acquire(self, limits: Limits) -> bool:
         """Whether a fetch can acquire anything: an available record in flight, or room for new
         ones."""
-        return self.next_offset() <= self.end_offset or self.in_flight() < limits.records
+        if self.next_offset(limits) <= self.end_offset:
+            return True
+        return self._room(limits) > 0 and not self.is_scattered
+
+    def _room(self, limits: Limits) -> int:
+        """How many new records may be acquired. With delays, those in flight that no member has had
+        take none."""
+        taken = self.in_flight()
+        if self._has_delays:
+            taken -= sum(each.last - each.first + 1 for each in self._ranges if each.is_new)
+        return limits.records - taken
 
     def next_deadline_ms(self) -> int | None:
         """The first end of a lock or of a pause."""
@@ -108,13 +126,15 @@ class SharePartition:
         read = [(max(first, self.start_offset), last) for first, last in batches if last >= self.start_offset]
         if not read:
             return []
-        most = min(spec.max_records, limits.records - self.in_flight())
-        if most <= 0:  # no room for new records: available ones in flight can still be acquired
-            most = min(spec.max_records, self.end_offset - read[0][0] + 1)
+        room = self._room(limits)
+        most = min(spec.max_records, room if room > 0 else self.end_offset - read[0][0] + 1)
+        if room <= 0 or self.is_scattered:  # available ones in flight can still be acquired
             read = [(first, min(last, self.end_offset)) for first, last in read if first <= self.end_offset]
+        portions = self._portions(read)
+        if room <= 0 and self._has_delays:  # of these, those that take room already
+            portions = [each for each in portions if each.size]
         given: list[Acquired] = []
-        chosen = choose(self._portions(read), read, spec._replace(max_records=most), limits.delivery_count)
-        for each in chosen:
+        for each in choose(portions, read, spec._replace(max_records=most), limits.delivery_count):
             if each.first > self.end_offset + 1:  # offsets that the log does not have
                 self._set(Range(self.end_offset + 1, each.first - 1, ARCHIVED, 0))
             count = each.delivery_count + 1
@@ -269,6 +289,39 @@ class SharePartition:
             if not each.state.is_terminal and each.state is not ARCHIVING:
                 self._set(Range(each.first, each.last, ARCHIVED, each.delivery_count))
         self._advance()
+
+    # --- delays
+
+    @property
+    def is_scattered(self) -> bool:
+        """Whether delays have left so many ranges that no new records are taken in."""
+        return self._has_delays and len(self._ranges) >= MOST_RANGES
+
+    def use_delay(self, delay_ms: int) -> None:
+        """The topic's delay, -1 without one. What was held back by another is looked at again."""
+        if delay_ms == self._delay_ms:
+            return
+        self._delay_ms = delay_ms
+        self._has_delays = self._has_delays or delay_ms >= 0
+        for each in [each for each in self._ranges if each.is_new and each.deadline_ms]:
+            self._ranges.put(Range(each.first, each.last, AVAILABLE, 0))
+
+    def has_unseen(self, first: int, last: int) -> bool:
+        """Whether there are records that no member has had and that are not held back."""
+        if last > self.end_offset:
+            return True
+        return any(each.is_new and each.is_free for each in self._ranges.between(first, last))
+
+    def hold_back(self, first: int, last: int, look_ms: int) -> None:
+        """Nobody gets these records before they are looked at again; those excepted that a member
+        has had."""
+        first = max(first, self.start_offset)
+        if last > self.end_offset:
+            self._ranges.put(Range(self.end_offset + 1, last, AVAILABLE, 0))
+            self.end_offset = last
+        for each in list(self._ranges.between(first, last)):
+            if each.is_new and each.is_free:
+                self._ranges.put(Range(each.first, each.last, AVAILABLE, 0, "", look_ms))
 
     # --- dead letters
 

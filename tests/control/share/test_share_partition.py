@@ -2,13 +2,11 @@
 lost."""
 
 import pytest
-from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from kbroker.control.share.acknowledging import AcknowledgedBatch, AcknowledgeType
 from kbroker.control.share.acquiring import Spec
 from kbroker.control.share.limits import Limits
-from kbroker.control.share.ranges import DeliveryState, Range, Ranges
+from kbroker.control.share.ranges import DeliveryState, Range
 from kbroker.control.share.share_partition import Acquired, SharePartition
 from kbroker.protocol.errors import ErrorCode, KafkaError
 
@@ -260,127 +258,3 @@ class TestState:
         assert part.start_offset == 4
         acknowledge(part, "a", 0, 9, ACCEPT)
         assert part.start_offset == 10
-
-
-class RangesAgainstDict(RuleBasedStateMachine):
-    def __init__(self) -> None:
-        super().__init__()
-        self.ranges = Ranges()
-        self.model: dict[int, tuple[DeliveryState, int]] = {}
-
-    @rule(
-        first=st.integers(0, 30),
-        length=st.integers(1, 12),
-        state=st.sampled_from(DeliveryState),
-        count=st.integers(0, 2),
-    )
-    def put(self, first: int, length: int, state: DeliveryState, count: int) -> None:
-        self.ranges.put(Range(first, first + length - 1, state, count))
-        self.model |= dict.fromkeys(range(first, first + length), (state, count))
-
-    @rule(offset=st.integers(0, 45))
-    def drop_before(self, offset: int) -> None:
-        self.ranges.drop_before(offset)
-        self.model = {key: value for key, value in self.model.items() if key >= offset}
-
-    @rule(first=st.integers(0, 40), length=st.integers(1, 20))
-    def between(self, first: int, length: int) -> None:
-        found: dict[int, tuple[DeliveryState, int]] = {}
-        for each in self.ranges.between(first, first + length - 1):
-            found |= dict.fromkeys(range(each.first, each.last + 1), (each.state, each.delivery_count))
-        wanted = {key: value for key, value in self.model.items() if first <= key < first + length}
-        assert found == wanted
-
-    @invariant()
-    def agrees(self) -> None:
-        found: dict[int, tuple[DeliveryState, int]] = {}
-        before = None
-        for each in self.ranges:
-            assert each.first <= each.last
-            if before is not None:
-                assert before.last < each.first
-                assert before.last + 1 < each.first or not before.like(each)
-            found |= dict.fromkeys(range(each.first, each.last + 1), (each.state, each.delivery_count))
-            before = each
-        assert found == self.model
-
-
-class PartitionAgainstDict(RuleBasedStateMachine):
-    """Every record is in exactly one state, changes it only as the protocol allows, and none is
-    lost."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.part = SharePartition(0)
-        self.now_ms = 0
-        self.held: dict[int, tuple[str, int, int]] = {}
-        self.counts: dict[int, int] = {}
-        self.done: set[int] = set()
-
-    @rule(member=st.sampled_from("abc"), most=st.integers(1, 20), strict=st.booleans())
-    def acquire(self, member: str, most: int, strict: bool) -> None:
-        start = self.part.next_offset()
-        batches = [(first, first + 3) for first in range(start - start % 4, start + 24, 4)]
-        spec = Spec(most, 3, strict)
-        for given in self.part.acquire(member, batches, spec, LIMITS, self.now_ms):
-            for offset in range(given.first, given.last + 1):
-                assert offset not in self.held
-                assert offset not in self.done
-                self.counts[offset] = self.counts.get(offset, 0) + 1
-                assert given.delivery_count == self.counts[offset]
-                self.held[offset] = (member, self.now_ms + LIMITS.lock_ms, given.delivery_count)
-
-    @rule(
-        member=st.sampled_from("abc"),
-        first=st.integers(0, 60),
-        length=st.integers(1, 6),
-        kind=st.sampled_from([GAP, ACCEPT, RELEASE, REJECT]),
-    )
-    def acknowledge(self, member: str, first: int, length: int, kind: AcknowledgeType) -> None:
-        first = max(first, self.part.start_offset)
-        offsets = range(first, first + length)
-        mine = all(self.held.get(offset, ("", 0, 0))[0] == member for offset in offsets)
-        try:
-            acknowledge(self.part, member, first, first + length - 1, kind, now_ms=self.now_ms)
-        except KafkaError:
-            assert not mine
-            return
-        assert mine
-        for offset in offsets:
-            self.free(offset, done=kind is not RELEASE)
-
-    def free(self, offset: int, done: bool) -> None:
-        _, _, count = self.held.pop(offset)
-        if done or count >= LIMITS.delivery_count:
-            self.done.add(offset)
-
-    @rule(ms=st.integers(0, 40_000))
-    def time_passes(self, ms: int) -> None:
-        self.now_ms += ms
-        self.part.expire(LIMITS, self.now_ms)
-        for offset in [each for each, (_, deadline, _) in self.held.items() if deadline <= self.now_ms]:
-            self.free(offset, done=False)
-
-    @rule(member=st.sampled_from("abc"))
-    def session_ends(self, member: str) -> None:
-        self.part.release(member, LIMITS, self.now_ms)
-        for offset in [each for each, (holder, _, _) in self.held.items() if holder == member]:
-            self.free(offset, done=False)
-
-    @invariant()
-    def agrees(self) -> None:
-        part = self.part
-        assert all(offset in self.done for offset in range(part.start_offset))
-        assert part.start_offset not in self.done
-        free = [
-            each
-            for each in range(part.start_offset, part.end_offset + 1)
-            if each not in self.held | dict.fromkeys(self.done)
-        ]
-        assert part.next_offset() == (free[0] if free else part.end_offset + 1)
-        assert part.in_flight() == len(free) + len(self.held)
-        assert part.next_deadline_ms() == min((each[1] for each in self.held.values()), default=None)
-
-
-TestRangesAgainstDict = RangesAgainstDict.TestCase
-TestPartitionAgainstDict = PartitionAgainstDict.TestCase

@@ -1,0 +1,94 @@
+"""When records of a topic with a delay are due: by their timestamp, or by a header of their own
+(ADR 0025). Pure."""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from kbroker.config.topic import LONGEST_DELAY_MS
+from kbroker.protocol.compression import Codec
+from kbroker.protocol.records import Record, RecordBatch, batch_at, read_records
+from kbroker.protocol.schema import ProtocolError
+
+DELIVER_AT = "kbroker-deliver-at"
+"""The header: milliseconds since 1970, in decimal digits."""
+_NAME = DELIVER_AT.encode()
+_MOST_DIGITS = 18  # fits in 64 bits
+
+CHECKED_BYTES = 1 << 27
+"""Batches that take more decompressed are due as a whole, by their newest timestamp."""
+TICK_MS = 64
+"""Records become due in steps of this much, so that neighbours come together."""
+_STEPS = 64
+
+
+class Wait(NamedTuple):
+    """Neighbours that are not due, and when to look at them again."""
+
+    first: int
+    last: int
+    look_ms: int
+
+
+def due_ms(record: Record, delay_ms: int) -> int:
+    """When a record may be delivered first. The last header of the name counts, as for clients."""
+    longest = record.timestamp_ms + LONGEST_DELAY_MS
+    for name, value in reversed(record.headers):
+        if name == DELIVER_AT:
+            if value is not None and len(value) <= _MOST_DIGITS and value.isdigit():
+                return min(int(value), longest)
+            break
+    return record.timestamp_ms + delay_ms
+
+
+def look_ms(due: int, now_ms: int) -> int:
+    """When to look at a record again that is due later.
+
+    Soon: in the first tick in which it is due. Else once more before that: the farther away, the
+    coarser, so that records of a long delay are few ranges.
+    """
+    grain = 1 << max(0, ((due - now_ms) // _STEPS).bit_length() - 1)
+    if grain <= TICK_MS:
+        return -(-due // TICK_MS) * TICK_MS
+    return due // grain * grain
+
+
+def waits_of(batches: Iterable[bytes], delay_ms: int, now_ms: int) -> list[Wait]:
+    """What is not due in these batches of the log, in order."""
+    found: list[Wait] = []
+    for data in batches:
+        batch = batch_at(memoryview(data), 0)
+        assert batch is not None
+        has_header = batch.codec != Codec.NONE or _NAME in data
+        if not has_header and batch.max_timestamp + delay_ms <= now_ms:
+            continue
+        if not has_header and batch.has_log_append_time:
+            found += _as_a_whole(batch, delay_ms, now_ms)
+            continue
+        try:
+            found += _one_by_one(batch, delay_ms, now_ms)
+        except ProtocolError:  # the consumer is to see that it is damaged
+            found += _as_a_whole(batch, delay_ms, now_ms)
+    return found
+
+
+def _as_a_whole(batch: RecordBatch, delay_ms: int, now_ms: int) -> list[Wait]:
+    due = batch.max_timestamp + delay_ms
+    return [Wait(batch.base_offset, batch.last_offset, look_ms(due, now_ms))] if due > now_ms else []
+
+
+def _one_by_one(batch: RecordBatch, delay_ms: int, now_ms: int) -> list[Wait]:
+    """Runs of records that are not due. Raises ProtocolError."""
+    found: list[Wait] = []
+    after_due = True
+    for record in read_records(batch, CHECKED_BYTES):
+        due = due_ms(record, delay_ms)
+        if due <= now_ms:
+            after_due = True
+            continue
+        look = look_ms(due, now_ms)
+        if after_due:
+            found.append(Wait(record.offset, record.offset, look))
+            after_due = False
+        else:
+            found[-1] = Wait(found[-1].first, record.offset, min(found[-1].look_ms, look))
+    return found

@@ -1,0 +1,233 @@
+"""A fetch of a topic with a delay: what is due comes, the rest when its time has come."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterator
+from pathlib import Path
+from typing import Any, Protocol
+
+import pytest
+
+from kbroker.control.changes.topic_change import create_topics
+from kbroker.control.metadata.topic_plan import NewTopic
+from kbroker.control.share import deliveries
+from kbroker.control.share.acknowledging import AcknowledgedBatch, AcknowledgeType
+from kbroker.control.share.acquiring import Spec
+from kbroker.control.share.delays import DELIVER_AT, TICK_MS
+from kbroker.control.share.deliveries import Deliveries
+from kbroker.control.share.sessions import ShareSession
+from kbroker.ipc.layout import Slot
+from kbroker.protocol.records import NewRecord, read_all
+from tests.control.fakes import World, world
+from tests.control.share.test_partitions import Scene
+
+MEMBER = ShareSession("team", "a")
+HOUR_MS = 3_600_000
+
+
+class Stage:
+    """A partition, empty at first, and a fetch of it."""
+
+    def __init__(self, made: World) -> None:
+        self.made = made
+        self.scene = Scene(made, {"share.auto.offset.reset": "earliest"})
+        self.deliveries = Deliveries(
+            made.broker, self.scene.partitions, lambda _: True, self.scene.freed.append
+        )
+        self.freed = self.scene.freed  # by timers, and by fetches that look further
+        self.now_ms = made.broker.now_ms()
+
+    def append(self, *in_ms: int | None, ago_ms: int = 0, value: bytes = b"") -> None:
+        """A batch of records of so long ago; each due in in_ms by its header, None has no header."""
+        partition = self.made.broker.catalogue.topics["orders"].partitions[0]
+        records: list[NewRecord] = []
+        for each in in_ms:
+            headers = () if each is None else ((DELIVER_AT, b"%d" % (self.now_ms + each)),)
+            records.append((None, value, headers, self.now_ms - ago_ms))
+        self.made.worker.append(partition, *records)
+
+    async def take(self, most: int = 500) -> list[int]:
+        """The offsets that were acquired."""
+        found = await self.deliveries.take(self.scene.key, MEMBER, 1 << 26, Spec(most, strict=True))
+        if found is None:
+            return []
+        offsets = [offset for each in found[1] for offset in range(each.first, each.last + 1)]
+        assert set(offsets) <= {each.offset for each in read_all(found[0])}
+        return offsets
+
+    async def accept(self, *offsets: int) -> None:
+        partition = await self.scene.partitions.open(self.scene.key)
+        batches = [AcknowledgedBatch(each, each, [AcknowledgeType.ACCEPT]) for each in offsets]
+        partition.acknowledge("a", batches, self.scene.partitions.limits("team"), 0)
+        await self.scene.partitions.settle(self.scene.key, partition)
+
+
+Test = Callable[[Stage], Coroutine[Any, Any, None]]
+
+
+class Play(Protocol):
+    """Runs a test with a topic of this delay."""
+
+    def __call__(self, test: Test, delay_ms: int = 0) -> None: ...
+
+
+@pytest.fixture
+def play(tmp_path: Path) -> Iterator[Play]:
+    with world(tmp_path) as made:
+
+        def run(test: Test, delay_ms: int = 0) -> None:
+            configs = {"kbroker.delivery.delay.ms": str(delay_ms)}
+            asyncio.run(create_topics(made.broker, [NewTopic("orders", 1, configs=configs)]))
+
+            async def body() -> None:
+                await test(Stage(made))
+
+            asyncio.run(body())
+
+        yield run
+
+
+def test_what_is_due_goes_past_what_is_not(play: Play) -> None:
+    async def test(stage: Stage) -> None:
+        stage.append(HOUR_MS, None, HOUR_MS)
+        stage.append(HOUR_MS)
+        stage.append(-5, HOUR_MS, None)
+        assert await stage.take() == [1, 4, 6]
+        assert await stage.take() == []
+
+    play(test)
+
+
+def test_the_delay_counts_from_the_timestamp(play: Play) -> None:
+    async def test(stage: Stage) -> None:
+        stage.append(None, -1, ago_ms=HOUR_MS - 60_000)
+        stage.append(None, HOUR_MS, ago_ms=HOUR_MS)
+        assert await stage.take() == [1, 2]
+
+    play(test, HOUR_MS)
+
+
+def test_without_the_setting_no_header_is_looked_at(play: Play) -> None:
+    async def test(stage: Stage) -> None:
+        stage.append(HOUR_MS, None, HOUR_MS)
+        assert await stage.take() == [0, 1, 2]
+
+    play(test, -1)
+
+
+def test_a_waiting_fetch_is_woken_when_a_record_is_due(play: Play) -> None:
+    async def test(stage: Stage) -> None:
+        stage.append(300, None, 150)
+        assert await stage.take() == [1]
+        stage.freed.clear()
+        found: list[int] = []
+        while len(found) < 2:
+            assert stage.made.broker.now_ms() < stage.now_ms + 10_000
+            await asyncio.sleep(0.005)
+            if stage.freed:
+                stage.freed.clear()
+                at_ms = stage.made.broker.now_ms()
+                for offset in await stage.take():
+                    found.append(offset)
+                    assert at_ms + TICK_MS >= stage.now_ms + {0: 300, 2: 150}[offset]
+        assert found == [2, 0]
+        assert stage.made.broker.now_ms() >= stage.now_ms + 300
+
+    play(test)
+
+
+def test_a_fetch_that_finds_nothing_due_looks_further(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deliveries, "LOOK_BYTES", 1000)
+
+    async def test(stage: Stage) -> None:
+        for _ in range(30):
+            stage.append(*[HOUR_MS] * 3, value=b"x" * 100)
+        stage.append(None)
+        looks = 0
+        while not (found := await stage.take()):
+            looks += 1
+            assert stage.freed == [stage.scene.key]
+            stage.freed.clear()
+        assert found == [90]
+        assert looks >= 10
+        assert await stage.take() == []
+        assert not stage.freed
+
+    play(test)
+
+
+def test_thousands_that_wait_do_not_hold_up_the_rest(play: Play) -> None:
+    async def test(stage: Stage) -> None:
+        for _ in range(50):
+            stage.append(*[HOUR_MS] * 100)
+        for _ in range(10):
+            stage.append(*[None] * 100)
+        found: list[int] = []
+        while len(found) < 1000:
+            taken = await stage.take()
+            await stage.accept(*taken)
+            found += taken
+        assert found == list(range(5000, 6000))
+        partition = await stage.scene.partitions.open(stage.scene.key)
+        assert len(partition._ranges) < 10
+        assert partition.in_flight() == 5000
+
+    play(test)
+
+
+def test_a_restart_holds_back_what_is_still_not_due(play: Play) -> None:
+    async def test(stage: Stage) -> None:
+        stage.append(HOUR_MS, None, 200)
+        taken = await stage.take()
+        await stage.accept(*taken)
+        assert taken == [1]
+        stage.scene.partitions.forget(stage.scene.key)
+        assert await stage.take() == []
+        while stage.made.broker.now_ms() < stage.now_ms + 200 + TICK_MS:
+            await asyncio.sleep(0.01)
+        stage.scene.partitions.forget(stage.scene.key)
+        assert await stage.take() == [2]
+
+    play(test)
+
+
+def test_records_that_expire_before_they_are_due_are_passed_over(play: Play) -> None:
+    async def test(stage: Stage) -> None:
+        stage.append(HOUR_MS, HOUR_MS, HOUR_MS)
+        assert await stage.take() == []
+        stage.made.worker.shared.slots[
+            stage.made.broker.catalogue.topics["orders"].partitions[0].slot, Slot.LOG_START
+        ] = 2
+        stage.append(None)
+        assert await stage.take() == [3]
+        partition = await stage.scene.partitions.open(stage.scene.key)
+        assert partition.start_offset == 2
+
+    play(test)
+
+
+def test_what_comes_free_during_a_look_is_not_given_unseen(
+    play: Play, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its time to be looked at has come, which need not be the time when it is due."""
+
+    async def test(stage: Stage) -> None:
+        stage.append(HOUR_MS)
+        stage.append(None)
+        assert await stage.take() == [1]
+        stage.append(None)
+        partition = await stage.scene.partitions.open(stage.scene.key)
+        partition.use_delay(-1)
+        partition.use_delay(0)
+        partition.hold_back(0, 0, 1)
+        look = stage.deliveries._look
+
+        async def and_it_comes_free(*arguments: Any) -> Any:
+            found = await look(*arguments)
+            partition.end_pauses(1)
+            return found
+
+        monkeypatch.setattr(stage.deliveries, "_look", and_it_comes_free)
+        assert await stage.take() == [2]
+        assert await stage.take() == []
+
+    play(test)
