@@ -7,12 +7,13 @@ from typing import Any, Protocol
 
 import pytest
 
+from kbroker.control.broker import Broker
 from kbroker.control.changes.topic_change import create_topics
 from kbroker.control.metadata.topic_plan import NewTopic
 from kbroker.control.share import deliveries
 from kbroker.control.share.acknowledging import AcknowledgedBatch, AcknowledgeType
 from kbroker.control.share.acquiring import Spec
-from kbroker.control.share.delays import DELIVER_AT, TICK_MS
+from kbroker.control.share.delays import DELIVER_AT
 from kbroker.control.share.deliveries import Deliveries
 from kbroker.control.share.sessions import ShareSession
 from kbroker.ipc.layout import Slot
@@ -116,21 +117,20 @@ def test_without_the_setting_no_header_is_looked_at(play: Play) -> None:
 
 def test_a_waiting_fetch_is_woken_when_a_record_is_due(play: Play) -> None:
     async def test(stage: Stage) -> None:
-        stage.append(300, None, 150)
+        due = {0: 2000, 2: 1500}
+        stage.append(due[0], None, due[2])
         assert await stage.take() == [1]
         stage.freed.clear()
         found: list[int] = []
         while len(found) < 2:
-            assert stage.made.broker.now_ms() < stage.now_ms + 10_000
+            assert stage.made.broker.now_ms() < stage.now_ms + 20_000
             await asyncio.sleep(0.005)
             if stage.freed:
                 stage.freed.clear()
-                at_ms = stage.made.broker.now_ms()
-                for offset in await stage.take():
-                    found.append(offset)
-                    assert at_ms + TICK_MS >= stage.now_ms + {0: 300, 2: 150}[offset]
-        assert found == [2, 0]
-        assert stage.made.broker.now_ms() >= stage.now_ms + 300
+                taken = await stage.take()
+                found += taken
+                assert all(stage.made.broker.now_ms() >= stage.now_ms + due[offset] for offset in taken)
+        assert sorted(found) == [0, 2]
 
     play(test)
 
@@ -164,6 +164,7 @@ def test_thousands_that_wait_do_not_hold_up_the_rest(play: Play) -> None:
         found: list[int] = []
         while len(found) < 1000:
             taken = await stage.take()
+            assert taken or stage.freed  # it goes on, now or after a look at the next
             await stage.accept(*taken)
             found += taken
         assert found == list(range(5000, 6000))
@@ -174,16 +175,14 @@ def test_thousands_that_wait_do_not_hold_up_the_rest(play: Play) -> None:
     play(test)
 
 
-def test_a_restart_holds_back_what_is_still_not_due(play: Play) -> None:
+def test_a_restart_holds_back_what_is_still_not_due(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
     async def test(stage: Stage) -> None:
-        stage.append(HOUR_MS, None, 200)
-        taken = await stage.take()
-        await stage.accept(*taken)
-        assert taken == [1]
+        stage.append(3 * HOUR_MS, None, HOUR_MS)
+        assert await stage.take() == [1]
+        await stage.accept(1)
         stage.scene.partitions.forget(stage.scene.key)
         assert await stage.take() == []
-        while stage.made.broker.now_ms() < stage.now_ms + 200 + TICK_MS:
-            await asyncio.sleep(0.01)
+        monkeypatch.setattr(Broker, "now_ms", lambda _: stage.now_ms + 2 * HOUR_MS)
         stage.scene.partitions.forget(stage.scene.key)
         assert await stage.take() == [2]
 
@@ -211,14 +210,11 @@ def test_what_comes_free_during_a_look_is_not_given_unseen(
     """Its time to be looked at has come, which need not be the time when it is due."""
 
     async def test(stage: Stage) -> None:
+        stage.append(None)
         stage.append(HOUR_MS)
-        stage.append(None)
-        assert await stage.take() == [1]
-        stage.append(None)
         partition = await stage.scene.partitions.open(stage.scene.key)
-        partition.use_delay(-1)
         partition.use_delay(0)
-        partition.hold_back(0, 0, 1)
+        partition.hold_back(1, 1, 1)
         look = stage.deliveries._look
 
         async def and_it_comes_free(*arguments: Any) -> Any:
@@ -227,7 +223,7 @@ def test_what_comes_free_during_a_look_is_not_given_unseen(
             return found
 
         monkeypatch.setattr(stage.deliveries, "_look", and_it_comes_free)
-        assert await stage.take() == [2]
+        assert await stage.take() == [0]
         assert await stage.take() == []
 
     play(test)
