@@ -1,5 +1,5 @@
-"""Topics whose records expire or are delivered later, and share groups that pause before a retry, by
-librdkafka."""
+"""Topics whose records expire or are delivered later, and share groups that pause before a retry,
+by librdkafka."""
 
 import time
 

@@ -4,9 +4,10 @@ SharePartition).
 Offsets start_offset..end_offset are in flight; before them all records are finished, after them all
 are available. A member acquires records under a lock that expires, and then accepts, releases or
 rejects them, or is too late. A group may have a pause before what was released is available again
-(`Limits.retry_at`); until then it has a deadline. So have records of a topic with a delay until they
-may be due; they take no room, or nothing would be delivered past many of them. Given up, a record
-of a group with a dead-letter topic is finished only when its dead letter is written (KIP-1191).
+(`Limits.retry_at`); until then it has a deadline. So have records of a topic with a delay until
+they may be due; they take no room, or nothing would be delivered past many of them. Given up, a
+record of a group with a dead-letter topic is finished only when its dead letter is written
+(KIP-1191).
 """
 
 from bisect import bisect_left, bisect_right

@@ -38,7 +38,8 @@ class Stage:
         self.now_ms = made.broker.now_ms()
 
     def append(self, *in_ms: int | None, ago_ms: int = 0, value: bytes = b"") -> None:
-        """A batch of records of so long ago; each due in in_ms by its header, None has no header."""
+        """A batch of records of so long ago; each due in in_ms by its header, None has no
+        header."""
         partition = self.made.broker.catalogue.topics["orders"].partitions[0]
         records: list[NewRecord] = []
         for each in in_ms:
