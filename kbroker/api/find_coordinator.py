@@ -14,6 +14,8 @@ from kbroker.api.cached_answers import cached_answers
 from kbroker.api.context import RequestContext
 from kbroker.api.later import Answer, running
 from kbroker.api.row import REPEATED, Api
+from kbroker.config.setting import INT_MAX
+from kbroker.config.whole_numbers import whole_number
 from kbroker.control.coordinator.machine import Coordinator
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
@@ -100,7 +102,7 @@ def _refusal(ctx: RequestContext, key_type: int, key: str) -> KafkaError | None:
 def is_share_key(key: str) -> bool:
     """Share coordinators are found by "group:topic id:partition" (SharePartitionKey)."""
     parts = key.split(":")
-    if len(parts) < 3 or not parts[0] or not parts[-1].isdigit():
+    if len(parts) < 3 or not parts[0] or whole_number(parts[-1], INT_MAX) is None:
         return False
     try:
         return len(base64.urlsafe_b64decode(parts[-2] + "==")) == 16

@@ -10,6 +10,7 @@ from kbroker.cli.client_properties import to_kafka_python
 from kbroker.cli.failures import CommandFailed, Unreachable, UsageFailed
 from kbroker.cli.listener_probe import refusal
 from kbroker.cli.refusals import Refusals
+from kbroker.config.whole_numbers import whole_number
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, Producer
@@ -141,6 +142,7 @@ def _split(address: str) -> tuple[str, int]:
     host, colon, port = address.removeprefix("PLAINTEXT://").rpartition(":")
     if not colon:
         host, port = port, "9092"
-    if not host or not port.isdigit():
+    number = whole_number(port, 65535)
+    if not host or not number:
         raise UsageFailed(f"bootstrap {address!r}: expected host:port[,host:port...]")
-    return host.strip("[]"), int(port)
+    return host.strip("[]"), number

@@ -49,6 +49,7 @@ from kbroker.cli.points_in_time import format_time, parse_time_ms
 from kbroker.cli.produce import summary
 from kbroker.cli.record_format import Part, Shown, compile_format, to_json, unescape
 from kbroker.cli.schema_source import SchemaSource
+from kbroker.config.whole_numbers import whole_number
 
 T = TypeVar("T")
 
@@ -225,9 +226,10 @@ def _start(
         return Start(offset=0, whence="earliest")
     if offset is None or offset == "latest":
         return Start(offset=0, whence="latest")
-    if offset.lstrip("-").isdigit():
-        number = int(offset)
-        return Start(offset=number, whence="latest" if number < 0 else "offset")
+    number = whole_number(offset.removeprefix("-"))
+    if number is not None:
+        last = offset.startswith("-") and number > 0
+        return Start(-number, "latest") if last else Start(number, "offset")
     raise UsageFailed(f"--offset {offset!r}: expected earliest, latest, a number, or -N for the last N")
 
 

@@ -13,6 +13,7 @@ from kbroker.cli.options import AsJson, Yes, confirm, connected, examples
 from kbroker.cli.output import print_json, print_table
 from kbroker.cli.partitions import Partition, before_time, parse_scope, scoped
 from kbroker.cli.points_in_time import TIME_HELP, format_time, parse_time_ms
+from kbroker.config.whole_numbers import whole_number
 
 MAX_PARTITION = (1 << 31) - 1
 MAX_OFFSET = (1 << 63) - 1
@@ -72,11 +73,13 @@ def delete_records(
 
 
 def _parse(text: str) -> tuple[Partition, int]:
-    found = re.fullmatch(r"(.+):(\d+):(-1|\d+)", text)
+    found = re.fullmatch(r"(.+):([0-9]+):(-1|[0-9]+)", text)
     if not found:
         raise UsageFailed(
             f"{text!r}: expected TOPIC:PARTITION:OFFSET, or --before TIME with TOPIC[:PARTITIONS]"
         )
-    if int(found[2]) > MAX_PARTITION or int(found[3]) > MAX_OFFSET:
+    partition = whole_number(found[2], MAX_PARTITION)
+    offset = -1 if found[3] == "-1" else whole_number(found[3], MAX_OFFSET)
+    if partition is None or offset is None:
         raise UsageFailed(f"{text!r}: the partition or the offset is too large")
-    return (found[1], int(found[2])), int(found[3])
+    return (found[1], partition), offset

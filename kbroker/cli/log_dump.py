@@ -15,6 +15,7 @@ from kbroker.cli.failures import CommandFailed, UsageFailed
 from kbroker.cli.options import examples
 from kbroker.cli.output import say
 from kbroker.cli.progress import progress
+from kbroker.config.whole_numbers import whole_number
 
 app = typer.Typer(name="log", no_args_is_help=True, help="Look into the files of a log directory.")
 Item = dict[str, Any]
@@ -121,7 +122,7 @@ def _items(file: Path, *, records: bool, decode: bool) -> Iterator[Item]:
 def _print_title(file: Path) -> None:
     print(f"Dumping {file}")
     if file.suffix == ".log":
-        print(f"Log starting offset: {int(file.stem) if file.stem.isdigit() else '?'}")
+        print(f"Log starting offset: {'?' if (start := whole_number(file.stem)) is None else start}")
 
 
 def _print_items(items: Iterable[Item], file: str, *, json_lines: bool, contents: bool) -> int:

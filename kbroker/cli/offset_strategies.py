@@ -11,6 +11,7 @@ from pathlib import Path
 
 from kbroker.cli.failures import CommandFailed, UsageFailed
 from kbroker.cli.partitions import Partition
+from kbroker.config.whole_numbers import whole_number
 
 
 @dataclass(frozen=True)
@@ -45,12 +46,13 @@ def read_csv(path: Path, group: str | None) -> dict[str, dict[Partition, int]]:
                     continue
                 if len(row) == 3 and group is not None:
                     row = [group, *row]
-                if len(row) != 4 or not (row[2].strip().isdigit() and row[3].strip().isdigit()):
+                partition, offset = (whole_number(cell.strip()) for cell in (*row, "", "")[2:4])
+                if len(row) != 4 or partition is None or offset is None:
                     expected = (
                         "topic,partition,offset" if group is not None else "group,topic,partition,offset"
                     )
                     raise UsageFailed(f"{path}:{number}: expected {expected}")
-                found.setdefault(row[0], {})[row[1], int(row[2])] = int(row[3])
+                found.setdefault(row[0], {})[row[1], partition] = offset
     except OSError as error:
         raise UsageFailed(f"{path}: {error.strerror}") from error
     return found

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 Partition = tuple[str, int]
 MOST_PARTITIONS = 100_000
-_SCOPE = re.compile(r"(?P<topic>[^:]+)(?::(?P<partitions>\d+(?:-\d+)?(?:,\d+(?:-\d+)?)*))?")
+_NUMBERS = r"[0-9]{1,20}(?:-[0-9]{1,20})?"
+_SCOPE = re.compile(rf"(?P<topic>[^:]+)(?::(?P<partitions>{_NUMBERS}(?:,{_NUMBERS})*))?")
 
 
 def partitions_of(admin: "AdminClient", topics: Iterable[str], timeout_s: float) -> list[Partition]:

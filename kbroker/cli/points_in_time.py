@@ -4,11 +4,13 @@ import re
 from datetime import UTC, datetime
 
 from kbroker.cli.failures import UsageFailed
+from kbroker.config.whole_numbers import whole_number
 
-_SIMPLE = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d|w)")
+_SIMPLE = re.compile(r"([0-9]{1,30}(?:\.[0-9]{1,30})?)\s*(ms|s|m|h|d|w)")
 _UNIT_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 _ISO = re.compile(
-    r"P(?:(?P<w>\d+)W)?(?:(?P<d>\d+)D)?(?:T(?:(?P<h>\d+)H)?(?:(?P<m>\d+)M)?(?:(?P<s>\d+(?:\.\d+)?)S)?)?",
+    r"P(?:(?P<w>[0-9]{1,30})W)?(?:(?P<d>[0-9]{1,30})D)?"
+    r"(?:T(?:(?P<h>[0-9]{1,30})H)?(?:(?P<m>[0-9]{1,30})M)?(?:(?P<s>[0-9]{1,30}(?:\.[0-9]{1,30})?)S)?)?",
     re.IGNORECASE,
 )
 
@@ -46,8 +48,8 @@ def _parsed_ms(text: str, now_ms: int) -> int:
     word = text.strip()
     if word == "now":
         return now_ms
-    if word.isdigit():
-        return int(word)
+    if (milliseconds := whole_number(word)) is not None:
+        return milliseconds
     try:
         when = datetime.fromisoformat(word)
     except ValueError:

@@ -10,6 +10,8 @@ from kbroker.cli.failures import UsageFailed, broker_error, explain
 from kbroker.cli.options import AsJson, Scopes, ScopesOrAll, Yes, confirm, connected, examples
 from kbroker.cli.output import print_json, print_table, say
 from kbroker.cli.partitions import Partition, scoped, scoped_or_all
+from kbroker.config.setting import INT_MAX
+from kbroker.config.whole_numbers import whole_number
 from kbroker.protocol.errors import ErrorCode
 
 PREFERRED, UNCLEAN = 0, 1
@@ -113,10 +115,10 @@ def reassign(
 
 
 def _ids(text: str) -> list[int]:
-    words = text.split(",")
-    if not all(word.isascii() and word.isdigit() and int(word) < 1 << 31 for word in words):
+    ids = [whole_number(word, INT_MAX) for word in text.split(",")]
+    if None in ids:
         raise UsageFailed(f"--replicas {text!r}: expected broker ids as 1,2,3")
-    return [int(word) for word in words]
+    return [each for each in ids if each is not None]
 
 
 @connected

@@ -4,13 +4,11 @@ meaning."""
 import re
 from dataclasses import dataclass
 
-from kbroker.config.setting import ConfigError, Value, invalid, render
+from kbroker.config.setting import INT_MAX, ConfigError, Value, invalid, render
+from kbroker.config.whole_numbers import duration_ms, whole_number
 
 _HOST = re.compile(r"\[[0-9A-Za-z:.%]+\]|[0-9A-Za-z\-._]*")
 _THROTTLED = re.compile(r"[0-9]+:[0-9]+")
-_DURATION = re.compile(
-    r"P(?:\+?\d+D)?(?:T(?:\+?\d+H)?(?:\+?\d+M)?(?:\+?\d+(?:[.,]\d{0,9})?S)?)?", re.IGNORECASE
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +164,7 @@ class OffsetReset:
         if text in ("earliest", "latest"):
             return
         kind, _, duration = text.partition(":")
-        if kind == "by_duration" and _DURATION.fullmatch(duration) and duration[-1] not in "PpTt":
+        if kind == "by_duration" and duration_ms(duration) is not None:
             return
         why = (
             f"Invalid value `{text}` for configuration {name}. The value must be either 'earliest', 'latest' "
@@ -184,11 +182,12 @@ def connections_per_ip(name: str, value: str) -> dict[str, int]:
     limits: dict[str, int] = {}
     for entry in filter(None, (part.strip() for part in value.split(","))):
         host, colon, count = entry.rpartition(":")
-        if not colon or not host or not count.strip().isdecimal():
+        limit = whole_number(count.strip(), INT_MAX)
+        if not colon or not host or limit is None:
             raise ConfigError(f"Error parsing configuration property '{name}': '{entry}' is not host:count")
         if not _HOST.fullmatch(host.strip()):
             raise ConfigError(f"{name} contains invalid addresses : {host.strip()}")
-        limits[host.strip()] = int(count)
+        limits[host.strip()] = limit
     return limits
 
 
@@ -224,7 +223,7 @@ class ListenAddress:
         if not text:
             return
         host, colon, port = text.rpartition(":")
-        if not colon or not _HOST.fullmatch(host) or not port.isdecimal() or int(port) > 65535:
+        if not colon or not _HOST.fullmatch(host) or whole_number(port, 65535) is None:
             raise invalid(name, value, f"Value must be {self}")
 
     def __str__(self) -> str:

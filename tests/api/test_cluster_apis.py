@@ -87,7 +87,13 @@ def test_coordinators_that_there_are_not_are_an_invalid_request(
 
 def test_share_coordinators_are_found_by_group_topic_id_and_partition() -> None:
     assert is_share_key("group:AAAAAAAAAAAAAAAAAAAAAQ:0")
-    for key in ("group", "group:x:0", ":AAAAAAAAAAAAAAAAAAAAAQ:0", "group:AAAAAAAAAAAAAAAAAAAAAQ:x"):
+    for key in (
+        "group",
+        "group:x:0",
+        ":AAAAAAAAAAAAAAAAAAAAAQ:0",
+        "group:AAAAAAAAAAAAAAAAAAAAAQ:x",
+        "group:AAAAAAAAAAAAAAAAAAAAAQ:²",
+    ):
         assert not is_share_key(key)
 
 

@@ -36,7 +36,9 @@ def test_saved_offsets_come_back_for_one_group_and_for_many(tmp_path: Path) -> N
     assert read_csv(file, "g") == {"g": {("t", 0): 5}}
 
 
-@pytest.mark.parametrize("text", ["t,0\n", "t,x,1\n", "t,0,-1\n", "a,b,c,d,e\n"])
+@pytest.mark.parametrize(
+    "text", ["t,0\n", "t,x,1\n", "t,0,-1\n", "a,b,c,d,e\n", "t,0,²\n", "t,0," + "9" * 5000]
+)
 def test_a_malformed_line_is_named(tmp_path: Path, text: str) -> None:
     file = tmp_path / "offsets.csv"
     file.write_text(f"t,0,1\n{text}")

@@ -3,10 +3,10 @@ locks watched."""
 
 import asyncio
 import logging
-import re
 from collections.abc import Callable
 
 from kbroker.config.group import LONGEST_RETRY_BACKOFF_MS, RETRY_BACKOFF, RETRY_BACKOFF_MAX
+from kbroker.config.whole_numbers import duration_ms
 from kbroker.control.broker import Broker
 from kbroker.control.coordinator.runtime import Runtime
 from kbroker.control.coordinator.timers import WheelTimers
@@ -22,10 +22,6 @@ from kbroker.ipc.background import Background
 from kbroker.protocol.errors import ErrorCode, KafkaError
 
 log = logging.getLogger(__name__)
-
-_DURATION = re.compile(
-    r"by_duration:P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:[.,]\d+)?)S)?)?", re.IGNORECASE
-)
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 30.0
 """Between attempts to write dead letters, as in Kafka."""
@@ -108,7 +104,8 @@ class SharePartitions:
         if reset == "earliest":
             return log_start_of(self._broker, partition)
         if reset.startswith("by_duration:"):
-            return await offset_at(self._broker, partition, self._broker.now_ms() - _milliseconds(reset))
+            age_ms = duration_ms(reset.removeprefix("by_duration:")) or 0
+            return await offset_at(self._broker, partition, max(0, self._broker.now_ms() - age_ms))
         return limit_of(self._broker, partition, self.reads_committed(group_id))
 
     async def settle(self, key: ShareKey, partition: SharePartition) -> None:
@@ -267,13 +264,3 @@ class SharePartitions:
         if partition.end_pauses(self._broker.now_ms()):
             self._freed(key)
         self.watch(key, partition)
-
-
-def _milliseconds(text: str) -> int:
-    """An ISO-8601 duration of days to seconds."""
-    found = _DURATION.fullmatch(text.replace("+", ""))
-    if found is None:
-        return 0
-    days, hours, minutes = (int(each or 0) for each in found.groups()[:3])
-    seconds = float((found[4] or "0").replace(",", "."))
-    return int((((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1000)

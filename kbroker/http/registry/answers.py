@@ -7,6 +7,8 @@ from http import HTTPStatus
 from typing import Any
 
 from kbroker import __version__
+from kbroker.config.setting import INT_MAX
+from kbroker.config.whole_numbers import whole_number
 from kbroker.http.console.caller import Caller
 from kbroker.http.registry import failure, levels, operations
 from kbroker.http.registry.compatibility import find
@@ -48,9 +50,10 @@ class Asked:
         text = self.query.get(name, "")
         if not text:
             return default
-        if not text.lstrip("-").isdigit() or len(text) > 10:
+        number = whole_number(text.removeprefix("-"), INT_MAX)
+        if number is None:
             raise failure.Failure(HTTPStatus.NOT_FOUND, 404, "HTTP 404 Not Found")
-        return int(text)
+        return -number if text.startswith("-") else number
 
 
 def of_row(row: SchemaRow) -> dict[str, Any]:

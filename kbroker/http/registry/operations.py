@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from kbroker.config.whole_numbers import whole_number
 from kbroker.http.console.caller import Caller
 from kbroker.http.registry import failure
 from kbroker.http.registry.compatibility import parsed, parsed_row, reasons_against, resolve
@@ -146,9 +147,10 @@ def version_number(given: str) -> int:
     """A version in a path; -1 for the latest. Raises Failure."""
     if given in ("latest", "-1"):
         return -1
-    if not given.isascii() or not given.isdigit() or not 0 < int(given[:11]) <= LARGEST:
+    version = whole_number(given, LARGEST)
+    if not version:
         raise failure.invalid_version(given)
-    return int(given)
+    return version
 
 
 def version_of(state: State, subject: str, given: str, deleted: bool = False) -> SchemaRow:

@@ -16,6 +16,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, ClassVar
 from urllib.parse import parse_qsl, unquote
 
+from kbroker.config.whole_numbers import whole_number
 from kbroker.http.console.broker_link import LinkBroken, LoginRefused
 from kbroker.http.console.caller import Caller
 from kbroker.http.console.scram_client import ScramFailed
@@ -201,17 +202,13 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """All methods: the table of paths decides."""
-        length = self.headers.get("Content-Length") or "0"
-        if (
-            self.headers.get("Transfer-Encoding")
-            or not length.isdigit()
-            or int(length[:12]) > MOST_BODY_BYTES
-        ):
+        length = whole_number(self.headers.get("Content-Length") or "0", MOST_BODY_BYTES)
+        if self.headers.get("Transfer-Encoding") or length is None:
             self.close_connection = True
             found = {"error_code": 413, "message": "a body needs a Content-Length of at most 8 MiB"}
             self._send(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, _json(found))
             return
-        body = self.rfile.read(int(length))
+        body = self.rfile.read(length)
         authorization = self.headers.get("Authorization", "")
         self._send(*self.server.registry.answer(self.command, self.path, authorization, body))
 

@@ -208,6 +208,21 @@ def test_a_path_that_is_not_there_is_refused(desk: Desk, method: str, path: str,
     assert desk(method, path)[0] == status
 
 
+@pytest.mark.parametrize("number", ["%C2%B2", "--5", "9" * 5000, "-" * 5000])
+def test_a_parameter_that_is_no_number_is_refused(desk: Desk, number: str) -> None:
+    assert desk("GET", f"/schemas?limit={number}")[0] == 404
+    assert desk("GET", f"/subjects/one/versions/{number}") == desk("GET", "/subjects/one/versions/x") or (
+        desk("GET", f"/subjects/one/versions/{number}")[0] == 422
+    )
+
+
+@pytest.mark.parametrize("step", ["²", "9" * 5000, "1", "-1"])
+def test_a_reference_to_no_item_of_a_list_is_refused(desk: Desk, step: str) -> None:
+    schema = json.dumps({"anyOf": [{"type": "string"}], "items": {"$ref": f"#/anyOf/{step}"}})
+    asked = {"schema": schema, "schemaType": "JSON"}
+    assert desk("POST", "/subjects/one/versions", asked)[0] == 422
+
+
 def test_a_body_that_is_no_object_is_refused(desk: Desk) -> None:
     for body in (b"{", b"[]", b"[" * 100_000, b"\xff"):
         assert int(desk.registry.answer("POST", "/subjects/one/versions", "", body)[0]) in (400, 422)

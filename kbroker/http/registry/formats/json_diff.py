@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import urldefrag
 
+from kbroker.config.whole_numbers import whole_number
 from kbroker.http.registry.formats import InvalidSchema
 
 Change = tuple[str, str]
@@ -83,8 +84,8 @@ def _pointer(root: Any, fragment: str, reference: str) -> Any:
         step = None if part is None else part.replace("~1", "/").replace("~0", "~").replace("%25", "%")
         if isinstance(found, dict) and step in found:
             found = found[step]
-        elif isinstance(found, list) and step is not None and step.isdigit() and int(step) < len(found):
-            found = found[int(step)]
+        elif isinstance(found, list) and (at := whole_number(step or "", len(found) - 1)) is not None:
+            found = found[at]
         else:
             raise InvalidSchema(f"unresolved reference {reference}")
     return found
