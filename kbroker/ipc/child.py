@@ -28,9 +28,10 @@ STOP_SIGNAL = signal.SIGUSR1
 to all processes at once; children ignore those, or they would end in any order and before the
 parent knew why."""
 PARENT_ONLY = (signal.SIGTERM, signal.SIGINT)
-NEW_OBJECTS = 20_000
-"""That live on, before the collector looks at them: a millisecond. With Python's 700 it looks a
-dozen times at the requests of a group that rebalances, all of which wait."""
+NEW_OBJECTS, LOOKS = 20_000, 2
+"""The collector looks at so many new objects at once, a millisecond, and after so many looks at all
+of them, two more. With Python's 700 it looks a dozen times at the requests of a group that
+rebalances, all of which wait."""
 EXIT_OK = 0
 EXIT_FAILED = 1
 
@@ -128,7 +129,7 @@ def run_child(
         context.shared.processes[context.process, 2] = os.getpid()
         gc.collect()
         gc.freeze()
-        gc.set_threshold(NEW_OBJECTS)
+        gc.set_threshold(NEW_OBJECTS, LOOKS)
         if context.role in QUICK_ROLES and (microseconds := context.config.get_int("kbroker.slice.us")):
             ask_for_slice(microseconds)
         main(context)
