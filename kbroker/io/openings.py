@@ -220,6 +220,7 @@ class Openings:
         nobody opens it again."""
         self._unread.discard(slot)
         set_state(self._slots[slot], SlotState.DELETED)
+        self._slots[slot, Slot.WRITES] = 0
 
     def tell(self) -> str | None:
         """Log the progress of loading, when it is due."""

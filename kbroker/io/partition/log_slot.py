@@ -61,6 +61,10 @@ class LogSlot:
         """The log was just opened: the next `publish` gives that of its active segment."""
         self.words[Slot.MAX_TIMESTAMP] = -1
 
+    def forget_writes(self) -> None:
+        """The partition is deleted: the next one of the slot counts from 0."""
+        self.words[Slot.WRITES] = 0
+
     def publish(
         self,
         state: int | None = None,

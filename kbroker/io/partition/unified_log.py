@@ -338,6 +338,7 @@ class UnifiedLog:
     def delete(self, now_ms: int) -> str:
         """Close the log, rename its folder for removal after file.delete.delay.ms; its new path."""
         self.abandon(SlotState.DELETED)
+        self.published.forget_writes()
         target = self.segments.mark_folder_deleted(self.topic, self.partition)
         crash_point("delete topic: folder renamed")
         files.sync_folder(files.log_dir_of(self.folder))
