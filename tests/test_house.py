@@ -29,7 +29,7 @@ ONE_WORD: set[str] = {
     "tests/compat/clients/test_admin.py::test_topics",
     "tests/config/test_checks.py::test_accepted",
     "tests/control/groups/test_sync_heartbeat_leave.py::test_answers",
-    "tests/control/test_client_pattern.py::test_examples",
+    "tests/config/test_client_pattern.py::test_examples",
     "tests/control/transactions/test_add_partitions.py::test_refusals",
     "tests/net/test_kernels.py::test_varints",
 }

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from kbroker.config.broker import BrokerConfig
-from kbroker.config.client_metrics import takes_telemetry
+from kbroker.config.telemetry import takes_telemetry
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.messages.index import APIS
 

@@ -1,23 +1,20 @@
 """The table of client metrics settings (KIP-714): which metrics clients push, how often, and which
 clients."""
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from kbroker.config.checks import list_of
+from kbroker.config.client_pattern import ClientPattern, InvalidPattern, compile_pattern
 from kbroker.config.setting import INT, LIST, ConfigError, Setting, Value, table
-
-if TYPE_CHECKING:
-    from kbroker.config.broker import BrokerConfig
 
 # fmt: off
 ROWS = (
     Setting("interval.ms", INT, 300000,
             doc="How often clients push their metrics, 100 ms to 1 hour."),
     Setting("match", LIST, (), list_of(),
-            doc="Which clients push, name=regular expression; all must match. Names: client_id, "
+            doc="Which clients push, name=regular expression (RE2); all must match. Names: client_id, "
                 "client_instance_id, client_software_name, client_software_version, "
                 "client_source_address, client_source_port. Empty is every client."),
     Setting("metrics", LIST, (), list_of(),
@@ -43,7 +40,7 @@ class ClientMetricsConfig:
     """Effective settings of one subscription."""
 
     interval_ms: int
-    match: Mapping[str, re.Pattern[str]]
+    match: Mapping[str, ClientPattern]
     metrics: tuple[str, ...]
 
     @classmethod
@@ -68,28 +65,19 @@ class ClientMetricsConfig:
     def matches(self, client: Mapping[str, str]) -> bool:
         """Whether every pattern matches the whole of the client's attribute of that name; it must
         have one."""
-        return all(
-            name in client and pattern.fullmatch(client[name]) is not None
-            for name, pattern in self.match.items()
-        )
+        return all(name in client and pattern.matches(client[name]) for name, pattern in self.match.items())
 
 
-def takes_telemetry(config: "BrokerConfig") -> bool:
-    """Whether clients may push: it is wanted, and there are /metrics to show it on."""
-    wanted = config.get_bool("kbroker.client.telemetry.enable")
-    return wanted and bool(config.get_str("kbroker.http.listen"))
-
-
-def _patterns(entries: Iterable[str]) -> dict[str, re.Pattern[str]]:
+def _patterns(entries: Iterable[str]) -> dict[str, ClientPattern]:
     """Raises ConfigError for an entry that is not name=pattern, an unknown name or a bad
     pattern."""
-    patterns: dict[str, re.Pattern[str]] = {}
+    patterns: dict[str, ClientPattern] = {}
     for entry in entries:
         parts = [part.strip() for part in entry.rstrip("=").split("=")]
         if len(parts) != 2 or parts[0] not in SELECTORS:
             raise ConfigError(f"Illegal client matching pattern: {entry}")
         try:
-            patterns[parts[0]] = re.compile(parts[1])
-        except re.error:
+            patterns[parts[0]] = compile_pattern(parts[1])
+        except InvalidPattern:
             raise ConfigError(f"Illegal client matching pattern: {entry}") from None
     return patterns

@@ -7,7 +7,7 @@ from enum import IntEnum
 
 from kbroker.config.setting import ConfigError
 
-_ENDPOINT = re.compile(r"(.*)://(?:\[([0-9a-zA-Z\-%._:]*)\]|([0-9a-zA-Z\-%._]*)):(-?[0-9]+)")
+_ENDPOINT = re.compile(r"(.*)://(?:\[([0-9a-zA-Z\-%._:]*)\]|([0-9a-zA-Z\-%._]*)):(-?[0-9]{1,10})")
 
 
 class SecurityProtocol(IntEnum):

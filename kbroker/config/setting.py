@@ -17,7 +17,7 @@ Value = bool | int | float | str | tuple[str, ...] | None
 Check = Callable[[str, Value], None]
 
 _BLANK = "".join(map(chr, range(33)))  # what Java's String.trim removes
-_INTEGER = re.compile(r"[+-]?[0-9]+")
+_INTEGER = re.compile(r"([+-]?)0*([0-9]{1,19})")
 _DOUBLE = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[fFdD]?|[+-]?Infinity")
 _COMMA = re.compile(r"[ \t\n\x0b\f\r]*,[ \t\n\x0b\f\r]*")
 
@@ -121,8 +121,9 @@ def parse_type(name: str, text: str | None, kind: Type) -> Value:
         raise invalid(name, text, "Expected value to be either true or false")
     if kind in _BITS:
         limit = 1 << _BITS[kind]
-        if _INTEGER.fullmatch(trimmed) and -limit <= int(trimmed) < limit:
-            return int(trimmed)
+        found = _INTEGER.fullmatch(trimmed)
+        if found is not None and -limit <= (number := int(found[1] + found[2])) < limit:
+            return number
         raise invalid(name, text, f"Not a number of type {kind.name}")
     if kind is Type.DOUBLE:
         if _DOUBLE.fullmatch(trimmed):

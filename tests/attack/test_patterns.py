@@ -1,21 +1,32 @@
 """Regular expressions that keep a backtracking matcher busy for years: matched in linear time, or
 refused."""
 
+import socket
 import time
 
 import pytest
 
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode
+from kbroker.protocol.frame import encode_request
 from kbroker.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kbroker.protocol.messages.find_coordinator import FindCoordinatorRequest
+from kbroker.protocol.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest
+from kbroker.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from kbroker.protocol.messages.init_producer_id import InitProducerIdRequest
 from kbroker.protocol.messages.list_transactions import ListTransactionsRequest
-from tests.attack.peers import Target, target
+from tests.attack.peers import Target, port_of, target
+from tests.compat.raw import receive
+from tests.conftest import BrokerFactory
 from tests.peer.apache_kafka import ApacheKafka
 from tests.peer.kbroker_node import KBroker
 
 AT_ONCE_S = 3
+CLIENT_METRICS = 16  # the type of resource
 NOT_YET = (14, 15, 16)  # the coordinator loads, is not available, is not there
 LONG_ID = "a" * 60 + "!"
 PATTERNS = (
@@ -64,6 +75,23 @@ def test_no_pattern_stalls_control(broker: KBroker) -> None:
     for number, pattern in enumerate(PATTERNS):
         listed(peer, pattern)
         subscribed(peer, pattern, number)
+    assert time.monotonic() - began < AT_ONCE_S
+
+
+def test_no_pattern_of_client_metrics_stalls_control(broker_factory: BrokerFactory) -> None:
+    broker = broker_factory({"kbroker.client.telemetry.enable": "true"})
+    peer = target(broker)
+    match = AlterableConfig("match", 0, "client_id=(a+)+$")
+    resource = AlterConfigsResource(CLIENT_METRICS, "all", [match, AlterableConfig("metrics", 0, "*")])
+    changed = peer.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, IncrementalAlterConfigsRequest([resource]))
+    assert changed.responses[0].error_code == ErrorCode.NONE
+    asked = encode_request(
+        ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, 0, 1, LONG_ID, GetTelemetrySubscriptionsRequest(bytes(16))
+    )
+    with socket.create_connection(("127.0.0.1", port_of(broker)), timeout=60) as link:
+        began = time.monotonic()
+        link.sendall(asked)
+        assert receive(link, 4)
     assert time.monotonic() - began < AT_ONCE_S
 
 

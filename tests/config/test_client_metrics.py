@@ -19,7 +19,14 @@ def test_a_client_must_match_every_pattern_as_a_whole() -> None:
     assert not config.matches({"client_id": "abc"})
 
 
-@pytest.mark.parametrize("entry", ["foo=1", "client_id", "client_id=", "client_id=[", "client_id=a=b"])
+def test_a_pattern_is_matched_in_linear_time() -> None:
+    config = ClientMetricsConfig.resolve({"match": "client_id=(a+)+$"})
+    assert not config.matches({"client_id": "a" * 249 + "!"})
+
+
+@pytest.mark.parametrize(
+    "entry", ["foo=1", "client_id", "client_id=", "client_id=[", "client_id=a=b", r"client_id=(a)\1"]
+)
 def test_a_pattern_kafka_refuses_is_refused(entry: str) -> None:
     with pytest.raises(ConfigError) as error:
         ClientMetricsConfig.resolve({"match": entry})

@@ -36,6 +36,7 @@ def test_an_entry_is_name_host_and_port(entry: str, host: str, port: int) -> Non
     ("entry", "why"),
     [
         ("9092", "Unable to parse 9092 to a broker endpoint"),
+        (f"PLAINTEXT://x:{'9' * 5000}", f"Unable to parse PLAINTEXT://x:{'9' * 5000} to a broker endpoint"),
         ("PLAINTEXT://host", "Unable to parse PLAINTEXT://host to a broker endpoint"),
         ("://host:1", "Unable to parse ://host:1 to a broker endpoint"),
         ("PLAINTEXT://::1:9092", "Unable to parse PLAINTEXT://::1:9092 to a broker endpoint"),

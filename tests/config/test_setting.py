@@ -36,6 +36,8 @@ from kbroker.config.setting import (
         (BOOLEAN, "false", False),
         (INT, "+2097152", 2097152),
         (INT, " -5 ", -5),
+        (LONG, "-" + "0" * 5000 + "5", -5),
+        (INT, "0", 0),
         (INT, "-2147483648", -(2**31)),
         (SHORT, "32767", 32767),
         (LONG, "9223372036854775807", LONG_MAX),
@@ -60,6 +62,8 @@ def test_text_becomes_the_value_kafka_reads(kind: Type, text: str, value: Value)
     [
         (BOOLEAN, "yes", "Expected value to be either true or false"),
         (INT, "2147483648", "Not a number of type INT"),
+        (LONG, "9" * 5000, "Not a number of type LONG"),
+        (LONG, "9" * 19, "Not a number of type LONG"),
         (INT, "1_000", "Not a number of type INT"),
         (INT, "0x10", "Not a number of type INT"),
         (INT, "1e9", "Not a number of type INT"),

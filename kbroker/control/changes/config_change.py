@@ -15,7 +15,7 @@ from kbroker.config.alter import (
     alter_topic,
     replacing,
 )
-from kbroker.config.client_metrics import takes_telemetry
+from kbroker.config.telemetry import takes_telemetry
 from kbroker.control.broker import Broker
 from kbroker.control.images import next_image
 from kbroker.control.links.links import bounded

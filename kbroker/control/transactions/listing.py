@@ -3,7 +3,7 @@ it."""
 
 from collections.abc import Iterable
 
-from kbroker.control.client_pattern import ClientPattern, InvalidPattern, compile_pattern
+from kbroker.config.client_pattern import ClientPattern, InvalidPattern, compile_pattern
 from kbroker.control.transactions.metadata import TransactionMetadata
 from kbroker.control.transactions.state import BY_NAME, TransactionState
 from kbroker.control.transactions.table import TransactionTable

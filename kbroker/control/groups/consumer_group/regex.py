@@ -8,7 +8,7 @@ import logging
 from collections.abc import Callable
 from enum import Enum
 
-from kbroker.control.client_pattern import InvalidPattern, compile_pattern
+from kbroker.config.client_pattern import InvalidPattern, compile_pattern
 from kbroker.control.coordinator.machine import Outcome, Record
 from kbroker.control.groups.consumer_group import records
 from kbroker.control.groups.consumer_group.member import ConsumerMember

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from kbroker.control.client_pattern import InvalidPattern, compile_pattern
+from kbroker.config.client_pattern import InvalidPattern, compile_pattern
 
 
 def matching_topics(pattern: str, names: Iterable[str]) -> frozenset[str]:
