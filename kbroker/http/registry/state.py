@@ -32,7 +32,7 @@ class State:
         try:
             name = load(key or b"")
             self._apply(name, None if value is None else load(value))
-        except (Malformed, KeyError, TypeError, ValueError) as error:
+        except (Malformed, KeyError, TypeError, ValueError, OverflowError) as error:
             log.warning("a record of the schema topic is not understood: %s", error)
 
     def _apply(self, key: dict[str, Any], value: dict[str, Any] | None) -> None:

@@ -80,7 +80,7 @@ class SchemaRow:
                 bool(given.get("deleted")),
                 tuple((name, value) for name, value in given.items() if name not in known),
             )
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, OverflowError) as error:  # overflow: of an infinite number
             raise Malformed(f"no schema: {error}") from None
 
 

@@ -81,7 +81,7 @@ class Registered:
                 subject = _plain(name["subject"])
                 for version in [v for s, v in self._versions if s == subject and v <= last]:
                     self._remove(subject, version)
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
             log.debug("a record of %s is not understood: %s", SCHEMAS, error)
 
     def _schema(self, subject: str, version: int, value: Any) -> None:

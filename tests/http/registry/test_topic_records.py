@@ -1,6 +1,8 @@
 """Keys and values byte for byte as Confluent's registry writes them: compaction compares keys as
 bytes."""
 
+import pytest
+
 from kbroker.http.registry.state import State
 from kbroker.http.registry.topic_records import NOOP_KEY, config_key, delete_key, mode_key
 from tests.http.registry.desk import Desk, record
@@ -65,6 +67,25 @@ def test_members_that_only_others_understand_stay() -> None:
     assert found["ruleSet"] == rules
     assert found["metadata"] == {"owner": "me"}
     assert desk.register("one", record("id")) == number + 1  # other rules are another schema
+
+
+@pytest.mark.parametrize("place", ["key", "version", "id", "deletion"])
+def test_an_infinite_number_changes_nothing(place: str) -> None:
+    """Python's JSON has it, and its int fails on it in a way of its own."""
+    state = State()
+    infinite = b"1e999"
+    keys = {
+        "key": b'{"keytype":"SCHEMA","subject":"s","version":1e999,"magic":1}',
+        "deletion": b'{"keytype":"DELETE_SUBJECT","subject":"pb","magic":0}',
+    }
+    numbers = {"version": b"1", "id": b"1"} | {place: infinite}
+    schema = b'{"subject":"s","version":%(version)b,"id":%(id)b,"schema":"\\"int\\"","deleted":false}' % {
+        name.encode(): number for name, number in numbers.items()
+    }
+    usual = b'{"keytype":"SCHEMA","subject":"s","version":1,"magic":1}'
+    state.apply(*CONFLUENT[2])
+    state.apply(keys.get(place, usual), b'{"version":1e999}' if place == "deletion" else schema)
+    assert list(state.subjects) == ["pb"]
 
 
 def test_a_permanently_deleted_schema_leaves_nothing() -> None:

@@ -86,7 +86,7 @@ def test_other_contexts_do_not_count_and_the_default_one_may_be_named() -> None:
 
 
 JSONS: Any = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
     lambda inner: (
         st.lists(inner, max_size=3)
         | st.dictionaries(
