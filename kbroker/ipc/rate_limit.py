@@ -1,6 +1,11 @@
 """Kafka's two kinds of rate limit, for clients of every process: a token bucket, and a rate over
 samples. Pure."""
 
+from typing import Final
+
+MAX_MS: Final = (1 << 31) - 1
+"""The longest throttle time that an answer can carry. A quota may be as small as 5e-324."""
+
 
 class TokenBucket:
     """Tokens for what is done now; they come back at a steady rate. Below zero, tokens are taken in
@@ -35,6 +40,10 @@ class TokenBucket:
         """Seconds until it has so many tokens."""
         return max(0.0, (count - self.tokens) / self.per_second)
 
+    def wait_ms(self) -> int:
+        """Milliseconds until nothing is taken in advance, MAX_MS at most."""
+        return round(min(self.wait_s(0) * 1000, MAX_MS))
+
 
 def samples_ms(samples: int, window_ms: int, into_ms: int) -> int:
     """The time that samples cover, of which the last has begun into_ms ago."""
@@ -45,4 +54,4 @@ def excess_ms(total: float, limit: float, elapsed_ms: int) -> int:
     """How long to wait until a rate is the limit again: for a rate O over W ms and a limit T, W
     (O - T) / T."""
     rate = total * 1000 / elapsed_ms
-    return round((rate - limit) / limit * elapsed_ms) if rate > limit else 0
+    return round(min((rate - limit) / limit * elapsed_ms, MAX_MS)) if rate > limit else 0

@@ -50,7 +50,7 @@ class Sensors:
     def throttle_ms(self, sensor: Sensor, now_ms: int) -> int:
         """How long to wait until the rate is the limit again."""
         total, elapsed_ms = self._total(sensor, now_ms)
-        return min(excess_ms(total, sensor.limit, elapsed_ms), MAX_MS)
+        return excess_ms(total, sensor.limit, elapsed_ms)
 
     def rate(self, sensor: Sensor, now_ms: int) -> float:
         """The amount of a second, over the samples."""
@@ -68,6 +68,3 @@ class Sensors:
     def most(self, sensor: Sensor) -> float:
         """The largest amount that is not throttled for itself alone."""
         return sensor.limit * (self._samples - 1) * self.window_ms / 1000
-
-
-MAX_MS = (1 << 31) - 1

@@ -81,6 +81,6 @@ class MutationQuota:
             if self._strict:
                 return
         if bucket.tokens < 0:
-            self.throttle_ms = round(bucket.wait_s(0) * 1000)
+            self.throttle_ms = bucket.wait_ms()
             if self._strict:
                 raise KafkaError(ErrorCode.THROTTLING_QUOTA_EXCEEDED, EXCEEDED)

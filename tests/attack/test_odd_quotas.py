@@ -1,0 +1,45 @@
+"""Quotas of odd values: the smallest double, infinity, no number. Clients are held back, and no
+process fails."""
+
+import pytest
+
+from kbroker.protocol.api_keys import ApiKey
+from kbroker.protocol.errors import ErrorCode
+from kbroker.protocol.messages.alter_client_quotas import (
+    AlterClientQuotasRequest,
+    OpData,
+    RequestEntityData,
+    RequestEntryData,
+)
+from kbroker.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from kbroker.protocol.messages.list_groups import ListGroupsRequest
+from tests.attack.peers import Target, target
+from tests.conftest import BrokerFactory
+
+KEYS = ("producer_byte_rate", "consumer_byte_rate", "request_percentage", "controller_mutation_rate")
+
+
+def quota(peer: Target, entity: str, name: str, key: str, value: float, remove: bool = False) -> int:
+    entry = RequestEntryData([RequestEntityData(entity, name)], [OpData(key, value, remove)])
+    answer = peer.ask(ApiKey.ALTER_CLIENT_QUOTAS, 1, AlterClientQuotasRequest([entry]))
+    return int(answer.entries[0].error_code)
+
+
+@pytest.mark.parametrize("value", [5e-324, 1e-12, float("inf"), float("nan")])
+def test_odd_quotas_of_a_client_hold_back_that_client_alone(
+    broker_factory: BrokerFactory, value: float
+) -> None:
+    broker = broker_factory({"quota.window.num": "2"})
+    admin, client = target(broker), target(broker)
+    client.client_id = "odd"
+    for key in KEYS:
+        quota(admin, "client-id", "odd", key, value)
+    quota(admin, "ip", "127.0.0.2", "connection_creation_rate", value)
+    topics = CreateTopicsRequest([CreatableTopic("t", 1, 1)], 5000, True)
+    for _ in range(3):
+        assert client.ask(ApiKey.LIST_GROUPS, 4, ListGroupsRequest()).error_code == ErrorCode.NONE
+        assert admin.ask(ApiKey.LIST_GROUPS, 4, ListGroupsRequest()).error_code == ErrorCode.NONE
+    client.ask(ApiKey.CREATE_TOPICS, 7, topics)
+    assert admin.ask(ApiKey.CREATE_TOPICS, 7, topics).topics[0].error_code == ErrorCode.NONE
+    for key in KEYS:
+        assert quota(admin, "client-id", "odd", key, 0.0, remove=True) == ErrorCode.NONE
