@@ -11,7 +11,13 @@ from kbroker.cleaner.rows import KeyMap
 
 ENTRY_BYTES = 24
 LEAST_SLOTS = 1024
+LEAST_LOAD = 0.01
 SEED = int.from_bytes(os.urandom(8), "little", signed=True)
+
+
+def usable_load(factor: float) -> float:
+    """The nearest load factor that a map can have; the setting has no bounds."""
+    return min(1.0, max(LEAST_LOAD, factor))
 
 
 class OffsetMap:

@@ -3,6 +3,11 @@
 import threading
 import time
 from collections.abc import Callable
+from typing import Final
+
+LONGEST_S: Final = 60.0
+"""For one read or write. The setting has no lower bound: 0 or 5e-324 bytes a second would be for
+ever, and hold on after it is raised."""
 
 
 class Throttle:
@@ -27,7 +32,11 @@ class Throttle:
         """``count`` bytes were read or written: wait until they were allowed."""
         with self._lock:
             now = self._clock_s()
-            self._free_at = max(self._free_at, now) + count / self.bytes_per_second
+            self._free_at = max(self._free_at, now) + self._allowed_in_s(count)
             wait = self._free_at - now
         if wait > 0.001:  # shorter sleeps cost more than they hold back; they add up in _free_at
             self._sleep(wait)
+
+    def _allowed_in_s(self, count: int) -> float:
+        rate = self.bytes_per_second
+        return min(count / rate, LONGEST_S) if rate > 0 else LONGEST_S

@@ -16,7 +16,7 @@ from contextlib import suppress
 
 from kbroker.cleaner.caller import Caller
 from kbroker.cleaner.log_cleaner import Cleaned, LogChanged, LogCleaner, MapTooSmall
-from kbroker.cleaner.offset_map import OffsetMap
+from kbroker.cleaner.offset_map import OffsetMap, usable_load
 from kbroker.cleaner.shift import Shift
 from kbroker.ipc.child import ChildContext, on_stop
 from kbroker.ipc.clock import wall_clock_ms
@@ -128,7 +128,7 @@ class CleanerThread(threading.Thread):
         config = self._shift.config
         threads = max(1, self._shift.threads)
         memory = min(config.get_int("log.cleaner.dedupe.buffer.size") // threads, MOST_MAP_BYTES)
-        factor = config.get_float("log.cleaner.io.buffer.load.factor")
+        factor = usable_load(config.get_float("log.cleaner.io.buffer.load.factor"))
         have = self._cleaner.offset_map if self._cleaner is not None else None
         if self._cleaner is None or have is None or (have.memory_bytes, have.load_factor) != (memory, factor):
             buffer = config.get_int("log.cleaner.io.buffer.size") // threads // 2

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbroker.cleaner import key_map_kernel as km
-from kbroker.cleaner.offset_map import ENTRY_BYTES, OffsetMap
+from kbroker.cleaner.offset_map import ENTRY_BYTES, OffsetMap, usable_load
 from kbroker.cleaner.rows import CleanStop, KeyMap
 from kbroker.kernels.hash128 import hash_at
 from kbroker.protocol.records import build_batch
@@ -83,3 +83,13 @@ def test_a_damaged_batch_stops_the_walk() -> None:
 def test_memory_without_room_for_a_key_is_refused() -> None:
     with pytest.raises(ValueError, match="no room for a key"):
         OffsetMap(ENTRY_BYTES, 0.9)
+
+
+@pytest.mark.parametrize(
+    ("factor", "usable"), [(0.9, 0.9), (0.0, 0.01), (-1.0, 0.01), (2.0, 1.0), (float("inf"), 1.0)]
+)
+def test_any_load_factor_makes_a_map_that_takes_keys(factor: float, usable: float) -> None:
+    assert usable_load(factor) == usable
+    made = OffsetMap(1 << 20, usable_load(factor))
+    made.begin(0, 1000)
+    assert made.state[KeyMap.LIMIT] >= 1

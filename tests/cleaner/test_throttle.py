@@ -1,6 +1,8 @@
 """No more bytes a second than allowed, over any time."""
 
-from kbroker.cleaner.throttle import Throttle
+import pytest
+
+from kbroker.cleaner.throttle import LONGEST_S, Throttle
 
 
 class Clock:
@@ -42,3 +44,14 @@ def test_no_limit_never_waits() -> None:
     clock = Clock()
     Throttle(1.7976931348623157e308, clock, clock.sleep).used(1 << 40)
     assert clock.now == 0
+
+
+@pytest.mark.parametrize("rate", [5e-324, 0.0, -1.0])
+def test_a_rate_of_nothing_does_not_outlast_its_setting(rate: float) -> None:
+    clock = Clock()
+    throttle = Throttle(rate, clock, clock.sleep)
+    throttle.used(1000)
+    assert clock.now == LONGEST_S
+    throttle.bytes_per_second = 1000
+    throttle.used(1000)
+    assert clock.now == LONGEST_S + 1
