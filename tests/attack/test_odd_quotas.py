@@ -15,6 +15,8 @@ from kbroker.protocol.messages.create_topics import CreatableTopic, CreateTopics
 from kbroker.protocol.messages.list_groups import ListGroupsRequest
 from tests.attack.peers import Target, target
 from tests.conftest import BrokerFactory
+from tests.http.console.service import Service
+from tests.peer.apache_kafka import ApacheKafka
 
 KEYS = ("producer_byte_rate", "consumer_byte_rate", "request_percentage", "controller_mutation_rate")
 
@@ -36,6 +38,7 @@ def test_odd_quotas_of_a_client_hold_back_that_client_alone(
         quota(admin, "client-id", "odd", key, value)
     quota(admin, "ip", "127.0.0.2", "connection_creation_rate", value)
     topics = CreateTopicsRequest([CreatableTopic("t", 1, 1)], 5000, True)
+    assert Service(broker).get("/api/quotas")["quotas"]
     for _ in range(3):
         assert client.ask(ApiKey.LIST_GROUPS, 4, ListGroupsRequest()).error_code == ErrorCode.NONE
         assert admin.ask(ApiKey.LIST_GROUPS, 4, ListGroupsRequest()).error_code == ErrorCode.NONE
@@ -43,3 +46,18 @@ def test_odd_quotas_of_a_client_hold_back_that_client_alone(
     assert admin.ask(ApiKey.CREATE_TOPICS, 7, topics).topics[0].error_code == ErrorCode.NONE
     for key in KEYS:
         assert quota(admin, "client-id", "odd", key, 0.0, remove=True) == ErrorCode.NONE
+
+
+@pytest.mark.kafka
+def test_odd_quotas_are_taken_as_by_apache_kafka(
+    broker_factory: BrokerFactory, fresh_kafka: ApacheKafka
+) -> None:
+    values = (5e-324, 1e-12, float("inf"), float("nan"), -0.0, 1e308)
+
+    def codes(peer: Target) -> list[int]:
+        asked = [("client-id", "odd", key) for key in KEYS] + [
+            ("ip", "127.0.0.2", "connection_creation_rate")
+        ]
+        return [quota(peer, *one, value) for value in values for one in asked]
+
+    assert codes(target(broker_factory())) == codes(Target(fresh_kafka.port))

@@ -1,11 +1,12 @@
 """Quotas, users and ACLs."""
 
+from math import isfinite
 from typing import Any
 
 from kbroker.http.console.paging import page, page_of
 from kbroker.http.console.refusal import check
 from kbroker.http.console.request import Request
-from kbroker.http.console.schema import BOOL, INT, NUMBERS, TEXT, fields, many, maybe
+from kbroker.http.console.schema import BOOL, INT, NUMBER, TEXT, Schema, fields, many, maybe
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode
 from kbroker.protocol.messages.describe_acls import DescribeAclsRequest
@@ -21,7 +22,8 @@ OPERATIONS = (
     "describe configs", "alter configs", "idempotent write", "create tokens", "describe tokens", "two phase commit",
 )  # fmt: skip
 PERMISSIONS = ("unknown", "any", "deny", "allow")
-QUOTAS = page_of("quotas", fields(entity=many(fields(type=TEXT, name=maybe(TEXT))), values=NUMBERS))
+LIMITS: Schema = {"type": "object", "additionalProperties": maybe(NUMBER)}
+QUOTAS = page_of("quotas", fields(entity=many(fields(type=TEXT, name=maybe(TEXT))), values=LIMITS))
 USERS = page_of("users", fields(name=TEXT, credentials=many(fields(mechanism=TEXT, iterations=INT))))
 ACL = fields(
     resource=TEXT, name=TEXT, pattern=TEXT, principal=TEXT, host=TEXT, operation=TEXT, permission=TEXT
@@ -34,13 +36,13 @@ def _word(words: tuple[str, ...], number: int) -> str:
 
 
 def quotas(request: Request) -> dict[str, Any]:
-    """All quotas."""
+    """All quotas; null is a value that JSON has not (Infinity, NaN), and limits nothing."""
     answer = request.caller.ask(ApiKey.DESCRIBE_CLIENT_QUOTAS, DescribeClientQuotasRequest())
     check(answer.error_code, "quotas", answer.error_message)
     rows = [
         {
             "entity": [{"type": part.entity_type, "name": part.entity_name} for part in entry.entity],
-            "values": {value.key: value.value for value in entry.values},
+            "values": {each.key: each.value if isfinite(each.value) else None for each in entry.values},
         }
         for entry in answer.entries or []
     ]

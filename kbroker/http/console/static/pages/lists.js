@@ -38,7 +38,7 @@ export const quotas = (context) => listing(context, {
   nothing: () => empty("No quotas", "Every client may use what is there."),
   columns: [
     { title: "For", cell: (row) => row.entity.map((part) => h("div", {}, h("span", { class: "muted" }, `${part.type} `), h("span", { class: "name" }, part.name ?? "default"))) },
-    { title: "Limits", cell: (row) => Object.entries(row.values).map(([key, value]) => h("div", {}, h("span", { class: "muted" }, `${(QUOTAS[key] ?? [key])[0]} `), (QUOTAS[key] ?? [0, String])[1](value))) },
+    { title: "Limits", cell: (row) => Object.entries(row.values).map(([key, value]) => h("div", {}, h("span", { class: "muted" }, `${(QUOTAS[key] ?? [key])[0]} `), value === null ? "no limit" : (QUOTAS[key] ?? [0, String])[1](value))) },
   ],
 });
 
