@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kbroker.http.registry.formats import InvalidSchema, parse
+from kbroker.http.registry.formats import InvalidSchema, Parsed, parse
 
 STRING: dict[str, Any] = {"type": "string"}
 OPEN = {"type": "object", "properties": {"a": STRING}}
@@ -60,6 +60,26 @@ def test_json_schemas_that_may_follow(older: Any, newer: Any, backward: bool, fo
 def test_an_invalid_json_schema_is_refused(text: str) -> None:
     with pytest.raises(InvalidSchema):
         parse("JSON", text, {})
+
+
+@pytest.mark.parametrize(
+    "level",
+    [
+        {"allOf": [{"$ref": "#/$defs/next"}, {"$ref": "#/$defs/next"}]},
+        {"properties": {"x": {"$ref": "#/$defs/next"}, "y": {"$ref": "#/$defs/next"}}},
+        {"not": {"$ref": "#/$defs/next"}, "properties": {"x": {"$ref": "#/$defs/next"}}},
+    ],
+)
+def test_references_that_double_at_each_level_are_compared_up_to_a_bound(level: Any) -> None:
+    """2^30 pairs; what is not decided is not allowed."""
+    texts = [json.dumps(level).replace("next", f"a{number + 1}") for number in range(30)]
+    levels = {f"a{number}": json.loads(text) for number, text in enumerate(texts)}
+
+    def schema(last: str) -> Parsed:
+        defined = levels | {"a30": {"type": last}}
+        return parse("JSON", json.dumps({"$defs": defined, "$ref": "#/$defs/a0"}), {})
+
+    assert schema("integer").reads(schema("string"))
 
 
 def test_a_json_schema_refers_to_another_by_name() -> None:

@@ -3,7 +3,8 @@ and path.
 
 The names are Confluent's. What cannot be decided counts as a change that is not allowed."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import count
 from typing import Any
 from urllib.parse import urldefrag
 
@@ -14,6 +15,8 @@ Change = tuple[str, str]
 TYPES = ("null", "boolean", "integer", "number", "string", "array", "object")
 COMBINED = ("allOf", "anyOf", "oneOf")
 MOST_DEPTH = 100
+MOST_PAIRS = 20_000
+"""Of schemas that are compared. References can ask for the same pair again, at each level twice."""
 # keyword: (its change when it gets stricter or is added, whether a larger value is stricter)
 BOUNDS = {
     "maxLength": ("MAX_LENGTH", False),
@@ -40,10 +43,25 @@ class Document:
             if isinstance(one, dict) and isinstance(one.get("$id"), str):
                 self.others.setdefault(one["$id"], one)
         self._ids: dict[str, Any] = {}
+        self._refers: dict[int, bool] = {}
         for found in _schemas(schema):
             for name in ("$id", "$anchor", "$dynamicAnchor"):
                 if isinstance(found.get(name), str):
                     self._ids.setdefault(("" if name == "$id" else "#") + found[name], found)
+        self._note_references(schema)
+
+    def refers(self, schema: Any) -> bool:
+        """Whether a part of it has references in it, as far as is known of one that was put
+        together."""
+        return self._refers.get(id(schema), True)
+
+    def _note_references(self, value: Any) -> bool:
+        found = isinstance(value, dict) and ("$ref" in value or "$dynamicRef" in value)
+        for part in _parts(value):
+            found |= self._note_references(part)
+        if isinstance(value, dict):
+            self._refers[id(value)] = found
+        return found
 
     def check(self) -> None:
         """Every reference points somewhere. Raises InvalidSchema."""
@@ -97,25 +115,36 @@ def _schemas(value: Any, depth: int = 0) -> Iterator[dict[str, Any]]:
         raise InvalidSchema("nested too deeply")
     if isinstance(value, dict):
         yield value
-        for name, one in value.items():
-            if name not in ("enum", "const", "default", "examples"):
-                yield from _schemas(one, depth + 1)
-    elif isinstance(value, list):
-        for one in value:
-            yield from _schemas(one, depth + 1)
+    for one in _parts(value):
+        yield from _schemas(one, depth + 1)
+
+
+def _parts(value: Any) -> Iterable[Any]:
+    """What may be or hold a schema in a part of a schema."""
+    if isinstance(value, dict):
+        return [one for name, one in value.items() if name not in ("enum", "const", "default", "examples")]
+    return value if isinstance(value, list) else ()
+
+
+class _TooMany(Exception):
+    """More than MOST_PAIRS."""
 
 
 def differences(old: Document, new: Document) -> list[Change]:
     """Changes that make the new schema refuse something the old one allows."""
-    return list(dict.fromkeys(_Comparison(old, new).compare(old.schema, new.schema, "#/", 0)))
+    try:
+        return list(dict.fromkeys(_Comparison(old, new, count()).compare(old.schema, new.schema, "#/", 0)))
+    except _TooMany:
+        return [("UNKNOWN", "#/")]
 
 
 class _Comparison:
-    """One comparison. Recursive schemas end where a pair comes again."""
+    """One comparison. Recursive schemas end where a pair comes again. pairs: counts them."""
 
-    def __init__(self, old: Document, new: Document) -> None:
+    def __init__(self, old: Document, new: Document, pairs: Iterator[int]) -> None:
         self.old = old
         self.new = new
+        self._pairs = pairs
         self._open: set[tuple[int, int]] = set()
 
     def allowed(self, old: Any, new: Any, depth: int) -> bool:
@@ -129,10 +158,12 @@ class _Comparison:
         if depth > MOST_DEPTH:
             yield "UNKNOWN", path
             return
+        if next(self._pairs) >= MOST_PAIRS:
+            raise _TooMany
         self._open.add(pair)
         try:
             old, new = self.old.resolved(old), self.new.resolved(new)
-            if old is False or new is True or new == {} or (old == new and not _refers(new)):
+            if old is False or new is True or new == {} or (old == new and not self.new.refers(new)):
                 return
             if new is False:
                 yield "TYPE_NARROWED", path
@@ -188,7 +219,7 @@ class _Comparison:
         return False
 
     def _reversed(self, old: Any, new: Any, depth: int) -> bool:
-        return _Comparison(self.new, self.old).allowed(new, old, depth)
+        return _Comparison(self.new, self.old, self._pairs).allowed(new, old, depth)
 
     def _object(self, old: dict[str, Any], new: dict[str, Any], path: str, depth: int) -> Iterator[Change]:
         before, after = old.get("properties") or {}, new.get("properties") or {}
@@ -266,10 +297,6 @@ def _types(schema: dict[str, Any]) -> set[str]:
     if given is None:
         return set(TYPES)
     return {given} if isinstance(given, str) else set(given)
-
-
-def _refers(schema: Any) -> bool:
-    return any("$ref" in one or "$dynamicRef" in one for one in _schemas(schema))
 
 
 def _enum(old: dict[str, Any], new: dict[str, Any], path: str) -> Iterator[Change]:
