@@ -13,7 +13,8 @@ import typer
 from kbroker.cli.completion import complete_group
 from kbroker.cli.connection import Connection
 from kbroker.cli.failures import UsageFailed
-from kbroker.cli.group_description import Group, read_group, read_lag, require
+from kbroker.cli.group_description import Group, read_groups, read_lag, require
+from kbroker.cli.group_members import Member
 from kbroker.cli.options import AsJson, connected, examples
 from kbroker.cli.output import print_json, print_table
 from kbroker.cli.points_in_time import format_time
@@ -76,11 +77,9 @@ def describe(
 
 def _read(broker: Connection, names: Sequence[str], lag_seconds: bool) -> list[Group]:
     admin = broker.admin()
-    described = []
-    for name in names:
-        group = require(read_group(broker, admin, name))
+    described = [require(group) for group in read_groups(broker, admin, names)]
+    for group in described:
         read_lag(broker, admin, group, in_seconds=lag_seconds)
-        described.append(group)
     return described
 
 
@@ -149,18 +148,20 @@ def _to_json(group: Group) -> dict[str, Any]:
         "coordinator": group.coordinator,
         "lag": sum(row["lag"] or 0 for row in rows),
         "lag_seconds": max(ages, default=None),
-        "members": [
-            {
-                "member_id": member.member_id,
-                "instance_id": member.instance_id,
-                "client_id": member.client_id,
-                "host": member.host,
-                "partitions": [{"topic": topic, "partition": number} for topic, number in member.partitions],
-            }
-            for member in group.members
-        ],
+        "members": [_member_json(member) for member in group.members],
         "partitions": rows,
     }
+
+
+def _member_json(member: Member) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "member_id": member.member_id,
+        "instance_id": member.instance_id,
+        "client_id": member.client_id,
+        "host": member.host,
+        "partitions": [{"topic": topic, "partition": number} for topic, number in member.partitions],
+    }
+    return found | ({"malformed_assignment": member.malformed} if member.malformed else {})
 
 
 def _print_group(group: Group, members: bool) -> None:
@@ -169,6 +170,9 @@ def _print_group(group: Group, members: bool) -> None:
         f"{group.group_id}  state={group.state}  type={group.type}  assignor={group.assignor or '-'}  "
         f"coordinator={group.coordinator}  members={len(group.members)}  lag={lag}"
     )
+    for member in group.members:
+        if member.malformed:
+            print(f"{member.member_id}: malformed assignment: {member.malformed}")
     if members:
         print_table(
             ("MEMBER", "INSTANCE", "CLIENT", "HOST", "PARTITIONS"),

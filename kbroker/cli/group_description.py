@@ -2,13 +2,15 @@
 seconds."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kbroker.cli.connection import Connection
 from kbroker.cli.coordinators import coordinator_result
 from kbroker.cli.failures import broker_error
+from kbroker.cli.group_members import Member, describe_group
+from kbroker.cli.own_requests import GroupCoordinators
 from kbroker.cli.partitions import Partition, earliest, latest
 from kbroker.cli.progress import progress
 from kbroker.protocol.errors import ErrorCode
@@ -17,21 +19,6 @@ if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
 NO_OFFSET = -1
-_STATES = {
-    "PREPARING_REBALANCING": "PreparingRebalance",
-    "COMPLETING_REBALANCING": "CompletingRebalance",
-}
-
-
-@dataclass(frozen=True)
-class Member:
-    """One member of the group."""
-
-    member_id: str
-    instance_id: str | None
-    client_id: str
-    host: str
-    partitions: list[Partition]
 
 
 @dataclass
@@ -44,7 +31,7 @@ class Group:
     state: str
     type: str
     assignor: str
-    coordinator: int | None
+    coordinator: int
     members: list[Member]
     offsets: dict[Partition, int] = field(default_factory=dict)
     uncommitted: set[Partition] = field(default_factory=set)
@@ -76,51 +63,45 @@ class Group:
         return sorted(assigned | set(self.offsets) | self.uncommitted)
 
 
-def state_name(state: Any) -> str:
-    """Kafka's spelling of a group state."""
-    name = str(getattr(state, "name", state))
-    return _STATES.get(name, name.title().replace("_", ""))
-
-
 def read_group(broker: Connection, admin: "AdminClient", group_id: str) -> Group:
     """State, members and committed offsets. An unknown group has exists == False. Raises
     CommandFailed."""
+    (group,) = read_groups(broker, admin, [group_id])
+    return group
+
+
+def read_groups(broker: Connection, admin: "AdminClient", group_ids: Sequence[str]) -> list[Group]:
+    """As `read_group`, over one connection to each coordinator."""
+    with GroupCoordinators(broker) as coordinators:
+        described = [describe_group(coordinators, group_id) for group_id in group_ids]
+    return [
+        Group(
+            group_id,
+            found.state,
+            found.type,
+            found.assignor,
+            found.coordinator,
+            found.members,
+            _committed(broker, admin, group_id),
+        )
+        for group_id, found in zip(group_ids, described, strict=True)
+    ]
+
+
+def _committed(broker: Connection, admin: "AdminClient", group_id: str) -> dict[Partition, int]:
     from confluent_kafka import ConsumerGroupTopicPartitions
 
-    subject, timeout_s = f"group {group_id}", broker.timeout_s
-    found = coordinator_result(
-        lambda: admin.describe_consumer_groups([group_id], request_timeout=timeout_s)[group_id],
-        subject,
-        timeout_s,
-    )
-    request = [ConsumerGroupTopicPartitions(group_id)]
+    request, timeout_s = [ConsumerGroupTopicPartitions(group_id)], broker.timeout_s
     committed = coordinator_result(
         lambda: admin.list_consumer_group_offsets(request, request_timeout=timeout_s)[group_id],
-        subject,
+        f"group {group_id}",
         timeout_s,
     )
-    members = [
-        Member(
-            member.member_id,
-            member.group_instance_id,
-            member.client_id,
-            member.host.removeprefix("/"),
-            sorted((p.topic, p.partition) for p in member.assignment.topic_partitions),
-        )
-        for member in found.members
-    ]
-    group = Group(
-        group_id,
-        state_name(found.state),
-        found.type.name.lower(),
-        found.partition_assignor,
-        found.coordinator.id if found.coordinator else None,
-        sorted(members, key=lambda member: (member.client_id, member.member_id)),
-    )
-    for partition in committed.topic_partitions or []:
-        if partition.error is None and partition.offset >= 0:
-            group.offsets[partition.topic, partition.partition] = partition.offset
-    return group
+    return {
+        (partition.topic, partition.partition): partition.offset
+        for partition in committed.topic_partitions or []
+        if partition.error is None and partition.offset >= 0
+    }
 
 
 def require(group: Group) -> Group:

@@ -7,7 +7,7 @@ answers that for the broker's own message classes.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 from kbroker.cli.connection import Connection
 from kbroker.cli.coordinators import MOVING, coordinator_answer
@@ -95,19 +95,54 @@ def ask_broker_each(broker: Connection, api: ApiKey, requests: Sequence[Struct])
 def ask_coordinator(broker: Connection, group: str, api: ApiKey, request: Struct) -> Any:
     """The response of a group's coordinator, looked up and asked again while it moves. Raises
     CommandFailed."""
+    with GroupCoordinators(broker) as coordinators:
+        return coordinators.ask(group, api, request)[1]
 
-    async def send(admin: Any) -> Any:
+
+class GroupCoordinators:
+    """The coordinators of groups: each is looked up once, and again when it moves."""
+
+    def __init__(self, broker: Connection) -> None:
+        self._broker = broker
+        self._admin: Any = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._forget()
+
+    def offers(self, api: ApiKey) -> bool:
+        """Whether the brokers have this request. Raises CommandFailed."""
+        return int(api) in self._connected()._manager.broker_version_data.api_versions
+
+    def ask(self, group: str, api: ApiKey, request: Struct) -> tuple[int, Any]:
+        """The broker id of the group's coordinator, and its response. Raises CommandFailed."""
+
+        def ask() -> tuple[int, Any]:
+            admin = self._connected()
+            node_id, answer = admin._manager.run(self._send, admin, group, Question(api, request))
+            if (code := _error_of(answer)) in MOVING:
+                self._forget()
+                raise _Moving(code)
+            return node_id, answer
+
+        return coordinator_answer(ask, f"group {group}", self._broker.timeout_s)
+
+    async def _send(self, admin: Any, group: str, question: Question) -> tuple[int, Any]:
         node_id = await admin._find_coordinator_id(group)
-        return await admin._manager.send(Question(api, request), node_id=node_id)
+        return node_id, await admin._manager.send(question, node_id=node_id)
 
-    def ask() -> Any:
-        with broker.kafka_python_admin() as admin:  # a new one: each caches the coordinators that it found
-            answer = admin._manager.run(send, admin)
-        if (code := _error_of(answer)) in MOVING:
-            raise _Moving(code)
-        return answer
+    def _connected(self) -> Any:
+        if self._admin is None:
+            self._admin = self._broker.kafka_python_admin()
+        return self._admin
 
-    return coordinator_answer(ask, f"group {group}", broker.timeout_s)
+    def _forget(self) -> None:
+        """Ends the client, which caches the coordinators that it found."""
+        if self._admin is not None:
+            self._admin.close()
+        self._admin = None
 
 
 class _Moving(CommandFailed):

@@ -1,0 +1,131 @@
+"""State and members of classic and consumer groups, as their coordinators describe them.
+
+librdkafka asks the same, but ends the process at an assignment that is no
+ConsumerProtocolAssignment. Its bytes come from a group's leader, and no broker looks at them.
+"""
+
+import struct
+from dataclasses import dataclass
+from typing import Any
+
+from kbroker.cli.failures import CommandFailed, broker_error
+from kbroker.cli.own_requests import GroupCoordinators
+from kbroker.cli.partitions import Partition
+from kbroker.protocol.api_keys import ApiKey
+from kbroker.protocol.codec import decode
+from kbroker.protocol.errors import ErrorCode
+from kbroker.protocol.messages import consumer_protocol_assignment as assignments
+from kbroker.protocol.schema import ProtocolError
+
+CONSUMER_PROTOCOL = "consumer"
+_HEADER = struct.Struct(">hi")  # version of the assignment, number of topics
+_NOT_OF_THIS_TYPE = (ErrorCode.GROUP_ID_NOT_FOUND.value, ErrorCode.UNSUPPORTED_VERSION.value)
+
+
+@dataclass(frozen=True)
+class Member:
+    """One member of the group. malformed: why its assignment cannot be read to its end;
+    `partitions` are those before."""
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    host: str
+    partitions: list[Partition]
+    malformed: str | None = None
+
+
+@dataclass(frozen=True)
+class Described:
+    """What a coordinator says of one of its groups. coordinator: its broker id."""
+
+    state: str
+    type: str
+    assignor: str
+    coordinator: int
+    members: list[Member]
+
+
+def describe_group(coordinators: GroupCoordinators, group_id: str) -> Described:
+    """The group as a consumer group, else as a classic one. An unknown group is Dead. Raises
+    CommandFailed."""
+    from kbroker.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+    from kbroker.protocol.messages.describe_groups import DescribeGroupsRequest
+
+    if coordinators.offers(ApiKey.CONSUMER_GROUP_DESCRIBE):
+        asked = ConsumerGroupDescribeRequest([group_id])
+        node_id, answer = coordinators.ask(group_id, ApiKey.CONSUMER_GROUP_DESCRIBE, asked)
+        group = _only_group(answer, group_id)
+        if group.error_code not in _NOT_OF_THIS_TYPE:
+            _check(group, group_id)
+            members = [_consumer_member(member) for member in group.members]
+            return Described(group.group_state, "consumer", group.assignor_name, node_id, _sorted(members))
+    node_id, answer = coordinators.ask(group_id, ApiKey.DESCRIBE_GROUPS, DescribeGroupsRequest([group_id]))
+    group = _only_group(answer, group_id)
+    if group.error_code == ErrorCode.GROUP_ID_NOT_FOUND.value:
+        return Described("Dead", "classic", "", node_id, [])
+    _check(group, group_id)
+    members = [_classic_member(member, group.protocol_type) for member in group.members]
+    return Described(group.group_state, "classic", group.protocol_data, node_id, _sorted(members))
+
+
+def assigned_partitions(assignment: bytes) -> tuple[list[Partition], str | None]:
+    """The partitions of a ConsumerProtocolAssignment with its version; when it is malformed those
+    that can be read, and the reason. No bytes are no partitions, as in a rebalance."""
+    if not assignment:
+        return [], None
+    found: list[assignments.TopicPartition] = []
+    reason = None
+    try:
+        version, count = _HEADER.unpack_from(assignment)
+        if version < assignments.MIN_VERSION or count < 0:
+            raise ProtocolError(f"version {version} with {count} topics")
+        version = min(version, assignments.MAX_VERSION)  # later ones add fields behind these
+        position = _HEADER.size
+        while len(found) < count:
+            topic, position = decode(assignments.TopicPartition, version, assignment, position)
+            found.append(topic)
+        decode(assignments.ConsumerProtocolAssignment, version, assignment, struct.calcsize(">h"))
+    except (struct.error, ProtocolError) as error:
+        reason = str(error) if isinstance(error, ProtocolError) else f"only {len(assignment)} bytes"
+    return sorted((topic.topic, number) for topic in found for number in topic.partitions), reason
+
+
+def _only_group(answer: Any, group_id: str) -> Any:
+    if len(answer.groups) != 1:
+        raise CommandFailed(f"group {group_id}: the answer describes {len(answer.groups)} groups, not one")
+    return answer.groups[0]
+
+
+def _check(group: Any, group_id: str) -> None:
+    if group.error_code:
+        raise broker_error(group.error_code, group.error_message, f"group {group_id}")
+
+
+def _classic_member(member: Any, protocol_type: str) -> Member:
+    partitions: list[Partition] = []
+    malformed = None
+    if protocol_type == CONSUMER_PROTOCOL:  # that of Kafka Connect's groups has no partitions
+        partitions, malformed = assigned_partitions(bytes(member.member_assignment))
+    return Member(
+        member.member_id,
+        member.group_instance_id,
+        member.client_id,
+        member.client_host.removeprefix("/"),
+        partitions,
+        malformed,
+    )
+
+
+def _consumer_member(member: Any) -> Member:
+    return Member(
+        member.member_id,
+        member.instance_id,
+        member.client_id,
+        member.client_host.removeprefix("/"),
+        sorted((t.topic_name, number) for t in member.assignment.topic_partitions for number in t.partitions),
+    )
+
+
+def _sorted(members: list[Member]) -> list[Member]:
+    return sorted(members, key=lambda member: (member.client_id, member.member_id))

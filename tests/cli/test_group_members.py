@@ -1,0 +1,133 @@
+"""Groups are described whatever bytes their leader assigned."""
+
+import struct
+
+import pytest
+
+from kbroker.cli.connection import Connection
+from kbroker.cli.group_members import assigned_partitions
+from kbroker.cli.own_requests import ask_coordinator
+from kbroker.protocol.api_keys import ApiKey
+from kbroker.protocol.codec import encode
+from kbroker.protocol.errors import ErrorCode
+from kbroker.protocol.messages.consumer_protocol_assignment import ConsumerProtocolAssignment, TopicPartition
+from kbroker.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from kbroker.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from tests.cli.conftest import Shell, Target
+
+
+def assignment(*topics: TopicPartition, version: int = 3) -> bytes:
+    return struct.pack(">h", version) + encode(ConsumerProtocolAssignment(list(topics)), min(version, 3))
+
+
+ORDERS = TopicPartition("orders", [1, 0])
+WHOLE = assignment(ORDERS, TopicPartition("audit", [2]))
+
+
+@pytest.mark.parametrize("version", [0, 1, 3, 9])
+def test_an_assignment_is_its_partitions_in_order(version: int) -> None:
+    data = assignment(ORDERS, TopicPartition("audit", [2]), version=version)
+    assert assigned_partitions(data) == ([("audit", 2), ("orders", 0), ("orders", 1)], None)
+
+
+def test_no_bytes_are_no_partitions_and_no_fault() -> None:
+    assert assigned_partitions(b"") == ([], None)
+
+
+def test_a_cut_assignment_gives_the_topics_before_the_cut() -> None:
+    first_topic = len(assignment(ORDERS)) - 4  # without the length of the user data
+    for length in range(1, len(WHOLE)):
+        found, reason = assigned_partitions(WHOLE[:length])
+        assert reason, length
+        assert set(found) >= ({("orders", 0), ("orders", 1)} if length >= first_topic else set()), length
+        assert length >= first_topic or not found, length
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"\xff\xff" + WHOLE[2:], "version -1"),
+        (struct.pack(">hi", 0, -2), "-2 topics"),
+        (struct.pack(">hi", 0, 2**31 - 1), "truncated"),
+        (struct.pack(">hih6si", 0, 1, 6, b"orders", 2**31 - 1), "TopicPartition"),
+        (b"\x00", "only 1 bytes"),
+    ],
+)
+def test_what_is_no_assignment_is_named(data: bytes, reason: str) -> None:
+    found, said = assigned_partitions(data)
+    assert found == []
+    assert reason in (said or "")
+
+
+def join(target: Target, group: str, assigned: bytes) -> str:
+    """A classic member, leader of its group, that assigned itself these bytes."""
+    broker = Connection(target.bootstrap, {}, 60.0)
+    request = JoinGroupRequest(
+        group_id=group,
+        session_timeout_ms=60_000,
+        rebalance_timeout_ms=60_000,
+        protocol_type="consumer",
+        protocols=[JoinGroupRequestProtocol("range", b"\x00\x00\x00\x00\x00\x00\xff\xff\xff\xff")],
+    )
+    first = ask_coordinator(broker, group, ApiKey.JOIN_GROUP, request)
+    assert first.error_code == ErrorCode.MEMBER_ID_REQUIRED
+    request.member_id = first.member_id
+    joined = ask_coordinator(broker, group, ApiKey.JOIN_GROUP, request)
+    sync = SyncGroupRequest(
+        group_id=group,
+        generation_id=joined.generation_id,
+        member_id=first.member_id,
+        protocol_type="consumer",
+        protocol_name="range",
+        assignments=[SyncGroupRequestAssignment(first.member_id, assigned)],
+    )
+    assert ask_coordinator(broker, group, ApiKey.SYNC_GROUP, sync).error_code == ErrorCode.NONE
+    return str(first.member_id)
+
+
+def test_a_member_with_a_malformed_assignment_is_described(
+    cli: Shell, topic: str, group: str, target: Target
+) -> None:
+    """librdkafka ends the process here: `rd_assert` on the parsed assignment."""
+    cut = assignment(TopicPartition(topic, [0, 2]), TopicPartition(topic, [1]))[:-9]
+    member = join(target, group, cut)
+    (found,) = cli("groups", "describe", group, "--json").json
+    assert (found["state"], found["type"], found["assignor"]) == ("Stable", "classic", "range")
+    (only,) = found["members"]
+    assert only["partitions"] == [{"topic": topic, "partition": number} for number in (0, 2)]
+    assert "truncated" in only["malformed_assignment"]
+    lines = cli("groups", "describe", group, "--members").lines
+    assert lines[1].startswith(f"{member}: malformed assignment: ")
+    assert f"{topic}:0 {topic}:2" in lines[3]
+    assert [line.split()[1] for line in cli("groups", "describe", group).lines[3:]] == ["0", "2"]
+
+
+def test_bytes_of_another_protocol_are_a_malformed_assignment(
+    cli: Shell, topic: str, group: str, target: Target
+) -> None:
+    join(target, group, b"\xff" * 40)
+    (found,) = cli("groups", "describe", group, "--json").json
+    assert found["members"][0]["partitions"] == []
+    assert "version -1" in found["members"][0]["malformed_assignment"]
+    cli("groups", "remove-members", group, "--all", "--yes")
+    (left,) = cli("groups", "describe", group, "--json").json
+    assert (left["state"], left["members"]) == ("Empty", [])
+
+
+def test_a_group_of_the_new_protocol_is_described(cli: Shell, topic: str, group: str, target: Target) -> None:
+    from tests.cli.member import member
+
+    with member(target, topic, group, group_protocol="consumer") as consumer:
+        (found,) = cli("groups", "describe", group, "--json").json
+        assert (found["state"], found["type"], found["assignor"]) == ("Stable", "consumer", "uniform")
+        (only,) = found["members"]
+        assert (only["member_id"], only["client_id"]) == (consumer.memberid(), "the-member")
+        assert only["partitions"] == [{"topic": topic, "partition": number} for number in range(3)]
+        assert "malformed_assignment" not in only
+
+
+def test_the_coordinator_of_a_group_is_shown(cli: Shell, topic: str, group: str, target: Target) -> None:
+    cli("produce", topic, "-p", 0, "-q", stdin=b"a\n")
+    cli("consume", topic, "-g", group, "--from-beginning", "-n", 1, "-q")
+    brokers = {row["id"] for row in cli("cluster", "describe", "--json").json["brokers"]}
+    assert cli("groups", "describe", group, "--json").json[0]["coordinator"] in brokers
