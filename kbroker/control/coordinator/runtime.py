@@ -25,6 +25,7 @@ from kbroker.control.coordinator.machine import (
     Record,
     TransactionalMachine,
 )
+from kbroker.control.coordinator.operation_timers import OperationTimers
 from kbroker.control.coordinator.running import Running, completion
 from kbroker.control.coordinator.timers import WheelTimers
 from kbroker.control.links.appender import Appender
@@ -70,7 +71,8 @@ class Runtime(CoordinatorTopic):
         super().__init__(broker, topic)
         self.lane: Lane | None = None
         self._appender = appender
-        self._timers = WheelTimers(loop)
+        self._wheel = WheelTimers(loop)
+        self._timers = OperationTimers(self._wheel, self.start)
         self._tails: dict[str, asyncio.Future[None]] = {}
         self._independent: dict[str, Independent] = {}
         self._queued: dict[str, Queued] = {}
@@ -310,12 +312,11 @@ class Runtime(CoordinatorTopic):
 
     def schedule(self, name: str, delay_ms: int, key: str, operation: Operation) -> None:
         """Run an operation of a key after a delay; replaces the timer of that name."""
-        self._timers.schedule(name, delay_ms, lambda: self.start(key, operation))
+        self._timers.schedule(name, delay_ms, key, operation)
 
     def schedule_if_absent(self, name: str, delay_ms: int, key: str, operation: Operation) -> None:
         """The same, but a timer that runs already stays as it is."""
-        if name not in self._timers:
-            self.schedule(name, delay_ms, key, operation)
+        self._timers.schedule_if_absent(name, delay_ms, key, operation)
 
     def cancel(self, name: str) -> None:
         """Forget a timer."""
@@ -327,10 +328,10 @@ class Runtime(CoordinatorTopic):
 
     def before_timers(self, action: Callable[[], None]) -> None:
         """Call each time before timers fire."""
-        self._timers.before_advance = action
+        self._wheel.before_advance = action
 
-    def start(self, key: str, operation: Operation) -> None:
-        """Run an operation without a waiter for its response."""
+    def start(self, key: str, operation: Operation) -> "asyncio.Task[None]":
+        """Run an operation without a waiter for its response; its task."""
 
         async def run() -> None:
             try:
@@ -341,6 +342,7 @@ class Runtime(CoordinatorTopic):
         task = self._loop.create_task(run())
         self._tasks.add(task)
         task.add_done_callback(self._finished)
+        return task
 
     def _finished(self, task: "asyncio.Task[Any]") -> None:
         self._tasks.discard(task)
@@ -352,9 +354,9 @@ class Runtime(CoordinatorTopic):
 
         def again() -> None:
             action()
-            self._timers.schedule(name, interval_ms, again)
+            self._wheel.schedule(name, interval_ms, again)
 
-        self._timers.schedule(name, interval_ms, again)
+        self._wheel.schedule(name, interval_ms, again)
 
     def close(self) -> None:
         """Cancel all timers and operations."""

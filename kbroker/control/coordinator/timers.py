@@ -63,6 +63,10 @@ class WheelTimers:
         if timer is not None:
             self._wheel.cancel(timer)
 
+    def now_ms(self) -> int:
+        """The time of the clock."""
+        return self._clock_ms()
+
     def advance(self) -> None:
         """Run what is due."""
         self._wake = None

@@ -38,7 +38,7 @@ def test_a_heartbeat_passes_from_the_second_on_and_puts_off_the_session(tmp_path
         frames = [encode_request(ApiKey.HEARTBEAT, version, number, "c", request) for number in (3, 4, 5)]
         first = await scene.send(frames[0])
         assert scene.left == 1
-        timer = scene.runtime._timers._timers[heartbeat_timer(GROUP, MEMBER)]
+        timer = scene.runtime._wheel._timers[heartbeat_timer(GROUP, MEMBER)]
         timer.due_ms -= 50_000
         due_ms = timer.due_ms
         (second, third) = await scene.send(*frames[1:])
@@ -46,7 +46,7 @@ def test_a_heartbeat_passes_from_the_second_on_and_puts_off_the_session(tmp_path
         assert first[0] is not None
         assert second == first[0].replace(b"\0\0\0\3", b"\0\0\0\4")
         assert third == first[0].replace(b"\0\0\0\3", b"\0\0\0\5")
-        scene.runtime._timers.advance()
+        scene.runtime._wheel.advance()
         assert timer.due_ms >= due_ms + 50_000
 
     play(tmp_path, test)
@@ -117,11 +117,11 @@ def test_a_heartbeat_of_a_settled_consumer_group_passes_and_puts_off_the_session
         members = Consumers(scene)
         epoch = await members.settle("m")
         assert not await members.passes("m", epoch)
-        timer = scene.runtime._timers._timers[f"session-timeout-new-{'m' * 22}"]
+        timer = scene.runtime._wheel._timers[f"session-timeout-new-{'m' * 22}"]
         timer.due_ms -= 30_000
         due_ms = timer.due_ms
         assert await members.passes("m", epoch)
-        scene.runtime._timers.advance()
+        scene.runtime._wheel.advance()
         assert timer.due_ms >= due_ms + 30_000
 
     play(tmp_path, test)

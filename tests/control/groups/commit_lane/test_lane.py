@@ -190,12 +190,12 @@ def test_an_offset_that_went_while_a_commit_was_under_way_is_back(tmp_path: Path
 def test_a_commit_puts_off_the_end_of_its_members_session(tmp_path: Path) -> None:
     async def test(scene: Scene) -> None:
         await learnt(scene)
-        timer = scene.runtime._timers._timers[heartbeat_timer(GROUP, MEMBER)]
+        timer = scene.runtime._wheel._timers[heartbeat_timer(GROUP, MEMBER)]
         timer.due_ms -= 50_000
         due_ms = timer.due_ms
         await scene.send(commit(9, {"a": [(0, 50, "")]}, {}))
         assert scene.left == 0
-        scene.runtime._timers.advance()
+        scene.runtime._wheel.advance()
         assert timer.due_ms >= due_ms + 50_000
 
     play(tmp_path, test)
