@@ -5,20 +5,19 @@ import logging
 import socket
 from collections.abc import Mapping
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import ClassVar
+from http.server import ThreadingHTTPServer
 from urllib.parse import parse_qs
 
 from prometheus_client.exposition import choose_encoder
 
 from kbroker.http.collector import BrokerCollector
-from kbroker.http.console.service import Console
+from kbroker.http.connection import HttpConnection
+from kbroker.http.console.service import BODY_BYTES, Console
 from kbroker.http.health import Health
 from kbroker.http.slots import Slots
 
 log = logging.getLogger(__name__)
 
-IDLE_S = 60.0
 PACK_LEVEL = 1
 PROBES = ("/healthz", "/readyz")
 TEXT = "text/plain; charset=utf-8"
@@ -71,30 +70,16 @@ class MetricsServer(ThreadingHTTPServer):
         log.debug("connection of %s failed", client_address, exc_info=True)
 
 
-class Handler(BaseHTTPRequestHandler):
+class Handler(HttpConnection):
     """One connection."""
 
-    protocol_version = "HTTP/1.1"
-    server_version = "kbroker"
-    sys_version = ""
-    timeout: ClassVar[float] = IDLE_S
+    MAX_BODY_BYTES = BODY_BYTES
     server: MetricsServer
 
-    def parse_request(self) -> bool:
-        """A request has arrived: the connection is busy until it is answered."""
-        whole = super().parse_request()
-        self._probes_only = self.server.slots.work(self.connection, busy=True)
-        return whole
-
-    def handle_one_request(self) -> None:
-        """The request is answered: the connection is idle."""
-        super().handle_one_request()
-        self.server.slots.work(self.connection, busy=False)
-
-    def do_GET(self) -> None:
+    def do_GET(self) -> None:  # noqa: N802  http.server's word
         """/metrics, /healthz, /readyz; the rest is the console's, or a line of help at /."""
         path = self.path.partition("?")[0]
-        if self._probes_only and path not in PROBES:
+        if self.probes_only and path not in PROBES:
             self._turn_away()
         elif path == "/metrics":
             self._metrics()
@@ -111,10 +96,10 @@ class Handler(BaseHTTPRequestHandler):
 
     do_HEAD = do_GET  # noqa: N815
 
-    def do_POST(self) -> None:
+    def do_POST(self) -> None:  # noqa: N802  http.server's word
         """Changes and logins of the console."""
-        self.close_connection = True  # whether the body was read or not
-        if self._probes_only:
+        self.close_connection = True
+        if self.probes_only:
             self._turn_away()
         elif self._is_console(self.path.partition("?")[0]):
             self._console()
@@ -136,21 +121,18 @@ class Handler(BaseHTTPRequestHandler):
         assert console is not None
         peer = self.client_address[0]
         headers = {name.title(): value for name, value in self.headers.items()}
-        reply = console.answer(self.command, self.path, headers, self.rfile, peer)
+        reply = console.answer(self.command, self.path, headers, self.body, peer)
         self.send_response(reply.status)
         for name, value in reply.headers.items():
             self.send_header(name, value)
         if reply.events is None:
             if reply.status is not HTTPStatus.NOT_MODIFIED:
                 self.send_header("Content-Length", str(len(reply.body)))
-            if self.close_connection:
-                self.send_header("Connection", "close")
             self.end_headers()
             if self.command != "HEAD":
                 self.wfile.write(reply.body)
             return
         self.close_connection = True
-        self.send_header("Connection", "close")
         self.end_headers()
         self.wfile.flush()
         console.stream(self.connection, reply.events)
@@ -172,6 +154,10 @@ class Handler(BaseHTTPRequestHandler):
         collector.scraped(began_s)
         self._answer(HTTPStatus.OK, content_type, body, {"Content-Encoding": "gzip"} if packed else {})
 
+    def refuse(self, status: HTTPStatus, text: str) -> None:
+        """In one line."""
+        self._answer(status, TEXT, f"{text}\n".encode())
+
     def _verdict(self, problems: list[str]) -> None:
         status = HTTPStatus.SERVICE_UNAVAILABLE if problems else HTTPStatus.OK
         text = "\n".join(problems) if problems else "ok"
@@ -188,7 +174,3 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(body)
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002  http.server's word
-        """No line for each scrape."""
-        log.debug("%s " + format, self.client_address, *args)

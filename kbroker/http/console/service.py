@@ -9,7 +9,6 @@ import threading
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from io import BufferedIOBase
 from typing import Any
 from urllib.parse import parse_qs, unquote
 
@@ -79,10 +78,10 @@ class Console:
         return path in ("/", "/favicon.ico") or path.startswith(("/api/", "/console/"))
 
     def answer(
-        self, method: str, target: str, headers: Mapping[str, str], body: BufferedIOBase, peer: str
+        self, method: str, target: str, headers: Mapping[str, str], body: bytes | None, peer: str
     ) -> Reply:
-        """The reply to any request. headers: names in title case. Raises OSError when the
-        connection ends meanwhile."""
+        """The reply to any request. headers: names in title case. body: None when it was not read.
+        Raises OSError when the connection ends meanwhile."""
         path, _, query = target.partition("?")
         try:
             reply = self._answer(method, path, query, headers, body, peer)
@@ -107,7 +106,7 @@ class Console:
     # --- paths -----------------------------------------------------------------------------------------
 
     def _answer(
-        self, method: str, path: str, query: str, headers: Mapping[str, str], body: BufferedIOBase, peer: str
+        self, method: str, path: str, query: str, headers: Mapping[str, str], body: bytes | None, peer: str
     ) -> Reply:
         if self.access is Access.OPEN and not gate.is_this_host(headers.get("Host")):
             text = "on loopback the console answers to localhost and loopback addresses alone"
@@ -259,18 +258,15 @@ def _not_allowed(routes: Collection[str]) -> Reply:
     return reply
 
 
-def _body(method: str, headers: Mapping[str, str], body: BufferedIOBase) -> bytes:
-    """Read whole, so that the next request of the connection begins where this one ends. Raises
-    Refusal."""
+def _body(method: str, headers: Mapping[str, str], body: bytes | None) -> bytes:
+    """A body that was read, and that a page of others cannot have sent. Raises Refusal."""
     if headers.get("Transfer-Encoding"):
         raise Refusal(HTTPStatus.LENGTH_REQUIRED, "length", "a body needs a Content-Length")
-    text = headers.get("Content-Length", "0")
-    if not (text.isascii() and text.isdigit() and len(text) < 10) or int(text) > BODY_BYTES:
+    if body is None:
         raise Refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "length", f"a body has at most {BODY_BYTES} bytes")
-    data = body.read(int(text)) if int(text) else b""
     if method == "POST" and headers.get("Content-Type", "").partition(";")[0].strip().lower() != JSON:
         raise Refusal(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "type", f"a body is {JSON}")
-    return data
+    return body
 
 
 def _json(data: bytes) -> Any:

@@ -12,11 +12,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from hashlib import sha256
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, ClassVar
+from http.server import ThreadingHTTPServer
+from typing import Any
 from urllib.parse import parse_qsl, unquote
 
-from kbroker.config.whole_numbers import whole_number
+from kbroker.http.connection import HttpConnection
 from kbroker.http.console.broker_link import LinkBroken, LoginRefused
 from kbroker.http.console.caller import Caller
 from kbroker.http.console.scram_client import ScramFailed
@@ -28,7 +28,6 @@ from kbroker.http.slots import Slots
 log = logging.getLogger(__name__)
 
 TYPE = "application/vnd.schemaregistry.v1+json"
-IDLE_S = 60.0
 MOST_BODY_BYTES = 8 << 20
 MOST_LOGINS = 100
 BUSY = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
@@ -178,39 +177,26 @@ class RegistryServer(ThreadingHTTPServer):
         log.debug("connection of %s failed", client_address, exc_info=True)
 
 
-class Handler(BaseHTTPRequestHandler):
+class Handler(HttpConnection):
     """One connection."""
 
-    protocol_version = "HTTP/1.1"
-    server_version = "kbroker"
-    sys_version = ""
-    timeout: ClassVar[float] = IDLE_S
+    MAX_BODY_BYTES = MOST_BODY_BYTES
     wbufsize = -1  # head and body leave in one packet
     disable_nagle_algorithm = True
     server: RegistryServer
 
-    def parse_request(self) -> bool:
-        """A request has arrived: the connection is busy until it is answered."""
-        whole = super().parse_request()
-        self.server.slots.work(self.connection, busy=True)
-        return whole
+    def refuse(self, status: HTTPStatus, text: str) -> None:
+        """In the form of the API."""
+        self._send(status, _json({"error_code": int(status), "message": text}))
 
-    def handle_one_request(self) -> None:
-        """The request is answered: the connection is idle."""
-        super().handle_one_request()
-        self.server.slots.work(self.connection, busy=False)
-
-    def do_GET(self) -> None:
+    def do_GET(self) -> None:  # noqa: N802  http.server's word
         """All methods: the table of paths decides."""
-        length = whole_number(self.headers.get("Content-Length") or "0", MOST_BODY_BYTES)
-        if self.headers.get("Transfer-Encoding") or length is None:
-            self.close_connection = True
-            found = {"error_code": 413, "message": "a body needs a Content-Length of at most 8 MiB"}
-            self._send(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, _json(found))
+        if self.body is None:
+            text = "a body needs a Content-Length of at most 8 MiB"
+            self.refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, text)
             return
-        body = self.rfile.read(length)
         authorization = self.headers.get("Authorization", "")
-        self._send(*self.server.registry.answer(self.command, self.path, authorization, body))
+        self._send(*self.server.registry.answer(self.command, self.path, authorization, self.body))
 
     do_HEAD = do_POST = do_PUT = do_DELETE = do_GET  # noqa: N815
 
@@ -220,13 +206,7 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(body)))
         if status is HTTPStatus.UNAUTHORIZED:
             self.send_header("WWW-Authenticate", 'Basic realm="kbroker"')
-        if self.close_connection:
-            self.send_header("Connection", "close")
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(body)
         self.wfile.flush()
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002  http.server's word
-        """No line for each request."""
-        log.debug("%s " + format, self.client_address, *args)

@@ -1,0 +1,128 @@
+"""One connection of an HTTP server: requests one after the other, each read whole before it is
+answered, so that the next one begins where it ends."""
+
+import io
+import logging
+import socket
+import time
+from abc import abstractmethod
+from contextlib import suppress
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler
+from typing import Any, ClassVar
+
+from kbroker.http.request_head import BadHead, Head, read_head
+
+log = logging.getLogger(__name__)
+
+IDLE_S = 60.0
+LINGER_S = 2.0
+MAX_LINGER_BYTES = 16 << 20
+CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+
+
+class HttpConnection(BaseHTTPRequestHandler):
+    """Runs in: http, in a thread of its own. The server has `slots`.
+
+    body: of the request; None when it is longer than MAX_BODY_BYTES or has no length. Such a
+    request is the last one of its connection. probes_only: see Slots."""
+
+    protocol_version = "HTTP/1.1"
+    default_request_version = "HTTP/1.1"
+    server_version = "kbroker"
+    sys_version = ""
+    timeout: ClassVar[float] = IDLE_S
+    MAX_BODY_BYTES: ClassVar[int]
+    server: Any
+    raw_requestline: bytes
+    body: bytes | None = b""
+    probes_only = False
+    _is_cut = False
+    _head = Head(b"", 0, False)
+
+    @abstractmethod
+    def refuse(self, status: HTTPStatus, text: str) -> None:
+        """Answer a request that is no valid one, in the form of the server; the connection
+        closes."""
+
+    def parse_request(self) -> bool:
+        """Read one request; False when it is not answered, or already was. The connection is busy
+        from the request's last byte until the answer has left."""
+        self.command, self.request_version = "", self.protocol_version
+        self.requestline = self.raw_requestline[:200].decode("latin-1").rstrip("\r\n")
+        self.close_connection = True
+        if not self.raw_requestline.strip(b"\r\n"):
+            return False
+        try:
+            head = read_head(self.raw_requestline, self.rfile)
+        except BadHead as bad:
+            self.send_error(bad.status, bad.text)
+            return False
+        if head is None:
+            return False
+        self._head = head
+        received, self.rfile = self.rfile, io.BufferedReader(io.BytesIO(head.data))
+        try:
+            whole = super().parse_request()
+        finally:
+            self.rfile = received
+        if not (whole and self._read_body()):
+            return False
+        self.probes_only = self.server.slots.work(self.connection, busy=True)
+        return True
+
+    def finish(self) -> None:
+        """Let the client read the last answer: to close a connection with bytes that nobody has
+        read resets it."""
+        super().finish()
+        if not self._is_cut:
+            return
+        deadline, left = time.monotonic() + LINGER_S, MAX_LINGER_BYTES
+        with suppress(OSError):
+            self.connection.shutdown(socket.SHUT_WR)
+            while left > 0 and (wait_s := deadline - time.monotonic()) > 0:
+                self.connection.settimeout(wait_s)
+                received = len(self.connection.recv(65536))
+                left = left - received if received else 0
+
+    def handle_one_request(self) -> None:
+        """The request is answered: the connection is idle."""
+        super().handle_one_request()
+        self.server.slots.work(self.connection, busy=False)
+
+    def handle_expect_100(self) -> bool:
+        """The client may send the body, if it will be read."""
+        if self._is_bounded():
+            self.wfile.write(CONTINUE)
+            self.wfile.flush()
+        return True
+
+    def end_headers(self) -> None:
+        """The last answer of a connection says so."""
+        if self.close_connection:
+            self.send_header("Connection", "close")
+        super().end_headers()
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:  # noqa: ARG002
+        """What http.server refuses."""
+        self.close_connection = self._is_cut = True
+        self.refuse(HTTPStatus(code), message or HTTPStatus(code).phrase)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002  http.server's word
+        """No line for each request."""
+        log.debug("%s " + format, self.client_address, *args)
+
+    def _is_bounded(self) -> bool:
+        return not self._head.chunked and self._head.length <= self.MAX_BODY_BYTES
+
+    def _read_body(self) -> bool:
+        """False when the connection ends within it."""
+        if not self._is_bounded():
+            self.body = None
+            self.close_connection = self._is_cut = True
+            return True
+        self.body = self.rfile.read(self._head.length)
+        if len(self.body) < self._head.length:
+            self.close_connection = True
+            return False
+        return True
