@@ -58,7 +58,7 @@ class Sender:
     def __init__(self, ring: Ring, pipe: int) -> None:
         self._ring = ring
         self._pipe = pipe
-        self._under_way: deque[tuple[int, int]] = deque()  # where blocks begin and end
+        self._pending: deque[tuple[int, int]] = deque()  # where blocks begin and end
         self._sent = 0
         self._head = 0
 
@@ -78,7 +78,7 @@ class Sender:
         for view in views:
             self._ring.bytes[at : at + len(view)] = view
             at += len(view) + -len(view) % 8
-        self._under_way.append((begin, at))
+        self._pending.append((begin, at))
         self._head = at
         self._sent += 1
         os.write(self._pipe, WORD.pack(begin, size))
@@ -86,11 +86,11 @@ class Sender:
     def _room(self, size: int) -> int:
         """Where a block may begin; -1: nowhere yet."""
         waiting = self._sent - self._ring.taken
-        while len(self._under_way) > waiting:
-            self._under_way.popleft()
-        if not self._under_way:
+        while len(self._pending) > waiting:
+            self._pending.popleft()
+        if not self._pending:
             return 0  # the same memory again, which is warm
-        tail = self._under_way[0][0]
+        tail = self._pending[0][0]
         if self._head > tail:
             if self._head + size <= RING_BYTES:
                 return self._head

@@ -59,9 +59,17 @@ GENERATED_FOLDERS = ("kbroker/protocol/messages/",)
 # Words that the glossary of CONTRIBUTING.md replaces, in code and pages.
 REFUSED_WORDS = re.compile(
     r"\btold\b|\balike\b|\bcan not\b|\bstanding answers?\b|\bwish(es)?\b|\bhand(s|ed|ing)? on\b"
-    r"|\bin (whatever|every? other) company\b|\bbe_modest\b|\bcomplaints?\b",
+    r"|\bin (whatever|every? other) company\b|\bbe_modest\b|\bcomplain(s|ts?)?\b"
+    r"|\bunder way\b|\bentitled\b",
     re.IGNORECASE,
 )
+# The same in names: a bound is MAX_ or MIN_ of something.
+REFUSED_IN_NAMES = re.compile(
+    r"(?<![A-Za-z])(told|alike|entitled|complain|under_way)(?![A-Za-z])"
+    r"|\b_?(MOST|LEAST|LONGEST|SHORTEST)_[A-Z]",
+)
+# Rules that are the most specific ones come first; not a bound.
+NAMES_THAT_MEAN_IT = ("MOST_SPECIFIC_FIRST",)
 KAFKAS_OWN_TEXTS = re.compile(r"can not be null for version|Controllers can not be asked")
 
 # Rooms whose name is also a standard module's; they are only ever imported as kbroker.<name>.
@@ -217,6 +225,18 @@ def test_the_glossary_is_kept() -> None:
         for name in prose_files()
         for number, line in enumerate(_text(name).splitlines(), 1)
         if REFUSED_WORDS.search(KAFKAS_OWN_TEXTS.sub("", line))
+    ]
+    assert not found, "CONTRIBUTING.md, Words, has the words to use"
+
+
+def test_names_of_code_keep_to_the_glossary() -> None:
+    found = [
+        f"{name}:{number}: {word}"
+        for name in tracked(".py")
+        if name.startswith("kbroker/") and not name.startswith(GENERATED_FOLDERS)
+        for number, line in enumerate((ROOT / name).read_text().splitlines(), 1)
+        for word in re.findall(r"\w+", line)
+        if REFUSED_IN_NAMES.search(word) and word not in NAMES_THAT_MEAN_IT
     ]
     assert not found, "CONTRIBUTING.md, Words, has the words to use"
 

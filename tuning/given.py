@@ -5,14 +5,14 @@ from collections.abc import Mapping
 
 from tuning.quantity import WrongQuantity, parse_bytes, parse_rate, parse_seconds
 
-LEAST_RATE = 1.0
-MOST_COUNT = 10**9
+MIN_RATE = 1.0
+MAX_COUNT = 10**9
 BOUNDS: dict[str, tuple[float, float]] = {
-    "partitions": (1, MOST_COUNT),
-    "consumers": (0, MOST_COUNT),
-    "lagging": (0, MOST_COUNT),
+    "partitions": (1, MAX_COUNT),
+    "consumers": (0, MAX_COUNT),
+    "lagging": (0, MAX_COUNT),
     "copies": (1, 1000),
-    "connections": (0, MOST_COUNT),
+    "connections": (0, MAX_COUNT),
     "rtt": (0, 60_000),
     "cores": (0.1, 100_000),
     "seconds": (1, 600),
@@ -40,7 +40,7 @@ def rate_of(option: str, text: str | None) -> float | None:
 
 
 def _some(option: str, value: float) -> float:
-    if value < LEAST_RATE:
+    if value < MIN_RATE:
         raise WrongQuantity(f"--{option} must be more than nothing")
     return value
 

@@ -1,4 +1,4 @@
-/* Opens many connections, each proving itself by an ApiVersions answer, at most `window` of them under way. */
+/* Opens many connections, each proving itself by an ApiVersions answer, at most `window` of them in progress. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@ from bench import limits
 from bench.scenario import Measure, Measures, Scenario, latency
 from bench.turn import Turn
 
-LONGEST_READ_SECONDS = 45
+MAX_READ_SECONDS = 45
 
 
 def run(turn: Turn) -> Measures:
@@ -22,7 +22,7 @@ def run(turn: Turn) -> Measures:
         connections=10,
         cold_topic=cold,
         warm=turn.size.warm_seconds,
-        seconds=LONGEST_READ_SECONDS,
+        seconds=MAX_READ_SECONDS,
     )
     return {
         **load.latency(),

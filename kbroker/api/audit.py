@@ -40,9 +40,9 @@ CHANGES: Final = frozenset(
         ApiKey.WRITE_TXN_MARKERS,
     )
 )
-MOST_NAMED: Final = 50
+MAX_NAMED: Final = 50
 """Resources that one line names; the counts by error hold all."""
-MOST_NESTED: Final = 20
+MAX_NESTED: Final = 20
 NAMES: Final = (
     "name", "topic_name", "topic", "resource_name", "group_id", "key", "transactional_id", "user", "feature",
     "partition_index", "partition_id", "partition", "token_id",
@@ -68,7 +68,7 @@ def audit(
     named: list[dict[str, str]] = []
     for names, code in outcomes(response, ()):
         counts[code] += 1
-        if any(names) and len(named) < MOST_NAMED and (not refused or code in REFUSALS):
+        if any(names) and len(named) < MAX_NAMED and (not refused or code in REFUSALS):
             named.append({"name": shortened("/".join(names)), "error": ErrorCode(code).name})
     log.write(
         {
@@ -86,7 +86,7 @@ def audit(
 def topic_created(log: AuditLog | None, client: ClientRequest, names: list[str]) -> None:
     """A Metadata request has created topics."""
     if log is not None and names:
-        named = [{"name": shortened(name)} for name in names[:MOST_NAMED]]
+        named = [{"name": shortened(name)} for name in names[:MAX_NAMED]]
         line = {"event": "change", **of_client(client), "operation": "Metadata", "allowed": True}
         log.write({**line, "resources": named, "request": {"created": len(names)}})
 
@@ -129,7 +129,7 @@ def asked(request: Struct) -> dict[str, Any]:
             found[name] = shortened(value) if isinstance(value, str) else value
     for name in LISTED:
         if items := getattr(request, name, None):
-            found[name] = [_plain(item, 3) for item in items[:MOST_NAMED]]
+            found[name] = [_plain(item, 3) for item in items[:MAX_NAMED]]
     return found
 
 
@@ -140,7 +140,7 @@ def _plain(item: Any, depth: int) -> Any:
     if isinstance(item, bytes):  # a topic id, as Kafka shows one
         return base64.urlsafe_b64encode(item[:16]).decode().rstrip("=")
     if isinstance(item, list) and depth:
-        return [_plain(each, depth - 1) for each in item[:MOST_NESTED]]
+        return [_plain(each, depth - 1) for each in item[:MAX_NESTED]]
     if isinstance(item, Struct) and depth:
         fields = (field.name for field in item.SCHEMA.fields if field.name not in HIDDEN)
         return {name: _plain(getattr(item, name), depth - 1) for name in fields}

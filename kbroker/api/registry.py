@@ -194,16 +194,14 @@ class Dispatch:
         if api is None or api.owner is not Owner.CONTROL or not api.accepts(client.api_version):
             if client.api_key == api_versions.API.key:
                 return unsupported(client)
-            _complain(
-                client, f"asked for API {client.api_key} version {client.api_version}, which is not served"
-            )
+            _warn(client, f"asked for API {client.api_key} version {client.api_version}, which is not served")
             return None
         try:
             request, _ = decode(
                 api.request, client.api_version, client.body
             )  # trailing bytes are legal: librdkafka sends some
         except ProtocolError as error:
-            _complain(client, f"sent a bad {api.name}: {error}")
+            _warn(client, f"sent a bad {api.name}: {error}")
             return None
         module = _HANDLERS[client.api_key]
         refused = partial(_refused, module, client, request)
@@ -244,11 +242,9 @@ class Dispatch:
             audit(self._services.audit, client, request, response, refused)
             return frame
         except TooLarge:
-            _complain(
-                client, f"asked API {client.api_key} for an answer of more than {MAX_SLICED_BYTES} bytes"
-            )
+            _warn(client, f"asked API {client.api_key} for an answer of more than {MAX_SLICED_BYTES} bytes")
         except ProtocolError as error:
-            _complain(client, f"asked API {client.api_key} for what no answer can say: {error}")
+            _warn(client, f"asked API {client.api_key} for what no answer can say: {error}")
         finally:
             if is_sliced():
                 release(response)
@@ -263,7 +259,7 @@ def _refused(module: ModuleType, client: ClientRequest, request: Struct, error: 
     return response
 
 
-def _complain(client: ClientRequest, what: str) -> None:
+def _warn(client: ClientRequest, what: str) -> None:
     log.warning("%s:%d %s; closed", client.client_host, client.client_port, what)
 
 

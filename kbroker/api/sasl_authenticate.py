@@ -14,7 +14,7 @@ API = Api(ApiKey.SASL_AUTHENTICATE, 0, 2)
 
 
 def handle(ctx: RequestContext, request: SaslAuthenticateRequest) -> SaslAuthenticateResponse:
-    """No login is under way."""
+    """No login is in progress."""
     why = "SaslAuthenticate request received after successful authentication"
     return SaslAuthenticateResponse(ErrorCode.ILLEGAL_SASL_STATE, why)
 

@@ -84,7 +84,7 @@ async def _commit(ctx: RequestContext, request: TxnOffsetCommitRequest) -> TxnOf
             request.transactional_id, *producer, frozenset((where,)), TV_2
         )
         if code:
-            raise KafkaError(_told(code, ctx.version))
+            raise KafkaError(_client_code(code, ctx.version))
 
     def commit(now_ms: int) -> Outcome:
         if wants_verification:
@@ -97,11 +97,11 @@ async def _commit(ctx: RequestContext, request: TxnOffsetCommitRequest) -> TxnOf
         with transactions.commits.one(request.producer_id):
             response: TxnOffsetCommitResponse = await groups.runtime.run(request.group_id, commit, producer)
     except KafkaError as error:
-        raise KafkaError(_told(error.code, ctx.version), error.message) from error
+        raise KafkaError(_client_code(error.code, ctx.version), error.message) from error
     return response
 
 
-def _told(code: ErrorCode, version: int) -> ErrorCode:
+def _client_code(code: ErrorCode, version: int) -> ErrorCode:
     """The error code that producers expect here (AddPartitionsToTxnManager)."""
     if code is ErrorCode.PRODUCER_FENCED:
         return ErrorCode.INVALID_PRODUCER_EPOCH

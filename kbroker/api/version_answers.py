@@ -23,9 +23,9 @@ from kbroker.protocol.messages.api_versions import (
 )
 
 KEY = ApiKey.API_VERSIONS
-MOST_READ = 256
+MAX_READ = 256
 """Good requests that are remembered: clients of the same software send the same bytes."""
-LONGEST_READ = 256
+MAX_READ_BYTES = 256
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
@@ -110,7 +110,7 @@ class LocalAnswers:
             if not well_formed(request, version):
                 return None
             software = request.client_software_name, request.client_software_version
-            if len(self._read) < MOST_READ and len(body) <= LONGEST_READ:
+            if len(self._read) < MAX_READ and len(body) <= MAX_READ_BYTES:
                 self._read[version, body] = software
         return software
 

@@ -34,7 +34,7 @@ from kbroker.protocol.records import HEADER
 
 ROWS = 2048
 OPEN_FILES = 64
-LEAST_BUFFER = 1 << 16
+MIN_BUFFER = 1 << 16
 
 Swap = Callable[[SwapSegments], bool]
 Step = Callable[[str], None]
@@ -76,7 +76,7 @@ class LogCleaner:
         self, offset_map: OffsetMap, buffer_bytes: int, throttle: Throttle, swap: Swap, step: Step
     ) -> None:
         self.offset_map = offset_map
-        self._buffer_bytes = max(buffer_bytes, LEAST_BUFFER)
+        self._buffer_bytes = max(buffer_bytes, MIN_BUFFER)
         self._throttle = throttle
         self._swap = swap
         self._step = step

@@ -10,14 +10,14 @@ from kbroker.cleaner import key_map_kernel as km
 from kbroker.cleaner.rows import KeyMap
 
 ENTRY_BYTES = 24
-LEAST_SLOTS = 1024
-LEAST_LOAD = 0.01
+MIN_SLOTS = 1024
+MIN_LOAD = 0.01
 SEED = int.from_bytes(os.urandom(8), "little", signed=True)
 
 
 def usable_load(factor: float) -> float:
     """The nearest load factor that a map can have; the setting has no bounds."""
-    return min(1.0, max(LEAST_LOAD, factor))
+    return min(1.0, max(MIN_LOAD, factor))
 
 
 class OffsetMap:
@@ -41,7 +41,7 @@ class OffsetMap:
     def begin(self, first_dirty: int, upper: int) -> None:
         """Empty the map for the records of [first_dirty, upper)."""
         self._memory.madvise(mmap.MADV_DONTNEED)
-        wanted = max(LEAST_SLOTS, int((upper - first_dirty) / self.load_factor) + 1)
+        wanted = max(MIN_SLOTS, int((upper - first_dirty) / self.load_factor) + 1)
         slots = min(len(self.table), wanted)
         self.state[:] = 0
         self.state[KeyMap.SEED] = SEED

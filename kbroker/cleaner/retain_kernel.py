@@ -36,7 +36,7 @@ Bytes = NDArray[np.uint8]
 # what `decide` found of one batch
 
 NO_HORIZON = -1
-MOST_GROWTH = 11  # bytes that a record may grow by when its timestamp delta is written anew
+MAX_GROWTH = 11  # bytes that a record may grow by when its timestamp delta is written anew
 EMPTY_ATTRIBUTES = b.ATTRIBUTE_LOG_APPEND_TIME | b.ATTRIBUTE_TRANSACTIONAL | b.ATTRIBUTE_CONTROL
 
 
@@ -163,7 +163,7 @@ def decide(
 
 @kernel("int64(int64, int64, int64, uint8[::1], int64, int64)")
 def copy_records(address: int, size: int, count: int, flags: Bytes, shift: int, target: int) -> int:
-    """Write the flagged records of a records section to ``target`` (size + MOST_GROWTH a record);
+    """Write the flagged records of a records section to ``target`` (size + MAX_GROWTH a record);
     returns their bytes.
 
     shift: old base timestamp - new one."""
@@ -256,7 +256,7 @@ def filter_batches(
         if attributes & SPECIAL_ATTRIBUTES:
             return CleanStop.SPECIAL
         count = load_i32_be(at + b.RECORD_COUNT)
-        most = size + MOST_GROWTH * count
+        most = size + MAX_GROWTH * count
         if words[Retain.OUT] + most > out.size or words[Retain.ROWS] == rows.shape[0] or count > flags.size:
             words[Retain.NEXT_SIZE] = most
             return CleanStop.OUT_FULL

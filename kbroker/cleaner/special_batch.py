@@ -113,7 +113,7 @@ class SpecialFilter:
     ) -> bytes:
         self.words[Retain.CHANGED] += 1
         section = np.frombuffer(plain, np.uint8)
-        target = np.empty(len(section) + rk.MOST_GROWTH * batch.record_count, np.uint8)
+        target = np.empty(len(section) + rk.MAX_GROWTH * batch.record_count, np.uint8)
         attributes, base_timestamp = batch.attributes, batch.base_timestamp
         if new_horizon != rk.NO_HORIZON:
             attributes, base_timestamp = attributes | b.ATTRIBUTE_DELETE_HORIZON, new_horizon

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-LONGEST_S: Final = 60.0
+MAX_S: Final = 60.0
 """For one read or write. The setting has no lower bound: 0 or 5e-324 bytes a second would be for
 ever, and hold on after it is raised."""
 
@@ -39,4 +39,4 @@ class Throttle:
 
     def _allowed_in_s(self, count: int) -> float:
         rate = self.bytes_per_second
-        return min(count / rate, LONGEST_S) if rate > 0 else LONGEST_S
+        return min(count / rate, MAX_S) if rate > 0 else MAX_S

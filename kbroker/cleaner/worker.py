@@ -44,7 +44,7 @@ IOPRIO_IDLE = 3 << 13
 JOIN_S = 10.0
 PAUSE_FACTOR = 10  # of a look's time, until the next: thousands of logs may be looked at, and change, at once
 RINGS_APART_S = 0.01
-MOST_MAP_BYTES = (1 << 31) - 1  # as Kafka
+MAX_MAP_BYTES = (1 << 31) - 1  # as Kafka
 
 
 class Stopped(Exception):
@@ -127,7 +127,7 @@ class CleanerThread(threading.Thread):
         """This thread's cleaner, replaced when its settings have changed."""
         config = self._shift.config
         threads = max(1, self._shift.threads)
-        memory = min(config.get_int("log.cleaner.dedupe.buffer.size") // threads, MOST_MAP_BYTES)
+        memory = min(config.get_int("log.cleaner.dedupe.buffer.size") // threads, MAX_MAP_BYTES)
         factor = usable_load(config.get_float("log.cleaner.io.buffer.load.factor"))
         have = self._cleaner.offset_map if self._cleaner is not None else None
         if self._cleaner is None or have is None or (have.memory_bytes, have.load_factor) != (memory, factor):

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 from kbroker.cli.failures import Unreachable, UsageFailed
 
 DEFAULT_URL = "http://127.0.0.1:9404/"
-MOST_BYTES = 64 << 20
+MAX_BYTES = 64 << 20
 PATIENCE_S = 10.0
 
 
@@ -18,7 +18,7 @@ def get(url: str, path: str) -> tuple[HTTPStatus | int, bytes]:
         try:
             connection.request("GET", path)
             answer = connection.getresponse()
-            return answer.status, answer.read(MOST_BYTES)
+            return answer.status, answer.read(MAX_BYTES)
         finally:
             connection.close()
     except (OSError, http.client.HTTPException) as error:

@@ -18,7 +18,7 @@ from kbroker.cli.schema_source import Schema, SchemaSource
 Decode = Callable[[bytes], Any]
 _PREFIX = struct.Struct(">BI")
 _MAGIC = 0
-_MOST_INDEXES = 100
+_MAX_INDEXES = 100
 
 
 class Decoder:
@@ -124,7 +124,7 @@ def _protobuf(text: str, references: Mapping[str, str]) -> Decode:
 def _message_indexes(data: bytes) -> tuple[list[int], int]:
     """(path to the message in its file, where the message starts). Raises ValueError."""
     count, at = _zigzag(data, 0)
-    if not 0 <= count <= _MOST_INDEXES:
+    if not 0 <= count <= _MAX_INDEXES:
         raise ValueError(f"{count} message indexes")
     path = []
     for _ in range(count):

@@ -35,7 +35,7 @@ HOUR_S = 3600
 DAY_S = 24 * HOUR_S
 FULL_SOON_S = DAY_S
 ENDS_SOON_S = 14 * DAY_S
-LEAST_FREE = 0.05
+MIN_FREE = 0.05
 AMPLE_FREE = 0.2
 SHOWN_GROUPS = 3
 
@@ -125,7 +125,7 @@ def _log_dirs(metrics: Metrics) -> list[Check]:
         detail = path if free is None or not whole else f"{path}: {size(free)} of {size(whole)} free"
         if (left_s := full_s.get(path, float("inf"))) < FULL_SOON_S:
             detail += f", full in {age(left_s)} if it fills as in the last hour"
-        if share < LEAST_FREE:
+        if share < MIN_FREE:
             problems.append(f"{share:.1%} free")
         elif left_s < FULL_SOON_S and share < AMPLE_FREE:  # with more, a short burst would be an alarm
             problems.append(f"{share:.0%} free and full within a day")

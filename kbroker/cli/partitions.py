@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient, OffsetSpec
 
 Partition = tuple[str, int]
-MOST_PARTITIONS = 100_000
+MAX_PARTITIONS = 100_000
 _NUMBERS = r"[0-9]{1,20}(?:-[0-9]{1,20})?"
 _SCOPE = re.compile(rf"(?P<topic>[^:]+)(?::(?P<partitions>{_NUMBERS}(?:,{_NUMBERS})*))?")
 
@@ -37,7 +37,7 @@ def parse_scope(text: str) -> tuple[str, list[int]]:
     numbers: list[int] = []
     for part in (match["partitions"] or "").split(","):
         first, _, last = part.partition("-")
-        if part and int(last or first) - int(first) > MOST_PARTITIONS:
+        if part and int(last or first) - int(first) > MAX_PARTITIONS:
             raise UsageFailed(f"{text!r}: {part} are too many partitions")
         if part:
             numbers += range(int(first), int(last or first) + 1)

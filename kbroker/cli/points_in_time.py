@@ -14,7 +14,7 @@ _ISO = re.compile(
     re.IGNORECASE,
 )
 
-MOST_MS = 253_402_300_799_999  # the end of the year 9999
+MAX_MS = 253_402_300_799_999  # the end of the year 9999
 TIME_HELP = (
     "2026-01-31T12:00:00[+01:00] (UTC without a zone), 2026-01-31, milliseconds since 1970, now, "
     "or an age as 90s, 15m, 2h, 7d."
@@ -39,7 +39,7 @@ def parse_time_ms(text: str, now_ms: int) -> int:
     epoch milliseconds, `now`, or an age before now as parse_duration_ms takes it. Raises
     UsageFailed."""
     found = _parsed_ms(text, now_ms)
-    if not 0 <= found <= MOST_MS:
+    if not 0 <= found <= MAX_MS:
         raise UsageFailed(f"{text!r} is no point in time between 1970 and 9999: expected {TIME_HELP}")
     return found
 

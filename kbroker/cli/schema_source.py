@@ -11,8 +11,8 @@ from urllib.request import Request, urlopen
 
 from kbroker.cli.failures import CommandFailed, Unreachable, UsageFailed
 
-MOST_BYTES = 16 << 20
-MOST_REFERENCES = 1000
+MAX_BYTES = 16 << 20
+MAX_REFERENCES = 1000
 
 
 @dataclass(frozen=True)
@@ -55,8 +55,8 @@ class SchemaSource:
             if name in begun:
                 continue
             begun.add(name)
-            if len(begun) > MOST_REFERENCES:
-                raise CommandFailed(f"the schema refers to more than {MOST_REFERENCES} others")
+            if len(begun) > MAX_REFERENCES:
+                raise CommandFailed(f"the schema refers to more than {MAX_REFERENCES} others")
             subject, version = quote(str(reference["subject"]), safe=""), int(reference["version"])
             used = self._get(f"/subjects/{subject}/versions/{version}?deleted=true")
             self._collect(used, found, begun)
@@ -68,7 +68,7 @@ class SchemaSource:
             request.add_header("Authorization", f"Basic {self._login}")
         try:
             with urlopen(request, timeout=self._timeout_s) as answer:
-                found = json.loads(answer.read(MOST_BYTES))
+                found = json.loads(answer.read(MAX_BYTES))
         except HTTPError as error:
             raise CommandFailed(f"the registry answers {error.code} to {path}: {_reason(error)}") from None
         except (URLError, OSError, HTTPException) as error:

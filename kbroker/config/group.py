@@ -14,7 +14,7 @@ from kbroker.config.setting import BOOLEAN, INT, STRING, ConfigError, Setting, V
 
 DEAD_LETTER_TOPIC = "errors.deadletterqueue.topic.name"
 RETRY_BACKOFF, RETRY_BACKOFF_MAX = "kbroker.share.retry.backoff.ms", "kbroker.share.retry.backoff.max.ms"
-LONGEST_RETRY_BACKOFF_MS = 60_000
+MAX_RETRY_BACKOFF_MS = 60_000
 
 # fmt: off
 ROWS = (
@@ -26,7 +26,7 @@ ROWS = (
     Setting(RETRY_BACKOFF, INT, 0, at_least(0),
             doc="Pause before a record that a consumer of this share group released, or kept too long, is delivered "
                 "again; it doubles with each delivery (docs/queues.md). A setting of kbroker."),
-    Setting(RETRY_BACKOFF_MAX, INT, LONGEST_RETRY_BACKOFF_MS, at_least(0),
+    Setting(RETRY_BACKOFF_MAX, INT, MAX_RETRY_BACKOFF_MS, at_least(0),
             doc="Longest pause that kbroker.share.retry.backoff.ms grows to. A setting of kbroker."),
     Setting("consumer.assignment.interval.ms", INT, 1000, at_least(0),
             doc="Shortest time between two assignments of this consumer group."),

@@ -15,7 +15,7 @@ if TYPE_CHECKING:  # imported when a store needs it: most brokers have none
 JKS_MAGIC: Final = b"\xfe\xed\xfe\xed"
 PEM, PKCS12, JKS = "PEM", "PKCS12", "JKS"
 FILES: Final = ("ssl.keystore.location", "ssl.truststore.location")
-MOST_BYTES: Final = 16 << 20
+MAX_BYTES: Final = 16 << 20
 
 Text = Callable[[str], str | None]
 
@@ -108,11 +108,11 @@ def expires_s(store: KeyStore) -> float:
 def _content(location: str) -> bytes:
     try:
         with Path(location).open("rb") as file:
-            content = file.read(MOST_BYTES + 1)
+            content = file.read(MAX_BYTES + 1)
     except OSError as error:
         raise KeyStoreError(f"{location}: {error.strerror or os.strerror(error.errno or 0)}") from None
-    if len(content) > MOST_BYTES:
-        raise KeyStoreError(f"{location}: larger than {MOST_BYTES} bytes")
+    if len(content) > MAX_BYTES:
+        raise KeyStoreError(f"{location}: larger than {MAX_BYTES} bytes")
     return content
 
 

@@ -18,7 +18,7 @@ from kbroker.config.setting import ConfigError
 PROVIDERS: Final = "config.providers"
 PACKAGE: Final = "org.apache.kafka.common.config.provider."
 _REFERENCE: Final = re.compile(r"\$\{([^}]*?):(?:([^}]*?):)?([^}]*?)\}")
-MOST_BYTES: Final = 1 << 20
+MAX_BYTES: Final = 1 << 20
 
 Provider = Callable[[str, str], str]
 """The value of a path and a key. Raises ConfigError."""
@@ -139,9 +139,9 @@ def _text(path: Path, allowed: tuple[Path, ...] | None) -> str:
         if allowed is not None and not any(real.is_relative_to(folder) for folder in allowed):
             raise ConfigError("allowed.paths leaves it out")
         with real.open("rb") as file:
-            content = file.read(MOST_BYTES + 1)
-        if len(content) > MOST_BYTES:
-            raise ConfigError(f"larger than {MOST_BYTES} bytes")
+            content = file.read(MAX_BYTES + 1)
+        if len(content) > MAX_BYTES:
+            raise ConfigError(f"larger than {MAX_BYTES} bytes")
         return content.decode()
     except OSError as error:
         raise ConfigError(error.strerror or "cannot be read") from None

@@ -27,7 +27,7 @@ from kbroker.config.setting import (
 )
 
 DELIVERY_DELAY, RECORD_TTL = "kbroker.delivery.delay.ms", "kbroker.record.ttl.ms"
-LONGEST_DELAY_MS = 7 * 86_400_000
+MAX_DELAY_MS = 7 * 86_400_000
 """Until the delivery of a record, whatever its topic or its header asks for."""
 SCHEMAS = "_schemas"
 """The topic that the schema registry writes."""
@@ -79,7 +79,7 @@ ROWS = (
             doc="Bytes of records between two entries of the offset index."),
     Setting("internal.segment.bytes", INT, None, internal=True,
             doc="Segment size below the minimum that segment.bytes allows; for tests."),
-    Setting(DELIVERY_DELAY, LONG, -1, between(-1, LONGEST_DELAY_MS),
+    Setting(DELIVERY_DELAY, LONG, -1, between(-1, MAX_DELAY_MS),
             doc="Age at which share groups get a record of the topic, unless its header kbroker-deliver-at says when "
                 "(docs/queues.md). 0 looks at the header alone, -1 at nothing. Not for topics of the broker or its "
                 "schema registry. A setting of kbroker."),

@@ -30,7 +30,7 @@ class LogOpenings:
 
     def __init__(self, open_logs: Open) -> None:
         self._open_logs = open_logs
-        self._under_way: Counter[str] = Counter()
+        self._pending: Counter[str] = Counter()
         self._ended = asyncio.Event()
         self._later = Background(log, "new partitions could not be opened")
 
@@ -39,22 +39,22 @@ class LogOpenings:
         """Meanwhile logs of these topics are being opened; a topic may be named for each of
         them."""
         counts = Counter(names)
-        self._under_way += counts
+        self._pending += counts
         try:
             yield
         finally:
-            self._under_way -= counts
+            self._pending -= counts
             self._ended.set()
 
-    def under_way(self, name: str) -> bool:
+    def pending(self, name: str) -> bool:
         """Whether a log of the topic is being opened."""
-        return name in self._under_way
+        return name in self._pending
 
     async def wait(self, names: Iterable[str]) -> None:
         """Until no log of these topics is being opened. To be called before topics are changed or
         deleted."""
         wanted = set(names)
-        while not wanted.isdisjoint(self._under_way):
+        while not wanted.isdisjoint(self._pending):
             self._ended.clear()
             await self._ended.wait()
 
@@ -63,13 +63,13 @@ class LogOpenings:
         waited for."""
         if sum(len(p.replicas) for _, partitions in new for p in partitions) <= MAX_AWAITED:
             return await self._open_logs(new)
-        under_way = ExitStack()
-        under_way.enter_context(self.opening(topic.name for topic, _ in new))
-        self._later.start(self._open_later(new, under_way))
+        pending = ExitStack()
+        pending.enter_context(self.opening(topic.name for topic, _ in new))
+        self._later.start(self._open_later(new, pending))
         return {}
 
-    async def _open_later(self, new: Sequence[NewLogs], under_way: ExitStack) -> None:
-        with under_way:
+    async def _open_later(self, new: Sequence[NewLogs], pending: ExitStack) -> None:
+        with pending:
             errors = await self._open_logs(new)
         for name, error in errors.items():  # they exist, offline, like those of a failed directory
             log.error("new partitions of %s: %s", name, error)

@@ -57,7 +57,7 @@ Coordinators = Callable[[Services, Appender], Sequence[Runtime]]
 """Makes the coordinators and enters them into the services."""
 
 HEARTBEAT_S = 0.5
-MOST_LINKS_A_TURN = 16
+MAX_LINKS_A_TURN = 16
 LOOP_LAG = bind("kbroker_loop_lag_seconds")
 OPEN_GRACE_S = 0.5
 """A start waits so long for logs that are not internal: most open in milliseconds, and a client
@@ -179,7 +179,7 @@ class Control:
 
     def _take_links(self, listener: socket.socket) -> None:
         """Other processes want a link each."""
-        for _ in range(MOST_LINKS_A_TURN):
+        for _ in range(MAX_LINKS_A_TURN):
             try:
                 stream = accept(listener)
             except EOFError:

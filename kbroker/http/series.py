@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from kbroker.metrics.metric import Metric
 
-MOST_KEPT = 100_000
+MAX_KEPT = 100_000
 
 _ESCAPES = str.maketrans({"\\": r"\\", "\n": r"\n", '"': r"\""})
 _HELP_ESCAPES = str.maketrans({"\\": r"\\", "\n": r"\n"})
@@ -50,7 +50,7 @@ class Prefixes:
             if len(values) != len(metric.shown_labels):
                 raise ValueError(f"{name} has the labels {metric.shown_labels}, not {values}")
             others = tuple((alias, prefix(alias, labels, values)) for alias, labels in aliases(metric))
-            if len(self._kept) >= MOST_KEPT:
+            if len(self._kept) >= MAX_KEPT:
                 self._kept.clear()
             found = self._kept[key] = prefix(name, metric.shown_labels, values), others
         return found

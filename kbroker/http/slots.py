@@ -1,7 +1,7 @@
 """Connections of the HTTP server: a bounded number, in which idle ones are closed for new ones.
 
 Neither idle connections nor slow readers keep anybody else out: when there is no room, a connection
-that is idle, or whose answer has been under way for long, is closed: one of the address that has
+that is idle, or whose answer has been in progress for long, is closed: one of the address that has
 most of them, and of those the oldest. When all are at work, a few more are taken for the health
 probes alone.
 """

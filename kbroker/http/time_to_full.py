@@ -4,7 +4,7 @@ import math
 from collections import deque
 
 WINDOW_S = 3600.0
-SHORTEST_S = 60.0
+MIN_S = 60.0
 EVERY_S = 5.0
 NO_ROOM = 32 << 20
 """Free bytes below which a disk is full: appends that were refused do not go on before there is
@@ -35,12 +35,12 @@ class TimeToFull:
 
     def seconds(self) -> float | None:
         """Seconds from the last sample on by the straight line through all of them (least squares);
-        inf while the disk does not fill, None before SHORTEST_S have been seen. 0 on a full disk,
+        inf while the disk does not fill, None before MIN_S have been seen. 0 on a full disk,
         however long it has been full."""
         samples = self._samples
         if samples and self._free_now < NO_ROOM:
             return 0.0
-        if len(samples) < 2 or samples[-1][0] - samples[0][0] < SHORTEST_S:
+        if len(samples) < 2 or samples[-1][0] - samples[0][0] < MIN_S:
             return None
         mean_t = sum(t for t, _ in samples) / len(samples)
         mean_free = sum(free for _, free in samples) / len(samples)

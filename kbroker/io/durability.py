@@ -57,7 +57,7 @@ class Durability:
         self._commit = GroupCommit(time.monotonic_ns)
         drain.env[Environment.SYNC_RESULTS] = self._commit.fileno()
         self._left: dict[int, str] = {}
-        """By slot, the folder that a sync under way is of, when the log has moved to another log
+        """By slot, the folder that a sync in progress is of, when the log has moved to another log
         dir since."""
         self._unanswered: list[tuple[HeldAppend, int]] = []
         self._synced = synced
@@ -206,7 +206,7 @@ class Durability:
         self._drain.fail(slot, error)
 
     def moved(self, slot: int, left: str) -> None:
-        """The slot's log has moved to another log dir: the result of a sync under way does not
+        """The slot's log has moved to another log dir: the result of a sync in progress does not
         count there."""
         sync = self._drain.syncs[slot]
         if sync[SyncRow.STATE] != SyncState.IDLE:
@@ -232,7 +232,7 @@ class Durability:
         self._drain.metrics.words[WATCHED] = self._drain.delayed
 
     def wait(self) -> None:
-        """Until ``take_flushed`` has something to do, if a sync is under way."""
+        """Until ``take_flushed`` has something to do, if a sync is in progress."""
         if self._syncing:
             self._commit.wait()
 
@@ -241,7 +241,7 @@ class Durability:
         return bool(np.any(self._drain.syncs[:, SyncRow.STATE] != SyncState.IDLE))
 
     def close(self) -> None:
-        """Finish the syncs under way, answer what waited for them."""
+        """Finish the syncs in progress, answer what waited for them."""
         while self._syncing:
             self.wait()
             self.take_flushed()

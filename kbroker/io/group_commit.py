@@ -53,12 +53,12 @@ class GroupCommit:
     A commit of the active segment alone goes by a pipe to compiled threads; one of closed segments,
     too, is whole work for a Python thread. Results come by a pipe: its reader passes those with a
     token of ``ask`` to
-    ``result``. A slot has at most one commit under way: the owner asks again when it has taken the result.
+    ``result``. A slot has at most one commit in progress: the owner asks again when it has taken the result.
     """
 
     def __init__(self, clock_ns: Callable[[], int]) -> None:
         self._clock_ns = clock_ns
-        self._under_way: dict[int, Commit] = {}
+        self._pending: dict[int, Commit] = {}
         self._unsent: deque[int] = deque()
         self._next_token = 0
         self._jobs_read, self._jobs = os.pipe2(os.O_CLOEXEC)
@@ -82,7 +82,7 @@ class GroupCommit:
         for commit in commits:
             token = self._next_token
             self._next_token += 1
-            self._under_way[token] = commit
+            self._pending[token] = commit
             if commit.job.active >= 0 and not self._threads:
                 self._start_threads()
             if commit.job.active_alone:
@@ -96,20 +96,20 @@ class GroupCommit:
         while self._unsent:
             token = self._unsent[0]
             try:
-                os.write(self._jobs, RECORD.pack(token, self._under_way[token].job.active, 0))
+                os.write(self._jobs, RECORD.pack(token, self._pending[token].job.active, 0))
             except BlockingIOError:
                 return
             self._unsent.popleft()
 
     def result(self, token: int, error: int, nanoseconds: int) -> Committed:
         """The result of a commit, from a record of the pipe."""
-        commit = self._under_way.pop(token)
+        commit = self._pending.pop(token)
         commit.job.close()
         self._send()
         return Committed(commit, error, nanoseconds)
 
     def wait(self) -> None:
-        """Until there are results. Something is under way."""
+        """Until there are results. Something is in progress."""
         poll = select.poll()
         poll.register(self._results, select.POLLIN)
         poll.poll()

@@ -92,8 +92,8 @@ class Logs:
     def open(self, message: OpenPartition, call_id: int) -> None:
         """Begin to open a partition; ``take_opened`` answers when it is online."""
         slot = message.slot
-        if (under_way := self._openings.get(slot)) is not None:
-            under_way.call_ids.append(call_id)
+        if (pending := self._openings.get(slot)) is not None:
+            pending.call_ids.append(call_id)
             return
         words = self._shared.slots[slot]
         opening = Opening(message, [call_id])

@@ -87,7 +87,7 @@ class Openings:
         self._checkpoints = checkpoints
         self._notify = notify
         self._left = _left_by_last_stop(context)
-        self._under_way: dict[int, Opening] = {}
+        self._pending: dict[int, Opening] = {}
         self._done: deque[Opening] = deque()
         self._unread: set[int] = set()  # slots of logs for which there was no room
         self._progress = RecoveryProgress()
@@ -98,8 +98,8 @@ class Openings:
         self._creators = ThreadPoolExecutor(threads * max(1, len(context.log_dirs)), "creation")
 
     def get(self, slot: int) -> Opening | None:
-        """The opening of a slot that is under way."""
-        return self._under_way.get(slot)
+        """The opening of a slot that is in progress."""
+        return self._pending.get(slot)
 
     def finished(self, opening: Opening) -> None:
         """There is nothing to load, or it is loaded."""
@@ -126,7 +126,7 @@ class Openings:
         )
         if opening.loaded is None:
             return False
-        self._under_way[message.slot] = opening
+        self._pending[message.slot] = opening
         self.finished(opening)
         return True
 
@@ -143,7 +143,7 @@ class Openings:
 
     def load(self, opening: Opening, trusted: TrustedEnd | None) -> None:
         """Have a thread load the log. trusted: see `loaded_log.TrustedEnd`."""
-        self._under_way[opening.message.slot] = opening
+        self._pending[opening.message.slot] = opening
         self._progress.begin(time.monotonic_ns())
         if opening.message.new:  # there is nothing to check, and gigabytes of others may be ahead
             self._creators.submit(self._load, opening, trusted)
@@ -199,7 +199,7 @@ class Openings:
         """Those that are finished, each once."""
         while self._done:
             opening = self._done.popleft()
-            self._under_way.pop(opening.message.slot, None)
+            self._pending.pop(opening.message.slot, None)
             if isinstance(opening.error, OSError) and opening.error.errno in NO_ROOM:
                 self._unread.add(opening.message.slot)
             else:

@@ -22,7 +22,7 @@ SECTOR = 512
 REMEMBERED = 256  # ended streams: a read that starts at the end of one is sequential
 PIECE_BYTES = 1 << 20
 FIRST_WINDOW_BYTES = 4 << 20
-MOST_WINDOW_BYTES = 32 << 20
+MAX_WINDOW_BYTES = 32 << 20
 SUBMITTED_BYTES = 4 << 20  # asked of the disk beyond what is being waited for
 
 
@@ -207,4 +207,4 @@ def disk_bytes() -> int:
 
 def grown(window: int) -> int:
     """The next window of a reader that goes on and on."""
-    return min(MOST_WINDOW_BYTES, max(FIRST_WINDOW_BYTES, 2 * window))
+    return min(MAX_WINDOW_BYTES, max(FIRST_WINDOW_BYTES, 2 * window))

@@ -35,7 +35,7 @@ FREQUENT = frozenset((Reply, ClientRequest, EpochEndOffset, DescribeProducers, D
 TOGETHER = 16
 """Messages that leave together at most: the other side begins to work on them while this one makes
 the next ones."""
-MOST_TOGETHER = 64
+MAX_TOGETHER = 64
 """The same of answers once so many have left in this turn of the loop: the other side has work
 then, and each write costs both of them as much as several answers."""
 TOGETHER_BYTES = 1 << 16
@@ -48,7 +48,7 @@ Answered = Callable[[Reply | None], None]
 
 
 class LinkClosed(ConnectionError):
-    """The peer went away; a call that was under way has no known outcome."""
+    """The peer went away; a call that was in progress has no known outcome."""
 
 
 Handler = Callable[["AsyncLink", int, Any], None]
@@ -158,8 +158,8 @@ class AsyncLink(asyncio.Protocol):
             return
         out[-1].append(messages)
         self._waiting += 1
-        many = self._left >= MOST_TOGETHER and self._waiting_bytes < TOGETHER_BYTES
-        if self._waiting >= (MOST_TOGETHER if many else TOGETHER):
+        many = self._left >= MAX_TOGETHER and self._waiting_bytes < TOGETHER_BYTES
+        if self._waiting >= (MAX_TOGETHER if many else TOGETHER):
             self._left += self._waiting
             self._flush()
 

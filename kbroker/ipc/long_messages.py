@@ -22,7 +22,7 @@ PIECE: Final = 1 << 30
 LONG_BYTES: Final = 1 << 19
 """Requests and answers from this length on cross in pieces. Answers up to it may be cached."""
 PIECE_BYTES: Final = 1 << 17
-MOST_LEFT: Final = 1 << 30
+MAX_LEFT: Final = 1 << 30
 REPEATABLE_BYTES: Final = 1 << 16
 """No kernel repeats the answer to a longer request."""
 GIVE_BACK_BYTES: Final = 1 << 22
@@ -50,7 +50,7 @@ class Arriving:
 
     def announce(self, call_id: int, long: LongRequest) -> None:
         """A request follows. Its body takes no memory before its bytes come."""
-        if not 0 < long.body_bytes <= MOST_LEFT:
+        if not 0 < long.body_bytes <= MAX_LEFT:
             raise Misplaced(f"a long request of {long.body_bytes} bytes")
         room = mmap.mmap(-1, long.body_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         self._requests[call_id] = long.request, memoryview(room)
@@ -58,7 +58,7 @@ class Arriving:
     def take(self, payload: bytearray) -> Iterator[tuple[int, Any]]:
         """Add a piece; gives the message that it completes. Raises Misplaced."""
         call_id, left = HEAD.unpack_from(payload)
-        if not 0 <= left <= MOST_LEFT:
+        if not 0 <= left <= MAX_LEFT:
             raise Misplaced(f"a piece with {left} bytes left")
         content = memoryview(payload)[HEAD.size :]
         if call_id in self._requests:

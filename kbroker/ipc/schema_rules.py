@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from kbroker.config.topic import SUBJECTS, TopicConfig
 
 ANY_CODEC: Final = -1
-LEAST_RULES: Final = 8
+MIN_RULES: Final = 8
 """A packed word without rules would be less."""
 
 
@@ -50,14 +50,14 @@ def packed(codec: int, rules: SchemaRules) -> int:
     if rules == (None, None):
         return codec
     key, value = (0 if one is None else one + 1 for one in rules)
-    return -2 - (codec + 1 + LEAST_RULES * (key + 4 * value))
+    return -2 - (codec + 1 + MIN_RULES * (key + 4 * value))
 
 
 def unpacked(word: int) -> tuple[int, SchemaRules | None]:
     """(codec, rules) of the word of a slot; None: nothing is checked."""
     if word >= ANY_CODEC:
         return word, None
-    rest, codec = divmod(-2 - word, LEAST_RULES)
+    rest, codec = divmod(-2 - word, MIN_RULES)
     value, key = divmod(rest, 4)
     return codec - 1, SchemaRules(_strategy(key), _strategy(value))
 

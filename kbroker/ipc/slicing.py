@@ -13,7 +13,7 @@ from kbroker.protocol.slices import Work
 Spent = Callable[[int], None]
 LONG_SLICES: Final = 8
 REST_S: Final = 0.5
-LONGEST_RESTS: Final = 60
+MAX_RESTS: Final = 60
 MANY_OBJECTS: Final = 20_000
 """New objects that the collector looks at in some five milliseconds."""
 
@@ -50,7 +50,7 @@ class Slicing:
                 if slices < LONG_SLICES:
                     self._start_collector()
                 else:
-                    self._start_collector_later(LONGEST_RESTS)
+                    self._start_collector_later(MAX_RESTS)
             return found
 
     async def _steps(self, spent: Spent | None, work: Coroutine[Any, Any, Any]) -> Any:

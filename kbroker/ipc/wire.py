@@ -28,7 +28,7 @@ from kbroker.ipc.messages import LongRequest, Reply
 
 LENGTH: Final = struct.Struct("<I")
 BLOCK: Final = 1 << 31
-MOST_BYTES: Final = PIECE - 1
+MAX_BYTES: Final = PIECE - 1
 """Of a frame: an image of all topics is by far the largest."""
 
 REPLIES: Final[dict[type, Any]] = {
@@ -165,7 +165,7 @@ class FrameReader:
         position = 0
         while len(self._buffer) - position >= 4:
             (word,) = LENGTH.unpack_from(self._buffer, position)
-            length = word & MOST_BYTES
+            length = word & MAX_BYTES
             if word & PIECE and (word & BLOCK or not is_piece(length)):
                 raise Malformed(f"a frame of {word:#x} bytes")
             if len(self._buffer) - position - 4 < length:

@@ -15,7 +15,7 @@ CONTENT_SIZE = 0x08
 CONTENT_CHECKSUM = 0x04
 STORED = 1 << 31  # bit of a block's size: it is not compressed
 SLACK_BYTES = 8  # that may be written beyond the room given
-LEAST_MATCH = 4
+MIN_MATCH = 4
 LAST_LITERALS = 5  # a block ends with so many literals at least
 BEFORE_MATCH = 8  # bytes of input, and of room for output, that a block has left where a match begins
 ROOM_FOR_MATCH = 12
@@ -115,7 +115,7 @@ def _block(position: int, end: int, out: int, room: int) -> int:
             length, position = _longer(length, position, end)
             if length < 0:
                 return -1
-        length += LEAST_MATCH
+        length += MIN_MATCH
         if offset == 0 or offset > at - out or length > limit - LAST_LITERALS - at:
             return -1
         copy_match(at, offset, length)

@@ -12,7 +12,7 @@ from kbroker.kernels.wire import read_uvarint
 XERIAL_MAGIC = 0x82534E4150505900 - (1 << 64)  # as a signed word
 XERIAL_HEADER_BYTES = 16
 LITERAL, NEAR, FAR = 0, 1, 2
-MOST_SHORT_LITERAL = 60
+MAX_SHORT_LITERAL = 60
 
 
 @inlined
@@ -36,7 +36,7 @@ def _raw(position: int, end: int, out: int, room: int) -> int:
         position += 1
         kind = tag & 3
         length = (tag >> 2) + 1
-        width = length - MOST_SHORT_LITERAL if length > MOST_SHORT_LITERAL else 0
+        width = length - MAX_SHORT_LITERAL if length > MAX_SHORT_LITERAL else 0
         if kind != LITERAL:
             width = 1 << (kind - 1)
         if width > end - position:

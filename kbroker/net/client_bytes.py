@@ -16,9 +16,9 @@ from kbroker.net.connection import Connection
 from kbroker.net.context import Context
 from kbroker.net.rows import Connection as ConnectionRow
 
-MOST_REPORTED: Final = 200
+MAX_REPORTED: Final = 200
 """Client ids in a report; the rest is reported as OTHER."""
-MOST_KEPT: Final = 4096
+MAX_KEPT: Final = 4096
 """Client ids of connections that were closed since the last report; numbers that are given before
 unused ones are taken back."""
 LONGEST: Final = 128
@@ -73,7 +73,7 @@ class ClientBytes:
         np.add.at(sums, self._of_row[rows], moved[rows])
         for number in np.flatnonzero(sums.any(axis=1)).tolist():
             self._add(self._names[number], *sums[number].tolist())
-        if len(self._names) > MOST_KEPT:
+        if len(self._names) > MAX_KEPT:
             self._renumber()
         found, self._moved = self._moved, {}
         return _largest(found)
@@ -92,7 +92,7 @@ class ClientBytes:
         self._seen[row] = received, sent
 
     def _add(self, name: str, received: int, sent: int) -> None:
-        if name not in self._moved and len(self._moved) >= MOST_KEPT:
+        if name not in self._moved and len(self._moved) >= MAX_KEPT:
             name = OTHER
         before = self._moved.get(name, (0, 0))
         self._moved[name] = before[0] + received, before[1] + sent
@@ -106,7 +106,7 @@ class ClientBytes:
 
 
 def _largest(moved: dict[str, tuple[int, int]]) -> tuple[MovedBytes, ...]:
-    chosen = dict(nlargest(MOST_REPORTED, moved.items(), key=lambda item: sum(item[1])))
+    chosen = dict(nlargest(MAX_REPORTED, moved.items(), key=lambda item: sum(item[1])))
     found = [MovedBytes(name, *each) for name, each in chosen.items() if sum(each)]
     others = [each for name, each in moved.items() if name not in chosen]
     received, sent = sum(each[0] for each in others), sum(each[1] for each in others)

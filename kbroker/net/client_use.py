@@ -18,9 +18,9 @@ from kbroker.net.quota_use import QuotaUse
 
 UNKNOWN: Final = "unknown"
 """Kafka's name and version of a software that has not named itself."""
-MOST_SOFTWARE: Final = 64
+MAX_SOFTWARE: Final = 64
 """Names with version and listener in a report; the rest is reported as OTHER."""
-LONGEST_SOFTWARE: Final = 64
+MAX_SOFTWARE_LENGTH: Final = 64
 """Of a name or version as it is kept."""
 
 NOTHING: Final = ClientReport()
@@ -58,8 +58,8 @@ class ClientUse:
     def learned(self, connection: Connection, name: str, version: str) -> None:
         """The client has named its software, in the form that KIP-511 allows."""
         self._count(connection, -1)
-        connection.software_name = name[:LONGEST_SOFTWARE]
-        connection.software_version = version[:LONGEST_SOFTWARE]
+        connection.software_name = name[:MAX_SOFTWARE_LENGTH]
+        connection.software_version = version[:MAX_SOFTWARE_LENGTH]
         self._count(connection, 1)
 
     def closed(self, connection: Connection) -> None:
@@ -88,7 +88,7 @@ class ClientUse:
             self._software.pop(key, None)
 
     def _largest(self) -> list[SoftwareConnections]:
-        chosen = nlargest(MOST_SOFTWARE, self._software.items(), key=lambda item: item[1])
+        chosen = nlargest(MAX_SOFTWARE, self._software.items(), key=lambda item: item[1])
         others = Counter(self._software)
         for software, _ in chosen:
             del others[software]

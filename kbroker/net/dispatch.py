@@ -24,7 +24,7 @@ from kbroker.net.forward.forwarding import WATCHED
 from kbroker.net.process import NetworkProcess
 from kbroker.net.produce.oversized import refuse
 from kbroker.net.rate_limited_log import not_served
-from kbroker.net.receive_kernel import LONGEST_FETCH
+from kbroker.net.receive_kernel import MAX_FETCH
 from kbroker.net.security.logins import Logins
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.frame import RequestHeader, parse_request
@@ -72,7 +72,7 @@ class Dispatch:
             if (begun := self._begin(connection, frame)) is None:
                 return
             header, body = begun
-            if header.api_key == ApiKey.FETCH and len(frame) > LONGEST_FETCH:
+            if header.api_key == ApiKey.FETCH and len(frame) > MAX_FETCH:
                 self.in_slices(connection, partial(self.fetches.take, connection, header, frame, body))
             elif header.api_key == ApiKey.FETCH:
                 self.fetches.take(connection, header, frame, body)

@@ -60,7 +60,7 @@ class NetworkProcess:
         self.connections: dict[int, Connection] = {}
         self.tls = TlsListeners(config)
         self.quotas = Quotas(self.context, config, self._go_on)
-        self.complain = RateLimitedLog(log, time.monotonic)
+        self.warn = RateLimitedLog(log, time.monotonic)
         self.checks = ProduceChecks(self.context, self.topics, self.unbusy, self.ask_turn)
         self.answers = ProduceAnswers(self.context, self.checks, self.quotas, self.counts.slow)
         self.transactions = TransactionChecks(
@@ -187,7 +187,7 @@ class NetworkProcess:
             return
         for accepted, fd in found:
             if fd == LOST:
-                self.complain("the connection from %s is lost: too many open files", accepted.host)
+                self.warn("the connection from %s is lost: too many open files", accepted.host)
                 self._closed_ids.append(accepted.connection_id)
                 self.ask_turn()  # it reports them
             else:
@@ -248,15 +248,13 @@ class NetworkProcess:
         try:
             sent = send_closed(self._handoff, self._closed_ids)
         except EOFError as error:
-            self.complain("%d closed connections are not reported: %s", len(self._closed_ids), error)
+            self.warn("%d closed connections are not reported: %s", len(self._closed_ids), error)
             sent = len(self._closed_ids)
         del self._closed_ids[:sent]
 
     def refuse(self, connection: Connection, why: str) -> None:
         """Close for a client's fault, with one log line."""
-        self.complain(
-            "closing connection from %s on %s: %s", connection.peer, connection.listener.listener, why
-        )
+        self.warn("closing connection from %s on %s: %s", connection.peer, connection.listener.listener, why)
         self.close(connection, why)
 
     # --- answers ------------------------------------------------------------------------------------
@@ -328,7 +326,8 @@ class NetworkProcess:
         self._go_on(row)
 
     def _go_on(self, row: int) -> None:
-        """Continue a connection that had to stop reading: a turn under way does not end before."""
+        """Continue a connection that had to stop reading: a turn in progress does not end
+        before."""
         resume(self.context.address, row)
         if not self._in_turn:
             self.ask_turn()

@@ -34,9 +34,9 @@ from kbroker.net.rows.connection_kernel import arm, connection_row, events_left,
 from kbroker.net.rows.count_kernel import parse_begins, parse_ends
 
 MIN_ROOM = 16384  # of the current chunk, to receive into it
-MOST_ROOM = 2  # times Context.RECEIVE_BYTES, for one receive of a long frame
+MAX_ROOM = 2  # times Context.RECEIVE_BYTES, for one receive of a long frame
 UNKNOWN_SIZE_ROOM = 4096  # reserved for a frame whose size has not arrived
-LONGEST_FETCH = 1 << 16  # bytes; longer ones are served by Python, in slices
+MAX_FETCH = 1 << 16  # bytes; longer ones are served by Python, in slices
 
 
 # what became of a frame
@@ -141,7 +141,7 @@ def _handle_frame(cx: int, connection: int, frame: int, length: int, chunk: int)
         put(row, Connection.FLAGS, flags | Flag.DRAINING)
         return LATER
     kind = EventKind.REQUEST
-    short = length >= 10 and length <= LONGEST_FETCH
+    short = length >= 10 and length <= MAX_FETCH
     if short and flags & Flag.FETCH != 0 and load_i16_be(frame) == ApiKey.FETCH:
         version = load_i16_be(frame + 2)
         if version >= FetchVersion.FIRST and version <= FetchVersion.LAST:
@@ -289,7 +289,7 @@ def receive(cx: int, connection: int) -> None:
     region = get(row, Connection.CHUNK) >= 0
     if region:
         offset = get(row, Connection.FILLED)
-        room = min(get(row, Connection.LIMIT) - offset, MOST_ROOM * get(cx, Context.RECEIVE_BYTES))
+        room = min(get(row, Connection.LIMIT) - offset, MAX_ROOM * get(cx, Context.RECEIVE_BYTES))
         if room == 0:  # a stalled partial frame got its turn back before it got its room
             handle_region(cx, connection)
             _rest(cx, connection)

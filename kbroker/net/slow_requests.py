@@ -31,7 +31,7 @@ from kbroker.protocol.frame import parse_request
 
 log = logging.getLogger(__name__)
 
-MOST_A_SECOND: Final = 10
+MAX_A_SECOND: Final = 10
 LONGEST: Final = 128
 """Of a client id in a line."""
 NOT_SLOW: Final = ("total", "purgatory")
@@ -165,7 +165,7 @@ class SlowRequests:
         return _request(connection, ApiKey.PRODUCE, request[Request.VERSION], client_id)
 
     def _write(self, fields: Fields) -> None:
-        if self._lines >= MOST_A_SECOND:
+        if self._lines >= MAX_A_SECOND:
             self._left_out += 1
             return
         self._lines += 1

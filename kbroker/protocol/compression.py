@@ -23,7 +23,7 @@ XERIAL_MAGIC: Final = b"\x82SNAPPY\0"
 XERIAL_HEADER: Final = XERIAL_MAGIC + struct.pack(">ii", 1, 1)
 XERIAL_BLOCK_BYTES: Final = 32 * 1024
 PIECE_BYTES: Final = 1 << 20
-SNAPPY_MOST: Final = 22
+SNAPPY_MAX_RATIO: Final = 22
 """A byte of snappy decompresses to no more bytes than this."""
 ZSTD_MOST_HEADER: Final = 18
 ZSTD_BLOCK_HEADER: Final = 3
@@ -32,7 +32,7 @@ ZSTD_REPEATED_BYTE: Final = 1
 ZSTD_CHECKSUM: Final = 4
 ZSTD_KEPT_WINDOW: Final = 8 << 20
 """Decompressors keep the window of their largest frame."""
-LZ4_MOST: Final = 255
+LZ4_MAX_RATIO: Final = 255
 """A byte of lz4 decompresses to no more bytes than this."""
 LZ4_FAST_LEVEL: Final = 9  # the default takes the fast compressor, not that of level 9 (Lz4BlockOutputStream)
 LZ4_FLAGS: Final = 4  # byte of a frame
@@ -163,7 +163,7 @@ def _unpack_snappy(raw: bytes) -> bytes:
         shift += 7
         if byte < 0x80:
             break
-    if size > SNAPPY_MOST * len(raw):  # and would be given that much memory
+    if size > SNAPPY_MAX_RATIO * len(raw):  # and would be given that much memory
         raise ProtocolError(f"{len(raw)} bytes of snappy cannot stand for {size}")
     return bytes(cramjam.snappy.decompress_raw(raw))
 
@@ -172,7 +172,7 @@ def _lz4_pieces(data: bytes | memoryview, most_bytes: int) -> Iterator[bytes]:
     announced_size = (
         len(data) > LZ4_FLAGS and data[LZ4_FLAGS] & LZ4_CONTENT_SIZE
     )  # and would be given that much memory
-    if len(data) * LZ4_MOST <= most_bytes and not announced_size:
+    if len(data) * LZ4_MAX_RATIO <= most_bytes and not announced_size:
         yield lz4.frame.decompress(data)  # a quarter of the time that small frames take with a bound
         return
     unpacker = lz4.frame.LZ4FrameDecompressor()

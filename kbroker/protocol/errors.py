@@ -88,7 +88,7 @@ class ErrorCode(IntEnum):
     INVALID_TXN_STATE = 48, False, "the transaction is in a state that does not allow this"
     INVALID_PRODUCER_ID_MAPPING = 49, False, "this producer id does not belong to the transactional id"
     INVALID_TRANSACTION_TIMEOUT = 50, False, "the transaction timeout is above transaction.max.timeout.ms"
-    CONCURRENT_TRANSACTIONS = 51, True, "another operation on the same transaction is under way"
+    CONCURRENT_TRANSACTIONS = 51, True, "another operation on the same transaction is in progress"
     TRANSACTION_COORDINATOR_FENCED = (
         52,
         False,
@@ -101,7 +101,7 @@ class ErrorCode(IntEnum):
     LOG_DIR_NOT_FOUND = 57, False, "there is no such log directory"
     SASL_AUTHENTICATION_FAILED = 58, False, "authentication failed"
     UNKNOWN_PRODUCER_ID = 59, False, "nothing is known of this producer id"
-    REASSIGNMENT_IN_PROGRESS = 60, False, "a reassignment of the partition is under way"
+    REASSIGNMENT_IN_PROGRESS = 60, False, "a reassignment of the partition is in progress"
     DELEGATION_TOKEN_AUTH_DISABLED = 61, False, "delegation tokens are not enabled"
     DELEGATION_TOKEN_NOT_FOUND = 62, False, "there is no such delegation token"
     DELEGATION_TOKEN_OWNER_MISMATCH = (
@@ -134,7 +134,7 @@ class ErrorCode(IntEnum):
     FENCED_INSTANCE_ID = 82, False, "another member registered with the same group.instance.id"
     ELIGIBLE_LEADERS_NOT_AVAILABLE = 83, True, "no replica may become leader"
     ELECTION_NOT_NEEDED = 84, True, "Leader election not needed for topic partition."
-    NO_REASSIGNMENT_IN_PROGRESS = 85, False, "no reassignment of the partition is under way"
+    NO_REASSIGNMENT_IN_PROGRESS = 85, False, "no reassignment of the partition is in progress"
     GROUP_SUBSCRIBED_TO_TOPIC = 86, False, "the group is subscribed to the topic"
     INVALID_RECORD = 87, False, "a record is not valid"
     UNSTABLE_OFFSET_COMMIT = 88, True, "offsets of an open transaction are pending"
@@ -185,9 +185,9 @@ class ErrorCode(IntEnum):
     SHARE_SESSION_LIMIT_REACHED = 133, True, "there are too many share sessions"
 
 
-LONGEST_TEXT = 32_767
+MAX_TEXT = 32_767
 """Bytes of a string in a message."""
-SHORT_TEXT = LONGEST_TEXT // 4
+SHORT_TEXT = MAX_TEXT // 4
 
 
 class KafkaError(Exception):
@@ -199,7 +199,7 @@ class KafkaError(Exception):
     """
 
     def __init__(self, code: ErrorCode, message: str | None = None) -> None:
-        if message is not None and len(message) > SHORT_TEXT and len(message.encode()) > LONGEST_TEXT:
+        if message is not None and len(message) > SHORT_TEXT and len(message.encode()) > MAX_TEXT:
             code, message = ErrorCode.UNKNOWN_SERVER_ERROR, None
         super().__init__(code, message)
         self.code = code

@@ -1,7 +1,7 @@
 """The delay before a dead child is restarted. Pure: times are passed in."""
 
 FIRST_MS = 20
-MOST_MS = 1000
+MAX_MS = 1000
 HEALTHY_MS = 1000
 
 
@@ -19,5 +19,5 @@ class BackOff:
         if lived_ms >= HEALTHY_MS:
             self._delay_ms = 0
         delay = self._delay_ms
-        self._delay_ms = min(MOST_MS, max(FIRST_MS, self._delay_ms * 2))
+        self._delay_ms = min(MAX_MS, max(FIRST_MS, self._delay_ms * 2))
         return delay

@@ -19,7 +19,7 @@ from kbroker.supervisor.child import SIGKILL, Child
 log = logging.getLogger(__name__)
 
 LOOK_MS = 1000
-MOST_OF_A_LOOK_MS = 2000
+MAX_OF_A_LOOK_MS = 2000
 """Maximum time that one look counts: in a longer pause no process ran."""
 STACK_MS = 500
 """From the request for a stack to SIGKILL."""
@@ -63,7 +63,7 @@ class Watchdog:
         """Request the stacks of hung children; end those with a request."""
         if now_ms < self.next_look_ms():
             return
-        passed_ms = min(now_ms - self._looked_ms, MOST_OF_A_LOOK_MS) if self._looked_ms else 0
+        passed_ms = min(now_ms - self._looked_ms, MAX_OF_A_LOOK_MS) if self._looked_ms else 0
         self._looked_ms = now_ms
         for child in children:
             seen = self._seen.setdefault(child.process, Seen())

@@ -51,7 +51,7 @@ class Injector:
         self._thread.start()
 
     def finish(self) -> None:
-        """Ends the fault that is under way, starts no other."""
+        """Ends the fault that is in progress, starts no other."""
         self._stop.set()
         self._thread.join()
         self._file.close()

@@ -8,7 +8,7 @@ from loadtest.page import Slot
 from loadtest.players.membership import Membership
 from loadtest.players.part import Player
 
-MOST_AT_ONCE = 2000
+MAX_AT_ONCE = 2000
 COMMIT_EVERY_S = 0.5
 QUIET_S = 3.0
 PATIENCE_S = 60.0
@@ -41,7 +41,7 @@ class ConsumingPlayer(Player):
     def _turn(self, member: Membership, wait_s: float) -> int:
         began = time.monotonic()
         try:
-            messages = member.read(MOST_AT_ONCE, wait_s)
+            messages = member.read(MAX_AT_ONCE, wait_s)
         except KafkaException as failure:
             print(f"{self.part.label}: {failure}", flush=True)
             time.sleep(0.1)

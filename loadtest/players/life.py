@@ -11,7 +11,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 
 from loadtest.history import writer_name
 from loadtest.page import Slot
-from loadtest.players.outbox import MOST_UNDER_WAY, Intents, Outbox
+from loadtest.players.outbox import MAX_PENDING, Intents, Outbox
 from loadtest.players.part import QUICK, Player
 from loadtest.players.values import Block, Keys, Values, bodies
 from loadtest.run import ProducerClient
@@ -21,7 +21,7 @@ SETTLE_EVERY_S = 0.05
 SETTLE_AT = 5000
 MESSAGE_TIMEOUT_MS = 120_000
 # Of idempotent producers. For one that gives up a record librdkafka begins a new epoch and resends
-# what is under way, appended or not (KIP-360): no broker can recognise the copies.
+# what is in progress, appended or not (KIP-360): no broker can recognise the copies.
 NEVER_MS = 0
 TRANSACTION_TIMEOUT_MS = 30_000
 
@@ -88,7 +88,7 @@ class ProducerLife:
             "acks": self.client.acks,
             "enable.idempotence": idempotent,
             "message.timeout.ms": TRANSACTION_TIMEOUT_MS if transactional_id else timeout_ms,
-            "queue.buffering.max.messages": MOST_UNDER_WAY + 1000,
+            "queue.buffering.max.messages": MAX_PENDING + 1000,
             "retry.backoff.ms": 20,
             "error_cb": self._on_error,
         }
@@ -140,13 +140,13 @@ class ProducerLife:
         self.player.look_around()
 
     def flush(self, seconds: float) -> int:
-        """Waits until everything under way is settled; gives how much is not."""
+        """Waits until everything in progress is settled; gives how much is not."""
         until_ns = self.player.clock.now_ns() + int(seconds * 1e9)
-        while self.outbox.under_way and self.player.clock.now_ns() < until_ns and self._fatal is None:
+        while self.outbox.pending and self.player.clock.now_ns() < until_ns and self._fatal is None:
             self.producer.flush(0.05)
             self.outbox.settle()
             self.player.look_around()
-        return self.outbox.under_way
+        return self.outbox.pending
 
     def close(self) -> None:
         """Flushes, gives up what is left, seals the history."""

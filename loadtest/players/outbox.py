@@ -1,4 +1,4 @@
-"""The step between a producer and its history: records under way, and their delivery reports.
+"""The step between a producer and its history: records in progress, and their delivery reports.
 
 The callback of the client library only keeps the report and its time; everything else is done for
 thousands at a time.
@@ -22,7 +22,7 @@ from loadtest.writer import HistoryWriter
 
 INTENT_ROWS = 1 << 16
 RING = 1 << 18
-MOST_UNDER_WAY = 100_000  # queue.buffering.max.messages of the client library
+MAX_PENDING = 100_000  # queue.buffering.max.messages of the client library
 # Refused for what they are: surely not in the log. Everything else might have been written by an
 # earlier attempt.
 SURELY_FAILED = {
@@ -89,7 +89,7 @@ class Outbox:
         self._open_seqs = np.zeros(RING, np.int64)
         self._intended = np.zeros(RING, np.int64)
         self._oldest = 0
-        self.under_way = 0
+        self.pending = 0
         self.last_error: KafkaError | None = None
 
     def on_delivery(self) -> Report:
@@ -113,12 +113,12 @@ class Outbox:
         return len(self._reports)
 
     def room(self, next_seq: int) -> int:
-        """How many more records may be under way: a place of the ring is reused only when its
+        """How many more records may be in progress: a place of the ring is reused only when its
         record is settled."""
         if next_seq - self._oldest > RING // 2:
             open_seqs = self._open_seqs[self._open]
             self._oldest = int(open_seqs.min()) if len(open_seqs) else next_seq
-        return min(MOST_UNDER_WAY - self.under_way, RING - (next_seq - self._oldest))
+        return min(MAX_PENDING - self.pending, RING - (next_seq - self._oldest))
 
     def add(self, block: Block, transaction: int = -1) -> int:
         """Records that are about to be sent: announced, and remembered until their report; gives
@@ -136,7 +136,7 @@ class Outbox:
         self._intended[places] = block.intended_ns
         self._open[places] = True
         self._open_seqs[places] = block.seqs
-        self.under_way += len(block)
+        self.pending += len(block)
         self._page.add(Slot.SENT, len(block))
         self._page.times(Times.DELAY)[:] += count(now_ns - block.intended_ns)
         return now_ns // 1_000_000
@@ -169,7 +169,7 @@ class Outbox:
         return len(reports)
 
     def give_up(self, error: int) -> None:
-        """The client object is gone: what is still under way has an unknown outcome."""
+        """The client object is gone: what is still in progress has an unknown outcome."""
         self.settle()
         places = np.flatnonzero(self._open)
         if len(places):
@@ -184,7 +184,7 @@ class Outbox:
 
     def _write(self, seqs: Any, places: Any, offsets: Any, status: Any, codes: Any, acked_ns: Any) -> None:
         self._open[places] = False
-        self.under_way -= len(places)
+        self.pending -= len(places)
         if self._history is None:
             return
         ring = self._ring

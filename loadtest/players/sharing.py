@@ -27,7 +27,7 @@ from loadtest.run import ConsumerClient
 POLL_S = 0.2
 COMMIT_S = 10.0
 RELEASED, REJECTED = 0.05, 0.02  # shares of what is given
-MOST_DELIVERIES = 3  # then it is accepted: nothing is given up for having been released too often
+MAX_DELIVERIES = 3  # then it is accepted: nothing is given up for having been released too often
 UNANSWERED = -1
 SAID = {
     ShareAck.ACCEPT: AcknowledgeType.ACCEPT,
@@ -113,7 +113,7 @@ class SharingPlayer(Player):
 
     def _decide(self, message: Message) -> ShareAck:
         drawn = self.random.random()
-        if drawn < RELEASED and (message.delivery_count() or 0) < MOST_DELIVERIES:  # type: ignore[attr-defined]
+        if drawn < RELEASED and (message.delivery_count() or 0) < MAX_DELIVERIES:  # type: ignore[attr-defined]
             return ShareAck.RELEASE
         return ShareAck.REJECT if drawn > 1 - REJECTED else ShareAck.ACCEPT
 

@@ -12,7 +12,7 @@ from loadtest.players.transaction import Transaction, begin_transactions
 from loadtest.record import MEANT_TO_ABORT
 from loadtest.shape import Schedule
 
-LONGEST_S = 2.0
+MAX_S = 2.0
 
 
 class TransactingPlayer(Player):
@@ -46,7 +46,7 @@ class TransactingPlayer(Player):
         transaction.run(lambda: self._send(life, schedule, transaction, MEANT_TO_ABORT if abort else 0))
 
     def _send(self, life: ProducerLife, schedule: Schedule, transaction: Transaction, flags: int) -> None:
-        until_ns = self.clock.now_ns() + int(LONGEST_S * 1e9)
+        until_ns = self.clock.now_ns() + int(MAX_S * 1e9)
         left = self.settings.transaction_records
         while left > 0 and self.clock.now_ns() < until_ns and not self.stopping:
             now_ns = self.clock.now_ns()

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from spark_validation.segments import layout
 from spark_validation.segments.layout import Fault, Words
 
-MOST_RECORDS = 1 << 24  # of a batch: room is made for so many before they are decoded
+MAX_RECORDS = 1 << 24  # of a batch: room is made for so many before they are decoded
 _LENGTH = struct.Struct(">i")
 _FIELDS = np.arange(layout.HEADER_BYTES)
 _PLAIN = (  # columns that are header fields as they are
@@ -82,7 +82,7 @@ def faults(head: NDArray[np.void]) -> Words:
     """What the headers alone say."""
     found = np.full(len(head), Fault.SOUND, np.int64)
     delta, count = head["last_offset_delta"].astype(np.int64), head["record_count"].astype(np.int64)
-    found[(delta < 0) | (count < 0) | (count > delta + 1) | (count > MOST_RECORDS)] = Fault.BAD_COUNT
+    found[(delta < 0) | (count < 0) | (count > delta + 1) | (count > MAX_RECORDS)] = Fault.BAD_COUNT
     found[head["magic"] != layout.MAGIC] = Fault.BAD_MAGIC
     found[(head["magic"] == 0) | (head["magic"] == 1)] = Fault.OLD_FORMAT
     return found

@@ -11,7 +11,7 @@ XERIAL = b"\x82SNAPPY\x00"  # snappy in the frames of the Java library: this, tw
 XERIAL_BYTES = 16
 STREAMED = {layout.LZ4: "lz4", layout.ZSTD: "zstd"}
 DAMAGED = (pa.ArrowInvalid, OSError, zlib.error, ValueError, IndexError)
-MOST_BYTES = 1 << 30
+MAX_BYTES = 1 << 30
 
 
 def unpack(codec: int, packed: memoryview) -> bytes | memoryview | None:
@@ -64,6 +64,6 @@ def block(packed: memoryview) -> bytes:
         shift += 7
         if byte < 0x80:
             break
-    if size > MOST_BYTES:
+    if size > MAX_BYTES:
         raise ValueError(f"a snappy block of {size} bytes")
     return pa.decompress(np.frombuffer(packed, np.uint8), size, "snappy", asbytes=True)

@@ -74,7 +74,7 @@ def batch_size(buffer: NDArray[np.uint8], got: int) -> int:
 
 
 def count_is_damage(buffer: NDArray[np.uint8], got: int) -> bool:
-    """Whether the rest of the newest segment is more than a write under way or a preallocated
+    """Whether the rest of the newest segment is more than a write in progress or a preallocated
     file's zeros."""
     if not buffer[: min(got, 4096)].any():
         return False

@@ -7,7 +7,7 @@ import pytest
 
 from kbroker.api.error_counts import ErrorCounts
 from kbroker.api.registry import APIS
-from kbroker.api.version_answers import MOST_READ, LocalAnswers
+from kbroker.api.version_answers import MAX_READ, LocalAnswers
 from kbroker.api.versions import TELEMETRY, VERSIONS, served
 from kbroker.config.broker import BrokerConfig
 from kbroker.control.images import next_image
@@ -116,7 +116,7 @@ def test_a_network_process_answers_as_control_does(tmp_path: Path) -> None:
 def test_a_network_process_tells_software_apart_and_remembers_a_bounded_number(tmp_path: Path) -> None:
     with world(tmp_path) as made:
         local = LocalAnswers(ErrorCounts(made.broker.metrics))
-        names = [(f"client{number}", f"1.{number}") for number in range(MOST_READ + 3)]
+        names = [(f"client{number}", f"1.{number}") for number in range(MAX_READ + 3)]
         learned: list[tuple[str, str]] = []
         for name, version in names * 2:
             body = encode(ApiVersionsRequest(name, version), 3)
@@ -124,7 +124,7 @@ def test_a_network_process_tells_software_apart_and_remembers_a_bounded_number(t
                 client_request(ApiKey.API_VERSIONS, 3, body), lambda *software: learned.append(software)
             )
         assert learned == names * 2
-        assert len(local._read) == MOST_READ
+        assert len(local._read) == MAX_READ
 
 
 def test_a_network_process_closes_on_a_body_that_ends_too_early(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kbroker.api.audit import CHANGES, MOST_NAMED
+from kbroker.api.audit import CHANGES, MAX_NAMED
 from kbroker.api.registry import APIS
 from kbroker.config import acls
 from kbroker.config.authorizer import Authorizer
@@ -91,7 +91,7 @@ def test_a_change_of_many_names_some_and_counts_all(made: World) -> None:
     (line,) = lines(
         made, ApiKey.DELETE_TOPICS, 5, DeleteTopicsRequest(topic_names=[f"t{i}" for i in range(999)])
     )
-    assert len(line["resources"]) == MOST_NAMED
+    assert len(line["resources"]) == MAX_NAMED
     assert line["errors"] == {"UNKNOWN_TOPIC_OR_PARTITION": 999}
 
 

@@ -7,7 +7,7 @@ import threading
 
 from tests.attack.storm import rest_after
 
-MOST_S = 600.0
+MAX_S = 600.0
 
 
 class Steady:
@@ -38,7 +38,7 @@ def _main(port: int) -> None:
     print("ready", flush=True)
     stop = threading.Event()
     threading.Thread(target=lambda: (sys.stdin.readline(), stop.set()), daemon=True).start()
-    print(json.dumps(rest_after(port, MOST_S, stop=stop.is_set)))
+    print(json.dumps(rest_after(port, MAX_S, stop=stop.is_set)))
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ import pytest
 from kbroker.api.error_counts import error_codes
 from kbroker.api.registry import APIS
 from kbroker.api.row import COMMIT_LANE
-from kbroker.net.receive_kernel import LONGEST_FETCH
+from kbroker.net.receive_kernel import MAX_FETCH
 from kbroker.net.rows import ForwardedApi
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.codec import decode_exact
@@ -39,7 +39,7 @@ from tests.peer.kbroker_node import KBroker
 
 pytestmark = [pytest.mark.compat, pytest.mark.short]
 
-PADDING = bytes(max(ForwardedApi.FRAME_BYTES, LONGEST_FETCH))
+PADDING = bytes(max(ForwardedApi.FRAME_BYTES, MAX_FETCH))
 QUESTIONS = 8
 TOPICS = ("a", "b", "c")
 FAST = {key: api for key, api in APIS.items() if api.fast_paths and key != ApiKey.PRODUCE}

@@ -25,12 +25,12 @@ from tests.peer.kbroker_node import KBroker
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(300), UNRAISABLE]
 
 COUNT = 30
-LONGEST_S = 12
+MAX_S = 12
 
 
 def seconds(number: int) -> int:
     """The delay of a record: every third is due at once, the others later and in no order."""
-    return 0 if number % 3 == 0 else 6 + number * 7 % (LONGEST_S - 5)
+    return 0 if number % 3 == 0 else 6 + number * 7 % (MAX_S - 5)
 
 
 def prepare(broker: KBroker) -> dict[bytes, float]:

@@ -14,7 +14,7 @@ from tests.protocol.random_messages import random_struct
 
 VICTIMS = ("victim", "other-victim")
 NAMES = (*VICTIMS, *VICTIMS, "group-1", "group-2", "tx-1", "consumer", "range", "member", "")
-MOST_PARTITIONS = 3  # of a topic that a random request makes
+MAX_PARTITIONS = 3  # of a topic that a random request makes
 COUNTS = ("num_partitions", "count")  # fields that ask for partitions
 SMALL = ("partition_index", "partition", "index", "generation_id", "member_epoch", "producer_epoch", "epoch")
 
@@ -22,7 +22,7 @@ SMALL = ("partition_index", "partition", "index", "generation_id", "member_epoch
 def number_of(rng: random.Random, field: Field) -> int | None:
     """Numbers that reach further than any number would: partitions that exist, waits that end."""
     if field.name in COUNTS:
-        return rng.choice((1, MOST_PARTITIONS, -1, 0))
+        return rng.choice((1, MAX_PARTITIONS, -1, 0))
     if field.name.endswith("_ms") and field.wire == "int32":
         return rng.choice((0, 1, 50, -1))
     if rng.random() < 0.5 and (field.name in SMALL or field.wire.startswith("[]")):

@@ -19,7 +19,7 @@ from kbroker.net.topics import Topics
 from tests.net.doubles import NetNode
 
 CLOSE: Final = 3
-SMALLEST_FRAME: Final = 10  # shorter ones never reach the parsers
+MIN_FRAME: Final = 10  # shorter ones never reach the parsers
 
 
 @kernel("int64(int64, int64, int64, int64, int64)")

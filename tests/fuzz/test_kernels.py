@@ -35,14 +35,14 @@ def parser_rounds() -> Round:
     """A round: requests between unreadable pages, as they are and damaged, given to the parsers
     alone."""
     from kbroker.net.rows import Outcome
-    from tests.fuzz.parsers import CLOSE, SMALLEST_FRAME, Parsers
+    from tests.fuzz.parsers import CLOSE, MIN_FRAME, Parsers
 
     parsers = Parsers(TOPICS)
     memory = GuardedMemory(GUARDED_BYTES)
 
     def give(frame: bytes, rng: random.Random, valid: bool) -> None:
         body = frame[4:]
-        if not SMALLEST_FRAME <= len(body) <= GUARDED_BYTES:
+        if not MIN_FRAME <= len(body) <= GUARDED_BYTES:
             return
         address = memory.at_the_end(body) if rng.random() < 0.8 else memory.at_the_start(body)
         if body[:2] == b"\0\0":

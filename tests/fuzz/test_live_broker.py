@@ -10,7 +10,7 @@ from kbroker.protocol.codec import decode_exact
 from kbroker.protocol.frame import encode_request, parse_response
 from kbroker.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from kbroker.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
-from tests.fuzz.any_request import MOST_PARTITIONS, SERVED, VICTIMS, any_request
+from tests.fuzz.any_request import MAX_PARTITIONS, SERVED, VICTIMS, any_request
 from tests.fuzz.campaign import MARKS, campaign
 from tests.fuzz.hot_requests import damaged
 from tests.fuzz.mutation import mutated, pieces
@@ -88,7 +88,7 @@ def trouble(broker: KBroker, rng: random.Random, ids: list[bytes]) -> None:
 def make_topics(broker: KBroker) -> list[bytes]:
     """The healthy client's topic and those that the bad ones may delete; the ids of the latter."""
     names = (HEALTHY, *VICTIMS)
-    topics = [CreatableTopic(name, 1 if name == HEALTHY else MOST_PARTITIONS, 1) for name in names]
+    topics = [CreatableTopic(name, 1 if name == HEALTHY else MAX_PARTITIONS, 1) for name in names]
     asked = MetadataRequest([MetadataRequestTopic(name=name) for name in VICTIMS])
     with connect(broker) as link:
         assert ask(link, encode_request(CREATE_TOPICS, 5, 1, "healthy", CreateTopicsRequest(topics, 10_000)))

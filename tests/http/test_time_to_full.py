@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from kbroker.http.time_to_full import EVERY_S, SHORTEST_S, WINDOW_S, TimeToFull
+from kbroker.http.time_to_full import EVERY_S, MIN_S, WINDOW_S, TimeToFull
 
 
 def filled(rate: float, seconds: float, start: float = 1e9, every: float = 15.0) -> TimeToFull:
@@ -20,8 +20,8 @@ def test_a_steady_rate_gives_what_is_left_over_the_rate() -> None:
 
 
 def test_nothing_is_reported_before_a_minute_was_seen() -> None:
-    assert filled(1e5, SHORTEST_S - 15).seconds() is None
-    assert filled(1e5, SHORTEST_S).seconds() is not None
+    assert filled(1e5, MIN_S - 15).seconds() is None
+    assert filled(1e5, MIN_S).seconds() is not None
 
 
 def test_a_disk_that_does_not_fill_is_never_full() -> None:

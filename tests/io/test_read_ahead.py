@@ -10,7 +10,7 @@ import pytest
 from kbroker.io.append.drain import ReadAhead
 from kbroker.io.read_ahead import (
     FIRST_WINDOW_BYTES,
-    MOST_WINDOW_BYTES,
+    MAX_WINDOW_BYTES,
     PIECE_BYTES,
     ColdStream,
     ReadAheadPool,
@@ -94,12 +94,12 @@ def test_a_range_a_little_before_is_read_too(file: Path) -> None:
 
 
 def test_the_end_of_the_file_ends_the_wait(file: Path) -> None:
-    assert Reads(ColdStream(file, wanted(1, 11 * MIB, 5 * MIB), MOST_WINDOW_BYTES)).rest() == [1]
+    assert Reads(ColdStream(file, wanted(1, 11 * MIB, 5 * MIB), MAX_WINDOW_BYTES)).rest() == [1]
 
 
 def test_windows_grow_up_to_a_bound() -> None:
     assert grown(0) == FIRST_WINDOW_BYTES
-    assert grown(MOST_WINDOW_BYTES) == MOST_WINDOW_BYTES
+    assert grown(MAX_WINDOW_BYTES) == MAX_WINDOW_BYTES
 
 
 def test_the_pool_answers_every_range_once(file: Path) -> None:

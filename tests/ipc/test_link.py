@@ -10,7 +10,7 @@ import pytest
 from kbroker.ipc import connecting
 from kbroker.ipc.block import answers
 from kbroker.ipc.link import (
-    MOST_TOGETHER,
+    MAX_TOGETHER,
     TOGETHER,
     TOGETHER_BYTES,
     AsyncLink,
@@ -157,7 +157,7 @@ def answered(*turns: tuple[int, int]) -> list[int]:
 def test_the_first_answers_of_a_turn_leave_early_and_the_others_in_few_writes() -> None:
     assert answered((1, 10)) == [1]
     assert answered((15, 10), (3, 10)) == [15, 3]
-    few, many = TOGETHER, MOST_TOGETHER
+    few, many = TOGETHER, MAX_TOGETHER
     early = [few] * (many // few)
     assert answered((many + 5, 10), (many + 5, 10)) == [*early, 5, *early, 5]
     assert answered((3 * many + 7, 10)) == [*early, many, many, 7]
@@ -166,5 +166,5 @@ def test_the_first_answers_of_a_turn_leave_early_and_the_others_in_few_writes() 
 def test_no_answer_waits_behind_many_bytes() -> None:
     size = TOGETHER_BYTES // 4
     assert set(answered((8 * TOGETHER, size))) == {TOGETHER}
-    writes = answered((300, TOGETHER_BYTES // (TOGETHER + 8)))[MOST_TOGETHER // TOGETHER :]
+    writes = answered((300, TOGETHER_BYTES // (TOGETHER + 8)))[MAX_TOGETHER // TOGETHER :]
     assert all(TOGETHER < count <= TOGETHER + 9 for count in writes[:-1])

@@ -20,7 +20,7 @@ from kbroker.protocol.long_frame import LongFrame
 
 EMPTY = ClientRequest(1, 3, 1, 4, None, "PLAINTEXT", "::1", 5, "User:u", b"")
 CONTENT = bytes(range(256)) * (3 * PIECE_BYTES // 256) + b"end"
-LONGEST_MS = 10.0
+MAX_MS = 10.0
 """In one piece, the copies of the content below take more than fifty."""
 MANY = 48 << 20
 
@@ -168,7 +168,7 @@ def test_long_messages_stop_nobody_on_either_side(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(asyncio.events.Handle, "_run", timed)
     asyncio.run(scene())
-    assert longest_ns[0] / 1e6 < LONGEST_MS
+    assert longest_ns[0] / 1e6 < MAX_MS
 
 
 def test_a_link_that_is_lost_while_a_request_leaves_needs_its_body_no_more() -> None:

@@ -100,7 +100,7 @@ def test_the_collector_waits_for_the_end_of_what_long_work_has_made() -> None:
 
 
 def test_the_collector_waits_for_no_work_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slicing, "LONGEST_RESTS", 3)
+    monkeypatch.setattr(slicing, "MAX_RESTS", 3)
     made: list[list[int]] = []
 
     def work() -> None:

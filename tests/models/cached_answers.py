@@ -35,7 +35,7 @@ class Ask(NamedTuple):
 
 class AnswersState(NamedTuple):
     """state, word: of control. answered: the newest change that was answered. changing: steps of a
-    change that are left. kept: of each network process. asks: under way. broken: a client has got
+    change that are left. kept: of each network process. asks: in progress. broken: a client has got
     an older state than it knew of."""
 
     state: int = 0

@@ -28,7 +28,7 @@ class Append(NamedTuple):
 
 class LaneState(NamedTuple):
     """generation, offset: of the machine, replayed. log: records, in their order. submitted:
-    appends under way. queue: operations that wait for their turn, by number. turn: one has it.
+    appends in progress. queue: operations that wait for their turn, by number. turn: one has it.
     others: operations that did not come yet. passed: generation of the pass, -1 for none.
     """
 

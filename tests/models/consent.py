@@ -28,7 +28,7 @@ class Batch(NamedTuple):
 class ConsentState(NamedTuple):
     """ring: to the IO worker. log: numbers of batches and markers. open_in_log: as the worker's
     producer table has it. last_end: of this producer; others_end: of the other one. answers:
-    completions. waiting: held until the question is answered; asked: of the question under way;
+    completions. waiting: held until the question is answered; asked: of the question in progress;
     allowed: to be pushed again; again: pushed again. ongoing: control's transaction; marker: on its
     way; others_marker: to come. refused: batches."""
 

@@ -33,18 +33,18 @@ async def _waits(steps: list[str]) -> bool:
         return {}
 
     openings = LogOpenings(open_nothing)
-    under_way: list[ExitStack] = []
+    pending: list[ExitStack] = []
     for step in steps:
         if step.startswith(("create_topics", "IoWorkers.greet")):
             stack = ExitStack()
             stack.enter_context(openings.opening(["t"]))
-            under_way.append(stack)
+            pending.append(stack)
         elif step.endswith("opening ends"):
-            under_way.pop(0).close()
+            pending.pop(0).close()
     waiting = asyncio.ensure_future(openings.wait(["t"]))
     await asyncio.sleep(0)
     waits = not waiting.done()
-    for stack in under_way:
+    for stack in pending:
         stack.close()
     await waiting
     return waits

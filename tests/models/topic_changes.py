@@ -14,7 +14,7 @@ GREETINGS = 3
 
 
 class TopicState(NamedTuple):
-    """stored: the topic is. counted: openings of its log that are under way; calls: OpenPartition
+    """stored: the topic is. counted: openings of its log that are in progress; calls: OpenPartition
     calls on their way. open: the IO worker has the log; folder: it is on disk. deleting: what the
     deletion does next. greetings: of the successors of killed workers."""
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from kbroker.ipc.client_messages import MovedBytes
-from kbroker.net.client_bytes import LONGEST, MOST_KEPT, MOST_REPORTED, ClientBytes
+from kbroker.net.client_bytes import LONGEST, MAX_KEPT, MAX_REPORTED, ClientBytes
 from kbroker.net.rows import Connection as ConnectionRow
 
 
@@ -92,12 +92,12 @@ def test_rows_that_are_added_later_count(scene: Scene) -> None:
 
 
 def test_a_report_is_bounded_and_leaves_no_byte_out() -> None:
-    scene = Scene(MOST_REPORTED + 50)
-    for row in range(MOST_REPORTED + 50):
+    scene = Scene(MAX_REPORTED + 50)
+    for row in range(MAX_REPORTED + 50):
         scene.open(row, f"c-{row}")
         scene.move(row, row + 1)
     found = scene.bytes.take()
-    assert len(found) == MOST_REPORTED + 1
+    assert len(found) == MAX_REPORTED + 1
     assert found[-1] == MovedBytes("other", sum(range(51)), 0)
 
 
@@ -105,15 +105,15 @@ def test_a_client_that_calls_itself_anew_with_each_request_is_bounded(scene: Sce
     connection = scene.open(0, "steady")
     scene.move(0, 1)
     other = scene.open(1)
-    for number in range(2 * MOST_KEPT):
+    for number in range(2 * MAX_KEPT):
         scene.bytes.named(other, f"c-{number}")
         scene.move(1, 1)
-    assert sum(each.received for each in scene.bytes.take()) == 1 + 2 * MOST_KEPT
+    assert sum(each.received for each in scene.bytes.take()) == 1 + 2 * MAX_KEPT
     assert len(scene.bytes._names) == len(scene.bytes._numbers) == 3  # "", steady, and the last
     assert connection.bytes_of == "steady"
     scene.move(0, 5)
     scene.move(1, 6)
-    last = MovedBytes(f"c-{2 * MOST_KEPT - 1}", 6, 0)
+    last = MovedBytes(f"c-{2 * MAX_KEPT - 1}", 6, 0)
     assert set(scene.bytes.take()) == {MovedBytes("steady", 5, 0), last}
 
 

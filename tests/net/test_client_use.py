@@ -6,7 +6,7 @@ from typing import Any
 from kbroker.config.broker import BrokerConfig
 from kbroker.config.client_quotas import Bound
 from kbroker.ipc.client_messages import ClientReport, SoftwareConnections, Throttled
-from kbroker.net.client_use import MOST_SOFTWARE, ClientUse
+from kbroker.net.client_use import MAX_SOFTWARE, ClientUse
 from kbroker.net.quota_use import QuotaUse
 from kbroker.net.rows import Connection as ConnectionRow
 
@@ -76,11 +76,11 @@ def test_long_names_are_cut() -> None:
 
 def test_a_report_is_bounded_and_leaves_no_connection_out() -> None:
     scene = Scene()
-    for number in range(MOST_SOFTWARE + 36):
+    for number in range(MAX_SOFTWARE + 36):
         scene.connect("software", str(number))
     scene.connect("software", "0")
     found = scene.software
-    assert len(found) == MOST_SOFTWARE + 1
+    assert len(found) == MAX_SOFTWARE + 1
     assert SoftwareConnections("other", "other", "PLAINTEXT", 36) in found
     assert SoftwareConnections("software", "0", "PLAINTEXT", 2) in found
 

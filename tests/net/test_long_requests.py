@@ -33,7 +33,7 @@ from tests.net.requests import (
 pytestmark = pytest.mark.slow
 
 SIZE = 32 << 20
-LONGEST_MS = 12.0
+MAX_MS = 12.0
 """In one piece, the copies of such a frame take more than thirty."""
 ENOUGH = 500_000
 """Bytes that a fetch waits for: more than short records are."""
@@ -64,7 +64,7 @@ def test_a_long_request_on_its_way_to_control(lag_node: NodeFactory) -> None:
     def asked() -> None:
         assert ask(link, asking(2, body=body)) == framed(2)[4:]
 
-    node.check_longest_ms(LONGEST_MS, asked)
+    node.check_longest_ms(MAX_MS, asked)
     assert ask(link, asking(3)) == framed(3)[4:]
     assert node.control.requests[1].body == body
 
@@ -85,7 +85,7 @@ def test_a_long_answer_on_its_way_from_control(lag_node: NodeFactory, asked: byt
         assert read(link, 8 + SIZE) == framed(2, SIZE)
         assert read(link, 8) == framed(3)
 
-    node.check_longest_ms(LONGEST_MS, answered)
+    node.check_longest_ms(MAX_MS, answered)
 
 
 def test_long_requests_of_several_clients_take_turns(lag_node: NodeFactory) -> None:
@@ -106,7 +106,7 @@ def test_long_requests_of_several_clients_take_turns(lag_node: NodeFactory) -> N
         for thread in threads:
             thread.join()
 
-    node.check_longest_ms(LONGEST_MS, talked)
+    node.check_longest_ms(MAX_MS, talked)
 
 
 def test_a_client_that_leaves_while_its_long_request_is_sent(lag_node: NodeFactory) -> None:
@@ -129,10 +129,10 @@ def test_a_fetch_of_many_partitions_and_the_session_that_it_makes(lag_node: Node
     made = fetch(link, partitions=dict.fromkeys(range(count), 0), session=(0, 0))
     assert len(made.responses[0].partitions) == count
     assert made.session_id
-    assert node.longest_ms() < LONGEST_MS
+    assert node.longest_ms() < MAX_MS
     for epoch in (1, 2):
         assert fetch(link, partitions={}, session=(made.session_id, epoch)).error_code == 0
-        assert node.longest_ms() < LONGEST_MS
+        assert node.longest_ms() < MAX_MS
 
 
 def test_a_fetch_of_many_partitions_that_waits(lag_node: NodeFactory) -> None:
@@ -144,7 +144,7 @@ def test_a_fetch_of_many_partitions_that_waits(lag_node: NodeFactory) -> None:
         answer = fetch(link, partitions=dict.fromkeys(range(count), 0), max_wait_ms=50)
         assert sum(len(topic.partitions) for topic in answer.responses) == count
 
-    node.check_longest_ms(LONGEST_MS, fetched)
+    node.check_longest_ms(MAX_MS, fetched)
 
 
 @pytest.mark.parametrize("leaves", [False, True])
@@ -178,7 +178,7 @@ def test_a_fetch_that_waits_for_many_partitions(lag_node: NodeFactory, leaves: b
             write(partition)
 
     write(0)
-    node.check_longest_ms(LONGEST_MS, waited)
+    node.check_longest_ms(MAX_MS, waited)
 
 
 def producing(topics: int, partitions: int) -> Struct:
@@ -202,7 +202,7 @@ def test_a_produce_of_many_partitions_or_topics(lag_node: NodeFactory, topics: i
         assert struct.unpack_from(">i", answer)[0] == 7
         assert len(answer) > 5 * (topics + partitions)
 
-    node.check_longest_ms(LONGEST_MS, produced)
+    node.check_longest_ms(MAX_MS, produced)
 
 
 def test_a_produce_of_many_batches_that_python_looks_at(lag_node: NodeFactory) -> None:
@@ -220,5 +220,5 @@ def test_a_produce_of_many_batches_that_python_looks_at(lag_node: NodeFactory) -
         assert {part.error_code for part in refused} == {ErrorCode.INVALID_TIMESTAMP}
         assert len([part for part in refused if part.error_message]) == count
 
-    node.check_longest_ms(LONGEST_MS, produced)
+    node.check_longest_ms(MAX_MS, produced)
     assert ask(link, asking(2)) == framed(2)[4:]

@@ -111,7 +111,7 @@ def test_connections_that_end_after_the_acceptor_are_logged_in_one_line() -> Non
     process: Any = NetworkProcess.__new__(NetworkProcess)
     process._handoff = handoff
     process._closed_ids = [1, 2]
-    process.complain = lambda text, *values: rate_limited_log.append(text % values)
+    process.warn = lambda text, *values: rate_limited_log.append(text % values)
     process._report_closed()
     assert (process._closed_ids, rate_limited_log) == ([], [])
     process._closed_ids = [3, 4]

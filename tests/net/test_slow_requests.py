@@ -13,7 +13,7 @@ from kbroker.ipc.block import pack_answer
 from kbroker.metrics.slots import Slots, bind, private
 from kbroker.net.rows import Connection as ConnectionRow
 from kbroker.net.rows import Flag, Request
-from kbroker.net.slow_requests import LONGEST, MOST_A_SECOND, SlowRequests
+from kbroker.net.slow_requests import LONGEST, MAX_A_SECOND, SlowRequests
 from kbroker.protocol.api_keys import ApiKey
 from tests.net.requests import batch, produce_frame
 
@@ -156,14 +156,14 @@ def test_requests_of_kernels_are_counted_by_stage(scene: Scene) -> None:
 
 
 def test_lines_are_limited_and_those_left_out_are_counted(scene: Scene) -> None:
-    for _ in range(MOST_A_SECOND + 5):
+    for _ in range(MAX_A_SECOND + 5):
         scene.slow.answered(scene.connection, 200 * MS, 0)
     scene.slow.tick({})
-    assert len(scene.lines) == MOST_A_SECOND + 1
+    assert len(scene.lines) == MAX_A_SECOND + 1
     assert scene.lines[-1]["message"] == "5 slow requests were left out"
     scene.slow.answered(scene.connection, 200 * MS, 0)
     scene.slow.tick({})
-    assert len(scene.lines) == MOST_A_SECOND + 2
+    assert len(scene.lines) == MAX_A_SECOND + 2
 
 
 def test_a_client_id_is_cut(scene: Scene) -> None:

@@ -9,9 +9,9 @@ from tests.conftest import BrokerFactory
 
 pytestmark = pytest.mark.slow
 
-MOST_OWN_EACH = 34 << 20
+MAX_OWN_EACH = 34 << 20
 """Pages without a file, on average of all processes: some 24 MB."""
-MOST_OF_LINKER = 12 << 20
+MAX_OF_LINKER = 12 << 20
 """Its library has 50 MB mapped while it links."""
 
 
@@ -35,8 +35,8 @@ def mapped(pid: int, library: str) -> int:
 def test_an_idle_broker_has_little_in_memory(broker_factory: BrokerFactory) -> None:
     node = broker_factory()
     deadline = time.monotonic() + 60
-    while (size := mapped(node.pid, "libllvmlite")) > MOST_OF_LINKER and time.monotonic() < deadline:
+    while (size := mapped(node.pid, "libllvmlite")) > MAX_OF_LINKER and time.monotonic() < deadline:
         time.sleep(0.2)
-    assert 0 < size <= MOST_OF_LINKER
+    assert 0 < size <= MAX_OF_LINKER
     pids = [node.pid, *(child.pid for child in node.children().values())]
-    assert sum(map(own_memory, pids)) / len(pids) < MOST_OWN_EACH
+    assert sum(map(own_memory, pids)) / len(pids) < MAX_OWN_EACH

@@ -1,7 +1,7 @@
 """The settings that each rule may propose and the value it gives them, for docs/knobs.md."""
 
-from tuning.broker.rules import BUSY, CPU_SHARE, LEAST_ARENA, MOST_PROCESSES, RECORDS_NEVER
-from tuning.broker.space import ACTIVE_SHARE, FULL, LEAST_SEGMENT, STEADY
+from tuning.broker.rules import BUSY, CPU_SHARE, MAX_PROCESSES, MIN_ARENA, RECORDS_NEVER
+from tuning.broker.space import ACTIVE_SHARE, FULL, MIN_SEGMENT, STEADY
 from tuning.quantity import show_rate
 
 PROPOSED: dict[str, tuple[tuple[str, ...], str]] = {
@@ -11,11 +11,11 @@ PROPOSED: dict[str, tuple[tuple[str, ...], str]] = {
     ),
     "processes": (
         ("num.network.threads", "num.io.threads"),
-        f"with a quota: half and a quarter of its cores; else each {CPU_SHARE:.0%} busy, at most {MOST_PROCESSES}",
+        f"with a quota: half and a quarter of its cores; else each {CPU_SHARE:.0%} busy, at most {MAX_PROCESSES}",
     ),
     "arena": (
         ("kbroker.arena.bytes",),
-        f"all arenas within a quarter of memory, at least {LEAST_ARENA}; twice as much where {BUSY:.0%} were in use",
+        f"all arenas within a quarter of memory, at least {MIN_ARENA}; twice as much where {BUSY:.0%} were in use",
     ),
     "partition_table": (("kbroker.max.partitions",), "5/4 of all replicas, in thousands"),
     "durability": (
@@ -27,7 +27,7 @@ PROPOSED: dict[str, tuple[tuple[str, ...], str]] = {
     "backlog": (("socket.listen.backlog.size",), "as many as clients, within net.core.somaxconn and 4096"),
     "segments": (
         ("log.segment.bytes",),
-        f"active segments within {ACTIVE_SHARE:.0%} of the room, at least {LEAST_SEGMENT}",
+        f"active segments within {ACTIVE_SHARE:.0%} of the room, at least {MIN_SEGMENT}",
     ),
     "reserving": (
         ("kbroker.log.reserve.bytes", "log.preallocate"),

@@ -13,11 +13,11 @@ from tuning.situation import Situation
 Rule = Callable[[Situation], Iterator[Proposal]]
 MiB = 1 << 20
 KAFKAS_BUFFER = 102400
-LEAST_ARENA = 16 * MiB
+MIN_ARENA = 16 * MiB
 FULL = 0.8
 BUSY = 0.5
 RECORDS_NEVER = 2**63 - 1
-MOST_PROCESSES = 8
+MAX_PROCESSES = 8
 CPU_SHARE = 0.6  # of a network process's core that bulk work may take
 BENCH = "docs/benchmarks.md"
 
@@ -40,7 +40,7 @@ def processes(situation: Situation) -> Iterator[Proposal]:
     if quota is not None and situation.network_processes + situation.io_workers > max(2.0, quota * 1.5):
         why = f"the cgroup's quota is {quota:g} cores of {processors.cores}, and more processes than that stop together"
         source = "kbroker/config/processes.py"
-        network = max(1, min(MOST_PROCESSES, int(usable // 2)))
+        network = max(1, min(MAX_PROCESSES, int(usable // 2)))
         yield Proposal("num.network.threads", str(network), why, source, Severity.SERIOUS)
         yield Proposal("num.io.threads", str(max(1, min(8, int(usable // 4)))), why, source, Severity.SERIOUS)
         return
@@ -49,7 +49,7 @@ def processes(situation: Situation) -> Iterator[Proposal]:
     load, costs = situation.workload, situation.costs
     seconds = load.write_rate / 1e9 * costs.in_cpu + load.read_rate / 1e9 * costs.out_cpu
     seconds += load.requests * costs.request_cpu
-    wanted = min(MOST_PROCESSES, math.ceil(seconds / CPU_SHARE))
+    wanted = min(MAX_PROCESSES, math.ceil(seconds / CPU_SHARE))
     if situation.network_processes < wanted <= usable:
         why = (
             f"{show_rate(load.write_rate)} in, {show_rate(load.read_rate)} out and {load.requests:,.0f} requests/s "
@@ -64,7 +64,7 @@ def arena(situation: Situation) -> Iterator[Proposal]:
     usable = situation.host.memory.usable_bytes
     if usable is not None and situation.arena_bytes > usable // 4:
         share = usable // 4 // (situation.network_processes + 1)
-        fitting = max(LEAST_ARENA, 1 << (share.bit_length() - 1))
+        fitting = max(MIN_ARENA, 1 << (share.bit_length() - 1))
         why = f"arenas may grow to {show_bytes(situation.arena_bytes)}, more than a quarter of {show_bytes(usable)}"
         yield Proposal(key, str(fitting), why, "docs/config.md")
     elif situation.live is not None:

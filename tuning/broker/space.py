@@ -10,7 +10,7 @@ from tuning.quantity import show_bytes, show_rate, show_seconds
 from tuning.situation import Situation
 
 MiB = 1 << 20
-LEAST_SEGMENT = 64 * MiB
+MIN_SEGMENT = 64 * MiB
 STEADY = 20e6  # bytes/s from which on write-back is hardly ever idle
 ACTIVE_SHARE = 0.2  # of the disks that active segments may take
 FULL = 0.8
@@ -25,7 +25,7 @@ def segments(situation: Situation) -> Iterator[Proposal]:
     if not room or few or not situation.knows("partitions"):
         return
     share = int(room * ACTIVE_SHARE) // situation.replicas
-    fitting = max(LEAST_SEGMENT, 1 << (max(share, 1).bit_length() - 1))
+    fitting = max(MIN_SEGMENT, 1 << (max(share, 1).bit_length() - 1))
     if fitting < size:
         why = (
             f"{situation.replicas} active segments of {show_bytes(size)} may take "

@@ -5,7 +5,7 @@ from tuning.knobs.knob import FINE, Knob, Want, by_hand, sysctl, whole_host
 from tuning.quantity import show_bytes, show_seconds
 from tuning.situation import Situation
 
-MOST_SWAPPINESS = 10
+MAX_SWAPPINESS = 10
 FEWEST_MAPS = 65530
 DIRTY_SECONDS = (1.0, 30.0)
 SMALL_CACHE = 512 << 20
@@ -18,7 +18,7 @@ VM = "Linux, Documentation/admin-guide/sysctl/vm.rst"
 def _swappiness(situation: Situation, now: str) -> tuple[Severity, str, str]:
     if not situation.host.memory.swap_bytes:
         return Severity.OK, "", "No swap here, so it changes nothing."
-    if int(now) <= MOST_SWAPPINESS:
+    if int(now) <= MAX_SWAPPINESS:
         return Severity.OK, "", ""
     return Severity.ADVICE, "1", f"There are {show_bytes(situation.host.memory.swap_bytes)} of swap."
 

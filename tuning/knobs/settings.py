@@ -6,7 +6,7 @@ from tuning.host.offloads import ASK
 from tuning.knobs.disk import FEWEST_REQUESTS, HEAVY, READ_AHEAD_KB
 from tuning.knobs.file_system import FEWEST_INODES, LITTLE, PROVEN, SCARCE, UNSAFE
 from tuning.knobs.limits import FEWEST
-from tuning.knobs.memory import DIRTY_SECONDS, FEWEST_MAPS, HUGE_SHARE, MOST_SWAPPINESS
+from tuning.knobs.memory import DIRTY_SECONDS, FEWEST_MAPS, HUGE_SHARE, MAX_SWAPPINESS
 from tuning.knobs.network import BACKLOG, FULL, STORM, SYN_BACKLOG
 from tuning.knobs.processor import SLOW_CLOCKS, STEADY
 
@@ -15,7 +15,7 @@ _BUFFER = "at least kbroker.local.socket.buffer.bytes (1048576)"
 _WINDOW = "largest value: twice the interface's speed x round trip (--rtt)"
 
 SETTINGS: dict[str, tuple[str, str]] = {
-    "vm.swappiness": ("vm.swappiness", f"1; up to {MOST_SWAPPINESS} is well, and anything without swap"),
+    "vm.swappiness": ("vm.swappiness", f"1; up to {MAX_SWAPPINESS} is well, and anything without swap"),
     "dirty limit (vm.dirty_bytes or vm.dirty_ratio)": (
         "vm.dirty_bytes",
         "{:g} to {:g} s of the disk's write rate; 10 s are proposed".format(*DIRTY_SECONDS),

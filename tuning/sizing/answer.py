@@ -8,7 +8,7 @@ from tuning.situation import Situation
 from tuning.sizing.demand import Need, cache_horizon_s, cpu_cores, needs
 from tuning.sizing.supply import STEADY, Supply
 
-MOST_FACTOR = 1e6
+MAX_FACTOR = 1e6
 STEPS = 60
 
 
@@ -62,7 +62,7 @@ def _first_to_end(situation: Situation, supply: Supply) -> tuple[Need, float | N
         grown = needs(replace(situation, workload=load), supply)
         return max((need for need in grown if not need.endless), key=lambda need: need.share or 0.0)
 
-    low, high = 0.0, MOST_FACTOR
+    low, high = 0.0, MAX_FACTOR
     if (at_rest := worst(1e-9)).share is not None and (at_rest.share or 0.0) > 1:
         return at_rest, None
     for _ in range(STEPS):

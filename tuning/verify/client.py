@@ -7,7 +7,7 @@ from types import TracebackType
 from tuning.verify import wire
 
 WAIT_S = 40.0
-MOST_BYTES = 8 << 20
+MAX_BYTES = 8 << 20
 
 
 class Connection:
@@ -17,7 +17,7 @@ class Connection:
         self.topic = topic
         self._socket = socket.create_connection(address, timeout=WAIT_S)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._room = memoryview(bytearray(MOST_BYTES))
+        self._room = memoryview(bytearray(MAX_BYTES))
 
     def create_topic(self, partitions: int) -> None:
         wire.check_created(self._ask(wire.create_topic(self.topic, partitions)), self.topic)
@@ -36,7 +36,7 @@ class Connection:
         self._socket.sendall(request)
         self._receive(4)
         (length,) = struct.unpack_from(">i", self._room)
-        if not 0 < length <= MOST_BYTES:
+        if not 0 < length <= MAX_BYTES:
             raise wire.Refused(f"an answer of {length} bytes")
         self._receive(length)
         return bytes(self._room[: min(length, wire.fetch_head_bytes(self.topic) + 16)])

@@ -16,9 +16,9 @@ from itertools import combinations
 from tuning.verify.figures import FIGURES, Figure
 
 HELPS, HARMS = 0.005, 0.02
-LEAST_CHANGE = 0.02  # of the median without the change; less is not worth a setting
+MIN_CHANGE = 0.02  # of the median without the change; less is not worth a setting
 FEWEST_TURNS = 5  # of each side: 1 of 252 ways separates them in full
-MOST_TURNS = 8  # 12,870 ways
+MAX_TURNS = 8  # 12,870 ways
 
 
 class Judgement(Enum):
@@ -99,9 +99,9 @@ def compare(figure: Figure, without: tuple[float, ...], changed: tuple[float, ..
     better, worse = (more, less) if figure.more else (less, more)
     gained = gain(figure, without, changed)
     judgement = Judgement.SAME
-    if better <= HELPS and gained >= LEAST_CHANGE:
+    if better <= HELPS and gained >= MIN_CHANGE:
         judgement = Judgement.BETTER
-    elif worse <= HARMS and gained <= -LEAST_CHANGE:
+    elif worse <= HARMS and gained <= -MIN_CHANGE:
         judgement = Judgement.WORSE
     return Comparison(figure, without, changed, better, worse, judgement)
 

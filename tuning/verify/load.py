@@ -32,7 +32,7 @@ BULK, PACED = "bulk", "paced"
 CONNECTIONS = 4  # each with a partition of its own
 RECORD_BYTES = 1024
 PACED_RECORDS = 4
-LEAST_BATCH, MOST_BATCH = 4 << 10, 512 << 10
+MIN_BATCH, MAX_BATCH = 4 << 10, 512 << 10
 FETCH_BYTES = 1 << 20
 WARM = 20  # requests of each connection that are not counted
 ACKS, PRODUCES, READS, COLD_READS = 0.3, 0.35, 0.15, 0.2  # shares of the time
@@ -51,7 +51,7 @@ class Load:
     @property
     def records(self) -> int:
         """Of a bulk batch."""
-        return max(1, min(max(self.batch_bytes, LEAST_BATCH), MOST_BATCH) // RECORD_BYTES)
+        return max(1, min(max(self.batch_bytes, MIN_BATCH), MAX_BATCH) // RECORD_BYTES)
 
 
 @dataclass(slots=True)

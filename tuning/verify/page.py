@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from html import escape
 
-from tuning.verify.decision import FEWEST_TURNS, HARMS, HELPS, LEAST_CHANGE, Comparison
+from tuning.verify.decision import FEWEST_TURNS, HARMS, HELPS, MIN_CHANGE, Comparison
 from tuning.verify.plot import plot
 from tuning.verify.report import Report, spread
 from tuning.verify.run import Outcome
@@ -45,7 +45,7 @@ def _parts(report: Report) -> Iterator[str]:
     yield (
         f'<p class="note">Turns alternate without, with, with, without. Better: by the exact test of Mann and Whitney '
         f"at most {HELPS:.1%} of all ways to deal the turns look like it (worse: {HARMS:.0%}), and the median differs "
-        f"by {LEAST_CHANGE:.0%} or more. With fewer than {FEWEST_TURNS} turns a side nothing is decided.</p>"
+        f"by {MIN_CHANGE:.0%} or more. With fewer than {FEWEST_TURNS} turns a side nothing is decided.</p>"
     )
     yield "</body>\n</html>"
 

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 from tuning.quantity import show_bytes, show_seconds
 from tuning.verify.change import Change, Choice, Left
-from tuning.verify.decision import FEWEST_TURNS, MOST_TURNS
+from tuning.verify.decision import FEWEST_TURNS, MAX_TURNS
 
 OVERHEAD_S = 3.0  # start and stop of the broker, a file's way to the disk; the first turn measures it
-LEAST_LOAD_S, MOST_LOAD_S = 2.0, 20.0
+MIN_LOAD_S, MAX_LOAD_S = 2.0, 20.0
 COMFORT_LOAD_S = 8.0  # more turns are worth more than longer ones from here on
 ORDER = (False, True, True, False)
 """Without, with, with, without: what drifts by the same amount each turn favours neither side."""
@@ -38,13 +38,13 @@ def plan(choice: Choice, limit_s: float) -> Plan:
     """As many changes as fit with the fewest turns that can decide; then more turns, then longer
     ones."""
     fitting = choice.changes
-    while len(fitting) > 1 and _load_s(len(fitting), FEWEST_TURNS, limit_s) < LEAST_LOAD_S:
+    while len(fitting) > 1 and _load_s(len(fitting), FEWEST_TURNS, limit_s) < MIN_LOAD_S:
         fitting = fitting[:-1]
     late = [Left(change.label, "no time: give more --minutes") for change in choice.changes[len(fitting) :]]
     turns = FEWEST_TURNS
-    while turns < MOST_TURNS and _load_s(len(fitting), turns + 1, limit_s) >= COMFORT_LOAD_S:
+    while turns < MAX_TURNS and _load_s(len(fitting), turns + 1, limit_s) >= COMFORT_LOAD_S:
         turns += 1
-    load_s = min(max(_load_s(len(fitting), turns, limit_s), LEAST_LOAD_S), MOST_LOAD_S)
+    load_s = min(max(_load_s(len(fitting), turns, limit_s), MIN_LOAD_S), MAX_LOAD_S)
     return Plan(fitting, (*choice.left, *late), turns, load_s, limit_s)
 
 

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from tuning.finding import Means
 from tuning.quantity import show_seconds
 from tuning.verify.change import Left
-from tuning.verify.decision import FEWEST_TURNS, HARMS, HELPS, LEAST_CHANGE, Comparison, Judgement, Verdict
+from tuning.verify.decision import FEWEST_TURNS, HARMS, HELPS, MIN_CHANGE, Comparison, Judgement, Verdict
 from tuning.verify.run import Outcome
 
 NOTHING = "No change helped beyond the spread."
@@ -71,7 +71,7 @@ class Report:
                 "fewest_turns": FEWEST_TURNS,
                 "helps": HELPS,
                 "harms": HARMS,
-                "least_change": LEAST_CHANGE,
+                "least_change": MIN_CHANGE,
             },
             "conclusion": self.conclusion,
             "kept": [each.change.label for each in self.kept],

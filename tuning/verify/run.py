@@ -9,7 +9,7 @@ from tuning.verify.change import Change, Left
 from tuning.verify.decision import Decision, Verdict, decide
 from tuning.verify.figures import ACK_P99, PRODUCE, Figures
 from tuning.verify.host_change import HostValues
-from tuning.verify.plan import LEAST_LOAD_S, Plan
+from tuning.verify.plan import MIN_LOAD_S, Plan
 from tuning.verify.turn import Turn
 
 Say = Callable[[str], None]
@@ -77,11 +77,11 @@ class Verification:
         """One turn that does not count. What it needs beside its load shortens the others' load."""
         self._say("a first turn, which does not count ...")
         begun = self._clock()
-        self._turn(self._settings, LEAST_LOAD_S)
-        overhead = self._clock() - begun - LEAST_LOAD_S
+        self._turn(self._settings, MIN_LOAD_S)
+        overhead = self._clock() - begun - MIN_LOAD_S
         turns = 2 * self._plan.turns * max(1, len(self._plan.changes))
-        left = self._plan.limit_s - overhead - LEAST_LOAD_S
-        self._load_s = max(LEAST_LOAD_S, min(self._plan.load_s, left * PLANNED / turns - overhead))
+        left = self._plan.limit_s - overhead - MIN_LOAD_S
+        self._load_s = max(MIN_LOAD_S, min(self._plan.load_s, left * PLANNED / turns - overhead))
 
     def _try(self, outcome: Outcome, deadline: float) -> None:
         order = self._plan.order()

@@ -220,7 +220,7 @@ def describing(module: Any) -> Guard:
             for group in response.groups:
                 if group.error_code:
                     continue
-                if any(not _may_topic(ctx, acls.DESCRIBE, name) for name in _topics_told(group)):
+                if any(not _may_topic(ctx, acls.DESCRIBE, name) for name in _topics_shown(group)):
                     group.error_code = TOPIC_REFUSED
                     group.error_message = HIDDEN_TOPICS
                     group.members = []
@@ -233,7 +233,7 @@ def describing(module: Any) -> Guard:
     return guard
 
 
-def _topics_told(group: Any) -> set[str]:
+def _topics_shown(group: Any) -> set[str]:
     """Topics that the description of a group names."""
     names: set[str] = set()
     topology = getattr(group, "topology", None)

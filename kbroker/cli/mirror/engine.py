@@ -27,7 +27,7 @@ OWN_TOPICS = (
     "source.checkpoints.internal",
     "heartbeats",
 )
-LARGEST_RECORD_BYTES = 256 << 20
+MAX_RECORD_BYTES = 256 << 20
 NOT_COPIED = (
     r"kbroker[.].*,write[.]caching,message[.]timestamp[.].*,min[.]insync[.]replicas,"
     r"(follower|leader)[.]replication[.]throttled[.]replicas,unclean[.]leader[.]election[.]enable"
@@ -48,8 +48,8 @@ _FIXED: Final = {
     "source.consumer.max.partition.fetch.bytes": str(4 << 20),
     "target.producer.enable.idempotence": "true",
     "target.producer.max.in.flight.requests.per.connection": "5",
-    "target.producer.max.request.size": str(LARGEST_RECORD_BYTES),
-    "target.producer.buffer.memory": str(LARGEST_RECORD_BYTES),
+    "target.producer.max.request.size": str(MAX_RECORD_BYTES),
+    "target.producer.buffer.memory": str(MAX_RECORD_BYTES),
     "target.producer.linger.ms": "5",
     "sync.topic.configs.enabled": "false",
     "sync.topic.acls.enabled": "false",

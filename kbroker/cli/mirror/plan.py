@@ -14,7 +14,7 @@ from kbroker.config.acls import Acl
 
 KEPT_BY_ENGINE = re.compile(r"(__.*|\..*|.*[.-]internal|heartbeats|.*checkpoints\.internal)")
 """Names that MirrorMaker 2 takes for internal topics and never copies."""
-MOST_REPLICAS = 3
+MAX_REPLICAS = 3
 BROKER_WIDE = ("broker", "all brokers", "server.properties")
 
 
@@ -90,7 +90,7 @@ def make_plan(
         }
         planned[name] = PlannedTopic(name, len(there[name].partitions), settings, name in here.topics)
     nodes = len(here.brokers)
-    factor = replication_factor or min(MOST_REPLICAS, nodes)
+    factor = replication_factor or min(MAX_REPLICAS, nodes)
     if factor > nodes:
         raise CommandFailed(f"--replication-factor {factor}: the target has {nodes} broker(s)")
     plan = Plan(planned, all_groups(source), len(acls_of(source) or ()), factor, remarks=remarks)

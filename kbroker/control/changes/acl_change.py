@@ -15,7 +15,7 @@ from kbroker.control.images import acl_image
 from kbroker.control.store.change import Change
 from kbroker.protocol.errors import ErrorCode, KafkaError
 
-MOST_CHANGES: Final = 10_000
+MAX_CHANGES: Final = 10_000
 """The limit of one request, as in Kafka's QuorumController."""
 ANY_NAMES: Final = {1: "ANY"}
 
@@ -32,7 +32,7 @@ async def create_acls(
             for acl, error in zip(entries, results, strict=True)
             if error is None and acl not in authorizer.acls
         )
-        if len(new) > MOST_CHANGES:
+        if len(new) > MAX_CHANGES:
             raise KafkaError(
                 ErrorCode.POLICY_VIOLATION,
                 f"Unable to perform excessively large batch operation: {len(new)} ACLs",
@@ -55,8 +55,8 @@ async def delete_acls(
                 results.append(error)
                 continue
             found = list(authorizer.matching(wanted))
-            if len(found) + len(gone) > MOST_CHANGES and len({*found, *gone}) > MOST_CHANGES:
-                text = f"Cannot remove more than {MOST_CHANGES} acls in a single delete operation."
+            if len(found) + len(gone) > MAX_CHANGES and len({*found, *gone}) > MAX_CHANGES:
+                text = f"Cannot remove more than {MAX_CHANGES} acls in a single delete operation."
                 results.append(KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, text))
                 continue
             gone.update(dict.fromkeys(found))

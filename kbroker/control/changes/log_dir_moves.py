@@ -142,7 +142,7 @@ class LogDirMoves:
         found = self._find(report.slot, report.generation)
         broker = self._broker
         switching = broker.switching
-        if found is None or report.slot in switching or broker.log_openings.under_way(found[0].topic):
+        if found is None or report.slot in switching or broker.log_openings.pending(found[0].topic):
             return
         key = report.slot, report.generation
         switching.add(report.slot)

@@ -20,8 +20,8 @@ from kbroker.control.telemetry.points import printable
 from kbroker.ipc.client_messages import ClientReport, QuotaUse
 from kbroker.ipc.sensors import Sensors, sensor_of
 
-MOST_SHOWN: Final = 100
-MOST_KNOWN: Final = 500
+MAX_SHOWN: Final = 100
+MAX_KNOWN: Final = 500
 """Clients, and entities with quotas, that are looked at."""
 DEFAULT: Final = "<default>"
 """Kafka's name of the entity that stands for all without a quota of their own."""
@@ -63,7 +63,7 @@ class QuotaReports:
         quotas = self._broker.quotas.quotas
         limits = dict(self._of_clients())
         defaults = []
-        for entity, values in islice(quotas.items(), MOST_KNOWN):
+        for entity, values in islice(quotas.items(), MAX_KNOWN):
             user, client_id, default = _names(entity)
             for key in (key for key in USER_KEYS if key in values):
                 if default:
@@ -72,9 +72,9 @@ class QuotaReports:
                     limits.setdefault(Who(key, user, client_id), values[key])
         rows = [self._used(who, limit, now_ms) for who, limit in limits.items()]
         rows.sort(key=lambda row: (-(row.used or 0.0) / row.limit, row.quota, row.user, row.client_id))
-        left_out = max(0, len(rows) - MOST_SHOWN) + max(0, len(defaults) - MOST_SHOWN)
-        left_out += max(0, len(quotas) - MOST_KNOWN)
-        return (*defaults[:MOST_SHOWN], *rows[:MOST_SHOWN]), left_out
+        left_out = max(0, len(rows) - MAX_SHOWN) + max(0, len(defaults) - MAX_SHOWN)
+        left_out += max(0, len(quotas) - MAX_KNOWN)
+        return (*defaults[:MAX_SHOWN], *rows[:MAX_SHOWN]), left_out
 
     def _of_clients(self) -> Iterator[tuple[Who, float]]:
         """The quotas that hold for the clients that were met last."""
@@ -94,7 +94,7 @@ class QuotaReports:
 
 
 def _forget_oldest(known: dict[Any, Any]) -> None:
-    for oldest in list(islice(known, max(0, len(known) - MOST_KNOWN))):
+    for oldest in list(islice(known, max(0, len(known) - MAX_KNOWN))):
         del known[oldest]
 
 

@@ -7,7 +7,7 @@ from kbroker.control.telemetry.points import printable
 from kbroker.ipc.client_messages import OTHER, MovedBytes
 
 MOST: Final = 50
-MOST_OTHERS: Final = 1000
+MAX_OTHERS: Final = 1000
 """Client ids without a counter whose bytes are looked at."""
 ROUND_MS: Final = 60_000
 MARGIN: Final = 2
@@ -46,7 +46,7 @@ class TopClients:
             found = self._shown[name] = Moved()
         if found is None:
             found = self._other
-            if name != OTHER and (name in self._others or len(self._others) < MOST_OTHERS):
+            if name != OTHER and (name in self._others or len(self._others) < MAX_OTHERS):
                 self._others[name] = self._others.get(name, 0) + both
         found.received += moved.received
         found.sent += moved.sent

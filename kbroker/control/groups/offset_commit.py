@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from kbroker.control.coordinator.machine import Outcome, Record
 from kbroker.control.groups.classic_group import ClassicGroup, ClassicState
-from kbroker.control.groups.commit_lane.passes import Entitled
+from kbroker.control.groups.commit_lane.passes import Renewal
 from kbroker.control.groups.consumer_group.state import ConsumerGroup
 from kbroker.control.groups.group import Group
 from kbroker.control.groups.offset_record import CommittedOffset, offset_record, offset_tombstone
@@ -112,20 +112,20 @@ class OffsetCommits:
                 self._rebalance.schedule_heartbeat(group, member)
         return group
 
-    def entitled(self, request: OffsetCommitRequest) -> Entitled | None:
+    def renewal(self, request: OffsetCommitRequest) -> Renewal | None:
         """The session that commits like this (just allowed) one extend; None when the next such
         commit may be decided differently although the group has not changed."""
         group = self._table.groups.get(request.group_id)
         if isinstance(group, ClassicGroup):
             member = group.members.get(request.member_id)
             if member is None or not group.is_in(ClassicState.STABLE, ClassicState.PREPARING_REBALANCE):
-                return Entitled("", 0)
-            return Entitled(heartbeat_timer(group.group_id, member.member_id), member.session_timeout_ms)
+                return Renewal("", 0)
+            return Renewal(heartbeat_timer(group.group_id, member.member_id), member.session_timeout_ms)
         if isinstance(group, ConsumerGroup):
             # with an older epoch each partition is checked by itself
             known = group.members.get(request.member_id)
             if known is None or known.member_epoch == request.generation_id_or_member_epoch:
-                return Entitled("", 0)
+                return Renewal("", 0)
         return None
 
     def commit_in_transaction(

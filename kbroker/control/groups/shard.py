@@ -11,7 +11,7 @@ from kbroker.control.coordinator.machine import Deferred, Outcome, Timers
 from kbroker.control.groups import describe, offset_expiration
 from kbroker.control.groups.caller import Caller
 from kbroker.control.groups.classic_group import ClassicGroup
-from kbroker.control.groups.commit_lane.passes import Entitled
+from kbroker.control.groups.commit_lane.passes import Renewal
 from kbroker.control.groups.consumer_group.describe import describe_consumer_group
 from kbroker.control.groups.consumer_group.groups import ConsumerGroups
 from kbroker.control.groups.consumer_group.state import ConsumerGroup
@@ -146,13 +146,13 @@ class GroupShard:
             code = error.code
         return Outcome(response=HeartbeatResponse(error_code=code))
 
-    def heartbeats_alike(self, request: HeartbeatRequest, answer: HeartbeatResponse) -> Entitled | None:
+    def repeatable_heartbeats(self, request: HeartbeatRequest, answer: HeartbeatResponse) -> Renewal | None:
         """Whether this heartbeat has this answer until the next other operation of its group."""
         group = self.table.groups.get(request.group_id)
         member = group.members.get(request.member_id) if isinstance(group, ClassicGroup) else None
         if member is None or answer.error_code != ErrorCode.NONE:
             return None
-        return Entitled(heartbeat_timer(request.group_id, member.member_id), member.session_timeout_ms)
+        return Renewal(heartbeat_timer(request.group_id, member.member_id), member.session_timeout_ms)
 
     def leave(self, request: LeaveGroupRequest, now_ms: int) -> Outcome:
         """Response: LeaveGroupResponse in its batched form (v3 and later)."""
@@ -177,11 +177,11 @@ class GroupShard:
         """Response: ConsumerGroupHeartbeatResponse."""
         return self._consumer.heartbeat(caller, request, now_ms)
 
-    def consumer_heartbeats_alike(
+    def consumer_repeatable_heartbeats(
         self, request: ConsumerGroupHeartbeatRequest, answer: ConsumerGroupHeartbeatResponse
-    ) -> Entitled | None:
+    ) -> Renewal | None:
         """Whether this heartbeat has this answer until the next other operation of its group."""
-        return self._consumer.heartbeats_alike(request, answer)
+        return self._consumer.repeatable_heartbeats(request, answer)
 
     def describe_consumer_group(self, group_id: str) -> DescribedConsumerGroup:
         return describe_consumer_group(self.table, group_id)
@@ -223,10 +223,10 @@ class GroupShard:
         """
         return self._commits.commit(request, api_version, now_ms)
 
-    def commits_alike(self, request: OffsetCommitRequest) -> Entitled | None:
+    def repeatable_commits(self, request: OffsetCommitRequest) -> Renewal | None:
         """The permission for further commits of this sender, valid until another operation of its
         group."""
-        return self._commits.entitled(request)
+        return self._commits.renewal(request)
 
     def commit_offsets_in_transaction(
         self, request: TxnOffsetCommitRequest, api_version: int, now_ms: int

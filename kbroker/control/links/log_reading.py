@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 OnAnswer = Callable[[Any], None]
 """Called with the result, or the KafkaError."""
-MOST_READERS = 1024
+MAX_READERS = 1024
 TOGETHER = 16
 """The maximum of results delivered in one loop turn."""
 TELL_AFTER_S = 0.001
@@ -119,7 +119,7 @@ class LogReading:
     def _run(self, folder: str, step: Callable[[LogReader], T]) -> T:
         reader = self._readers.get(folder)
         if reader is None:
-            if len(self._readers) >= MOST_READERS:
+            if len(self._readers) >= MAX_READERS:
                 del self._readers[next(iter(self._readers))]
             reader = self._readers[folder] = LogReader(folder, self._files)
         return step(reader)

@@ -27,7 +27,7 @@ from kbroker.protocol.errors import ErrorCode, KafkaError
 log = logging.getLogger(__name__)
 
 TICK_S = 0.2
-MOST_BALANCED = 1000  # at one look
+MAX_BALANCED = 1000  # at one look
 CATCH_UP_S = 1.0  # a new leader's time to copy the last records of a previous leader that still runs
 SHRINKS = bind("kbroker_isr_shrinks_total")
 EXPANDS = bind("kbroker_isr_expands_total")
@@ -258,7 +258,7 @@ class Replication:
         for partition in self.partitions():
             if partition.leader is partition.replicas[0] or partition.adding or partition.removing:
                 continue
-            if moved == MOST_BALANCED:
+            if moved == MAX_BALANCED:
                 break
             with suppress(KafkaError):  # it is away, or another change was faster
                 await self.elect_on_demand(partition, unclean=False)

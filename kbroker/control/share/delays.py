@@ -4,7 +4,7 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from kbroker.config.topic import LONGEST_DELAY_MS
+from kbroker.config.topic import MAX_DELAY_MS
 from kbroker.protocol.compression import Codec
 from kbroker.protocol.records import Record, RecordBatch, batch_at, read_records
 from kbroker.protocol.schema import ProtocolError
@@ -12,7 +12,7 @@ from kbroker.protocol.schema import ProtocolError
 DELIVER_AT = "kbroker-deliver-at"
 """The header: milliseconds since 1970, in decimal digits."""
 _NAME = DELIVER_AT.encode()
-_MOST_DIGITS = 18  # fits in 64 bits
+_MAX_DIGITS = 18  # fits in 64 bits
 
 CHECKED_BYTES = 1 << 27
 """Batches that take more decompressed are due as a whole, by their newest timestamp."""
@@ -31,10 +31,10 @@ class Wait(NamedTuple):
 
 def due_ms(record: Record, delay_ms: int) -> int:
     """When a record may be delivered first. The last header of the name counts, as for clients."""
-    longest = record.timestamp_ms + LONGEST_DELAY_MS
+    longest = record.timestamp_ms + MAX_DELAY_MS
     for name, value in reversed(record.headers):
         if name == DELIVER_AT:
-            if value is not None and len(value) <= _MOST_DIGITS and value.isdigit():
+            if value is not None and len(value) <= _MAX_DIGITS and value.isdigit():
                 return min(int(value), longest)
             break
     return record.timestamp_ms + delay_ms

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-_MOST_DOUBLINGS = 32  # more than any limit of deliveries and any pause has
+_MAX_DOUBLINGS = 32  # more than any limit of deliveries and any pause has
 
 
 class Limits(NamedTuple):
@@ -21,5 +21,5 @@ class Limits(NamedTuple):
         """When a record that was delivered so often may be delivered again; 0 is at once."""
         if not self.backoff_ms or not delivery_count:
             return 0
-        doublings = min(delivery_count - 1, _MOST_DOUBLINGS)
+        doublings = min(delivery_count - 1, _MAX_DOUBLINGS)
         return now_ms + min(self.backoff_ms << doublings, self.max_backoff_ms)

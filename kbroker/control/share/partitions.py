@@ -5,7 +5,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 
-from kbroker.config.group import LONGEST_RETRY_BACKOFF_MS, RETRY_BACKOFF, RETRY_BACKOFF_MAX
+from kbroker.config.group import MAX_RETRY_BACKOFF_MS, RETRY_BACKOFF, RETRY_BACKOFF_MAX
 from kbroker.config.whole_numbers import duration_ms
 from kbroker.control.broker import Broker
 from kbroker.control.coordinator.runtime import Runtime
@@ -23,7 +23,7 @@ from kbroker.protocol.errors import ErrorCode, KafkaError
 
 log = logging.getLogger(__name__)
 
-FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 30.0
+FIRST_PAUSE_S, MAX_PAUSE_S = 1.0, 30.0
 """Between attempts to write dead letters, as in Kafka."""
 
 
@@ -135,7 +135,7 @@ class SharePartitions:
             while dead and self._live.get(key) is partition:
                 self.letter_counts.wait(dead)
                 await asyncio.sleep(pause_s)
-                pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+                pause_s = min(2 * pause_s, MAX_PAUSE_S)
                 try:
                     await self._bury(key, partition, dead)
                 except KafkaError as error:
@@ -231,7 +231,7 @@ class SharePartitions:
             self._dead_letters.are_written_for(group_id),
             overrides.flag(group_id, "share.renew.acknowledge.enable", default=True),
             number(group_id, RETRY_BACKOFF, 0),
-            number(group_id, RETRY_BACKOFF_MAX, LONGEST_RETRY_BACKOFF_MS),
+            number(group_id, RETRY_BACKOFF_MAX, MAX_RETRY_BACKOFF_MS),
         )
 
     def reads_committed(self, group_id: str) -> bool:

@@ -29,7 +29,7 @@ ARCHIVING = DeliveryState.ARCHIVING
 REJECTED = "Offset rejected by client."
 EXCEEDED = "Offset delivery count exceeded the threshold."
 
-MOST_RANGES = 5000
+MAX_RANGES = 5000
 """In flight in a partition with delays; new records wait while there are more. Each is a part of
 the written state."""
 
@@ -296,7 +296,7 @@ class SharePartition:
     @property
     def is_scattered(self) -> bool:
         """Whether delays have left so many ranges that no new records are taken in."""
-        return self._has_delays and len(self._ranges) >= MOST_RANGES
+        return self._has_delays and len(self._ranges) >= MAX_RANGES
 
     def use_delay(self, delay_ms: int) -> None:
         """The topic's delay, -1 without one. What was held back by another is looked at again."""

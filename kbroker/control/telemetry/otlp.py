@@ -15,11 +15,11 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import AGGREGATION_TEMPORALITY_D
 from kbroker.control.telemetry.points import LONGEST, Key, Labels, Point, printable
 from kbroker.protocol.errors import ErrorCode, KafkaError
 
-MOST_POINTS: Final = 1000
+MAX_POINTS: Final = 1000
 """Data points that are read of one payload. A Java producer has some 200 series."""
-MOST_GROUPS: Final = 100
+MAX_GROUPS: Final = 100
 """Resources of a payload, and scopes of a resource: clients send one of each."""
-MOST_ATTRIBUTES: Final = 16
+MAX_ATTRIBUTES: Final = 16
 COLUMNS: Final = {
     "node": "node", "node_id": "node", "broker_id": "node", "topic": "topic", "partition": "partition",
 }  # fmt: skip
@@ -31,30 +31,30 @@ anew with them."""
 
 
 def points(payload: bytes) -> list[Point]:
-    """The points of a payload, at most MOST_POINTS. Raises INVALID_RECORD for what is no
+    """The points of a payload, at most MAX_POINTS. Raises INVALID_RECORD for what is no
     MetricsData."""
     data = MetricsData()
     try:
         data.ParseFromString(payload)
     except (DecodeError, RecursionError) as error:
         raise KafkaError(ErrorCode.INVALID_RECORD, str(error)) from None
-    return list(islice(_points(data), MOST_POINTS))
+    return list(islice(_points(data), MAX_POINTS))
 
 
 def _points(data: Any) -> Iterator[Point]:
     metrics = (
         (resource.resource.attributes, metric)
-        for resource in islice(data.resource_metrics, MOST_GROUPS)
-        for scope in islice(resource.scope_metrics, MOST_GROUPS)
+        for resource in islice(data.resource_metrics, MAX_GROUPS)
+        for scope in islice(resource.scope_metrics, MAX_GROUPS)
         for metric in scope.metrics
     )
-    for shared, metric in islice(metrics, MOST_POINTS):
+    for shared, metric in islice(metrics, MAX_POINTS):
         name = printable(metric.name)
         kind = metric.WhichOneof("data")
         if not name or kind is None:
             continue
         body = getattr(metric, kind)
-        for point in islice(body.data_points, MOST_POINTS):
+        for point in islice(body.data_points, MAX_POINTS):
             labels = _labels(shared, point.attributes)
             if kind in ("gauge", "sum"):
                 yield from _number(name, kind, body, point, labels)
@@ -88,7 +88,7 @@ def _labels(*groups: Iterable[Any]) -> Labels:
     columns = dict.fromkeys(("node", "topic", "partition"), "")
     others = {}
     for group in groups:
-        for attribute in islice(group, MOST_ATTRIBUTES):
+        for attribute in islice(group, MAX_ATTRIBUTES):
             name = printable(attribute.key).replace(".", "_").replace("-", "_")
             form = attribute.value.WhichOneof("value")
             if form not in ("string_value", "int_value", "bool_value", "double_value"):

@@ -8,7 +8,7 @@ from typing import Final
 from kbroker.control.telemetry.points import Key, Point, printable
 from kbroker.ipc.http_messages import ClientSample, PushingClient
 
-MOST_OF_A_CLIENT: Final = 1000
+MAX_OF_A_CLIENT: Final = 1000
 KEPT_MS: Final = 60_000
 """Series outlive their client by this, so that a scrape sees what it pushed last."""
 ALIVE: Final = 1 << 62
@@ -52,7 +52,7 @@ class SeriesOfClients:
         for key, value, delta in points:
             known = values.get(key)
             if known is None:
-                if len(values) >= MOST_OF_A_CLIENT or not self._has_room():
+                if len(values) >= MAX_OF_A_CLIENT or not self._has_room():
                     series.left_out += 1
                     continue
                 self._count += 1

@@ -101,17 +101,17 @@ class MarkerWriter:
             base_offset=AppendEntry.MARKER_WITH_NEW_EPOCH if supports_epoch_bump(order.client_version) else 0,
         )
         if topic == self._offsets_topic:
-            done = partial(self._told, order, index, done)
+            done = partial(self._report, order, index, done)
         self._appender.submit(partition, batch, done)
 
-    def _told(self, order: MarkerOrder, index: int, done: Done, failure: KafkaError | None) -> None:
+    def _report(self, order: MarkerOrder, index: int, done: Done, failure: KafkaError | None) -> None:
         if failure is None:
             self._offsets_ended(index, order.producer_id, order.commit)
         done(failure)
 
 
 @dataclass(slots=True, eq=False)
-class UnderWay:
+class PendingMarkers:
     """An order in progress. left: partitions whose marker is not in the log. waiting: called when
     the order is complete or was given up."""
 
@@ -155,23 +155,23 @@ class MarkerSender:
         self._writer = writer
         self._written = written
         self._complete = complete
-        self._orders: dict[str, UnderWay] = {}
+        self._orders: dict[str, PendingMarkers] = {}
 
     def send(self, order: MarkerOrder) -> None:
         """Begin; an older order of the id has been completed or is out of date."""
         self.forget(order.transactional_id)
-        under_way = self._orders[order.transactional_id] = UnderWay(order, set(order.partitions))
+        pending = self._orders[order.transactional_id] = PendingMarkers(order, set(order.partitions))
         for where in sorted(order.partitions):
-            if not self._writer.submit(order, where, partial(self._came, under_way, where)):
-                self._start(under_way, self._write_late(under_way, where, 0))
+            if not self._writer.submit(order, where, partial(self._came, pending, where)):
+                self._start(pending, self._write_late(pending, where, 0))
         if not order.partitions:
-            self._all_written(under_way)
+            self._all_written(pending)
 
     def forget(self, transactional_id: str) -> None:
         """Stop working for an id."""
-        under_way = self._orders.get(transactional_id)
-        if under_way is not None:
-            self._end(under_way)
+        pending = self._orders.get(transactional_id)
+        if pending is not None:
+            self._end(pending)
 
     def is_busy(self, transactional_id: str) -> bool:
         """Whether markers of the transactional id are being written."""
@@ -179,11 +179,11 @@ class MarkerSender:
 
     def when_settled(self, transactional_id: str, timeout_ms: int, then: Callable[[], None]) -> None:
         """Go on when the id's transaction is complete, but not later than the timeout."""
-        under_way = self._orders.get(transactional_id)
-        if under_way is None:
+        pending = self._orders.get(transactional_id)
+        if pending is None:
             then()
         else:
-            under_way.waiting.append(Wait(timeout_ms, then))
+            pending.waiting.append(Wait(timeout_ms, then))
 
     async def settled(self, transactional_id: str, timeout_ms: int) -> None:
         """As `when_settled`."""
@@ -193,63 +193,63 @@ class MarkerSender:
         self.when_settled(transactional_id, timeout_ms, settled.set)
         await settled.wait()
 
-    def _came(self, under_way: UnderWay, where: TopicPartition, failure: KafkaError | None) -> None:
+    def _came(self, pending: PendingMarkers, where: TopicPartition, failure: KafkaError | None) -> None:
         """The end of an append: in the log, nothing to write any more, or to be tried again."""
-        if under_way.ended:
+        if pending.ended:
             return
         try:
-            if failure is not None and not self._is_settled(under_way.order, where, failure):
-                self._start(under_way, self._write_late(under_way, where, RETRY_S))
+            if failure is not None and not self._is_settled(pending.order, where, failure):
+                self._start(pending, self._write_late(pending, where, RETRY_S))
                 return
-            under_way.left.discard(where)
-            if under_way.left:
-                self._written(under_way.order, frozenset((where,)))
+            pending.left.discard(where)
+            if pending.left:
+                self._written(pending.order, frozenset((where,)))
             else:
-                self._all_written(under_way)
+                self._all_written(pending)
         except Exception:
-            log.exception("markers of %s failed", under_way.order.transactional_id)
-            self._end(under_way)
+            log.exception("markers of %s failed", pending.order.transactional_id)
+            self._end(pending)
 
-    async def _write_late(self, under_way: UnderWay, where: TopicPartition, delay_s: float) -> None:
+    async def _write_late(self, pending: PendingMarkers, where: TopicPartition, delay_s: float) -> None:
         await asyncio.sleep(delay_s)
         try:
-            await self._writer.write_order(under_way.order, where)
+            await self._writer.write_order(pending.order, where)
         except KafkaError as error:
-            self._came(under_way, where, error)
+            self._came(pending, where, error)
         else:
-            self._came(under_way, where, None)
+            self._came(pending, where, None)
 
-    def _all_written(self, under_way: UnderWay) -> None:
-        if not under_way.ended:
-            self._complete(under_way.order, partial(self._completed, under_way))
+    def _all_written(self, pending: PendingMarkers) -> None:
+        if not pending.ended:
+            self._complete(pending.order, partial(self._completed, pending))
 
-    def _completed(self, under_way: UnderWay, code: ErrorCode) -> None:
+    def _completed(self, pending: PendingMarkers, code: ErrorCode) -> None:
         if code is ErrorCode.NONE:
-            self._end(under_way)
-        elif not under_way.ended:
-            asyncio.get_running_loop().call_later(RETRY_S, self._all_written, under_way)
+            self._end(pending)
+        elif not pending.ended:
+            asyncio.get_running_loop().call_later(RETRY_S, self._all_written, pending)
 
-    def _end(self, under_way: UnderWay) -> None:
-        under_way.ended = True
-        transactional_id = under_way.order.transactional_id
-        if self._orders.get(transactional_id) is under_way:
+    def _end(self, pending: PendingMarkers) -> None:
+        pending.ended = True
+        transactional_id = pending.order.transactional_id
+        if self._orders.get(transactional_id) is pending:
             del self._orders[transactional_id]
-        for task in under_way.tasks:
+        for task in pending.tasks:
             task.cancel()
-        waiting, under_way.waiting = under_way.waiting, []
+        waiting, pending.waiting = pending.waiting, []
         for wait in waiting:
             wait.end()
 
-    def _start(self, under_way: UnderWay, work: Coroutine[Any, Any, None]) -> None:
+    def _start(self, pending: PendingMarkers, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
-        under_way.tasks.add(task)
-        task.add_done_callback(partial(self._finished, under_way))
+        pending.tasks.add(task)
+        task.add_done_callback(partial(self._finished, pending))
 
-    def _finished(self, under_way: UnderWay, task: asyncio.Task[None]) -> None:
-        under_way.tasks.discard(task)
+    def _finished(self, pending: PendingMarkers, task: asyncio.Task[None]) -> None:
+        pending.tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("markers of %s failed", under_way.order.transactional_id, exc_info=error)
-            self._end(under_way)
+            log.error("markers of %s failed", pending.order.transactional_id, exc_info=error)
+            self._end(pending)
 
     def _is_settled(self, order: MarkerOrder, where: TopicPartition, error: KafkaError) -> bool:
         """Whether there is nothing left to write: the partition is deleted, or has a newer epoch of

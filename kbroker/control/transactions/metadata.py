@@ -38,7 +38,7 @@ class TransactionMetadata:
 
     last_producer_epoch: the epoch before the last bump, so that a retry is known; lost with a
     restart, as in Kafka. prev_producer_id: the producer id before the last transition.
-    next_producer_id: takes over when the transaction under way is complete, -1 for none.
+    next_producer_id: takes over when the transaction in progress is complete, -1 for none.
     client_version: transaction version of the last request.
     """
 

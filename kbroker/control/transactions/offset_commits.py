@@ -18,31 +18,31 @@ class OffsetCommitsUnderWay:
 
     def __init__(self, is_loaded: Callable[[int], bool]) -> None:
         self._is_loaded = is_loaded
-        self._under_way: dict[int, set[asyncio.Future[None]]] = {}
+        self._pending: dict[int, set[asyncio.Future[None]]] = {}
 
     @contextmanager
     def one(self, producer_id: int) -> Iterator[None]:
         """Entered before a commit is verified, left when it is answered."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        mine = self._under_way.setdefault(producer_id, set())
+        mine = self._pending.setdefault(producer_id, set())
         mine.add(future)
         try:
             yield
         finally:
             future.set_result(None)
             mine.discard(future)
-            if not mine and self._under_way.get(producer_id) is mine:
-                del self._under_way[producer_id]
+            if not mine and self._pending.get(producer_id) is mine:
+                del self._pending[producer_id]
 
     def are_settled(self, partition: int, producer_id: int) -> bool:
         """Whether a marker of the producer may go to a partition of the offsets topic: the group
         coordinator has loaded it, and no commit is pending."""
-        return self._is_loaded(partition) and producer_id not in self._under_way
+        return self._is_loaded(partition) and producer_id not in self._pending
 
     async def settled(self, partition: int, producer_id: int) -> None:
         """Wait until the partition is loaded and its commits pending then have ended; the
         transaction's state refuses later ones."""
         while not self._is_loaded(partition):
             await asyncio.sleep(POLL_S)
-        if pending := self._under_way.get(producer_id):
+        if pending := self._pending.get(producer_id):
             await asyncio.wait(tuple(pending))

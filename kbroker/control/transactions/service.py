@@ -253,10 +253,10 @@ class TransactionService:
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        task.add_done_callback(_complain(transactional_id))
+        task.add_done_callback(_warn(transactional_id))
 
 
-def _complain(transactional_id: str) -> Callable[["asyncio.Future[None]"], None]:
+def _warn(transactional_id: str) -> Callable[["asyncio.Future[None]"], None]:
     def look(task: "asyncio.Future[None]") -> None:
         if not task.cancelled() and (error := task.exception()) is not None:
             log.warning("%s: failed: %s", transactional_id, error)

@@ -22,7 +22,7 @@ from kbroker.protocol.schema import ProtocolError, Struct
 
 CLIENT_ID = "kbroker-console"
 DEADLINE_S = 10.0
-MOST_BYTES = 64 << 20
+MAX_BYTES = 64 << 20
 """Maximum size of an answer; the largest expected one is far smaller."""
 
 
@@ -96,7 +96,7 @@ class BrokerLink:
         self._socket.settimeout(max(0.01, deadline - time.monotonic()))
         self._socket.sendall(frame)
         (size,) = struct.unpack(">i", self._receive(4, deadline))
-        if not 0 <= size <= MOST_BYTES:
+        if not 0 <= size <= MAX_BYTES:
             raise LinkBroken(f"an answer of {size} bytes")
         return self._receive(size, deadline)
 

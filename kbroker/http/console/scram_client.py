@@ -8,7 +8,7 @@ import hmac
 import secrets
 
 HASHES = {"SCRAM-SHA-512": "sha512", "SCRAM-SHA-256": "sha256"}
-MOST_ITERATIONS = 1_000_000
+MAX_ITERATIONS = 1_000_000
 
 
 class ScramFailed(Exception):
@@ -70,7 +70,7 @@ class Exchange:
             salt = base64.b64decode(fields["s"], validate=True)
         except (ValueError, KeyError, binascii.Error) as error:
             raise ScramFailed("the server's first message is malformed") from error
-        if not nonce.startswith(self._nonce) or not 4096 <= iterations <= MOST_ITERATIONS:
+        if not nonce.startswith(self._nonce) or not 4096 <= iterations <= MAX_ITERATIONS:
             raise ScramFailed("the server's first message has another nonce or no sane iteration count")
         salted = self._client.salted(salt, iterations)
         unproved = f"c=biws,r={nonce}"

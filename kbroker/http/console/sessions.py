@@ -11,7 +11,7 @@ from kbroker.http.console.caller import Caller
 
 MOST = 64
 IDLE_S = 1800.0
-LONGEST_S = 12 * 3600.0
+MAX_S = 12 * 3600.0
 TRIES = 5
 TRIES_ALL = 60
 PER_S = 60.0
@@ -55,7 +55,7 @@ class Sessions:
             session = self._sessions.get(token)
             if session is None:
                 return None
-            if now - session.used_s <= IDLE_S and now - session.began_s <= LONGEST_S:
+            if now - session.used_s <= IDLE_S and now - session.began_s <= MAX_S:
                 session.used_s = now
                 self._sessions.move_to_end(token)
                 return session

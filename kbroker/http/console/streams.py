@@ -17,7 +17,7 @@ from kbroker.http.console.views.overview import shown
 MOST = 16
 SEND_S = 10.0
 """A client that reads nothing for this long is disconnected."""
-LONGEST_S = 3600.0
+MAX_S = 3600.0
 """Maximum age of a stream: the page reconnects, and an ended session is noticed."""
 KEEP_ALIVE_S = 15.0
 TAIL_S = 0.5
@@ -84,7 +84,7 @@ def tail(request: Request) -> Callable[[], Iterator[bytes]]:
 
 def send(connection: socket.socket, events: Iterator[bytes]) -> None:
     """Send until the client leaves, stops reading, or has reached the maximum age."""
-    ends = time.monotonic() + LONGEST_S
+    ends = time.monotonic() + MAX_S
     connection.settimeout(SEND_S)
     for data in events:
         if time.monotonic() > ends or _is_gone(connection):

@@ -9,7 +9,7 @@ from kbroker.http.registry.names import context_of, qualified
 from kbroker.http.registry.state import State
 from kbroker.http.registry.topic_records import Reference, SchemaRow
 
-MOST_REFERENCES = 1000
+MAX_REFERENCES = 1000
 
 
 @lru_cache(maxsize=2000)
@@ -43,7 +43,7 @@ def _resolve(
                 f'No schema reference found for subject "{one.subject}" and version {one.version}'
             )
         place = (name, row.version)
-        if place in open_ or len(found) > MOST_REFERENCES:
+        if place in open_ or len(found) > MAX_REFERENCES:
             raise invalid_schema(f"references of {one.subject} lead back to it, or are too many")
         if one.name not in found:
             _resolve(state, context, row.references, found, open_ | {place})

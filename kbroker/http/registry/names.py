@@ -2,7 +2,7 @@
 `.`."""
 
 DEFAULT_CONTEXT = "."
-MOST_CHARACTERS = 1000
+MAX_CHARACTERS = 1000
 
 
 def context_of(subject: str) -> str:
@@ -34,4 +34,4 @@ def context_prefix(context: str) -> str:
 
 def is_allowed(subject: str) -> bool:
     """Whether a subject may have this name."""
-    return 0 < len(subject) <= MOST_CHARACTERS and subject.isprintable() and subject != "__GLOBAL"
+    return 0 < len(subject) <= MAX_CHARACTERS and subject.isprintable() and subject != "__GLOBAL"

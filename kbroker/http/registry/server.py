@@ -28,8 +28,8 @@ from kbroker.http.slots import Slots
 log = logging.getLogger(__name__)
 
 TYPE = "application/vnd.schemaregistry.v1+json"
-MOST_BODY_BYTES = 8 << 20
-MOST_LOGINS = 100
+MAX_BODY_BYTES = 8 << 20
+MAX_LOGINS = 100
 BUSY = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 _CONTEXT = re.compile(r"/contexts/([^/]+)(/.*)")
 
@@ -117,7 +117,7 @@ class Registry:
             ) from error
         with self._lock:
             self._known[key] = caller
-            while len(self._known) > MOST_LOGINS:
+            while len(self._known) > MAX_LOGINS:
                 self._known.popitem(last=False)[1].close()
         return caller
 
@@ -180,7 +180,7 @@ class RegistryServer(ThreadingHTTPServer):
 class Handler(HttpConnection):
     """One connection."""
 
-    MAX_BODY_BYTES = MOST_BODY_BYTES
+    MAX_BODY_BYTES = MAX_BODY_BYTES
     wbufsize = -1  # head and body leave in one packet
     disable_nagle_algorithm = True
     server: RegistryServer

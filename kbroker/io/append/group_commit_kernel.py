@@ -2,7 +2,7 @@
 they have ended.
 
 A plain sync is one fdatasync of a slot's active .log. All slots that a drain has appended to go to
-the threads in one write. Each slot has one sync under way; what is appended meanwhile shares the
+the threads in one write. Each slot has one sync in progress; what is appended meanwhile shares the
 next. Tables: SyncRow and SyncJob.
 """
 

@@ -15,7 +15,7 @@ from kbroker.kernels.libc import FALLOC_FL_KEEP_SIZE, fallocate, ftruncate
 Words = NDArray[np.int64]
 
 KEEP_MS = 30_000  # blocks that are not used for so long are given back
-LEAST_CHUNK = 2 << 20
+MIN_CHUNK = 2 << 20
 BLOCK = 4096
 
 
@@ -26,7 +26,7 @@ def reserve_ahead(row: Words, now_ms: int) -> None:
     position = row[AppendRow.POSITION]
     if position < row[AppendRow.RESERVE_AT]:
         return
-    chunk = min(max(position >> 1, LEAST_CHUNK), row[AppendRow.RESERVE_MOST])
+    chunk = min(max(position >> 1, MIN_CHUNK), row[AppendRow.RESERVE_MAX])
     slow = now_ms - row[AppendRow.RESERVED_MS] > KEEP_MS
     row[AppendRow.RESERVED_MS] = now_ms
     if slow:

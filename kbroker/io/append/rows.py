@@ -57,7 +57,7 @@ class AppendRow(Row, writer="io", words=40):
     )
     RESERVE_AT = word("bytes", "position at which it looks again, NEVER: not in this segment any more")
     RESERVED_MS = word("ms", "when it looked last")
-    RESERVE_MOST = word("bytes", "of its largest chunk")
+    RESERVE_MAX = word("bytes", "of its largest chunk")
 
 
 class AppendState(Values):
@@ -145,7 +145,7 @@ class Chain(Row, writer="io"):
 
 
 class SyncRow(Row, writer="io", words=8):
-    """The sync of a slot that is under way."""
+    """The sync of a slot that is in progress."""
 
     STATE = word("value", "SyncState")
     AGAIN = word("flag", "1: something was appended since, so another one follows")

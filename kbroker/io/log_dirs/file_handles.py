@@ -19,7 +19,7 @@ Words = NDArray[np.int64]
 FILES_OF_A_LOG = 3
 SPARE = 1024  # descriptors for everything else: loading, syncing, cleaning, links
 SHARE = 8  # one in so many rests at a time, so that the search is rare
-MOST_SYNCS = 64  # asked for at a time: each has a descriptor of its own
+MAX_SYNCS = 64  # asked for at a time: each has a descriptor of its own
 MARGIN = 64  # logs above the limit for which no sync is waited for
 
 
@@ -73,7 +73,7 @@ class FileHandles:
             partition for slot in slots[by_age[:wanted]].tolist() if (partition := get(slot)) is not None
         ]
         synced = [partition for partition in oldest if partition.durability.is_synced]
-        unsynced = [partition for partition in oldest if not partition.durability.is_synced][:MOST_SYNCS]
+        unsynced = [partition for partition in oldest if not partition.durability.is_synced][:MAX_SYNCS]
         if len(slots) - len(synced) > self._limit + MARGIN:  # syncs lag behind the openings
             synced += self._synced_now(unsynced)
         else:

@@ -27,7 +27,7 @@ from kbroker.log import checkpoint, files
 
 LAST_BYTES = 8 << 20
 PIECE = 4 << 20
-LEAST_PIECE = 4096
+MIN_PIECE = 4096
 PAUSE_S = 0.05
 INT64_MAX = (1 << 63) - 1
 
@@ -198,7 +198,7 @@ class LogMove:
                     raise MoveEnded
                 began = time.monotonic()
                 rate = self._bytes_per_second()
-                piece = PIECE if rate > 10 * PIECE else max(LEAST_PIECE, int(rate) // 10)
+                piece = PIECE if rate > 10 * PIECE else max(MIN_PIECE, int(rate) // 10)
                 sent = os.sendfile(out, source, position, min(piece, wanted.bytes - position))
                 if sent == 0:
                     raise FileNotFoundError(f"segment {wanted.base} became shorter")

@@ -66,8 +66,8 @@ class Moves:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if files.log_dir_of(partition.folder) == body.log_dir:  # its folder would be taken for a remainder
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"{partition.folder} is in that log dir")
-        under_way = self._moves.get(body.slot)
-        if under_way is not None and under_way.target == body.log_dir:
+        pending = self._moves.get(body.slot)
+        if pending is not None and pending.target == body.log_dir:
             return
         self.cancel(CancelMove(body.slot))
         move = LogMove(partition, body.log_dir, self._bytes_per_second)
@@ -162,7 +162,7 @@ class Moves:
 
     @property
     def count(self) -> int:
-        """Moves under way."""
+        """Moves in progress."""
         return len(self._moves)
 
     def _failed(self, slot: int, error: Exception) -> None:

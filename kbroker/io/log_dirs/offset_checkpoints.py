@@ -151,7 +151,7 @@ class RecoveryNotes:
                 self._due.add(slot)
 
     def write(self) -> None:
-        """Begin to write the points that are due, unless that is under way."""
+        """Begin to write the points that are due, unless that is in progress."""
         if self._writing is not None:
             if not self._writing.done():
                 return
@@ -171,7 +171,7 @@ class RecoveryNotes:
         self._writing = self._executor.submit(_write, writable)
 
     def close(self) -> None:
-        """Finish what is under way; nothing is written after this."""
+        """Finish what is in progress; nothing is written after this."""
         if self._executor is not None:
             self._executor.shutdown(wait=True)
         if self._writing is not None:

@@ -271,7 +271,7 @@ def begin_reserving(row: Words, most: int) -> None:
     """Nothing is reserved after the end, and a first stretch begins with the next append
     (`reserve_kernel`)."""
     row[AppendRow.RESERVED] = row[AppendRow.RESERVED_MS] = 0
-    row[AppendRow.RESERVE_MOST] = most
+    row[AppendRow.RESERVE_MAX] = most
     row[AppendRow.RESERVE_AT] = row[AppendRow.POSITION] if most else AppendRow.NEVER
 
 

@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 NAME = b"kbroker-closed-logs"
 VERSION = b"1"
-MOST_PRODUCERS = 100  # of one log; the snapshot of a log with more is quicker to read
+MAX_PRODUCERS = 100  # of one log; the snapshot of a log with more is quicker to read
 
 Batch = tuple[int, int, int, int, int]
 Producer = tuple[int, int, int, int, int, list[Batch]]
@@ -112,12 +112,7 @@ def describe(
     """A log whose files have just been closed; None when the next start has to look at them. names:
     of its folder. loaded: as it would be loaded. Raises OSError."""
     indexed = any(name.endswith(files.TXN_INDEX) for name in names)
-    if (
-        indexed
-        or loaded.first_unstable >= 0
-        or len(loaded.producers) > MOST_PRODUCERS
-        or has_leftovers(names)
-    ):
+    if indexed or loaded.first_unstable >= 0 or len(loaded.producers) > MAX_PRODUCERS or has_leftovers(names):
         return None
     return ClosedLog(
         *key,

@@ -19,7 +19,7 @@ from kbroker.protocol import batch_layout
 
 BUFFER_BYTES = 1 << 20  # replica.fetch.max.bytes; a larger batch makes it grow
 HEAD = struct.Struct(">qii")  # base offset, length, leader epoch
-LARGEST_BATCH = (1 << 31) - 1
+MAX_BATCH = (1 << 31) - 1
 
 
 class CopyFailed(Exception):
@@ -66,7 +66,7 @@ class Copier:
     def _grow(self, fd: int, position: int) -> None:
         head = os.pread(fd, batch_layout.LENGTH_OVERHEAD, position)
         size = batch_layout.LENGTH_OVERHEAD + int.from_bytes(head[batch_layout.LENGTH :], "big")
-        if len(self._buffer) < size <= LARGEST_BATCH:
+        if len(self._buffer) < size <= MAX_BATCH:
             self._buffer = np.zeros(size, np.uint8)
 
     def _append(self, partition: UnifiedLog, start: int, length: int) -> int:

@@ -13,7 +13,7 @@ from kbroker.ipc.replication_rates import FOLLOWER, LEADER, ReplicationRates
 from kbroker.ipc.shared import Shared
 
 ALL = "*"
-MOST_RATE = (1 << 63) - 1
+MAX_RATE = (1 << 63) - 1
 
 
 class Debt:
@@ -72,7 +72,7 @@ class Throttle:
         held = False
         for site, side in limits:
             rate = self._rates.rate(site, side)
-            if rate is not None and rate < MOST_RATE:
+            if rate is not None and rate < MAX_RATE:
                 held |= self._debts[site, side].is_open(self._rates.total(site, side), rate, self._clock_ns())
         return held
 

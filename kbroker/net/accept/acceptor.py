@@ -41,7 +41,7 @@ ACCEPTS_PER_TURN = 64
 FULL_SECONDS = 0.005
 WAITING_MAX = 8192  # accepted, and no network process has room yet; further ones wait in the backlog
 WAITING_SECONDS = 0.001
-LONGEST_BACKLOG = 1 << 16  # the kernel cuts it down to net.core.somaxconn
+MAX_BACKLOG = 1 << 16  # the kernel cuts it down to net.core.somaxconn
 ACCEPTED = bind("kbroker_connections_accepted_total")  # + number of the listener
 REFUSED = bind("kbroker_connections_refused_total")
 OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
@@ -70,7 +70,7 @@ class Acceptor:
         )
         self._held: list[tuple[float, int, socket.socket]] = []  # heap: when to close, descriptor, socket
         self._waiting: deque[tuple[int, Accepted]] = deque()  # for room in a network process's channel
-        self._complain = RateLimitedLog(log, clock)
+        self._warn = RateLimitedLog(log, clock)
         self._listening: list[socket.socket] = []
         self._endpoints: list[Endpoint] = []
         self._sites: list[int] = []  # of each listening socket
@@ -172,7 +172,7 @@ class Acceptor:
             except OSError as error:
                 if error.errno not in OUT_OF_DESCRIPTORS:
                     raise
-                self._complain("cannot accept a connection: %s", error.strerror)
+                self._warn("cannot accept a connection: %s", error.strerror)
                 time.sleep(FULL_SECONDS)
                 break
             came = Accepted(self._next_id, place, _plain(address[0]), address[1], self._sites[number])
@@ -192,7 +192,7 @@ class Acceptor:
         refusal = self._limits.refusal(host)
         if refusal:
             self._metrics.words[REFUSED + came.listener] += 1
-            self._complain("closing connection from %s:%d on %s: %s", host, came.port, listener, refusal)
+            self._warn("closing connection from %s:%d on %s: %s", host, came.port, listener, refusal)
             return False
         if not prepared and not self._prepare(fd, host):
             return False
@@ -244,7 +244,7 @@ class Acceptor:
         try:
             return send_connections(self._handoffs[process], batch)
         except OSError as error:
-            self._complain("network process %d takes no connections: %s", process, error)
+            self._warn("network process %d takes no connections: %s", process, error)
             return False
 
     def _take_closed(self, process: int, handoff: socket.socket) -> None:
@@ -287,7 +287,7 @@ def _backlog(config: BrokerConfig) -> int:
     a connection beyond it tries again after seconds, so without a setting it is as long as the
     kernel allows."""
     name = "socket.listen.backlog.size"
-    return config.get_int(name) if name in config.static else LONGEST_BACKLOG
+    return config.get_int(name) if name in config.static else MAX_BACKLOG
 
 
 def _listen(endpoint: Endpoint, backlog: int) -> socket.socket:

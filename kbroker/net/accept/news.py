@@ -19,15 +19,15 @@ class AcceptorNews(Generic[State]):
     The first state is always sent: a predecessor of this process may have sent a different one."""
 
     def __init__(self, tell: Callable[[State], Coroutine[Any, Any, None]]) -> None:
-        self._told: State | None = None
+        self._sent: State | None = None
         self._tell = tell
         self._task: asyncio.Task[None] | None = None
 
     def change(self, wanted: State) -> None:
-        """Send a new state. A send of an older state that is still under way is cancelled."""
-        if wanted == self._told:
+        """Send a new state. A send of an older state that is still in progress is cancelled."""
+        if wanted == self._sent:
             return
-        self._told = wanted
+        self._sent = wanted
         if self._task is not None:
             self._task.cancel()
         self._task = asyncio.get_running_loop().create_task(self._tell(wanted))

@@ -9,7 +9,7 @@ from kbroker.protocol.frame import RequestHeader
 
 @dataclass(slots=True)
 class Fetch:
-    """One request under way. sessionless: the answer names every partition and no session.
+    """One request in progress. sessionless: the answer names every partition and no session.
 
     create: make a session of what was read."""
 

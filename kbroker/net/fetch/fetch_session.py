@@ -54,7 +54,7 @@ class Wanted:
         return news
 
 
-MOST_PARTITIONS = 1 << 16
+MAX_PARTITIONS = 1 << 16
 """Maximum number of partitions in one session; a session that names more is not created."""
 
 
@@ -110,7 +110,7 @@ class Sessions:
 
     def create(self, partitions: dict[Key, Wanted], uses_topic_ids: bool, now_ms: int) -> Session | None:
         """A session over partitions, None when the cache has no room for it."""
-        if len(partitions) > MOST_PARTITIONS:
+        if len(partitions) > MAX_PARTITIONS:
             return None
         if len(self._sessions) >= self._slots and not self._evict(len(partitions), now_ms):
             return None

@@ -31,7 +31,7 @@ def fill_box(cx: int, connection: int, fd: int, first: int) -> int:
     fit into one."""
     count = get(cx, Context.PART_COUNT) - first
     number = get(cx, Context.FREE_BOX)
-    if number < 0 or count > Box.MOST_PARTS:
+    if number < 0 or count > Box.MAX_PARTS:
         return 0
     box = get(cx, Context.BOXES) + number * Box.STRIDE
     memory = box + 8 * Box.MEMORY

@@ -127,7 +127,7 @@ class ReadTable:
         self.segments[at, Segment.LOG_FD : Segment.INDEX_FD + 1] = -1
 
     def sweep(self) -> None:
-        """Let go of files that no answer under way is read from."""
+        """Let go of files that no answer in progress is read from."""
         if self._leaving:
             busy = self._senders.files()
             self._leaving = [log for log in self._leaving if log.fd in busy]

@@ -18,7 +18,7 @@ GZIP = 1
 SNAPPY = 2
 LZ4 = 3
 ZSTD = 4
-MOST_BYTES = 32 << 10  # compressed
+MAX_BYTES = 32 << 10  # compressed
 PLAIN_BYTES = 128 << 10  # decompressed: delays other clients by a fifth of a millisecond
 GZIP_PLAIN_BYTES = 64 << 10  # takes as long
 
@@ -28,7 +28,7 @@ def decompress(cx: int, source: int, size: int, codec: int) -> int:
     """Decompress the records at an address to Context.PLAIN; their size, -1: too large, or Python
     must check."""
     plain = get(cx, Context.PLAIN)
-    if size > MOST_BYTES:
+    if size > MAX_BYTES:
         return -1
     if codec == LZ4:
         return lz4_frame(source, size, plain, PLAIN_BYTES)

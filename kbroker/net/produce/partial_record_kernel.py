@@ -16,7 +16,7 @@ from kbroker.net.rows import PartialRecord, RecordPhase
 
 BROKEN = -1  # not the records that the header promises: INVALID_RECORD
 DAMAGED = -2  # what Kafka has no error of its own for: UNKNOWN_SERVER_ERROR
-MOST_VARINT = 10
+MAX_VARINT = 10
 
 
 @inlined
@@ -79,7 +79,7 @@ def _take(walk: int, value: int) -> int:
 
 @inlined
 def walk_on(walk: int, address: int, length: int) -> int:
-    """Go on with a walk over the piece at an address: bytes taken (less than MOST_VARINT are left,
+    """Go on with a walk over the piece at an address: bytes taken (less than MAX_VARINT are left,
     for the front of the next piece), BROKEN or DAMAGED."""
     position = address
     end = address + length
@@ -94,7 +94,7 @@ def walk_on(walk: int, address: int, length: int) -> int:
             return position - address if position == end else BROKEN
         value, behind = read_varint(position, end)
         if behind < 0:
-            if position + MOST_VARINT <= end:
+            if position + MAX_VARINT <= end:
                 return DAMAGED
             break
         put(walk, PartialRecord.ENDS, get(walk, PartialRecord.ENDS) - (behind - position))

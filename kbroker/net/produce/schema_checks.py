@@ -14,7 +14,7 @@ from kbroker.net.produce.registered_schemas import Registered
 from kbroker.protocol.records import RecordBatch
 
 MAGIC: Final = 0
-MOST_IDS: Final = 1024
+MAX_IDS: Final = 1024
 """Ids of one batch whose answers are remembered."""
 
 
@@ -29,8 +29,8 @@ class SchemaDemand(NamedTuple):
 def faults(batch: RecordBatch, demand: SchemaDemand) -> Iterator[tuple[int, str | None]]:
     """Yield the number of each record, and what is wrong with it or None. Raises ProtocolError for
     a damaged batch."""
-    of_key = lru_cache(MOST_IDS)(lambda start: _fault(start, demand, "key", demand.rules.key))
-    of_value = lru_cache(MOST_IDS)(lambda start: _fault(start, demand, "value", demand.rules.value))
+    of_key = lru_cache(MAX_IDS)(lambda start: _fault(start, demand, "key", demand.rules.key))
+    of_value = lru_cache(MAX_IDS)(lambda start: _fault(start, demand, "value", demand.rules.value))
     for index, (key, value) in enumerate(prefixes(batch)):
         yield index, of_key(key) or of_value(value)
 

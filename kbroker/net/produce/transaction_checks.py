@@ -30,7 +30,7 @@ from kbroker.protocol.schema import ProtocolError
 log = logging.getLogger(__name__)
 
 ADDS_FROM = 12  # Produce version whose batches add their partition to the transaction
-MOST_TRIES = 10  # each one more means that a marker came in between
+MAX_TRIES = 10  # each one more means that a marker came in between
 HEAD_BYTES = 1 << 17  # of a request: more than its header and transactional id can take
 BASE_OFFSET = struct.Struct(">q")
 PRODUCER = struct.Struct(">qh")
@@ -103,7 +103,7 @@ class TransactionChecks:
         self._holds[holder] = self._holds.get(holder, 0) + 1
         known = self._topics.by_slot.get(int(words[Result.SLOT]))
         words[Result.TRIES] += 1
-        if known is None or words[Result.TRIES] > MOST_TRIES:
+        if known is None or words[Result.TRIES] > MAX_TRIES:
             code = ErrorCode.NOT_ENOUGH_REPLICAS if known else ErrorCode.NOT_LEADER_OR_FOLLOWER
             self._refuse(Held(result, holder, ("", -1), verified_at), (int(code), None))
             return

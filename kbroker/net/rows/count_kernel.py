@@ -29,7 +29,7 @@ def observe_phase(metrics: int, api: int, phase: int, nanoseconds: int) -> None:
 
 
 @inlined
-def _observe_alike(cx: int, run: int, phase: int, nanoseconds: int) -> None:
+def _observe_run(cx: int, run: int, phase: int, nanoseconds: int) -> None:
     """One time of a Produce request's phase; neighbouring requests often have the same time."""
     if MEASURED:
         row = cx + 8 * (Context.RUNS + run * Run.WORDS)
@@ -82,11 +82,11 @@ def _count_stages(cx: int, request: int) -> None:
     written_ns = max(received_ns, get(request, Request.WRITTEN_NS))
     ended_ns = max(written_ns, get(request, Request.ENDED_NS))
     now_ns = max(ended_ns, get(cx, Context.NOW_NS))
-    _observe_alike(cx, Phase.QUEUE, ml.PHASE_QUEUE, queued)
-    _observe_alike(cx, Phase.APPEND, ml.PHASE_APPEND, written_ns - received_ns)
-    _observe_alike(cx, Phase.FLUSH, ml.PHASE_FLUSH, ended_ns - written_ns)
-    _observe_alike(cx, Phase.RESPOND, ml.PHASE_RESPOND, now_ns - ended_ns)
-    _observe_alike(cx, Phase.TOTAL, ml.PHASE_TOTAL, queued + now_ns - received_ns)
+    _observe_run(cx, Phase.QUEUE, ml.PHASE_QUEUE, queued)
+    _observe_run(cx, Phase.APPEND, ml.PHASE_APPEND, written_ns - received_ns)
+    _observe_run(cx, Phase.FLUSH, ml.PHASE_FLUSH, ended_ns - written_ns)
+    _observe_run(cx, Phase.RESPOND, ml.PHASE_RESPOND, now_ns - ended_ns)
+    _observe_run(cx, Phase.TOTAL, ml.PHASE_TOTAL, queued + now_ns - received_ns)
 
 
 @inlined

@@ -19,7 +19,7 @@ class ReadEnd(Row, writer="network"):
 
 
 class Plan(Row, writer="network", words=20):
-    """One partition of the Fetch request under way."""
+    """One partition of the Fetch request in progress."""
 
     TOPIC = word("address", "row of the topic")
     INDEX = word("number", "of the partition")
@@ -116,7 +116,7 @@ class Box(Row, writer="network or sender", words=512):
     """
 
     ROWS = 512
-    MOST_PARTS = 33
+    MAX_PARTS = 33
     RECORD_BYTES = 8  # of a job and of what comes back: the address of a row
     BACK_BYTES = 64 * RECORD_BYTES
 
@@ -129,6 +129,6 @@ class Box(Row, writer="network or sender", words=512):
     ERROR = word("errno", "of the last try, 0 when the socket is full or all has left")
     FILE_LEFT = word("bytes", "of files that have not left")
     POSITION = word("bytes", "sendfile's")
-    PARTS = word("rows of BoxPart", "the parts", count=MOST_PARTS * BoxPart.WORDS)
+    PARTS = word("rows of BoxPart", "the parts", count=MAX_PARTS * BoxPart.WORDS)
     MEMORY = word("bytes", "contents of the parts in memory", count=338)
     MEMORY_BYTES = 338 * 8

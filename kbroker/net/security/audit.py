@@ -19,7 +19,7 @@ from kbroker.net.context import Context
 from kbroker.net.rows import Connection as ConnectionRow
 from kbroker.net.security.failed_logins import FailedLogins
 
-MOST_WAITING: Final = 4096
+MAX_WAITING: Final = 4096
 """Events that wait for the end of the second; with more they are sent at once."""
 OPERATIONS: Final = {acls.READ: "Fetch", acls.WRITE: "Produce"}
 KINDS: Final = {acls.TRANSACTIONAL_ID: "transactional id "}
@@ -79,7 +79,7 @@ class Audit:
         key = _who(connection), OPERATIONS.get(operation, "Produce"), KINDS.get(kind, "") + name
         found = self._refused.get(key)
         if found is None:
-            if len(self._refused) >= MOST_WAITING:
+            if len(self._refused) >= MAX_WAITING:
                 self.flush()
             found = self._refused[key] = Refused(wall_clock_ms())
         found.count += count
@@ -104,7 +104,7 @@ class Audit:
 
     def _add(self, event: AuditEvent) -> None:
         self._events.append(event)
-        if len(self._events) >= MOST_WAITING:
+        if len(self._events) >= MAX_WAITING:
             self.flush()
 
     def _samples(self) -> Iterable[AuditEvent]:

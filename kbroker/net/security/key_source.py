@@ -13,7 +13,7 @@ from kbroker.net.security.key_address import FILE, SCHEMES
 
 FETCH_S: Final = 10.0
 """For each wait of the socket, and for the whole answer."""
-MOST_KEY_BYTES: Final = 1 << 20
+MAX_KEY_BYTES: Final = 1 << 20
 PIECE: Final = 1 << 16
 
 
@@ -60,8 +60,8 @@ def _bounded(source: IO[bytes]) -> bytes:
     )  # one read of the socket: a slow answer cannot hide in a long one
     while piece := read(PIECE):
         found += piece
-        if len(found) > MOST_KEY_BYTES:
-            raise ValueError(f"more than {MOST_KEY_BYTES} bytes")
+        if len(found) > MAX_KEY_BYTES:
+            raise ValueError(f"more than {MAX_KEY_BYTES} bytes")
         if time.monotonic() > end_s:
             raise TimeoutError(f"the answer takes more than {FETCH_S:g} s")
     return bytes(found)

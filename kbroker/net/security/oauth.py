@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 ALGORITHMS: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
 """None that a public key could be a secret of, and no unsigned tokens."""
-MOST_TOKEN_BYTES: Final = 1 << 16
+MAX_TOKEN_BYTES: Final = 1 << 16
 NEW_KEYS_S: Final = 10.0
 """Between looks for a key that is not there."""
 BAD_TOKEN: Final = '{"status":"invalid_token"}'
@@ -168,7 +168,7 @@ class OAuthExchange:
 
 def first_message(message: bytes) -> tuple[str, str]:
     """(authorization id, token) of a client's first message. Raises ValueError."""
-    if len(message) > MOST_TOKEN_BYTES:
+    if len(message) > MAX_TOKEN_BYTES:
         raise ValueError("too long")
     match = _FIRST.fullmatch(message.decode())
     if match is None:

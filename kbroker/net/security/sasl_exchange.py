@@ -38,7 +38,7 @@ class Credentials(Protocol):
 
 
 class Exchange(Protocol):
-    """One login under way. user: who it is once it is done."""
+    """One login in progress. user: who it is once it is done."""
 
     user: str
     done: bool

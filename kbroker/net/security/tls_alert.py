@@ -11,10 +11,10 @@ import ssl
 import time
 from typing import Any
 
-MOST_BYTES = 1 << 12
+MAX_BYTES = 1 << 12
 LINGER_S = 1.0
 READ_BYTES = 1 << 14
-MOST_READS = 64
+MAX_READS = 64
 
 
 class TellingSession(ssl.SSLObject):
@@ -29,7 +29,7 @@ class TellingSession(ssl.SSLObject):
         except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
             raise
         except ssl.SSLError as error:
-            error.alert = self.outgoing.read(MOST_BYTES)  # type: ignore[attr-defined]
+            error.alert = self.outgoing.read(MAX_BYTES)  # type: ignore[attr-defined]
             raise
 
 
@@ -60,7 +60,7 @@ async def send_alert(client: socket.socket, error: BaseException) -> None:
         client.shutdown(socket.SHUT_WR)
         loop = asyncio.get_running_loop()
         deadline = time.monotonic() + LINGER_S
-        for _ in range(MOST_READS):
+        for _ in range(MAX_READS):
             left = deadline - time.monotonic()
             if left <= 0 or not await asyncio.wait_for(loop.sock_recv(client, READ_BYTES), left):
                 return

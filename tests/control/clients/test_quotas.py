@@ -19,7 +19,7 @@ from kbroker.config.client_quotas import (
 )
 from kbroker.control.broker import Broker
 from kbroker.control.changes.mutation_quotas import MutationQuotas
-from kbroker.control.clients.quotas import MOST_KNOWN, MOST_SHOWN, QuotaReports
+from kbroker.control.clients.quotas import MAX_KNOWN, MAX_SHOWN, QuotaReports
 from kbroker.ipc.client_messages import ClientReport, QuotaUse, Throttled
 from kbroker.ipc.sensors import Sensors, sensor_of
 from kbroker.protocol.api_keys import ApiKey
@@ -102,21 +102,21 @@ def test_each_client_has_a_default_quota_for_itself(case: Case) -> None:
 
 def test_the_quotas_that_are_used_most_are_shown_and_the_others_counted(case: Case) -> None:
     case.set(({CLIENT_ID: None}, {PRODUCER_BYTE_RATE: 100.0}))
-    case.reports.take(ClientReport(met=tuple(("u", f"c-{number}") for number in range(MOST_SHOWN + 7))))
-    case.add(PRODUCER_BYTE_RATE, "", f"c-{MOST_SHOWN + 6}", 420)
+    case.reports.take(ClientReport(met=tuple(("u", f"c-{number}") for number in range(MAX_SHOWN + 7))))
+    case.add(PRODUCER_BYTE_RATE, "", f"c-{MAX_SHOWN + 6}", 420)
     found, left_out = case.reports.use(NOW_MS)
-    assert (len(found), left_out) == (1 + MOST_SHOWN, 7)
-    assert (PRODUCER_BYTE_RATE, "", f"c-{MOST_SHOWN + 6}") in case.rows
+    assert (len(found), left_out) == (1 + MAX_SHOWN, 7)
+    assert (PRODUCER_BYTE_RATE, "", f"c-{MAX_SHOWN + 6}") in case.rows
 
 
 def test_what_is_remembered_of_clients_is_bounded(case: Case) -> None:
     case.set(({CLIENT_ID: None}, {PRODUCER_BYTE_RATE: 100.0}))
-    for number in range(3 * MOST_KNOWN):
+    for number in range(3 * MAX_KNOWN):
         name = f"c-{number}"
         throttled = (Throttled(PRODUCER_BYTE_RATE, "", name, 1, 1),)
         case.reports.take(ClientReport(throttled=throttled, met=(("u", name),)))
     found, left_out = case.reports.use(NOW_MS)
-    assert len(found) - 1 + left_out == MOST_KNOWN
+    assert len(found) - 1 + left_out == MAX_KNOWN
 
 
 def test_names_of_clients_are_printable(case: Case) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbroker.control.clients.top_clients import MOST_OTHERS, ROUND_MS, TopClients
+from kbroker.control.clients.top_clients import MAX_OTHERS, ROUND_MS, TopClients
 from kbroker.ipc.client_messages import OTHER, MovedBytes
 
 
@@ -47,9 +47,9 @@ def test_a_client_that_calls_itself_other_is_one_of_the_others() -> None:
 def test_names_are_printable_and_what_is_remembered_is_bounded() -> None:
     top = TopClients(most=1)
     add(top, 0, [("a\nb", 1)])
-    add(top, 0, [(str(number), 1) for number in range(3 * MOST_OTHERS)])
-    assert received(top) == {"a?b": 1, OTHER: 3 * MOST_OTHERS}
-    assert len(top._others) == MOST_OTHERS
+    add(top, 0, [(str(number), 1) for number in range(3 * MAX_OTHERS)])
+    assert received(top) == {"a?b": 1, OTHER: 3 * MAX_OTHERS}
+    assert len(top._others) == MAX_OTHERS
 
 
 @given(st.lists(st.tuples(st.sampled_from("abcdefgh"), st.integers(0, 1000), st.integers(0, ROUND_MS))))

@@ -183,8 +183,8 @@ class ClassicGroupModel(RuleBasedStateMachine):
 
     @rule()
     def coordinator_restarts(self) -> None:
-        """What was under way is lost: clients ask again. Generations that were not stable are given
-        out anew."""
+        """What was in progress is lost: clients ask again. Generations that were not stable are
+        given out anew."""
         self.kafka = self.kafka.restarted()
         stable = [client.generation for client in self.alive if client.assignment is not None]
         self.leaders = {each: leader for each, leader in self.leaders.items() if each in stable}

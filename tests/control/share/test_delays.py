@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbroker.config.topic import LONGEST_DELAY_MS
+from kbroker.config.topic import MAX_DELAY_MS
 from kbroker.control.share import delays
 from kbroker.control.share.delays import DELIVER_AT, TICK_MS, Wait, due_ms, look_ms, waits_of
 from kbroker.protocol.batch_layout import HEADER_BYTES
@@ -42,11 +42,11 @@ def test_a_malformed_header_leaves_it_to_the_topic(value: bytes | None) -> None:
 
 
 def test_a_header_cannot_hold_a_record_back_for_longer_than_the_longest_delay() -> None:
-    assert due_ms(record(b"9" * 18), 0) == NOW_MS + LONGEST_DELAY_MS
+    assert due_ms(record(b"9" * 18), 0) == NOW_MS + MAX_DELAY_MS
     assert due_ms(record(b"9" * 18, timestamp_ms=-1), 0) < NOW_MS
 
 
-@given(st.integers(1, LONGEST_DELAY_MS), st.integers(0, 10**7))
+@given(st.integers(1, MAX_DELAY_MS), st.integers(0, 10**7))
 def test_the_last_look_is_when_it_is_due_and_few_come_before(wait_ms: int, later_ms: int) -> None:
     now_ms = NOW_MS + later_ms
     due = now_ms + wait_ms
@@ -60,7 +60,7 @@ def test_the_last_look_is_when_it_is_due_and_few_come_before(wait_ms: int, later
 
 def test_a_week_of_records_in_order_makes_few_ranges() -> None:
     step_ms = 60_000
-    looks = {look_ms(NOW_MS + left, NOW_MS) for left in range(1, LONGEST_DELAY_MS, step_ms)}
+    looks = {look_ms(NOW_MS + left, NOW_MS) for left in range(1, MAX_DELAY_MS, step_ms)}
     assert len(looks) < 1500
 
 

@@ -120,7 +120,7 @@ def test_what_expires_first_is_passed_over() -> None:
 
 
 def test_new_records_wait_while_there_are_too_many_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(share_partition, "MOST_RANGES", 6)
+    monkeypatch.setattr(share_partition, "MAX_RANGES", 6)
     part = delayed()
     for first in range(0, 6, 2):
         part.hold_back(first, first, 500 + first)

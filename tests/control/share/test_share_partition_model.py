@@ -115,14 +115,14 @@ class DelaysAgainstDict(PartitionAgainstDict):
     """No record comes before it is due, however little room there is; all come in the end."""
 
     limits = LIMITS._replace(records=9)
-    LONGEST_MS = 80_000
+    MAX_MS = 80_000
 
     def __init__(self) -> None:
         super().__init__()
         self.part.use_delay(0)
 
     def due_ms(self, offset: int) -> int:
-        return offset * 7919 % 11 * self.LONGEST_MS // 10
+        return offset * 7919 % 11 * self.MAX_MS // 10
 
     def look(self, batches: list[tuple[int, int]]) -> None:
         for first, last in batches:
@@ -154,7 +154,7 @@ class DelaysAgainstDict(PartitionAgainstDict):
 
     def teardown(self) -> None:
         """Later all records are due, and none is stuck."""
-        part, now_ms, end = self.part, self.now_ms + self.LONGEST_MS, self.part.end_offset
+        part, now_ms, end = self.part, self.now_ms + self.MAX_MS, self.part.end_offset
         part.expire(self.limits, now_ms)
         part.end_pauses(now_ms)
         while part.start_offset <= end:

@@ -12,7 +12,7 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import (
     ResourceMetrics,
 )
 
-from kbroker.control.telemetry.otlp import MOST_POINTS, points
+from kbroker.control.telemetry.otlp import MAX_POINTS, points
 from kbroker.control.telemetry.points import LONGEST, Key, Labels, Point
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from tests.control.telemetry.payloads import counter, gauge, payload
@@ -72,8 +72,8 @@ def test_a_delta_that_is_no_number_is_left_out_and_a_gauge_may_be_one(value: flo
 
 
 def test_a_payload_gives_a_bounded_number_of_points() -> None:
-    many = payload(*(gauge(f"m{number}", number) for number in range(MOST_POINTS + 500)))
-    assert len(points(many)) == MOST_POINTS
+    many = payload(*(gauge(f"m{number}", number) for number in range(MAX_POINTS + 500)))
+    assert len(points(many)) == MAX_POINTS
 
 
 def test_half_a_million_empty_messages_are_read_in_bounds() -> None:

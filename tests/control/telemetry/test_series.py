@@ -1,7 +1,7 @@
 """Series of clients: deltas add up, their number is bounded, and they go with their client."""
 
 from kbroker.control.telemetry.points import Key, Labels, Point
-from kbroker.control.telemetry.series import KEPT_MS, MOST_OF_A_CLIENT, SeriesOfClients
+from kbroker.control.telemetry.series import KEPT_MS, MAX_OF_A_CLIENT, SeriesOfClients
 
 NOWHERE = Labels("", "", "", "")
 
@@ -28,8 +28,8 @@ def test_deltas_add_up_and_values_are_set() -> None:
 
 def test_a_client_has_a_bounded_number_of_series() -> None:
     series = SeriesOfClients(10_000)
-    series.add(b"1", client(1), [point(f"m{number}") for number in range(MOST_OF_A_CLIENT + 7)])
-    assert len(shown(series)["i1"]) == MOST_OF_A_CLIENT
+    series.add(b"1", client(1), [point(f"m{number}") for number in range(MAX_OF_A_CLIENT + 7)])
+    assert len(shown(series)["i1"]) == MAX_OF_A_CLIENT
     assert series.left_out == 7
 
 

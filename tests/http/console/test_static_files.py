@@ -6,15 +6,15 @@ from pathlib import Path
 
 from kbroker.http.console.static_files import FOLDER, PAGE, load
 
-MOST_BYTES = 200_000
+MAX_BYTES = 200_000
 ELSEWHERE = re.compile(r"""(?:src|href|from|import|url)\s*[=(]?\s*["']?(?:https?:)?//""")
 
 
 def test_the_page_is_small() -> None:
     files = load()
     assert PAGE in files
-    assert sum(len(file.data) for file in files.values()) < MOST_BYTES
-    assert sum(len(file.packed) for file in files.values()) < MOST_BYTES // 3
+    assert sum(len(file.data) for file in files.values()) < MAX_BYTES
+    assert sum(len(file.packed) for file in files.values()) < MAX_BYTES // 3
     assert all(gzip.decompress(file.packed) == file.data for file in files.values())
 
 

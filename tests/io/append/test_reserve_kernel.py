@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kbroker.io.append.reserve_kernel import KEEP_MS, LEAST_CHUNK
+from kbroker.io.append.reserve_kernel import KEEP_MS, MIN_CHUNK
 from kbroker.io.append.rows import AppendRow
 from kbroker.io.partition.active_segment import begin_reserving
 from tests.io.append.drain_case import NEVER, DrainCase, batch
@@ -43,7 +43,7 @@ def reserved(case: DrainCase) -> int:
 
 
 def test_a_small_log_reserves_nothing(case: DrainCase) -> None:
-    for position in (0, 4096, LEAST_CHUNK - 100):
+    for position in (0, 4096, MIN_CHUNK - 100):
         append_at(case, position)
     assert reserved(case) == 0
 
@@ -51,11 +51,11 @@ def test_a_small_log_reserves_nothing(case: DrainCase) -> None:
 def test_each_stretch_of_a_fast_log_reserves_half_of_it_again(case: DrainCase) -> None:
     append_at(case, 0)
     before = os.fstat(int(case.row[AppendRow.LOG_FD])).st_blocks
-    append_at(case, LEAST_CHUNK + 100)
-    assert abs(reserved(case) - LEAST_CHUNK) < 4096
-    assert os.fstat(int(case.row[AppendRow.LOG_FD])).st_blocks * 512 - before * 512 >= LEAST_CHUNK - 4096
-    append_at(case, LEAST_CHUNK + 200)
-    assert case.row[AppendRow.RESERVED] < 2 * LEAST_CHUNK + 4096, "only from the middle of the chunk on"
+    append_at(case, MIN_CHUNK + 100)
+    assert abs(reserved(case) - MIN_CHUNK) < 4096
+    assert os.fstat(int(case.row[AppendRow.LOG_FD])).st_blocks * 512 - before * 512 >= MIN_CHUNK - 4096
+    append_at(case, MIN_CHUNK + 200)
+    assert case.row[AppendRow.RESERVED] < 2 * MIN_CHUNK + 4096, "only from the middle of the chunk on"
     append_at(case, int(case.row[AppendRow.RESERVE_AT]))
     append_at(case, 8 * MIB)
     assert abs(reserved(case) - 4 * MIB) < 4096

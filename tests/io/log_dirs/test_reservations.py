@@ -84,7 +84,7 @@ def test_what_is_not_used_in_time_is_given_back(scene: Scene) -> None:
     assert scene.taken(0) < MIB
     assert scene.taken(1) == 4 * MIB
     row = scene.partition(0).active.row
-    assert (row[AppendRow.RESERVED], row[AppendRow.RESERVE_MOST]) == (0, MOST)
+    assert (row[AppendRow.RESERVED], row[AppendRow.RESERVE_MAX]) == (0, MOST)
     assert row[AppendRow.RESERVE_AT] == row[AppendRow.POSITION], "it may become fast again"
 
 
@@ -145,7 +145,7 @@ def test_blocks_reserved_ahead_are_given_back_with_the_segment(tmp_path: Path) -
     log = Log(tmp_path, topic_config(segment_bytes=64 << 20), reserve_most=8 << 20)
     log.open()
     log.append(batch())
-    assert log.row[AppendRow.RESERVE_MOST] == 8 << 20
+    assert log.row[AppendRow.RESERVE_MAX] == 8 << 20
     reserve(int(log.row[AppendRow.LOG_FD]), 8 << 20)
     log.row[AppendRow.RESERVED] = 8 << 20
     log.partition.roll(LOG_NOW)

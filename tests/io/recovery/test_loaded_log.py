@@ -216,7 +216,7 @@ def test_logs_with_transactions_leftovers_or_many_producers_are_left_to_the_star
     (log.folder / f"{0:020d}.log.deleted").write_bytes(b"")
     assert log.partition.close() is None
     log = appended(tmp_path / "c", 9)
-    monkeypatch.setattr(loaded_log, "MOST_PRODUCERS", 1)
+    monkeypatch.setattr(loaded_log, "MAX_PRODUCERS", 1)
     assert log.partition.close() is None
 
 

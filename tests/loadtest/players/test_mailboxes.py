@@ -59,7 +59,7 @@ def test_each_report_settles_its_own_record_whatever_the_order(tmp_path: Path, p
     for at, error in ((2, None), (0, None), (3, KafkaError(KafkaError.MSG_SIZE_TOO_LARGE))):
         delivered(error, report(block, at, 100 + at, error))
     assert outbox.settle() == 3
-    assert outbox.under_way == 1
+    assert outbox.pending == 1
     outbox.give_up(KafkaError._MSG_TIMED_OUT)
     history.close()
     sends = rows(tmp_path, "sends")
@@ -113,7 +113,7 @@ def test_a_record_that_is_never_settled_keeps_its_place(tmp_path: Path, page: Pa
         outbox.settle()
         sent += room
     assert sent == RING
-    assert outbox.under_way == 1
+    assert outbox.pending == 1
 
 
 def test_altered_and_foreign_values_are_not_intact(tmp_path: Path, page: Page) -> None:

@@ -13,7 +13,7 @@ import pytest
 from kbroker.ipc.layout import AppendEntry, Completion, Operation, Slot, SlotFlag
 from kbroker.ipc.messages import VerifyTransaction
 from kbroker.ipc.ring import ring_length, ring_push
-from kbroker.net.produce.transaction_checks import MOST_TRIES
+from kbroker.net.produce.transaction_checks import MAX_TRIES
 from kbroker.protocol import batch_layout as rb
 from kbroker.protocol.errors import ErrorCode
 from kbroker.protocol.frame import encode_request
@@ -266,7 +266,7 @@ def test_worker_that_never_agrees_is_asked_a_few_times_only(scene: Scene) -> Non
     with closing(scene.node.connect()) as link:
         (answer,) = answers(ask(link, frame(11, 0)), 11)
     assert answer.error_code == ErrorCode.NOT_ENOUGH_REPLICAS
-    assert len(scene.worker.entries) == MOST_TRIES + 1
+    assert len(scene.worker.entries) == MAX_TRIES + 1
 
 
 def test_client_that_leaves_meanwhile_harms_nobody(scene: Scene) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kbroker.net.security import key_source
-from kbroker.net.security.key_source import MOST_KEY_BYTES, read_keys
+from kbroker.net.security.key_source import MAX_KEY_BYTES, read_keys
 from tests.certificates import certificate
 
 
@@ -26,7 +26,7 @@ class Issuer(http.server.BaseHTTPRequestHandler):
             return
         self.send_response(200)
         self.end_headers()
-        self.wfile.write(b"{}" if path == "/keys" else b" " * (MOST_KEY_BYTES + 1))
+        self.wfile.write(b"{}" if path == "/keys" else b" " * (MAX_KEY_BYTES + 1))
 
     def log_message(self, *_: object) -> None:
         """Quiet."""
@@ -69,7 +69,7 @@ def test_no_redirect_leads_elsewhere(issuer: str, target: str) -> None:
 def test_an_answer_without_end_is_not_read_to_its_end(issuer: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="more than 1048576 bytes"):
         read_keys(f"{issuer}/large")
-    (tmp_path / "keys").write_bytes(b" " * (MOST_KEY_BYTES + 1))
+    (tmp_path / "keys").write_bytes(b" " * (MAX_KEY_BYTES + 1))
     with pytest.raises(ValueError, match="more than"):
         read_keys(f"file://{tmp_path}/keys")
     (tmp_path / "keys").write_bytes(b"{}")

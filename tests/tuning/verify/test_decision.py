@@ -3,7 +3,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from tuning.verify.decision import FEWEST_TURNS, MOST_TURNS, Judgement, Verdict, chance, decide, enough
+from tuning.verify.decision import FEWEST_TURNS, MAX_TURNS, Judgement, Verdict, chance, decide, enough
 from tuning.verify.figures import ACK_P99, CACHED, PRODUCE, Figures
 
 SPREAD = (0.97, 0.99, 1.0, 1.01, 1.03)
@@ -87,7 +87,7 @@ def test_a_figure_that_could_not_be_measured_is_left_out() -> None:
         ((5, 5), (5, 5), 1.0),
         ((1, 2, 2), (2, 3, 3), 3 / 20),  # by hand, with shared ranks
         (range(5), range(5, 10), 1 / 252),
-        (range(MOST_TURNS), range(8, 16), 1 / 12870),
+        (range(MAX_TURNS), range(8, 16), 1 / 12870),
     ],
 )
 def test_the_chance_is_exact(low: Sequence[float], high: Sequence[float], expected: float) -> None:

@@ -2,8 +2,8 @@ import pytest
 
 from tests.tuning.verify.samples import broker_change, host_change
 from tuning.verify.change import Choice, Left
-from tuning.verify.decision import FEWEST_TURNS, MOST_TURNS
-from tuning.verify.plan import LEAST_LOAD_S, MOST_LOAD_S, OVERHEAD_S, plan, plan_text
+from tuning.verify.decision import FEWEST_TURNS, MAX_TURNS
+from tuning.verify.plan import MAX_LOAD_S, MIN_LOAD_S, OVERHEAD_S, plan, plan_text
 
 THREE = Choice((broker_change("num.io.threads"), broker_change("num.network.threads"), host_change()))
 
@@ -13,8 +13,8 @@ THREE = Choice((broker_change("num.io.threads"), broker_change("num.network.thre
 def test_a_plan_stays_within_its_time(minutes: float, changes: int) -> None:
     made = plan(Choice(THREE.changes[:changes]), minutes * 60)
     assert made.seconds <= minutes * 60 + 0.01
-    assert FEWEST_TURNS <= made.turns <= MOST_TURNS
-    assert LEAST_LOAD_S <= made.load_s <= MOST_LOAD_S
+    assert FEWEST_TURNS <= made.turns <= MAX_TURNS
+    assert MIN_LOAD_S <= made.load_s <= MAX_LOAD_S
 
 
 def test_what_does_not_fit_is_named() -> None:
@@ -26,8 +26,8 @@ def test_what_does_not_fit_is_named() -> None:
 
 def test_turns_become_more_before_they_become_longer() -> None:
     short, longer = plan(Choice(THREE.changes[:1]), 120.0), plan(Choice(THREE.changes[:1]), 3600.0)
-    assert short.turns < longer.turns == MOST_TURNS
-    assert longer.load_s == MOST_LOAD_S
+    assert short.turns < longer.turns == MAX_TURNS
+    assert longer.load_s == MAX_LOAD_S
 
 
 def test_both_sides_get_the_same_number_of_turns_and_no_side_the_better_places() -> None:

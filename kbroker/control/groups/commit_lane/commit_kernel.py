@@ -317,7 +317,7 @@ def apply_entries(cm: int, entries: int, count: int, batch: int) -> int:
 
 @kernel("void(int64, int64, int64)")
 def end_commits(cm: int, groups: int, count: int) -> None:
-    """Commits of these groups are under way no more."""
+    """Commits of these groups are in progress no more."""
     for at in range(count):
         counter = get(cm, Lane.IN_FLIGHT) + 8 * load_i64(groups + 16 * at)
         store_i64(counter, load_i64(counter) - 1)

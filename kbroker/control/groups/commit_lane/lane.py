@@ -29,7 +29,7 @@ from kbroker.control.groups.commit_lane.commit_kernel import (
     take_commits,
 )
 from kbroker.control.groups.commit_lane.layout import Commit, CommitBatch, CommitEntry, Lane
-from kbroker.control.groups.commit_lane.passes import CommitPasses, Entitled
+from kbroker.control.groups.commit_lane.passes import CommitPasses, Renewal
 from kbroker.control.groups.offset_commit import refused
 from kbroker.control.groups.offset_record import encode_offset_key
 from kbroker.control.groups.shard import GroupShard
@@ -102,7 +102,7 @@ class CommitLane:
         self._rows = shard.table.offsets.rows
         self._passes = CommitPasses(self._rows.words, self._rows.address, runtime.put_off)
         self._waiting: dict[str, list[Callable[[], None]]] = {}
-        self._under_way = 0
+        self._pending = 0
         self._version = (-1, -1)
         self._commits: Words = Commit.table(COMMITS)
         self._batches: Words = CommitBatch.table(COMMITS)
@@ -136,8 +136,8 @@ class CommitLane:
         """
         if request.retention_time_ms != -1 or len(client.body) > REPEATABLE_BYTES:
             return
-        entitled = self._shard.commits_alike(request)
-        if entitled is None:
+        renewal = self._shard.repeatable_commits(request)
+        if renewal is None:
             return
         self._look_at_topics()
         store = self._shard.table.offsets
@@ -152,12 +152,12 @@ class CommitLane:
                 if commit.row >= 0 and self._rows.topic_id(commit.row) != topic.topic_id:
                     commit.leave()
                 if commit.row < 0:
-                    commit.row = self._rows.enter(key, topic.topic_id or ZERO_UUID, not self._under_way)
+                    commit.row = self._rows.enter(key, topic.topic_id or ZERO_UUID, not self._pending)
                 if commit.row < 0:
                     return
         partition = self._runtime.partition_for(request.group_id)
         self._passes.enter(
-            request.group_id, client.api_version, client.body, partition, entitled, self._peer(client)
+            request.group_id, client.api_version, client.body, partition, renewal, self._peer(client)
         )
 
     def _may_commit(self, client: ClientRequest, topics: Iterable[str]) -> bool:
@@ -176,10 +176,10 @@ class CommitLane:
         self, client: ClientRequest, request: HeartbeatRequest, answer: HeartbeatResponse
     ) -> None:
         """The machine has answered a heartbeat, with no other operation of its group pending."""
-        entitled = self._shard.heartbeats_alike(request, answer)
-        if entitled is not None and len(client.body) <= REPEATABLE_BYTES:
+        renewal = self._shard.repeatable_heartbeats(request, answer)
+        if renewal is not None and len(client.body) <= REPEATABLE_BYTES:
             peer = self._peer(client)
-            self._enter_heartbeat(client, request.group_id, client.body, entitled, answer, peer)
+            self._enter_heartbeat(client, request.group_id, client.body, renewal, answer, peer)
 
     def learn_consumer_heartbeat(
         self,
@@ -189,11 +189,11 @@ class CommitLane:
     ) -> None:
         """As `learn_heartbeat`. The group stores a member's client id and host, so the pass is this
         client's alone."""
-        entitled = self._shard.consumer_heartbeats_alike(request, answer)
-        if entitled is not None and len(client.body) <= REPEATABLE_BYTES:
+        renewal = self._shard.consumer_repeatable_heartbeats(request, answer)
+        if renewal is not None and len(client.body) <= REPEATABLE_BYTES:
             asked = client_id_bytes(client.client_id) + NO_TAGS + client.body
             self._enter_heartbeat(
-                client, request.group_id, asked, entitled, answer, pack_peer(peer_of(client))
+                client, request.group_id, asked, renewal, answer, pack_peer(peer_of(client))
             )
 
     def _enter_heartbeat(
@@ -201,14 +201,14 @@ class CommitLane:
         client: ClientRequest,
         group_id: str,
         asked: bytes,
-        entitled: Entitled,
+        renewal: Renewal,
         answer: Struct,
         peer: bytes = b"",
     ) -> None:
         self._look_at_topics()
         frame = encode_response(client.api_key, client.api_version, 0, answer)
         kind = client.api_key << 8 | client.api_version
-        self._passes.enter_heartbeat(group_id, kind, asked, entitled, frame[8:], peer)
+        self._passes.enter_heartbeat(group_id, kind, asked, renewal, frame[8:], peer)
 
     def _look_at_topics(self) -> None:
         """Forget all passes when topics or features have changed: either may change any
@@ -275,12 +275,12 @@ class CommitLane:
             commits,
             block,
         )
-        self._under_way += 1
+        self._pending += 1
         partition = self._broker.catalogue.topics[self._shard.topic].partitions[batch.partition]
         self._appender.submit(partition, batch.content, partial(self._written, batch))
 
     def _written(self, batch: Batch, failure: KafkaError | None) -> None:
-        self._under_way -= 1
+        self._pending -= 1
         if failure is None:
             self._apply(batch)
             self._broker.cached_answers.words[self._passes.words_of(batch.commits[:, 0])] += 1

@@ -16,7 +16,7 @@ from kbroker.control.groups.commit_lane.layout import Committed, Lane
 Words = NDArray[np.int64]
 
 FIRST_ROWS: Final = 256
-MOST_ROWS: Final = 1 << 18
+MAX_ROWS: Final = 1 << 18
 INDEX_SHARE: Final = 4
 """Index words for each row: a row is entered twice, by the name and by the id of its topic."""
 
@@ -72,7 +72,7 @@ class OffsetRows:
             count = len(self._rows)
         else:
             count = max(FIRST_ROWS, 2 * len(self._rows))
-            if count > MOST_ROWS:
+            if count > MAX_ROWS:
                 return False
         grown: Words = Committed.table(count)
         grown[: self._used] = self._rows[: self._used]

@@ -18,14 +18,13 @@ from kbroker.kernels.codes import ApiKey
 Words = NDArray[np.int64]
 
 FIRST_PASSES: Final = 256
-MOST_PASSES: Final = 1 << 16
+MAX_PASSES: Final = 1 << 16
 INDEX_SHARE: Final = 2
-MOST_ANSWER_BYTES: Final = 64
+MAX_ANSWER_BYTES: Final = 64
 
 
-class Entitled(NamedTuple):
-    """The shard's permission to commit. timer: of the member's session, empty when a commit extends
-    none."""
+class Renewal(NamedTuple):
+    """The session that a request on the fast path renews. timer: empty when it renews none."""
 
     timer: str
     timeout_ms: int
@@ -43,7 +42,7 @@ class CommitPasses:
         self._address = address
         self._put_off = put_off
         self._of_group: dict[str, list[int]] = {}
-        self._entitled: dict[int, Entitled] = {}
+        self._renewal: dict[int, Renewal] = {}
         self._contents: dict[int, NDArray[np.uint8]] = {}
         self._numbers: dict[tuple[int, bytes], int] = {}
         self._keys: dict[int, tuple[int, bytes]] = {}
@@ -63,33 +62,33 @@ class CommitPasses:
         return len(self._keys)
 
     def enter(
-        self, group_id: str, version: int, body: bytes, partition: int, entitled: Entitled, peer: bytes = b""
+        self, group_id: str, version: int, body: bytes, partition: int, renewal: Renewal, peer: bytes = b""
     ) -> None:
         """Allow requests of this version that begin as `body` does (of this peer, if given) to
         commit offsets of the group."""
         length = prefix_bytes(version, np.frombuffer(body, np.uint8).ctypes.data, len(body))
         if length >= 0:
             self._enter(
-                group_id, ApiKey.OFFSET_COMMIT << 8 | version, body[:length], entitled, partition, peer=peer
+                group_id, ApiKey.OFFSET_COMMIT << 8 | version, body[:length], renewal, partition, peer=peer
             )
 
     def enter_heartbeat(
-        self, group_id: str, kind: int, asked: bytes, entitled: Entitled, answer: bytes, peer: bytes = b""
+        self, group_id: str, kind: int, asked: bytes, renewal: Renewal, answer: bytes, peer: bytes = b""
     ) -> None:
         """Answer this heartbeat (of this peer, if given) with this answer from now on; `answer`
         begins after the correlation id."""
-        if len(answer) > MOST_ANSWER_BYTES:
+        if len(answer) > MAX_ANSWER_BYTES:
             return
         if (kind, asked) in self._numbers:  # another client's: the request came to the machine
             self.forget(group_id)
-        self._enter(group_id, kind, asked, entitled, 0, answer, peer)
+        self._enter(group_id, kind, asked, renewal, 0, answer, peer)
 
     def _enter(
         self,
         group_id: str,
         kind: int,
         prefix: bytes,
-        entitled: Entitled,
+        renewal: Renewal,
         partition: int,
         answer: bytes = b"",
         peer: bytes = b"",
@@ -115,7 +114,7 @@ class CommitPasses:
         enter_pass(self._address, number)
         self._indexed += 1
         self._contents[number] = content
-        self._entitled[number] = entitled
+        self._renewal[number] = renewal
         self._numbers[key] = number
         self._keys[number] = key
         self._of_group.setdefault(group_id, []).append(number)
@@ -141,9 +140,9 @@ class CommitPasses:
         count = len(self._table)
         if 2 * self.count >= count:
             count = max(FIRST_PASSES, 2 * count)
-            if count > MOST_PASSES:
+            if count > MAX_PASSES:
                 self.forget_all()
-                count = MOST_PASSES
+                count = MAX_PASSES
         table: Words = Pass.table(count)
         table[: len(self._table)] = self._table
         self._table = table
@@ -169,7 +168,7 @@ class CommitPasses:
             self.settle_touched()
             for number in numbers:
                 self._table[number, Pass.LIVE] = 0
-                del self._numbers[self._keys.pop(number)], self._entitled[number], self._contents[number]
+                del self._numbers[self._keys.pop(number)], self._renewal[number], self._contents[number]
                 self._free.append(number)
         if group_id in self._groups and not self.in_flight(group_id):
             self._free_groups.append(self._groups.pop(group_id))
@@ -195,6 +194,6 @@ class CommitPasses:
         for number in self._touched[:count].tolist():
             touched_ms = int(self._table[number, Pass.TOUCHED_MS])
             self._table[number, Pass.TOUCHED_MS] = 0
-            timer, timeout_ms = self._entitled[number]
+            timer, timeout_ms = self._renewal[number]
             if timer:
                 self._put_off(timer, touched_ms + timeout_ms)

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from kbroker.control.groups.commit_lane.passes import Entitled
+from kbroker.control.groups.commit_lane.passes import Renewal
 from kbroker.control.groups.consumer_group.classic_members import ClassicMembers
 from kbroker.control.groups.consumer_group.fencing import Fencing
 from kbroker.control.groups.consumer_group.heartbeat import ConsumerHeartbeat
@@ -32,9 +32,9 @@ class ConsumerGroups:
         self.classic = ClassicMembers(table, self._progress, fencing, migration)
         ConsumerReplay(table, replay)
 
-    def heartbeats_alike(
+    def repeatable_heartbeats(
         self, request: ConsumerGroupHeartbeatRequest, answer: ConsumerGroupHeartbeatResponse
-    ) -> Entitled | None:
+    ) -> Renewal | None:
         """Whether this answer may be cached until another operation of the group: the member has
         its target assignment, and the group has no pending timer (an assignment, a refresh of
         regular expressions)."""
@@ -50,7 +50,7 @@ class ConsumerGroups:
             each.regex for each in group.members.values()
         ):
             return None
-        return Entitled(*self._progress.timers.session_of(group.group_id, member.member_id))
+        return Renewal(*self._progress.timers.session_of(group.group_id, member.member_id))
 
     def loaded(self, group: ConsumerGroup) -> None:
         """After a restart: sessions start, expressions are matched against the topics of this

@@ -19,7 +19,7 @@ CLIENTS = fields(
     )["properties"],
 )
 ESTABLISHED = "01"
-MOST_LINES = 200_000
+MAX_LINES = 200_000
 TABLES = ("/proc/net/tcp", "/proc/net/tcp6")
 
 
@@ -54,7 +54,7 @@ def connections(tables: Iterable[str], ports: Iterable[int]) -> Iterator[tuple[i
         try:
             with Path(table).open() as lines:
                 next(lines, "")
-                for _, line in zip(range(MOST_LINES), lines, strict=False):
+                for _, line in zip(range(MAX_LINES), lines, strict=False):
                     words = line.split()
                     port = wanted.get(words[1].rpartition(":")[2])
                     if port is None or words[3] != ESTABLISHED:

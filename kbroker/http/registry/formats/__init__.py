@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from kbroker.http.registry.failure import unprocessable
 
 MODULES = {"AVRO": "avro_format", "JSON": "json_format", "PROTOBUF": "protobuf_format"}
-MOST_BYTES = 4 << 20
+MAX_BYTES = 4 << 20
 EXTRA = "kbroker[registry]"
 
 
@@ -45,8 +45,8 @@ def parse(schema_type: str, text: str, references: Resolved) -> Parsed:
         module: Any = import_module(f"{__name__}.{name}")
     except ModuleNotFoundError as missing:
         raise unprocessable(422, f"{missing.name} is not installed; try: pip install '{EXTRA}'") from missing
-    if len(text) > MOST_BYTES:
-        raise InvalidSchema(f"more than {MOST_BYTES} characters")
+    if len(text) > MAX_BYTES:
+        raise InvalidSchema(f"more than {MAX_BYTES} characters")
     try:
         parsed: Parsed = module.parse(text, references)
     except RecursionError:

@@ -14,8 +14,8 @@ from kbroker.http.registry.formats import InvalidSchema
 Change = tuple[str, str]
 TYPES = ("null", "boolean", "integer", "number", "string", "array", "object")
 COMBINED = ("allOf", "anyOf", "oneOf")
-MOST_DEPTH = 100
-MOST_PAIRS = 20_000
+MAX_DEPTH = 100
+MAX_PAIRS = 20_000
 """Of schemas that are compared. References can ask for the same pair again, at each level twice."""
 # keyword: (its change when it gets stricter or is added, whether a larger value is stricter)
 BOUNDS = {
@@ -111,7 +111,7 @@ def _pointer(root: Any, fragment: str, reference: str) -> Any:
 
 def _schemas(value: Any, depth: int = 0) -> Iterator[dict[str, Any]]:
     """Every object inside a schema: each may be a schema. Values of enum and const are none."""
-    if depth > MOST_DEPTH:
+    if depth > MAX_DEPTH:
         raise InvalidSchema("nested too deeply")
     if isinstance(value, dict):
         yield value
@@ -127,7 +127,7 @@ def _parts(value: Any) -> Iterable[Any]:
 
 
 class _TooMany(Exception):
-    """More than MOST_PAIRS."""
+    """More than MAX_PAIRS."""
 
 
 def differences(old: Document, new: Document) -> list[Change]:
@@ -155,10 +155,10 @@ class _Comparison:
         pair = (id(old), id(new))
         if pair in self._open:
             return
-        if depth > MOST_DEPTH:
+        if depth > MAX_DEPTH:
             yield "UNKNOWN", path
             return
-        if next(self._pairs) >= MOST_PAIRS:
+        if next(self._pairs) >= MAX_PAIRS:
             raise _TooMany
         self._open.add(pair)
         try:
