@@ -19,6 +19,9 @@ log = logging.getLogger(__name__)
 _EMPTY, _DEAD = ClassicState.EMPTY, ClassicState.DEAD
 _PREPARING, _COMPLETING = ClassicState.PREPARING_REBALANCE, ClassicState.COMPLETING_REBALANCE
 _STABLE = ClassicState.STABLE
+MIN_ROUND_MS = 1000
+"""Time between two rounds that wait for static members: none of them may have a rebalance timeout,
+and the rounds go on until their sessions end."""
 
 
 def join_timer(group_id: str) -> str:
@@ -91,7 +94,7 @@ class Rebalance:
         if not group.elect_joined_leader() and group.members:
             # Only static members are left and none of them has come back yet: give them another
             # round.
-            self._schedule_join(group)
+            self._schedule_join(group, MIN_ROUND_MS)
             return Outcome()
         group.next_generation(now_ms)
         if group.is_empty:
@@ -133,10 +136,10 @@ class Rebalance:
             return Outcome()
         return self.complete_join(group, now_ms)
 
-    def _schedule_join(self, group: ClassicGroup) -> None:
+    def _schedule_join(self, group: ClassicGroup, min_ms: int = 0) -> None:
         self._table.timers.schedule(
             join_timer(group.group_id),
-            group.rebalance_timeout_ms,
+            max(group.rebalance_timeout_ms, min_ms),
             group.group_id,
             lambda now_ms: self._join_timed_out(group.group_id, now_ms),
         )

@@ -3,6 +3,7 @@
 import pytest
 
 from kbroker.control.coordinator.machine import Deferred
+from kbroker.control.groups.rebalance import MIN_ROUND_MS
 from kbroker.control.groups.settings import GroupSettings
 from kbroker.protocol.errors import ErrorCode
 from kbroker.protocol.messages.leave_group import MemberIdentity
@@ -262,6 +263,31 @@ class TestStaticMembers:
         joining = kafka.send_join(kafka.new_member_id(session_timeout_ms=300_000), session_timeout_ms=300_000)
         kafka.advance(60_000)
         assert static in {member.member_id for member in answer(joining).members}
+
+    @pytest.mark.parametrize("timeout_ms", [0, -1, -(1 << 31)])
+    def test_without_a_rebalance_timeout_it_is_not_waited_for_without_a_pause(self, timeout_ms: int) -> None:
+        kafka = Coordinator()
+        (first, second), _ = kafka.stable_group(0, ("i1", "i2"), session_timeout_ms=300_000)
+        group = kafka.shard.table.classic("g")
+        assert group is not None
+        for member in group.members.values():
+            member.rebalance_timeout_ms = timeout_ms
+        kafka.leave(MemberIdentity(first, "i1"))
+        over = kafka.timers["join-g"]
+        assert over.expiry_ms <= kafka.now_ms
+        kafka.cancel("join-g")
+        kafka.run(over.operation(kafka.now_ms))  # the join phase ends at once, and nobody has come back
+        assert kafka.state() == "PreparingRebalance"
+        assert kafka.timers["join-g"].expiry_ms == kafka.now_ms + MIN_ROUND_MS
+        kafka.advance(60_000)
+        joining = kafka.send_join(
+            second, instance="i2", session_timeout_ms=300_000, rebalance_timeout_ms=timeout_ms
+        )
+        assert answer(joining).error_code == ErrorCode.NONE
+        kafka.leave(MemberIdentity(second, "i2"))
+        kafka.advance(300_000)
+        assert kafka.state() == "Empty"
+        assert "join-g" not in kafka.timers
 
     def test_an_unknown_instance_id_with_a_member_id_is_unknown(self) -> None:
         kafka = Coordinator()
