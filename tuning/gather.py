@@ -14,7 +14,7 @@ import psutil
 from kbroker.config.broker import BrokerConfig
 from kbroker.config.properties import parse_overrides, read
 from tuning.coefficients import DEFAULT_FILE, Coefficients
-from tuning.host.host import read_host
+from tuning.host.host import Host, read_host
 from tuning.host.roots import Roots
 from tuning.live import Live, scrape
 from tuning.situation import Situation
@@ -46,12 +46,38 @@ def gather(sources: Sources, given: Mapping[str, object]) -> tuple[Situation, tu
     """
     pairs = read(sources.properties) if sources.properties else {}
     config, _ = BrokerConfig.load(pairs, parse_overrides(sources.overrides))
-    dirs = tuple(os.path.abspath(name) for name in (sources.dirs or config.log_dirs))  # noqa: PTH100
+    dirs = _absolute(sources.dirs or config.log_dirs)
     live = scrape(sources.metrics) if sources.metrics else None
     host = read_host(dirs, sources.roots, _limit_of_broker() if live else None)
-    workload, origin = workload_of(given, config, live, dirs, time.time())
+    return _situation(host, config, live, coefficients_of(sources.coefficients), given)
+
+
+def gather_inside(
+    config: BrokerConfig, live: Live, offline: Sequence[str], roots: Roots | None = None
+) -> tuple[Situation, tuple[str, ...]]:
+    """The same in a process of the broker itself: its settings, its limits, its metrics. offline:
+    the log dirs that it cannot use; it may write to the others, though this process may not.
+
+    Raises WrongFile.
+    """
+    host = replace(read_host(_absolute(config.log_dirs), roots), unwritable=tuple(offline))
+    return _situation(host, config, live, coefficients_of(None), {})
+
+
+def _absolute(names: Sequence[str]) -> tuple[str, ...]:
+    return tuple(os.path.abspath(name) for name in names)  # noqa: PTH100
+
+
+def _situation(
+    host: Host,
+    config: BrokerConfig,
+    live: Live | None,
+    coefficients: Coefficients,
+    given: Mapping[str, object],
+) -> tuple[Situation, tuple[str, ...]]:
+    workload, origin = workload_of(given, config, live, host.log_dirs, time.time())
     assumed = frozenset(each.name for each in fields(Workload)) - origin.keys()
-    situation = Situation(host, workload, config, coefficients_of(sources.coefficients), live, assumed)
+    situation = Situation(host, workload, config, coefficients, live, assumed)
     lines = (f"{name} {getattr(workload, name):g} ({origin.get(name, 'assumed')})" for name in SHOWN)
     return situation, tuple(lines)
 

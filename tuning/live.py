@@ -8,6 +8,15 @@ from dataclasses import dataclass, field
 from prometheus_client.parser import text_string_to_metric_families
 
 Labels = tuple[tuple[str, str], ...]
+SERIES = (
+    "kbroker_appended_bytes_total", "kbroker_arena_used_bytes", "kbroker_connections", "kbroker_flush_seconds",
+    "kbroker_groups", "kbroker_info", "kbroker_log_dir_full_seconds", "kbroker_log_dir_offline",
+    "kbroker_loop_lag_seconds", "kbroker_network_stalls_total", "kbroker_partitions", "kbroker_process_memory_bytes",
+    "kbroker_process_open_fds", "kbroker_process_start_time_seconds", "kbroker_requests_total",
+    "kbroker_tcp_listen_drops_total", "kbroker_topic_cold_bytes_total", "kbroker_topic_log_bytes",
+    "kbroker_topic_out_bytes_total", "kbroker_topic_partitions",
+)  # fmt: skip
+"""What the checks read of the page, for a process that can ask for these alone."""
 
 
 class NoMetrics(RuntimeError):

@@ -18,6 +18,7 @@ from kbroker.ipc.messages import Hello
 if TYPE_CHECKING:
     from kbroker.http.console.live import Live
     from kbroker.http.console.service import Console
+    from kbroker.http.console.tuner import Page
     from kbroker.http.control_view import ControlView
     from kbroker.http.health import Health
 
@@ -45,7 +46,8 @@ def main(context: ChildContext) -> None:
     health = Health(context.shared, view, acceptor)
     page_cache = PageCache()
     collector = BrokerCollector(context, view, health, page_cache, acceptor)
-    console, live = _console(context, view, health, acceptor, listener.getsockname()[0])
+    page = lambda names: collector.text(names=names).decode()  # noqa: E731
+    console, live = _console(context, view, health, acceptor, listener.getsockname()[0], page)
     server = MetricsServer(listener, collector, health, console)
     threading.Thread(target=server.serve_forever, name="http", daemon=True).start()
     _serve_registry(context)
@@ -76,7 +78,7 @@ def _serve_registry(context: ChildContext) -> None:
 
 
 def _console(
-    context: ChildContext, view: "ControlView", health: "Health", acceptor: int, host: str
+    context: ChildContext, view: "ControlView", health: "Health", acceptor: int, host: str, page: "Page"
 ) -> "tuple[Console | None, Live | None]":
     """The console, where it is switched on and may be served on this address."""
     if not context.config.get_bool("kbroker.console.enable"):
@@ -92,7 +94,7 @@ def _console(
 
     space = Space(LogDirErrors(context.config.log_dirs, context.shared))
     live = Live(context.shared, view, health, Reader(context.shared, acceptor, context.log_dirs), space)
-    setup = Setup(context, view, live, host)
+    setup = Setup(context, view, live, host, page)
     if setup.door.access is Access.CLOSED:
         log.info("the console is not served: %s", setup.door.why)
         return None, None

@@ -1,9 +1,13 @@
 import http.server
+import re
 import threading
+from pathlib import Path
 
 import pytest
 
-from tuning.live import NoMetrics, parse, scrape
+import tuning
+from kbroker.metrics.catalog import CATALOG
+from tuning.live import SERIES, NoMetrics, parse, scrape
 
 PAGE = """\
 # TYPE kbroker_requests_total counter
@@ -65,3 +69,14 @@ def test_host_and_port_are_enough() -> None:
         live = scrape(f"127.0.0.1:{server.server_port}")
         thread.join()
     assert live.total("kbroker_info") == 1
+
+
+def test_the_series_of_the_checks_are_those_that_they_read() -> None:
+    """The console asks for these alone: one that is missing there would be a check that sees
+    nothing."""
+    folder = Path(tuning.__file__).parent
+    files = [folder / "gather.py", folder / "situation.py", *(folder / "broker").glob("*.py")]
+    metrics = {metric.name for metric in CATALOG}
+    words = {word for file in files for word in re.findall(r"\bkbroker_[a-z_]+", file.read_text())}
+    assert words & metrics <= set(SERIES) <= metrics
+    assert len(SERIES) == len(set(SERIES))

@@ -9,6 +9,7 @@ from kbroker.config.broker import BrokerConfig
 from kbroker.http.console.caller import Caller
 from kbroker.http.console.live import Live
 from kbroker.http.console.schema import Parameter, Schema
+from kbroker.http.console.tuner import Tuner
 from kbroker.http.control_view import ControlView
 from kbroker.ipc.shared import Shared
 
@@ -26,6 +27,7 @@ class Request:
     cluster_id: str
     ports: Mapping[str, int]
     nodes: tuple[int, ...]
+    tuner: Tuner
     values: Mapping[str, Any] = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> Any:

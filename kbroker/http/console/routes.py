@@ -8,7 +8,17 @@ from kbroker.http.console.changes import topics as change_topics
 from kbroker.http.console.paging import PAGE
 from kbroker.http.console.request import Route
 from kbroker.http.console.schema import Parameter
-from kbroker.http.console.views import access, clients, groups, log_dirs, messages, overview, settings, topics
+from kbroker.http.console.views import (
+    access,
+    clients,
+    groups,
+    host,
+    log_dirs,
+    messages,
+    overview,
+    settings,
+    topics,
+)
 from kbroker.http.console.views import transactions as transaction_views
 
 SEARCH = Parameter("search", "Text that the name contains.")
@@ -51,6 +61,8 @@ ROUTES: tuple[Route, ...] = (
     Route("/api/users", "Names of SCRAM users.", access.users, access.USERS, tag="security", query=PAGE),
     Route("/api/acls", "ACLs.", access.acls, access.ACLS, tag="security", query=PAGE),
     Route("/api/log-dirs", "Log dirs and their file systems.", log_dirs.log_dirs, log_dirs.LOG_DIRS),
+    Route("/api/host", "The tuner's findings about the host, the settings and the running broker.", host.host,
+          host.HOST),
     Route("/api/settings", "Settings of the broker.", settings.broker_settings, settings.SETTINGS),
     Route("/api/settings", "Alter dynamic settings of the broker.", change_topics.alter_broker, change_topics.CHANGED,
           body=change_topics.ALTER),

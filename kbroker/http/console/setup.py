@@ -11,14 +11,17 @@ from kbroker.http.console.listener import Door, door_of
 from kbroker.http.console.live import Live
 from kbroker.http.console.request import Request
 from kbroker.http.console.scram_client import ScramClient
+from kbroker.http.console.tuner import Page, Tuner, check
 from kbroker.http.control_view import ControlView
 from kbroker.ipc.child import ChildContext
+from kbroker.ipc.log_dir_errors import LogDirErrors
 
 
 class Setup:
-    """Runs in: http. host: where the http process listens."""
+    """Runs in: http. host: where the http process listens. page: text of the metrics of some
+    names."""
 
-    def __init__(self, context: ChildContext, view: ControlView, live: Live, host: str) -> None:
+    def __init__(self, context: ChildContext, view: ControlView, live: Live, host: str, page: Page) -> None:
         config = context.config
         self._context = context
         self._view = view
@@ -28,6 +31,8 @@ class Setup:
         self._nodes = tuple(site.node_id for site in sites_of(config))
         self._turns = threading.Semaphore(AT_A_TIME)
         self._tls = own_listener() if self.door.tls else None
+        errors = LogDirErrors(config.log_dirs, context.shared)
+        self._tuner = Tuner(lambda now: check(now, page, [path for path in errors.paths if errors.of(path)]))
 
     def caller(self, login: tuple[str, str] | None) -> Caller:
         """A caller: anonymous, or a user by name and password."""
@@ -51,6 +56,7 @@ class Setup:
             self._context.cluster_id,
             self._context.ports,
             self._nodes,
+            self._tuner,
             values,
         )
 

@@ -6,24 +6,17 @@ import threading
 import time
 from collections.abc import Iterator
 from http.client import HTTPConnection
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import (
-    AdminClient,
-    NewTopic,
-    ScramCredentialInfo,
-    ScramMechanism,
-    UserScramCredentialUpsertion,
-)
+from confluent_kafka.admin import AdminClient, NewTopic
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kbroker.http.console.routes import ROUTES
-from tests.conftest import BrokerFactory, _run
+from tests.conftest import _run
 from tests.http.console.schemas import problems
 from tests.http.console.service import Service
 from tests.peer.kbroker_node import KBroker
@@ -307,34 +300,29 @@ def test_no_request_makes_the_console_fail(scene: Scene, path: str, name: str, q
     assert "Traceback" not in scene.node.logs()
 
 
-def test_users_of_the_broker_log_in_where_it_asks_for_that(
-    broker_factory: BrokerFactory, tmp_path: Path
-) -> None:
-    node = broker_factory(
-        {
-            "listeners": "PLAINTEXT://127.0.0.1:0,SASL_PLAINTEXT://127.0.0.1:0",
-            "sasl.enabled.mechanisms": "SCRAM-SHA-256,SCRAM-SHA-512",
-            "kbroker.http.listen": "0.0.0.0:0",
-        }
+def test_findings_of_the_host_come_with_their_remedies(scene: Scene) -> None:
+    found = scene.console.get("/api/host")
+    assert any(line.startswith("partitions ") and "/metrics" in line for line in found["workload"])
+    rows = {row["knob"]: row for row in found["findings"]}
+    assert rows["broker: log dirs offline"]["severity"] == "ok"
+    assert rows["vm.max_map_count"]["now"].isdigit()
+    order = ["serious", "advice", "note", "unseen", "ok"]
+    assert [row["severity"] for row in found["findings"]] == sorted(
+        (row["severity"] for row in found["findings"]), key=order.index
     )
-    admin = AdminClient({"bootstrap.servers": node.bootstrap})
-    for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512):
-        credential = UserScramCredentialUpsertion("anna", ScramCredentialInfo(mechanism, 4096), b"secret")
-        for future in admin.alter_user_scram_credentials([credential]).values():
-            future.result(30)
-    console = Service(node)
-    assert console.request("GET", "/api/topics")[0] == 401
-    assert console.change("/api/login", user="anna", password="wrong")[0] == 401
-    assert console.change("/api/login", user="nobody", password="secret")[0] == 401
-    status, session = console.change("/api/login", user="anna", password="secret")
-    assert (status, session["user"]) == (200, "anna")
-    assert console.get("/api/topics")["total"] == 0
-    assert [row["name"] for row in console.get("/api/users")["users"]] == ["anna"]
-    assert console.change("/api/logout")[0] == 200
-    assert console.request("GET", "/api/topics")[0] == 401
-    assert [console.change("/api/login", user="anna", password="wrong")[0] for _ in range(4)] == [
-        401,
-        401,
-        401,
-        429,
-    ]
+    assert scene.console.request("POST", "/api/host", {})[0] == 405
+
+
+def test_findings_follow_settings_that_change_at_run_time(scene: Scene) -> None:
+    name = "log.flush.interval.messages"
+
+    def found() -> list[str]:
+        return [row["now"] for row in scene.console.get("/api/host")["findings"] if row["knob"] == name]
+
+    assert found() == []
+    assert scene.console.change("/api/settings", settings={name: "5"})[0] == 200
+    deadline = time.monotonic() + 60  # findings are kept for seconds
+    while found() != ["5"]:
+        assert time.monotonic() < deadline, found()
+        time.sleep(0.5)
+    assert scene.console.change("/api/settings", settings={name: None})[0] == 200

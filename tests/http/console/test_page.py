@@ -104,6 +104,7 @@ SECTIONS = {
     "users": "No SCRAM users",
     "acls": "No authorizer",
     "log-dirs": "orders",
+    "host": "kbroker tune script",
     "settings": "log.retention.hours",
 }
 
@@ -217,6 +218,19 @@ def test_lists_are_searched_and_walked_by_keyboard(page: Page) -> None:
             break
     page.browser.press("Enter")
     page.browser.wait("location.hash === '#/topics/orders'")
+
+
+def test_findings_are_chosen_by_state_and_word(page: Page) -> None:
+    page.show("host")
+    page.enter("main select", "ok")
+    page.browser.wait("document.querySelectorAll('.findings .tag.good').length > 10")
+    page.enter("main input[type=search]", "vm.max_map_count")
+    page.browser.wait("document.querySelectorAll('.findings > li').length === 1")
+    page.enter("main input[type=search]", "no such knob")
+    page.sees("Nothing found")
+    page.browser.run("window.before = document.querySelector('.findings, .empty')")
+    page.click("Check again")
+    page.browser.wait("document.querySelector('main h1') && !window.before.isConnected")
 
 
 def test_what_is_not_there_says_so(page: Page) -> None:

@@ -33,7 +33,8 @@ class Served:
         shared = self.scene.shared
         space = Space(LogDirErrors([str(folder)], shared))
         self.live = Live(shared, self.scene.view, self.scene.health, Reader(shared, 0, (str(folder),)), space)
-        self.console = Console(Setup(self.scene.context, self.scene.view, self.live, host), load())
+        page = lambda names: self.scene.collector.text(names=names).decode()  # noqa: E731
+        self.console = Console(Setup(self.scene.context, self.scene.view, self.live, host, page), load())
         listener = socket.create_server(("127.0.0.1", 0))
         self.port = listener.getsockname()[1]
         self.server = MetricsServer(listener, self.scene.collector, self.scene.health, self.console)

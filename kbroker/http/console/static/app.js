@@ -9,14 +9,15 @@ import { groups } from "./pages/groups.js";
 import { group } from "./pages/group.js";
 import { acls, clients, quotas, transactions, users } from "./pages/lists.js";
 import { logDirs } from "./pages/log_dirs.js";
+import { host } from "./pages/host.js";
 import { settings } from "./pages/settings.js";
 import { login } from "./pages/login.js";
 
 const SECTIONS = [
   ["", "Overview"], ["topics", "Topics"], ["groups", "Groups"], ["transactions", "Transactions"], ["clients", "Clients"],
-  null, ["quotas", "Quotas"], ["users", "Users"], ["acls", "ACLs"], null, ["log-dirs", "Log dirs"], ["settings", "Settings"],
+  null, ["quotas", "Quotas"], ["users", "Users"], ["acls", "ACLs"], null, ["log-dirs", "Log dirs"], ["host", "Host"], ["settings", "Settings"],
 ];
-const PAGES = { "": overview, topics, topic, groups, group, transactions, clients, quotas, users, acls, "log-dirs": logDirs, settings };
+const PAGES = { "": overview, topics, topic, groups, group, transactions, clients, quotas, users, acls, "log-dirs": logDirs, host, settings };
 const TITLES = Object.fromEntries(SECTIONS.filter(Boolean));
 const main = document.getElementById("main");
 let leave = () => {};

@@ -1,0 +1,98 @@
+"""The tuner's findings about this host, the settings and the running broker: the checks of
+`kbroker tune check`, which change nothing."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kbroker.config.broker import BrokerConfig
+from kbroker.http.console.refusal import unavailable
+
+log = logging.getLogger(__name__)
+
+FRESH_S = 5.0
+"""Findings are kept for this long: a page that many have open costs one check."""
+DEADLINE_S = 20.0
+"""The wait of one request; a check goes on and its findings are those of a later request. A disk
+that does not answer holds up the check alone."""
+
+Page = Callable[[Collection[str]], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """One check. ended_s: monotonic. workload: lines. failure: why there are no findings, else
+    empty."""
+
+    at_ms: int
+    ended_s: float
+    workload: tuple[str, ...] = ()
+    findings: tuple[dict[str, Any], ...] = ()
+    failure: str = ""
+
+
+def check(config: BrokerConfig, page: Page, offline: Sequence[str]) -> tuple[Sequence[str], Sequence[Any]]:
+    """Lines about the workload, and the findings, the worst first. page: the text of the broker's
+    metrics of these names. Raises ValueError, RuntimeError for what cannot be checked."""
+    from tuning.check import check as all_findings  # imports for this page alone
+    from tuning.gather import gather_inside
+    from tuning.live import SERIES, parse
+
+    situation, lines = gather_inside(config, parse(page(SERIES)), offline)
+    return lines, [finding.as_json() for finding in all_findings(situation)]
+
+
+class Tuner:
+    """Runs in: http; each check in a thread of its own, one at a time. Owner: the console.
+    Thread-safe.
+
+    look: see `check`, for these settings."""
+
+    def __init__(
+        self,
+        look: Callable[[BrokerConfig], tuple[Sequence[str], Sequence[Any]]],
+        clock_s: Callable[[], float] = time.monotonic,
+        deadline_s: float = DEADLINE_S,
+    ) -> None:
+        self._look = look
+        self._clock_s = clock_s
+        self._deadline_s = deadline_s
+        self._latest: Checked | None = None
+        self._running = False
+        self._changed = threading.Condition()
+
+    def checked(self, config: BrokerConfig) -> Checked:
+        """The last check if it is fresh, else a new one. Raises Refusal when it takes too long or
+        fails."""
+        with self._changed:
+            before = self._latest
+            if before is None or self._clock_s() - before.ended_s >= FRESH_S:
+                self._begin(config)
+                if not self._changed.wait_for(lambda: self._latest is not before, self._deadline_s):
+                    raise unavailable("the checks of this host take long, ask again")
+            found = self._latest
+        assert found is not None
+        if found.failure:
+            raise unavailable(f"this host cannot be checked: {found.failure}")
+        return found
+
+    def _begin(self, config: BrokerConfig) -> None:
+        if not self._running:
+            self._running = True
+            threading.Thread(target=self._run, args=(config,), name="console-tuner", daemon=True).start()
+
+    def _run(self, config: BrokerConfig) -> None:
+        at_ms = int(time.time() * 1000)
+        try:
+            lines, findings = self._look(config)
+            made = Checked(at_ms, self._clock_s(), tuple(lines), tuple(findings))
+        except Exception as error:
+            log.exception("the checks of this host failed")
+            made = Checked(at_ms, self._clock_s(), failure=str(error) or type(error).__name__)
+        with self._changed:
+            self._latest = made
+            self._running = False
+            self._changed.notify_all()
