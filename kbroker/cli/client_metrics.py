@@ -8,6 +8,7 @@ import typer
 from kbroker.cli import named_configs
 from kbroker.cli.connection import Connection
 from kbroker.cli.failures import CommandFailed, UsageFailed, broker_error
+from kbroker.cli.long_names import refuse_long_string
 from kbroker.cli.options import AsJson, DryRun, connected, examples
 from kbroker.cli.output import print_json, print_table, say
 
@@ -121,6 +122,7 @@ def alter(
     ]
     if not operations:
         raise UsageFailed("nothing to alter: give --metrics, --interval-ms or --match")
+    refuse_long_string("all of --match", wanted["match"] or "")
     named_configs.change(broker, (CLIENT_METRICS, name), _subject(name), operations, validate_only)
     say(f"{_subject(name)}: {'would be altered' if validate_only else 'altered'}")
 

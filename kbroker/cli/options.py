@@ -13,6 +13,7 @@ from kbroker.cli import client_properties
 from kbroker.cli.completion import complete_group, complete_topic
 from kbroker.cli.connection import DEFAULT_BOOTSTRAP, Connection
 from kbroker.cli.failures import UsageFailed
+from kbroker.cli.long_names import checks_of, refuse_long
 
 P = ParamSpec("P")
 Command = Callable[..., None]
@@ -92,12 +93,14 @@ def connected(command: Callable[Concatenate[Connection, P], None]) -> Command:
     own = list(inspect.signature(command, eval_str=True).parameters.values())[1:]
     parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own] + _CONNECTION
     named = {p.name: shown for p in own if (shown := _shown_name(p)) is not None}
+    bounded = checks_of(own)
 
     @functools.wraps(command)
     def run(
         *, bootstrap: str | None, command_config: Path | None, timeout_s: float, **arguments: Any
     ) -> None:
         _refuse_empty(named, arguments)
+        refuse_long(bounded, arguments)
         settings = client_properties.read(command_config) if command_config else {}
         address = bootstrap or settings.get("bootstrap.servers") or DEFAULT_BOOTSTRAP
         command(Connection(address, settings, timeout_s), **arguments)  # type: ignore[call-arg]

@@ -103,6 +103,17 @@ def remarks(*files: Path) -> Iterator[str]:
                 break
 
 
+def _require_file(properties: Path) -> None:
+    """Raises UsageFailed: a unit with settings that are not there would fail at each start."""
+    try:
+        if not properties.name or properties.is_dir():
+            raise UsageFailed("SERVER.PROPERTIES names a file, as /etc/kbroker/server.properties")
+        with properties.open("rb"):
+            pass
+    except OSError as error:
+        raise UsageFailed(f"SERVER.PROPERTIES: {properties}: {error.strerror}") from error
+
+
 def systemd(
     properties: Annotated[
         Path | None,
@@ -110,8 +121,8 @@ def systemd(
     ] = None,
 ) -> None:
     """Print a hardened systemd unit: kbroker systemd > /etc/systemd/system/kbroker.service"""
-    if properties is not None and (not properties.name or properties.is_dir()):
-        raise UsageFailed("SERVER.PROPERTIES names a file, as /etc/kbroker/server.properties")
+    if properties is not None:
+        _require_file(properties)
     program = Path(shutil.which(sys.argv[0]) or sys.argv[0]).absolute()
     settings = [properties.absolute()] if properties is not None else []
     for remark in remarks(program, *settings):

@@ -50,6 +50,16 @@ def test_settings_that_are_no_file_are_refused(shell: Shell, name: str) -> None:
     assert not done.stdout
 
 
+def test_settings_that_are_not_there_are_refused(shell: Shell, tmp_path: Path) -> None:
+    missing = tmp_path / "server.properties"
+    done = shell("systemd", missing, code=2)
+    assert done.stderr == f"kbroker: SERVER.PROPERTIES: {missing}: No such file or directory\n"
+    assert not done.stdout
+    assert "File name too long" in shell("systemd", tmp_path / ("n" * 300), code=2).stderr
+    missing.write_text("log.dirs=/var/lib/kbroker\n")
+    assert f"serve {missing} " in shell("systemd", missing).text
+
+
 def test_systemd_finds_it_closed(tmp_path: Path) -> None:
     analyze = shutil.which("systemd-analyze")
     if analyze is None:
