@@ -13,6 +13,7 @@ from typing import Any
 from urllib.parse import parse_qs, unquote
 
 from kbroker import __version__
+from kbroker.http import finite_json
 from kbroker.http.console import gate, openapi, streams
 from kbroker.http.console.broker_link import LinkBroken, LoginRefused
 from kbroker.http.console.caller import Caller
@@ -271,7 +272,7 @@ def _body(method: str, headers: Mapping[str, str], body: bytes | None) -> bytes:
 
 def _json(data: bytes) -> Any:
     try:
-        return json.loads(data or b"{}")
+        return finite_json.loads(data or b"{}")
     except (ValueError, RecursionError):
         raise bad_request("the body is not JSON") from None
 

@@ -16,6 +16,7 @@ from http.server import ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qsl, unquote
 
+from kbroker.http import finite_json
 from kbroker.http.connection import HttpConnection
 from kbroker.http.console.broker_link import LinkBroken, LoginRefused
 from kbroker.http.console.caller import Caller
@@ -124,7 +125,7 @@ class Registry:
 
 def _body(body: bytes) -> Mapping[str, Any]:
     try:
-        given = json.loads(body or b"{}")
+        given = finite_json.loads(body or b"{}")
     except (ValueError, RecursionError):
         raise Failure(HTTPStatus.BAD_REQUEST, 400, "the body is no JSON") from None
     if type(given) is not dict:

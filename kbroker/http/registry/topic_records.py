@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from kbroker.http import finite_json
+
 NOOP_KEY = b'{"keytype":"NOOP","magic":0}'
 
 
@@ -85,7 +87,7 @@ class SchemaRow:
 
 
 def dump(value: Mapping[str, Any]) -> bytes:
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
 
 
 def schema_key(subject: str, version: int) -> bytes:
@@ -107,7 +109,7 @@ def delete_key(subject: str) -> bytes:
 def load(data: bytes) -> dict[str, Any]:
     """A key or a value. Raises Malformed."""
     try:
-        found = json.loads(data)
+        found = finite_json.loads(data)
     except (ValueError, RecursionError) as error:
         raise Malformed(str(error)) from None
     if type(found) is not dict:

@@ -193,8 +193,10 @@ def test_a_form_of_another_page_can_not_pass_for_json(changeable: Served) -> Non
 
 
 @pytest.mark.parametrize(
-    "body", [b"", b"{", b"[1]", b"\xff", b"[" * 50_000, b'{"name": 1}', b'{"name": "\\ud800"}']
-)
+    "body",
+    [b"", b"{", b"[1]", b"\xff", b"[" * 50_000, b'{"name": 1}', b'{"name": "\\ud800"}',
+     b'{"name": "a", "partitions": 1e999}', b'{"name": "a", "settings": {"x": NaN}}', b"Infinity"],
+)  # fmt: skip
 def test_bodies_that_are_no_request_are_refused(changeable: Served, body: bytes) -> None:
     csrf = json.loads(changeable.ask("GET", "/api/session")[2])["csrf"]
     headers = {"Origin": f"http://127.0.0.1:{changeable.port}", "X_CSRF_Token": csrf}

@@ -226,3 +226,44 @@ def test_a_reference_to_no_item_of_a_list_is_refused(desk: Desk, step: str) -> N
 def test_a_body_that_is_no_object_is_refused(desk: Desk) -> None:
     for body in (b"{", b"[]", b"[" * 100_000, b"\xff"):
         assert int(desk.registry.answer("POST", "/subjects/one/versions", "", body)[0]) in (400, 422)
+
+
+INFINITE = ["Infinity", "-Infinity", "NaN", "1e999", "-1e999"]
+
+
+@pytest.mark.parametrize("number", INFINITE)
+def test_a_schema_with_an_infinite_number_is_refused(desk: Desk, number: str) -> None:
+    """By registering, looking up and comparing; the topic never holds it."""
+    avro = json.dumps(record({"name": "a", "type": "double", "default": "HERE"}))
+    extra = json.dumps({**record("a"), "odd": ["HERE"]})
+    other = json.dumps({"type": "number", "maximum": 1, "odd": "HERE"})
+    desk.register("one", record("id"))
+    before = list(desk.topic.rows)
+    for kind, text in (("AVRO", avro), ("AVRO", extra), ("JSON", other)):
+        asked = {"schema": text.replace('"HERE"', number), "schemaType": kind}
+        for path in (
+            "/subjects/one/versions",
+            "/subjects/one",
+            "/compatibility/subjects/one/versions/latest",
+        ):
+            status, answer = desk("POST", path, asked)
+            assert (status, answer["error_code"]) == (422, 42201)
+            assert number in answer["message"] or "number" in answer["message"]
+    assert desk.topic.rows == before
+
+
+@pytest.mark.parametrize("number", INFINITE)
+def test_a_body_with_an_infinite_number_is_refused(desk: Desk, number: str) -> None:
+    desk.register("one", record("id"))
+    before = list(desk.topic.rows)
+    for method, path, body in (
+        ("POST", "/subjects/two/versions", '{SCHEMA, "metadata": {"properties": {"a": HERE}}}'),
+        ("POST", "/subjects/two/versions", '{SCHEMA, "ruleSet": [HERE]}'),
+        ("POST", "/subjects/two/versions", '{SCHEMA, "version": HERE}'),
+        ("PUT", "/config", '{"compatibility": "NONE", "defaultMetadata": {"a": HERE}}'),
+        ("PUT", "/mode", '{"mode": "READWRITE", "x": HERE}'),
+    ):
+        sent = body.replace("SCHEMA", '"schema": "\\"int\\""')
+        status, answer = desk.registry.answer(method, path, "", sent.replace("HERE", number).encode())
+        assert (int(status), json.loads(answer)["error_code"]) == (400, 400)
+    assert desk.topic.rows == before

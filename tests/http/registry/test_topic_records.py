@@ -96,3 +96,13 @@ def test_a_permanently_deleted_schema_leaves_nothing() -> None:
     assert not state.subjects
     assert not state.ids["."]
     assert state.last_ids["."] == 1  # its id is not given to another
+
+
+@pytest.mark.parametrize("number", [b"NaN", b"-Infinity", b"1e999"])
+def test_a_member_of_others_with_an_infinite_number_is_not_written_again(number: bytes) -> None:
+    """Nor shown: no reader of JSON would take the answer."""
+    schema = (
+        b'{"subject":"s","version":1,"id":1,"schema":"\\"int\\"","deleted":false,"metadata":[%b]}' % number
+    )
+    desk = Desk([(b'{"keytype":"SCHEMA","subject":"s","version":1,"magic":1}', schema)])
+    assert desk("GET", "/subjects/s/versions/1")[0] == 404

@@ -9,6 +9,7 @@ import avro.name
 import avro.schema
 from avro.compatibility import ReaderWriterCompatibilityChecker, SchemaCompatibilityType
 
+from kbroker.http import finite_json
 from kbroker.http.registry.formats import InvalidSchema, Resolved
 
 _NAMED = ("record", "error", "enum", "fixed")
@@ -23,8 +24,8 @@ class AvroSchema:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # of unknown logical types, which Java takes, too
                 for one in references.values():
-                    avro.schema.make_avsc_object(json.loads(one), names)
-                given = json.loads(text)
+                    avro.schema.make_avsc_object(finite_json.loads(one), names)
+                given = finite_json.loads(text)
                 self.schema = avro.schema.make_avsc_object(given, names)
         except avro.errors.AvroException as error:
             raise InvalidSchema(str(error)) from None

@@ -7,6 +7,7 @@ from typing import Any
 import jsonschema.exceptions
 import jsonschema.validators
 
+from kbroker.http import finite_json
 from kbroker.http.registry.formats import InvalidSchema, Resolved
 from kbroker.http.registry.formats.json_diff import Document, differences
 
@@ -46,6 +47,6 @@ def parse(text: str, references: Resolved) -> JsonSchema:
 
 def _load(text: str) -> Any:
     try:
-        return json.loads(text)
+        return finite_json.loads(text)
     except ValueError as error:
         raise InvalidSchema(f"no JSON: {error}") from None
