@@ -8,6 +8,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from tests.peer.java import find_java
+from tuning.host.reclaim import reclaim_of
+from tuning.host.roots import Roots
 
 
 def describe(folder: Path) -> dict[str, str]:
@@ -15,7 +17,7 @@ def describe(folder: Path) -> dict[str, str]:
     return {
         "date": datetime.now(UTC).strftime("%Y-%m-%d"),
         "processor": f"{_processor()}, {os.cpu_count()} cores",
-        "memory": f"{_memory_gib():.0f} GiB",
+        "memory": f"{_memory_gib():.0f} GiB{_reclaim(Roots())}",
         "disk": _disk(folder),
         "kernel": f"{platform.system()} {platform.release()}",
         "Python": platform.python_version(),
@@ -35,6 +37,14 @@ def _processor() -> str:
 
 def _memory_gib() -> float:
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / (1 << 30)
+
+
+def _reclaim(roots: Roots) -> str:
+    """Whether the page cache is taken although there is room, which makes a cached log a cold
+    one."""
+    if (scheme := reclaim_of(roots).first) is None:
+        return ""
+    return f"; proactive reclaim (DAMON) of pages untouched for {scheme.after_s:.0f} s"
 
 
 def _disk(folder: Path) -> str:

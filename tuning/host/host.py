@@ -11,6 +11,7 @@ from tuning.host.memory import Memory, memory_of
 from tuning.host.mounts import Mount, mounts_of
 from tuning.host.network import Network, network_of
 from tuning.host.processors import Processors, processors_of
+from tuning.host.reclaim import Reclaim, reclaim_of
 from tuning.host.roots import Roots, as_number
 from tuning.host.upkeep import Upkeep, unwritable_of, upkeep_of
 
@@ -33,6 +34,7 @@ class Host:
     held_bytes: int = 0
     upkeep: Upkeep = field(default_factory=Upkeep)
     unwritable: tuple[str, ...] = ()
+    reclaim: Reclaim = field(default_factory=Reclaim)
 
     def sysctl(self, name: str) -> str | None:
         """Value by dotted name; None where it cannot be read."""
@@ -61,6 +63,7 @@ def read_host(log_dirs: tuple[str, ...], roots: Roots | None = None, files_limit
         held_bytes(log_dirs),
         upkeep_of(roots),
         unwritable_of(log_dirs),
+        reclaim_of(roots),
     )
 
 

@@ -2,7 +2,7 @@
 
 from tuning.finding import Means, Remedy, Severity
 from tuning.knobs.knob import FINE, Knob, Want, by_hand, sysctl, whole_host
-from tuning.quantity import show_bytes, show_seconds
+from tuning.quantity import show_bytes, show_rate, show_seconds
 from tuning.situation import Situation
 
 MAX_SWAPPINESS = 10
@@ -100,6 +100,27 @@ def _huge(situation: Situation, _: None, now: str) -> Want:
     return Want(Severity.ADVICE, "0", f"{show_bytes(reserved)} are lost to the page cache.", remedy)
 
 
+def _read_reclaim(situation: Situation, _: None) -> str:
+    reclaim = situation.host.reclaim
+    if reclaim.hidden:
+        return "kdamond runs"
+    if (scheme := reclaim.first) is None:
+        return "off"
+    rate = "" if scheme.bytes_per_s is None else f", up to {show_rate(scheme.bytes_per_s)}"
+    return f"pages untouched for {show_seconds(scheme.after_s)}{rate}"
+
+
+def _reclaim(situation: Situation, _: None, __: str) -> Want:
+    reclaim = situation.host.reclaim
+    if reclaim.hidden:
+        return Want(Severity.NOTE, "", "Only root sees what it does here.")
+    if not reclaim.schemes:
+        return FINE
+    switches = " and ".join(dict.fromkeys(scheme.switch for scheme in reclaim.schemes))
+    because = "A virtual machine may give its memory back so: then ask who runs the host first."
+    return Want(Severity.ADVICE, "off", because, by_hand(f"{switches}, and in what starts it at boot"))
+
+
 def _limit(situation: Situation, _: None, now: str) -> Want:
     total, limit = situation.host.memory.total_bytes or 0, situation.host.memory.limit_bytes
     if limit is None or limit >= total:
@@ -165,6 +186,15 @@ MEMORY: tuple[Knob[None], ...] = (
         _huge,
         "kbroker uses none, and the page cache cannot.",
         "Linux, Documentation/admin-guide/mm/hugetlbpage.rst",
+    ),
+    Knob(
+        "proactive reclaim (DAMON)",
+        whole_host,
+        _read_reclaim,
+        _reclaim,
+        "Pages untouched for a while leave the page cache although there is room, and consumers that lag so long "
+        "read from the disk.",
+        "Linux, Documentation/admin-guide/mm/damon; docs/lab/consume.md",
     ),
     Knob(
         "cgroup memory limit",

@@ -25,6 +25,10 @@ SETTINGS: dict[str, tuple[str, str]] = {
     "vm.zone_reclaim_mode": ("vm.zone_reclaim_mode", "0 where there are several nodes"),
     "transparent_hugepage/enabled": ("/sys/kernel/mm/transparent_hugepage/enabled", "madvise or never"),
     "reserved huge pages": ("vm.nr_hugepages", f"0; below {HUGE_SHARE:.0%} of memory is well"),
+    "proactive reclaim (DAMON)": (
+        "/sys/kernel/mm/damon/admin/kdamonds/*/state, /sys/module/damon_reclaim/parameters/enabled",
+        "off, or no scheme with action pageout that reaches the page cache",
+    ),
     "cgroup memory limit": ("memory.max", "max, or room for the arenas and for the logs' cache"),
     "queue/scheduler": (
         "/sys/block/DISK/queue/scheduler",

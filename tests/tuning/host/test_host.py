@@ -17,6 +17,11 @@ def test_a_host_is_read_as_a_whole_from_its_roots(tmp_path: Path) -> None:
     assert host.sysctl("no.such") is None
 
 
+def test_what_takes_the_page_cache_is_read_with_it(tmp_path: Path) -> None:
+    fake = FakeRoots(tmp_path / "root").sys("module/damon_reclaim/parameters/enabled", "Y\n")
+    assert len(read_host((str(tmp_path),), fake.roots, 4096).reclaim.schemes) == 1
+
+
 def test_the_host_the_tests_run_on_can_be_read() -> None:
     host = read_host(("/",))
     assert host.processors.cores >= 1

@@ -6,7 +6,8 @@ import pytest
 from tests.tuning.fakes import GiB, on, situation
 from tests.tuning.knobs.asking import ask
 from tuning.coefficients import Coefficients
-from tuning.finding import Severity
+from tuning.finding import Means, Remedy, Severity
+from tuning.host.reclaim import Reclaim, Scheme
 from tuning.situation import Situation
 
 
@@ -68,6 +69,23 @@ def test_huge_pages_that_are_always_there_or_reserved_are_advised_against(tmp_pa
     assert always.remedy.apply == "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled"
     assert ask(with_memory(base, transparent="never"), "transparent_hugepage/enabled").severity is Severity.OK
     assert ask(with_memory(base, huge_bytes=32 * GiB), "reserved huge pages").severity is Severity.ADVICE
+
+
+def test_reclaim_of_untouched_pages_is_advised_against_and_left_to_a_hand(tmp_path: Path) -> None:
+    base = situation(tmp_path)
+    assert ask(base, "proactive reclaim (DAMON)").severity is Severity.OK
+    scheme = Scheme(60.0, 128e6, "echo off > /sys/kernel/mm/damon/admin/kdamonds/0/state")
+    found = ask(on(base, reclaim=Reclaim((scheme, scheme))), "proactive reclaim (DAMON)")
+    assert (found.severity, found.proposed) == (Severity.ADVICE, "off")
+    assert found.now == "pages untouched for 1 min, up to 128 MB/s"
+    assert found.remedy == Remedy(Means.HAND, f"{scheme.switch}, and in what starts it at boot")
+    without_quota = on(base, reclaim=Reclaim((Scheme(30.0, None, "x"),)))
+    assert ask(without_quota, "proactive reclaim (DAMON)").now == "pages untouched for 30 s"
+
+
+def test_reclaim_that_only_root_sees_is_noted(tmp_path: Path) -> None:
+    found = ask(on(situation(tmp_path), reclaim=Reclaim(hidden=True)), "proactive reclaim (DAMON)")
+    assert (found.severity, found.now, found.remedy) == (Severity.NOTE, "kdamond runs", None)
 
 
 def test_a_cgroup_that_leaves_no_page_cache_is_serious(tmp_path: Path) -> None:
