@@ -6,6 +6,7 @@ where it is part of the protocol (MEMBER_ID_REQUIRED, REBALANCE_IN_PROGRESS).
 
 import asyncio
 import struct
+from collections.abc import Sequence
 from typing import Any
 
 from bench.generator import LoadFailed
@@ -34,8 +35,13 @@ RETRIABLE = (
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_COORDINATOR,
 )
-SUBSCRIPTION = struct.pack(">hih4sih", 0, 1, 4, b"none", -1, 0)[:-2]
+HEARTBEAT_S = 1.0
 ASSIGNMENT = struct.pack(">hii", 0, 0, -1)
+
+
+def subscription(number: int) -> bytes:
+    """Metadata of a consumer: one topic, and the number as its user data."""
+    return struct.pack(">hih4sii", 0, 1, 4, b"none", 4, number)
 
 
 def request_frame(api: ApiKey, request: Struct) -> bytes:
@@ -45,13 +51,19 @@ def request_frame(api: ApiKey, request: Struct) -> bytes:
 
 class Member:
     """One member. member_id and generation are those of the last rebalance; members: all of them,
-    for the leader only."""
+    for the leader only.
+
+    assigned: the generation of its assignment, -1 while it joins. joins: how often its metadata has
+    changed; a member that joins again with the same metadata does not begin a rebalance.
+    """
 
     def __init__(self, port: int, group_id: str, session_ms: int = 30_000) -> None:
         self.group_id = group_id
         self.member_id = ""
         self.generation = -1
         self.members: list[str] = []
+        self.assigned = -1
+        self.joins = 0
         self._port = port
         self._session_ms = session_ms
         self._reader: asyncio.StreamReader
@@ -85,6 +97,7 @@ class Member:
 
     async def join(self) -> None:
         """Takes part in a rebalance, up to its own assignment."""
+        self.assigned = -1
         while True:
             answer = await self.ask(ApiKey.JOIN_GROUP, self._join_request())
             if answer.error_code == ErrorCode.MEMBER_ID_REQUIRED:
@@ -105,7 +118,7 @@ class Member:
             self.member_id,
             None,
             "consumer",
-            [JoinGroupRequestProtocol("range", SUBSCRIPTION)],
+            [JoinGroupRequestProtocol("range", subscription(self.joins))],
         )
 
     async def _sync(self) -> None:
@@ -118,6 +131,8 @@ class Member:
             await self.join()
         elif answer.error_code or answer.assignment != ASSIGNMENT:
             raise LoadFailed(f"{self.group_id}: SyncGroup failed with {answer.error_code}")
+        else:
+            self.assigned = self.generation
 
     def heartbeat_request(self) -> HeartbeatRequest:
         return HeartbeatRequest(self.group_id, self.generation, self.member_id)
@@ -145,7 +160,42 @@ async def gather_group(port: int, group_id: str, count: int, session_ms: int = 3
     for member in members:
         await member.connect()
     await members[0].find_coordinator()
-    await asyncio.gather(*(member.join() for member in members))
-    while len({member.generation for member in members}) > 1:  # those that were too late for the first one
-        await asyncio.gather(*(member.heartbeat() for member in members))
+    await settle(members)
     return members
+
+
+async def rebalance(members: Sequence[Member]) -> None:
+    """Every member of a stable group joins again with changed metadata, up to the next stable
+    group."""
+    for member in members:
+        member.joins += 1
+    await settle(members)
+
+
+async def settle(members: Sequence[Member]) -> None:
+    """All members join, until all have their assignment of one generation.
+
+    Those that have theirs keep their sessions by heartbeats, for the last ones may be long in
+    coming, and join again as often as the group rebalances.
+    """
+    settled = asyncio.Event()
+
+    async def take_part(member: Member) -> None:
+        await member.join()
+        while True:
+            assigned = {each.assigned for each in members}
+            if len(assigned) == 1 and -1 not in assigned:
+                settled.set()
+            try:
+                await asyncio.wait_for(settled.wait(), HEARTBEAT_S)
+            except TimeoutError:
+                await member.heartbeat()
+            else:
+                return
+
+    parts = [asyncio.ensure_future(take_part(member)) for member in members]
+    try:
+        await asyncio.gather(*parts)
+    finally:
+        for part in parts:
+            part.cancel()

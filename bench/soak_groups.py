@@ -22,7 +22,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from bench.generator import CACHE, LoadFailed
 from bench.measure import cpu_seconds, pss_bytes
-from bench.members import Member, gather_group
+from bench.members import Member, gather_group, rebalance
 from bench.run import make_generator, make_targets, running, work_folder
 from bench.targets import KafkaOptions, Target
 from kbroker.protocol.api_keys import ApiKey
@@ -106,7 +106,7 @@ class Soak:
     async def _rebalance(self, crowd: list[Member]) -> None:
         while self._lasts():
             begin = time.monotonic()
-            await asyncio.gather(*(member.join() for member in crowd))
+            await rebalance(crowd)
             self.rebalances.append(time.monotonic() - begin)
             while self._lasts() and time.monotonic() - begin < REBALANCE_S:
                 await asyncio.sleep(HEARTBEAT_S)

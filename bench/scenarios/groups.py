@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from bench import limits
-from bench.members import CORRELATION_ID, VERSIONS, Member, gather_group, request_frame
+from bench.members import CORRELATION_ID, VERSIONS, Member, gather_group, rebalance, request_frame
 from bench.scenario import Measure, Measures, Scenario, client_cpu, cpu_per_message, latency, rate
 from bench.turn import Turn
 from kbroker.protocol.api_keys import ApiKey
@@ -91,7 +91,7 @@ def rebalances(turn: Turn) -> Measures:
         took = []
         for _ in range(REBALANCES):
             begin = time.monotonic()
-            await asyncio.gather(*(member.join() for member in members))
+            await rebalance(members)
             took.append(time.monotonic() - begin)
         for member in members:
             await member.close()
