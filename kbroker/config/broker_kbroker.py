@@ -30,6 +30,11 @@ KBROKER = (
     Setting("kbroker.console.readonly", BOOLEAN, True,
             doc="The console only shows. False lets it create, alter and delete topics, alter settings, reset offsets "
                 "and delete groups, with the rights that the broker gives to the user that asks."),
+    Setting("kbroker.console.reports.dir", STRING, "",
+            doc="Folder whose reports the console lists and shows: verdicts of the judge, figures of load "
+                "tests, results of the benchmark, proofs of kbroker tune verify; JSON files in it and in three "
+                "levels of folders below it, links left out. They are shown to who may describe the broker's "
+                "settings. Empty shows none."),
     Setting("kbroker.schema.registry.listen", STRING, "", listen_address,
             doc="Address of the schema registry (Confluent's REST API, docs/registry.md), served by the http process: "
                 "to anybody on loopback, on other addresses only to users that log in with SCRAM. Confluent's port is "

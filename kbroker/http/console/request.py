@@ -8,6 +8,7 @@ from typing import Any
 from kbroker.config.broker import BrokerConfig
 from kbroker.http.console.caller import Caller
 from kbroker.http.console.live import Live
+from kbroker.http.console.report_list import ReportList
 from kbroker.http.console.schema import Parameter, Schema
 from kbroker.http.console.tuner import Tuner
 from kbroker.http.control_view import ControlView
@@ -17,7 +18,7 @@ from kbroker.ipc.shared import Shared
 @dataclass(frozen=True, slots=True)
 class Request:
     """values: checked parameters of path, query and body, by name. ports: bound ones, by listener.
-    nodes: node ids, one a replica site."""
+    nodes: node ids, one a replica site. reports: None without a folder for them."""
 
     caller: Caller
     live: Live
@@ -28,6 +29,7 @@ class Request:
     ports: Mapping[str, int]
     nodes: tuple[int, ...]
     tuner: Tuner
+    reports: ReportList | None
     values: Mapping[str, Any] = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> Any:

@@ -7,7 +7,7 @@ from kbroker.http.console.changes import groups as change_groups
 from kbroker.http.console.changes import topics as change_topics
 from kbroker.http.console.paging import PAGE
 from kbroker.http.console.request import Route
-from kbroker.http.console.schema import Parameter
+from kbroker.http.console.schema import INT32, Parameter
 from kbroker.http.console.views import (
     access,
     clients,
@@ -16,6 +16,7 @@ from kbroker.http.console.views import (
     log_dirs,
     messages,
     overview,
+    reports,
     settings,
     topics,
 )
@@ -24,6 +25,8 @@ from kbroker.http.console.views import transactions as transaction_views
 SEARCH = Parameter("search", "Text that the name contains.")
 TOPIC = (Parameter("topic", "Name of the topic.", required=True),)
 GROUP = (Parameter("group", "Id of the group.", required=True, high=1000),)
+
+REPORT = (Parameter("report", "Name of the report.", required=True, high=1000),)
 
 # fmt: off
 ROUTES: tuple[Route, ...] = (
@@ -63,6 +66,11 @@ ROUTES: tuple[Route, ...] = (
     Route("/api/log-dirs", "Log dirs and their file systems.", log_dirs.log_dirs, log_dirs.LOG_DIRS),
     Route("/api/host", "The tuner's findings about the host, the settings and the running broker.", host.host,
           host.HOST),
+    Route("/api/reports", "Reports in the folder of kbroker.console.reports.dir.", reports.reports, reports.REPORTS,
+          query=PAGE),
+    Route("/api/reports/{report}", "A report: its tables, and its text from an offset on.", reports.report,
+          reports.REPORT, in_path=REPORT, query=(
+              Parameter("offset", "Characters of the text to leave out.", "integer", 0, high=INT32),)),
     Route("/api/settings", "Settings of the broker.", settings.broker_settings, settings.SETTINGS),
     Route("/api/settings", "Alter dynamic settings of the broker.", change_topics.alter_broker, change_topics.CHANGED,
           body=change_topics.ALTER),

@@ -9,6 +9,8 @@ from kbroker.config.sites import sites_of
 from kbroker.http.console.caller import AT_A_TIME, Caller
 from kbroker.http.console.listener import Door, door_of
 from kbroker.http.console.live import Live
+from kbroker.http.console.report_files import ReportFolder
+from kbroker.http.console.report_list import ReportList
 from kbroker.http.console.request import Request
 from kbroker.http.console.scram_client import ScramClient
 from kbroker.http.console.tuner import Page, Tuner, check
@@ -31,6 +33,8 @@ class Setup:
         self._nodes = tuple(site.node_id for site in sites_of(config))
         self._turns = threading.Semaphore(AT_A_TIME)
         self._tls = own_listener() if self.door.tls else None
+        folder = config.get_str("kbroker.console.reports.dir")
+        self._reports = ReportList(ReportFolder(folder)) if folder else None
         errors = LogDirErrors(config.log_dirs, context.shared)
         self._tuner = Tuner(lambda now: check(now, page, [path for path in errors.paths if errors.of(path)]))
 
@@ -57,6 +61,7 @@ class Setup:
             self._context.ports,
             self._nodes,
             self._tuner,
+            self._reports,
             values,
         )
 

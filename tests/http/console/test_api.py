@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from kbroker.http.console.routes import ROUTES
 from tests.conftest import _run
+from tests.http.console.report_samples import write_reports
 from tests.http.console.schemas import problems
 from tests.http.console.service import Service
 from tests.peer.kbroker_node import KBroker
@@ -78,14 +79,17 @@ class Scene:
 
 @pytest.fixture(scope="module")
 def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
-    node = KBroker(tmp_path_factory.mktemp("console"), {"kbroker.console.readonly": "false"})
+    folder = tmp_path_factory.mktemp("console")
+    write_reports(folder / "reports")
+    settings = {"kbroker.console.readonly": "false", "kbroker.console.reports.dir": str(folder / "reports")}
+    node = KBroker(folder, settings)
     running = _run(node)
     next(running)
     yield Scene(node)
     next(running, None)
 
 
-NAMES = {"topic": "orders", "group": "billing"}
+NAMES = {"topic": "orders", "group": "billing", "report": quote("load/run-1/verdict.json", safe="")}
 
 
 @pytest.mark.parametrize(
@@ -277,6 +281,33 @@ def test_samples_show_the_load(scene: Scene) -> None:
         answer.close()
 
 
+def test_reports_are_listed_and_their_text_is_whole(scene: Scene) -> None:
+    found = scene.console.get("/api/reports")
+    assert [(row["name"], row["kind"], row["verdict"]) for row in found["reports"]] == [
+        ("load/run-1/verdict.json", "judge", "convicted"),
+        ("load/run-1/figures.json", "load test", "all acknowledged"),
+        ("bench.json", "benchmark", "no turn failed"),
+    ]
+    assert (found["folder"], found["problem"]) == (str(scene.node.folder / "reports"), None)
+    where = f"/api/reports/{NAMES['report']}"
+    text, offset = "", 0
+    while offset is not None:
+        part = scene.console.get(where, offset=offset)
+        text, offset = text + part["text"], part["next_offset"]
+    assert text == (scene.node.folder / "reports" / "load" / "run-1" / "verdict.json").read_text()
+    assert len(text) > len(part["text"])
+    assert part["tables"][0]["rows"][0] == ["V01", "convicted", "gone 1", "–", "–"]
+
+
+@pytest.mark.parametrize(
+    "name", ["none.json", "../data/meta.json", "..%2fkbroker.log", "secret.json", "link.json", "load"]
+)
+def test_what_is_no_report_is_not_shown(scene: Scene, name: str) -> None:
+    status, answer = scene.console.request("GET", f"/api/reports/{quote(name, safe='%')}")
+    assert (status, answer["error"]) == (404, "not_found")
+    assert "hunter2" not in json.dumps(answer)
+
+
 PATHS = st.sampled_from([route.path for route in ROUTES if route.method == "GET"])
 
 
@@ -294,6 +325,7 @@ PATHS = st.sampled_from([route.path for route in ROUTES if route.method == "GET"
 )
 def test_no_request_makes_the_console_fail(scene: Scene, path: str, name: str, query: dict[str, str]) -> None:
     named = path.replace("{topic}", quote(name, safe="")).replace("{group}", quote(name, safe=""))
+    named = named.replace("{report}", quote(name, safe=""))
     words = "&".join(f"{key}={quote(value, safe='')}" for key, value in query.items())
     status, answer = scene.console.request("GET", f"{named}?{words}")
     assert status in (200, 400, 404), (status, answer)

@@ -10,6 +10,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.conftest import _run
 from tests.http.console.browser import Browser, program
+from tests.http.console.report_samples import MARKUP, VERDICT, write_reports
 from tests.http.console.service import Service
 from tests.peer.kbroker_node import KBroker
 
@@ -23,7 +24,10 @@ SCRIPT = "<img src=x onerror=alert(1)>"
 
 @pytest.fixture(scope="module")
 def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KBroker]:
-    node = KBroker(tmp_path_factory.mktemp("page"), {"kbroker.console.readonly": "false"})
+    folder = tmp_path_factory.mktemp("page")
+    write_reports(folder / "reports")
+    settings = {"kbroker.console.readonly": "false", "kbroker.console.reports.dir": str(folder / "reports")}
+    node = KBroker(folder, settings)
     running = _run(node)
     next(running)
     client = {"bootstrap.servers": node.bootstrap}
@@ -105,6 +109,9 @@ SECTIONS = {
     "acls": "No authorizer",
     "log-dirs": "orders",
     "host": "kbroker tune script",
+    "reports": "convicted",
+    "reports/bench.json": "acks of 64 producers",
+    "reports/load%2Frun-1%2Fverdict.json": "V01",
     "settings": "log.retention.hours",
 }
 
@@ -231,6 +238,21 @@ def test_findings_are_chosen_by_state_and_word(page: Page) -> None:
     page.browser.run("window.before = document.querySelector('.findings, .empty')")
     page.click("Check again")
     page.browser.wait("document.querySelector('main h1') && !window.before.isConnected")
+
+
+def test_a_report_is_opened_by_keyboard_and_shown_as_text_to_its_end(page: Page) -> None:
+    page.show("reports")
+    page.sees("load/run-1/verdict.json")
+    page.browser.run("document.querySelector('main td a').focus()")
+    page.browser.press("Enter")
+    page.browser.wait("location.hash === '#/reports/load%2Frun-1%2Fverdict.json'")
+    page.sees(MARKUP)
+    text = "document.querySelector('pre.text').textContent"
+    page.browser.wait(f"{text}.length === 200000")
+    page.click("Show more")
+    page.browser.wait(f"{text}.length > 200000")
+    assert json.loads(page.browser.run(text)) == VERDICT
+    assert page.browser.run("document.querySelectorAll('main img').length") == 0
 
 
 def test_what_is_not_there_says_so(page: Page) -> None:

@@ -20,7 +20,7 @@ from tests.http.console.service import Service
 
 pytestmark = pytest.mark.compat
 
-FOR_READERS_OF_SETTINGS = ("/api/settings", "/api/host")
+FOR_READERS_OF_SETTINGS = ("/api/settings", "/api/host", "/api/reports")
 MAY_DESCRIBE_CONFIGS = AclBinding(
     ResourceType.BROKER, "kafka-cluster", ResourcePatternType.LITERAL, "User:anna", "*",
     AclOperation.DESCRIBE_CONFIGS, AclPermissionType.ALLOW,
@@ -54,6 +54,9 @@ def test_findings_are_for_users_that_may_describe_settings(broker_factory: Broke
         future.result(30)
     for path in FOR_READERS_OF_SETTINGS:
         assert console.get(path), path
+    unset = console.get("/api/reports")
+    assert (unset["folder"], unset["reports"], unset["problem"]) == (None, [], None)
+    assert console.request("GET", "/api/reports/figures.json")[0] == 404
 
 
 def test_users_of_the_broker_log_in_where_it_asks_for_that(

@@ -10,14 +10,15 @@ import { group } from "./pages/group.js";
 import { acls, clients, quotas, transactions, users } from "./pages/lists.js";
 import { logDirs } from "./pages/log_dirs.js";
 import { host } from "./pages/host.js";
+import { report, reports } from "./pages/reports.js";
 import { settings } from "./pages/settings.js";
 import { login } from "./pages/login.js";
 
 const SECTIONS = [
   ["", "Overview"], ["topics", "Topics"], ["groups", "Groups"], ["transactions", "Transactions"], ["clients", "Clients"],
-  null, ["quotas", "Quotas"], ["users", "Users"], ["acls", "ACLs"], null, ["log-dirs", "Log dirs"], ["host", "Host"], ["settings", "Settings"],
+  null, ["quotas", "Quotas"], ["users", "Users"], ["acls", "ACLs"], null, ["log-dirs", "Log dirs"], ["host", "Host"], ["reports", "Reports"], ["settings", "Settings"],
 ];
-const PAGES = { "": overview, topics, topic, groups, group, transactions, clients, quotas, users, acls, "log-dirs": logDirs, host, settings };
+const PAGES = { "": overview, topics, topic, groups, group, transactions, clients, quotas, users, acls, "log-dirs": logDirs, host, reports, report, settings };
 const TITLES = Object.fromEntries(SECTIONS.filter(Boolean));
 const main = document.getElementById("main");
 let leave = () => {};
@@ -58,7 +59,7 @@ async function show() {
   leave = () => {};
   const { parts, query } = place();
   const [section, name, tab] = parts;
-  const kind = name !== undefined && name !== "" ? { topics: "topic", groups: "group" }[section] : section;
+  const kind = name !== undefined && name !== "" ? { topics: "topic", groups: "group", reports: "report" }[section] : section;
   const page = PAGES[kind];
   frame(section);
   document.title = `${name || TITLES[section] || "Not found"} · kbroker`;

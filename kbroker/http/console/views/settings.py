@@ -56,6 +56,15 @@ def settings_of(request: Request, kind: int, name: str) -> list[dict[str, Any]]:
     ]
 
 
+def check_may_read(request: Request) -> None:
+    """Raise the Refusal of who may not describe the broker's settings: for what else the broker
+    would say about its host."""
+    key = "kbroker.console.reports.dir"
+    resource = DescribeConfigsResource(BROKER_RESOURCE, str(request.config.node_id), [key])
+    answer = request.caller.ask(ApiKey.DESCRIBE_CONFIGS, DescribeConfigsRequest([resource])).results[0]
+    check(answer.error_code, "reports", answer.error_message)
+
+
 def broker_settings(request: Request) -> dict[str, Any]:
     """The settings of this broker."""
     return {"settings": settings_of(request, BROKER_RESOURCE, str(request.config.node_id))}
