@@ -17,7 +17,7 @@ from kbroker.kernels.hash128 import hash128
 from kbroker.kernels.jit import inlined, kernel
 from kbroker.kernels.memory import load_i16_be, load_i32_be, load_i64_be
 from kbroker.kernels.scan_rows import ScanStop
-from kbroker.kernels.wire import BAD, read_varint
+from kbroker.kernels.wire import BAD, read_varint, read_varint32
 from kbroker.protocol import batch_layout as b
 
 Words = NDArray[np.int64]
@@ -60,17 +60,17 @@ def _map_records(address: int, end: int, count: int, base_offset: int, table: Wo
     """TAKEN, FULL or DAMAGED."""
     position = address
     for _ in range(count):
-        size, position = read_varint(position, end)
+        size, position = read_varint32(position, end)
         if position == BAD or size < 1 or size > end - position:
             return CleanStop.DAMAGED
         following = position + size
         _, position = read_varint(position + 1, following)
         if position == BAD:
             return CleanStop.DAMAGED
-        delta, position = read_varint(position, following)
+        delta, position = read_varint32(position, following)
         if position == BAD:
             return CleanStop.DAMAGED
-        length, position = read_varint(position, following)
+        length, position = read_varint32(position, following)
         if position == BAD or length > following - position:
             return CleanStop.DAMAGED
         state[KeyMap.RECORDS] += 1

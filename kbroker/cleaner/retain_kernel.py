@@ -26,7 +26,7 @@ from kbroker.kernels.memory import (
     store_u8,
 )
 from kbroker.kernels.scan_rows import ScannedBatch
-from kbroker.kernels.wire import BAD, read_varint
+from kbroker.kernels.wire import BAD, read_varint, read_varint32
 from kbroker.protocol import batch_layout as b
 
 Words = NDArray[np.int64]
@@ -58,21 +58,21 @@ def _decide(
     words[Retain.MAX_TIMESTAMP] = -1
     position = address
     for n in range(count):
-        size, position = read_varint(position, end)
+        size, position = read_varint32(position, end)
         if position == BAD or size < 1 or size > end - position:
             return CleanStop.DAMAGED
         following = position + size
         time_delta, position = read_varint(position + 1, following)
         if position == BAD:
             return CleanStop.DAMAGED
-        delta, position = read_varint(position, following)
+        delta, position = read_varint32(position, following)
         if position == BAD:
             return CleanStop.DAMAGED
-        length, position = read_varint(position, following)
+        length, position = read_varint32(position, following)
         if position == BAD or length > following - position:
             return CleanStop.DAMAGED
         key = position
-        value, position = read_varint(position + max(length, 0), following)
+        value, position = read_varint32(position + max(length, 0), following)
         if position == BAD or value > following - position:
             return CleanStop.DAMAGED
         offset = base_offset + delta
@@ -124,7 +124,7 @@ def _copy_records(address: int, end: int, count: int, flags: Bytes, shift: int, 
     position = address
     for n in range(count):
         start = position
-        size, position = read_varint(position, end)
+        size, position = read_varint32(position, end)
         following = position + size
         if flags[n]:
             if shift == 0:

@@ -47,6 +47,23 @@ def read_varint(position: int, end: int) -> tuple[int, int]:
 
 
 @inlined
+def read_varint32(position: int, end: int) -> tuple[int, int]:
+    """Zigzag varint of at most 5 bytes: (value, position after it). What the fifth has beyond 32
+    bits is left out, as by Kafka."""
+    value = 0
+    shift = 0
+    while position < end and shift < 35:
+        byte = load_u8(position)
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            value &= 0xFFFFFFFF
+            return (value >> 1) ^ -(value & 1), position
+        shift += 7
+    return 0, BAD
+
+
+@inlined
 def read_length(position: int, end: int, compact: bool, wide: bool) -> tuple[int, int]:
     """Length of a string (int16), or with ``wide`` of bytes or an array (int32), -1 for null;
     compact: uvarint - 1."""

@@ -115,6 +115,22 @@ def read_varint(buf: bytes | memoryview, pos: int) -> tuple[int, int]:
             raise ProtocolError("a varint of more than 10 bytes in a record")
 
 
+def read_varint32(buf: bytes | memoryview, pos: int) -> tuple[int, int]:
+    """As `read_varint`, of at most 5 bytes: every number in a record but its timestamp. What the
+    fifth byte has beyond 32 bits is left out, as by Kafka."""
+    value = shift = 0
+    while True:
+        byte = buf[pos]
+        pos += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            value &= 0xFFFFFFFF
+            return (value >> 1) ^ -(value & 1), pos
+        shift += 7
+        if shift > 28:
+            raise ProtocolError("a varint of more than 5 bytes in a record")
+
+
 def _varint(value: int) -> bytes:
     out = bytearray()
     write_varint(out, value)
@@ -273,7 +289,7 @@ def read_records(batch: RecordBatch, max_bytes: int = MAX_BYTES) -> Iterator[Rec
     pos = 0
     try:
         for _ in range(batch.record_count):
-            size, pos = read_varint(buf, pos)
+            size, pos = read_varint32(buf, pos)
             end = pos + size
             if size < 0 or end > len(buf):
                 raise ProtocolError("a record ends after its batch")
@@ -289,10 +305,10 @@ def read_records(batch: RecordBatch, max_bytes: int = MAX_BYTES) -> Iterator[Rec
 
 def _read_record(batch: RecordBatch, buf: bytes | memoryview, append_time: int | None) -> Record:
     timestamp_delta, pos = read_varint(buf, 1)  # after the unused attributes
-    offset_delta, pos = read_varint(buf, pos)
+    offset_delta, pos = read_varint32(buf, pos)
     key, pos = _read_sized(buf, pos)
     value, pos = _read_sized(buf, pos)
-    count, pos = read_varint(buf, pos)
+    count, pos = read_varint32(buf, pos)
     headers: tuple[tuple[str, bytes | None], ...] = ()
     if count:
         if not 0 < count <= len(buf) - pos:
@@ -312,7 +328,7 @@ def _read_record(batch: RecordBatch, buf: bytes | memoryview, append_time: int |
 
 
 def _read_sized(buf: bytes | memoryview, pos: int) -> tuple[bytes | None, int]:
-    size, pos = read_varint(buf, pos)
+    size, pos = read_varint32(buf, pos)
     if size < 0:
         return None, pos
     end = pos + size

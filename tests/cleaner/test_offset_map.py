@@ -12,6 +12,7 @@ from kbroker.cleaner.offset_map import ENTRY_BYTES, OffsetMap, usable_load
 from kbroker.cleaner.rows import CleanStop, KeyMap
 from kbroker.kernels.hash128 import hash_at
 from kbroker.protocol.records import build_batch
+from tests.log.batch_bytes import padded_record
 
 
 def fill(offset_map: OffsetMap, keys: list[bytes | None], base: int = 0) -> int:
@@ -78,6 +79,16 @@ def test_a_damaged_batch_stops_the_walk() -> None:
     data = np.frombuffer(bytearray(build_batch([(b"a", b"b", (), 0)])), np.uint8)
     data[-1] ^= 1
     assert km.map_batches(data, len(data), offset_map.table, offset_map.state) == CleanStop.DAMAGED
+
+
+@pytest.mark.parametrize("field", ["size", "offset", "key"])
+def test_numbers_longer_than_kafka_reads_are_damage(field: str) -> None:
+    for width, stop in ((5, CleanStop.TAKEN), (6, CleanStop.DAMAGED)):
+        data = np.frombuffer(padded_record({field: width}), np.uint8).copy()
+        offset_map = OffsetMap(1 << 14, 0.9)
+        offset_map.begin(0, 1000)
+        place = int(data.ctypes.data)
+        assert km.map_records(place, len(data), 1, 0, offset_map.table, offset_map.state) == stop
 
 
 def test_memory_without_room_for_a_key_is_refused() -> None:

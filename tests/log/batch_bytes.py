@@ -17,6 +17,26 @@ def varint(value: int) -> bytes:
     return bytes(out)
 
 
+def padded(value: int, width: int) -> bytes:
+    """Zigzag variable-length integer of so many bytes, more than it takes."""
+    value = (value << 1) ^ (value >> 63)
+    return bytes((value >> 7 * n) & 0x7F | (0x80 if n < width - 1 else 0) for n in range(width))
+
+
+FIELDS = ("size", "timestamp", "offset", "key", "value", "headers", "name", "content")
+"""The numbers of a record with one header, in their order."""
+
+
+def padded_record(widths: dict[str, int]) -> bytes:
+    """A record with one header whose numbers take so many bytes, else one."""
+    values = {"timestamp": 5, "key": 1, "value": 1, "headers": 1, "name": 1, "content": 1}
+    texts = {"key": b"k", "value": b"v", "name": b"n", "content": b"c"}
+    body = b"\0" + b"".join(
+        padded(values.get(name, 0), widths.get(name, 1)) + texts.get(name, b"") for name in FIELDS[1:]
+    )
+    return padded(len(body), max(widths.get("size", 1), 1 if len(body) < 64 else 2)) + body
+
+
 def record(delta: int, key: bytes | None, value: bytes | None, timestamp_delta: int = 0) -> bytes:
     body = b"\0" + varint(timestamp_delta) + varint(delta)
     for part in (key, value):

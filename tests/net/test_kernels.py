@@ -11,17 +11,25 @@ from hypothesis import strategies as st
 from kbroker.config.broker import BrokerConfig
 from kbroker.ipc.messages import PartitionImage, TopicImage
 from kbroker.ipc.shared import Shared, Sizes
-from kbroker.kernels.wire import read_uvarint, read_varint
+from kbroker.kernels.wire import read_uvarint, read_varint, read_varint32
 from kbroker.net.context import CHUNK_BYTES, Context
-from kbroker.net.produce.record_kernel import WALK_BROKEN, WALK_FINE, WALK_REFUSED, walk_records
+from kbroker.net.produce.record_kernel import WALK_BROKEN, WALK_DAMAGED, WALK_FINE, WALK_REFUSED, walk_records
+from kbroker.net.produce.record_walk import Demands, Found
+from kbroker.net.produce.record_walk import walk as walk_pieces
 from kbroker.net.rows import Context as ContextRow
 from kbroker.net.rows import Topic
 from kbroker.net.rows.chunk_kernel import release_chunk, reserve_bytes
 from kbroker.net.rows.topic_kernel import topic_by_id, topic_by_name
 from kbroker.net.topics import Topics
 from kbroker.protocol import batch_layout as rb
+from kbroker.protocol import records
+from kbroker.protocol.errors import ErrorCode
 from kbroker.protocol.records import build_batch, read_batches, read_records
 from kbroker.protocol.schema import ProtocolError
+from tests.log.batch_bytes import FIELDS, padded_record
+from tests.net.produce.compressed_cases import with_body
+
+FAR = 1 << 62
 
 
 def _varints(address: int, length: int) -> tuple[tuple[int, int], tuple[int, int]]:
@@ -80,7 +88,46 @@ def test_damaged_records_are_found_as_python_finds_them(records: list[Any], at: 
         broken = True
     except (OverflowError, ValueError):
         return
-    assert (walk(bytes(data))[0] == WALK_BROKEN) == broken
+    assert (walk(bytes(data))[0] in (WALK_BROKEN, WALK_DAMAGED)) == broken
+
+
+WIDTHS = st.dictionaries(st.sampled_from(FIELDS), st.integers(1, 12), max_size=2)
+
+
+@given(WIDTHS)
+@settings(max_examples=300, deadline=None)
+def test_numbers_of_a_record_are_as_long_as_kafka_reads_them_in_python_as_in_kernels(
+    widths: dict[str, int],
+) -> None:
+    data = with_body(build_batch([(b"k", b"v", (), 0)]), padded_record(widths))
+    longest = {name: 10 if name == "timestamp" else 5 for name in FIELDS}
+    fine = all(width <= longest[name] for name, width in widths.items())
+    batch = next(read_batches(data))
+    try:
+        read = [(each.timestamp_ms, each.key, each.value, each.headers) for each in read_records(batch)]
+    except ProtocolError:
+        read = []
+    assert read == ([(5, b"k", b"v", (("n", b"c"),))] if fine else [])
+    size = widths.get("size", 1) > 5
+    lost = (WALK_DAMAGED if size else WALK_BROKEN), 0
+    assert walk(data) == ((WALK_FINE, 5) if fine else lost)
+    found = walk_pieces(batch, batch.data[rb.RECORDS :], Demands(-FAR, FAR, False, ordered=True, sized=True))
+    error = ErrorCode.UNKNOWN_SERVER_ERROR if size else ErrorCode.INVALID_RECORD
+    assert found == Found(largest=5) if fine else found.error == error
+
+
+@given(st.binary(min_size=1, max_size=12))
+@settings(max_examples=500, deadline=None)
+def test_varints_of_32_bits_are_read_in_python_as_in_kernels(data: bytes) -> None:
+    view = np.frombuffer(data, np.uint8).copy()
+    value, behind = read_varint32(view.ctypes.data, view.ctypes.data + len(data))
+    try:
+        expected = records.read_varint32(data, 0)
+    except (ProtocolError, IndexError):
+        assert behind == -1
+    else:
+        assert (value, behind - view.ctypes.data) == expected
+        assert -(1 << 31) <= value < 1 << 31
 
 
 @given(st.binary(min_size=1, max_size=12))

@@ -24,6 +24,7 @@ from kbroker.protocol.records import (
     read_marker,
     read_records,
     read_varint,
+    read_varint32,
     write_varint,
 )
 from kbroker.protocol.schema import ProtocolError
@@ -199,3 +200,17 @@ def test_varints_come_back(value: int) -> None:
     out = bytearray(b"?")
     write_varint(out, value)
     assert read_varint(out, 1) == (value, len(out))
+
+
+@given(st.integers(-(2**31), 2**31 - 1))
+def test_varints_of_32_bits_come_back(value: int) -> None:
+    out = bytearray(b"?")
+    write_varint(out, value)
+    assert read_varint32(out, 1) == (value, len(out))
+
+
+def test_varints_of_32_bits_have_five_bytes_and_lose_what_is_beyond() -> None:
+    assert read_varint32(b"\xff\xff\xff\xff\x7f", 0) == (-(2**31), 5)
+    assert read_varint32(b"\x82\x80\x80\x80\x70", 0) == (1, 5)
+    with pytest.raises(ProtocolError, match="more than 5 bytes"):
+        read_varint32(b"\x82\x80\x80\x80\x80\0", 0)

@@ -20,7 +20,7 @@ from kbroker.kernels.memory import (
 )
 from kbroker.kernels.rows import get
 from kbroker.net.produce.compressed_kernel import ZSTD, all_fine
-from kbroker.net.produce.record_kernel import WALK_BROKEN, WALK_FINE, walk_records
+from kbroker.net.produce.record_kernel import WALK_BROKEN, WALK_DAMAGED, WALK_FINE, walk_records
 from kbroker.net.rows import Context
 from kbroker.protocol import batch_layout as rb
 
@@ -119,6 +119,8 @@ def _check_records(cx: int, slot: int, address: int, size: int, codec: int) -> i
         outcome = walk_records(cx, address, size, compacted, oldest, newest)
         if outcome == WALK_BROKEN:
             return Code.INVALID_RECORD
+        if outcome == WALK_DAMAGED:
+            return Code.UNKNOWN_SERVER_ERROR
         if outcome != WALK_FINE:
             return DEEP
     largest = get(cx, Context.WALK_MAX_TIMESTAMP)

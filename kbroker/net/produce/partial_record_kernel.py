@@ -7,7 +7,7 @@ batch of huge records takes no memory.
 
 from kbroker.kernels.jit import inlined, kernel
 from kbroker.kernels.rows import get, put
-from kbroker.kernels.wire import read_varint
+from kbroker.kernels.wire import read_varint, read_varint32
 from kbroker.net.rows import PartialRecord, RecordPhase
 
 # Words of a walk. Python sets those without a default before the first piece.
@@ -17,6 +17,7 @@ from kbroker.net.rows import PartialRecord, RecordPhase
 BROKEN = -1  # not the records that the header promises: INVALID_RECORD
 DAMAGED = -2  # what Kafka has no error of its own for: UNKNOWN_SERVER_ERROR
 MAX_VARINT = 10
+MAX_VARINT32 = 5
 
 
 @inlined
@@ -92,11 +93,16 @@ def walk_on(walk: int, address: int, length: int) -> int:
             break
         if get(walk, PartialRecord.PHASE) == RecordPhase.SIZE and get(walk, PartialRecord.LEFT) == 0:
             return position - address if position == end else BROKEN
-        value, behind = read_varint(position, end)
+        if get(walk, PartialRecord.PHASE) == RecordPhase.TIMESTAMP:
+            longest = MAX_VARINT
+            value, behind = read_varint(position, end)
+        else:
+            longest = MAX_VARINT32
+            value, behind = read_varint32(position, end)
         if behind < 0:
-            if position + MAX_VARINT <= end:
-                return DAMAGED
-            break
+            if position + longest > end:
+                break
+            return BROKEN
         put(walk, PartialRecord.ENDS, get(walk, PartialRecord.ENDS) - (behind - position))
         position = behind
         outcome = _take(walk, value)

@@ -8,12 +8,13 @@ compressed ones.
 from kbroker.kernels.jit import inlined
 from kbroker.kernels.memory import load_i32_be, load_i64_be
 from kbroker.kernels.rows import put
-from kbroker.kernels.wire import read_varint
+from kbroker.kernels.wire import read_varint, read_varint32
 from kbroker.net.rows import Context
 from kbroker.protocol import batch_layout as rb
 
 WALK_FINE = 0
 WALK_BROKEN = 1  # not the records the header promises
+WALK_DAMAGED = 3  # a size of more than 5 bytes: Kafka has no error of its own for it
 WALK_REFUSED = 2  # a timestamp out of range or a missing key: the records have errors of their own
 
 
@@ -21,7 +22,7 @@ WALK_REFUSED = 2  # a timestamp out of range or a missing key: the records have 
 def _skip_field(position: int, end: int) -> int:
     """Position after a varint length and its bytes (none when negative), -1 when they do not
     fit."""
-    size, position = read_varint(position, end)
+    size, position = read_varint32(position, end)
     if position < 0 or size > end - position:
         return -1
     return position + size if size > 0 else position
@@ -29,11 +30,11 @@ def _skip_field(position: int, end: int) -> int:
 
 @inlined
 def _skip_headers(position: int, end: int) -> int:
-    count, position = read_varint(position, end)
+    count, position = read_varint32(position, end)
     if position < 0 or count < 0 or count > end - position:
         return -1
     for _ in range(count):
-        size, position = read_varint(position, end)
+        size, position = read_varint32(position, end)
         if position < 0 or size < 0 or size > end - position:
             return -1
         position = _skip_field(position + size, end)
@@ -56,7 +57,10 @@ def walk_records(cx: int, address: int, length: int, need_keys: bool, oldest: in
     largest = -1
     outcome = WALK_FINE
     for _ in range(count):
-        size, position = read_varint(position, end)
+        start = position
+        size, position = read_varint32(start, end)
+        if position < 0 and end - start >= 5:
+            return WALK_DAMAGED
         if position < 0 or size < 1 or size > end - position:
             return WALK_BROKEN
         stop = position + size
@@ -67,10 +71,10 @@ def walk_records(cx: int, address: int, length: int, need_keys: bool, oldest: in
         largest = max(largest, timestamp)
         if timestamp != -1 and (timestamp < oldest or timestamp > newest):
             outcome = WALK_REFUSED
-        _, position = read_varint(position, stop)
+        _, position = read_varint32(position, stop)
         if position < 0:
             return WALK_BROKEN
-        key, position = read_varint(position, stop)
+        key, position = read_varint32(position, stop)
         if position < 0 or key > stop - position:
             return WALK_BROKEN
         if key > 0:

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from kbroker.protocol import batch_layout as rb
 from kbroker.protocol.compression import pieces
-from kbroker.protocol.records import RecordBatch, read_varint, write_varint
+from kbroker.protocol.records import RecordBatch, read_varint, read_varint32, write_varint
 from kbroker.protocol.schema import ProtocolError
 
 HEAD_BYTES: Final = 40
@@ -124,7 +124,7 @@ class _Plain:
         """The first bytes of a key or value, and how many bytes its length and all of it are; it is
         passed over."""
         self.ensure(HEAD_BYTES)
-        length, pos = read_varint(self.data, self.at)
+        length, pos = read_varint32(self.data, self.at)
         if length < 0:
             passed, found = pos - self.at, None
         else:
@@ -141,7 +141,7 @@ def prefixes(batch: RecordBatch) -> Iterator[tuple[bytes | None, bytes | None]]:
         for _ in range(batch.record_count):
             plain.ensure(HEAD_BYTES)
             data = plain.data
-            size, start = read_varint(data, plain.at)
+            size, start = read_varint32(data, plain.at)
             pos = start + 1
             for _ in range(2):  # timestamp and offset
                 while data[pos] & 0x80:
@@ -161,10 +161,10 @@ def _head(source: _Source) -> tuple[Head, int]:
     that are."""
     data = source.head()
     try:
-        size, start = read_varint(data, 0)
+        size, start = read_varint32(data, 0)
         timestamp_delta, pos = read_varint(data, start + 1)
-        offset_delta, pos = read_varint(data, pos)
-        key, _ = read_varint(data, pos)
+        offset_delta, pos = read_varint32(data, pos)
+        key, _ = read_varint32(data, pos)
     except IndexError as error:
         raise ProtocolError("a record ends after its batch") from error
     begun = pos - start

@@ -68,7 +68,7 @@ def walk(batch: RecordBatch, body: memoryview, demands: Demands, at_once: bool =
                 raise TooLong
             outcome, rest = _take(words, rest + piece if rest else piece)
             if outcome < 0:
-                broken = outcome == pr.BROKEN
+                broken = outcome == pr.BROKEN and not _lost_size(batch, words)
                 return Found(ErrorCode.INVALID_RECORD if broken else ErrorCode.UNKNOWN_SERVER_ERROR)
     except ProtocolError:
         return Found(ErrorCode.UNKNOWN_SERVER_ERROR)
@@ -83,6 +83,16 @@ def walk(batch: RecordBatch, body: memoryview, demands: Demands, at_once: bool =
         refused=bool(words[PartialRecord.REFUSED]),
         disordered=bool(words[PartialRecord.DISORDERED]),
         largest=int(words[PartialRecord.LARGEST]),
+    )
+
+
+def _lost_size(batch: RecordBatch, words: np.ndarray) -> bool:
+    """Whether the size of a record that is not compressed was too long: Kafka has no error of its
+    own for that."""
+    return bool(
+        batch.codec == Codec.NONE
+        and words[PartialRecord.PHASE] == RecordPhase.SIZE
+        and words[PartialRecord.LEFT]
     )
 
 

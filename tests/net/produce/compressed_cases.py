@@ -12,7 +12,7 @@ from kbroker.protocol import batch_layout as rb
 from kbroker.protocol.compression import Codec, compress
 from kbroker.protocol.errors import ErrorCode
 from kbroker.protocol.records import build_batch
-from tests.log.batch_bytes import varint
+from tests.log.batch_bytes import padded, padded_record, varint
 from tests.net.produce.produce_cases import resealed
 from tests.net.requests import now_ms
 
@@ -73,6 +73,17 @@ def alike(codec: Codec) -> dict[str, tuple[bytes, ErrorCode]]:
         "none": (packed(codec), lost),
         "one too many": (packed(codec, first, second, record(2)), lost),
         "half a record": (packed(codec, first, second[:-2]), lost),
+        "a size of five bytes": (
+            packed(codec, first, padded(len(second) - 1, 5) + second[1:]),
+            ErrorCode.NONE,
+        ),
+        "a size of six bytes": (
+            packed(codec, first, padded(len(second) - 1, 6) + second[1:]),
+            unknown if codec == Codec.NONE else lost,
+        ),
+        "a key size of six bytes": (packed(codec, padded_record({"key": 6}), second), lost),
+        "a time of ten bytes": (packed(codec, padded_record({"timestamp": 10}), second), ErrorCode.NONE),
+        "a time of eleven bytes": (packed(codec, padded_record({"timestamp": 11}), second), lost),
         "a record with a tail": (packed(codec, first, record(1, tail=b"xx")), lost),
         "bytes behind the records": (packed(codec, first, second, b"\0\0\0"), lost),
         "a gap": (packed(codec, first, record(5)), unknown),

@@ -12,7 +12,7 @@ from kbroker.net.produce import record_walk
 from kbroker.net.produce.record_walk import AT_ONCE_BYTES, Demands, Found, TooLong, walk
 from kbroker.protocol import batch_layout as rb
 from kbroker.protocol import compression
-from kbroker.protocol.compression import Codec
+from kbroker.protocol.compression import Codec, compress
 from kbroker.protocol.errors import ErrorCode
 from kbroker.protocol.records import build_batch, read_batches, read_records
 from kbroker.protocol.schema import ProtocolError
@@ -87,9 +87,11 @@ def test_huge_records_of_a_small_batch_are_not_kept() -> None:
     assert max(sizes) <= 1 << 20
 
 
-def test_a_varint_without_an_end_is_damage() -> None:
-    data = with_body(build_batch([(b"k", b"v", (), 5)]), b"\xff" * 30)
-    assert found(data).error == ErrorCode.UNKNOWN_SERVER_ERROR
+@pytest.mark.parametrize("codec", list(Codec))
+def test_a_size_without_an_end_has_an_error_of_its_own_when_compressed(codec: Codec) -> None:
+    data = with_body(build_batch([(b"k", b"v", (), 5)], codec=codec), compress(codec, b"\xff" * 30))
+    expected = ErrorCode.UNKNOWN_SERVER_ERROR if codec == Codec.NONE else ErrorCode.INVALID_RECORD
+    assert found(data).error == expected
 
 
 @pytest.mark.parametrize("codec", CODECS)
