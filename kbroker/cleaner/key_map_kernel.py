@@ -56,9 +56,19 @@ def _put(table: Words, slots: int, low: int, high: int, offset: int) -> int:
 
 
 @inlined
-def _map_records(address: int, end: int, count: int, base_offset: int, table: Words, state: Words) -> int:
-    """TAKEN, FULL or DAMAGED."""
+def is_odd(delta: int, previous: int, last_delta: int) -> bool:
+    """Whether a record's offset delta does not rise from the previous one's (-1: none) up to the
+    batch's last one at most. Producers choose the deltas of plain batches, as with Apache Kafka."""
+    return delta <= previous or delta > last_delta
+
+
+@inlined
+def _map_records(
+    address: int, end: int, count: int, base_offset: int, last_delta: int, table: Words, state: Words
+) -> int:
+    """TAKEN, FULL, DAMAGED, or ODD: the records before the odd one are entered."""
     position = address
+    previous = -1
     for _ in range(count):
         size, position = read_varint32(position, end)
         if position == BAD or size < 1 or size > end - position:
@@ -73,6 +83,9 @@ def _map_records(address: int, end: int, count: int, base_offset: int, table: Wo
         length, position = read_varint32(position, following)
         if position == BAD or length > following - position:
             return CleanStop.DAMAGED
+        if is_odd(delta, previous, last_delta):
+            return CleanStop.ODD
+        previous = delta
         state[KeyMap.RECORDS] += 1
         if length >= 0 and base_offset + delta >= state[KeyMap.START]:
             if state[KeyMap.COUNT] >= state[KeyMap.LIMIT]:
@@ -83,10 +96,12 @@ def _map_records(address: int, end: int, count: int, base_offset: int, table: Wo
     return CleanStop.TAKEN if position == end else CleanStop.DAMAGED
 
 
-@kernel("int64(int64, int64, int64, int64, int64[:, ::1], int64[::1])")
-def map_records(address: int, size: int, count: int, base_offset: int, table: Words, state: Words) -> int:
-    """Enter the plain records section of one batch. TAKEN, FULL or DAMAGED."""
-    return _map_records(address, address + size, count, base_offset, table, state)
+@kernel("int64(int64, int64, int64, int64, int64, int64[:, ::1], int64[::1])")
+def map_records(
+    address: int, size: int, count: int, base_offset: int, last_delta: int, table: Words, state: Words
+) -> int:
+    """Enter the plain records section of one batch. TAKEN, FULL, DAMAGED or ODD."""
+    return _map_records(address, address + size, count, base_offset, last_delta, table, state)
 
 
 @inlined
@@ -121,8 +136,9 @@ def map_batches(buffer: NDArray[np.uint8], filled: int, table: Words, state: Wor
             if load_i16_be(at + b.ATTRIBUTES) & SPECIAL_ATTRIBUTES:
                 return CleanStop.SPECIAL
             count = load_i32_be(at + b.RECORD_COUNT)
-            found = _map_records(at + b.RECORDS, at + size, count, base_offset, table, state)
-            if found != CleanStop.TAKEN:
+            delta = load_i32_be(at + b.LAST_OFFSET_DELTA)
+            found = _map_records(at + b.RECORDS, at + size, count, base_offset, delta, table, state)
+            if found != CleanStop.TAKEN and found != CleanStop.ODD:
                 return found
             state[KeyMap.LATEST] = max(state[KeyMap.LATEST], last)
         elif load_i16_be(at + b.ATTRIBUTES) & (b.ATTRIBUTE_TRANSACTIONAL | b.ATTRIBUTE_CONTROL):

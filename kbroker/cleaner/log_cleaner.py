@@ -27,6 +27,7 @@ from kbroker.ipc.messages import CleaningJob, ClosedSegment, SwapSegments
 from kbroker.kernels import search
 from kbroker.kernels.scan_rows import ScannedBatch
 from kbroker.log import files
+from kbroker.log.errors import CorruptLog
 from kbroker.log.open_files import OpenFiles
 from kbroker.log.reader import LogReader
 from kbroker.log.transaction_index import AbortedTransaction, aborted_transactions
@@ -130,6 +131,8 @@ class LogCleaner:
             with SegmentSource(path, segment.size, start, self._buffer_bytes, self._throttle.used) as source:
                 full = self._map_segment(source, transactions)
                 read += source.position - start
+            if offset_map.latest >= end:
+                raise CorruptLog(f"{path}: offset {offset_map.latest} is beyond the segment's end at {end}")
             if full:
                 break
             offset_map.raise_latest(end - 1)  # an earlier cleaning may have left a gap at the end

@@ -9,7 +9,7 @@ is taken is copied as it is.
 import numpy as np
 from numpy.typing import NDArray
 
-from kbroker.cleaner.key_map_kernel import SPECIAL_ATTRIBUTES, find_offset, next_batch
+from kbroker.cleaner.key_map_kernel import SPECIAL_ATTRIBUTES, find_offset, is_odd, next_batch
 from kbroker.cleaner.rows import CleanStop, KeyMap, Retain
 from kbroker.kernels.batches import describe
 from kbroker.kernels.crc32c import crc32c_at
@@ -46,6 +46,7 @@ def _decide(
     end: int,
     count: int,
     base_offset: int,
+    last_delta: int,
     base_timestamp: int,
     horizon: int,
     flags: Bytes,
@@ -53,10 +54,11 @@ def _decide(
     state: Words,
     words: Words,
 ) -> int:
-    """Flag the records that stay. TAKEN or DAMAGED."""
+    """Flag the records that stay. TAKEN, DAMAGED, or ODD: all stay."""
     words[Retain.KEPT] = words[Retain.TOMBSTONES] = 0
     words[Retain.MAX_TIMESTAMP] = -1
     position = address
+    previous = -1
     for n in range(count):
         size, position = read_varint32(position, end)
         if position == BAD or size < 1 or size > end - position:
@@ -75,6 +77,12 @@ def _decide(
         value, position = read_varint32(position + max(length, 0), following)
         if position == BAD or value > following - position:
             return CleanStop.DAMAGED
+        if is_odd(delta, previous, last_delta):
+            words[Retain.RECORDS_READ] += count
+            words[Retain.RECORDS_KEPT] += count
+            words[Retain.KEPT], words[Retain.TOMBSTONES] = count, 0
+            return CleanStop.ODD
+        previous = delta
         offset = base_offset + delta
         stays = offset > state[KeyMap.LATEST]
         if not stays:
@@ -141,12 +149,15 @@ def _copy_records(address: int, end: int, count: int, flags: Bytes, shift: int, 
     return target
 
 
-@kernel("int64(int64, int64, int64, int64, int64, int64, uint8[::1], int64[:, ::1], int64[::1], int64[::1])")
+@kernel(
+    "int64(int64, int64, int64, int64, int64, int64, int64, uint8[::1], int64[:, ::1], int64[::1], int64[::1])"
+)
 def decide(
     address: int,
     size: int,
     count: int,
     base_offset: int,
+    last_delta: int,
     base_timestamp: int,
     horizon: int,
     flags: Bytes,
@@ -157,7 +168,17 @@ def decide(
     """Flag the records of one plain records section that stay (flags: a byte each); counts go to
     ``words``."""
     return _decide(
-        address, address + size, count, base_offset, base_timestamp, horizon, flags, table, state, words
+        address,
+        address + size,
+        count,
+        base_offset,
+        last_delta,
+        base_timestamp,
+        horizon,
+        flags,
+        table,
+        state,
+        words,
     )
 
 
@@ -269,6 +290,7 @@ def filter_batches(
                 at + size,
                 count,
                 base_offset,
+                load_i32_be(at + b.LAST_OFFSET_DELTA),
                 base_timestamp,
                 horizon,
                 flags,

@@ -1,8 +1,10 @@
 """The batches that kernels leave to Python: compressed ones, and those of transactions."""
 
+import logging
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,10 +18,13 @@ from kbroker.kernels.crc32c import crc32c
 from kbroker.log.errors import CorruptLog
 from kbroker.log.walk import parse_batch
 from kbroker.protocol import batch_layout as b
-from kbroker.protocol.compression import compress, decompress
+from kbroker.protocol.compression import TooLong, compress, decompress
 from kbroker.protocol.records import HEADER, RecordBatch, read_records
 from kbroker.protocol.schema import ProtocolError
 
+log = logging.getLogger(__name__)
+
+MAX_PLAIN_BYTES: Final = 128 << 20
 CONTROL_KEY = struct.Struct(">hh")
 Words = NDArray[np.int64]
 
@@ -32,15 +37,17 @@ def map_special(data: memoryview, offset_map: OffsetMap, transactions: CleanedTr
         transactions.may_discard_marker(batch.producer_id, marker_type(batch), batch.last_offset)
     elif not transactions.is_aborted(batch.producer_id, batch.is_transactional, batch.last_offset):
         plain = _plain(batch)
-        section = np.frombuffer(plain, np.uint8)
-        found = km.map_records(
-            *(int(section.ctypes.data), len(section), batch.record_count, batch.base_offset),
-            *(offset_map.table, offset_map.state),
-        )
-        if found == CleanStop.FULL:
-            return False
-        if found == CleanStop.DAMAGED:
-            raise CorruptLog(f"records of the batch at offset {batch.base_offset} are damaged")
+        if plain is not None:
+            section = np.frombuffer(plain, np.uint8)
+            found = km.map_records(
+                *(int(section.ctypes.data), len(section), batch.record_count),
+                *(batch.base_offset, batch.last_offset_delta),
+                *(offset_map.table, offset_map.state),
+            )
+            if found == CleanStop.FULL:
+                return False
+            if found == CleanStop.DAMAGED:
+                raise CorruptLog(f"records of the batch at offset {batch.base_offset} are damaged")
     offset_map.raise_latest(batch.last_offset)
     return True
 
@@ -74,7 +81,9 @@ class SpecialFilter:
             )
         if not discard and batch.record_count:
             plain = _plain(batch)
-            flags = self._decide(batch, plain, horizon)
+            flags = None if plain is None else self._decide(batch, plain, horizon)
+            if plain is None or flags is None:
+                return data
             if self.words[Retain.KEPT]:
                 tombstones = marker_only or bool(self.words[Retain.TOMBSTONES])
                 anew = now + int(self.words[Retain.DELETE_RETENTION])
@@ -88,7 +97,10 @@ class SpecialFilter:
         self.words[Retain.CHANGED] += batch.size == b.HEADER_BYTES
         return None
 
-    def _decide(self, batch: RecordBatch, plain: bytes | memoryview, horizon: int) -> NDArray[np.uint8]:
+    def _decide(
+        self, batch: RecordBatch, plain: bytes | memoryview, horizon: int
+    ) -> NDArray[np.uint8] | None:
+        """Flags of the records that stay; None when the batch stays as it is."""
         if batch.is_control:
             self.words[Retain.KEPT], self.words[Retain.TOMBSTONES] = batch.record_count, 0
             self.words[Retain.MAX_TIMESTAMP] = batch.max_timestamp
@@ -98,7 +110,7 @@ class SpecialFilter:
         section, flags = np.frombuffer(plain, np.uint8), np.empty(batch.record_count, np.uint8)
         found = rk.decide(
             *(int(section.ctypes.data), len(section), batch.record_count),
-            *(batch.base_offset, batch.base_timestamp, horizon),
+            *(batch.base_offset, batch.last_offset_delta, batch.base_timestamp, horizon),
             flags,
             self.offset_map.table,
             self.offset_map.state,
@@ -106,7 +118,7 @@ class SpecialFilter:
         )
         if found == CleanStop.DAMAGED:
             raise CorruptLog(f"records of the batch at offset {batch.base_offset} are damaged")
-        return flags
+        return None if found == CleanStop.ODD else flags
 
     def _rewrite(
         self, batch: RecordBatch, plain: bytes | memoryview, flags: NDArray[np.uint8], new_horizon: int
@@ -154,9 +166,14 @@ def marker_type(batch: RecordBatch) -> int | None:
     return int(CONTROL_KEY.unpack_from(key)[1])
 
 
-def _plain(batch: RecordBatch) -> bytes | memoryview:
+def _plain(batch: RecordBatch) -> bytes | memoryview | None:
+    """The records section; None when it is too long to be looked at: such a batch stays as it
+    is."""
     try:
-        return decompress(batch.codec, batch.data[b.RECORDS :])
+        return decompress(batch.codec, batch.data[b.RECORDS :], MAX_PLAIN_BYTES)
+    except TooLong:
+        log.warning("offset %d: a batch of more than %d bytes stays", batch.base_offset, MAX_PLAIN_BYTES)
+        return None
     except ProtocolError as error:
         raise CorruptLog(f"the batch at offset {batch.base_offset}: {error}") from error
 

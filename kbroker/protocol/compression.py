@@ -44,6 +44,10 @@ _INT: Final = struct.Struct(">i")
 _contexts: Final = threading.local()
 
 
+class TooLong(ProtocolError):
+    """Decompressed records take more bytes than allowed."""
+
+
 class Codec(IntEnum):
     """Compression of a batch; the value is what the attributes hold."""
 
@@ -88,7 +92,7 @@ def decompress(codec: int, data: bytes | memoryview, max_bytes: int = MAX_BYTES)
     for piece in pieces(codec, data):
         size += len(piece)
         if size > max_bytes:
-            raise ProtocolError(f"decompressed records take more than the {max_bytes} bytes allowed")
+            raise TooLong(f"decompressed records take more than the {max_bytes} bytes allowed")
         found.append(piece)
     return found[0] if len(found) == 1 else b"".join(found)
 
