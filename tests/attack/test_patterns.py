@@ -25,7 +25,7 @@ from tests.conftest import BrokerFactory
 from tests.peer.apache_kafka import ApacheKafka
 from tests.peer.kbroker_node import KBroker
 
-AT_ONCE_S = 3
+AT_ONCE_CPU_S = 3  # of all processes of the broker
 CLIENT_METRICS = 16  # the type of resource
 NOT_YET = (14, 15, 16)  # the coordinator loads, is not available, is not there
 LONG_ID = "a" * 60 + "!"
@@ -71,11 +71,11 @@ def test_no_pattern_stalls_control(broker: KBroker) -> None:
     peer = target(broker)
     make_id(peer)
     subscribed(peer, "ready", -1)
-    began = time.monotonic()
+    before_s = broker.cpu_s()
     for number, pattern in enumerate(PATTERNS):
         listed(peer, pattern)
         subscribed(peer, pattern, number)
-    assert time.monotonic() - began < AT_ONCE_S
+    assert broker.cpu_s() - before_s < AT_ONCE_CPU_S
 
 
 def test_no_pattern_of_client_metrics_stalls_control(broker_factory: BrokerFactory) -> None:
@@ -89,10 +89,10 @@ def test_no_pattern_of_client_metrics_stalls_control(broker_factory: BrokerFacto
         ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, 0, 1, LONG_ID, GetTelemetrySubscriptionsRequest(bytes(16))
     )
     with socket.create_connection(("127.0.0.1", port_of(broker)), timeout=60) as link:
-        began = time.monotonic()
+        before_s = broker.cpu_s()
         link.sendall(asked)
         assert receive(link, 4)
-    assert time.monotonic() - began < AT_ONCE_S
+    assert broker.cpu_s() - before_s < AT_ONCE_CPU_S
 
 
 @pytest.mark.kafka

@@ -1,6 +1,5 @@
 """A client that speaks another protocol than the listener learns which one at once."""
 
-import time
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,8 @@ from tests.conftest import BrokerFactory
 
 pytestmark = pytest.mark.compat
 
-PATIENCE_S = 60
+PATIENCE_S = 3600
+"""Longer than a test may take: an answer that comes at all did not wait for it."""
 SECURE = "security.protocol=SSL\nssl.truststore.type=PEM\nssl.truststore.location={trusted}\n"
 
 
@@ -49,9 +49,7 @@ def test_the_wrong_protocol_is_said_at_once(
     trusted = tmp_path / ("other.crt" if "other" in client else "broker.crt")
     file = tmp_path / "client.properties"
     file.write_text(SECURE.format(trusted=trusted) if "SSL" in client else "")
-    start_s = time.monotonic()
     asked = ("topics", "list", "-b", bootstrap, "--timeout", PATIENCE_S, "--command-config", file)
     done = shell(*asked, code=3 if client == "PLAINTEXT" else 1)
-    assert time.monotonic() - start_s < PATIENCE_S / 2
     (line,) = done.stderr.splitlines()
     assert said in line

@@ -69,9 +69,9 @@ def test_what_re2_refuses_is_refused(pattern: str) -> None:
 
 
 def test_an_expression_that_would_keep_python_busy_for_years_is_quick() -> None:
-    began = time.perf_counter()
+    began = time.thread_time()
     assert not ClientPattern("(a*)*(a|aa)+b").matches("a" * 249)
-    assert time.perf_counter() - began < 5
+    assert time.thread_time() - began < 5
 
 
 def test_a_pattern_takes_no_more_memory_than_it_may() -> None:

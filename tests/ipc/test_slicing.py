@@ -3,7 +3,6 @@ nobody up."""
 
 import asyncio
 import gc
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -142,9 +141,7 @@ def test_cancelled_work_makes_room_too() -> None:
         await asyncio.sleep(0.01)
         endless.cancel()
         await asyncio.wait({endless})
-        began = time.monotonic()
-        assert await lane.run(lambda: long_work(1000)) == 1000
-        assert time.monotonic() - began < 5
+        assert await asyncio.wait_for(lane.run(lambda: long_work(1000)), 60) == 1000
         await collecting()
 
     asyncio.run(scene())

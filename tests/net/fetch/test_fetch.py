@@ -11,6 +11,8 @@ from tests.net.conftest import NodeFactory
 from tests.net.doubles import read_frame
 from tests.net.requests import batch, fetch, fetch_frame, filled, offsets, produce, read_fetch
 
+MAX_WAIT_MS = 2**31 - 1
+
 VERSIONS = range(4, 19)
 
 
@@ -91,12 +93,10 @@ def test_read_committed_stops_at_the_last_stable_offset(node_factory: NodeFactor
 def test_a_fetch_waits_for_bytes_and_is_woken_by_an_append(node_factory: NodeFactory) -> None:
     node, _ = filled(node_factory)
     link, other = node.connect(), node.connect()
-    link.sendall(fetch_frame(20, max_wait_ms=20_000))
-    started = time.monotonic()
+    link.sendall(fetch_frame(20, max_wait_ms=MAX_WAIT_MS))  # it ends by an append, or not in this test
     threading.Timer(0.2, lambda: produce(other, batch())).start()
     (part,) = read_fetch(read_frame(link), 11).responses[0].partitions
     assert offsets(part.records) == [20]
-    assert time.monotonic() - started < 10
 
 
 def test_min_bytes_wait_for_more_than_one_append(node_factory: NodeFactory) -> None:
