@@ -1,6 +1,7 @@
 """Groups are described whatever bytes their leader assigned."""
 
 import struct
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +15,9 @@ from kbroker.protocol.messages.consumer_protocol_assignment import ConsumerProto
 from kbroker.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from kbroker.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from tests.cli.conftest import Shell, Target
+from tests.cli.test_connection import SECURE, settings
+from tests.cli.test_wrong_password import PLAIN_ONLY, client
+from tests.conftest import BrokerFactory
 
 
 def assignment(*topics: TopicPartition, version: int = 3) -> bytes:
@@ -131,3 +135,23 @@ def test_the_coordinator_of_a_group_is_shown(cli: Shell, topic: str, group: str,
     cli("consume", topic, "-g", group, "--from-beginning", "-n", 1, "-q")
     brokers = {row["id"] for row in cli("cluster", "describe", "--json").json["brokers"]}
     assert cli("groups", "describe", group, "--json").json[0]["coordinator"] in brokers
+
+
+@pytest.mark.compat
+@pytest.mark.parametrize("listener", ["SSL", "SASL_PLAINTEXT"])
+def test_a_group_is_described_over_tls_and_after_a_login(
+    shell: Shell, broker_factory: BrokerFactory, tmp_path: Path, listener: str
+) -> None:
+    if listener == "SSL":
+        bootstrap = broker_factory(settings(tmp_path, "SSL")).bootstrap
+        file = tmp_path / "client.properties"
+        file.write_text(SECURE.format(trusted=tmp_path / "broker.crt"))
+    else:
+        bootstrap = broker_factory(PLAIN_ONLY).bootstrap
+        file = client(tmp_path, "secret")
+    how = ("-b", bootstrap, "--command-config", file)
+    shell("topics", "create", "orders", *how)
+    shell("produce", "orders", "-q", *how, stdin=b"a\nb\n")
+    shell("consume", "orders", "-g", "billing", "--from-beginning", "-n", 1, "-q", *how)
+    (found,) = shell("groups", "describe", "billing", "--json", *how).json
+    assert (found["state"], found["type"], found["lag"]) == ("Empty", "classic", 1)
