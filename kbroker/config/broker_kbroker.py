@@ -43,7 +43,8 @@ KBROKER = (
             doc="Metrics also under the names that dashboards for Kafka use (JMX exporter, kafka_exporter)."),
     Setting("kbroker.metrics.partitions.max", INT, 2000, at_least(0), importance=LOW,
             doc="Topics, partitions, groups and partitions of groups, of each as many, that get metrics of their own; "
-                "above it the busiest do, and the groups with the largest lag. Sums hold all of them."),
+                "above it the busiest do, before them partitions that are offline or have replicas out of sync, and "
+                "the groups with the largest lag. Sums hold all of them."),
     Setting("kbroker.client.telemetry.enable", BOOLEAN, False,
             doc="Offer clients to push their own metrics (KIP-714) as client metrics subscriptions ask them to; "
                 "/metrics shows what they push. Off, as in Apache Kafka without a plugin: librdkafka logs a line "

@@ -1,6 +1,7 @@
 """Samples of topics and partitions, from partition slots and per-partition counters."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,9 +44,27 @@ def partition_counters(shared: Shared, slots: Words) -> Words:
     return total
 
 
+@dataclass(frozen=True, slots=True)
+class Replicas:
+    """By partition: all replicas, those that are in sync, and these again, none while the partition
+    is offline."""
+
+    count: Words
+    in_sync: Words
+    serving: Words
+
+    @classmethod
+    def of(cls, partitions: Sequence[PartitionImage], words: Words) -> "Replicas":
+        """Of all partitions, with their slots."""
+        count = np.array([1 + len(image.followers) for image in partitions], np.int64)
+        in_sync = np.array([image.in_sync for image in partitions], np.int64)
+        return cls(count, in_sync, in_sync * (words[:, Slot.STATE] != SlotState.OFFLINE))
+
+
 class PartitionRows:
-    """Runs in: http. Reads shared memory; at most `most` partitions get series of their own, the
-    busiest."""
+    """Runs in: http. Reads shared memory; at most `most` partitions get series of their own: those
+    with replicas that are out of sync or offline, then the busiest. Such a partition may get no
+    traffic for just that reason, and without it sums over the series would say that all is well."""
 
     def __init__(self, shared: Shared, sites: Sequence[Site], most: int) -> None:
         self._shared = shared
@@ -62,16 +81,19 @@ class PartitionRows:
         words: Words = self._shared.slots[directory.slots]
         counters = partition_counters(self._shared, directory.slots)
         self._topics(families, directory, words, counters)
-        self._states(families, directory, words)
-        chosen = self._busiest(counters)
+        replicas = Replicas.of(directory.partitions, words)
+        self._states(families, directory, words, replicas)
+        chosen = self._busiest(counters, replicas.serving < replicas.count)
         families.add("kbroker_partitions_left_out", (), len(directory.partitions) - len(chosen))
-        self._partitions(families, directory, words, chosen)
+        self._partitions(families, directory, words, chosen, replicas)
 
-    def _busiest(self, counters: Words) -> list[int]:
+    def _busiest(self, counters: Words, first: NDArray[np.bool_] | None = None) -> list[int]:
+        """Rows in their order. first: those that go before any others."""
         if len(counters) <= self._most:
             return list(range(len(counters)))
         traffic = counters[:, Counter.BYTES_IN] + counters[:, Counter.BYTES_OUT]
-        chosen: list[int] = np.sort(np.argsort(-traffic, kind="stable")[: self._most]).tolist()
+        order = np.argsort(-traffic, kind="stable") if first is None else np.lexsort((-traffic, ~first))
+        chosen: list[int] = np.sort(order[: self._most]).tolist()
         return chosen
 
     def _topics(self, families: Families, directory: Directory, words: Words, counters: Words) -> None:
@@ -92,17 +114,16 @@ class PartitionRows:
         if families.kafka:
             families.add_all("kafka_topic_partitions", labels, sizes)
 
-    def _states(self, families: Families, directory: Directory, words: Words) -> None:
+    def _states(self, families: Families, directory: Directory, words: Words, replicas: Replicas) -> None:
         total = len(directory.partitions)
         states = words[:, Slot.STATE]
         for state, name in STATES.items():
             families.add("kbroker_partitions", (name,), int((states == state).sum()))
         families.add("kbroker_topics", (), len(directory.topics))
         offline = int((states == SlotState.OFFLINE).sum())
-        replicas = np.array([1 + len(p.followers) for p in directory.partitions], np.int64)
-        in_sync = np.array([p.in_sync for p in directory.partitions], np.int64)
-        minimum = np.minimum(words[:, Slot.MIN_IN_SYNC_REPLICAS], replicas)  # as KIP-966 counts
-        under_replicated = int((in_sync < replicas).sum())
+        in_sync = replicas.in_sync
+        minimum = np.minimum(words[:, Slot.MIN_IN_SYNC_REPLICAS], replicas.count)  # as KIP-966 counts
+        under_replicated = int((in_sync < replicas.count).sum())
         under_minimum = int((in_sync < minimum).sum())
         at_minimum = int((in_sync == minimum).sum())
         families.add("kbroker_under_replicated_partitions", (), under_replicated)
@@ -126,7 +147,12 @@ class PartitionRows:
             families.add(name, (), value)
 
     def _partitions(
-        self, families: Families, directory: Directory, words: Words, chosen: Sequence[int]
+        self,
+        families: Families,
+        directory: Directory,
+        words: Words,
+        chosen: Sequence[int],
+        replicas: Replicas,
     ) -> None:
         names = [topic.name for topic in directory.topics]
         images = [directory.partitions[row] for row in chosen]
@@ -143,14 +169,18 @@ class PartitionRows:
         )
         families.add_all("kbroker_log_max_timestamp_seconds", with_time, (latest[dated] / 1000).tolist())
         if families.kafka:
-            self._kafka_partitions(families, labels, images, words)
+            counts = replicas.serving[chosen], replicas.count[chosen]
+            self._kafka_partitions(families, labels, images, words, counts)
 
     def _kafka_partitions(
-        self, families: Families, labels: Labels, images: Sequence[PartitionImage], words: Words
+        self,
+        families: Families,
+        labels: Labels,
+        images: Sequence[PartitionImage],
+        words: Words,
+        counts: tuple[Words, Words],
     ) -> None:
-        replicas = np.array([1 + len(image.followers) for image in images], np.int64)
-        online = words[:, Slot.STATE] != SlotState.OFFLINE
-        in_sync = np.array([image.in_sync for image in images], np.int64) * online
+        in_sync, replicas = counts
         minimum = np.minimum(words[:, Slot.MIN_IN_SYNC_REPLICAS], replicas)
         nodes = np.array(
             [self._nodes.get(files.log_dir_of(image.folder), self._node_id) for image in images], np.int64
