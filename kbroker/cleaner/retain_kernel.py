@@ -67,7 +67,7 @@ def _decide(
         time_delta, position = read_varint(position + 1, following)
         if position == BAD:
             return CleanStop.DAMAGED
-        delta, position = read_varint32(position, following)
+        delta, position = read_varint(position, following)  # any number: `is_odd` refuses what does not fit
         if position == BAD:
             return CleanStop.DAMAGED
         length, position = read_varint32(position, following)
