@@ -38,14 +38,15 @@ async def handle(ctx: RequestContext, request: ShareFetchRequest) -> ShareFetchR
     check_protocol(ctx.broker, "share")
     group_id, member_id = check_sender(request.group_id, request.member_id)
     service = ctx.services.shares
+    max_bytes = min(request.max_bytes, ctx.broker.config.get_int("fetch.max.bytes"))
     fetched = await service.fetch(
         FetchSpec(
             group_id,
             member_id,
             request.share_session_epoch,
             request.max_wait_ms,
-            request.min_bytes,
-            request.max_bytes,
+            min(request.min_bytes, max_bytes),
+            max_bytes,
             Spec(
                 0 if request.is_renew_ack else request.max_records,
                 request.batch_size,

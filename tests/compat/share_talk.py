@@ -97,6 +97,7 @@ class ShareMember:
         max_records: int = 500,
         batch_size: int | None = None,
         version: int = 1,
+        max_bytes: int = 1 << 20,
         **more: Any,
     ) -> Any:
         """In the order of the session. said: acknowledgements of the first partition."""
@@ -111,7 +112,7 @@ class ShareMember:
             self.session_epoch if epoch is None else epoch,
             wait_ms,
             min_bytes,
-            1 << 20,
+            max_bytes,
             max_records,
             max_records if batch_size is None else batch_size,
             topics=[FetchTopic(topic_id, parts)] if parts else [],

@@ -1,7 +1,8 @@
 """Reading what a share group may be given: whole batches of a log, from an offset to what a reader
 may see; and single records, for dead letters."""
 
-from typing import NamedTuple
+from collections.abc import Callable, Iterator
+from typing import NamedTuple, TypeVar
 
 from kbroker.control.broker import Broker
 from kbroker.control.metadata.catalogue import Partition
@@ -15,6 +16,9 @@ from kbroker.protocol.schema import ProtocolError
 
 COPIED_BYTES = 1 << 27
 """Batches that take more decompressed are not copied to dead letters."""
+
+
+Found = TypeVar("Found")
 
 
 class Piece(NamedTuple):
@@ -48,35 +52,72 @@ async def read_pieces(
 ) -> list[Piece]:
     """Batches from the batch with the offset on, at least one if there is any. Raises
     KafkaError."""
+
+    def read(batches: Iterator[tuple[RecordBatch, bool]]) -> list[Piece]:
+        pieces: list[Piece] = []
+        left = max_bytes
+        for batch, deliver in batches:
+            if pieces and len(batch.data) > left:
+                break
+            data = bytes(batch.data) if deliver else b""
+            pieces.append(Piece(batch.base_offset, batch.last_offset, deliver, data))
+            left -= len(batch.data)
+            if left <= 0:
+                break
+        return pieces
+
+    return await _read_batches(broker, partition, offset, committed, read) or []
+
+
+async def deliverable_bytes(
+    broker: Broker, partition: Partition, offset: int, min_bytes: int, committed: bool
+) -> int:
+    """Bytes of the batches with records for the group, from the batch with the offset on, up to the
+    first that makes min_bytes complete. Raises KafkaError."""
+
+    def read(batches: Iterator[tuple[RecordBatch, bool]]) -> int:
+        found = 0
+        for batch, deliver in batches:
+            found += len(batch.data) if deliver else 0
+            if found >= min_bytes:
+                break
+        return found
+
+    return await _read_batches(broker, partition, offset, committed, read) or 0
+
+
+async def _read_batches(
+    broker: Broker,
+    partition: Partition,
+    offset: int,
+    committed: bool,
+    read: Callable[[Iterator[tuple[RecordBatch, bool]]], Found],
+) -> Found | None:
+    """What `read` makes of the batches from an offset on that the group may reach, each with
+    whether it holds records for it (no marker, not aborted); None when there is no batch. Raises
+    KafkaError."""
     words = broker.slots.group(partition.slot)
     end = int(words[Slot.HW_BASE]), int(words[Slot.HW_POSITION])
     limit = int(words[Slot.LAST_STABLE if committed else Slot.HIGH_WATERMARK])
     version = int(words[Slot.SEGMENTS_VERSION])
     if offset >= limit:
-        return []
+        return None
 
-    def read(reader: LogReader) -> list[Piece]:
-        pieces: list[Piece] = []
-        left = max_bytes
+    def batches(reader: LogReader) -> Iterator[tuple[RecordBatch, bool]]:
         aborted = aborted_transactions(reader, offset, limit, version) if committed else []
         for placed in walk(reader, offset, *end):
             batch = placed.batch
-            if batch.last_offset >= limit or (pieces and len(batch.data) > left):
-                break
+            if batch.last_offset >= limit:
+                return
             dropped = batch.is_control or any(
                 batch.is_transactional
                 and batch.producer_id == each.producer_id
                 and each.first_offset <= batch.base_offset <= each.last_offset
                 for each in aborted
             )
-            data = b"" if dropped else bytes(batch.data)
-            pieces.append(Piece(batch.base_offset, batch.last_offset, not dropped, data))
-            left -= len(batch.data)
-            if left <= 0:
-                break
-        return pieces
+            yield batch, not dropped
 
-    return await broker.logs.read(partition.folder, read)
+    return await broker.logs.read(partition.folder, lambda reader: read(batches(reader)))
 
 
 async def read_originals(

@@ -21,7 +21,7 @@ from kbroker.control.share.dead_letters import Append
 from kbroker.control.share.deliveries import Deliveries
 from kbroker.control.share.partitions import SharePartitions
 from kbroker.control.share.pruning import StatePruning
-from kbroker.control.share.reading import limit_of, log_start_of, read_pieces
+from kbroker.control.share.reading import deliverable_bytes, limit_of, log_start_of
 from kbroker.control.share.sessions import (
     FINAL_EPOCH,
     INITIAL_EPOCH,
@@ -243,10 +243,10 @@ class ShareService:
                 if not partition.may_acquire(limits):
                     continue
                 start = max(partition.next_offset(limits), log_start_of(self._broker, log_partition))
-                pieces = await read_pieces(self._broker, log_partition, start, spec.min_bytes, committed)
+                missing = spec.min_bytes - found
+                found += await deliverable_bytes(self._broker, log_partition, start, missing, committed)
             except KafkaError:
                 return True
-            found += sum(len(piece.data) for piece in pieces)
             if found >= spec.min_bytes:
                 break
         return found >= spec.min_bytes or spec.min_bytes <= 1
