@@ -26,10 +26,10 @@ from tests.peer.kbroker_node import BrokerFailed, KBroker
 
 CRASHES = int(os.environ.get("KBROKER_CRASHES", "6"))
 PLACES = tuple(os.environ.get("KBROKER_CRASH_PLACES", "").split(","))  # beginnings of their names
-pytestmark = [pytest.mark.crash, pytest.mark.timeout(120 + 12 * CRASHES), UNRAISABLE]
+pytestmark = [pytest.mark.crash, pytest.mark.timeout(240 + 12 * CRASHES), UNRAISABLE]
 
 PATIENCE_S = 4.0
-TRIES = 3  # to reach a place that was drawn
+TRIES = 5  # to reach a place that was drawn
 ELSEWHERE = "move: "  # wants a second log dir: test_log_dir_moves
 AT_START = ("recovery: ", "leader change: epoch")
 # a leader's IO worker dies ahead of its follower, which leads then: its successor has to cut what
