@@ -64,7 +64,7 @@ record: venv peer kernels ## asks Apache Kafka again, and keeps its answers in t
 # PLAIN: folders whose fast tests run without compiled kernels.
 PLAIN ?= $(addprefix tests/,kernels ipc io purgatory cleaner log metrics net control api http)
 REST = slow plain compat kafka crash spark fuzz
-.PHONY: test test-fast test-no-kernels test-full test-rest test-crash fuzz fuzz-login
+.PHONY: test test-fast test-no-kernels test-full test-rest test-long test-crash fuzz fuzz-login
 test: venv kernels ## in ten minutes: units, Apache Kafka's recorded answers, real clients, ten kills
 	@KBROKER_KILLS=$(or $(KBROKER_KILLS),3) $(BIN)/python -m tests.tiers fast short
 
@@ -76,10 +76,13 @@ test-no-kernels: venv ## fast tests with kernels as plain Python over checked me
 		-m "not (slow or compat or kafka or crash or fuzz or spark)" $(PLAIN)
 
 test-full: venv-spark peer kernels ## every test: also Apache Kafka beside, more kills, the judge, fuzzing
-	@$(BIN)/python -m tests.tiers fast $(REST)
+	@$(BIN)/python -m tests.tiers fast $(REST) long
+
+test-long: venv-spark peer kernels ## tests of minutes each: moves to clusters and back, Connect, Spark clusters
+	@$(BIN)/python -m tests.tiers long
 
 test-rest: venv-spark peer kernels # what `make test` leaves out
-	@$(BIN)/python -m tests.tiers $(REST)
+	@$(BIN)/python -m tests.tiers --after-short $(REST)
 
 test-crash: venv-spark peer kernels ## the crash tests with 20 kills of each kind and process
 	@KBROKER_KILLS=$(or $(KBROKER_KILLS),20) $(BIN)/python -m tests.tiers crash

@@ -28,6 +28,9 @@ class Runs:
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(tiers, "LAST_FAILED", tmp_path / "lastfailed")
     monkeypatch.setattr(tiers, "KNOWN_FLAKY", tmp_path / "flaky.txt")
+    monkeypatch.setattr(
+        tiers, "files_of", lambda expressions: {tier: ["tests/a/test_b.py"] for tier in expressions}
+    )
     monkeypatch.delenv("CI", raising=False)
     monkeypatch.delenv("KBROKER_FLAKY_ALLOWED", raising=False)
     return tmp_path / "lastfailed"
@@ -108,5 +111,26 @@ def test_a_tier_that_fails_does_not_keep_the_later_ones_from_running(
 
 def test_every_tier_takes_part_of_one_expression_of_markers() -> None:
     """`short` is the only tier whose tests belong to another one, too."""
-    markers = {"slow", "compat", "kafka", "crash", "fuzz", "spark"}
+    markers = {"slow", "compat", "kafka", "crash", "fuzz", "spark", "long"}
     assert set(tiers.TIERS) == {"fast", "plain", "short", *markers}
+
+
+def test_a_tier_is_given_the_files_that_hold_its_tests(monkeypatch: pytest.MonkeyPatch) -> None:
+    here = ["tests/io/test_a.py", "tests/iota/test_b.py", "tests/log/test_c.py"]
+    monkeypatch.setattr(tiers, "files_of", lambda expressions: dict.fromkeys(expressions, here))
+    assert tiers.chosen("kafka", after_short=False)[-3:] == tuple(here)
+    plain = tiers.chosen("plain", after_short=False)
+    assert [one for one in plain if one.startswith("tests/")] == ["tests/io/test_a.py", "tests/log/test_c.py"]
+
+
+def test_without_a_collection_a_tier_looks_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tiers, "files_of", lambda expressions: {})
+    assert tiers.chosen("spark", after_short=False) == ("-m", tiers.TIERS["spark"][1])
+    assert "tests/io" in tiers.chosen("plain", after_short=False)
+
+
+def test_what_short_ran_is_left_out_after_it_but_no_kills(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tiers, "files_of", lambda expressions: {})
+    for tier, repeated in (("compat", True), ("crash", False), ("fast", False)):
+        assert ("and not short" in tiers.chosen(tier, after_short=True)[1]) == repeated
+        assert "short" not in tiers.chosen(tier, after_short=False)[1]

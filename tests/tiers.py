@@ -6,7 +6,9 @@ start brokers. A tier that fails does not keep the later ones from running; the 
 any failed.
 
 A failure is a failure. What failed runs once more for the report alone: a test that passes then is
-FLAKY, is printed by name, and fails the run unless tests/flaky.txt lists it with its cause.
+FLAKY, is printed by name, and fails the run unless tests/flaky.txt lists it with its cause. With
+--after-short the tiers leave out what `short` has run before, but not the kills: they are more.
+
 KBROKER_FLAKY_ALLOWED=N lets a run pass with up to N of them, but never with one in a tier of
 STRICT, where a second try could hide a lost record. With CI=true a tier in which no test ran fails.
 """
@@ -21,6 +23,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.tier_files import files_of
+
 ROOT = Path(__file__).resolve().parent.parent
 LAST_FAILED = ROOT / ".pytest_cache" / "v" / "cache" / "lastfailed"
 KNOWN_FLAKY = ROOT / "tests" / "flaky.txt"
@@ -30,6 +34,9 @@ PARALLEL = ("-n", "2", "--dist", "loadfile")
 # in that order the end is not one process with a long module, as it is when modules with most tests
 # come first.
 WAITING = (*PARALLEL, "--no-loadscope-reorder")
+# Real clients and Apache Kafka's tools leave two processors idle for a third of the time with two
+# of them.
+CROWDED = ("-n", "3", *WAITING[2:])
 
 PLAIN_FOLDERS = ("tests/kernels", "tests/ipc", "tests/io", "tests/purgatory", "tests/cleaner", "tests/log")
 ENVIRONMENT = {"plain": {"KBROKER_NO_KERNELS": "1"}}
@@ -57,13 +64,24 @@ TIERS: dict[str, tuple[str, str, tuple[str, ...]]] = {
         "slow and not (compat or kafka or crash or fuzz or spark)",
         PARALLEL,
     ),
-    "compat": ("real clients against a running kbroker", "compat and not (kafka or crash or fuzz)", WAITING),
-    "kafka": ("beside Apache Kafka, and with its Java tools", "kafka and not (crash or fuzz)", WAITING),
+    "compat": (
+        "real clients against a running kbroker",
+        "compat and not (kafka or crash or fuzz or long)",
+        CROWDED,
+    ),
+    "kafka": (
+        "beside Apache Kafka, and with its Java tools",
+        "kafka and not (crash or fuzz or long)",
+        CROWDED,
+    ),
     "crash": ("kill -9 under load, nothing acknowledged is lost", "crash and not fuzz", WAITING),
-    "spark": ("the judge of load tests finds every planted anomaly", "spark and not fuzz", ()),
+    "spark": ("the judge of load tests finds every planted anomaly", "spark and not (fuzz or long)", ()),
+    "long": ("tests of minutes: moves to clusters and back, Connect, Spark clusters", "long", WAITING),
     "fuzz": ("random and mutated input, KBROKER_FUZZ_SECONDS of it", "fuzz", ()),
 }
 STRICT = ("crash", "spark", "fuzz")
+AFTER_SHORT = "--after-short"
+REPEATS = ("compat", "slow")  # tiers whose tests are the same ones in `short`
 NAMES_SEEDS = ("fuzz",)  # a second run draws other seeds and proves nothing about the first
 SOME_FAILED = 1
 NOTHING_COLLECTED = 5
@@ -110,29 +128,43 @@ def known_flaky() -> set[str]:
     return {line.split("  ", 1)[0].strip() for line in lines if line.strip() and not line.startswith("#")}
 
 
-def run(name: str, in_ci: bool) -> Outcome:
+def chosen(name: str, after_short: bool) -> tuple[str, ...]:
+    """pytest's arguments for one tier: marks, how to run, and the files that hold its tests."""
+    _, expression, arguments = TIERS[name]
+    if after_short and name in REPEATS:
+        expression += " and not short"
+    folders = tuple(f"{one}/" for one in arguments if one.startswith("tests/"))
+    files = files_of({tier: found for tier, (_, found, _) in TIERS.items()}).get(name, [])
+    if files:
+        arguments = tuple(one for one in arguments if not one.startswith("tests/"))
+        files = [file for file in files if not folders or file.startswith(folders)]
+    return ("-m", expression, *arguments, *files)
+
+
+def run(name: str, in_ci: bool, after_short: bool = False) -> Outcome:
     """Runs one tier, in the environment it needs."""
     before = dict(os.environ)
+    arguments = chosen(name, after_short)
     os.environ.update(ENVIRONMENT.get(name, {}))
     try:
-        return run_here(name, in_ci)
+        return run_here(name, in_ci, arguments)
     finally:
         os.environ.clear()
         os.environ.update(before)
 
 
-def run_here(name: str, in_ci: bool) -> Outcome:
-    """Runs one tier."""
-    shows, expression, arguments = TIERS[name]
-    print(f"\n[tests] {name}: {shows}", flush=True)
+def run_here(name: str, in_ci: bool, arguments: tuple[str, ...]) -> Outcome:
+    """Runs one tier with these arguments of pytest."""
+    print(f"\n[tests] {name}: {TIERS[name][0]}", flush=True)
     start = time.monotonic()
     LAST_FAILED.unlink(missing_ok=True)  # it keeps names of other tiers
-    code, passed = pytest_run("-m", expression, *arguments)
+    code, passed = pytest_run(*arguments)
     outcome = judge(code, passed, name, in_ci)
     if code == SOME_FAILED and name not in NAMES_SEEDS:
         failed = last_failed()
         print(f"\n[tests] {name}: {len(failed)} failed; they run once more, for the report alone", flush=True)
-        again, _ = pytest_run("-m", expression, "--last-failed", "--last-failed-no-failures=none")
+        files = sorted({test.split("::")[0] for test in failed})
+        again, _ = pytest_run(*arguments[:2], "--last-failed", "--last-failed-no-failures=none", *files)
         still = set(last_failed()) if again else set()
         outcome.flaky = [test for test in failed if test not in still]
         if failed and not still and set(outcome.flaky) <= known_flaky():
@@ -167,13 +199,15 @@ def report(results: dict[str, Outcome]) -> int:
     return 1 if failed else 0
 
 
-def main(names: Sequence[str]) -> int:
+def main(words: Sequence[str]) -> int:
+    after_short = AFTER_SHORT in words
+    names = [word for word in words if word != AFTER_SHORT]
     unknown = [name for name in names if name not in TIERS]
     if unknown or not names:
         print(f"tiers: {' '.join(TIERS)}; unknown: {' '.join(unknown) or 'none given'}")
         return 2
     in_ci = os.environ.get("CI", "").lower() in ("1", "true")
-    return report({name: run(name, in_ci) for name in names})
+    return report({name: run(name, in_ci, after_short) for name in names})
 
 
 if __name__ == "__main__":

@@ -64,11 +64,11 @@ class Way:
     """One way to read. Runs in: a process of its own, with its Spark. Parquet files are removed
     when the next ones are written."""
 
-    def __init__(self, name: str, log: Log, scratch: Path) -> None:
+    def __init__(self, name: str, log: Log, scratch: Path, small: bool) -> None:
         self.name = name
         self.log = log
         self.scratch = scratch
-        self.spark = spark_session(connector=name in (CONNECTOR, AS_IT_COMES))
+        self.spark = spark_session(connector=name in (CONNECTOR, AS_IT_COMES), small=small)
         self.landed: tempfile.TemporaryDirectory[str] | None = None
         self.options = {"path": log.segments, "topics": log.topic}
 
@@ -113,9 +113,9 @@ class Way:
         return (int(row[0]), int(row[1] or 0)) if row else (0, 0)
 
 
-def serve(pipe: Connection, name: str, log: Log, scratch: Path) -> None:
+def serve(pipe: Connection, name: str, log: Log, scratch: Path, small: bool) -> None:
     """Answers what a `Reader` asks, until it has gone."""
-    way = Way(name, log, scratch)
+    way = Way(name, log, scratch, small)
     pipe.send("ready")
     with suppress(EOFError):
         while True:
@@ -130,10 +130,10 @@ class Reader:
     """A `Way` in its process, seen from the one that compares. Raises EOFError when that has
     failed."""
 
-    def __init__(self, name: str, log: Log, scratch: Path) -> None:
+    def __init__(self, name: str, log: Log, scratch: Path, small: bool = False) -> None:
         context = multiprocessing.get_context("spawn")
         self.pipe, theirs = context.Pipe()
-        self.process = context.Process(target=serve, args=(theirs, name, log, scratch))
+        self.process = context.Process(target=serve, args=(theirs, name, log, scratch, small))
         self.process.start()
         theirs.close()
         self.pipe.recv()
@@ -179,10 +179,11 @@ def cpu_seconds() -> dict[int, float]:
 
 
 def compare(readers: dict[str, Reader], rounds: int, chosen: list[str]) -> bool:
-    """Prints what each way took, in turn; whether all found the same records."""
+    """Prints what each way took, in turn; whether all found the same records. rounds 0: nothing is
+    timed."""
     agreed = True
     for what in chosen:
-        for reader in readers.values():
+        for reader in readers.values() if rounds else ():
             reader.ask("read", what)  # starts the workers and compiles the code
         spent: dict[str, list[Spent]] = {way: [] for way in readers}
         for _ in range(rounds):
@@ -193,7 +194,8 @@ def compare(readers: dict[str, Reader], rounds: int, chosen: list[str]) -> bool:
         agreed &= same
         records, digest = found[CONNECTOR]
         print(f"{what}: {records:,} records, {f'all agree, hash {digest}' if same else f'DIFFER: {found}'}")
-        report(records, spent)
+        if rounds:
+            report(records, spent)
     return agreed
 
 
@@ -236,7 +238,7 @@ def main() -> int:
     parser.add_argument("--topic", help="one of its topics")
     parser.add_argument("--works", help=f"some of: {', '.join(WORKS)}")
     parser.add_argument("--ways", help=f"beside the connector some of: {', '.join(WAYS[1:])}")
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=3, help="0: compare the records, time nothing")
     parser.add_argument(
         "--folder", type=Path, default=Path(".cache/spark"), help="for topic and Parquet files"
     )
@@ -256,7 +258,7 @@ def main() -> int:
         readers: dict[str, Reader] = {}
         try:
             for way in ways:
-                readers[way] = Reader(way, log, scratch)
+                readers[way] = Reader(way, log, scratch, small=not chosen.rounds)
             return 0 if compare(readers, chosen.rounds, works) else 1
         finally:
             for reader in readers.values():

@@ -72,5 +72,6 @@ def test_too_many_partitions_are_refused_at_once(broker: KBroker, count: int) ->
 
 
 @pytest.mark.kafka
+@pytest.mark.long
 def test_answers_are_apache_kafkas(broker: KBroker, fresh_kafka: ApacheKafka) -> None:
     assert conversation(target(broker)) == conversation(Target(fresh_kafka.port))

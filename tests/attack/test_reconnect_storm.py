@@ -39,6 +39,7 @@ def test_a_steady_client_is_served_during_a_storm(broker: KBroker) -> None:
 
 
 @pytest.mark.kafka
+@pytest.mark.long
 def test_apache_kafka_answers_no_more_of_a_storm(broker: KBroker, kafka: ApacheKafka) -> None:
     theirs, ours = storm(_port(kafka), COUNT, SECONDS), storm(_port(broker), COUNT, SECONDS)
     assert ours.answered == COUNT >= theirs.answered

@@ -44,6 +44,7 @@ def both(kafka_jars: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         kafka.stop()
 
 
+@pytest.mark.long
 def test_users_with_every_grant_are_answered_as_by_kafka(both: Both) -> None:
     assert both.kafka.count() > 10_000
     found = deviations(both.kafka, both.kbroker)

@@ -43,6 +43,11 @@ def peers(fresh_kafka: ApacheKafka, refusing_broker: KBroker) -> tuple[SocketPee
     for one in admin_cases.CREATE_TOPICS:
         for version in range(one.versions[0], one.versions[1] + 1):
             assert not compare(one, version, *both), one.name
+    # its records are of 1970: Apache Kafka's retention would take them 30 s after the start
+    kept_for_ever = admin_cases.altered(admin_cases.TOPIC, "one", ("retention.ms", admin_cases.SET, "-1"))
+    for peer in both:
+        kept: Any = peer.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, kept_for_ever)
+        assert kept.responses[0].error_code == 0
     for partition, records in admin_cases.RECORDS:
         data = PartitionProduceData(partition, build_batch(records))
         request = ProduceRequest(None, -1, 10_000, [TopicProduceData("one", partition_data=[data])])

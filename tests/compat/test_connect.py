@@ -13,7 +13,7 @@ from tests.peer.connect_worker import JARS, ConnectWorker
 from tests.peer.eventually import eventually
 from tests.peer.kbroker_node import KBroker
 
-pytestmark = [pytest.mark.kafka, pytest.mark.compat, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.kafka, pytest.mark.compat, pytest.mark.long, pytest.mark.timeout(400)]
 
 LINES = [f"line {number}" for number in range(500)]
 CLUSTERS_DEFAULTS = {"default.replication.factor": "3", "min.insync.replicas": "2"}

@@ -26,7 +26,7 @@ from tests.crash.load import create_topic, read_all
 from tests.peer.kafka_cluster import KafkaCluster
 from tests.peer.kbroker_node import KBroker
 
-pytestmark = [pytest.mark.kafka, pytest.mark.compat, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.kafka, pytest.mark.compat, pytest.mark.long, pytest.mark.timeout(400)]
 
 KAFKAS_AUTHORIZER = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",

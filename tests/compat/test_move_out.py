@@ -39,7 +39,7 @@ from tests.peer.artifacts import PeerUnavailable, class_path
 from tests.peer.eventually import eventually
 from tests.peer.kbroker_node import ROOT, KBroker
 
-pytestmark = [pytest.mark.kafka, pytest.mark.compat, pytest.mark.timeout(500)]
+pytestmark = [pytest.mark.kafka, pytest.mark.compat, pytest.mark.long, pytest.mark.timeout(500)]
 
 FEW = {
     "offsets.topic.num.partitions": "2",

@@ -88,6 +88,7 @@ def http_mib(broker: KBroker) -> int:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(900)
 def test_ten_thousand_schemas_are_there_after_a_restart(broker_factory: BrokerFactory) -> None:
     broker = broker_factory(LISTEN)

@@ -22,7 +22,7 @@ from tests.peer.apache_kafka import ApacheKafka
 from tests.peer.kbroker_node import KBroker
 from tests.peer.tools import run_tool
 
-pytestmark = [pytest.mark.kafka, pytest.mark.compat, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.kafka, pytest.mark.compat, pytest.mark.long, pytest.mark.timeout(400)]
 
 DUMP = "org.apache.kafka.tools.DumpLogSegments"
 KEYS = 20

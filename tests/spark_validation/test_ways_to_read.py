@@ -16,7 +16,7 @@ from confluent_kafka import Producer
 from spark_validation.scale.compare import WORKS
 from tests.peer.kbroker_node import ROOT, KBroker
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(1300)]
+pytestmark = [pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(1300)]
 TOPIC = "ways"
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
@@ -64,7 +64,7 @@ def compare(broker: KBroker, segments: Path, folder: Path, *more: str) -> subpro
         "--topic",
         TOPIC,
         "--rounds",
-        "1",
+        "0",
         *more,
     ]
     command = [sys.executable, "-m", "spark_validation.scale.compare", "--folder", str(folder), *words]

@@ -95,6 +95,7 @@ def test_sarama_writes_and_reads_in_a_group(broker_factory: BrokerFactory) -> No
     assert committed(broker.bootstrap, "sarama", "of-go", 1) == 100
 
 
+@pytest.mark.long  # it compiles for minutes
 def test_rdkafka_of_rust_writes_and_reads_in_a_group(broker_factory: BrokerFactory) -> None:
     target = CACHE / "rust"
     built(["cargo", "build", "--quiet", "--release", "--locked"], "rdkafka", CARGO_TARGET_DIR=str(target))

@@ -1,0 +1,64 @@
+"""Files of a tier: those with a test that its expression chooses, kept until a test changes."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests import tier_files
+
+EXPRESSIONS = {"fast": "not (slow or kafka)", "kafka": "kafka and not slow", "slow": "slow"}
+Folder = Callable[[str, str], None]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folder:
+    """Writes files into the tests of a project of its own."""
+    monkeypatch.setattr(tier_files, "ROOT", tmp_path)
+    monkeypatch.setattr(tier_files, "KEPT", tmp_path / ".pytest_cache" / "tier-files.json")
+
+    def write(name: str, content: str) -> None:
+        path = tmp_path / "tests" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content)
+
+    write("__init__.py", "")
+    source = Path(tier_files.__file__).read_text()
+    write("tier_files.py", source)
+    write("test_plain.py", "def test_it() -> None: ...\n")
+    write(
+        "io/test_both.py",
+        "import pytest\n\n@pytest.mark.parametrize('n', [1, pytest.param(2, marks=pytest.mark.kafka)])\n"
+        "def test_it(n: int) -> None: ...\n",
+    )
+    write("test_slow.py", "import pytest\n\npytestmark = pytest.mark.slow\n\ndef test_it() -> None: ...\n")
+    return write
+
+
+def test_files_are_those_with_a_chosen_test(folder: Folder) -> None:
+    assert tier_files.files_of(EXPRESSIONS) == {
+        "fast": ["tests/io/test_both.py", "tests/test_plain.py"],
+        "kafka": ["tests/io/test_both.py"],
+        "slow": ["tests/test_slow.py"],
+    }
+
+
+def test_a_collection_is_kept_until_a_test_changes(folder: Folder) -> None:
+    found = tier_files.files_of(EXPRESSIONS)
+    kept = json.loads(tier_files.KEPT.read_text())
+    tier_files.KEPT.write_text(json.dumps(kept | {"files": {"fast": ["mine"]}}))
+    assert tier_files.files_of(EXPRESSIONS) == {"fast": ["mine"]}
+    folder("test_new.py", "def test_it() -> None: ...\n")
+    assert tier_files.files_of(EXPRESSIONS)["fast"] == [
+        "tests/io/test_both.py",
+        "tests/test_new.py",
+        "tests/test_plain.py",
+    ]
+    assert tier_files.files_of({"slow": "slow"}) == {"slow": found["slow"]}
+
+
+def test_what_cannot_be_collected_narrows_nothing(folder: Folder) -> None:
+    folder("test_broken.py", "import no_such_module\n")
+    assert tier_files.files_of(EXPRESSIONS) == {}
+    assert not tier_files.KEPT.exists()

@@ -1,0 +1,76 @@
+"""Which files hold tests of which tier, found by one collection and kept until a test file changes.
+
+pytest imports every test file before it chooses by marks: of ten thousand tests, in each process of
+each tier. With the files by name a tier imports its own alone.
+"""
+
+import hashlib
+import json
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from _pytest.mark.expression import Expression
+
+ROOT = Path(__file__).resolve().parent.parent
+KEPT = ROOT / ".pytest_cache" / "tier-files.json"
+COLLECTION = ("--collect-only", "-q", "-p", "tests.tier_files", "-p", "no:cacheprovider")
+
+
+def files_of(expressions: Mapping[str, str]) -> dict[str, list[str]]:
+    """Tier to the files that hold a test of it, in pytest's order; {} when pytest cannot collect:
+    then whoever runs the tests sees why. expressions: tier to pytest's -m expression."""
+    key = digest(expressions)
+    try:
+        kept = json.loads(KEPT.read_text())
+        if kept["key"] == key:
+            return dict(kept["files"])
+    except (OSError, ValueError, KeyError, TypeError):
+        pass
+    KEPT.unlink(missing_ok=True)
+    KEPT.parent.mkdir(exist_ok=True)
+    asked = KEPT.with_suffix(".asked")
+    asked.write_text(json.dumps({"key": key, "expressions": dict(expressions)}))
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *COLLECTION, "tests"], cwd=ROOT, capture_output=True
+    )
+    asked.unlink()
+    if done.returncode:
+        KEPT.unlink(missing_ok=True)
+        return {}
+    return dict(json.loads(KEPT.read_text())["files"])
+
+
+def digest(expressions: Mapping[str, str]) -> str:
+    """Of the expressions and of the names and contents of everything that is collected."""
+    found = hashlib.sha256(json.dumps(dict(expressions)).encode())
+    for path in sorted((ROOT / "tests").rglob("*.py")):
+        found.update(str(path.relative_to(ROOT)).encode() + b"\0" + path.read_bytes())
+    return found.hexdigest()
+
+
+def sorted_files(marks_by_file: Mapping[str, list[set[str]]], expression: str) -> list[str]:
+    """Files with a test that the expression chooses. marks_by_file: the marks of each test."""
+    chosen = Expression.compile(expression)
+
+    def chooses(marks: set[str]) -> bool:
+        return chosen.evaluate(lambda name, /, **_: name in marks)
+
+    files = [file for file, tests in marks_by_file.items() if any(map(chooses, tests))]
+    return sorted(files, key=lambda file: Path(file).parts)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """As a plugin of the collection: writes the files of each tier that was asked for."""
+    asked = json.loads(KEPT.with_suffix(".asked").read_text())
+    marks_by_file: dict[str, list[set[str]]] = {}
+    for item in items:
+        marks = {mark.name for mark in item.iter_markers()}
+        marks_by_file.setdefault(item.nodeid.split("::")[0], []).append(marks)
+    files = {
+        tier: sorted_files(marks_by_file, expression) for tier, expression in asked["expressions"].items()
+    }
+    KEPT.write_text(json.dumps({"key": asked["key"], "files": files}))
