@@ -2,6 +2,7 @@
 out."""
 
 import gzip
+import math
 import time
 from pathlib import Path
 
@@ -30,14 +31,18 @@ def wide(folder: Path, partitions: int, settings: dict[str, str] | None = None) 
 
 
 def cpu_s(scene: Scene) -> float:
-    """Of one scrape among several, the first left out: it makes the text that later ones keep."""
+    """Of the cheapest scrape of several, the first left out: it makes the text that later ones
+    keep. What else runs on the processor can only make one dearer, so that one that is cheap
+    enough ends the search."""
     scene.collector.text()
-    times = []
-    for _ in range(3):
+    best = math.inf
+    for _ in range(20):
         began = time.process_time()
         gzip.compress(scene.collector.text(), 1)
-        times.append(time.process_time() - began)
-    return min(times)
+        best = min(best, time.process_time() - began)
+        if best < CPU_S:
+            break
+    return best
 
 
 @pytest.mark.parametrize("names", ["true", "false"])
