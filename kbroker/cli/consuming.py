@@ -202,6 +202,8 @@ class Reader:
             if self.bounds.until_end or self.bounds.until_ms is not None:
                 self._open.discard(partition)
             return
+        if not self.group and error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
+            return  # librdkafka looks for a coordinator that a reader without a group never asks
         failure = explain(KafkaException(error), f"{partition[0]}-{partition[1]}" if partition[0] else "")
         if failure is not None and not error.retriable():
             raise failure

@@ -3,6 +3,9 @@
 import re
 
 _TRIES = re.compile(r" \(after \d+ms in state [A-Z_]+.*\)$")
+_ALERT = re.compile(r"SSL routines:[^:]*:(?:tlsv?\d+ |sslv?\d+ )?alert (.+?)(?:: SSL alert number \d+)?$")
+"""In TLS 1.3 a listener refuses a client's certificate after the handshake, by an alert."""
+_NO_CERTIFICATE = "certificate required"
 HANDSHAKES = 3
 """Handshakes that end without a TLS answer before the listener is taken for one without TLS: a
 broker that stops ends one, too."""
@@ -27,6 +30,10 @@ class Refusals:
             self.reason = f"the broker refuses these credentials: {said}"
         elif name == "_SSL":
             self.reason = f"no TLS connection: {said}"
+        elif name == "_TRANSPORT" and (alert := _ALERT.search(said)):
+            self.reason = f"the listener refuses the TLS connection: {alert[1]}"
+            if alert[1] == _NO_CERTIFICATE:
+                self.reason += ": set ssl.keystore.location and ssl.keystore.type"
         elif name == "_TRANSPORT":
             self._was_lost = True
             self._handshakes += "SSL handshake failed" in said

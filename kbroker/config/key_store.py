@@ -13,6 +13,7 @@ if TYPE_CHECKING:  # imported when a store needs it: most brokers have none
     from cryptography.hazmat.primitives.serialization.pkcs12 import PKCS12KeyAndCertificates
 
 JKS_MAGIC: Final = b"\xfe\xed\xfe\xed"
+PEM_MAGIC: Final = b"-----BEGIN "
 PEM, PKCS12, JKS = "PEM", "PKCS12", "JKS"
 FILES: Final = ("ssl.keystore.location", "ssl.truststore.location")
 MAX_BYTES: Final = 16 << 20
@@ -126,6 +127,8 @@ def _pkcs12(name: str, kind: str, location: str, content: bytes, password: str) 
             f"-importkeystore -srckeystore {location} -destkeystore {location}.p12 -deststoretype PKCS12; then set "
             f"{name}.location={location}.p12 and {name}.type=PKCS12"
         )
+    if PEM_MAGIC in content:
+        raise KeyStoreError(f"{name}.location={location}: a PEM file: set {name}.type={PEM}")
     if kind not in (PKCS12, JKS):
         raise KeyStoreError(f"{name}.type={kind}: kbroker reads {PEM} and {PKCS12}")
     try:

@@ -14,6 +14,28 @@ def test_a_failed_check_of_the_certificate_is_final() -> None:
     assert refusals.reason == "no TLS connection: certificate verify failed"
 
 
+ALERT = (
+    "ssl://h:1/bootstrap: Receive failed: error:0A000{code}:SSL routines::{said}: SSL alert number {number}"
+    " (after 0ms in state APIVERSION_QUERY)"
+)
+
+
+def test_a_listener_that_wants_a_certificate_says_which_setting() -> None:
+    refusals = Refusals()
+    said = "tlsv13 alert certificate required"
+    refusals.note("_TRANSPORT", ALERT.format(code="45C", said=said, number=116))
+    assert refusals.reason == (
+        "the listener refuses the TLS connection: certificate required: "
+        "set ssl.keystore.location and ssl.keystore.type"
+    )
+
+
+def test_a_certificate_of_an_unknown_authority_is_final() -> None:
+    refusals = Refusals()
+    refusals.note("_TRANSPORT", ALERT.format(code="418", said="tlsv1 alert unknown ca", number=48))
+    assert refusals.reason == "the listener refuses the TLS connection: unknown ca"
+
+
 def test_a_listener_without_tls_ends_every_handshake() -> None:
     refusals = Refusals()
     for _ in range(HANDSHAKES - 1):

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from obstore.store import S3Store
 
 _CHUNK: Final = 8 << 20
+_INSTANCE: Final = "http://169.254.169.254/"
+"""Where the library asks for credentials when it was given none, on every host."""
 _NOTES: Final = 32
 """Closed segments between two writings of the journal: so many are read once more after an
 interruption."""
@@ -219,7 +221,10 @@ def _object(sha256: str) -> str:
 
 def _text(error: Exception) -> str:
     """The first line: the library adds debugging output."""
-    return next(iter(str(error).splitlines()), type(error).__name__)[:500]
+    line = next(iter(str(error).splitlines()), type(error).__name__)[:500]
+    if _INSTANCE in line:
+        return "no credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+    return line
 
 
 def _chunks(source: int, size: int) -> Iterator[bytes]:

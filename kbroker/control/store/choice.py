@@ -61,9 +61,10 @@ def open_newest(log_dirs: Sequence[str], all_dirs: Sequence[str], cluster_id: st
         if other is not store:
             if other.version != store.version:
                 log.warning(
-                    "the store in %s is out of date: %s, not %s",
+                    "the copy of the store in %s is not used: it has changes up to %s, that in %s up to %s",
                     log_dir,
                     other.version,
+                    newest,
                     store.version,
                 )
             other.close()

@@ -39,6 +39,9 @@ class StoreVersion(NamedTuple):
     run: int
     changes: int
 
+    def __str__(self) -> str:
+        return f"{self.changes} of run {self.run}"
+
 
 def store_version_of(db: sqlite3.Connection) -> StoreVersion:
     """The version of an open file. Raises sqlite3.Error."""

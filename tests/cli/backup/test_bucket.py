@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kbroker.cli.backup.bucket import Bucket
+from kbroker.cli.backup.bucket import Bucket, _text
 from kbroker.cli.backup.place import at
 from kbroker.cli.backup.point import PartitionFiles, Point, SegmentFile
 from kbroker.cli.failures import CommandFailed, UsageFailed
@@ -96,6 +96,12 @@ def test_damage_and_loss_are_found(bucket: Bucket, tmp_path: Path) -> None:
     with pytest.raises(CommandFailed, match="removed meanwhile"):
         bucket.add(one)
     assert not reopened(bucket).points()
+
+
+def test_without_credentials_the_variables_are_named() -> None:
+    asked = "Generic S3 error: Error performing PUT http://169.254.169.254/latest/api/token in 4s"
+    assert _text(OSError(asked)) == "no credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+    assert _text(OSError("no such bucket\nDebug source: ...")) == "no such bucket"
 
 
 def test_a_wrong_address_is_said_in_one_line(bucket: Bucket) -> None:

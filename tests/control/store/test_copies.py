@@ -241,6 +241,19 @@ def test_two_sites_lost_one_after_the_other_leave_one_that_knows_it_is_the_last(
     assert not open_newest(dirs.online, dirs.all, CLUSTER_ID).doubtful
 
 
+def test_a_copy_that_is_behind_is_named_in_plain_words(dirs: Dirs, caplog: pytest.LogCaptureFixture) -> None:
+    copies = dirs.start()
+    behind, ahead = dirs.all[1], dirs.all[0]
+    dirs.online = [ahead]
+    asyncio.run(change(copies, "a"))
+    copies.close()
+    dirs.copies = None
+    with closing(open_newest([ahead, behind], dirs.all, CLUSTER_ID).store) as store:
+        (line,) = [record.getMessage() for record in caplog.records if "is not used" in record.getMessage()]
+        assert line.startswith(f"the copy of the store in {behind} is not used: it has changes up to ")
+        assert line.endswith(f" that in {ahead} up to {store.version.changes} of run {store.version.run}")
+
+
 def test_a_copy_of_two_is_begun_with_in_doubt(tmp_path: Path) -> None:
     dirs = Dirs(tmp_path, 2)
     asyncio.run(change(dirs.start(), "a"))

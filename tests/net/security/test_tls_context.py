@@ -85,7 +85,7 @@ def test_a_user_is_the_subject_with_the_most_specific_name_first() -> None:
 @pytest.fixture(scope="module")
 def stores(pem: Path) -> Path:
     """k.p12 with key and certificate, trust.p12 with a certificate, both with the password
-    "sesame"; k.jks."""
+    "sesame"; k.jks; k.odd, which is no store."""
     key = serialization.load_pem_private_key((pem / "k.key").read_bytes(), None)
     chain = x509.load_pem_x509_certificate((pem / "k.crt").read_bytes())
     locked = serialization.BestAvailableEncryption(b"sesame")
@@ -95,6 +95,7 @@ def stores(pem: Path) -> Path:
         pkcs12.serialize_java_truststore([pkcs12.PKCS12Certificate(chain, b"k")], locked)
     )
     (pem / "k.jks").write_bytes(JKS_MAGIC + bytes(60))
+    (pem / "k.odd").write_bytes(bytes(60))
     return pem
 
 
@@ -114,7 +115,8 @@ def test_keys_and_trust_come_from_pkcs12_stores_which_java_also_calls_jks(stores
     [
         ({"ssl_keystore_location": "{}/k.jks"}, "keytool -importkeystore -srckeystore .*k.jks -destkeystore"),
         ({"ssl_keystore_location": "{}/k.p12", "ssl_keystore_password": "opensaysme"}, "password is wrong"),
-        ({"ssl_keystore_location": "{}/k.pem"}, "not a PKCS12 store"),
+        ({"ssl_keystore_location": "{}/k.pem"}, "a PEM file: set ssl.keystore.type=PEM"),
+        ({"ssl_keystore_location": "{}/k.odd"}, "not a PKCS12 store"),
         ({"ssl_keystore_location": "{}/none.p12"}, "No such file"),
         ({"ssl_keystore_location": "{}/trust.p12", "ssl_keystore_password": "sesame"}, "no private key"),
     ],
