@@ -12,6 +12,7 @@ from kbroker.cli.connection import Connection
 from kbroker.cli.failures import UsageFailed
 from kbroker.cli.options import AsJson, Yes, confirm, connected, examples
 from kbroker.cli.output import print_json, print_table, say
+from kbroker.cli.sizes import counted
 from kbroker.config import acls
 from kbroker.config.acls import Acl, AclFilter
 
@@ -206,7 +207,7 @@ def add(
         for where in host or [acls.WILDCARD]
     ]
     create_acls(broker, entries)
-    say(f"{len(entries)} ACL{'s' if len(entries) != 1 else ''} added")
+    say(f"{counted(len(entries), 'ACL')} added")
 
 
 def _wanted(
@@ -275,8 +276,8 @@ def remove(
         return
     if not yes:
         _show(doomed, False)
-    confirm(f"Remove {len(doomed)} ACLs?", yes)
+    confirm(f"Remove {counted(len(doomed), 'ACL')}?", yes)
     gone = delete_acls(broker, filters)
     if json:
         _show(gone, True)
-    say(f"{len(gone)} ACL{'s' if len(gone) != 1 else ''} removed")
+    say(f"{counted(len(gone), 'ACL')} removed")

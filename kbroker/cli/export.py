@@ -15,6 +15,7 @@ import typer
 from kbroker.cli.failures import CommandFailed, UsageFailed
 from kbroker.cli.options import examples
 from kbroker.cli.output import say
+from kbroker.cli.sizes import counted
 
 if TYPE_CHECKING:
     from kbroker.io.files.log_dir import LogDir
@@ -74,7 +75,8 @@ def kraft(
                 folder.write_clean_marker(done.broker_epoch)
         except (ExportError, StoreError, sqlite3.Error) as error:
             raise CommandFailed(str(error)) from None
-    say(f"{done.topics} topics with {done.partitions} partitions are in {done.snapshot}")
+    held = f"{counted(done.topics, 'topic')} with {counted(done.partitions, 'partition')}"
+    say(f"{held}: {done.snapshot}")
     for left in done.left_out:
         say(f"left out, Apache Kafka has no such setting: {left}")
     print(sample_properties(done, log_dirs, node_id))

@@ -24,6 +24,7 @@ from kbroker.cli.output import print_json, print_table, say
 from kbroker.cli.partitions import parse_scope
 from kbroker.cli.reset_offsets import EXAMPLES as RESET_EXAMPLES
 from kbroker.cli.reset_offsets import reset_offsets
+from kbroker.cli.sizes import counted
 
 app = typer.Typer(name="groups", no_args_is_help=True, help="Consumer groups: lag, offsets, members.")
 
@@ -147,7 +148,7 @@ def remove_members(
     if not leaving:
         say(f"{group}: has no members")
         return
-    confirm(f"Remove {len(leaving)} members of {group}?", yes)
+    confirm(f"Remove {counted(len(leaving), 'member')} of {group}?", yes)
     with broker.kafka_python_admin() as client:
         from kafka.admin import MemberToRemove
 

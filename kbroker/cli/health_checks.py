@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from kbroker.cli.sizes import size
+from kbroker.cli.sizes import counted, size
 
 Metrics = Mapping[str, Sequence[tuple[Mapping[str, str], float]]]
 """Samples, (labels, value), by name."""
@@ -96,10 +96,10 @@ def _processes(metrics: Metrics, now_s: float) -> Check:
     starts = {labels["process"]: value for labels, value in _of(metrics, STARTED)}
     deaths = {labels["role"]: int(value) for labels, value in _of(metrics, DEATHS) if value}
     youngest = max(starts.values(), default=0.0)
-    detail = f"{len(starts)} run, {_many(sum(deaths.values()), 'restart')}"
+    detail = f"{len(starts)} run, {counted(sum(deaths.values()), 'restart')}"
     problems = []
     if deaths and now_s - youngest < HOUR_S:
-        who = ", ".join(f"{role} {_many(count, 'time')}" for role, count in sorted(deaths.items()))
+        who = ", ".join(f"{role} {counted(count, 'time')}" for role, count in sorted(deaths.items()))
         problems.append(f"restarted {age(now_s - youngest)} ago: {who} since the start")
     return Check("processes", detail, problems)
 
@@ -108,7 +108,7 @@ def _confinement(metrics: Metrics) -> Check:
     """A kernel without it, or the setting, is no problem; it only shows."""
     ways = sorted({labels["confinement"] for labels, value in _of(metrics, CONFINED) if value})
     names = {labels["process"] for labels, value in _of(metrics, CONFINED) if value}
-    who = "1 process" if len(names) == 1 else f"{len(names)} processes"
+    who = counted(len(names), "process", "processes")
     return Check("confined", f"{who} by {', '.join(ways)}" if ways else "no process", [])
 
 
@@ -156,7 +156,7 @@ def _groups(metrics: Metrics, most_lag: int | None) -> Check:
     behind = [(group, lag) for group, lag in lags.most_common() if lag]
     shown = ", ".join(f"{group} {lag:,}" for group, lag in behind[:SHOWN_GROUPS])
     more = f" and {len(behind) - SHOWN_GROUPS} more" if len(behind) > SHOWN_GROUPS else ""
-    detail = f"{_many(len(behind), 'group')} with lag" + (f": {shown}{more}" if behind else "")
+    detail = f"{counted(len(behind), 'group')} with lag" + (f": {shown}{more}" if behind else "")
     over = (
         [] if most_lag is None else [f"{group} is {lag:,} behind" for group, lag in behind if lag > most_lag]
     )
@@ -172,7 +172,3 @@ def _certificate(listener: str, end_s: float, now_s: float) -> Check:
     elif left_s < ENDS_SOON_S:
         problems.append(f"ends in {age(left_s)}")
     return Check("certificate", f"{listener}: until {day}", problems)
-
-
-def _many(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from kbroker.cli.segment_dump import Item, problem, view_of
+from kbroker.cli.sizes import counted
 from kbroker.io.files import producer_snapshot
 from kbroker.io.files.segment import OFFSET, TIME
 from kbroker.log.errors import CorruptLog
@@ -115,7 +116,7 @@ def dump_checkpoint(path: Path) -> Iterator[Item]:
     if path.name == "leader-epoch-checkpoint":
         rows = [line.split() for line in lines[2:] if line.strip()]
         if len(rows) != int(lines[1]):
-            yield problem(path, f"{len(rows)} entries, {lines[1]} announced")
+            yield problem(path, f"{counted(len(rows), 'entry', 'entries')}, {lines[1]} announced")
         for epoch, start in rows:
             yield {"type": "epoch", "epoch": int(epoch), "startOffset": int(start)}
     elif path.name.endswith("-checkpoint"):

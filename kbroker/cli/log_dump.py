@@ -15,6 +15,7 @@ from kbroker.cli.failures import CommandFailed, UsageFailed
 from kbroker.cli.options import examples
 from kbroker.cli.output import say
 from kbroker.cli.progress import progress
+from kbroker.cli.sizes import counted
 from kbroker.config.whole_numbers import whole_number
 
 app = typer.Typer(name="log", no_args_is_help=True, help="Look into the files of a log directory.")
@@ -69,7 +70,7 @@ def dump(
             problems += _print_items(items, str(file), json_lines=json_lines, contents=print_data_log)
             advance(file.stat().st_size)
     if problems:
-        raise CommandFailed(f"{problems} problem{'' if problems == 1 else 's'} found", ExitCode.FAILED)
+        raise CommandFailed(f"{counted(problems, 'problem')} found", ExitCode.FAILED)
 
 
 def _files(paths: Iterable[Path]) -> Iterator[Path]:

@@ -19,6 +19,7 @@ from kbroker.cli.output import say
 from kbroker.cli.progress import Advance, progress
 from kbroker.cli.record_format import unescape
 from kbroker.cli.record_lines import NewRecord, line_parser, parse_headers, parse_json, pieces
+from kbroker.cli.sizes import counted
 from kbroker.cli.sizes import size as size_text
 
 if TYPE_CHECKING:
@@ -91,9 +92,10 @@ class Sending:
         unanswered = self.producer.flush(timeout_s)
         written = self.sent - self.failed - unanswered
         if self.first_error is not None:
-            raise _failure(self.first_error, f"{self.failed} of {self.sent} records were not written")
+            raise _failure(self.first_error, f"not written: {self.failed} of {counted(self.sent, 'record')}")
+
         if unanswered:
-            raise Unreachable(f"{unanswered} records without an answer, {written} written")
+            raise Unreachable(f"{counted(unanswered, 'record')} without an answer, {written} written")
 
     def _delivered(self, error: Any, _message: Any) -> None:
         if error is not None:
@@ -226,7 +228,7 @@ def summary(count: int, size: int, seconds: float) -> str:
     """`12,345 records, 1.2 MB in 0.5 s (24,690 records/s, 2.4 MB/s)`."""
     seconds = max(seconds, 1e-6)
     return (
-        f"{count:,} record{'' if count == 1 else 's'}, {size_text(size)} in {seconds:.2f} s "
+        f"{counted(count, 'record')}, {size_text(size)} in {seconds:.2f} s "
         f"({count / seconds:,.0f} records/s, {size_text(size / seconds)}/s)"
     )
 

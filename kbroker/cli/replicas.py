@@ -10,6 +10,7 @@ from kbroker.cli.failures import UsageFailed, broker_error, explain
 from kbroker.cli.options import AsJson, Scopes, ScopesOrAll, Yes, confirm, connected, examples
 from kbroker.cli.output import print_json, print_table, say
 from kbroker.cli.partitions import Partition, scoped, scoped_or_all
+from kbroker.cli.sizes import counted
 from kbroker.config.setting import INT_MAX
 from kbroker.config.whole_numbers import whole_number
 from kbroker.protocol.errors import ErrorCode
@@ -38,7 +39,7 @@ def elect_leaders(
     admin = broker.admin()
     partitions = scoped_or_all(admin, scopes, broker.timeout_s)
     if unclean:
-        confirm(f"Elect leaders of {len(partitions)} partitions and lose what they lack?", yes)
+        confirm(f"Elect leaders of {counted(len(partitions), 'partition')} and lose what they lack?", yes)
     wanted: dict[str, list[int]] = {}
     for topic, number in partitions:
         wanted.setdefault(topic, []).append(number)

@@ -16,6 +16,7 @@ from kbroker.cli.options import AsJson, GroupIds, connected, examples
 from kbroker.cli.output import print_json, print_table, say
 from kbroker.cli.partitions import Partition, at_time, earliest, latest, scoped
 from kbroker.cli.points_in_time import TIME_HELP, parse_duration_ms, parse_time_ms
+from kbroker.cli.sizes import counted
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
@@ -151,7 +152,7 @@ def _plan(
     group = read_group(broker, admin, name)
     if group.active:
         raise CommandFailed(
-            f"group {name} is {group.state} with {len(group.members)} members: stop its consumers first "
+            f"group {name} is {group.state} with {counted(len(group.members), 'member')}: stop its consumers first "
             "(offsets can only be reset while a group has no members)"
         )
     if strategy.from_file is not None:

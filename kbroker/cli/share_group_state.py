@@ -7,6 +7,7 @@ from kbroker.cli.connection import Connection
 from kbroker.cli.failures import CommandFailed, check_answer
 from kbroker.cli.own_requests import ask_coordinator
 from kbroker.cli.partitions import Partition
+from kbroker.cli.sizes import counted
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode
 
@@ -44,7 +45,8 @@ def refuse_members(broker: Connection, name: str) -> None:
     check_answer(group, f"share group {name}")
     if group.members:
         raise CommandFailed(
-            f"share group {name} is {group.group_state} with {len(group.members)} members: stop its consumers first "
+            f"share group {name} is {group.group_state} with {counted(len(group.members), 'member')}: "
+            "stop its consumers first "
             "(offsets can only be reset while a group has no members)"
         )
 

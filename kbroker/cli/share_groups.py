@@ -15,6 +15,7 @@ from kbroker.cli.partitions import at_time, earliest, latest, scoped
 from kbroker.cli.points_in_time import parse_time_ms
 from kbroker.cli.reset_offsets import AllTopics, Execute, ToDatetime, ToEarliest, ToLatest, TopicArgument
 from kbroker.cli.share_group_state import alter_start_offsets, read_share_group, refuse_members, start_offsets
+from kbroker.cli.sizes import counted
 from kbroker.protocol.api_keys import ApiKey
 
 app = typer.Typer(
@@ -47,7 +48,7 @@ def describe(
     for number, group in enumerate(found):
         if number:
             print()
-        print(f"{group['group']}: {group['state']}, {len(group['members'])} members")
+        print(f"{group['group']}: {group['state']}, {counted(len(group['members']), 'member')}")
         if members:
             rows = [
                 (m["member_id"], m["client_id"], m["host"], m["epoch"], _assigned(m))

@@ -12,6 +12,7 @@ from kbroker.cli.failures import CommandFailed
 from kbroker.cli.health_checks import INFO, NAMES, Check, Metrics, age, checks, started_s
 from kbroker.cli.options import AsJson, examples
 from kbroker.cli.output import print_json, print_table
+from kbroker.cli.sizes import counted
 
 EXAMPLES = examples(
     "kbroker status",
@@ -99,7 +100,7 @@ def _document(
 
 def _print_page(well: bool, labels: dict[str, str], up_s: float | None, url: str, found: list[Check]) -> None:
     count = sum(len(check.problems) for check in found)
-    verdict = "all is well" if well else f"{count} problem{'' if count == 1 else 's'}"
+    verdict = "all is well" if well else counted(count, "problem")
     since = "" if up_s is None else f"  up {age(up_s)}"
     print(f"kbroker {labels['version']}  node {labels['node_id']}{since}  {url}  {verdict}")
     rows = [

@@ -12,7 +12,7 @@ import typer
 from kbroker.cli.console_link import DEFAULT_URL, get
 from kbroker.cli.failures import CommandFailed
 from kbroker.cli.options import examples
-from kbroker.cli.sizes import size
+from kbroker.cli.sizes import counted, size
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -73,12 +73,12 @@ def screen(found: Mapping[str, Any]) -> "RenderableType":
     came = f"in {size(sample['in_bytes'])}/s, {sample['in_records']:,.0f} records/s"
     went = f"out {size(sample['out_bytes'])}/s, {sample['cold_share']:.1%} from disk"
     asked = f"{sample['requests']:,.0f} requests/s, {sample['errors']:,.0f} errors/s"
-    holds = f"{sample['partition_count']:,} partitions of {sample['topic_count']:,} topics"
-    clients = f"{sample['connections']:,} connections   lag {sample['lag']:,}"
+    holds = f"{counted(sample['partition_count'], 'partition')} of {counted(sample['topic_count'], 'topic')}"
+    clients = f"{counted(sample['connections'], 'connection')}   lag {sample['lag']:,}"
     lines = (
         f"kbroker {found['version']}  {', '.join(found['bootstrap'])}  {state}",
         f"{came}   {went}   {asked}",
-        f"{holds}   {clients}   {sample['deaths']} restarts of processes",
+        f"{holds}   {clients}   {counted(sample['deaths'], 'restart')} of processes",
     )
     return Group(
         *(Text(line, no_wrap=True, overflow="ellipsis") for line in lines),

@@ -87,7 +87,7 @@ def test_what_the_broker_refuses_is_an_error_with_its_name(cli: Shell, topic: st
     cli("topics", "alter", topic, "-c", "max.message.bytes=200")
     failed = cli("produce", topic, "-p", 0, stdin=b"x" * 5000, code=1)
     assert "MESSAGE_TOO_LARGE" in failed.stderr
-    assert "1 of 1 records were not written" in failed.stderr
+    assert "not written: 1 of 1 record: " in failed.stderr
 
 
 def test_a_partition_that_is_not_there_is_an_error(cli: Shell, topic: str) -> None:

@@ -22,7 +22,7 @@ def consumed(cli: Shell, target: Target, topic: str, group: str) -> str:
         assert time.monotonic() < deadline, f"{got} of 20 records"
         got += len([m for m in consumer.poll(0.5) if m.error() is None])
     shown = cli("share-groups", "describe", group, "--members").text
-    assert f"{group}: Stable, 1 members" in shown
+    assert f"{group}: Stable, 1 member\n" in shown
     assert f"{topic}-0" in shown
     assert (
         "1 members"

@@ -14,6 +14,7 @@ from kbroker.cli.options import AsJson, connected, examples
 from kbroker.cli.output import print_json, print_table, say
 from kbroker.cli.points_in_time import format_time, parse_time_ms
 from kbroker.cli.progress import progress
+from kbroker.cli.sizes import counted
 
 app = typer.Typer(name="backups", no_args_is_help=True, help="List, verify and prune backups.")
 BACKUP_EXAMPLES = examples(
@@ -61,7 +62,8 @@ def backup(
         print_json(result | {"manifest": place})
     else:
         say(
-            f"{result['partitions']} partitions, {result['bytes']} bytes as of {result['time']} are in {place}"
+            f"{counted(result['partitions'], 'partition')}, {counted(result['bytes'], 'byte')} "
+            f"as of {result['time']} are in {place}"
         )
 
 
@@ -113,7 +115,7 @@ def restore(
     point = points[-1]
     with progress("restore", None, "bytes") as advance:
         restored = run(repository, point, Path(os.path.abspath(target)), topic or [], advance)  # noqa: PTH100
-    say(f"{len(restored)} partitions as of {format_time(point.time_ms)} are in {target}")
+    say(f"{counted(len(restored), 'partition')} as of {format_time(point.time_ms)} in {target}")
 
 
 @app.callback()
@@ -144,8 +146,8 @@ def verify(backups: Repository) -> None:
     for problem in sorted(problems):
         say(problem)
     if problems:
-        raise CommandFailed(f"{len(problems)} files are missing or damaged", ExitCode.FAILED)
-    say(f"{len(points)} backups are whole")
+        raise CommandFailed(f"missing or damaged: {counted(len(problems), 'file')}", ExitCode.FAILED)
+    say(f"whole: {counted(len(points), 'backup')}")
 
 
 @app.command(epilog=examples("kbroker backups prune /backup/kbroker --keep 48"))
@@ -157,7 +159,8 @@ def prune(
     repository, points = _open(backups)
     old = points[:-keep]
     gone = repository.drop(old)
-    say(f"{len(old)} backups and {gone} files removed, {len(points) - len(old)} backups left")
+    removed = f"{counted(len(old), 'backup')} and {counted(gone, 'file')} removed"
+    say(f"{removed}, {counted(len(points) - len(old), 'backup')} left")
 
 
 def _open(place: str) -> tuple[Any, list[Any]]:

@@ -13,6 +13,7 @@ from kbroker.cli.exit_codes import ExitCode
 from kbroker.cli.failures import CommandFailed, UsageFailed
 from kbroker.cli.options import connected, examples
 from kbroker.cli.output import print_json, print_table, say
+from kbroker.cli.sizes import counted
 
 MOVE_EXAMPLES = examples(
     "kbroker move --to kafka1:9092,kafka2:9092 --plan",
@@ -210,8 +211,9 @@ def _verify(source: Connection, target: Connection, options: _Options, keep_topi
 
 def _extent(plan: Any) -> str:
     return (
-        f"{len(plan.topics)} topics, {len(plan.partitions)} partitions, about {plan.records:,} records, "
-        f"{len(plan.groups)} groups, {plan.acls} ACLs"
+        f"{counted(len(plan.topics), 'topic')}, {counted(len(plan.partitions), 'partition')}, "
+        f"about {counted(plan.records, 'record')}, {counted(len(plan.groups), 'group')}, "
+        f"{counted(plan.acls, 'ACL')}"
     )
 
 
@@ -268,8 +270,8 @@ def _show_outcome(outcome: Any, json: bool) -> None:
     ]
     print_table(("TOPIC", "PARTITION", "SOURCE", "TARGET", "DUPLICATES", "DIGEST"), rows)
     say(
-        f"{outcome.records:,} records compared, {sum(one.missing for one in outcome.differences):,} missing, "
-        f"{outcome.duplicates:,} twice; offsets of {len(outcome.groups)} groups set"
+        f"{counted(outcome.records, 'record')} compared, {sum(one.missing for one in outcome.differences):,} missing, "
+        f"{outcome.duplicates:,} twice; offsets of {counted(len(outcome.groups), 'group')} set"
     )
 
 

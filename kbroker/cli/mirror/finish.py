@@ -11,6 +11,7 @@ from kbroker.cli.mirror.group_offsets import GroupOffsets
 from kbroker.cli.mirror.plan import Plan
 from kbroker.cli.mirror.prepare import apply_settings, copy_acls, copy_quotas
 from kbroker.cli.partitions import earliest, latest
+from kbroker.cli.sizes import counted
 
 
 @dataclass
@@ -73,7 +74,7 @@ def describe(difference: Difference) -> str:
     """A partition that differs, in a line."""
     topic, number = difference.partition
     found = [
-        f"{topic}-{number}: {difference.source:,} records at the source, {difference.target:,} at the target"
+        f"{topic}-{number}: {counted(difference.source, 'record')} at the source, {difference.target:,} at the target"
     ]
     found += [f"{difference.missing:,} missing"] if difference.missing else []
     found += [f"first at the source's offsets {difference.examples}"] if difference.examples else []

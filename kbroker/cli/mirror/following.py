@@ -9,6 +9,7 @@ from kbroker.cli.connection import Connection
 from kbroker.cli.mirror.plan import Plan
 from kbroker.cli.mirror.positions import Positions, left_to_copy
 from kbroker.cli.partitions import Partition, latest
+from kbroker.cli.sizes import counted
 
 IN_STEP_RECORDS = 1000
 IN_STEP_S = 5.0
@@ -67,7 +68,7 @@ class Follower:
         share = 100 * self.done / self.total if self.total else 100.0
         text = f"{self.done:,} of {self.total:,} copied ({share:.1f} %), {self.rate:,.0f}/s, lag {lag:,}"
         if behind:
-            text += f" in {behind} of {partitions} partitions"
+            text += f" in {behind} of {counted(partitions, 'partition')}"
         if lag and self.rate:
             text += f", {lag / self.rate:,.0f} s left"
         return text

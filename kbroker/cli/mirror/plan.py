@@ -10,6 +10,7 @@ from kbroker.cli.connection import Connection
 from kbroker.cli.describe_groups import all_groups
 from kbroker.cli.failures import CommandFailed
 from kbroker.cli.partitions import Partition, earliest, latest
+from kbroker.cli.sizes import counted
 from kbroker.config.acls import Acl
 
 KEPT_BY_ENGINE = re.compile(r"(__.*|\..*|.*[.-]internal|heartbeats|.*checkpoints\.internal)")
@@ -92,7 +93,7 @@ def make_plan(
     nodes = len(here.brokers)
     factor = replication_factor or min(MAX_REPLICAS, nodes)
     if factor > nodes:
-        raise CommandFailed(f"--replication-factor {factor}: the target has {nodes} broker(s)")
+        raise CommandFailed(f"--replication-factor {factor}: the target has {counted(nodes, 'broker')}")
     plan = Plan(planned, all_groups(source), len(acls_of(source) or ()), factor, remarks=remarks)
     plan.target_has_authorizer = acls_of(target) is not None
     partitions = plan.partitions
@@ -102,7 +103,7 @@ def make_plan(
         if topic.exists:
             _check_existing(target, topic, len(here.topics[name].partitions), going_on)
     if plan.acls and not plan.target_has_authorizer:
-        remarks.append(f"{plan.acls} ACLs stay behind: the target has no authorizer")
+        remarks.append(f"stay behind, as the target has no authorizer: {counted(plan.acls, 'ACL')}")
     return plan
 
 
@@ -135,7 +136,8 @@ def _check_existing(target: Connection, topic: PlannedTopic, partitions: int, go
     CommandFailed."""
     if partitions != topic.partitions:
         raise CommandFailed(
-            f"{topic.name} has {topic.partitions} partitions at the source and {partitions} at the target"
+            f"{topic.name} has {counted(topic.partitions, 'partition')} at the source "
+            f"and {partitions} at the target"
         )
     if going_on:
         return

@@ -138,6 +138,13 @@ def test_the_overview_draws_its_charts_and_gets_samples(page: Page) -> None:
     page.browser.wait("document.querySelector('.tiles') !== window.before")
 
 
+def test_one_group_is_not_several(page: Page) -> None:
+    page.show("")
+    page.sees("1 group\n")
+    many = "import('/console/dom.js').then(it => [0, 1, 2].map(n => it.counted(n, 'group')))"
+    assert page.browser.run(many) == ["0 groups", "1 group", "2 groups"]
+
+
 def test_the_theme_follows_the_system_until_it_is_chosen(page: Page) -> None:
     background = "getComputedStyle(document.documentElement).backgroundColor"
     page.browser.scheme("light")
@@ -209,7 +216,7 @@ def test_offsets_are_previewed_before_they_are_reset(page: Page) -> None:
     page.browser.wait("document.querySelectorAll('dialog tbody tr').length === 2")
     page.enter("dialog form > label input", "billing")
     page.browser.run("document.querySelector('dialog button.main').click()")
-    page.sees("2 offsets of billing are reset.")
+    page.sees("Reset: 2 offsets of billing.")
 
 
 def test_lists_are_searched_and_walked_by_keyboard(page: Page) -> None:

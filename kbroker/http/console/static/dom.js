@@ -38,6 +38,8 @@ export function count(value) {
   if (value >= 1e4) return `${(value / 1e3).toFixed(1)} k`;
   return value >= 100 ? exact(Math.round(value)) : String(Math.round(value * 10) / 10);
 }
+// "1 group", "2 groups"
+export const counted = (number, noun) => `${count(number)} ${number === 1 ? noun : `${noun}s`}`;
 export const exact = (value) => (value === null || value === undefined ? "–" : value.toLocaleString("en-US").replaceAll(",", "\u202f"));
 export function ms(value) {
   if (value === null || value === undefined) return "–";

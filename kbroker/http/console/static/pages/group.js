@@ -1,5 +1,5 @@
 import { get, path, post, session } from "../api.js";
-import { bar, count, empty, exact, fill, h, head, panel, table, toast } from "../dom.js";
+import { bar, count, counted, empty, exact, fill, h, head, panel, table, toast } from "../dom.js";
 import { ask, choice, field } from "../dialog.js";
 import { stateTag } from "./groups.js";
 
@@ -64,7 +64,7 @@ function reset(found, context) {
     content: [h("div", { class: "fields" }, field("Topic", topic), field("To", to), numberField, timeField), preview],
     run: async () => {
       const { moves } = await post(path("groups", found.group, "reset"), wanted(false));
-      toast(`${moves.length} offsets of ${found.group} are reset.`);
+      toast(`Reset: ${counted(moves.length, "offset")} of ${found.group}.`);
       context.again();
     } });
 }

@@ -1,5 +1,5 @@
 import { get, path } from "../api.js";
-import { bar, bytes, count, duration, empty, h, head, panel, percent, table, tag } from "../dom.js";
+import { bar, bytes, counted, duration, empty, h, head, panel, percent, table, tag } from "../dom.js";
 
 export async function logDirs({ signal }) {
   const found = await get(path("log-dirs"), {}, signal);
@@ -14,6 +14,6 @@ export async function logDirs({ signal }) {
         { title: "Largest logs", cell: (row) => [h("a", { class: "name", href: `#/topics/${encodeURIComponent(row.topic)}` }, row.topic), h("span", { class: "muted" }, ` ${row.partition}`), row.moving && [" ", tag("moving here", "warn")]] },
         { title: "Size", number: true, cell: (row) => bytes(row.bytes) },
         { title: "", cell: (row) => h("div", { class: "bar" }, h("i", { "width%": dir.partition_bytes ? (row.bytes / dir.largest[0].bytes) * 100 : 0 })) },
-      ], dir.largest) : empty("No logs", "No partition lives here.")], h("span", { class: "key" }, `node ${dir.node} · ${count(dir.partition_count)} logs · ${bytes(dir.partition_bytes)}`));
+      ], dir.largest) : empty("No logs", "No partition lives here.")], h("span", { class: "key" }, `node ${dir.node} · ${counted(dir.partition_count, "log")} · ${bytes(dir.partition_bytes)}`));
   }));
 }

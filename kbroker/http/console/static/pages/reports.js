@@ -1,5 +1,5 @@
 import { get, path } from "../api.js";
-import { bytes, empty, fill, h, head, panel, table, tag, time, toast } from "../dom.js";
+import { bytes, counted, empty, fill, h, head, panel, table, tag, time, toast } from "../dom.js";
 import { listing } from "./listing.js";
 
 const address = (row) => `#/reports/${encodeURIComponent(row.name)}`;
@@ -12,7 +12,7 @@ export const reports = (context) => listing(context, {
     ? empty("No folder of reports", h("span", {}, "Set ", h("code", {}, SETTING), " in the broker's properties to the folder in which load tests, the judge, the benchmark and kbroker tune verify --json leave their reports, and restart the broker."))
     : empty("No reports", "No verdict of the judge, figures of a load test, results of the benchmark or proof of the tuner is in the folder.")),
   extra: (found) => [found.problem && h("div", { class: "notice bad" }, `${found.folder}: ${found.problem}`),
-    found.left_out > 0 && h("div", { class: "notice" }, `${found.left_out} files are too many or too large to be looked at.`),
+    found.left_out > 0 && h("div", { class: "notice" }, `Not looked at, too many or too large: ${counted(found.left_out, "file")}.`),
     found.folder && h("p", { class: "muted small mono" }, found.folder)],
   columns: [
     { title: "Report", wrap: true, cell: (row) => [h("a", { class: "name", href: address(row) }, row.name), h("div", { class: "muted small" }, row.kind)] },

@@ -1,5 +1,5 @@
 import { get, path, post, session } from "../api.js";
-import { bytes, count, exact, h, head, panel, rate, table, tag, time, toast } from "../dom.js";
+import { bytes, counted, exact, h, head, panel, rate, table, tag, time, toast } from "../dom.js";
 import { ask, field } from "../dialog.js";
 import { messages } from "./messages.js";
 import { settingsTable } from "./settings.js";
@@ -13,7 +13,7 @@ export async function topic(context) {
   const content = { messages: () => messages(context, found), partitions: () => partitions(found), settings: () => settings(found, context) }[tab];
   return h("div", { class: "flow" },
     head(name, { crumb: ["Topics", "#/topics"],
-      facts: [found.internal && tag("internal"), `${count(sum("high_watermark") - sum("log_start_offset"))} records`, bytes(sum("bytes")), `${rate(found.in_bytes)} in`, `${rate(found.out_bytes)} out`].filter(Boolean),
+      facts: [found.internal && tag("internal"), counted(sum("high_watermark") - sum("log_start_offset"), "record"), bytes(sum("bytes")), `${rate(found.in_bytes)} in`, `${rate(found.out_bytes)} out`].filter(Boolean),
       actions: session.readonly ? [] : [h("button", { class: "button", onclick: () => grow(found, context) }, "Add partitions"), h("button", { class: "button danger", onclick: () => remove(found) }, "Delete")] }),
     h("div", { class: "tabs", role: "navigation", "aria-label": "Parts of the topic" }, tabs.map(([key, label]) => h("a", { href: `${address}/${key}`, "aria-current": key === tab ? "page" : null }, label))),
     content ? content() : null);
@@ -48,7 +48,7 @@ function grow(found, context) {
     content: field("Partitions in all", number),
     run: async () => {
       await post(path("topics", found.name, "partitions"), { partitions: Number(number.value) });
-      toast(`${found.name} has ${number.value} partitions.`);
+      toast(`${found.name} has ${counted(Number(number.value), "partition")}.`);
       context.again();
     } });
 }
