@@ -93,7 +93,6 @@ class Sending:
         written = self.sent - self.failed - unanswered
         if self.first_error is not None:
             raise _failure(self.first_error, f"not written: {self.failed} of {counted(self.sent, 'record')}")
-
         if unanswered:
             raise Unreachable(f"{counted(unanswered, 'record')} without an answer, {written} written")
 

@@ -53,9 +53,9 @@ class Health:
             problems.append("no news from control yet")
         states = self._shared.slots[self._view.directory.slots, Slot.STATE]
         if recovering := int((states == SlotState.RECOVERING).sum()):
-            problems.append(f"{recovering} partitions are being recovered")
+            problems.append(f"being recovered: {_partitions(recovering)}")
         if refused := int(self._shared.metrics[:, REFUSED].sum()):
-            problems.append(f"a disk is full: {refused} partitions refuse produce")
+            problems.append(f"a disk is full: produce is refused by {_partitions(refused)}")
         return problems
 
     def _processes(self) -> list[tuple[int, str]]:
@@ -64,3 +64,7 @@ class Health:
     def _started(self, row: int) -> bool:
         line = self._shared.processes[row]
         return int(line[ProcessLine.READY]) == int(line[ProcessLine.EPOCH]) > 0
+
+
+def _partitions(count: int) -> str:
+    return f"{count} partition" if count == 1 else f"{count} partitions"

@@ -90,7 +90,7 @@ def test_a_group_with_members_is_refused(cli: Shell, topic: str, group: str, tar
         refused = cli(
             "groups", "reset-offsets", group, "--topic", topic, "--to-earliest", "--execute", code=1
         )
-    assert "is Stable with 1 members: stop its consumers first" in refused.stderr
+    assert "is Stable with 1 member: stop its consumers first" in refused.stderr
 
 
 def test_scopes_and_strategies_that_contradict_are_usage_errors(cli: Shell, topic: str, group: str) -> None:

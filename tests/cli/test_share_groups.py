@@ -25,7 +25,7 @@ def consumed(cli: Shell, target: Target, topic: str, group: str) -> str:
     assert f"{group}: Stable, 1 member\n" in shown
     assert f"{topic}-0" in shown
     assert (
-        "1 members"
+        "with 1 member: "
         in cli("share-groups", "reset-offsets", group, "--all-topics", "--to-latest", code=1).stderr
     )
     consumer.close()

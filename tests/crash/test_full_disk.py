@@ -86,7 +86,7 @@ def test_produce_is_refused_reads_go_on_and_it_heals(
     assert set(errors) <= {KafkaError.KAFKA_STORAGE_ERROR, KafkaError._MSG_TIMED_OUT}
     assert KafkaError.KAFKA_STORAGE_ERROR in errors
     status, _, said = get(base(broker) + "/readyz")
-    assert (status, said) == (503, "a disk is full: 1 partitions refuse produce\n")
+    assert (status, said) == (503, "a disk is full: produce is refused by 1 partition\n")
     found = scrape(broker)
     assert found.value("kbroker_produce_refused_partitions") == 1
     assert found.value("kbroker_log_dir_full_seconds", dir=str(small_disk / "data")) == 0

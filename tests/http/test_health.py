@@ -33,13 +33,13 @@ def test_without_news_from_control_it_is_not_ready(scene: Scene) -> None:
 def test_recovering_partitions_make_it_not_ready(scene: Scene) -> None:
     for slot in scene.topic("orders", 3)[:2]:
         scene.shared.slots[slot, Slot.STATE] = SlotState.RECOVERING
-    assert scene.health.not_ready() == ["2 partitions are being recovered"]
+    assert scene.health.not_ready() == ["being recovered: 2 partitions"]
 
 
 def test_a_full_disk_makes_it_not_ready_but_alive(scene: Scene) -> None:
     scene.slots(IO).words[bind("kbroker_produce_refused_partitions")] = 3
     assert scene.health.not_alive() == []
-    assert scene.health.not_ready() == ["a disk is full: 3 partitions refuse produce"]
+    assert scene.health.not_ready() == ["a disk is full: produce is refused by 3 partitions"]
 
 
 def test_an_offline_partition_does_not_hide_the_others(scene: Scene) -> None:

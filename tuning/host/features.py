@@ -59,14 +59,40 @@ def _has_cachestat() -> bool:
 
 def _has_nowait_reads(folder: str | None) -> bool | None:
     """Whether preadv2 with RWF_NOWAIT works on the folder's file system; None where nothing can be
-    written."""
+    written or read."""
     try:
         with tempfile.TemporaryFile(dir=folder) as file:
             file.write(b"x")
             file.flush()
-            os.preadv(file.fileno(), [bytearray(1)], 0, os.RWF_NOWAIT)
+            return _reads_without_waiting(file.fileno())
+    except OSError:
+        return None if folder is None else _tried_on_a_file_of(folder)
+
+
+def _tried_on_a_file_of(folder: str) -> bool | None:
+    """The broker's http process may write no files; one that is there already shows the same."""
+    try:
+        with os.scandir(folder) as found:
+            names = sorted(entry.path for entry in found if entry.is_file(follow_symlinks=False))
+    except OSError:
+        return None
+    for name in names:
+        try:
+            with open(name, "rb") as file:
+                return _reads_without_waiting(file.fileno())
+        except OSError:
+            continue
+    return None
+
+
+def _reads_without_waiting(fd: int) -> bool:
+    """Raises OSError when that says nothing about the call."""
+    try:
+        os.preadv(fd, [bytearray(1)], 0, os.RWF_NOWAIT)
     except BlockingIOError:
         return True
     except OSError as error:
-        return False if error.errno in (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL) else None
+        if error.errno in (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL):
+            return False
+        raise
     return True

@@ -138,6 +138,32 @@ def test_the_overview_draws_its_charts_and_gets_samples(page: Page) -> None:
     page.browser.wait("document.querySelector('.tiles') !== window.before")
 
 
+def test_a_quiet_chart_has_an_axis_of_whole_numbers(page: Page) -> None:
+    page.show("")
+    ceiling = "import('/console/charts.js').then(it => [null, 0, 3, 1e6].map(high => it.ceiling(high, 10)))"
+    assert page.browser.run(ceiling) == [10, 10, 10, 1_120_000]
+    quiet = """import('/console/charts.js').then(async ({Chart}) => {
+        const chart = new Chart([{key: 'in', label: 'in', color: 'a'}], (n) => `${n}`, 10000);
+        document.querySelector('main').append(chart.element);
+        chart.set([VALUE, VALUE].map((value, n) => ({at_ms: 1e12 + n * 1000, in: value})));
+        await new Promise((done) => setTimeout(done));
+        chart.set(chart.points);
+        const ticks = chart.element.dataset.ticks;
+        chart.element.remove();
+        chart.close();
+        return ticks;
+    })"""
+    for value in ("0", "null"):
+        assert page.browser.run(quiet.replace("VALUE", value)).split()[0] == "0"
+        assert page.browser.run(quiet.replace("VALUE", value)).split()[-1] == "10000"
+
+
+def test_the_host_page_tries_reads_that_must_not_wait(page: Page) -> None:
+    findings = page.browser.run("fetch('/api/host').then(it => it.json()).then(it => it.findings)")
+    (found,) = (one for one in findings if one["knob"] == "preadv2 RWF_NOWAIT")
+    assert found["severity"] != "unseen"
+
+
 def test_one_group_is_not_several(page: Page) -> None:
     page.show("")
     page.sees("1 group\n")

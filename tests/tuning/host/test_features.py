@@ -1,4 +1,8 @@
+import errno
+import tempfile
 from pathlib import Path
+
+import pytest
 
 from tests.tuning.fakes import FakeRoots
 from tuning.host.features import Features, features_of, release_of
@@ -23,6 +27,24 @@ def test_what_this_kernel_says_is_consistent(tmp_path: Path) -> None:
 
 def test_a_missing_folder_gives_no_facts_about_reads(tmp_path: Path) -> None:
     assert features_of(FakeRoots(tmp_path).roots, str(tmp_path / "no")).nowait_reads is None
+
+
+def test_a_process_that_may_write_nothing_tries_reads_on_a_file_of_the_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    roots = FakeRoots(tmp_path).roots
+    folder = tmp_path / "data"
+    folder.mkdir()
+    expected = features_of(roots, str(folder)).nowait_reads
+
+    def refused(**_: object) -> None:
+        raise PermissionError(errno.EACCES, "no files are written here")
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", refused)
+    assert features_of(roots, str(folder)).nowait_reads is None
+    (folder / "meta.properties").write_text("version=1")
+    assert expected is not None
+    assert features_of(roots, str(folder)).nowait_reads is expected
 
 
 def test_an_unknown_interface_has_no_offloads() -> None:

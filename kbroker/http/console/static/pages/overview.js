@@ -15,12 +15,12 @@ export async function overview({ signal, onleave }) {
   const found = await get("/api/overview", {}, signal);
   const points = found.history.slice(-KEPT);
   const charts = [
-    ["Throughput", [["in_bytes", "a", "in", true], ["out_bytes", "b", "out"]], rate],
-    ["Latency, 99th percentile", [["produce_p99_ms", "a", "produce"], ["fetch_p99_ms", "b", "fetch"]], ms],
-    ["Lag of all groups", [["lag", "c", "records", true]], count],
-    ["Disk", [["disk_write_bytes", "a", "write", true], ["disk_read_bytes", "b", "read"]], rate],
-  ].map(([title, series, show]) => {
-    const chart = new Chart(series.map(([name, color, label, filled]) => ({ key: name, color, label, fill: filled })), show);
+    ["Throughput", [["in_bytes", "a", "in", true], ["out_bytes", "b", "out"]], rate, 10000],
+    ["Latency, 99th percentile", [["produce_p99_ms", "a", "produce"], ["fetch_p99_ms", "b", "fetch"]], ms, 10],
+    ["Lag of all groups", [["lag", "c", "records", true]], count, 10],
+    ["Disk", [["disk_write_bytes", "a", "write", true], ["disk_read_bytes", "b", "read"]], rate, 10000],
+  ].map(([title, series, show, floor]) => {
+    const chart = new Chart(series.map(([name, color, label, filled]) => ({ key: name, color, label, fill: filled })), show, floor);
     onleave(() => chart.close());
     return [chart, panel(title, chart.element, h("span", { class: "key" }, series.map(([, color, label]) => key(color, label))))];
   });
