@@ -34,6 +34,9 @@ pytestmark = pytest.mark.slow
 ENTRIES = 30_000
 MAX_MS = 15.0
 """Ten times a slice; in one piece most of these take over a hundred."""
+TRIES = 3
+"""A neighbour on the same core, or its cache, lengthens some callbacks; code that is long is long
+each time."""
 SHORT_BYTES = 100_000
 """A request without a list of its own."""
 
@@ -104,8 +107,12 @@ def test_no_callback_of_a_long_request_takes_long(
         longest[0] = max(longest[0], (time.thread_time_ns() - began_ns) / 1e6)
 
     monkeypatch.setattr(asyncio.events.Handle, "_run", timed)
-    asyncio.run(served(made, client))
-    assert longest[0] < MAX_MS
+    found: list[float] = []
+    while len(found) < TRIES and min(found, default=MAX_MS) >= MAX_MS:
+        longest[0] = 0.0
+        asyncio.run(served(made, client))
+        found.append(longest[0])
+    assert min(found) < MAX_MS, found
 
 
 async def served(made: World, client: ClientRequest) -> None:
