@@ -122,6 +122,7 @@ class Short(Piece):
         super().__init__(bootstrap, replicas)
         self._next = 0
         self.acknowledged: dict[int, int] = {}
+        self.implied: set[int] = set()  # by a later batch; at an offset that the client does not know
         self.deleted_below = 0
         self._due = time.monotonic() + 0.5
         self._admin = AdminClient({"bootstrap.servers": bootstrap, **RECONNECT})
@@ -131,8 +132,10 @@ class Short(Piece):
 
         def delivered(error: KafkaError | None, message: Message) -> None:
             offset = message.offset()
-            if error is not None or offset is None:
+            if error is not None:
                 self.failed.append(str(error))
+            elif offset is None:
+                self.implied.add(number)
             else:
                 self.acknowledged[offset] = number
 
@@ -160,6 +163,9 @@ class Short(Piece):
         wanted = {offset: value for offset, value in self.acknowledged.items() if offset >= first}
         assert {offset: found.get(offset) for offset in wanted} == wanted
         assert sorted(found.values()) == list(found.values())
+        oldest = min(found.values(), default=self._next)
+        lost = {number for number in self.implied if number >= oldest} - set(found.values())
+        assert not lost, f"acknowledged but not there: {sorted(lost)[:5]}"
         assert max(self.acknowledged) <= max(found)
 
 

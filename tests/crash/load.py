@@ -26,14 +26,17 @@ class Load:
     """One producer in a thread: values are consecutive numbers per partition, as fast as acks come
     back.
 
-    acknowledged: partition -> offset -> value, as delivery reports said. failed: delivery errors
-    (none is expected: an idempotent producer resends until its timeout of minutes).
+    acknowledged: partition -> offset -> value, as delivery reports said. implied: partition ->
+    values acknowledged at an offset that the client does not know: the response was lost, and an
+    acknowledged batch behind it says that it is in the log. failed: delivery errors (none is
+    expected: an idempotent producer resends until its timeout of minutes).
     """
 
     bootstrap: str
     topic: str
     settings: dict[str, str | int | bool] = field(default_factory=dict)
     acknowledged: dict[int, dict[int, int]] = field(default_factory=lambda: defaultdict(dict))
+    implied: dict[int, set[int]] = field(default_factory=lambda: defaultdict(set))
     failed: list[str] = field(default_factory=list)
     attempted: dict[int, int] = field(default_factory=lambda: defaultdict(int))
 
@@ -86,9 +89,11 @@ class Load:
             return
         partition, offset, value = message.partition(), message.offset(), message.value()
         assert partition is not None
-        assert offset is not None
         assert value is not None
-        self.acknowledged[partition][offset] = int(value)
+        if offset is None:
+            self.implied[partition].add(int(value))
+        else:
+            self.acknowledged[partition][offset] = int(value)
         self._count += 1
         now = time.monotonic()
         gap = now - self._acks.get(partition, now)
@@ -186,6 +191,8 @@ def judge(load: Load, log: dict[int, dict[int, int]]) -> None:
             f"partition {partition}: acknowledged but not there: {dict(list(wrong.items())[:5])}"
         )
         values = [records[offset] for offset in sorted(records)]
+        lost = load.implied[partition] - set(values)
+        assert not lost, f"partition {partition}: acknowledged but not there: {sorted(lost)[:5]}"
         assert values == sorted(set(values)), f"partition {partition}: doubled or reordered"
         assert values == list(range(load.attempted[partition])), f"partition {partition}: not what was sent"
         assert sorted(records) == list(range(len(records))), f"partition {partition}: a hole in the offsets"
