@@ -23,7 +23,8 @@ REMEMBERED = 256  # ended streams: a read that starts at the end of one is seque
 PIECE_BYTES = 1 << 20
 FIRST_WINDOW_BYTES = 4 << 20
 MAX_WINDOW_BYTES = 32 << 20
-SUBMITTED_BYTES = 4 << 20  # asked of the disk beyond what is being waited for
+LOOK_BYTES = 128 << 10  # of a piece, one byte of so many is waited for
+SUBMITTED_BYTES = 2 << 20  # asked of the disk beyond what is being waited for
 
 
 class ColdStream:
@@ -59,6 +60,7 @@ class ColdStream:
                 return False
             self._wanted.append(request)
             self._position = min(self._position, begins)
+            self._submitted = min(self._submitted, begins)
             self.window = grown(self.window)
             self._target = max(self._target, ends + self.window)
             return True
@@ -71,8 +73,7 @@ class ColdStream:
                 return None
             position, target = self._position, self._target
         self._submit(fd, position, target)
-        piece = max(1, min(len(buffer), target - position))
-        got = os.preadv(fd, [buffer[:piece]], position)
+        got = _await(fd, position, buffer[: max(1, min(len(buffer), target - position))])
         with self._lock:
             if self._position == position:  # no range that begins earlier has come meanwhile
                 self._position += got
@@ -197,6 +198,23 @@ class ReadAheadPool:
         if buffer is None:
             buffer = self._scratch.buffer = memoryview(bytearray(PIECE_BYTES))
         return buffer
+
+
+def _await(fd: int, position: int, piece: memoryview) -> int:
+    """Wait until a piece that the disk was asked for is in the page cache; its bytes, fewer at the
+    end of the file.
+
+    A byte that can be read says that the disk has given what was asked for before it. Reading all
+    of a large piece would copy it for nobody; what the disk gives out of order is waited for by
+    whoever sends it.
+    """
+    if len(piece) == PIECE_BYTES:
+        for at in range(position + LOOK_BYTES - 1, position + PIECE_BYTES, LOOK_BYTES):
+            if not os.preadv(fd, [piece[:1]], at):
+                break
+        else:
+            return PIECE_BYTES
+    return os.preadv(fd, [piece], position)
 
 
 def disk_bytes() -> int:

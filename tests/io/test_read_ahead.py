@@ -16,6 +16,7 @@ from kbroker.io.read_ahead import (
     ReadAheadPool,
     grown,
 )
+from kbroker.net.fetch import residency
 
 MIB = 1 << 20
 
@@ -128,10 +129,15 @@ def test_a_file_that_cannot_be_read_is_reported(tmp_path: Path) -> None:
     assert [(slot, error.errno) for slot, error in pool.take_failed()] == [(3, 2)]
 
 
-def read_from_disk() -> int:
-    """Bytes that this process made the disk give, threads that are gone included."""
+def count_of(name: str) -> int:
+    """A counter of this process's reads, threads that are gone included."""
     lines = Path("/proc/self/io").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith("read_bytes:"))
+    return next(int(line.split()[1]) for line in lines if line.startswith(f"{name}:"))
+
+
+def read_from_disk() -> int:
+    """Bytes that this process made the disk give."""
+    return count_of("read_bytes")
 
 
 def evict(file: Path) -> None:
@@ -139,6 +145,24 @@ def evict(file: Path) -> None:
     os.fsync(fd)
     os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
     os.close(fd)
+
+
+def test_large_pieces_come_into_the_page_cache_without_being_copied(file: Path) -> None:
+    evict(file)
+    before = count_of("rchar")
+    reads = Reads(ColdStream(file, wanted(1, 0), 11 * MIB))
+    reads.rest()
+    assert reads.pulls == 12
+    assert count_of("rchar") - before < MIB
+    with open(file, "rb") as opened:
+        assert residency.choose([str(file.parent)])(opened.fileno(), 0, 12 * MIB)
+
+
+def test_small_ranges_are_read_whole_because_the_event_loop_sends_them(file: Path) -> None:
+    evict(file)
+    before = count_of("rchar")
+    assert Reads(ColdStream(file, wanted(1, 4096, 300_000), 0)).rest() == [1]
+    assert count_of("rchar") - before >= 300_000
 
 
 def test_the_bytes_that_the_disk_gave_are_counted_and_no_others(file: Path) -> None:
