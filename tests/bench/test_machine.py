@@ -17,3 +17,7 @@ def test_the_facts_of_this_machine_are_text(tmp_path: Path) -> None:
     facts = describe(tmp_path)
     assert facts["memory"].partition(" ")[2].startswith("GiB")
     assert all(facts.values())
+
+
+def test_the_disk_of_a_folder_that_is_not_made_yet_is_its_parents(tmp_path: Path) -> None:
+    assert describe(tmp_path / "not" / "there")["disk"] == describe(tmp_path)["disk"] != "unknown"
