@@ -121,3 +121,6 @@ def main(arguments: list[str] | None = None) -> int:
     except (CannotJudge, FileNotFoundError) as reason:
         print(f"cannot judge: {reason}", file=sys.stderr)
         return CANNOT_JUDGE
+    except Exception:
+        logging.getLogger("spark_validation").exception("cannot judge: the judge itself failed")
+        return CANNOT_JUDGE  # Python's own exit code would be that of a conviction

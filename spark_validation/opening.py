@@ -15,6 +15,7 @@ from spark_validation import log_frames
 from spark_validation.evidence import Evidence
 from spark_validation.java import NoJava
 from spark_validation.segments.ranges import partition_folders
+from spark_validation.soundness import require_agreement, require_partitions, require_whole
 from spark_validation.verdict import CannotJudge
 
 SMALL_BYTES = 64 << 20  # of histories: below it a session that starts quickly beats one that computes quickly
@@ -25,11 +26,14 @@ def open_evidence(options: argparse.Namespace, following: bool = False) -> Evide
     CannotJudge."""
     from spark_validation.session import spark_session
 
+    require_whole(options.history)
+    require_agreement(options.history, opened_run(options.history))
     run = opened_run(options.history, options.topics)
     topics = [topic.name for topic in run.topics]
     data_dirs = directories(options.segments) or ([] if options.bootstrap else existing(run.data_dirs))
     if data_dirs:
         require_folders(data_dirs, topics)
+        require_partitions(data_dirs, run)
     elif not options.bootstrap:
         raise CannotJudge("no log to judge by: give --segments DATA_DIR or --bootstrap HOST:PORT")
     else:
