@@ -32,6 +32,7 @@ from kbroker.ipc.crash_point import crash_point
 from kbroker.ipc.layout import SlotState
 from kbroker.ipc.shared import Shared
 from kbroker.log import files
+from kbroker.protocol.epochs import MAX_EPOCH
 
 log = logging.getLogger(__name__)
 
@@ -310,6 +311,6 @@ def _partitions(broker: Broker, topic: Topic, found: list[adoption.FoundPartitio
             (log_dir,) = place(1, broker.online_dirs, occupied)
             added.append(Partition(topic.name, index, log_dir, slot, generation))
         else:
-            epoch = one.leader_epoch + 1
+            epoch = min(one.leader_epoch + 1, MAX_EPOCH)
             added.append(Partition(topic.name, index, one.log_dir, slot, generation, epoch))
     return added

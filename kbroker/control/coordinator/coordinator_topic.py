@@ -95,7 +95,15 @@ class CoordinatorTopic:
                     log.error("%s cannot be loaded: %s", partition.folder, error)
                     continue
                 self.loaded.add(partition.index)
-                self.machine.loaded(partition.index, self._broker.now_ms())
+                self._begin(partition)
+
+    def _begin(self, partition: Partition) -> None:
+        """Have the machine start the timers of what was found. Should that fail, the rest is served
+        nevertheless: control would only be restarted to fail again."""
+        try:
+            self.machine.loaded(partition.index, self._broker.now_ms())
+        except Exception:
+            log.exception("%s: not every timer was started", partition.folder)
 
     def _deleted(self, topic: Topic) -> None:
         """Somebody has deleted the coordinator's own topic, and with it all that it knew."""

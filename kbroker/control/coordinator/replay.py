@@ -1,5 +1,9 @@
 """Loads a coordinator's partition: every record of its log, in order, through the machine's
-replay."""
+replay.
+
+A record that is odd (of a later version of Kafka, damaged, impossible) is left out, and the rest is
+loaded. Apache Kafka leaves out unknown types alone, and does not load the partition for any other.
+"""
 
 import asyncio
 import logging
@@ -20,8 +24,36 @@ from kbroker.protocol.schema import ProtocolError
 log = logging.getLogger(__name__)
 
 BATCHES_AT_ONCE = 256
+MAX_LINES = 5
+"""Odd records of a partition with a line of their own; the others are counted."""
 
-Read = tuple[RecordBatch, list[Record]]
+Read = tuple[RecordBatch, list[Record] | ProtocolError]
+"""A batch with its records, or the reason why it has none that can be read."""
+
+
+class OddRecords:
+    """The records of one partition that are left out: a line for the first ones, then their number.
+    Runs in: control. Owner: one load."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self._count = 0
+
+    def left_out(self, offset: int, what: str, reason: object) -> None:
+        self._count += 1
+        if self._count <= MAX_LINES:
+            log.warning("%s: %s %d is left out: %s", self._folder, what, offset, reason)
+
+    def failed(self, offset: int) -> None:
+        """As `left_out`, for an exception that replay should have foreseen."""
+        self._count += 1
+        if self._count <= MAX_LINES:
+            log.exception("%s: record %d is left out, its replay failed", self._folder, offset)
+
+    def end(self) -> None:
+        """Log how many had no line."""
+        if self._count > MAX_LINES:
+            log.warning("%s: %d more records are left out", self._folder, self._count - MAX_LINES)
 
 
 async def load_partition(broker: Broker, partition: Partition, machine: Machine) -> int:
@@ -46,44 +78,55 @@ async def load_partition(broker: Broker, partition: Partition, machine: Machine)
     def more(reader: LogReader) -> list[Read]:
         nonlocal batches
         if batches is None:
-            batches = (
-                (placed.batch, list(read_records(placed.batch))) for placed in walk(reader, start, *end)
-            )
+            batches = (_read(placed.batch) for placed in walk(reader, start, *end))
         return list(islice(batches, BATCHES_AT_ONCE))
 
+    odd = OddRecords(partition.folder)
     while read := await broker.logs.read(partition.folder, more):
         for batch, records in read:
-            count += _replay(machine, transactions, partition, batch, records)
+            if isinstance(records, ProtocolError):
+                odd.left_out(batch.base_offset, "the batch at offset", records)
+            else:
+                count += replay_batch(machine, transactions, partition.index, batch, records, odd)
         await asyncio.sleep(0)
+    odd.end()
     log.info("%s: %d records replayed in %.2f s", partition.folder, count, time.monotonic() - began)
     return count
 
 
-def _replay(
+def _read(batch: RecordBatch) -> Read:
+    try:
+        return batch, list(read_records(batch))
+    except ProtocolError as error:
+        return batch, error
+
+
+def replay_batch(
     machine: Machine,
     transactions: TransactionalMachine | None,
-    partition: Partition,
+    partition: int,
     batch: RecordBatch,
     records: list[Record],
+    odd: OddRecords,
 ) -> int:
+    """Replay the records of a batch; their number. transactions: the machine, if it may hold
+    transactions of clients."""
     for record in records:
         try:
             if batch.is_control:
                 if transactions is not None:
                     kind, _ = read_marker(batch)
                     transactions.replay_end_of_transaction(
-                        partition.index, batch.producer_id, kind is ControlType.COMMIT
+                        partition, batch.producer_id, kind is ControlType.COMMIT
                     )
             elif record.key is None:
-                log.warning("%s: record %d has no key; passed over", partition.folder, record.offset)
+                odd.left_out(record.offset, "record", "it has no key")
             elif batch.is_transactional and transactions is not None:
-                transactions.replay_in_transaction(
-                    partition.index, batch.producer_id, record.key, record.value
-                )
+                transactions.replay_in_transaction(partition, batch.producer_id, record.key, record.value)
             else:
-                machine.replay(partition.index, record.key, record.value, record.timestamp_ms)
+                machine.replay(partition, record.key, record.value, record.timestamp_ms)
         except ProtocolError as error:
-            log.warning(
-                "%s: record %d is not understood and passed over: %s", partition.folder, record.offset, error
-            )
+            odd.left_out(record.offset, "record", error)
+        except Exception:  # a bug, but one record must not keep the broker from starting
+            odd.failed(record.offset)
     return len(records)

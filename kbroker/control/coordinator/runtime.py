@@ -353,8 +353,8 @@ class Runtime(CoordinatorTopic):
         """Call something again and again."""
 
         def again() -> None:
-            action()
             self._wheel.schedule(name, interval_ms, again)
+            action()
 
         self._wheel.schedule(name, interval_ms, again)
 

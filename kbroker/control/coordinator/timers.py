@@ -2,10 +2,13 @@
 polling."""
 
 import asyncio
+import logging
 from collections.abc import Callable
 
 from kbroker.ipc.clock import monotonic_ms
 from kbroker.purgatory.timing_wheel import TimerEntry, TimingWheel
+
+log = logging.getLogger(__name__)
 
 
 class NamedTimer(TimerEntry):
@@ -81,7 +84,10 @@ class WheelTimers:
                 self._wheel.reschedule(timer, timer.due_ms)
                 continue
             del self._timers[timer.name]
-            timer.action()
+            try:
+                timer.action()
+            except Exception:  # others that are due have left the wheel already
+                log.exception("timer %s failed", timer.name)
         self._arm()
 
     def _arm(self) -> None:

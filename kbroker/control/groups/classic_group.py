@@ -10,6 +10,7 @@ from kbroker.control.groups.classic_member import ClassicMember, Protocols
 from kbroker.control.groups.group import Group
 from kbroker.control.groups.subscription import subscribed_topics
 from kbroker.protocol.coordinator_records.group_metadata import GroupMetadataKey
+from kbroker.protocol.epochs import next_epoch
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
 from kbroker.protocol.messages.sync_group import SyncGroupResponse
@@ -104,7 +105,7 @@ class ClassicGroup(Group):
 
     def next_generation(self, now_ms: int) -> None:
         """Start a generation with the present members; without any the group is empty."""
-        self.generation_id += 1
+        self.generation_id = next_epoch(self.generation_id)
         self.protocol_name = self.select_protocol() if self.members else None
         self.refresh_subscribed_topics()
         joined = ClassicState.COMPLETING_REBALANCE if self.members else ClassicState.EMPTY

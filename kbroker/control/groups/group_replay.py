@@ -19,6 +19,7 @@ from kbroker.protocol.errors import ErrorCode
 from kbroker.protocol.messages.join_group import JoinGroupResponse
 from kbroker.protocol.messages.sync_group import SyncGroupResponse
 from kbroker.protocol.record_types import decode_record, record_type
+from kbroker.protocol.schema import ProtocolError
 
 log = logging.getLogger(__name__)
 
@@ -121,7 +122,9 @@ class GroupReplay:
 
 
 def _group_of(group_id: str, value: GroupMetadataValue) -> ClassicGroup:
-    """The group that a record describes: stable with members, else empty."""
+    """The group that a record describes: stable with members, else empty. Raises ProtocolError for
+    a group that cannot be."""
+    _check(value)
     timestamp_ms = None if value.current_state_timestamp == -1 else value.current_state_timestamp
     group = ClassicGroup(
         group_id,
@@ -146,5 +149,16 @@ def _group_of(group_id: str, value: GroupMetadataValue) -> ClassicGroup:
                 each.assignment,
             )
         )
+    if group.leader_id not in group.members:
+        group.leader_id = next(iter(group.members), None)
     group.refresh_subscribed_topics()
     return group
+
+
+def _check(value: GroupMetadataValue) -> None:
+    if value.members and not value.protocol:
+        raise ProtocolError("members without a protocol")
+    instances = [each.group_instance_id for each in value.members if each.group_instance_id is not None]
+    for ids in ([each.member_id for each in value.members], instances):
+        if len(ids) != len(set(ids)):
+            raise ProtocolError("a member that is there twice")

@@ -24,6 +24,8 @@ _ANY_KEY: Final = b"\0\1\0\0\0\0\0\0\0\0"
 _LENGTH: Final = struct.Struct(">h")
 _PARTITION: Final = struct.Struct(">i")
 _START: Final = struct.Struct(">qi")
+_METADATA: Final = 2 + _START.size
+"""Where version 4 has the length of the metadata and one."""
 _TIMESTAMP: Final = struct.Struct(">q")
 _NO_TAGS: Final = b"\0"
 _TOPIC_ID_TAG: Final = b"\1\0\x10"  # one tag, number 0, 16 bytes
@@ -88,7 +90,7 @@ def decode_offset(value: bytes) -> CommittedOffset:
     if value[:2] == _V4:
         try:
             return _decode_v4(value)
-        except (struct.error, IndexError, UnicodeDecodeError) as error:
+        except (struct.error, IndexError) as error:
             raise ProtocolError(f"offset of {len(value)} bytes: {error}") from error
     _, found = decode_record(CONSUMER_OFFSETS, _ANY_KEY, value)
     assert isinstance(found, OffsetCommitValue)
@@ -102,11 +104,23 @@ def decode_offset(value: bytes) -> CommittedOffset:
     )
 
 
+def check_offset(value: bytes) -> None:
+    """Whether `decode_offset` can read it, which is answered without decoding for nearly all.
+    Raises ProtocolError."""
+    if len(value) > _METADATA and value[:2] == _V4 and 0 < value[_METADATA] < 0x80:
+        tags = _METADATA + value[_METADATA] + _TIMESTAMP.size
+        if value[tags:] == _NO_TAGS:
+            return
+    decode_offset(value)
+
+
 def _decode_v4(value: bytes) -> CommittedOffset:
     offset, leader_epoch = _START.unpack_from(value, 2)
     size, position = read_uvarint(value, 2 + _START.size)
+    if not size:
+        raise ProtocolError("an offset's metadata is null")
     end = position + size - 1
-    metadata = value[position:end].decode()
+    metadata = value[position:end].decode(errors="replace")
     (timestamp,) = _TIMESTAMP.unpack_from(value, end)
     tags = value[end + _TIMESTAMP.size :]
     topic_id = ZERO_UUID

@@ -7,16 +7,14 @@ from kbroker.control.groups.commit_lane.offset_rows import OffsetRows
 from kbroker.control.groups.offset_record import (
     KEY_TYPE,
     CommittedOffset,
+    check_offset,
     decode_offset,
     decode_offset_key,
     encode_offset_key,
 )
-from kbroker.protocol.schema import ProtocolError
 
 Offsets = dict[str, dict[int, CommittedOffset]]
 """topic -> partition -> offset"""
-
-LAST_VERSION = 4
 
 
 class Commit:
@@ -63,7 +61,7 @@ class Commit:
 
     @property
     def offset(self) -> CommittedOffset:
-        """Raises ProtocolError when the record was damaged."""
+        """The offset of the record, which was checked when it came."""
         self._settle()
         if self._offset is None:
             self._offset = decode_offset(self._value)
@@ -227,9 +225,8 @@ def _key_of(commit: Commit) -> bytes:
 
 
 def _checked(value: bytes) -> bytes:
-    """The value, if this version of Kafka knows its version. Raises ProtocolError."""
-    if len(value) < 2 or value[0] or value[1] > LAST_VERSION:
-        raise ProtocolError(f"there is no such version of an offset: {bytes(value[:2]).hex()}")
+    """The value, if it is an offset that this version of Kafka knows. Raises ProtocolError."""
+    check_offset(value)
     return value
 
 

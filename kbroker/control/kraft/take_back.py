@@ -22,6 +22,7 @@ from kbroker.control.metadata.config_resource import BROKER, CLIENT_METRICS, GRO
 from kbroker.control.metadata.kafka_metadata import KafkaMetadata
 from kbroker.control.store.change import Change, ConfigKey, Stored
 from kbroker.control.store.store import Store
+from kbroker.protocol.epochs import MAX_EPOCH
 
 log = logging.getLogger(__name__)
 
@@ -92,7 +93,7 @@ def _go_on(change: Change, topic: Topic, found: Found) -> None:
             partition.leader.log_dir = here.log_dir
         behind = here.leader_epoch >= partition.leader_epoch
         if behind:
-            partition.leader_epoch = here.leader_epoch + 1
+            partition.leader_epoch = min(here.leader_epoch + 1, MAX_EPOCH)
         if moved or behind:
             change.led_partitions.append(partition)
 

@@ -22,6 +22,7 @@ from kbroker.ipc.crash_point import crash_point
 from kbroker.ipc.layout import ProcessLine, Slot, SlotState
 from kbroker.ipc.messages import Follow, Lead
 from kbroker.metrics.slots import bind
+from kbroker.protocol.epochs import MAX_EPOCH
 from kbroker.protocol.errors import ErrorCode, KafkaError
 
 log = logging.getLogger(__name__)
@@ -191,7 +192,7 @@ class Replication:
             for replica in partition.replicas:
                 replica.in_sync = False
         partition.leader = chosen
-        partition.leader_epoch += 1
+        partition.leader_epoch = min(partition.leader_epoch + 1, MAX_EPOCH)
         partition.has_leader = chosen.in_sync = True
         for replica in partition.replicas:
             replica.joining = False

@@ -14,9 +14,13 @@ from kbroker.control.coordinator.machine import Outcome, Record
 from kbroker.control.share.ranges import DeliveryState, Range, Ranges
 from kbroker.protocol.coordinator_records import share_snapshot, share_update
 from kbroker.protocol.coordinator_records.index import SHARE_GROUP_STATE
+from kbroker.protocol.epochs import next_epoch
 from kbroker.protocol.record_types import decode_record, encode_key, encode_value
+from kbroker.protocol.schema import ProtocolError, Struct
 
 TOPIC = "__share_group_state"
+_STATES = frozenset(map(int, DeliveryState))
+_LAST_OFFSET = 2**63 - 1
 
 
 class ShareKey(NamedTuple):
@@ -94,7 +98,7 @@ class ShareStateShard:
     def restart_at(self, key: ShareKey, start_offset: int, now_ms: int) -> Outcome:
         """Restart at an offset, on an administrator's request."""
         stored = self._states.get(key)
-        epoch = 0 if stored is None else stored.state_epoch + 1
+        epoch = 0 if stored is None else next_epoch(stored.state_epoch)
         fresh = Stored(start_offset, epoch, snapshot_epoch=0 if stored is None else stored.snapshot_epoch)
         return Outcome([self._snapshot(key, fresh, start_offset, (), now_ms)])
 
@@ -122,7 +126,7 @@ class ShareStateShard:
             whole.put(_without_lock(each))
         whole.drop_before(start_offset)
         value = share_snapshot.ShareSnapshotValue(
-            0 if stored is None else stored.snapshot_epoch + 1,
+            0 if stored is None else next_epoch(stored.snapshot_epoch),
             0 if stored is None else stored.state_epoch,
             0 if stored is None else stored.leader_epoch,
             start_offset,
@@ -139,6 +143,7 @@ class ShareStateShard:
         parsed, content = decode_record(SHARE_GROUP_STATE, key, value)
         assert isinstance(parsed, share_snapshot.ShareSnapshotKey | share_update.ShareUpdateKey)
         share_key = ShareKey(parsed.group_id, parsed.topic_id, parsed.partition)
+        changed = [] if content is None else _ranges(content)
         if content is None:
             self._states.pop(share_key, None)
             self._in_partition.get(partition, set()).discard(share_key)
@@ -152,7 +157,6 @@ class ShareStateShard:
                 content.snapshot_epoch,
                 create_timestamp=content.create_timestamp,
             )
-            batches: Sequence[share_snapshot.StateBatch | share_update.StateBatch] = content.state_batches
         else:
             assert isinstance(content, share_update.ShareUpdateValue)
             found = self._states.get(share_key)
@@ -161,12 +165,8 @@ class ShareStateShard:
             stored = found
             stored.updates += 1
             stored.start_offset = max(stored.start_offset, content.start_offset)
-            batches = content.state_batches
-        for batch in batches:
-            state = DeliveryState(batch.delivery_state)
-            if state is DeliveryState.ARCHIVING:  # Kafka's: nothing says whether the letter was written
-                state = DeliveryState.AVAILABLE
-            stored.ranges.put(Range(batch.first_offset, batch.last_offset, state, batch.delivery_count))
+        for each in changed:
+            stored.ranges.put(each)
         stored.ranges.drop_before(stored.start_offset)
 
     def loaded(self, partition: int, now_ms: int) -> None:
@@ -175,6 +175,25 @@ class ShareStateShard:
     def unloaded(self, partition: int) -> None:
         for key in self._in_partition.pop(partition, set()):
             self._states.pop(key, None)
+
+
+def _ranges(content: Struct) -> list[Range]:
+    """The states of a record. Raises ProtocolError for one that cannot be, before anything of it
+    counts."""
+    assert isinstance(content, share_snapshot.ShareSnapshotValue | share_update.ShareUpdateValue)
+    batches: Sequence[share_snapshot.StateBatch | share_update.StateBatch] = content.state_batches
+    found = []
+    for batch in batches:
+        first, last, number = batch.first_offset, batch.last_offset, batch.delivery_state
+        if not 0 <= first <= last < _LAST_OFFSET or number not in _STATES or batch.delivery_count < 0:
+            raise ProtocolError(
+                f"offsets {first} to {last} in state {number}, delivered {batch.delivery_count} times"
+            )
+        state = DeliveryState(number)
+        if state is DeliveryState.ARCHIVING:  # Kafka's: nothing says whether the letter was written
+            state = DeliveryState.AVAILABLE
+        found.append(Range(first, last, state, batch.delivery_count))
+    return found
 
 
 def _plain(each: Range) -> tuple[int, int, int, int]:

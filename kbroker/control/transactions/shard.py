@@ -25,7 +25,6 @@ from kbroker.protocol.messages.describe_transactions import TransactionState as 
 from kbroker.protocol.messages.end_txn import EndTxnRequest
 from kbroker.protocol.messages.init_producer_id import InitProducerIdRequest
 from kbroker.protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
-from kbroker.protocol.schema import ProtocolError
 
 log = logging.getLogger(__name__)
 
@@ -104,7 +103,9 @@ class TransactionShard:
 
     def open_ones(self, now_ms: int) -> tuple[int, int]:
         """The number of open transactions, and the age of the oldest in ms."""
-        starts = [known.start_ms for known in self.table.all() if known.state is TransactionState.ONGOING]
+        starts = [
+            max(0, known.start_ms) for known in self.table.all() if known.state is TransactionState.ONGOING
+        ]
         return len(starts), max(0, now_ms - min(starts)) if starts else 0
 
     def timed_out(self, now_ms: int) -> list[tuple[str, int]]:
@@ -156,13 +157,9 @@ class TransactionShard:
     # --- the log
 
     def replay(self, partition: int, key: bytes, value: bytes | None, timestamp_ms: int) -> None:  # noqa: ARG002
-        """Apply one record; one of a type or version that Kafka 4.3 does not have is left out, as
-        there."""
-        try:
-            transactional_id, known = read_record(key, value)
-        except ProtocolError as error:
-            log.warning("%s-%d: a record is left out: %s", TOPIC, partition, error)
-            return
+        """Apply one record. Raises ProtocolError for one of a type or version that Kafka 4.3 does
+        not have."""
+        transactional_id, known = read_record(key, value)
         if known is None:
             self.table.drop(transactional_id)
             self._ids_of.get(partition, set()).discard(transactional_id)

@@ -67,7 +67,7 @@ class Topics:
         return self.make_id(name) if name in self.counts else None
 
     def name_of(self, topic_id: bytes) -> str | None:
-        name = topic_id.rstrip(b"\0").decode()
+        name = topic_id.rstrip(b"\0").decode(errors="replace")
         return name if name in self.counts else None
 
     def partition_count(self, name: str) -> int | None:

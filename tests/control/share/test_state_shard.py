@@ -1,5 +1,6 @@
 """What is written of shared partitions comes back: snapshots, updates, a new start, deletion."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -10,9 +11,11 @@ from kbroker.control.share.limits import Limits
 from kbroker.control.share.ranges import DeliveryState, Range
 from kbroker.control.share.share_partition import SharePartition
 from kbroker.control.share.state_shard import ShareKey, ShareStateShard
+from kbroker.protocol.coordinator_records import share_snapshot, share_update
 from kbroker.protocol.coordinator_records.index import SHARE_GROUP_STATE
 from kbroker.protocol.coordinator_records.share_snapshot import ShareSnapshotValue
-from kbroker.protocol.record_types import decode_record
+from kbroker.protocol.record_types import decode_record, encode_key, encode_value
+from kbroker.protocol.schema import ProtocolError
 
 KEY = ShareKey("team", bytes(range(16)), 3)
 LIMITS = Limits(lock_ms=1000, delivery_count=3, records=50)
@@ -165,3 +168,30 @@ def test_a_partition_goes_on_where_its_predecessor_was(
             assert again.start_offset == part.start_offset
             assert again.next_offset() == part.next_offset()
             part = again
+
+
+TOP = 2**63 - 1
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [(5, 4, 0, 1), (-1, 4, 0, 1), (0, TOP, 2, 1), (0, 4, 5, 1), (0, 4, -1, 1), (0, 4, 0, -1)],
+    ids=["backwards", "before 0", "beyond the last offset", "unknown state", "negative state", "count"],
+)
+@pytest.mark.parametrize("update", [False, True])
+def test_a_record_with_a_state_that_cannot_be_changes_nothing(
+    odd: tuple[int, int, int, int], update: bool
+) -> None:
+    log = Log()
+    log.write(0, Range(10, 14, DeliveryState.ACKNOWLEDGED, 1))
+    before = repr(log.shard.get(KEY)), list(log.shard.get(KEY).ranges)  # type: ignore[union-attr]
+    key, value = (
+        (share_update.ShareUpdateKey(*KEY), share_update.ShareUpdateValue(0, 0, 3))
+        if update
+        else (share_snapshot.ShareSnapshotKey(*KEY), share_snapshot.ShareSnapshotValue(1, 1, 1, 3))
+    )
+    batch = share_update.StateBatch if update else share_snapshot.StateBatch
+    value.state_batches = [batch(3, 4, 2, 1), batch(*odd)]  # type: ignore[assignment]
+    with pytest.raises(ProtocolError):
+        log.shard.replay(0, encode_key(key), encode_value(value, 0), 7)
+    assert (repr(log.shard.get(KEY)), list(log.shard.get(KEY).ranges)) == before  # type: ignore[union-attr]

@@ -124,8 +124,12 @@ class TestRecords:
         record = state_record(self.FULL, TV_2)
         world = World()
         assert record.value is not None
-        world.shard.replay(0, change + record.key[2:], record.value, 0)
-        world.shard.replay(0, record.key, b"\0\7" + record.value[2:], 0)
+        for key, value in (
+            (change + record.key[2:], record.value),
+            (record.key, b"\0\7" + record.value[2:]),
+        ):
+            with pytest.raises(ProtocolError):
+                world.shard.replay(0, key, value, 0)
         assert list(world.shard.table.all()) == []
         with pytest.raises(ProtocolError):
             read_record(change + record.key[2:], record.value)

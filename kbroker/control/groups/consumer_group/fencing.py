@@ -11,6 +11,7 @@ from kbroker.control.groups.consumer_group.state import ConsumerGroup
 from kbroker.control.groups.consumer_group.timers import ConsumerTimers
 from kbroker.control.groups.table import GroupTable
 from kbroker.control.groups.topic_view import metadata_hash
+from kbroker.protocol.epochs import next_epoch
 
 
 class Fencing:
@@ -46,5 +47,5 @@ class Fencing:
             for regex in sorted({member.regex for member in members if member.regex} - regexes)
         ]
         hashed = metadata_hash(group.topics_with(rest), self._table.topics)
-        out.append(records.group_epoch(group.group_id, group.group_epoch + 1, hashed))
+        out.append(records.group_epoch(group.group_id, next_epoch(group.group_epoch), hashed))
         return Outcome(out)

@@ -1,7 +1,7 @@
 """Changing a group's protocol while it is in use: classic to consumer and back (KIP-848)."""
 
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 
 from kbroker.control.coordinator.machine import Outcome, Record
 from kbroker.control.groups.classic_group import CONSUMER, ClassicGroup, ClassicState
@@ -99,6 +99,8 @@ class Migration:
         protocol = classic.protocol_name or classic.select_protocol()
         try:
             for each in classic.members.values():
+                if protocol not in each.protocol_names():
+                    raise ProtocolError(f"{each.member_id} does not support {protocol}")
                 subscription = parse_subscription(each.metadata(protocol))
                 target = self._by_id(each.assignment)
                 member = ConsumerMember(
@@ -118,7 +120,7 @@ class Migration:
                 )
                 group.put_member(member)
                 group.target[each.member_id] = target
-        except (ProtocolError, KeyError) as error:
+        except ProtocolError as error:
             raise _not_found(
                 f"Cannot upgrade classic group {classic.group_id} to consumer group because the embedded "
                 "consumer protocol is malformed."
@@ -143,9 +145,7 @@ class Migration:
         """The outcome that makes the group classic when only classic members stay; None when they
         do not."""
         rest = [member for member in group.members.values() if member.member_id not in gone]
-        if not rest or not all(member.uses_classic for member in rest):
-            return None
-        if not self._may_downgrade(len(rest)):
+        if not rest or not _common_protocols(rest) or not self._may_downgrade(len(rest)):
             return None
         return self._downgrade(group, rest, now_ms, True)
 
@@ -218,7 +218,20 @@ class Migration:
             for topic_id, each in partitions.items()
             if (name := self._table.topics.name_of(topic_id)) is not None
         ]
-        return encode_assignment(named, version_of(metadata))
+        try:
+            version = version_of(metadata)
+        except ProtocolError:  # only its first protocol was looked at when the member joined
+            version = 0
+        return encode_assignment(named, version)
+
+
+def _common_protocols(members: Iterable[ConsumerMember]) -> set[str]:
+    """Names of the protocols that all support; none unless all are classic members."""
+    names = [
+        set() if member.classic is None else {name for name, _ in member.classic.protocols}
+        for member in members
+    ]
+    return set.intersection(*names) if names else set()
 
 
 def _not_found(message: str) -> KafkaError:

@@ -13,6 +13,7 @@ from kbroker.control.groups.consumer_group.target import Target
 from kbroker.control.groups.consumer_group.timers import ConsumerTimers
 from kbroker.control.groups.table import GroupTable
 from kbroker.control.groups.topic_view import metadata_hash, topic_ids
+from kbroker.protocol.epochs import next_epoch
 
 log = logging.getLogger(__name__)
 
@@ -40,7 +41,7 @@ class Progress:
             out.append(records.partition_metadata_tombstone(group.group_id))
         if not bump and hashed == group.metadata_hash:
             return group.group_epoch
-        epoch = group.group_epoch + 1
+        epoch = next_epoch(group.group_epoch)
         out.append(records.group_epoch(group.group_id, epoch, hashed))
         log.info("group %s: epoch %d", group.group_id, epoch)
         return epoch

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from kbroker.control.groups.consumer_group.member import ConsumerMember, MemberState
 from kbroker.control.groups.modern_group.partitions import NO_PARTITIONS, EpochPartitions, Partitions
+from kbroker.protocol.epochs import next_epoch
 from kbroker.protocol.errors import ErrorCode, KafkaError
 
 Owned = Mapping[bytes, Set[int]] | None
@@ -40,7 +41,7 @@ def reconcile(
         if _owns_any(owned, member.pending_revocation):
             return step.without_unsubscribed() if subscription_changed else member
         # A subscription change may ask for revocations before there is a newer target.
-        return step.next_assignment(min(member.member_epoch + 1, target_epoch))
+        return step.next_assignment(min(next_epoch(member.member_epoch), target_epoch))
     if member.state is MemberState.UNRELEASED_PARTITIONS:
         return step.next_assignment(member.member_epoch)
     if owned is None or owned:

@@ -16,6 +16,7 @@ from kbroker.control.groups.consumer_group.state import ConsumerGroup
 from kbroker.control.groups.consumer_group.topic_regex import matching_topics
 from kbroker.control.groups.table import GroupTable
 from kbroker.control.groups.topic_view import metadata_hash
+from kbroker.protocol.epochs import next_epoch
 from kbroker.protocol.errors import ErrorCode, KafkaError
 
 log = logging.getLogger(__name__)
@@ -120,6 +121,6 @@ def resolve(
         return Outcome()
     hashed = metadata_hash(topics, table.topics)
     if bump or hashed != group.metadata_hash:
-        out.append(records.group_epoch(group_id, group.group_epoch + 1, hashed))
+        out.append(records.group_epoch(group_id, next_epoch(group.group_epoch), hashed))
         group.topics_seen = version
     return Outcome(out)

@@ -40,6 +40,7 @@ from kbroker.protocol.coordinator_records.consumer_group_target_assignment_membe
 from kbroker.protocol.coordinator_records.consumer_group_target_assignment_metadata import (
     ConsumerGroupTargetAssignmentMetadataKey,
 )
+from kbroker.protocol.schema import ProtocolError
 
 
 class ConsumerReplay:
@@ -63,16 +64,13 @@ class ConsumerReplay:
     def _member(
         self, _: int, key: ConsumerGroupMemberMetadataKey, value: ConsumerGroupMemberMetadataValue | None
     ) -> None:
+        classic = None if value is None else _classic_metadata(value)
         group = self._groups.find(key, value)
         if group is None:
             return
         if value is None:
             group.remove_member(key.member_id)
             return
-        classic = None
-        if (data := value.classic_member_metadata) is not None:
-            protocols = tuple((each.name, each.metadata) for each in data.supported_protocols)
-            classic = ClassicMetadata(data.session_timeout_ms, protocols)
         member = group.members.get(key.member_id) or ConsumerMember(key.member_id)
         group.put_member(
             replace(
@@ -153,3 +151,14 @@ def _with_epochs(topics: list[current.TopicPartitions], member_epoch: int) -> Ep
         for topic in topics
         if topic.partitions
     }
+
+
+def _classic_metadata(value: ConsumerGroupMemberMetadataValue) -> ClassicMetadata | None:
+    """Raises ProtocolError for a member that supports no protocol."""
+    data = value.classic_member_metadata
+    if data is None:
+        return None
+    protocols = tuple((each.name, each.metadata) for each in data.supported_protocols)
+    if not protocols:
+        raise ProtocolError("a member of the classic protocol that supports none")
+    return ClassicMetadata(data.session_timeout_ms, protocols)

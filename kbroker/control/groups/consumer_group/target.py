@@ -39,12 +39,14 @@ def _configured(table: GroupTable) -> tuple[str, ...]:
 
 
 def preferred_assignor(table: GroupTable, members: Mapping[str, ConsumerMember]) -> str:
-    """The assignor that most members prefer, else the broker's first."""
+    """The assignor that most members prefer, else the broker's first. Other brokers of the log may
+    have had assignors that this one does not know."""
+    known = known_assignors(table)
     votes: dict[str, int] = {}
     for member in members.values():
-        if member.server_assignor is not None:
+        if member.server_assignor in known:
             votes[member.server_assignor] = votes.get(member.server_assignor, 0) + 1
-    return max(votes, key=votes.__getitem__) if votes else known_assignors(table)[0]
+    return max(votes, key=votes.__getitem__) if votes else known[0]
 
 
 def update_target(

@@ -14,6 +14,7 @@ from kbroker.control.groups.share_group.simple_assignor import assign_shared
 from kbroker.control.groups.share_group.state import ShareGroup
 from kbroker.control.groups.table import GroupTable
 from kbroker.control.groups.topic_view import metadata_hash, topic_ids
+from kbroker.protocol.epochs import next_epoch
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.share_group_heartbeat import (
     Assignment,
@@ -133,8 +134,9 @@ class ShareHeartbeat:
         group.topics_seen = version
         if not bump and hashed == group.metadata_hash:
             return group.group_epoch
-        out.append(records.group_epoch(group.group_id, group.group_epoch + 1, hashed))
-        return group.group_epoch + 1
+        epoch = next_epoch(group.group_epoch)
+        out.append(records.group_epoch(group.group_id, epoch, hashed))
+        return epoch
 
     def _target(
         self,
@@ -229,7 +231,7 @@ class ShareHeartbeat:
         rest = group.topics_with(each for each in group.members.values() if each.member_id != member_id)
         out = records.member_tombstones(group.group_id, member_id)
         hashed = metadata_hash(rest, self._table.topics)
-        out.append(records.group_epoch(group.group_id, group.group_epoch + 1, hashed))
+        out.append(records.group_epoch(group.group_id, next_epoch(group.group_epoch), hashed))
         self._timers.end_all(group.group_id, member_id)
         return Outcome(out)
 

@@ -56,13 +56,17 @@ class ConfiguredTopology:
 
 
 def configure(topology: Topology, metadata_hash: int, view: TopicView) -> ConfiguredTopology:
-    """Raises STREAMS_INVALID_TOPOLOGY for a topology that can never run."""
+    """Raises STREAMS_INVALID_TOPOLOGY for a topology that can never run, UNKNOWN_SERVER_ERROR (as
+    Kafka) for one with a subtopology that reads nothing."""
     try:
         _check_sources(topology, view)
         counts = _partition_counts(topology, view)
         missing = _missing(topology, counts, view)
     except Misconfigured as error:
         return ConfiguredTopology(topology, metadata_hash, problem=(error.status, error.detail))
+
+    if not all(part.inputs for part in topology.subtopologies.values()):
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "Subtopology does not contain any source topics")
 
     def count(topic: str) -> int:
         return counts[topic] if topic in counts else view.partition_count(topic) or 0

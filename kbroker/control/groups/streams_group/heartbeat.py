@@ -17,6 +17,7 @@ from kbroker.control.groups.streams_group.state import StreamsGroup
 from kbroker.control.groups.streams_group.tasks import Tasks, TaskSet
 from kbroker.control.groups.streams_group.topology import InternalTopic
 from kbroker.control.groups.table import GroupTable
+from kbroker.protocol.epochs import next_epoch
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.streams_group_heartbeat import (
     RequestTaskIds,
@@ -92,7 +93,7 @@ class StreamsHeartbeat:
         if joins or member.tasks != old.tasks:
             _show_tasks(response, member)
             if member.user_endpoint is not None:
-                group.endpoint_epoch += 1
+                group.endpoint_epoch = next_epoch(group.endpoint_epoch)
         self._show_endpoints(response, group, member, request.endpoint_information_epoch)
         return Outcome(out, HeartbeatResult(response, configured.missing))
 
@@ -159,7 +160,7 @@ class StreamsHeartbeat:
         out.append(
             records.group_epoch(
                 group.group_id,
-                group.group_epoch + 1,
+                next_epoch(group.group_epoch),
                 group.metadata_hash,
                 group.validated_topology_epoch,
                 group.assignment_configs,

@@ -16,8 +16,10 @@ from kbroker.control.groups.streams_group.tasks import TaskSet
 from kbroker.control.groups.streams_group.topology import Topology, from_message
 from kbroker.control.groups.table import GroupTable
 from kbroker.control.groups.topic_view import metadata_hash
+from kbroker.protocol.epochs import next_epoch
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages import streams_group_heartbeat as message
+from kbroker.protocol.schema import ProtocolError
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +44,10 @@ def updated_topology(group: StreamsGroup, asked: message.Topology | None, out: l
                 ErrorCode.UNKNOWN_SERVER_ERROR, "The topology is null and the group topology is also null."
             )
         return known
-    new = from_message(asked)
+    try:
+        new = from_message(asked)
+    except ProtocolError as error:  # Kafka fails on it, too
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)) from error
     if known is None:
         out.append(records.topology(group.group_id, new))
         return new
@@ -89,7 +94,7 @@ def updated_epoch(
     )
     if not bump and not changed:
         return group.group_epoch
-    epoch = group.group_epoch + 1
+    epoch = next_epoch(group.group_epoch)
     out.append(records.group_epoch(group.group_id, epoch, configured.metadata_hash, validated, configs))
     log.info("group %s: epoch %d", group.group_id, epoch)
     return epoch

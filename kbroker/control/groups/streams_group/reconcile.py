@@ -18,6 +18,7 @@ from kbroker.control.groups.streams_group.tasks import (
     Tasks,
     TaskSet,
 )
+from kbroker.protocol.epochs import next_epoch
 from kbroker.protocol.errors import ErrorCode, KafkaError
 
 
@@ -56,7 +57,7 @@ def reconcile(
     if member.state is MemberState.UNREVOKED_TASKS:
         if claimed is None or member.pending_revocation.meets(claimed):
             return member
-        return _next(member, member.member_epoch + 1, target_epoch, target, claimed, holders)
+        return _next(member, next_epoch(member.member_epoch), target_epoch, target, claimed, holders)
     if member.state is MemberState.UNRELEASED_TASKS:
         return _next(member, member.member_epoch, target_epoch, target, claimed, holders)
     if claimed is None or not claimed.is_empty:

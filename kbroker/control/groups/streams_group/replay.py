@@ -54,9 +54,10 @@ class StreamsReplay:
     def _topology(
         self, _: int, key: StreamsGroupTopologyKey, value: StreamsGroupTopologyValue | None
     ) -> None:
+        topology = None if value is None else from_record(value)
         group = self._groups.find(key, value)
         if group is not None:
-            group.topology = None if value is None else from_record(value)
+            group.topology = topology
 
     def _member(
         self, _: int, key: StreamsGroupMemberMetadataKey, value: StreamsGroupMemberMetadataValue | None

@@ -1,12 +1,13 @@
 """The topology of a streams group: its subtopologies with the topics they read, write and keep
 state in."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from kbroker.protocol.coordinator_records import streams_group_topology as record
 from kbroker.protocol.messages import streams_group_describe as described
 from kbroker.protocol.messages import streams_group_heartbeat as heartbeat
+from kbroker.protocol.schema import ProtocolError
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +62,12 @@ class Topology:
 
 
 def from_message(message: heartbeat.Topology) -> Topology:
-    """A member's topology."""
+    """A member's topology. Raises ProtocolError for one that refers to topics it does not have."""
     return _topology(message.epoch, message.subtopologies)
 
 
 def from_record(value: record.StreamsGroupTopologyValue) -> Topology:
+    """The topology of a record. Raises ProtocolError."""
     return _topology(value.epoch, value.subtopologies)
 
 
@@ -77,8 +79,9 @@ def _topology(epoch: int, parts: Iterable[heartbeat.Subtopology | record.Subtopo
 def _subtopology(part: heartbeat.Subtopology | record.Subtopology) -> Subtopology:
     groups = []
     for group in part.copartition_groups:
-        names = {part.source_topics[index] for index in group.source_topics}
-        names |= {part.repartition_source_topics[index].name for index in group.repartition_source_topics}
+        names = _chosen(part.source_topics, group.source_topics)
+        repartitions = [each.name for each in part.repartition_source_topics]
+        names |= _chosen(repartitions, group.repartition_source_topics)
         groups.append(frozenset(names))
     return Subtopology(
         part.subtopology_id,
@@ -89,6 +92,16 @@ def _subtopology(part: heartbeat.Subtopology | record.Subtopology) -> Subtopolog
         _internal(part.repartition_source_topics),
         tuple(sorted(groups, key=sorted)),
     )
+
+
+def _chosen(names: Sequence[str], indexes: Iterable[int]) -> set[str]:
+    """The names at these places. Raises ProtocolError for places that are not there."""
+    found = set()
+    for index in indexes:
+        if not 0 <= index < len(names):
+            raise ProtocolError(f"a co-partition group has topic {index} of {len(names)}")
+        found.add(names[index])
+    return found
 
 
 def _internal(topics: Iterable[heartbeat.TopicInfo | record.TopicInfo]) -> dict[str, InternalTopic]:

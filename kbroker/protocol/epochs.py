@@ -1,0 +1,11 @@
+"""Epochs and generations, which are int32 in messages and records."""
+
+from typing import Final
+
+MAX_EPOCH: Final = 2**31 - 1
+
+
+def next_epoch(epoch: int) -> int:
+    """The epoch after one. After the last it is the smallest number, as for Apache Kafka: nobody
+    comes so far, but a record may say so."""
+    return -MAX_EPOCH - 1 if epoch >= MAX_EPOCH else epoch + 1
