@@ -16,6 +16,7 @@ class Listeners:
     has been deleted. acls: called when ACLs have changed. connection: called with the id of each
     closed connection that had sent what is kept by connection. block_servers: called first with
     each block of requests; requests they serve need no further call.
+    sliced_apis: keys of APIs whose requests may take long, although they are short.
     """
 
     config: list[Callable[[int, str], None]] = field(default_factory=list)
@@ -24,3 +25,4 @@ class Listeners:
     acls: list[Callable[[], None]] = field(default_factory=list)
     connection: list[Callable[[int], None]] = field(default_factory=list)
     block_servers: list[Callable[[AsyncLink, bytearray], None]] = field(default_factory=list)
+    sliced_apis: set[int] = field(default_factory=set)

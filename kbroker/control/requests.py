@@ -57,7 +57,7 @@ class Requests:
 
     def serve(self, link: AsyncLink, call_id: int, client: ClientRequest) -> None:
         """Answer a request, now or when its Deferred is complete."""
-        if len(client.body) > SLICED_FROM_BYTES:
+        if len(client.body) > SLICED_FROM_BYTES or client.api_key in self._broker.listeners.sliced_apis:
             self._background.start(self._serve_in_slices(link, call_id, client))
             return
         began_ns = time.monotonic_ns() if self._request_time.counts() else 0

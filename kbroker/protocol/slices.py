@@ -19,6 +19,7 @@ from kbroker.protocol.schema import Struct
 
 T = TypeVar("T")
 H = TypeVar("H", bound=Hashable)
+C = TypeVar("C", str, tuple[Any, ...])
 
 SLICE_NS: Final = 1_000_000
 LOOK_EVERY: Final = 8
@@ -114,12 +115,12 @@ def _distinct(items: Iterable[H]) -> Iterator[H]:
         breathe()
 
 
-def in_order(items: list[str]) -> list[str]:
+def in_order(items: list[C]) -> list[C]:
     """The items, sorted. In slices they are merged from short sorted runs: sorting a million takes
     a second."""
     if not is_sliced():
         return sorted(items)
-    runs = []
+    runs: list[list[C]] = []
     for at in range(0, len(items), RUN):
         runs.append(sorted(items[at : at + RUN]))
         breathe()

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from kbroker.control.share.limits import Limits
 from kbroker.control.share.ranges import DeliveryState, Range
 from kbroker.protocol.errors import ErrorCode, KafkaError
+from kbroker.protocol.slices import paced
 
 
 class AcknowledgeType(IntEnum):
@@ -28,23 +29,24 @@ class AcknowledgedBatch(NamedTuple):
     types: Sequence[int]
 
 
-def specs_of(batch: AcknowledgedBatch, last_type: AcknowledgeType) -> list[tuple[int, int, AcknowledgeType]]:
-    """(first, last, type) with neighbours of one type together. Raises INVALID_REQUEST."""
+Spec = tuple[int, int, AcknowledgeType]
+"""(first, last, type)"""
+
+
+def specs_of(batch: AcknowledgedBatch, last_type: AcknowledgeType) -> list[Spec]:
+    """What the batch says, with neighbours of one type together. Raises INVALID_REQUEST."""
     length = batch.last - batch.first + 1
     if length < 1 or len(batch.types) not in (1, length):
         raise KafkaError(ErrorCode.INVALID_REQUEST)
-    if not all(0 <= kind <= last_type for kind in batch.types):
-        raise KafkaError(ErrorCode.INVALID_REQUEST)
-    kinds = [AcknowledgeType(kind) for kind in batch.types]
-    if len(kinds) == 1:
-        return [(batch.first, batch.last, kinds[0])]
-    specs: list[tuple[int, int, AcknowledgeType]] = []
-    for offset, kind in enumerate(kinds, batch.first):
-        if specs and specs[-1][2] is kind:
-            specs[-1] = (specs[-1][0], offset, kind)
+    specs: list[Spec] = []
+    for offset, number in enumerate(paced(batch.types), batch.first):
+        if not 0 <= number <= last_type:
+            raise KafkaError(ErrorCode.INVALID_REQUEST)
+        if specs and specs[-1][2] == number:
+            specs[-1] = (specs[-1][0], offset, specs[-1][2])
         else:
-            specs.append((offset, offset, kind))
-    return specs
+            specs.append((offset, offset, AcknowledgeType(number)))
+    return [(batch.first, batch.last, specs[0][2])] if len(batch.types) == 1 else specs
 
 
 def range_after(each: Range, kind: AcknowledgeType, limits: Limits, now_ms: int) -> Range:

@@ -69,21 +69,45 @@ async def read_pieces(
     return await _read_batches(broker, partition, offset, committed, read) or []
 
 
-async def deliverable_bytes(
-    broker: Broker, partition: Partition, offset: int, min_bytes: int, committed: bool
-) -> int:
-    """Bytes of the batches with records for the group, from the batch with the offset on, up to the
-    first that makes min_bytes complete. Raises KafkaError."""
+class Count(NamedTuple):
+    """Bytes of batches with records for the group. end: the offset after the last batch that was
+    counted."""
 
-    def read(batches: Iterator[tuple[RecordBatch, bool]]) -> int:
-        found = 0
-        for batch, deliver in batches:
-            found += len(batch.data) if deliver else 0
-            if found >= min_bytes:
-                break
-        return found
+    start: int
+    end: int
+    bytes: int
 
-    return await _read_batches(broker, partition, offset, committed, read) or 0
+
+class Deliverable:
+    """Counts what a waiting fetch could be given; what it has counted once is not read again. Runs
+    in: control. Owner: one fetch."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._counts: dict[str, Count] = {}
+
+    async def bytes_from(self, partition: Partition, offset: int, min_bytes: int, committed: bool) -> int:
+        """Bytes of the batches with records for the group, from the batch with the offset on, up to
+        the first that makes min_bytes complete. Raises KafkaError."""
+        known = self._counts.get(partition.folder)
+        if known is None or known.start != offset:
+            known = Count(offset, offset, 0)
+        if known.bytes >= min_bytes:
+            return known.bytes
+        end, found = known.end, known.bytes
+
+        def read(batches: Iterator[tuple[RecordBatch, bool]]) -> tuple[int, int]:
+            at, more = end, found
+            for batch, deliver in batches:
+                at = batch.last_offset + 1
+                more += len(batch.data) if deliver else 0
+                if more >= min_bytes:
+                    break
+            return at, more
+
+        counted = await _read_batches(self._broker, partition, end, committed, read) or (end, found)
+        self._counts[partition.folder] = Count(offset, *counted)
+        return counted[1]
 
 
 async def _read_batches(

@@ -21,7 +21,7 @@ from kbroker.control.share.dead_letters import Append
 from kbroker.control.share.deliveries import Deliveries
 from kbroker.control.share.partitions import SharePartitions
 from kbroker.control.share.pruning import StatePruning
-from kbroker.control.share.reading import deliverable_bytes, limit_of, log_start_of
+from kbroker.control.share.reading import Deliverable, limit_of, log_start_of
 from kbroker.control.share.sessions import (
     FINAL_EPOCH,
     INITIAL_EPOCH,
@@ -33,7 +33,9 @@ from kbroker.control.share.share_partition import Acquired
 from kbroker.control.share.state_shard import ShareKey, ShareStateShard
 from kbroker.control.share.wake_ups import WakeUps
 from kbroker.ipc.background import Background
+from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
+from kbroker.protocol.slices import paced
 
 log = logging.getLogger(__name__)
 
@@ -92,7 +94,8 @@ class ShareService:
         self._broker = broker
         self._announce = announce
         self._wake_ups = WakeUps()
-        self._sessions = ShareSessions(broker.config.get_int("group.share.max.share.sessions"))
+        limit = broker.config.get_int("group.share.max.share.sessions")
+        self._sessions = ShareSessions(limit, self._has_long_sessions)
         self._background = Background(log, "work on shared partitions failed")
         self.partitions = SharePartitions(
             broker,
@@ -127,8 +130,9 @@ class ShareService:
         if spec.epoch == FINAL_EPOCH:
             await self._close(session)
             return results
-        session.change(spec.added, spec.forgotten)
+        self._sessions.change(session, spec.added, spec.forgotten)
         read: set[TopicPartition] = set()
+        counted = Deliverable(self._broker)
         deadline = asyncio.get_running_loop().time() + spec.max_wait_ms / 1000
         while self._sessions.is_open(session):
             keys = self._keys(session)
@@ -136,19 +140,22 @@ class ShareService:
             try:
                 left = deadline - asyncio.get_running_loop().time()
                 answerable = False
-                if left <= 0 or await self._enough(spec, session):
+                if left <= 0 or await self._enough(spec, session, counted):
                     answerable = await self._fetch_once(spec, session, results, read)
                 if answerable or results or left <= 0 or (read and spec.min_bytes <= 0):
                     break
                 await asyncio.wait([waiting], timeout=left)
             finally:
                 self._wake_ups.forget(waiting, keys)
-        for each in read & session.unanswered:
-            results.setdefault(each, Fetched())
+        for each in paced(read):
+            if each in session.unanswered:
+                results.setdefault(each, Fetched())
         if spec.epoch == INITIAL_EPOCH:
             session.unanswered.clear()
         session.unanswered -= read
-        session.unanswered |= {each for each, result in results.items() if result.error is not None}
+        for each, result in paced(results.items()):
+            if result.error is not None:
+                session.unanswered.add(each)
         return results
 
     async def acknowledge(
@@ -178,10 +185,15 @@ class ShareService:
             )
         return self._sessions.open(spec.group_id, spec.member_id, spec.connection_id)
 
+    def _has_long_sessions(self, long: bool) -> None:
+        sliced = self._broker.listeners.sliced_apis
+        change = sliced.update if long else sliced.difference_update
+        change((ApiKey.SHARE_FETCH, ApiKey.SHARE_ACKNOWLEDGE))
+
     async def _close(self, session: ShareSession) -> None:
         """Close the session and release the records that the member still holds."""
         self._sessions.close(session.group_id, session.member_id)
-        for topic_id, index in session.partitions:
+        for topic_id, index in paced(list(session.partitions)):
             key = ShareKey(session.group_id, topic_id, index)
             partition = self.partitions.get(key)
             limits = self.partitions.limits(session.group_id)
@@ -203,7 +215,7 @@ class ShareService:
         results: dict[TopicPartition, Fetched],
         renewing: bool,
     ) -> None:
-        for (topic_id, index), batches in acknowledgements.items():
+        for (topic_id, index), batches in paced(acknowledgements.items()):
             result = results.setdefault((topic_id, index), Fetched())
             key = ShareKey(group_id, topic_id, index)
             try:
@@ -221,7 +233,7 @@ class ShareService:
     def _keys(self, session: ShareSession) -> list[object]:
         """The wake-up keys of a fetch: new records in a partition, or released ones."""
         keys: list[object] = []
-        for topic_id, index in session.partitions:
+        for topic_id, index in paced(list(session.partitions)):
             keys.append(ShareKey(session.group_id, topic_id, index))
             topic = self._broker.catalogue.by_id(topic_id)
             if topic is not None and 0 <= index < len(topic.partitions):
@@ -230,12 +242,12 @@ class ShareService:
                 self._announce(slot)
         return keys
 
-    async def _enough(self, spec: FetchSpec, session: ShareSession) -> bool:
+    async def _enough(self, spec: FetchSpec, session: ShareSession, counted: Deliverable) -> bool:
         """Whether there are min_bytes to acquire, or an error to tell."""
         found = 0
         limits = self.partitions.limits(spec.group_id)
         committed = self.partitions.reads_committed(spec.group_id)
-        for topic_id, index in list(session.partitions) if spec.min_bytes > 1 else ():
+        for topic_id, index in paced(list(session.partitions) if spec.min_bytes > 1 else ()):
             key = ShareKey(spec.group_id, topic_id, index)
             try:
                 log_partition = self.partitions.log_of(key)
@@ -244,7 +256,7 @@ class ShareService:
                     continue
                 start = max(partition.next_offset(limits), log_start_of(self._broker, log_partition))
                 missing = spec.min_bytes - found
-                found += await deliverable_bytes(self._broker, log_partition, start, missing, committed)
+                found += await counted.bytes_from(log_partition, start, missing, committed)
             except KafkaError:
                 return True
             if found >= spec.min_bytes:
@@ -266,8 +278,7 @@ class ShareService:
         """
         answerable = False
         max_bytes, max_records = spec.max_bytes, spec.records.max_records
-        keys = [ShareKey(spec.group_id, *each) for each in session.partitions]
-        for key in sorted(keys, key=lambda key: self.partitions.get(key) is None):
+        for key in paced(self._loaded_first(session)):
             place = (key.topic_id, key.partition)
             if not spec.may_read(key.topic_id):
                 _fail(results, place, KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED))
@@ -297,6 +308,14 @@ class ShareService:
                 answerable = True
         session.turn()
         return answerable
+
+    def _loaded_first(self, session: ShareSession) -> list[ShareKey]:
+        loaded: list[ShareKey] = []
+        others: list[ShareKey] = []
+        for each in paced(list(session.partitions)):
+            key = ShareKey(session.group_id, *each)
+            (others if self.partitions.get(key) is None else loaded).append(key)
+        return loaded + others
 
     # --- offsets
 

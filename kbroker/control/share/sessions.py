@@ -1,14 +1,19 @@
 """Share sessions: what a member fetches, and that its requests come in order (KIP-932, Kafka's
 ShareSessionCache)."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 
 from kbroker.protocol.errors import ErrorCode, KafkaError
+from kbroker.protocol.slices import paced
 
 INITIAL_EPOCH = 0
 FINAL_EPOCH = -1
 _LAST_EPOCH = 2**31 - 1
+LONG = 1024
+"""Partitions of a session; requests of longer ones take long, however short they are."""
+MAX_PARTITIONS = 1_000_000
+"""Of all sessions together."""
 
 TopicPartition = tuple[bytes, int]
 
@@ -29,11 +34,11 @@ class ShareSession:
     unanswered: set[TopicPartition] = field(default_factory=set)
 
     def change(self, added: Iterable[TopicPartition], forgotten: Iterable[TopicPartition]) -> None:
-        for each in added:
+        for each in paced(added):
             if each not in self.partitions:
                 self.partitions[each] = None
                 self.unanswered.add(each)
-        for each in forgotten:
+        for each in paced(forgotten):
             self.partitions.pop(each, None)
             self.unanswered.discard(each)
 
@@ -46,11 +51,16 @@ class ShareSession:
 
 
 class ShareSessions:
-    """Runs in: control. Owner: the ShareService."""
+    """Runs in: control. Owner: the ShareService. on_long: called with whether there is a long
+    session."""
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, on_long: Callable[[bool], None] = lambda _: None) -> None:
         self._limit = limit
+        self._on_long = on_long
         self._sessions: dict[tuple[str, str], ShareSession] = {}
+        self._partitions: dict[tuple[str, str], int] = {}
+        self._total = 0
+        self._long: set[tuple[str, str]] = set()
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -58,7 +68,7 @@ class ShareSessions:
     def open(self, group_id: str, member_id: str, connection_id: int = 0) -> ShareSession:
         """A new session in the place of the member's old one. Raises
         SHARE_SESSION_LIMIT_REACHED."""
-        self._sessions.pop((group_id, member_id), None)
+        self.close(group_id, member_id)
         if len(self._sessions) >= self._limit:
             raise KafkaError(ErrorCode.SHARE_SESSION_LIMIT_REACHED)
         session = self._sessions[group_id, member_id] = ShareSession(group_id, member_id, connection_id)
@@ -77,6 +87,32 @@ class ShareSessions:
         session.epoch = 1 if epoch == _LAST_EPOCH else epoch + 1
         return session
 
+    def change(
+        self,
+        session: ShareSession,
+        added: Collection[TopicPartition],
+        forgotten: Iterable[TopicPartition],
+    ) -> None:
+        """Partitions join the session, others leave it. Raises SHARE_SESSION_LIMIT_REACHED."""
+        new = sum(each not in session.partitions for each in paced(added))
+        if self._total + new > MAX_PARTITIONS:
+            raise KafkaError(ErrorCode.SHARE_SESSION_LIMIT_REACHED)
+        session.change(added, forgotten)
+        if self.is_open(session):
+            self._count((session.group_id, session.member_id), len(session.partitions))
+
+    def _count(self, key: tuple[str, str], partitions: int) -> None:
+        self._total += partitions - self._partitions.pop(key, 0)
+        if partitions:
+            self._partitions[key] = partitions
+        before = bool(self._long)
+        if partitions > LONG:
+            self._long.add(key)
+        else:
+            self._long.discard(key)
+        if bool(self._long) != before:
+            self._on_long(not before)
+
     def is_open(self, session: ShareSession) -> bool:
         """Whether it has neither ended nor been replaced."""
         return self._sessions.get((session.group_id, session.member_id)) is session
@@ -86,4 +122,5 @@ class ShareSessions:
         return [each for each in self._sessions.values() if each.connection_id == connection_id]
 
     def close(self, group_id: str, member_id: str) -> ShareSession | None:
+        self._count((group_id, member_id), 0)
         return self._sessions.pop((group_id, member_id), None)

@@ -21,6 +21,7 @@ from kbroker.control.share.acquiring import Offsets, Portion, Spec, choose
 from kbroker.control.share.limits import Limits
 from kbroker.control.share.ranges import DeliveryState, Range, Ranges
 from kbroker.protocol.errors import ErrorCode, KafkaError
+from kbroker.protocol.slices import in_order, paced
 
 AVAILABLE, ACQUIRED = DeliveryState.AVAILABLE, DeliveryState.ACQUIRED
 ACKNOWLEDGED, ARCHIVED = DeliveryState.ACKNOWLEDGED, DeliveryState.ARCHIVED
@@ -202,12 +203,14 @@ class SharePartition:
         Raises INVALID_REQUEST or INVALID_RECORD_STATE.
         """
         last_type = AcknowledgeType.RENEW if renewing else AcknowledgeType.REJECT
-        listed = [spec for batch in batches for spec in specs_of(batch, last_type)]
-        ordered = sorted(listed)
-        if any(one[1] >= other[0] for one, other in pairwise(ordered)):
+        for batch in paced(batches):
+            if len(batch.types) > MAX_RANGES:
+                self._check_long(member_id, batch)
+        listed = [spec for batch in paced(batches) for spec in specs_of(batch, last_type)]
+        if any(one[1] >= other[0] for one, other in paced(pairwise(in_order(listed)))):
             raise KafkaError(ErrorCode.INVALID_RECORD_STATE, _NOT_ACQUIRED)
-        specs = [spec for spec in listed if spec[1] >= self.start_offset]
-        for first, last, kind in specs:
+        specs = [spec for spec in paced(listed) if spec[1] >= self.start_offset]
+        for first, last, kind in paced(specs):
             self._check(member_id, max(first, self.start_offset), last)
             if kind is AcknowledgeType.RENEW and not limits.renewal:
                 raise KafkaError(ErrorCode.INVALID_RECORD_STATE, _NO_RENEWAL)
@@ -215,6 +218,12 @@ class SharePartition:
             for each in list(self._ranges.between(max(first, self.start_offset), last)):
                 self._end(each, kind, limits, now_ms)
         self._advance()
+
+    def _check_long(self, member_id: str, batch: AcknowledgedBatch) -> None:
+        """Before each of so many types is looked at: whether the offsets can be the member's."""
+        if batch.first < self.start_offset - MAX_RANGES:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "The batch begins long before the first record.")
+        self._check(member_id, max(batch.first, self.start_offset), batch.last)
 
     def _check(self, member_id: str, first: int, last: int) -> None:
         if first > self.end_offset:

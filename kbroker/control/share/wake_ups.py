@@ -3,6 +3,8 @@
 import asyncio
 from collections.abc import Hashable, Iterable
 
+from kbroker.protocol.slices import paced
+
 
 class WakeUps:
     """Runs in: control. Owner: the ShareService. Who waits is woken once, by any of its keys."""
@@ -13,12 +15,12 @@ class WakeUps:
     def register(self, keys: Iterable[Hashable]) -> "asyncio.Future[None]":
         """Wait from now on; the caller then looks again before it goes to sleep."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        for key in keys:
+        for key in paced(keys):
             self._waiting.setdefault(key, set()).add(future)
         return future
 
     def forget(self, future: "asyncio.Future[None]", keys: Iterable[Hashable]) -> None:
-        for key in keys:
+        for key in paced(keys):
             waiting = self._waiting.get(key)
             if waiting is not None:
                 waiting.discard(future)
