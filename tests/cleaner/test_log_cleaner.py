@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from kbroker.cleaner.log_cleaner import LogChanged, MapTooSmall
+from kbroker.ipc.messages import SwapSegments
 from kbroker.log import files
 from kbroker.log.errors import CorruptLog
 from kbroker.log.open_files import OpenFiles
@@ -14,6 +15,7 @@ from kbroker.protocol.compression import Codec
 from kbroker.protocol.records import read_records
 from tests.cleaner.compacted import DAY, Compacted
 from tests.io.append.plain_append import NOW
+from tests.syncs import Syncs
 
 
 def filled(case: Compacted, rounds: int = 20, keys: int = 7, codec: Codec = Codec.NONE) -> None:
@@ -273,3 +275,28 @@ def test_snapshots_of_replaced_segments_go_that_of_the_first_stays(tmp_path: Pat
     assert set(files.list_snapshots(str(case.log.folder))) <= {*bases, case.partition.log_end}
     case.reopen()
     assert case.partition.base_offsets == bases
+
+
+def test_a_cleaned_segment_is_on_disk_before_it_takes_the_place_of_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case = Compacted(tmp_path)
+    case.append([(b"a", b"1")], producer=9, transactional=True)
+    case.end(9, commit=False)
+    filled(case)
+    case.partition.durability.flush()
+    syncs = Syncs(case.log.folder, monkeypatch)
+    at_swap: list[list[str]] = []
+    swap = case.cleaning.swap
+
+    def watched(request: SwapSegments) -> bool:
+        at_swap.append(syncs.taken())
+        return swap(request)
+
+    monkeypatch.setattr(case.cleaning, "swap", watched)
+    assert case.clean() is not None
+    first, *others = at_swap
+    files_of_one = {f"{0:020d}{suffix}.cleaned" for suffix in (".log", ".index", ".timeindex")}
+    assert files_of_one <= set(first)
+    assert all(before[0] == "." for before in others), "the swap before is on disk, too"
+    assert syncs.taken() == ["."]

@@ -12,7 +12,7 @@ from typing import ClassVar
 import pytest
 
 from kbroker.io.append.drain import HeldAppend
-from kbroker.io.append.rows import SyncRow, SyncState
+from kbroker.io.append.rows import AppendRow, SyncRow, SyncState
 from kbroker.io.durability import Durability
 from kbroker.io.group_commit import RECORD
 from kbroker.io.partition.log_durability import FlushJob
@@ -85,7 +85,10 @@ class Scene:
         self.case = DrainCase(folder)
         self.case.words[Slot.FLAGS] = SlotFlag.DURABLE
         self.logs = FakeLogs(self.case)
-        self.durability = Durability(self.case.shared, self.case.drain, self.logs)
+        self.synced: list[int] = []
+        self.durability = Durability(
+            self.case.shared, self.case.drain, self.logs, synced=[self.synced.append]
+        )
 
     def append(self, records: int = 1) -> int:
         """One acks=all produce through the drain; its token."""
@@ -206,3 +209,54 @@ def test_a_plain_sync_that_a_move_overtakes_is_not_the_new_log_dirs(scene: Scene
     assert scene.case.words[Slot.DURABLE] == 1
     scene.finish_sync()
     assert scene.logs.synced == [1, 1]
+
+
+def test_a_sync_of_records_that_were_cut_meanwhile_answers_nobody_and_is_repeated(scene: Scene) -> None:
+    token = scene.append()
+    assert scene.logs.started.wait(10)
+    scene.case.row[AppendRow.CUTS] += 1
+    scene.finish_sync()
+    assert (scene.case.outcomes(), scene.synced, int(scene.case.words[Slot.DURABLE])) == ([], [], 0)
+    scene.finish_sync()
+    assert scene.case.outcomes() == [(token, 0, 0)]
+    assert scene.synced == [scene.case.slot]
+
+
+def test_a_sync_that_fails_makes_nothing_durable_and_is_reported_with_its_folder(scene: Scene) -> None:
+    """After a failed sync the pages may be lost, though the next one succeeds."""
+    FakeLogs.gone, FakeLogs.number = "folder", errno.EIO
+    scene.append()
+    scene.finish_sync()
+    assert scene.logs.failed == [("folder", errno.EIO)]
+    assert (scene.case.outcomes(), scene.synced, int(scene.case.words[Slot.DURABLE])) == ([], [], 0)
+
+
+@pytest.mark.parametrize(("records", "syncs"), [(2, False), (3, True), (4, True)])
+def test_flush_messages_records_begin_a_sync(scene: Scene, records: int, syncs: bool) -> None:
+    scene.case.words[Slot.FLAGS] = 0
+    scene.case.row[AppendRow.FLUSH_RECORDS] = 3
+    scene.case.row[AppendRow.UNFLUSHED_RECORDS] = records
+    scene.durability.flush([scene.case.slot])
+    assert (scene.case.drain.syncs[scene.case.slot, SyncRow.STATE] != SyncState.IDLE) == syncs
+    scene.logs.gate.set()
+    scene.durability.close()
+    assert scene.logs.synced == [0] * syncs
+
+
+@pytest.mark.parametrize(("acks", "waits"), [(-1, True), (1, False), (0, False)])
+def test_an_append_to_replicas_waits_for_them_with_acks_all_alone(
+    scene: Scene, acks: int, waits: bool
+) -> None:
+    scene.case.words[Slot.FLAGS] = SlotFlag.REPLICATED
+    held = HeldAppend(
+        client=0, token=5, slot=scene.case.slot, base_offset=3, last_offset=3, append_time_ms=-1, acks=acks,
+        timeout_ms=1000,
+    )  # fmt: skip
+    scene.durability.hold(held)
+    assert scene.case.outcomes() == ([] if waits else [(5, 0, 3)])
+    scene.case.words[Slot.HIGH_WATERMARK] = 3
+    scene.durability.advanced(scene.case.slot)
+    assert scene.case.outcomes() == []
+    scene.case.words[Slot.HIGH_WATERMARK] = 4
+    scene.durability.advanced(scene.case.slot)
+    assert scene.case.outcomes() == ([(5, 0, 3)] if waits else [])

@@ -1,6 +1,7 @@
 """Checkpoints are Kafka's text, replaced as a whole, and shared by workers without losing
 entries."""
 
+import os
 import threading
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 
 from kbroker.log import checkpoint
 from kbroker.log.checkpoint import CorruptCheckpoint
+from tests.syncs import Syncs
 
 
 def test_offsets_are_written_as_kafka_does(tmp_path: Path) -> None:
@@ -103,3 +105,34 @@ def test_a_new_file_that_can_be_made_anew_needs_no_rename(
     checkpoint.replace_file(str(path), b"2", sync=False)
     assert path.read_bytes() == b"2"
     assert [entry.name for entry in tmp_path.iterdir()] == [path.name]
+
+
+def test_a_file_is_on_disk_before_it_takes_the_old_ones_place_and_then_its_name_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "c"
+    path.write_bytes(b"old")
+    seen: list[tuple[str, bytes]] = []
+
+    def fsync(fd: int) -> None:
+        seen.append((Path(f"/proc/self/fd/{fd}").readlink().name, path.read_bytes()))
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    checkpoint.replace_file(str(path), b"new")
+    assert seen == [("c.tmp", b"old"), (tmp_path.name, b"new")]
+
+
+@pytest.mark.parametrize("sync", [True, False])
+def test_a_checkpoint_is_synced_unless_its_writer_says_otherwise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sync: bool
+) -> None:
+    syncs = Syncs(tmp_path, monkeypatch)
+    epochs = "leader-epoch-checkpoint.tmp"
+    checkpoint.write_leader_epochs(str(tmp_path), [(0, 0)], sync)
+    assert syncs.taken() == [epochs, "."] * sync
+    checkpoint.write_offsets(str(tmp_path / "c"), {("t", 0): 1}, sync)
+    assert syncs.taken() == ["c.tmp", "."] * sync
+    checkpoint.update_offsets(str(tmp_path / "c"), {("t", 0): 2}, sync=sync)
+    assert syncs.taken() == ["c.tmp", "."] * sync
+    checkpoint.update_offsets(str(tmp_path / "c"), {("t", 0): 2}, sync=sync)
+    assert syncs.taken() == [], "nothing has changed"

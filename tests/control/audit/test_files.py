@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from kbroker.control.audit.files import MODE, NAME, AuditFiles
+from tests.syncs import Syncs
 
 
 def contents(folder: Path) -> dict[str, str]:
@@ -76,3 +77,19 @@ def test_a_link_in_its_place_is_not_followed(tmp_path: Path) -> None:
     with pytest.raises(OSError):
         AuditFiles(tmp_path, 1000, 3).append(b"x\n")
     assert (tmp_path / "other").read_text() == "mine"
+
+
+def test_what_was_appended_is_synced_once_and_a_full_file_before_the_next_begins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    syncs = Syncs(tmp_path, monkeypatch)
+    files = AuditFiles(tmp_path, 10, 3)
+    files.append(b"line-1\n")
+    assert syncs.taken() == []
+    files.sync()
+    files.sync()
+    assert syncs.taken() == [NAME]
+    files.append(b"2\n")
+    files.append(b"line-3\n")
+    assert syncs.taken() == [NAME]
+    files.close()

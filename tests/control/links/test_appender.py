@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kbroker.control.links.appender import Appender
+from kbroker.control.links.appender import DEFAULT_TIMEOUT_MS, Appender
 from kbroker.control.metadata.catalogue import Partition
 from kbroker.ipc.layout import AppendEntry, Completion, Operation
 from kbroker.ipc.ring import ring_length, ring_push, ring_take, wake_process
@@ -199,3 +199,71 @@ def test_tokens_of_high_epochs_come_back_whole() -> None:
         assert await appending == 5
 
     run(test, epoch=0xFFFF)
+
+
+async def served(rings: Rings, count: int) -> None:
+    """As an IO worker that appends whatever comes."""
+    done = 0
+    while done < count:
+        for request in await until(rings.take):
+            rings.complete(request[AppendEntry.TOKEN], base_offset=done)
+            done += 1
+
+
+def test_a_submitted_batch_is_done_when_every_replica_has_it() -> None:
+    async def test(appender: Appender, rings: Rings) -> None:
+        done: list[KafkaError | None] = []
+        appender.submit(PARTITION, b"batch" * 9, done.append)
+        (request,) = await until(rings.take)
+        assert rings.bytes_of(request) == b"batch" * 9
+        assert request[AppendEntry.ACKS] & 0xFFFF == 0xFFFF
+        assert request[AppendEntry.ACKS] >> 16 == DEFAULT_TIMEOUT_MS
+        assert done == []
+        rings.complete(request[AppendEntry.TOKEN], base_offset=7)
+        await until(lambda: done)
+        assert done == [None]
+        assert len(appender._space) == 0
+
+    run(test)
+
+
+def test_a_submitted_batch_that_is_refused_ends_with_the_error() -> None:
+    async def test(appender: Appender, rings: Rings) -> None:
+        done: list[KafkaError | None] = []
+        appender.submit(PARTITION, b"x", done.append)
+        (request,) = await until(rings.take)
+        rings.complete(request[AppendEntry.TOKEN], ErrorCode.NOT_ENOUGH_REPLICAS)
+        await until(lambda: done)
+        assert [error.code for error in done if error] == [ErrorCode.NOT_ENOUGH_REPLICAS]
+
+    run(test)
+
+
+def test_a_submitted_batch_survives_the_restart_of_its_worker() -> None:
+    async def test(appender: Appender, rings: Rings) -> None:
+        done: list[KafkaError | None] = []
+        appender.submit(PARTITION, b"x", done.append)
+        (request,) = await until(rings.take)
+        rings.complete(request[AppendEntry.TOKEN], ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        (again,) = await until(rings.take)
+        assert again[AppendEntry.TOKEN] != request[AppendEntry.TOKEN]
+        assert done == []
+        rings.complete(again[AppendEntry.TOKEN], base_offset=1)
+        await until(lambda: done)
+        assert done == [None]
+
+    run(test)
+
+
+@pytest.mark.parametrize("size", [100, 10_000])
+def test_submitted_batches_wait_for_room_in_ring_and_arena_and_keep_none(size: int) -> None:
+    async def test(appender: Appender, rings: Rings) -> None:
+        done: list[KafkaError | None] = []
+        for _ in range(20):
+            appender.submit(PARTITION, bytes(size), done.append)
+        await served(rings, 20)
+        await until(lambda: len(done) == 20)
+        assert done == [None] * 20
+        assert len(appender._space) == 0
+
+    run(test)

@@ -14,10 +14,11 @@ import pytest
 from kbroker.control.metadata.config_resource import TOPIC
 from kbroker.control.store import copies as store_copies
 from kbroker.control.store.change import Change
-from kbroker.control.store.choice import REFUSED, copy_dirs, open_newest
+from kbroker.control.store.choice import REFUSED, WRITING, copy_dirs, open_newest, write_copy
 from kbroker.control.store.copies import StoreCopies
 from kbroker.control.store.store import FILE_NAME, Store, StoreError
 from tests.control.fakes import CLUSTER_ID
+from tests.syncs import Syncs
 
 
 class Dirs:
@@ -284,3 +285,30 @@ def test_the_state_of_each_copy_is_reported(dirs: Dirs) -> None:
     dirs.online.append(gone)
     asyncio.run(dirs.start().look())
     assert dirs.told == (dirs.all, dirs.all)
+
+
+def test_a_copy_is_on_disk_before_it_has_its_name_and_no_older_write_ahead_log_meets_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, target = tmp_path / "here" / FILE_NAME, tmp_path / "there" / FILE_NAME
+    for path in (source, target):
+        path.parent.mkdir()
+        with closing(Store(path)) as store:
+            put(store, "of", path.parent.name)
+    for ending in ("-wal", "-shm"):
+        Path(f"{target}{ending}").write_bytes(b"of the old file")
+    syncs = Syncs(target.parent, monkeypatch)
+    before: list[tuple[list[str], set[str]]] = []
+    replace = Path.replace
+
+    def watched(path: Path, to: Path) -> Path:
+        before.append((syncs.taken(), {found.name for found in target.parent.iterdir()}))
+        return replace(path, to)
+
+    monkeypatch.setattr(Path, "replace", watched)
+    write_copy(source, str(target.parent)).close()
+    writing = f"{FILE_NAME}{WRITING}"
+    assert before == [([writing, "."], {FILE_NAME, writing})]
+    assert syncs.taken() == ["."]
+    with closing(sqlite3.connect(target)) as db:
+        assert db.execute("SELECT value FROM configs").fetchall() == [("here",)]

@@ -133,3 +133,14 @@ def test_changes_are_synced_to_disk(tmp_path: Path) -> None:
     assert store._db.execute("PRAGMA synchronous").fetchone() == (2,)
     assert store._db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
     store.close()
+
+
+def test_a_change_that_was_answered_is_on_disk(tmp_path: Path) -> None:
+    """SQLite syncs its write-ahead log with every transaction at FULL (2) alone."""
+    store = Store(tmp_path / "kbroker.db")
+    pragmas = {
+        name: store._db.execute(f"PRAGMA {name}").fetchone()[0]
+        for name in ("journal_mode", "synchronous", "foreign_keys")
+    }
+    store.close()
+    assert pragmas == {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1}

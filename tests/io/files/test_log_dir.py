@@ -11,6 +11,7 @@ from kbroker.io.files import meta_properties
 from kbroker.io.files.log_dir import LogDir, LogDirInUse, finish_future, futures_of
 from kbroker.io.files.meta_properties import MetaProperties, MetaPropertiesError, verify_or_create
 from kbroker.log import checkpoint, files
+from tests.syncs import Syncs
 
 TRY_LOCK = """
 import fcntl, sys
@@ -187,3 +188,29 @@ def test_the_copy_of_an_older_topic_of_the_name_is_not_taken_for_the_logs(tmp_pa
         finish_future(str(tmp_path), topic, 1, TOPIC_ID)
         assert (copies[0].exists(), copies[1].exists()) == (True, False)
         assert checkpoint.read_topic_id(str(tmp_path / f"{topic}-1")) == TOPIC_ID
+
+
+def test_the_marker_of_a_clean_stop_is_gone_from_the_disk_before_anything_else_happens(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a power cut brings it back, and what was torn then is believed."""
+    log_dir = LogDir(str(tmp_path))
+    syncs = Syncs(tmp_path, monkeypatch)
+    log_dir.write_clean_marker()
+    assert syncs.taken() == [f"{files.CLEAN_SHUTDOWN}.tmp", "."]
+    assert log_dir.take_clean_marker()
+    assert syncs.taken() == ["."]
+
+
+def test_first_dirty_offsets_are_synced_when_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log_dir = LogDir(str(tmp_path))
+    syncs = Syncs(tmp_path, monkeypatch)
+    log_dir.sync_cleaner_offsets()
+    assert syncs.taken() == []
+    log_dir.update_cleaner_offsets({("t", 0): 5}, sync=False)
+    assert syncs.taken() == []
+    log_dir.sync_cleaner_offsets()
+    assert syncs.taken() == [files.CLEANER_OFFSETS, "."]
+    log_dir.update_cleaner_offsets({("t", 0): 6})
+    assert syncs.taken() == [f"{files.CLEANER_OFFSETS}.tmp", "."]
+    assert log_dir.cleaner_offsets() == {("t", 0): 6}

@@ -16,6 +16,7 @@ from kbroker.io.partition.unified_log import UnifiedLog
 from kbroker.ipc.layout import Slot, SlotState
 from tests.io.append.plain_append import NOW, Log, topic_config
 from tests.log.batch_bytes import batch
+from tests.syncs import Syncs
 
 
 class Moved:
@@ -177,3 +178,24 @@ def test_a_folder_that_can_not_be_put_away_holds_nothing_up(tmp_path: Path) -> N
     case.partition.relocate(case.move.rename(), 0, NOW)
     case.append(1, b"after")
     assert case.partition.log_end == 21
+
+
+def test_a_log_goes_on_in_a_copy_that_is_on_disk_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The old files are removed: until the copy is synced they are the only ones."""
+    case = Moved(tmp_path)
+    syncs = Syncs(tmp_path / "there", monkeypatch)
+    case.move.start()
+    case.copied()
+    case.append(5, b"later")
+    case.partition.role.pause()
+    assert case.move.complete()
+    folder = Path(case.move.folder)
+    synced = syncs.taken()
+    assert synced.count(".") == 2, "the folder's name when it is made, and at the end"
+    assert {f"{folder.name}/{path.name}" for path in folder.iterdir()} | {folder.name} <= set(synced)
+    assert len(list(folder.glob("*.snapshot"))) > 1
+    case.partition.relocate(case.move.rename(), 0, NOW)
+    assert syncs.taken()[0] == "."
+    assert case.partition.recovery_point == case.partition.log_end == 25

@@ -2,6 +2,7 @@
 differ."""
 
 import errno
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -13,9 +14,10 @@ import pytest
 from kbroker.io.append.drain import Drain
 from kbroker.io.append.rows import AppendRow
 from kbroker.io.partition.unified_log import UnifiedLog
+from kbroker.io.replication import copier
 from kbroker.io.replication import following as module
 from kbroker.io.replication.following import Following
-from kbroker.ipc.layout import Slot, SlotFlag
+from kbroker.ipc.layout import Slot, SlotFlag, SlotState
 from kbroker.ipc.messages import Follow
 from kbroker.ipc.shared import Shared, Sizes
 from tests.io.append.plain_append import Log, offsets, topic_config
@@ -328,3 +330,56 @@ def test_without_a_leader_nothing_is_copied_and_nothing_is_appended(scene: Make)
     case.look()
     assert case.end == 1
     assert case.own.row[AppendRow.STATE] != 1
+
+
+def test_a_batch_that_is_larger_than_the_buffer_is_copied(
+    scene: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(copier, "BUFFER_BYTES", 64)
+    case = scene()
+    case.write(b"a" * 200, b"b", b"c" * 300)
+    case.follow()
+    for _ in range(3):
+        case.following.pull()
+    case.assert_equal()
+
+
+def test_the_producers_of_a_leader_are_known_in_its_copy_however_many(scene: Make) -> None:
+    case = scene()
+    for producer_id in range(40):
+        case.leader.append(batch(0, [b"v"], producer_id=producer_id, producer_epoch=2, base_sequence=5))
+    case.follow()
+    case.assert_equal()
+    mine, its = (log.partition.producers.entries() for log in (case.own, case.leader))
+    assert len(mine) == 40
+    assert mine == its
+
+
+def test_a_write_that_fails_is_an_error_of_the_own_log_dir_and_ends_nowhere(scene: Make) -> None:
+    case = scene()
+    case.write(b"a")
+    full = os.open("/dev/full", os.O_RDWR)
+    try:
+        fds = case.own.partition.active.files
+        os.dup2(full, fds.log)
+        case.follow()
+    finally:
+        os.close(full)
+    assert [error.errno for error in case.failed] == [errno.ENOSPC]
+    assert case.end == 0
+    assert case.own.row[AppendRow.STATE] != 1
+    assert case.following.waiting
+
+
+def test_a_copy_says_that_it_follows_only_once_it_agrees(scene: Make) -> None:
+    """Its end counts for the high watermark from then on."""
+    case = scene()
+    case.write(b"a")
+    case.leader.words[Slot.STATE] = SlotState.RECOVERING
+    case.follow()
+    assert case.own.words[Slot.LEADER_EPOCH] == -1
+    case.leader.words[Slot.STATE] = SlotState.ONLINE
+    case.look()
+    assert case.own.words[Slot.LEADER_EPOCH] == 1
+    case.following.follow(Follow(OWN, 2, LEADER, GENERATION, 0, str(case.leader.folder)))
+    assert case.own.words[Slot.LEADER_EPOCH] == -1

@@ -90,6 +90,28 @@ def test_read_committed_stops_at_the_last_stable_offset(node_factory: NodeFactor
     assert offsets(part.records) == list(range(2, 20))
 
 
+@pytest.mark.parametrize("session", [(0, -1), (0, 0)], ids=["kernel", "python"])
+@pytest.mark.parametrize("isolation", [0, 1])
+def test_records_above_the_high_watermark_are_not_read(
+    node_factory: NodeFactory, session: tuple[int, int], isolation: int
+) -> None:
+    """Another leader may not have them."""
+    node, size = filled(node_factory)
+    words = node.shared.slots[0]
+    words[Slot.SEQUENCE] += 1
+    words[Slot.HIGH_WATERMARK] = words[Slot.LAST_STABLE] = 12
+    words[Slot.HW_POSITION] = 6 * size
+    words[Slot.SEQUENCE] += 1
+    found = {}
+    for offset in (2, 12, 13, 20, 21):
+        (part,) = fetch(node.connect(), offset, session=session, isolation=isolation).responses[0].partitions
+        found[offset] = part.error_code, offsets(part.records)
+        assert part.high_watermark == (12 if offset < 21 else -1)
+    nothing: tuple[int, list[int]] = (0, [])
+    out_of_range: tuple[int, list[int]] = (ErrorCode.OFFSET_OUT_OF_RANGE, [])
+    assert found == {2: (0, list(range(2, 12))), 12: nothing, 13: nothing, 20: nothing, 21: out_of_range}
+
+
 def test_a_fetch_waits_for_bytes_and_is_woken_by_an_append(node_factory: NodeFactory) -> None:
     node, _ = filled(node_factory)
     link, other = node.connect(), node.connect()

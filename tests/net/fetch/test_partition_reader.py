@@ -1,10 +1,210 @@
-"""What a reader of a partition makes of its folder."""
+"""What a reader of a partition makes of its slot and its folder."""
 
+import struct
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import numpy as np
 import pytest
 
-from kbroker.net.fetch.partition_reader import epoch_end
+from kbroker.ipc.layout import Slot, SlotFlag, SlotState
+from kbroker.ipc.log_dir_errors import LogDirErrors
+from kbroker.ipc.messages import PartitionImage, TopicImage
+from kbroker.log import checkpoint
+from kbroker.log.transaction_index import AbortedTransaction, append_entry
+from kbroker.net.fetch.fetch_session import Wanted
+from kbroker.net.fetch.partition_reader import READ_COMMITTED, Limits, PartitionReader, Reading, epoch_end
+from kbroker.protocol.errors import ErrorCode
+from tests.io.append.plain_append import NOW, Log
+from tests.log.batch_bytes import batch, end_marker
+
+TOPIC_ID = b"\7" * 16
+GENERATION = 4
+WHOLE = 1 << 20
+
+
+class Scene:
+    """A log of a durable topic, whose high watermark a sync moves, and its reader."""
+
+    def __init__(self, root: Path) -> None:
+        self.log = Log(root, flags=SlotFlag.DURABLE)
+        self.log.open(epoch=0)
+        slots = Slot.table(4)
+        slots[3] = self.log.words
+        self.log.partition.published.words = self.log.words = slots[3]
+        self.words = slots[3]
+        self.words[Slot.GENERATION] = GENERATION
+        image = TopicImage("t", TOPIC_ID, False, (PartitionImage(0, 3, GENERATION, str(self.log.folder)),))
+        shared: Any = SimpleNamespace(slots=slots)
+        topics: Any = SimpleNamespace(by_id={TOPIC_ID: image}, by_name={"t": image})
+        reads: Any = SimpleNamespace(note=lambda *_: None)
+        errors = LogDirErrors(["/nowhere"], SimpleNamespace(log_dir_errors=np.zeros(1, np.int64)))
+        self.reader = PartitionReader(shared, topics, reads, errors)
+
+    def append(self, count: int, synced: bool = True) -> None:
+        for _ in range(count):
+            self.log.append(batch(0, [b"v"], [NOW]))
+        if synced:
+            self.log.partition.durability.flush()
+
+    def read(
+        self,
+        offset: int,
+        isolation: int = 0,
+        epoch: int = -1,
+        last_epoch: int = -1,
+        left: int = WHOLE,
+        most: int = WHOLE,
+        min_one: bool = True,
+    ) -> Reading:
+        wanted = Wanted("t", bytes(16), 0, offset, most, epoch, last_epoch)
+        return self.reader.read(wanted, Limits(left, min_one, isolation))
+
+    def offsets(self, reading: Reading) -> list[int]:
+        """Base offsets of the batches that it is of."""
+        found = reading.range
+        if found is None:
+            return []
+        data = (self.log.folder / f"{0:020d}.log").read_bytes()
+        offsets, position = [], found.position
+        while position < found.position + found.length:
+            offset, length = struct.unpack_from(">qi", data, position)
+            offsets.append(offset)
+            position += 12 + length
+        return offsets
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Scene:
+    return Scene(tmp_path)
+
+
+@pytest.mark.parametrize("isolation", [0, READ_COMMITTED])
+def test_nothing_at_or_above_the_high_watermark_is_read(scene: Scene, isolation: int) -> None:
+    scene.append(3)
+    scene.append(2, synced=False)
+    assert scene.offsets(scene.read(1, isolation)) == [1, 2]
+    for offset in (3, 4, 5):
+        reading = scene.read(offset, isolation)
+        assert (reading.error, reading.length, reading.high_watermark) == (0, 0, 3)
+    for offset in (-1, 6):
+        assert scene.read(offset, isolation).error is ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+def test_nothing_below_the_log_start_is_read(scene: Scene) -> None:
+    scene.append(4)
+    scene.log.partition.delete_records(2)
+    assert scene.read(1).error is ErrorCode.OFFSET_OUT_OF_RANGE
+    reading = scene.read(2)
+    assert (scene.offsets(reading), reading.log_start) == ([2, 3], 2)
+
+
+def test_read_committed_ends_at_an_open_transaction_and_names_aborted_ones(scene: Scene) -> None:
+    log, active = scene.log, scene.log.partition.active
+    log.append(batch(attributes=0x10, producer_id=1, producer_epoch=0, base_sequence=0))
+    marker = log.append(end_marker(0, 1, 0, commit=False))
+    append_entry(str(log.folder), 0, AbortedTransaction(1, 0, marker, marker + 1))
+    active.note_aborted(marker)
+    scene.append(1)
+    active.first_unstable = log.append(
+        batch(attributes=0x10, producer_id=2, producer_epoch=0, base_sequence=0)
+    )
+    scene.append(1)
+    reading = scene.read(0, READ_COMMITTED)
+    assert scene.offsets(reading) == [0, 1, 2]
+    assert reading.last_stable == 3
+    assert reading.aborted is not None
+    assert [entry.producer_id for entry in reading.aborted] == [1]
+    assert scene.read(2, READ_COMMITTED).aborted == []
+    assert (scene.read(3, READ_COMMITTED).length, scene.read(4, READ_COMMITTED).length) == (0, 0)
+    everything = scene.read(0)
+    assert (scene.offsets(everything), everything.aborted) == ([0, 1, 2, 3, 4], None)
+
+
+@pytest.mark.parametrize(
+    ("word", "value", "error"),
+    [
+        (Slot.GENERATION, GENERATION + 1, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        (Slot.STATE, SlotState.RECOVERING, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        (Slot.STATE, SlotState.OFFLINE, ErrorCode.KAFKA_STORAGE_ERROR),
+    ],
+)
+def test_a_log_that_is_not_there_is_not_read(scene: Scene, word: int, value: int, error: ErrorCode) -> None:
+    scene.append(1)
+    scene.words[word] = value
+    assert scene.read(0).error is error
+    wanted = Wanted("t", bytes(16), 0, 0, WHOLE, -1, -1)
+    assert scene.reader.available(wanted, 0) == -1
+
+
+def test_a_client_of_another_leader_epoch_is_fenced(scene: Scene) -> None:
+    scene.append(1)
+    scene.log.partition.role.set_leader_epoch(3)
+    assert scene.read(0, epoch=2).error is ErrorCode.FENCED_LEADER_EPOCH
+    assert scene.read(0, epoch=3).error is ErrorCode.NONE
+    assert scene.read(0, epoch=4).error is ErrorCode.UNKNOWN_LEADER_EPOCH
+
+
+def test_a_reader_whose_epoch_ended_before_its_offset_is_told_where(scene: Scene) -> None:
+    """KIP-595."""
+    scene.append(2)
+    scene.log.partition.role.set_leader_epoch(3)
+    scene.append(2)
+    assert scene.read(2, last_epoch=0).diverging is None
+    for offset, epoch, diverging in ((3, 0, (0, 2)), (2, 1, (0, 2)), (4, 3, None)):
+        reading = scene.read(offset, last_epoch=epoch)
+        assert (reading.diverging, reading.length) == (diverging, 0)
+        assert reading.error is ErrorCode.NONE
+    unknown = scene.read(2, last_epoch=4)
+    assert (unknown.error, unknown.high_watermark) == (ErrorCode.OFFSET_OUT_OF_RANGE, -1)
+
+
+def test_limits_cut_what_is_read_but_not_the_first_batch(scene: Scene) -> None:
+    scene.append(3)
+    size = len(batch(0, [b"v"], [NOW]))
+    assert scene.read(0, left=1).length == size
+    assert scene.read(0, most=1).length == size
+    assert scene.read(0, left=size - 1, min_one=False).length == 0
+    assert scene.read(0, left=size, min_one=False).length == size
+    assert scene.read(0, left=2 * size, most=WHOLE).length == 2 * size
+    assert scene.read(0, left=WHOLE, most=2 * size).length == 2 * size
+    wanted = Wanted("t", bytes(16), 0, 0, WHOLE, -1, -1)
+    assert scene.reader.available(wanted, 0) == 3 * size
+    wanted.fetch_offset = 3
+    assert scene.reader.available(wanted, 0) == 0
+
+
+def test_what_came_from_a_log_dir_that_has_failed_is_an_error(scene: Scene) -> None:
+    scene.append(1)
+    reading = scene.read(0)
+    assert scene.reader.still(reading) is reading
+    scene.words[Slot.STATE] = SlotState.OFFLINE
+    assert scene.reader.still(reading).error is ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def test_topics_are_found_by_name_or_id(scene: Scene) -> None:
+    def found(topic: str, topic_id: bytes, partition: int = 0, refused: bool = False) -> object:
+        wanted = Wanted(topic, topic_id, partition, 0, WHOLE, -1, -1, refused=refused)
+        answer = scene.reader.find(wanted)
+        return answer if isinstance(answer, ErrorCode) else answer[0].name
+
+    nobodys = b"\1" * 16
+    assert (found("t", bytes(16)), found("", TOPIC_ID)) == ("t", "t")
+    assert found("t", nobodys) is ErrorCode.UNKNOWN_TOPIC_ID
+    assert found("no", bytes(16)) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    for partition in (-1, 1):
+        assert found("t", bytes(16), partition) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert found("t", bytes(16), refused=True) is ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    assert found("no", bytes(16), refused=True) is ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+
+def test_epochs_end_where_the_next_one_begins(tmp_path: Path) -> None:
+    checkpoint.write_leader_epochs(str(tmp_path), [(1, 5), (3, 10), (6, 30)], sync=False)
+    ends = {epoch: epoch_end(str(tmp_path), epoch, 40) for epoch in range(8)}
+    assert ends == {
+        0: (0, 5), 1: (1, 10), 2: (1, 10), 3: (3, 30), 4: (3, 30), 5: (3, 30), 6: (6, 40), 7: (-1, -1),
+    }  # fmt: skip
 
 
 def test_a_folder_that_has_moved_says_nothing_of_epochs(tmp_path: Path) -> None:

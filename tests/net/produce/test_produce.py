@@ -1,12 +1,16 @@
 """Produce through a network process: every check, every version, order, acks."""
 
 import os
+import select
+import socket
 import struct
 import time
 
 import pytest
 
-from kbroker.ipc.layout import Slot, SlotFlag, SlotState
+from kbroker.ipc.layout import AppendEntry, Slot, SlotFlag, SlotState
+from kbroker.ipc.ring import ring_length, ring_take, wake_process
+from kbroker.net.rows import Token
 from kbroker.protocol import batch_layout as rb
 from kbroker.protocol.compression import Codec
 from kbroker.protocol.errors import ErrorCode
@@ -14,7 +18,7 @@ from kbroker.protocol.frame import encode_request
 from kbroker.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kbroker.protocol.records import build_batch, read_all, read_batches
 from tests.net.conftest import NodeFactory
-from tests.net.doubles import ask, read_frame
+from tests.net.doubles import NetNode, ask, read_frame
 from tests.net.produce.compressed_cases import CODECS, alike
 from tests.net.produce.produce_cases import CASES, GOOD, resealed
 from tests.net.requests import (
@@ -264,3 +268,50 @@ def test_a_request_of_many_chunks(node_factory: NodeFactory) -> None:
         assert {p.error_code for p in answer.responses[0].partition_responses} == {0}
     stored = (node.folders[39] / f"{0:020}.log").read_bytes()
     assert [record.value for record in read_all(stored)] == [value] * 3
+
+
+def held_append(node: NetNode, link: socket.socket) -> list[int]:
+    """The entry of a produce request whose worker is the test from now on."""
+    node.worker.hold.set()
+    ring = node.shared.append_ring(0, 0)
+    while True:
+        link.sendall(produce_frame(GOOD))
+        while not ring_length(ring):
+            if select.select([link], [], [], 0.001)[0]:
+                break  # the worker had not seen yet that it is to hold
+        else:
+            out = AppendEntry.table(1)
+            assert ring_take(ring, node.shared.sizes.ring_entries, out) == 1
+            return [int(word) for word in out[0]]
+        read_frame(link)
+
+
+@pytest.mark.parametrize(
+    "other", [1 << AppendEntry.TOKEN_EPOCH_SHIFT, 1 << Token.RESULT_BITS], ids=["process", "append"]
+)
+def test_the_answer_to_another_append_answers_nobody(node_factory: NodeFactory, other: int) -> None:
+    """To one of a predecessor of this process, or of an earlier request in the same row: a worker
+    that died has answered it, or its successor has."""
+    node = node_factory({"t": 1})
+    link = node.connect()
+    entry = held_append(node, link)
+    end = int(node.shared.slots[0, Slot.LOG_END])
+    node.worker._complete(0, entry[AppendEntry.TOKEN] ^ other, 0, 77, 0)
+    node.worker._serve(0, entry)
+    wake_process(node.shared, 0)
+    assert read_produce(read_frame(link), 7).responses[0].partition_responses[0].base_offset == end
+
+
+def test_an_append_that_is_answered_twice_counts_once(node_factory: NodeFactory) -> None:
+    node = node_factory({"t": 1})
+    link = node.connect()
+    entry = held_append(node, link)
+    end = int(node.shared.slots[0, Slot.LOG_END])
+    node.worker._serve(0, entry)
+    node.worker._complete(0, entry[AppendEntry.TOKEN], ErrorCode.NOT_LEADER_OR_FOLLOWER, -1, 0)
+    wake_process(node.shared, 0)
+    answer = read_produce(read_frame(link), 7).responses[0].partition_responses[0]
+    assert (answer.error_code, answer.base_offset) == (0, end)
+    end = int(node.shared.slots[0, Slot.LOG_END])
+    node.worker.hold.clear()
+    assert produce(link, GOOD).base_offset == end

@@ -1,0 +1,84 @@
+"""Where the drain kernel ends a segment, and what it writes up to there."""
+
+from pathlib import Path
+
+import pytest
+
+from kbroker.io.append.rows import AppendRow, Drained, Stop
+from kbroker.ipc.layout import Slot
+from tests.io.append.drain_case import CAPACITY, DrainCase, batch, header
+
+SIZE = len(batch())
+FAR = (1 << 31) - 1  # the largest relative offset
+
+
+@pytest.fixture
+def case(tmp_path: Path) -> DrainCase:
+    return DrainCase(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("first_timestamp", "limits", "rolls"),
+    [
+        (1000, {AppendRow.SEGMENT_BYTES: 2 * SIZE}, False),
+        (1000, {AppendRow.SEGMENT_BYTES: 2 * SIZE - 1}, True),
+        (1000, {AppendRow.INDEX_BYTES: 32, AppendRow.INDEX_LIMIT: 40}, False),
+        (1000, {AppendRow.INDEX_BYTES: 32, AppendRow.INDEX_LIMIT: 39}, True),
+        (1000, {AppendRow.TIME_INDEX_BYTES: 24, AppendRow.INDEX_LIMIT: 48}, False),
+        (1000, {AppendRow.TIME_INDEX_BYTES: 24, AppendRow.INDEX_LIMIT: 47}, True),
+        (1000, {AppendRow.ROLL_AT_MS: 1}, False),
+        (-1, {AppendRow.ROLL_AT_MS: 1}, True),
+        (-1, {AppendRow.SEGMENT_MS: 0}, False),
+        (0, {AppendRow.SEGMENT_MS: 1000}, False),
+        (0, {AppendRow.SEGMENT_MS: 999}, True),
+        (1000, {AppendRow.NEXT_OFFSET: FAR}, False),
+        (1000, {AppendRow.NEXT_OFFSET: FAR + 1}, True),
+        (1000, {AppendRow.NEXT_OFFSET: FAR + 8, AppendRow.BASE_OFFSET: 8}, False),
+        (1000, {AppendRow.NEXT_OFFSET: FAR + 1, AppendRow.POSITION: 0}, True),
+        (1000, {AppendRow.POSITION: 0, AppendRow.SEGMENT_BYTES: SIZE, AppendRow.INDEX_LIMIT: 0}, False),
+    ],
+)
+def test_a_segment_ends_at_each_of_its_limits(
+    case: DrainCase, first_timestamp: int, limits: dict[int, int], rolls: bool
+) -> None:
+    """LogSegment.shouldRoll."""
+    case.push(batch(timestamp=first_timestamp))
+    assert case.drain.run() == 1
+    for word, value in limits.items():
+        case.row[word] = value
+    case.push(batch(timestamp=1000))
+    assert case.drain.run() == (not rolls)
+    assert case.drain.out[Drained.STOP] == (Stop.ROLL if rolls else Stop.NONE)
+
+
+def test_a_batch_whose_last_offset_is_too_far_from_the_base_rolls(case: DrainCase) -> None:
+    case.push(batch())
+    case.drain.run()
+    case.row[AppendRow.NEXT_OFFSET] = FAR
+    case.push(batch(records=2))
+    assert case.drain.run() == 0
+    assert case.drain.out[Drained.STOP] == Stop.ROLL
+
+
+def test_the_largest_timestamp_of_a_slot_does_not_go_back(case: DrainCase) -> None:
+    for timestamp, largest in ((2000, 2000), (1000, 2000), (3000, 3000)):
+        case.push(batch(timestamp=timestamp))
+        case.drain.run()
+        assert case.words[Slot.MAX_TIMESTAMP] == largest
+
+
+def test_batches_from_all_over_the_arena_are_written_in_order(case: DrainCase) -> None:
+    """Neighbours go in one piece."""
+    for n in range(CAPACITY):
+        case.push(batch(payload=b"%03d" % n, records=1 + n % 3))
+        if n % 4:
+            case._arena_used[0] += 64
+    while case.drain.waiting:
+        case.drain.run()
+        case.answers()
+    log, position, offset = case.file("log"), 0, 0
+    for n in range(CAPACITY):
+        base, size, _, good = header(log, position)
+        assert (base, good, log[position + size - 3 : position + size]) == (offset, True, b"%03d" % n)
+        position, offset = position + size, offset + 1 + n % 3
+    assert position == len(log) == case.row[AppendRow.POSITION]

@@ -1,0 +1,160 @@
+"""What counts as durable is on disk, every file of it, and nothing counts before."""
+
+from pathlib import Path
+
+import pytest
+
+from kbroker.ipc.layout import Slot
+from kbroker.log import files
+from kbroker.log.transaction_index import AbortedTransaction, append_entry
+from tests.io.append.plain_append import NOW, Log
+from tests.log.batch_bytes import batch
+from tests.syncs import Syncs
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Log:
+    """Of three segments with a record each, the first two closed; nothing is synced."""
+    made = Log(tmp_path)
+    made.open()
+    for _ in range(2):
+        made.append(batch())
+        append_entry(str(made.folder), made.partition.active.base_offset, AbortedTransaction(1, 0, 0, 1))
+        made.partition.roll(NOW)
+    made.append(batch())
+    return made
+
+
+@pytest.fixture
+def syncs(tmp_path: Path, log: Log, monkeypatch: pytest.MonkeyPatch) -> Syncs:
+    return Syncs(tmp_path, monkeypatch)
+
+
+def segment(base: int, *suffixes: str) -> set[str]:
+    return {f"t-0/{files.file_name(base, suffix)}" for suffix in suffixes}
+
+
+CLOSED = (
+    segment(0, *files.SEGMENT_SUFFIXES)
+    | segment(1, *files.SEGMENT_SUFFIXES, files.SNAPSHOT)
+    | segment(2, files.SNAPSHOT)
+)
+NAMES = {f"t-0/{files.LEADER_EPOCH_CHECKPOINT}", "t-0", "."}
+ACTIVE = segment(2, files.LOG)
+
+
+def test_the_first_sync_is_of_every_file_and_of_their_names(log: Log, syncs: Syncs) -> None:
+    log.partition.durability.flush()
+    assert set(syncs.taken()) == CLOSED | NAMES | ACTIVE
+    assert log.partition.recovery_point == 3
+
+
+def test_later_syncs_are_of_the_active_log_alone(log: Log, syncs: Syncs) -> None:
+    log.partition.durability.flush()
+    syncs.taken()
+    log.append(batch())
+    job = log.partition.durability.begin()
+    assert job.active_alone
+    job.run()
+    assert set(syncs.taken()) == ACTIVE
+
+
+def test_a_sync_after_a_roll_is_of_the_closed_segment_and_the_folder(log: Log, syncs: Syncs) -> None:
+    log.partition.durability.flush()
+    syncs.taken()
+    log.partition.roll(NOW)
+    log.append(batch())
+    job = log.partition.durability.begin()
+    assert not job.active_alone
+    job.run()
+    closed = segment(2, files.LOG, files.INDEX, files.TIME_INDEX, files.SNAPSHOT)
+    assert set(syncs.taken()) == closed | segment(3, files.SNAPSHOT, files.LOG) | {"t-0"}
+
+
+def test_a_sync_of_closed_segments_leaves_the_active_log_out(log: Log, syncs: Syncs) -> None:
+    job = log.partition.durability.begin(rolled_only=True)
+    assert not job.active_alone
+    job.run()
+    assert set(syncs.taken()) == CLOSED | NAMES
+    log.partition.durability.finish(job)
+    assert log.partition.recovery_point == 2
+
+
+def test_a_close_syncs_the_indexes_of_the_active_segment_too(log: Log, syncs: Syncs) -> None:
+    log.partition.durability.flush()
+    log.append(batch())
+    syncs.taken()
+    log.partition.close()
+    active = segment(2, files.LOG, files.INDEX, files.TIME_INDEX, files.SNAPSHOT)
+    assert set(syncs.taken()) == active | segment(4, files.SNAPSHOT) | {"t-0"}
+
+
+def test_a_close_syncs_the_names_of_a_log_that_was_just_opened(tmp_path: Path, syncs: Syncs) -> None:
+    log = Log(tmp_path, topic="other")
+    log.open()
+    log.partition.close()
+    assert {"other-0", "."} <= set(syncs.taken())
+
+
+def test_a_close_without_a_sync_leaves_all_of_it_to_its_caller(log: Log, syncs: Syncs) -> None:
+    log.partition.close(sync=False)
+    assert syncs.taken() == []
+
+
+def test_a_deleted_logs_new_name_is_synced(log: Log, syncs: Syncs) -> None:
+    log.partition.delete(NOW)
+    assert syncs.taken() == ["."]
+
+
+def test_a_file_that_retention_has_taken_is_not_missed(log: Log, syncs: Syncs) -> None:
+    job = log.partition.durability.begin()
+    for path in log.folder.glob("*.snapshot"):
+        path.unlink()
+    job.run()
+    assert set(syncs.taken()) >= ACTIVE
+
+
+@pytest.mark.parametrize("next_offset", [0, 1, 2])
+def test_the_durable_offset_never_goes_back(log: Log, next_offset: int) -> None:
+    log.partition.durability.flush()
+    log.partition.durability.publish(next_offset, 2, 0)
+    assert log.partition.recovery_point == 3
+
+
+def test_beyond_a_closed_segment_that_is_not_synced_nothing_is_durable(log: Log) -> None:
+    log.partition.durability.flush()
+    log.append(batch())
+    log.partition.roll(NOW)
+    log.append(batch())
+    log.partition.roll(NOW)
+    log.append(batch())
+    log.partition.durability.publish(6, 5, 71)
+    assert log.partition.recovery_point == 3, "the segment of offset 2 has grown since"
+    job = log.partition.durability.begin(rolled_only=True)
+    log.partition.roll(NOW)
+    log.append(batch())
+    job.run()
+    log.partition.durability.finish(job)
+    assert log.partition.recovery_point == 5
+    log.partition.durability.publish(7, 6, 71)
+    assert log.partition.recovery_point == 5
+    assert not log.partition.durability.is_synced
+
+
+def test_a_sync_that_ends_after_the_close_says_nothing_of_the_slot(log: Log) -> None:
+    job = log.partition.durability.begin()
+    log.partition.abandon()
+    before = log.words.copy()
+    job.run()
+    log.partition.durability.finish(job)
+    assert (log.words == before).all()
+    assert log.words[Slot.DURABLE] == 0
+
+
+def test_a_log_is_synced_when_all_of_it_is(log: Log) -> None:
+    durability = log.partition.durability
+    assert not durability.is_synced
+    durability.flush()
+    assert durability.is_synced
+    log.append(batch())
+    assert not durability.is_synced

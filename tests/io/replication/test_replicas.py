@@ -1,0 +1,144 @@
+"""A slot is led or followed, never both; and what a turn of the worker does for its replicas."""
+
+import errno
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kbroker.config.broker import BrokerConfig
+from kbroker.io.replication.replicas import LOOK_EVERY_MS, SOON_MS, Replicas
+from kbroker.ipc.messages import Follow, Lead
+from kbroker.ipc.shared import Shared, Sizes
+from kbroker.protocol.errors import ErrorCode
+
+LEAD = Lead(3, 1, (), (), 1)
+FOLLOW = Follow(3, 1, 4, 7, 0, "/there")
+
+
+class Side:
+    """Leading or following, as far as its worker asks it; notes the calls of both."""
+
+    def __init__(self, name: str, calls: list[str]) -> None:
+        self._name, self._calls = name, calls
+        self.slots: set[int] = set()
+        self.answers: dict[str, bool] = {}
+        self.waiting = False
+        self.error: OSError | None = None
+
+    def __len__(self) -> int:
+        return len(self.slots)
+
+    def forget(self, slot: int) -> None:
+        self.slots.discard(slot)
+        self._calls.append(f"{self._name} forgets")
+
+    def take(self, role: Lead | Follow) -> str:
+        self._calls.append(f"{self._name} takes")
+        if self.error is not None:
+            raise self.error
+        self.slots.add(role.slot)
+        return f"{self._name}'s answer"
+
+    lead = follow = take
+
+    def __getattr__(self, name: str) -> Callable[[], bool]:
+        def step() -> bool:
+            self._calls.append(name)
+            return self.answers.get(name, False)
+
+        return step
+
+
+class Scene:
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+        self.failed: list[tuple[int, OSError]] = []
+        shared = Shared(Sizes(clients=1, workers=1, max_partitions=4, ring_entries=8, arena_bytes=4096))
+        context: Any = SimpleNamespace(shared=shared, index=0, config=BrokerConfig({"log.dirs": "/d"}))
+        drain: Any = SimpleNamespace(wake=lambda: self.calls.append("wake"))
+        logs: Any = SimpleNamespace(failed=lambda *each: self.failed.append(each))
+        durability: Any = SimpleNamespace(advanced=lambda slot: None)
+        drain.env = drain.producers = drain.rows = None
+        self.replicas: Any = Replicas(context, drain, logs, durability)
+        self.leading: Any = Side("leading", self.calls)
+        self.following: Any = Side("following", self.calls)
+        self.replicas.leading, self.replicas.following = self.leading, self.following
+
+    def turn(self, now_ms: int) -> list[str]:
+        self.calls.clear()
+        self.replicas.turn(now_ms)
+        return [call for call in self.calls if call != "advance"]
+
+
+@pytest.fixture
+def scene() -> Scene:
+    return Scene()
+
+
+def test_a_new_leader_stops_to_follow_first_and_a_new_follower_to_lead(scene: Scene) -> None:
+    assert scene.replicas.take_role(LEAD) == "leading's answer"
+    assert scene.calls == ["following forgets", "leading takes"]
+    scene.calls.clear()
+    assert scene.replicas.take_role(FOLLOW) is None
+    assert scene.calls == ["leading forgets", "following takes"]
+    assert set(scene.replicas.handlers) == {Lead, Follow}
+
+
+@pytest.mark.parametrize("role", [LEAD, FOLLOW])
+def test_a_worker_has_replicas_from_its_first_role_to_the_last_close(
+    scene: Scene, role: Lead | Follow
+) -> None:
+    assert not scene.replicas.active
+    scene.replicas.take_role(role)
+    assert scene.replicas.active
+    scene.replicas.forget(9)
+    assert scene.replicas.active
+    scene.replicas.forget(role.slot)
+    assert not scene.replicas.active
+    assert (scene.leading.slots, scene.following.slots) == (set(), set())
+
+
+def test_a_role_that_the_disk_refuses_is_control_s_to_know(scene: Scene) -> None:
+    assert scene.replicas.begin(None) == (0, "")
+    assert scene.replicas.begin(LEAD) == (0, "")
+    scene.following.error = OSError(errno.EIO, "broken")
+    code, text = scene.replicas.begin(FOLLOW)
+    assert code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert "broken" in text
+    assert scene.failed == [(FOLLOW.slot, scene.following.error)]
+    assert not scene.replicas.active
+
+
+def test_idle_replicas_are_looked_at_twice_a_second_and_soon_while_a_leader_is_awaited(scene: Scene) -> None:
+    assert scene.turn(10_000) == ["look", "pull"]
+    assert scene.turn(10_000 + LOOK_EVERY_MS - 1) == ["pull"]
+    assert scene.replicas.next_due_ms(10_100) == 10_000 + LOOK_EVERY_MS
+    assert scene.turn(10_000 + LOOK_EVERY_MS) == ["look", "pull"]
+    scene.following.waiting = True
+    assert scene.replicas.next_due_ms(10_600) == 10_600 + SOON_MS
+    assert scene.turn(10_000 + 2 * LOOK_EVERY_MS) == ["look", "pull"]
+    assert scene.turn(10_000 + 2 * LOOK_EVERY_MS + SOON_MS) == ["look", "pull"]
+    assert scene.replicas.next_due_ms(11_100) == 11_000 + 2 * SOON_MS
+
+
+def test_who_waits_for_a_high_watermark_is_woken_when_one_has_moved(scene: Scene) -> None:
+    scene.turn(0)
+    assert not scene.replicas.turn(1)
+    scene.following.answers["pull"] = True
+    assert scene.replicas.turn(1)
+    assert "wake" not in scene.calls
+    scene.following.answers["pull"] = False
+    scene.leading.answers["advance"] = True
+    assert scene.replicas.turn(1)
+    assert scene.calls[-1] == "wake"
+
+
+@pytest.mark.parametrize(("behind", "advances"), [(False, False), (True, False), (False, True)])
+def test_there_is_something_to_do_while_a_copy_is_behind_or_a_mark_can_move(
+    scene: Scene, behind: bool, advances: bool
+) -> None:
+    scene.following.answers["behind"] = behind
+    scene.leading.answers["can_advance"] = advances
+    assert scene.replicas.pending() == (behind or advances)

@@ -1,0 +1,234 @@
+"""One grant for all connections of a principal, as long as there is one, and what ACLs change in
+it."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kbroker.config import acls
+from kbroker.config.acls import Acl
+from kbroker.config.broker import BrokerConfig
+from kbroker.ipc.messages import AclDelta
+from kbroker.net.rows import Access as AccessRow
+from kbroker.net.rows import Connection as ConnectionRow
+from kbroker.net.rows import May
+from kbroker.net.security import access as module
+from kbroker.net.security.access import Access
+from kbroker.net.security.grant import Grant
+
+SETTINGS = {
+    "log.dirs": "/d",
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": "User:root",
+    "kbroker.audit.log.dir": "/audit",
+}
+ARENA = b"mine-other"
+
+
+class Scene:
+    """A network process with a topic "t" in row 0, and its connections."""
+
+    def __init__(self, **settings: str) -> None:
+        self.rows = ConnectionRow.table(32)
+        self.scopes: list[tuple[int, int]] = []
+        self.forgotten = 0
+        self.unbusied: list[int] = []
+        self.connections: dict[int, Any] = {}
+        self.topics = SimpleNamespace(rows={"t": 0}, capacity=8, name_at=lambda number: "tuv"[number])
+        process: Any = SimpleNamespace(
+            context=SimpleNamespace(connections=self.rows, arena_bytes=np.frombuffer(ARENA, np.uint8)),
+            topics=self.topics,
+            connections=self.connections,
+            forwarding=SimpleNamespace(know=self._know, forget_answers=self._forget_answers),
+            checks=SimpleNamespace(),
+            unbusy=self.unbusied.append,
+        )
+        self.access = Access(process, BrokerConfig({**SETTINGS, **settings}))
+        self.refusals: list[tuple[Any, ...]] = []
+        self.access.audit.refused = lambda *each: self.refusals.append(each[1:])  # type: ignore[method-assign]
+
+    def _know(self, connection: Any) -> None:
+        self.scopes.append((connection.row, connection.answer_scope))
+
+    def _forget_answers(self) -> None:
+        self.forgotten += 1
+
+    @property
+    def grants(self) -> dict[tuple[str, str], Grant]:
+        return self.access._grants
+
+    def connect(self, principal: str, host: str = "10.0.0.1") -> Any:
+        row = len(self.connections) + 1
+        made = SimpleNamespace(
+            row=row, principal=principal, accepted=SimpleNamespace(host=host), grant=None, access=None,
+            answer_scope=0,
+        )  # fmt: skip
+        self.connections[row] = made
+        self.access.know(made)
+        return made
+
+    def change(self, *added: Acl, removed: tuple[Acl, ...] = (), full: bool = False) -> None:
+        self.access.change(AclDelta(added, removed), full)
+
+
+def acl(
+    principal: str, operation: int = acls.WRITE, name: str = "t", kind: int = acls.TOPIC, host: str = "*"
+) -> Acl:
+    return Acl(kind, name, acls.LITERAL, principal, host, operation, acls.ALLOW)
+
+
+def bits(connection: Any, row: int = 0) -> int:
+    return int(connection.grant.bits[row])
+
+
+def test_connections_of_a_principal_share_a_grant_until_the_last_one_closes() -> None:
+    case = Scene()
+    one, two, other = case.connect("User:a"), case.connect("User:a"), case.connect("User:b")
+    assert one.grant is two.grant is not other.grant
+    assert case.grants.keys() == {("User:a", ""), ("User:b", "")}
+    case.access.forget(one)
+    assert (one.grant, one.access, case.rows[one.row, ConnectionRow.ACCESS]) == (None, None, 0)
+    assert ("User:a", "") in case.grants
+    case.access.forget(two)
+    assert case.grants.keys() == {("User:b", "")}
+    case.access.forget(two)
+    assert other.grant.users == 1
+
+
+def test_a_super_user_has_no_grant() -> None:
+    case = Scene()
+    root = case.connect("User:root")
+    assert (root.grant, case.rows[root.row, ConnectionRow.ACCESS], case.grants) == (None, 0, {})
+    assert case.access.may(root, acls.WRITE, "t")
+
+
+def test_a_connection_that_changes_its_user_has_the_permissions_of_the_new_one() -> None:
+    case = Scene()
+    case.change(acl("User:a"))
+    connection = case.connect("User:a")
+    assert bits(connection) == May.WRITE | May.DESCRIBE
+    connection.principal = "User:b"
+    case.access.know(connection)
+    assert bits(connection) == 0
+    assert case.grants.keys() == {("User:b", "")}
+    connection.principal = "User:root"
+    case.access.know(connection)
+    assert (case.rows[connection.row, ConnectionRow.ACCESS], case.grants) == (0, {})
+
+
+def test_clients_with_the_same_permissions_have_answers_in_common_and_others_have_not() -> None:
+    case = Scene()
+    first, second, third = case.connect("User:a"), case.connect("User:a"), case.connect("User:b")
+    root = case.connect("User:root")
+    assert first.answer_scope == second.answer_scope > 0
+    assert third.answer_scope not in (first.answer_scope, 0, -1)
+    assert root.answer_scope == 0
+    assert case.scopes == [(each.row, each.answer_scope) for each in (first, second, third, root)]
+
+
+def test_a_number_of_answers_is_used_again_only_after_all_answers_were_forgotten(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "MAX_ANSWER_SCOPES", 4)
+    case = Scene()
+    gone = [case.connect(f"User:{n}") for n in range(2)]
+    stays = case.connect("User:stays")
+    assert [each.answer_scope for each in (*gone, stays)] == [1, 2, 3]
+    assert case.forgotten == 0
+    for each in gone:
+        case.access.forget(each)
+        del case.connections[each.row]
+    case.connections[9] = case.connections.pop(stays.row)
+    late = case.connect("User:late")
+    assert case.forgotten == 1
+    assert (stays.answer_scope, late.answer_scope) == (1, 2)
+    assert (stays.row, 1) in case.scopes
+
+
+def test_who_is_too_many_gets_answers_of_nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_ANSWER_SCOPES", 4)
+    case = Scene()
+    scopes = []
+    for n in range(8):
+        case.connect(f"User:{n}")
+        scopes = [each.answer_scope for each in case.connections.values()]
+        numbered = [scope for scope in scopes if scope != -1]
+        assert len(set(numbered)) == len(numbered)
+        assert all(0 < scope < 4 for scope in numbered)
+    assert scopes.count(-1) >= 5
+
+
+def test_a_change_of_acls_reaches_the_open_connections_of_its_principal() -> None:
+    case = Scene()
+    mine, other = case.connect("User:a"), case.connect("User:b")
+    case.change(acl("User:a"), acl("User:b", acls.READ))
+    assert (bits(mine), bits(other)) == (May.WRITE | May.DESCRIBE, May.READ | May.DESCRIBE)
+    case.change(removed=(acl("User:a"),))
+    assert (bits(mine), bits(other)) == (0, May.READ | May.DESCRIBE)
+    case.change(acl("User:a", acls.DESCRIBE), full=True)
+    assert (bits(mine), bits(other)) == (May.DESCRIBE, 0)
+
+
+def test_a_client_whose_host_acls_begin_to_name_gets_a_grant_of_its_own() -> None:
+    case = Scene()
+    here, there = case.connect("User:a", "10.0.0.1"), case.connect("User:a", "10.0.0.2")
+    case.change(acl("User:a", host="10.0.0.1"))
+    assert (bits(here), bits(there)) == (May.WRITE | May.DESCRIBE, 0)
+    assert case.grants.keys() == {("User:a", "10.0.0.1"), ("User:a", "")}
+    case.change(removed=(acl("User:a", host="10.0.0.1"),))
+    assert here.grant is there.grant
+    assert case.grants.keys() == {("User:a", "")}
+
+
+def test_new_topics_and_a_larger_table_have_their_bytes() -> None:
+    case = Scene()
+    case.change(
+        acl("User:a", name="u"), acl("User:a", acls.IDEMPOTENT_WRITE, acls.CLUSTER_NAME, acls.CLUSTER)
+    )
+    client = case.connect("User:a")
+    case.topics.on_row(1, "u")
+    assert (bits(client, 0), bits(client, 1)) == (0, May.WRITE | May.DESCRIBE)
+    case.topics.capacity = 16
+    case.topics.on_rows()
+    assert len(client.grant.bits) == 16
+    assert bits(client, 1) == 0, "the new table has other topics in its rows"
+
+
+def test_a_transactional_id_is_looked_up_for_its_client_and_again_after_a_change() -> None:
+    case = Scene()
+    case.change(acl("User:a", name="mine", kind=acls.TRANSACTIONAL_ID))
+    client = case.connect("User:a")
+    words = client.access[0]
+    case.access.look_at_id(client.row, 0, 4, 0)
+    assert (words[AccessRow.ID_BYTES], words[AccessRow.ID_ALLOWED], words[AccessRow.ID] != 0) == (4, 1, True)
+    assert bytes(client.access[1][:4]) == b"mine"
+    case.access.look_at_id(client.row, 5, 5, 0)
+    assert (words[AccessRow.ID_BYTES], words[AccessRow.ID_ALLOWED]) == (5, 0)
+    assert case.refusals == [(acls.WRITE, acls.TRANSACTIONAL_ID, "other")]
+    assert case.unbusied == [client.row, client.row]
+    case.change(acl("User:b"))
+    assert words[AccessRow.ID] == 0
+
+
+def test_every_refusal_is_in_the_audit_log() -> None:
+    case = Scene()
+    case.change(acl("User:a", acls.READ))
+    client = case.connect("User:a")
+    assert case.access.may(client, acls.READ, "t")
+    assert case.refusals == []
+    assert not case.access.may_write(client.row, b"t")
+    case.access.denied(client.row, 0, 3, 0)
+    assert case.refusals == [(acls.WRITE, acls.TOPIC, "t"), (acls.WRITE, acls.TOPIC, "t", 3)]
+    case.access.denied(99, 0, 3, 0)
+    case.access.look_at_id(99, 0, 4, 0)
+    assert (len(case.refusals), case.unbusied) == (2, [])
+
+
+def test_without_an_authorizer_everything_is_allowed() -> None:
+    case = Scene(**{"authorizer.class.name": ""})
+    client = case.connect("User:a")
+    case.change(acl("User:b"))
+    assert (client.grant, client.access, case.grants) == (None, None, {})
+    assert case.access.may_write(client.row, b"t")
