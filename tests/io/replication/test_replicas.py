@@ -61,10 +61,10 @@ class Scene:
         logs: Any = SimpleNamespace(failed=lambda *each: self.failed.append(each))
         durability: Any = SimpleNamespace(advanced=lambda slot: None)
         drain.env = drain.producers = drain.rows = None
-        self.replicas: Any = Replicas(context, drain, logs, durability)
+        self.replicas = Replicas(context, drain, logs, durability)
         self.leading: Any = Side("leading", self.calls)
         self.following: Any = Side("following", self.calls)
-        self.replicas.leading, self.replicas.following = self.leading, self.following
+        vars(self.replicas).update(leading=self.leading, following=self.following)
 
     def turn(self, now_ms: int) -> list[str]:
         self.calls.clear()
