@@ -11,7 +11,7 @@ from kbroker.control.changes.topic_change import create_topics
 from kbroker.control.metadata.topic_plan import NewTopic
 from kbroker.control.share import reading
 from kbroker.control.share.reading import Deliverable
-from kbroker.log.walk import PlacedBatch
+from kbroker.log.walk import PlacedBatch, walk
 from tests.control.fakes import world
 
 RECORD = (None, b"x" * 100, (), 1000)
@@ -22,8 +22,6 @@ def test_a_fetch_that_waits_counts_on_from_where_it_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begins: list[int] = []
-    walk = reading.walk
-
     def noted(reader: Any, offset: int, *end: int) -> Iterator[PlacedBatch]:
         begins.append(offset)
         return walk(reader, offset, *end)
