@@ -105,7 +105,7 @@ def serve(
 
 app.command("status", rich_help_panel="The broker", epilog=status.EXAMPLES)(status.status)
 app.command("top", rich_help_panel="The broker", epilog=top.EXAMPLES)(top.top)
-app.command("systemd", rich_help_panel="The broker")(systemd.systemd)
+app.command("systemd", rich_help_panel="The broker", epilog=systemd.EXAMPLES)(systemd.systemd)
 app.command("produce", rich_help_panel=RECORDS, epilog=produce.EXAMPLES)(produce.produce)
 app.command("consume", rich_help_panel=RECORDS, epilog=consume.EXAMPLES)(consume.consume)
 app.command("offsets", rich_help_panel=RECORDS, epilog=offsets.EXAMPLES)(offsets.offsets)

@@ -1,18 +1,32 @@
 """``kbroker systemd``: a service unit for this installation, closed to all that a broker does not
 need."""
 
+import os
 import re
+import shlex
 import shutil
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from kbroker.cli.failures import UsageFailed
+from kbroker.cli.options import examples
+from kbroker.cli.output import say
+from kbroker.config import properties
+from kbroker.config.setting import ConfigError
 
+EXAMPLES = examples(
+    "kbroker systemd",
+    "kbroker systemd /etc/kbroker/server.properties > /etc/systemd/system/kbroker.service",
+)
+
+STATE = Path("/var/lib/kbroker")
+USER = "kbroker"
+AUDIT = "kbroker.audit.log.dir"
 HIDDEN = (Path("/tmp"), Path("/var/tmp"))  # PrivateTmp=yes
 """Folders of the host that the service does not see."""
 
@@ -22,13 +36,13 @@ UNIT = """\
 Description=kbroker, a message broker that speaks the Apache Kafka protocol
 After=network-online.target
 Wants=network-online.target
-
+{mounts}
 [Service]
 Type=exec
-ExecStart={program} serve {properties} --override log.dirs=/var/lib/kbroker
+ExecStart={command}
 User=kbroker
 DynamicUser=yes
-StateDirectory=kbroker
+{writable}StateDirectory=kbroker
 StateDirectoryMode=0700
 CacheDirectory=kbroker
 Environment=XDG_CACHE_HOME=/var/cache/kbroker HOME=/var/lib/kbroker
@@ -75,20 +89,52 @@ WantedBy=multi-user.target
 """
 
 
-def unit(program: Path, properties: str) -> str:
-    """The unit's text."""
+def unit(program: Path, properties: str, folders: Sequence[Path] = ()) -> str:
+    """The unit's text. folders: what the settings name for data; none: the data is in STATE."""
+    words = [str(program), "serve", *([properties] if properties else [])]
+    words += [] if folders else ["--override", f"log.dirs={STATE}"]
+    outside = " ".join(word(str(folder)) for folder in folders if not folder.is_relative_to(STATE))
     return UNIT.format(
         written="/etc/systemd/system/kbroker.service, written by `kbroker systemd`",
-        program=word(str(program)),
-        properties=word(properties) if properties else "",
+        command=" ".join(word(each) for each in words),
+        mounts=f"RequiresMountsFor={outside}\n" if outside else "",
+        writable=f"ReadWritePaths={outside}\n" if outside else "",
         home="read-only" if program.is_relative_to("/home") or program.is_relative_to("/root") else "yes",
-    ).replace("serve  --", "serve --")
+    )
+
+
+def folders_of(pairs: Mapping[str, str]) -> list[Path]:
+    """The folders that settings name for logs, and then for the audit log; none without log dirs:
+    the service chooses."""
+    names = pairs.get("log.dirs") or pairs.get("log.dir") or ""
+    dirs = [Path(name.strip()) for name in names.split(",") if name.strip()]
+    audit = pairs.get(AUDIT, "")
+    return [*dirs, *([Path(audit)] if audit else [])] if dirs else []
 
 
 def word(text: str) -> str:
     """One word of a command line of systemd, which knows quotes, variables and specifiers."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("$", "$$")
     return f'"{escaped}"' if re.search(r"[\s\"'\\;]", text) else escaped
+
+
+def foreign(folders: Iterable[Path]) -> Iterator[str]:
+    """Why the service could not write to folders of its settings: systemd gives it STATE alone."""
+    for folder in folders:
+        if not folder.is_absolute():
+            yield f"{folder} is no absolute path, and the service starts in /"
+        elif not folder.is_relative_to(STATE) and _owner(folder) != USER:
+            yield (
+                f"{folder} must belong to the service's user: "
+                f"useradd --system {USER}; install -d -o {USER} -g {USER} -m 0700 {shlex.quote(str(folder))}"
+            )
+
+
+def _owner(path: Path) -> str | None:
+    try:
+        return path.owner()
+    except (OSError, KeyError):
+        return None
 
 
 def remarks(*files: Path) -> Iterator[str]:
@@ -103,28 +149,39 @@ def remarks(*files: Path) -> Iterator[str]:
                 break
 
 
-def _require_file(properties: Path) -> None:
-    """Raises UsageFailed: a unit with settings that are not there would fail at each start."""
+def _closed(settings: Path) -> Iterator[str]:
+    """Settings that others cannot read, as those with passwords should be."""
+    if settings.stat().st_mode & stat.S_IROTH == 0 and _owner(settings) != USER:
+        yield (
+            f"{settings} cannot be read by the service's user: "
+            f"useradd --system {USER}; chown {USER} {shlex.quote(str(settings))}"
+        )
+
+
+def _read(settings: Path) -> dict[str, str]:
+    """Raises UsageFailed: a unit with settings that cannot be read would fail at each start."""
+    if not settings.name or os.path.isdir(settings):  # noqa: PTH112  false for any error
+        raise UsageFailed("SERVER.PROPERTIES names a file, as /etc/kbroker/server.properties")
     try:
-        if not properties.name or properties.is_dir():
-            raise UsageFailed("SERVER.PROPERTIES names a file, as /etc/kbroker/server.properties")
-        with properties.open("rb"):
-            pass
-    except OSError as error:
-        raise UsageFailed(f"SERVER.PROPERTIES: {properties}: {error.strerror}") from error
+        return properties.read(settings)
+    except ConfigError as error:
+        raise UsageFailed(f"SERVER.PROPERTIES: {error}") from error
 
 
 def systemd(
-    properties: Annotated[
+    settings: Annotated[
         Path | None,
         typer.Argument(metavar="[SERVER.PROPERTIES]", help="Settings of the service.", show_default=False),
     ] = None,
 ) -> None:
-    """Print a hardened systemd unit: kbroker systemd > /etc/systemd/system/kbroker.service"""
-    if properties is not None:
-        _require_file(properties)
+    """Print a hardened systemd unit: kbroker systemd > /etc/systemd/system/kbroker.service
+
+    The data is where the settings say; without log.dirs in them, in /var/lib/kbroker."""
+    folders = [] if settings is None else folders_of(_read(settings))
     program = Path(shutil.which(sys.argv[0]) or sys.argv[0]).absolute()
-    settings = [properties.absolute()] if properties is not None else []
-    for remark in remarks(program, *settings):
-        typer.echo(f"kbroker: {remark}; put it elsewhere, for instance into /opt or /etc", err=True)
-    typer.echo(unit(program, str(settings[0]) if settings else ""), nl=False)
+    files = [program] if settings is None else [program, settings.absolute()]
+    for remark in remarks(*files):
+        say(f"kbroker: {remark}; put it elsewhere, for instance into /opt or /etc")
+    for remark in (*foreign(folders), *(_closed(files[1]) if settings else ())):
+        say(f"kbroker: {remark}")
+    typer.echo(unit(program, str(files[1]) if settings else "", folders), nl=False)

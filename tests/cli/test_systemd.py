@@ -53,11 +53,44 @@ def test_settings_that_are_no_file_are_refused(shell: Shell, name: str) -> None:
 def test_settings_that_are_not_there_are_refused(shell: Shell, tmp_path: Path) -> None:
     missing = tmp_path / "server.properties"
     done = shell("systemd", missing, code=2)
-    assert done.stderr == f"kbroker: SERVER.PROPERTIES: {missing}: No such file or directory\n"
+    assert done.stderr == f"kbroker: SERVER.PROPERTIES: cannot read {missing}: No such file or directory\n"
     assert not done.stdout
     assert "File name too long" in shell("systemd", tmp_path / ("n" * 300), code=2).stderr
     missing.write_text("log.dirs=/var/lib/kbroker\n")
-    assert f"serve {missing} " in shell("systemd", missing).text
+    assert f"serve {missing}\n" in shell("systemd", missing).text
+
+
+def test_the_data_stays_where_the_settings_say(shell: Shell, tmp_path: Path) -> None:
+    settings = tmp_path / "server.properties"
+    settings.write_text("log.dirs=/disk1/kbroker, /disk two\nkbroker.audit.log.dir=/var/log/kbroker\n")
+    done = shell("systemd", settings)
+    paths = '/disk1/kbroker "/disk two" /var/log/kbroker'
+    assert f" serve {settings}\n" in done.text
+    assert f"\nReadWritePaths={paths}\n" in done.text
+    assert f"\nRequiresMountsFor={paths}\n" in done.text
+    assert "kbroker: /disk1/kbroker must belong to the service's user: useradd --system" in done.stderr
+    assert "-m 0700 '/disk two'" in done.stderr
+
+
+@pytest.mark.parametrize("line", ["", "log.dirs=/var/lib/kbroker\n", "log.dir = /var/lib/kbroker/a\n"])
+def test_the_folder_of_the_service_needs_nothing_more(shell: Shell, tmp_path: Path, line: str) -> None:
+    settings = tmp_path / "server.properties"
+    settings.write_text(line)
+    done = shell("systemd", settings)
+    assert "ReadWritePaths" not in done.text
+    assert ("--override log.dirs=/var/lib/kbroker" in done.text) == (not line)
+    assert "must belong" not in done.stderr
+
+
+def test_paths_from_nowhere_and_closed_settings_are_named(shell: Shell, tmp_path: Path) -> None:
+    settings = tmp_path / "server.properties"
+    settings.write_text("log.dirs=data\n")
+    settings.chmod(0o600)
+    said = shell("systemd", settings).stderr
+    assert "data is no absolute path" in said
+    assert f"{settings} cannot be read by the service's user" in said
+    settings.write_bytes(b"\xff")
+    assert "not UTF-8" in shell("systemd", settings, code=2).stderr
 
 
 def test_systemd_finds_it_closed(tmp_path: Path) -> None:
