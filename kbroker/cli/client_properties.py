@@ -14,9 +14,46 @@ _JAAS_FIELD = re.compile(r"""(username|password)\s*=\s*(?:"([^"]*)"|'([^']*)'|(\
 _BY_TOKEN = re.compile(r"""\btokenauth\s*=\s*["']?true""", re.IGNORECASE)
 _PEM_ONLY = ("ssl.truststore.type", "ssl.keystore.type")
 
-# Settings of Java's AdminClient that have no meaning for librdkafka and are no security setting:
-# not an error.
-_NO_EFFECT = frozenset({"default.api.timeout.ms", "metric.reporters", "metrics.recording.level"})
+# Settings of Java's clients that librdkafka does not know, and that no command depends on: not an
+# error.
+_NO_EFFECT = frozenset(
+    [
+        "default.api.timeout.ms",
+        "request.timeout.ms",
+        "connections.max.idle.ms",
+        "socket.connection.setup.timeout.max.ms",
+        "send.buffer.bytes",
+        "receive.buffer.bytes",
+        "metric.reporters",
+        "metrics.recording.level",
+        "metrics.num.samples",
+        "metrics.sample.window.ms",
+        "auto.include.jmx.reporter",
+        "interceptor.classes",
+        "key.serializer",
+        "value.serializer",
+        "key.deserializer",
+        "value.deserializer",
+        "partition.assignment.strategy",
+        "max.poll.records",
+        "exclude.internal.topics",
+        "fetch.max.wait.ms",
+        "throw.on.fetch.stable.offset.unsupported",
+        "buffer.memory",
+        "max.block.ms",
+        "max.request.size",
+        "partitioner.class",
+        "partitioner.ignore.keys",
+        "partitioner.adaptive.partitioning.enable",
+        "partitioner.availability.timeout.ms",
+        "ssl.protocol",
+        "ssl.enabled.protocols",
+        "ssl.provider",
+        "ssl.keymanager.algorithm",
+        "ssl.trustmanager.algorithm",
+        "ssl.secure.random.implementation",
+    ]
+)
 
 _KAFKA_PYTHON = {
     "security.protocol": "security_protocol",

@@ -11,6 +11,15 @@ from kbroker.cli.failures import result_of
 
 ALL_BROKERS = (4, "")
 """The broker with the empty name: its settings hold for all brokers."""
+LOGGER = "broker-logger"
+
+
+def _unnamed(entity: str, name: str) -> tuple[named_configs.Resource, str] | None:
+    """A resource that confluent-kafka has no word for, and what messages call it; None for
+    others."""
+    if not name:
+        return ALL_BROKERS, "all brokers"
+    return ((named_configs.LOGGER, name), f"{entity} {name}") if entity == LOGGER else None
 
 
 def _resource(entity: str, name: str, changes: Sequence[Any] = ()) -> Any:
@@ -25,8 +34,8 @@ def read_configs(broker: Connection, entity: str, name: str) -> list[dict[str, A
     synonyms.
 
     The broker with the empty name is all brokers. Raises CommandFailed."""
-    if not name:
-        return named_configs.read(broker, ALL_BROKERS, "all brokers")
+    if (unnamed := _unnamed(entity, name)) is not None:
+        return named_configs.read(broker, *unnamed)
     resource = _resource(entity, name)
     future = broker.admin().describe_configs([resource], request_timeout=broker.timeout_s)[resource]
     entries = result_of(future, f"{entity} {name}")
@@ -66,8 +75,8 @@ def change_configs(
     """Change some settings of one entity, leave the others; all or none. Raises CommandFailed."""
     pairs = (sets, dict.fromkeys(deletes), appends or {}, subtracts or {})
     operations = [(key, number, value) for number, each in enumerate(pairs) for key, value in each.items()]
-    if not name:
-        named_configs.change(broker, ALL_BROKERS, "all brokers", operations, validate_only)
+    if (unnamed := _unnamed(entity, name)) is not None:
+        named_configs.change(broker, *unnamed, operations, validate_only)
         return
     from confluent_kafka.admin import AlterConfigOpType, ConfigEntry
 

@@ -1,4 +1,4 @@
-"""`kbroker configs`: the settings of topics, brokers and groups."""
+"""`kbroker configs`: the settings of topics, brokers and groups, and the levels of loggers."""
 
 from enum import StrEnum
 from typing import Annotated
@@ -26,6 +26,11 @@ class Entity(StrEnum):
     TOPIC = "topic"
     BROKER = "broker"
     GROUP = "group"
+    LOGGER = "broker-logger"
+
+
+OF_A_BROKER = (Entity.BROKER, Entity.LOGGER)
+"""Kinds whose names are broker ids."""
 
 
 EntityType = Annotated[Entity, typer.Argument(help="What the settings belong to.", show_default=False)]
@@ -49,8 +54,8 @@ def _name(entity: Entity, name: str | None, default: bool) -> str:
         raise UsageFailed(
             f"{entity.value}: give a name" + (", or --default" if entity is Entity.BROKER else "")
         )
-    if entity is Entity.BROKER and not (name.isascii() and name.isdigit()):
-        raise UsageFailed(f"broker {name!r}: expected a broker id, a number")
+    if entity in OF_A_BROKER and not (name.isascii() and name.isdigit()):
+        raise UsageFailed(f"{entity.value} {name!r}: expected a broker id, a number")
     return name
 
 
@@ -113,6 +118,8 @@ def describe(
         "kbroker configs alter broker 1 --set log.retention.ms=3600000",
         "kbroker configs alter broker --default --set log.cleaner.threads=2",
         "kbroker configs alter group billing --set consumer.session.timeout.ms=60000",
+        "# what the control process logs, until the next start",
+        "kbroker configs alter broker-logger 1 --set kbroker.control=DEBUG",
     )
 )
 @connected

@@ -1,5 +1,5 @@
-"""Settings of resources that confluent-kafka cannot name: of all brokers, and of client metrics
-subscriptions."""
+"""Settings of resources that confluent-kafka cannot name: of all brokers, of a broker's loggers,
+and of client metrics subscriptions."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,13 +11,16 @@ from kbroker.cli.failures import check_answer
 Resource = tuple[int, str]
 """Type, as in the protocol, and name."""
 
+LOGGER = 8
+"""Type of the loggers of the broker whose id is the name. Only that broker can answer."""
+
 
 def read(broker: Connection, resource: Resource, subject: str) -> list[dict[str, Any]]:
     """The settings, as `config_changes.read_configs` gives them. Raises CommandFailed."""
     from kafka.protocol.admin import DescribeConfigsRequest
 
     request = DescribeConfigsRequest(resources=[(*resource, None)], include_synonyms=True, min_version=1)
-    (answer,) = ask(broker, request).results
+    (answer,) = ask(broker, request, _node_of(resource)).results
     check_answer(answer, subject)
     return [
         {
@@ -50,11 +53,16 @@ def change(
     request = IncrementalAlterConfigsRequest(
         resources=[(*resource, list(operations))], validate_only=validate_only
     )
-    (answer,) = ask(broker, request).responses
+    (answer,) = ask(broker, request, _node_of(resource)).responses
     check_answer(answer, subject)
 
 
-def ask(broker: Connection, request: Any) -> Any:
-    """The answer to a request of kafka-python."""
+def ask(broker: Connection, request: Any, node_id: int | None = None) -> Any:
+    """The answer to a request of kafka-python, of any broker without a node_id."""
     with broker.kafka_python_admin() as admin:
-        return admin._manager.run(admin._manager.send, request)
+        return admin._manager.run(admin._manager.send, request, node_id)
+
+
+def _node_of(resource: Resource) -> int | None:
+    kind, name = resource
+    return int(name) if kind == LOGGER else None

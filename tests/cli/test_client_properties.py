@@ -61,6 +61,18 @@ def test_librdkafkas_settings_stay_as_they_are() -> None:
     assert to_librdkafka(settings) == settings
 
 
+def test_a_file_of_javas_clients_is_taken_as_it_is() -> None:
+    """Settings without a meaning here are left out; those of security never are."""
+    java = {
+        "request.timeout.ms": "60000",
+        "key.deserializer": "org.apache.kafka.common.serialization.StringDeserializer",
+        "partition.assignment.strategy": "org.apache.kafka.clients.consumer.RangeAssignor",
+        "ssl.enabled.protocols": "TLSv1.3",
+    }
+    assert to_librdkafka({**java, "client.id": "me"}) == {"client.id": "me"}
+    assert to_librdkafka({"ssl.cipher.suites": "X"}) == {"ssl.cipher.suites": "X"}
+
+
 def test_what_can_not_be_read_is_named() -> None:
     with pytest.raises(UsageFailed, match=r"ssl\.truststore\.type"):
         to_librdkafka({"ssl.truststore.type": "JKS"})

@@ -67,3 +67,18 @@ def test_groups_have_settings_too(cli: Shell, group: str) -> None:
     cli("configs", "alter", "group", group, "--set", "consumer.session.timeout.ms=50000")
     entry = by_name(cli("configs", "describe", "group", group, "--json").json)["consumer.session.timeout.ms"]
     assert (entry["value"], entry["source"]) == ("50000", "group")
+
+
+def test_levels_of_loggers_change_while_the_broker_runs(cli: Shell) -> None:
+    broker = cli("cluster", "describe", "--json").json["brokers"][0]["id"]
+    entity = ("broker-logger", broker)
+    before = by_name(cli("configs", "describe", *entity, "--json").json)["root"]
+    assert before["source"] == "logger"
+    name = next(
+        n for n in by_name(cli("configs", "describe", *entity, "--all", "--json").json) if n != "root"
+    )
+    cli("configs", "alter", *entity, "--set", f"{name}=DEBUG")
+    assert by_name(cli("configs", "describe", *entity, "--json").json)[name]["value"] == "DEBUG"
+    cli("configs", "alter", *entity, "--delete", name)
+    assert "LOUD" in cli("configs", "alter", *entity, "--set", f"{name}=LOUD", code=1).stderr
+    assert "expected a broker id" in cli("configs", "describe", "broker-logger", "one", code=2).stderr
