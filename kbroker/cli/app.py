@@ -3,6 +3,7 @@
 `serve` goes around the option parser, because what is loaded here stays in the memory of every process of the broker.
 """
 
+import os
 import sys
 from collections.abc import Sequence
 
@@ -35,11 +36,16 @@ def run(arguments: Sequence[str] | None = None) -> int:
         say(f"kbroker: {wrong[0]!r} is not UTF-8")
         return ExitCode.USAGE
     try:
-        return int(app(args=words, prog_name="kbroker", standalone_mode=False) or ExitCode.OK)
+        code = int(app(args=words, prog_name="kbroker", standalone_mode=False) or ExitCode.OK)
+        sys.stdout.flush()  # here an error is still a sentence
+        return code
     except SystemExit as end:
         return _code(end)
     except KeyboardInterrupt:
         return ExitCode.INTERRUPTED
+    except BrokenPipeError:  # the reader has seen enough; what is left in the buffer is for nobody
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return ExitCode.FAILED
     except Exception as error:
         failure = explain(error)
         if failure is None:
@@ -66,7 +72,15 @@ def _code(end: SystemExit) -> int:
 
 def main() -> None:
     """Entry point of the `kbroker` command."""
+    _open_standard_streams()
     sys.exit(run())
+
+
+def _open_standard_streams() -> None:
+    """In place of those that the caller has closed: no socket or log may get their numbers."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115  as long as the process
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
+NO_ADDRESS_GIVEN = "; `kbroker serve` starts a broker, -b HOST:PORT names another one"
 CLIENT_ID = "kbroker-cli"
 
 
@@ -94,7 +95,8 @@ class Connection:
                 return
             except OSError as error:
                 reasons.append(f"{address.strip()}: {error.strerror or error}")
-        raise Unreachable(f"cannot connect to {'; '.join(reasons)}")
+        hint = NO_ADDRESS_GIVEN if self.bootstrap == DEFAULT_BOOTSTRAP else ""
+        raise Unreachable(f"cannot connect to {'; '.join(reasons)}{hint}")
 
     def _prove(self, host: str, port: int, deadline: float) -> None:
         """Talks to the broker by the client's protocol, once. Raises CommandFailed as soon as it is

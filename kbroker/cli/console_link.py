@@ -6,7 +6,8 @@ from urllib.parse import urlsplit
 
 from kbroker.cli.failures import Unreachable, UsageFailed
 
-DEFAULT_URL = "http://127.0.0.1:9404/"
+HTTP_PORT = 9404
+DEFAULT_URL = f"http://127.0.0.1:{HTTP_PORT}/"
 MAX_BYTES = 64 << 20
 PATIENCE_S = 10.0
 
@@ -22,13 +23,19 @@ def get(url: str, path: str) -> tuple[HTTPStatus | int, bytes]:
         finally:
             connection.close()
     except (OSError, http.client.HTTPException) as error:
-        raise Unreachable(f"{url}: {error}") from error
+        reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+        raise Unreachable(f"{url}: {reason}; --url takes the broker's kbroker.http.listen") from error
 
 
 def _connect(url: str) -> http.client.HTTPConnection:
+    """https is that of a proxy before the broker."""
     try:
         parts = urlsplit(url if "://" in url else f"http://{url}")
-        host, port = parts.hostname or "127.0.0.1", parts.port or 9404
+        host, port = parts.hostname or "127.0.0.1", parts.port
     except ValueError as error:
         raise UsageFailed(f"--url {url}: {error}") from error
-    return http.client.HTTPConnection(host, port, timeout=PATIENCE_S)
+    if parts.scheme == "https":
+        return http.client.HTTPSConnection(host, port, timeout=PATIENCE_S)
+    if parts.scheme != "http":
+        raise UsageFailed(f"--url {url}: expected http://HOST:PORT/ or https://HOST:PORT/")
+    return http.client.HTTPConnection(host, port or HTTP_PORT, timeout=PATIENCE_S)

@@ -3,6 +3,7 @@
 Neither client library is imported here: an error of theirs can only exist when they already are.
 """
 
+import errno
 import sys
 from types import ModuleType
 from typing import Any
@@ -25,6 +26,7 @@ _UNREACHABLE = (
     "_MSG_TIMED_OUT",
 )
 _USAGE = ("_INVALID_ARG", "_CONFLICT")
+_NOT_WRITTEN = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
 
 
 class CommandFailed(Exception):
@@ -84,11 +86,21 @@ def explain(error: BaseException, subject: str = "") -> CommandFailed | None:
         return _explain_librdkafka(library, error.args[0], subject)
     if (library := sys.modules.get("kafka.errors")) and isinstance(error, library.KafkaError):
         return _explain_kafka_python(library, error, subject)
-    if isinstance(error, OSError) and error.filename is not None:
-        return CommandFailed(f"{error.filename}: {error.strerror}")
+    if isinstance(error, OSError):
+        return _explain_system(error)
     if isinstance(error, ValueError | OverflowError | TypeError) and _was_refused_by_library(error):
         return UsageFailed(f"{subject}: {error}" if subject else str(error))
     return None
+
+
+def _explain_system(error: OSError) -> CommandFailed | None:
+    """Of an error without a file: that of a connection, or of stdout."""
+    reason = error.strerror or str(error)
+    if error.filename is not None:
+        return CommandFailed(f"{error.filename}: {reason}")
+    if isinstance(error, ConnectionError | TimeoutError):
+        return Unreachable(reason)
+    return CommandFailed(f"cannot write: {reason}") if error.errno in _NOT_WRITTEN else None
 
 
 def _explain_parser(error: BaseException, message: str) -> CommandFailed:

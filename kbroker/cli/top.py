@@ -58,6 +58,10 @@ def overview(url: str) -> Any:
         data = json.loads(body)
     except ValueError as error:
         raise CommandFailed(f"{url}: this is no console of a kbroker") from error
+    if code == HTTPStatus.UNAUTHORIZED:
+        raise CommandFailed(
+            f"{url}: this console asks for a login, which `kbroker top` has not; `kbroker status` needs none"
+        )
     if code != HTTPStatus.OK:
         raise CommandFailed(f"{url}: {data.get('message', code)}")
     return data

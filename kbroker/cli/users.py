@@ -63,7 +63,10 @@ def _password(file: Path | None) -> str:
         return str(typer.prompt("Password", hide_input=True, confirmation_prompt=True, err=True))
     import sys
 
-    text = sys.stdin.readline() if str(file) == "-" else file.read_text().partition("\n")[0]
+    try:
+        text = sys.stdin.readline() if str(file) == "-" else file.read_text().partition("\n")[0]
+    except UnicodeDecodeError as error:
+        raise UsageFailed(f"--password-file {file}: not UTF-8 at byte {error.start}") from error
     password = text.rstrip("\r\n")
     if not password:
         raise UsageFailed("the password is empty")

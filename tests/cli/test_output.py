@@ -34,6 +34,8 @@ def test_a_wide_table_is_not_wrapped(capsys: pytest.CaptureFixture[str]) -> None
         (GroupIdNotFoundError("Response(...)"), "GROUP_ID_NOT_FOUND: there is no such group", 1),
         (KafkaConnectionError("gone"), "gone", 3),
         (FileNotFoundError(2, "No such file or directory", "f"), "f: No such file or directory", 1),
+        (OSError(28, "No space left on device"), "cannot write: No space left on device", 1),
+        (ConnectionResetError(104, "Connection reset by peer"), "Connection reset by peer", 3),
     ],
 )
 def test_errors_of_the_libraries_are_explained(error: Exception, message: str, code: int) -> None:

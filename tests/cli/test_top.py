@@ -2,6 +2,8 @@
 
 import json
 import re
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
@@ -26,6 +28,26 @@ def test_one_look_shows_the_broker(broker: KBroker, capsys: pytest.CaptureFixtur
 def test_one_look_as_json_is_a_sample(broker: KBroker, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["top", "--once", "--json", "--url", console(broker)]) == 0
     assert json.loads(capsys.readouterr().out)["ready"] is True
+
+
+class AsksForALogin(BaseHTTPRequestHandler):
+    """A console of which every page but the login is closed."""
+
+    def do_GET(self) -> None:
+        self.send_response(401)
+        self.end_headers()
+        self.wfile.write(b'{"error": "login", "message": "log in first"}')
+
+    def log_message(self, *_arguments: object) -> None:
+        """Quiet."""
+
+
+def test_a_console_with_a_login_names_the_command_that_needs_none(capsys: pytest.CaptureFixture[str]) -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), AsksForALogin) as server:
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        assert run(["top", "--once", "--url", f"http://127.0.0.1:{server.server_port}/"]) == 1
+        server.shutdown()
+    assert "`kbroker status` needs none" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:1/", "http://127.0.0.1:none/", "http://[::1/"])

@@ -1,0 +1,55 @@
+"""Commands end with a code and without a traceback whatever their streams are: closed, full, or a
+pipe that nobody reads."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+KBROKER = f"{sys.executable} -m kbroker.cli.app"
+
+
+def shell(line: str, **arguments: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["bash", "-c", line],
+        capture_output=True,
+        text=True,
+        check=False,
+        **arguments,  # type: ignore[call-overload]
+    )
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "<&- >&- 2>&-"])
+def test_closed_streams_are_no_error_of_their_own(closed: str) -> None:
+    for command, code in (("systemd", 0), ("topics list -b 127.0.0.1:1", 3), ("produce t -b 127.0.0.1:1", 3)):
+        done = shell(f"{KBROKER} {command} {closed}")
+        assert "Traceback" not in done.stderr
+        assert "Exception" not in done.stderr
+        assert done.returncode == code, (command, done)
+
+
+def test_a_deletion_without_stdin_wants_a_yes() -> None:
+    done = shell(f"{KBROKER} topics delete t -b 127.0.0.1:1 <&-")
+    assert done.returncode == 2
+    assert "Give --yes" in done.stderr
+
+
+def test_a_full_disk_is_one_line() -> None:
+    done = shell(f"{KBROKER} systemd > /dev/full")
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == "kbroker: cannot write: No space left on device"
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("command", ["systemd", "--help", "topics --help"])
+def test_a_pipe_that_nobody_reads_ends_it_in_silence(command: str) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    words = [*KBROKER.split(), *command.split()]
+    done = subprocess.run(words, stdout=writer, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(writer)
+    assert done.returncode == 1
+    assert "Errno" not in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "Exception" not in done.stderr
