@@ -18,7 +18,7 @@ async function answer(response) {
 async function reach(path, options) {
   try { return await fetch(path, options); } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new Failure("away", "The broker cannot be reached. It may have stopped; this page tries again when you do.", 0);
+    throw new Failure("away", "The broker cannot be reached; it may have stopped.", 0);
   }
 }
 

@@ -21,7 +21,22 @@ export function add(element, children) {
   return element;
 }
 
-export const fill = (element, ...children) => { element.replaceChildren(); return add(element, children); };
+// Replaces what an element holds. A link or button that has the keyboard's focus gets it again by what it is called.
+export function fill(element, ...children) {
+  const held = document.activeElement;
+  const called = held !== element && element.contains(held) ? name(held) : null;
+  element.replaceChildren();
+  add(element, children);
+  if (called) [...element.querySelectorAll("a, button")].find((one) => name(one) === called)?.focus({ preventScroll: true });
+  return element;
+}
+const name = (element) => `${element.tagName} ${element.getAttribute("href") ?? element.textContent.replace(" ↓", "")}`;
+
+// Whether a reader has marked text in an element: it stays until he lets it go.
+export function marked(element) {
+  const selection = getSelection();
+  return selection.type === "Range" && element.contains(selection.anchorNode);
+}
 
 const UNITS = ["B", "kB", "MB", "GB", "TB", "PB"];
 export function bytes(value) {
@@ -33,8 +48,8 @@ export function bytes(value) {
 export const rate = (value) => `${bytes(value)}/s`;
 export function count(value) {
   if (value === null || value === undefined) return "–";
-  if (Math.abs(value) >= 1e9) return `${(value / 1e9).toFixed(1)} G`;
-  if (Math.abs(value) >= 1e6) return `${(value / 1e6).toFixed(1)} M`;
+  if (Math.abs(value) >= 999.95e6) return `${(value / 1e9).toFixed(1)} G`;
+  if (Math.abs(value) >= 999.95e3) return `${(value / 1e6).toFixed(1)} M`;
   if (value >= 1e4) return `${(value / 1e3).toFixed(1)} k`;
   return value >= 100 ? exact(Math.round(value)) : String(Math.round(value * 10) / 10);
 }

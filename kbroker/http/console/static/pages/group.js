@@ -1,11 +1,11 @@
 import { get, path, post, session } from "../api.js";
-import { bar, count, counted, empty, exact, fill, h, head, panel, table, toast } from "../dom.js";
+import { bar, count, counted, empty, exact, fill, h, head, marked, panel, table, toast } from "../dom.js";
 import { ask, choice, field } from "../dialog.js";
 import { stateTag } from "./groups.js";
 
 export async function group(context) {
   const { name, signal, onleave } = context;
-  const body = h("div", { class: "flow" });
+  const notice = h("div"), body = h("div", { class: "flow" });
   async function draw() {
     const found = await get(path("groups", name), {}, signal);
     const most = Math.max(1, ...found.partitions.map((row) => row.lag ?? 0));
@@ -29,9 +29,12 @@ export async function group(context) {
     ], found.members) : empty("No members", "Nobody reads with this group now.")));
   }
   await draw();
-  const timer = setInterval(() => { if (!document.hidden && !document.querySelector("dialog[open]")) draw().catch(() => {}); }, 3000);
+  const stale = (error) => (error.name === "AbortError" ? null : fill(notice, h("div", { class: "notice bad", role: "alert" }, `Not up to date. ${error.message}`)));
+  const timer = setInterval(() => {
+    if (!document.hidden && !document.querySelector("dialog[open]") && !marked(body)) draw().then(() => fill(notice), stale);
+  }, 3000);
   onleave(() => clearInterval(timer));
-  return body;
+  return h("div", { class: "flow" }, notice, body);
 }
 
 function reset(found, context) {

@@ -1,6 +1,6 @@
 // What all lists have: a search, pages, an order in the address, and their states.
 import { get } from "../api.js";
-import { empty, failed, fill, h, head, loading, panel, table } from "../dom.js";
+import { empty, failed, fill, h, head, loading, marked, panel, table } from "../dom.js";
 
 const LIMIT = 100;
 
@@ -9,6 +9,7 @@ export async function listing(context, { title, where, rows, columns, go, nothin
   const state = { search: context.query.get("search") ?? "", sort: context.query.get("sort") ?? order, offset: 0 };
   const box = h("div", {}, loading());
   const total = h("span", { class: "end" });
+  const noun = /^[A-Z]{2}/.test(title) ? title : title.toLowerCase();
   const aside = h("div");
   const options = () => ({ ...parameters, ...(more?.values() ?? {}) });
   let control;
@@ -18,7 +19,7 @@ export async function listing(context, { title, where, rows, columns, go, nothin
     control = new AbortController();
     try {
       const found = await get(where, { ...options(), limit: LIMIT, offset: state.offset || "", ...(search ? { search: state.search } : {}), ...(order ? { sort: state.sort } : {}) }, control.signal);
-      fill(total, `${found.total} ${found.total === 1 ? title.toLowerCase().replace(/s$/, "") : title.toLowerCase()}`);
+      fill(total, `${found.total} ${found.total === 1 ? noun.replace(/s$/, "") : noun}`);
       if (extra) fill(aside, extra(found));
       const list = found[rows];
       fill(box, list.length === 0 ? (state.search ? empty("Nothing found", `No name contains “${state.search}”.`) : nothing(found))
@@ -37,10 +38,10 @@ export async function listing(context, { title, where, rows, columns, go, nothin
   }
 
   let wait;
-  const input = search && h("input", { type: "search", placeholder: "Search   /", "aria-label": `Search ${title.toLowerCase()}`, value: state.search,
+  const input = search && h("input", { type: "search", placeholder: "Search   /", "aria-label": `Search ${noun}`, value: state.search,
     oninput: () => { clearTimeout(wait); wait = setTimeout(() => { state.search = input.value.trim(); state.offset = 0; draw(); }, 150); } });
   const controls = more?.build(() => { state.offset = 0; draw(); });
-  const timer = setInterval(() => { if (!document.hidden && !document.querySelector("dialog[open]")) draw(); }, 5000);
+  const timer = setInterval(() => { if (!document.hidden && !document.querySelector("dialog[open]") && !marked(box)) draw(); }, 5000);
   context.onleave(() => { clearInterval(timer); clearTimeout(wait); control?.abort(); });
   await draw();
   return h("div", { class: "flow" }, head(title, { actions }), aside, panel(null, [h("div", { class: "tools" }, input, controls, total), box]));

@@ -35,7 +35,7 @@ const QUOTAS = { producer_byte_rate: ["produce", rate], consumer_byte_rate: ["fe
 
 export const quotas = (context) => listing(context, {
   title: "Quotas", where: path("quotas"), rows: "quotas",
-  nothing: () => empty("No quotas", "Every client may use what is there."),
+  nothing: () => empty("No quotas", "Every client may use what is there. kbroker quotas set limits users, client ids and addresses."),
   columns: [
     { title: "For", cell: (row) => row.entity.map((part) => h("div", {}, h("span", { class: "muted" }, `${part.type} `), h("span", { class: "name" }, part.name ?? "default"))) },
     { title: "Limits", cell: (row) => Object.entries(row.values).map(([key, value]) => h("div", {}, h("span", { class: "muted" }, `${(QUOTAS[key] ?? [key])[0]} `), value === null ? "no limit" : (QUOTAS[key] ?? [0, String])[1](value))) },
@@ -44,7 +44,7 @@ export const quotas = (context) => listing(context, {
 
 export const users = (context) => listing(context, {
   title: "Users", where: path("users"), rows: "users",
-  nothing: () => empty("No SCRAM users", "Users come by kafka-configs or AlterUserScramCredentials."),
+  nothing: () => empty("No SCRAM users", "kbroker users add NAME creates one; so do kafka-configs.sh and any admin client."),
   columns: [
     { title: "User", cell: (row) => h("span", { class: "name" }, row.name) },
     { title: "Credentials", cell: (row) => row.credentials.map((one) => [tag(`${one.mechanism}, ${one.iterations} iterations`), " "]) },
@@ -53,7 +53,7 @@ export const users = (context) => listing(context, {
 
 export const acls = (context) => listing(context, {
   title: "ACLs", where: path("acls"), rows: "acls",
-  nothing: (found) => (found.enabled ? empty("No ACLs", "The authorizer is on and has no rules.") : empty("No authorizer", "Access control is off: every client may do everything that its listener allows.")),
+  nothing: (found) => (found.enabled ? empty("No ACLs", "The authorizer is on and has no rules; kbroker acls add makes one.") : empty("No authorizer", "Access control is off: every client may do everything that its listener allows.")),
   columns: [
     { title: "Principal", cell: (row) => h("span", { class: "name" }, row.principal) },
     { title: "Permission", cell: (row) => tag(row.permission, row.permission === "deny" ? "bad" : "good") },

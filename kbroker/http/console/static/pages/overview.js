@@ -1,6 +1,6 @@
 import { get, listen, path } from "../api.js";
 import { Chart } from "../charts.js";
-import { bar, bytes, count, counted, duration, empty, fill, h, head, ms, panel, percent, rate, tag } from "../dom.js";
+import { bar, bytes, count, counted, duration, empty, fill, h, head, marked, ms, panel, percent, rate, tag } from "../dom.js";
 
 const KEPT = 300;
 const STAGES = {
@@ -51,7 +51,7 @@ export async function overview({ signal, onleave }) {
       points.push(chartPoint(sample));
       if (points.length > KEPT) points.shift();
       charts.forEach(([chart]) => chart.set(points));
-      draw(sample);
+      if (!marked(page)) draw(sample);
     },
   }, (open) => fill(state, open ? tag("live", "dot good") : tag("connecting", "dot warn")));
   onleave(close);
