@@ -22,6 +22,7 @@ def test_a_fetch_that_waits_counts_on_from_where_it_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begins: list[int] = []
+
     def noted(reader: Any, offset: int, *end: int) -> Iterator[PlacedBatch]:
         begins.append(offset)
         return walk(reader, offset, *end)
