@@ -19,7 +19,7 @@ MAX_LINES = 400
 # Files that may be longer, each with its reason. Generated files are exempt as a whole.
 LONGER: dict[str, str] = {}
 MAX_FUNCTION_LINES = 50
-MIRRORS_LISTED = 99
+MIRRORS_LISTED = 96
 
 # Tests whose names are still one word. The set may only shrink.
 ONE_WORD: set[str] = {
