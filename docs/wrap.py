@@ -22,10 +22,10 @@ _GLUE = "\0"
 
 
 def pages() -> list[Path]:
-    """Pages that are written by hand; the changelog and generated pages are not among them."""
+    """Pages that are written by hand, not generated."""
     from docs.generate import GENERATED
 
-    names = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")]
+    names = [ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")]
     found = [*names, *(ROOT / "docs").glob("*.md"), *(ROOT / "docs").glob("*/*.md")]
     return sorted(page for page in found if str(page.relative_to(ROOT)) not in GENERATED)
 
