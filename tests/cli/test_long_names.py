@@ -2,8 +2,7 @@
 
 import pytest
 
-from kbroker.cli.long_names import MAX_STRING_BYTES, MAX_TOPIC_CHARACTERS
-from kbroker.control.metadata.topic_name import MAX_LENGTH
+from kbroker.protocol.bounds import MAX_STRING_BYTES, MAX_TOPIC_CHARACTERS
 from tests.cli.conftest import Shell
 
 NOBODY = ("-b", "127.0.0.1:1")
@@ -52,10 +51,6 @@ STRINGS = [
 
 def words(line: str, name: str) -> list[str]:
     return [word.replace("@", name) for word in line.split()]
-
-
-def test_the_bound_of_topics_is_the_brokers() -> None:
-    assert MAX_TOPIC_CHARACTERS == MAX_LENGTH
 
 
 @pytest.mark.parametrize(("line", "shown"), TOPICS)

@@ -10,6 +10,8 @@ from tests.compat import (
     streams_scripts,
 )
 from tests.compat.group_talk import Talk
+from tests.compat.raw import SocketPeer
+from tests.compat.side_by_side import Lines
 
 GROUP_SCRIPTS: dict[str, Callable[[Talk], None]] = {
     **group_scripts.SCRIPTS,
@@ -19,3 +21,12 @@ GROUP_SCRIPTS: dict[str, Callable[[Talk], None]] = {
     **cached_answer_scripts.SCRIPTS,
 }
 GROUP_SETTINGS = {"group.initial.rebalance.delay.ms": "500", **streams_scripts.SETTINGS}
+
+
+def said_to(peer: SocketPeer, script: str) -> Lines:
+    """The answers of a broker to a script."""
+    talk = Talk(peer, script)
+    talk.find_coordinator()
+    GROUP_SCRIPTS[script](talk)
+    talk.close()
+    return talk.lines

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from kbroker.protocol import batch_layout as rb
-from tests.compat.side_by_side import Lines
+from tests.compat.side_by_side import Lines, unlike
 
 FOLDER = Path(__file__).parent / "recorded"
 RECORDING = os.environ.get("KBROKER_RECORD") == "1"
@@ -74,3 +74,11 @@ class Recording:
 def encoded(lines: Lines) -> Lines:
     """Lines as they come back from a file: for a comparison with recorded ones."""
     return [(label, encode(answer)) for label, answer in lines]
+
+
+def compare(recording: Recording, script: str, kafkas: Lines, kbrokers: Lines) -> None:
+    """Both brokers gave the same answers to a script, and Apache Kafka those that are recorded."""
+    if RECORDING:
+        recording.keep(script, kafkas)
+    assert not unlike(kafkas, kbrokers)
+    assert not unlike(recording.lines(script), encoded(kafkas)), "KBROKER_RECORD=1 records it again"

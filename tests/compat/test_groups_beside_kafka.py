@@ -4,11 +4,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.compat.conversations import GROUP_SCRIPTS, GROUP_SETTINGS
-from tests.compat.group_talk import Talk
+from tests.compat.conversations import GROUP_SCRIPTS, GROUP_SETTINGS, said_to
 from tests.compat.raw import SocketPeer
-from tests.compat.recorded import RECORDING, Recording, encoded
-from tests.compat.side_by_side import raw_peers, side_by_side, unlike
+from tests.compat.recorded import Recording, compare
+from tests.compat.side_by_side import raw_peers, side_by_side
 
 pytestmark = [pytest.mark.kafka, pytest.mark.compat]
 
@@ -24,15 +23,5 @@ def peers(
 
 @pytest.mark.parametrize("name", GROUP_SCRIPTS)
 def test_answers_are_the_same(peers: tuple[SocketPeer, SocketPeer], name: str) -> None:
-    said = []
-    for peer in peers:
-        talk = Talk(peer, name)
-        talk.find_coordinator()
-        GROUP_SCRIPTS[name](talk)
-        talk.close()
-        said.append(talk.lines)
-    recording = Recording("groups")
-    if RECORDING:
-        recording.keep(name, said[0])
-    assert not unlike(*said)
-    assert not unlike(recording.lines(name), encoded(said[0])), "KBROKER_RECORD=1 records it anew"
+    kafkas, kbrokers = (said_to(peer, name) for peer in peers)
+    compare(Recording("groups"), name, kafkas, kbrokers)

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 import pytest
 
 from tests.compat.conversations import GROUP_SCRIPTS, GROUP_SETTINGS
-from tests.compat.group_talk import Talk
+from tests.compat.conversations import said_to as said_to_groups
 from tests.compat.raw import SocketPeer
 from tests.compat.recorded import Recording, encoded
 from tests.compat.side_by_side import unlike
 from tests.compat.transaction_scripts import SCRIPTS as TRANSACTION_SCRIPTS
 from tests.compat.transaction_scripts import SETTINGS as TRANSACTION_SETTINGS
-from tests.compat.transaction_talk import TransactionTalk
+from tests.compat.transaction_scripts import said_to as said_to_transactions
 from tests.peer.kbroker_node import KBroker
 
 pytestmark = [pytest.mark.compat, pytest.mark.short]
@@ -31,17 +31,9 @@ def peer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SocketPeer]:
 
 @pytest.mark.parametrize("name", GROUP_SCRIPTS)
 def test_groups_get_the_recorded_answers(peer: SocketPeer, name: str) -> None:
-    talk = Talk(peer, name)
-    talk.find_coordinator()
-    GROUP_SCRIPTS[name](talk)
-    talk.close()
-    assert not unlike(GROUPS.lines(name), encoded(talk.lines))
+    assert not unlike(GROUPS.lines(name), encoded(said_to_groups(peer, name)))
 
 
 @pytest.mark.parametrize("name", TRANSACTION_SCRIPTS)
 def test_transactions_get_the_recorded_answers(peer: SocketPeer, name: str) -> None:
-    talk = TransactionTalk(peer, name)
-    talk.find_transaction_coordinator()
-    TRANSACTION_SCRIPTS[name](talk)
-    talk.close()
-    assert not unlike(TRANSACTIONS.lines(name), encoded(talk.lines))
+    assert not unlike(TRANSACTIONS.lines(name), encoded(said_to_transactions(peer, name)))

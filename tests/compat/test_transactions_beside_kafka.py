@@ -11,9 +11,9 @@ from kbroker.protocol.coordinator_records.transaction_log import TransactionLogK
 from kbroker.protocol.record_types import decode_record
 from kbroker.protocol.records import read_all
 from tests.compat.raw import SocketPeer, differences
-from tests.compat.recorded import RECORDING, Recording, encoded
-from tests.compat.side_by_side import raw_peers, side_by_side, unlike
-from tests.compat.transaction_scripts import SCRIPTS, SETTINGS, end_v2, mixed_versions
+from tests.compat.recorded import Recording, compare
+from tests.compat.side_by_side import raw_peers, side_by_side
+from tests.compat.transaction_scripts import SCRIPTS, SETTINGS, end_v2, mixed_versions, said_to
 from tests.compat.transaction_talk import TransactionTalk
 
 pytestmark = [pytest.mark.kafka, pytest.mark.compat]
@@ -35,18 +35,8 @@ def peers(
 
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_answers_are_the_same(peers: tuple[SocketPeer, SocketPeer], name: str) -> None:
-    said = []
-    for peer in peers:
-        talk = TransactionTalk(peer, name)
-        talk.find_transaction_coordinator()
-        SCRIPTS[name](talk)
-        talk.close()
-        said.append(talk.lines)
-    recording = Recording("transactions")
-    if RECORDING:
-        recording.keep(name, said[0])
-    assert not unlike(*said)
-    assert not unlike(recording.lines(name), encoded(said[0])), "KBROKER_RECORD=1 records it anew"
+    kafkas, kbrokers = (said_to(peer, name) for peer in peers)
+    compare(Recording("transactions"), name, kafkas, kbrokers)
 
 
 def test_transaction_logs_hold_the_same_records(peers: tuple[SocketPeer, SocketPeer]) -> None:

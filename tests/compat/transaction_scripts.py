@@ -18,6 +18,8 @@ from kbroker.protocol.messages.write_txn_markers import (
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
+from tests.compat.raw import SocketPeer
+from tests.compat.side_by_side import Lines
 from tests.compat.transaction_talk import STRANGER, TransactionTalk
 from tests.compat.transactional_produce_scripts import produce, refused_batches, refused_records
 
@@ -338,3 +340,12 @@ SCRIPTS: dict[str, Callable[[TransactionTalk], None]] = {
     "listing": listing,
     "markers": markers,
 }
+
+
+def said_to(peer: SocketPeer, script: str) -> Lines:
+    """The answers of a broker to a script."""
+    talk = TransactionTalk(peer, script)
+    talk.find_transaction_coordinator()
+    SCRIPTS[script](talk)
+    talk.close()
+    return talk.lines

@@ -75,14 +75,18 @@ class Broker:
         self.crash_file.write_text(f"{name} {count or 1}")
 
 
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    folder = tmp_path_factory.mktemp("control")
+def running(folder: Path) -> Iterator[Broker]:
+    """A broker that looks for crash points in its folder."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(VARIABLE, str(folder / "crash-point"))
         made = Broker(folder)
     yield made
     made.node.stop()
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    yield from running(tmp_path_factory.mktemp("control"))
 
 
 def read(talk: TransactionTalk, api: ApiKey, version: int, request: Struct) -> Any:

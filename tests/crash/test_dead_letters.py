@@ -9,7 +9,6 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from kbroker.control.crash_point import VARIABLE
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsRequest,
@@ -25,7 +24,7 @@ from kbroker.protocol.messages.share_acknowledge import (
 from kbroker.protocol.messages.share_fetch import FetchPartition, FetchTopic, ShareFetchRequest
 from tests.compat.share_scripts import ACCEPT, REJECT, configure, produce, wake
 from tests.compat.share_talk import ShareMember
-from tests.crash.test_control_requests import Broker, read
+from tests.crash.test_control_requests import Broker, read, running
 from tests.peer.eventually import eventually
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(180)]
@@ -36,12 +35,7 @@ COUNT = 40
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    folder = tmp_path_factory.mktemp("letters")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(VARIABLE, str(folder / "crash-point"))
-        made = Broker(folder)
-    yield made
-    made.node.stop()
+    yield from running(tmp_path_factory.mktemp("letters"))
 
 
 class Team:

@@ -30,6 +30,7 @@ from kbroker.protocol.messages.sync_group import (
     SyncGroupResponse,
 )
 from kbroker.purgatory.timing_wheel import TimerEntry, TimingWheel
+from tests.control.coordinator.log_in_memory import complete
 
 START_MS = 1_700_000_000_000
 PARTITION = 0
@@ -128,14 +129,7 @@ class Coordinator:
     def run(self, outcome: Outcome) -> Any:
         """Append, replay, complete; the response as far as it is there."""
         code = coordinator_error(self.append_error) if outcome.records else ErrorCode.NONE
-        if code is ErrorCode.NONE:
-            for record in outcome.records:
-                self.log.append(record)
-                self.shard.replay(PARTITION, record.key, record.value, self.now_ms)
-        if outcome.then is not None:
-            outcome.then(code)
-        elif code is not ErrorCode.NONE:
-            raise KafkaError(code)
+        complete(outcome, code, self.log, self.shard, PARTITION, self.now_ms)
         return outcome.response
 
     def advance(self, ms: int) -> None:

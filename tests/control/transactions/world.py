@@ -13,6 +13,7 @@ from kbroker.control.transactions.transaction_records import state_record
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from kbroker.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from tests.control.coordinator.log_in_memory import complete
 
 START_MS = 1_700_000_000_000
 ID = "payments"
@@ -63,14 +64,7 @@ class World:
     def run(self, outcome: Outcome) -> Any:
         """Append, replay, complete; the response, which must be there by then."""
         code = self.append_error if outcome.records else ErrorCode.NONE
-        if code is ErrorCode.NONE:
-            for record in outcome.records:
-                self.log.append(record)
-                self.shard.replay(PARTITION, record.key, record.value, self.now_ms)
-        if outcome.then is not None:
-            outcome.then(code)
-        elif code is not ErrorCode.NONE:
-            raise KafkaError(code)
+        complete(outcome, code, self.log, self.shard, PARTITION, self.now_ms)
         response = outcome.response
         if isinstance(response, Deferred):
             given: list[Any] = []

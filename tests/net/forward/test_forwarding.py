@@ -4,6 +4,7 @@ import socket
 import struct
 import threading
 import time
+from collections.abc import Callable
 
 from kbroker.config.client_quotas import CLIENT_ID, REQUEST_PERCENTAGE, QuotaTable
 from kbroker.ipc.messages import ClientRequest, Image
@@ -20,6 +21,18 @@ def asking(correlation_id: int, api: int = METADATA, version: int = 1, body: byt
 
 def framed(correlation_id: int, size: int = 0) -> bytes:
     return struct.pack(">ii", 4 + size, correlation_id) + bytes(size)
+
+
+def first_answer_waits(asked: threading.Event, go_on: threading.Event) -> Callable[[ClientRequest], bytes]:
+    """Control answers every request, but the first (correlation id 1) only when it may go on."""
+
+    def answer(request: ClientRequest) -> bytes:
+        if request.correlation_id == 1:
+            asked.set()
+            assert go_on.wait(10)
+        return framed(request.correlation_id)
+
+    return answer
 
 
 def read(link: socket.socket, size: int) -> bytes:
@@ -63,14 +76,7 @@ def test_a_large_request_takes_the_way_over_python(node_factory: NodeFactory) ->
 
 def test_an_answer_to_a_client_that_left_reaches_nobody_else(node_factory: NodeFactory) -> None:
     asked, go_on = threading.Event(), threading.Event()
-
-    def answer(request: ClientRequest) -> bytes:
-        if request.correlation_id == 1:
-            asked.set()
-            assert go_on.wait(10)
-        return framed(request.correlation_id)
-
-    node = node_factory({"t": 1}, answer=answer)
+    node = node_factory({"t": 1}, answer=first_answer_waits(asked, go_on))
     first = node.connect()
     first.sendall(asking(1))
     assert asked.wait(10)
@@ -84,14 +90,7 @@ def test_an_answer_to_a_client_that_left_reaches_nobody_else(node_factory: NodeF
 
 def test_a_client_that_waits_when_control_goes_is_closed(node_factory: NodeFactory) -> None:
     asked, go_on = threading.Event(), threading.Event()
-
-    def answer(request: ClientRequest) -> bytes:
-        if request.correlation_id == 1:
-            asked.set()
-            assert go_on.wait(10)
-        return framed(request.correlation_id)
-
-    node = node_factory({"t": 1}, answer=answer)
+    node = node_factory({"t": 1}, answer=first_answer_waits(asked, go_on))
     link, other = node.connect(), node.connect()
     link.sendall(asking(1))
     assert asked.wait(10)
