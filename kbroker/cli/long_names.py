@@ -1,7 +1,7 @@
 """Bounds of names and values in arguments.
 
 Apache Kafka's strings have at most 32767 bytes. Client libraries send longer ones all the same,
-some with a length that has overflowed, and the broker closes the connection without a word.
+some with a length that has overflowed, and the broker closes the connection without an answer.
 """
 
 import inspect
@@ -12,9 +12,7 @@ import typer
 
 from kbroker.cli.completion import complete_topic
 from kbroker.cli.failures import UsageFailed
-
-MAX_STRING_BYTES = 32767
-MAX_TOPIC_CHARACTERS = 249
+from kbroker.protocol.bounds import MAX_STRING_BYTES, MAX_TOPIC_CHARACTERS
 
 _IN_RECORDS = (
     "header",

@@ -10,11 +10,12 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
+from kbroker.protocol.bounds import MAX_STRING_BYTES
+from kbroker.protocol.codec_source import CodecSource
 from kbroker.protocol.schema import FIXED, Field, ProtocolError, Schema, Struct
 from kbroker.protocol.slices import SHORT, PacedList, breathe, paced
 
 MAX_VARINT_BYTES = 5
-MAX_STRING_BYTES = 32_767
 NUMBERS_AT_ONCE = 1024
 
 
@@ -49,27 +50,22 @@ def minimum_size(schema: Schema, version: int) -> int:
     return size
 
 
-class DecoderSource:
+class DecoderSource(CodecSource):
     """Source and names of one decoder. `pending` is the run of fixed fields not yet unpacked.
 
     sliced: the decoder runs in slices, and gives long lists that are iterated over in slices
     (slices.py)."""
 
     def __init__(self, cls: type[Struct], version: int, sliced: bool = False) -> None:
-        self.sliced = sliced
-        self.version = version
-        self.message = f"{cls.__name__} v{version}"
-        self.names: dict[str, Any] = {
+        names: dict[str, Any] = {
             "unpack_from": struct.unpack_from,
             "read_uvarint": read_uvarint,
             "ProtocolError": ProtocolError,
         }
         if sliced:
-            self.names |= {"PacedList": PacedList, "breathe": breathe, "paced": paced}
-        self.lines = ["def decode(buf, pos, limit):"]
-        self.indent = 1
+            names |= {"PacedList": PacedList, "breathe": breathe, "paced": paced}
+        super().__init__("def decode(buf, pos, limit):", names, cls, version, sliced)
         self.pending: list[tuple[str, int, str]] = []
-        self.counter = 0
         self.line(f"return {self.struct(cls)}, pos", flush=True)
 
     def compile(self) -> Callable[[bytes | memoryview, int, int], tuple[Any, int]]:
@@ -77,15 +73,6 @@ class DecoderSource:
         exec(compile(source, f"<decode {self.message}>", "exec"), self.names)
         decode: Callable[[bytes | memoryview, int, int], tuple[Any, int]] = self.names["decode"]
         return decode
-
-    def line(self, text: str, flush: bool = False) -> None:
-        if flush:
-            self.flush()
-        self.lines.append("    " * self.indent + text)
-
-    def fresh(self, prefix: str) -> str:
-        self.counter += 1
-        return f"{prefix}{self.counter}"
 
     def constant(self, prefix: str, value: Any) -> str:
         for name, known in self.names.items():
@@ -115,9 +102,6 @@ class DecoderSource:
             self.names.setdefault(key, struct.Struct(formats).unpack_from)
             self.lines.append("    " * self.indent + f"{targets.rstrip()} = {key}(buf, pos)")
         self.lines.append("    " * self.indent + f"pos += {size}")
-
-    def fail(self, text: str) -> str:
-        return f"raise ProtocolError({f'{self.message}: {text}'!r})"
 
     def length(self, compact: bool, format_: str, size: int) -> str:
         """A length; below 0 is null."""

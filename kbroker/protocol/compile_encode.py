@@ -10,6 +10,7 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
+from kbroker.protocol.codec_source import CodecSource
 from kbroker.protocol.long_frame import MAX_SLICED_BYTES, PART_BYTES, TooLarge, spill
 from kbroker.protocol.schema import FIXED, Field, ProtocolError, Schema, Struct
 from kbroker.protocol.slices import paced
@@ -26,16 +27,13 @@ def write_uvarint(out: bytearray, value: int) -> None:
     out.append(value)
 
 
-class EncoderSource:
+class EncoderSource(CodecSource):
     """Source and names of one encoder. `pending`: the run of fixed fields not yet packed.
 
     sliced: the encoder runs in slices (slices.py) and stops at MAX_SLICED_BYTES."""
 
     def __init__(self, cls: type[Struct], version: int, sliced: bool = False) -> None:
-        self.sliced = sliced
-        self.version = version
-        self.message = f"{cls.__name__} v{version}"
-        self.names: dict[str, Any] = {
+        names: dict[str, Any] = {
             "pack": struct.pack,
             "write_uvarint": write_uvarint,
             "ProtocolError": ProtocolError,
@@ -43,11 +41,9 @@ class EncoderSource:
             "TooLarge": TooLarge,
             "spill": spill,
         }
-        self.lines = ["def encode(out, o):"]
-        self.indent = 1
+        super().__init__("def encode(out, o):", names, cls, version, sliced)
         self.out = "out"
         self.pending: list[tuple[str, str]] = []
-        self.counter = 0
         self.struct(cls, "o")
         self.flush()
         self.line("return")
@@ -56,15 +52,6 @@ class EncoderSource:
         exec(compile("\n".join(self.lines), f"<encode {self.message}>", "exec"), self.names)
         encode: Callable[[bytearray, Any], None] = self.names["encode"]
         return encode
-
-    def line(self, text: str, flush: bool = False) -> None:
-        if flush:
-            self.flush()
-        self.lines.append("    " * self.indent + text)
-
-    def fresh(self, prefix: str) -> str:
-        self.counter += 1
-        return f"{prefix}{self.counter}"
 
     def flush(self) -> None:
         """Packs the pending run with one call."""
@@ -79,9 +66,6 @@ class EncoderSource:
             key = "pack_" + formats.replace("?", "t")
             self.names.setdefault(key, struct.Struct(">" + formats).pack)
             self.line(f"{self.out} += {key}({values})")
-
-    def fail(self, text: str) -> str:
-        return f"raise ProtocolError({f'{self.message}: {text}'!r})"
 
     def length(self, compact: bool, format_: str, expression: str) -> None:
         """Writes a length that is not null."""

@@ -3,6 +3,8 @@ Errors."""
 
 from enum import IntEnum
 
+from kbroker.protocol.bounds import MAX_STRING_BYTES
+
 
 class ErrorCode(IntEnum):
     """Kafka's error codes. `retriable` is what clients make of it; `message` is a short text for
@@ -185,9 +187,7 @@ class ErrorCode(IntEnum):
     SHARE_SESSION_LIMIT_REACHED = 133, True, "there are too many share sessions"
 
 
-MAX_TEXT = 32_767
-"""Bytes of a string in a message."""
-SHORT_TEXT = MAX_TEXT // 4
+SHORT_TEXT = MAX_STRING_BYTES // 4
 
 
 class KafkaError(Exception):
@@ -199,7 +199,7 @@ class KafkaError(Exception):
     """
 
     def __init__(self, code: ErrorCode, message: str | None = None) -> None:
-        if message is not None and len(message) > SHORT_TEXT and len(message.encode()) > MAX_TEXT:
+        if message is not None and len(message) > SHORT_TEXT and len(message.encode()) > MAX_STRING_BYTES:
             code, message = ErrorCode.UNKNOWN_SERVER_ERROR, None
         super().__init__(code, message)
         self.code = code

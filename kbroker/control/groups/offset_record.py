@@ -9,6 +9,7 @@ import struct
 from typing import Final, NamedTuple
 
 from kbroker.control.coordinator.machine import Record
+from kbroker.protocol.bounds import MAX_STRING_BYTES
 from kbroker.protocol.compile_decode import read_uvarint
 from kbroker.protocol.coordinator_records.index import CONSUMER_OFFSETS
 from kbroker.protocol.coordinator_records.offset_commit import OffsetCommitValue
@@ -45,8 +46,8 @@ class CommittedOffset(NamedTuple):
 def encode_offset_key(group_id: str, topic: str, partition: int) -> bytes:
     """The key of a partition's offset. Raises ProtocolError for texts that are too long."""
     group, name = group_id.encode(), topic.encode()
-    if len(group) > 32767 or len(name) > 32767:
-        raise ProtocolError("group or topic is longer than 32767 bytes")
+    if len(group) > MAX_STRING_BYTES or len(name) > MAX_STRING_BYTES:
+        raise ProtocolError(f"group or topic is longer than {MAX_STRING_BYTES} bytes")
     length = _LENGTH.pack
     return b"".join(
         (KEY_TYPE, length(len(group)), group, length(len(name)), name, _PARTITION.pack(partition))

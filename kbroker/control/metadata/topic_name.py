@@ -4,6 +4,7 @@ collisions."""
 import re
 
 from kbroker.config.topic import SCHEMAS
+from kbroker.protocol.bounds import MAX_TOPIC_CHARACTERS
 from kbroker.protocol.errors import ErrorCode, KafkaError
 
 CONSUMER_OFFSETS = "__consumer_offsets"
@@ -14,7 +15,6 @@ INTERNAL = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE, SHARE_GROUP_STATE})
 WRITTEN_HERE = INTERNAL | {SCHEMAS}
 """What the broker and its schema registry write: some settings of topics would break these."""
 
-MAX_LENGTH = 249
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
 
 
@@ -24,8 +24,8 @@ def validate(name: str) -> None:
         why = "the empty string is not allowed"
     elif name in (".", ".."):
         why = f"'{name}' is not allowed"
-    elif len(name) > MAX_LENGTH:
-        why = f"the length of '{name}' is longer than the max allowed length {MAX_LENGTH}"
+    elif len(name) > MAX_TOPIC_CHARACTERS:
+        why = f"the length of '{name}' is longer than the max allowed length {MAX_TOPIC_CHARACTERS}"
     elif not _LEGAL.fullmatch(name):
         why = f"'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
     else:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kbroker.http.console.refusal import bad_request
+from kbroker.protocol.bounds import MAX_TOPIC_CHARACTERS
 
 Schema = Mapping[str, Any]
 
@@ -49,7 +50,7 @@ class Parameter:
     default: Any = None
     required: bool = False
     low: int = 0
-    high: int = 249
+    high: int = MAX_TOPIC_CHARACTERS
     choices: tuple[str, ...] = ()
     nulls: bool = False
 
@@ -115,7 +116,7 @@ class Parameter:
         for key, value in given.items():
             if not (type(value) is str or (value is None and self.nulls)):
                 raise bad_request(f"{self.name}: expected strings")
-            if len(key) > 249 or len(value or "") > 8192 or not _is_unicode(key + (value or "")):
+            if len(key) > MAX_TOPIC_CHARACTERS or len(value or "") > 8192 or not _is_unicode(key + (value or "")):
                 raise bad_request(f"{self.name}: an entry is too long or is not text")
         return given
 
