@@ -5,16 +5,15 @@ import logging
 import socket
 from collections.abc import Mapping
 from http import HTTPStatus
-from http.server import ThreadingHTTPServer
 from urllib.parse import parse_qs
 
 from prometheus_client.exposition import choose_encoder
 
+from kbroker.http.bounded_server import BoundedServer
 from kbroker.http.collector import BrokerCollector
 from kbroker.http.connection import HttpConnection
 from kbroker.http.console.service import BODY_BYTES, Console
 from kbroker.http.health import Health
-from kbroker.http.slots import Slots
 
 log = logging.getLogger(__name__)
 
@@ -22,13 +21,10 @@ PACK_LEVEL = 1
 PROBES = ("/healthz", "/readyz")
 TEXT = "text/plain; charset=utf-8"
 INDEX = b"kbroker: /metrics /healthz /readyz\n"
-BUSY = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 
 
-class MetricsServer(ThreadingHTTPServer):
+class MetricsServer(BoundedServer):
     """Serves on a socket that already listens. Runs in: http."""
-
-    daemon_threads = True
 
     def __init__(
         self,
@@ -37,37 +33,10 @@ class MetricsServer(ThreadingHTTPServer):
         health: Health,
         console: Console | None = None,
     ) -> None:
-        super().__init__(("", 0), Handler, bind_and_activate=False)
-        self.socket.close()
-        self.socket = listener
-        self.server_address = listener.getsockname()
+        super().__init__(listener, Handler)
         self.collector = collector
         self.health = health
         self.console = console
-        self.slots = Slots()
-
-    def process_request(self, request: socket.socket, client_address: tuple[str, int]) -> None:  # type: ignore[override]
-        """A thread for the connection, or 503 when there are too many at work."""
-        if self.slots.take(request, client_address[0]) is None:
-            request.setblocking(False)
-            try:
-                request.send(BUSY)
-            except OSError:
-                log.debug("%s did not take the refusal", client_address)
-            self.shutdown_request(request)
-            return
-        super().process_request(request, client_address)
-
-    def process_request_thread(self, request: socket.socket, client_address: tuple[str, int]) -> None:  # type: ignore[override]
-        """Body of the thread."""
-        try:
-            super().process_request_thread(request, client_address)
-        finally:
-            self.slots.leave(request)
-
-    def handle_error(self, request: object, client_address: object) -> None:  # noqa: ARG002
-        """A client that disconnects is not logged."""
-        log.debug("connection of %s failed", client_address, exc_info=True)
 
 
 class Handler(HttpConnection):

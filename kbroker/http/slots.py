@@ -34,7 +34,7 @@ class Slot:
 
 
 class Slots:
-    """Runs in: http, called by all of its threads. Owner: the MetricsServer."""
+    """Runs in: http, called by all of its threads. Owner: the BoundedServer."""
 
     def __init__(self, clock_s: Callable[[], float] = time.monotonic) -> None:
         self._clock_s = clock_s

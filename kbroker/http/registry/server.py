@@ -12,11 +12,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from hashlib import sha256
 from http import HTTPStatus
-from http.server import ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qsl, unquote
 
 from kbroker.http import finite_json
+from kbroker.http.bounded_server import BoundedServer
 from kbroker.http.connection import HttpConnection
 from kbroker.http.console.broker_link import LinkBroken, LoginRefused
 from kbroker.http.console.caller import Caller
@@ -24,14 +24,12 @@ from kbroker.http.console.scram_client import ScramFailed
 from kbroker.http.registry.answers import ROUTES, Asked, Function
 from kbroker.http.registry.failure import Failure, unprocessable
 from kbroker.http.registry.topic import SchemaTopic
-from kbroker.http.slots import Slots
 
 log = logging.getLogger(__name__)
 
 TYPE = "application/vnd.schemaregistry.v1+json"
 MAX_BODY_BYTES = 8 << 20
 MAX_LOGINS = 100
-BUSY = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 _CONTEXT = re.compile(r"/contexts/([^/]+)(/.*)")
 
 Login = tuple[str, str]
@@ -139,43 +137,14 @@ def _json(value: Any) -> bytes:
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "surrogatepass")
 
 
-class RegistryServer(ThreadingHTTPServer):
+class RegistryServer(BoundedServer):
     """Serves on a socket that already listens. Runs in: http."""
 
-    daemon_threads = True
+    serves_probes = False
 
     def __init__(self, listener: socket.socket, registry: Registry) -> None:
-        super().__init__(("", 0), Handler, bind_and_activate=False)
-        self.socket.close()
-        self.socket = listener
-        self.server_address = listener.getsockname()
+        super().__init__(listener, Handler)
         self.registry = registry
-        self.slots = Slots()
-
-    def process_request(self, request: socket.socket, client_address: tuple[str, int]) -> None:  # type: ignore[override]
-        """A thread for the connection, or 503 when there are too many at work."""
-        slot = self.slots.take(request, client_address[0])
-        if slot is None or slot.probes_only:
-            request.setblocking(False)
-            try:
-                request.send(BUSY)
-            except OSError:
-                log.debug("%s did not take the refusal", client_address)
-            self.slots.leave(request)
-            self.shutdown_request(request)
-            return
-        super().process_request(request, client_address)
-
-    def process_request_thread(self, request: socket.socket, client_address: tuple[str, int]) -> None:  # type: ignore[override]
-        """Body of the thread."""
-        try:
-            super().process_request_thread(request, client_address)
-        finally:
-            self.slots.leave(request)
-
-    def handle_error(self, request: object, client_address: object) -> None:  # noqa: ARG002
-        """A client that disconnects is not logged."""
-        log.debug("connection of %s failed", client_address, exc_info=True)
 
 
 class Handler(HttpConnection):

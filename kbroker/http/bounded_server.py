@@ -1,0 +1,55 @@
+"""An HTTP server with a bounded number of connections, a thread for each."""
+
+import logging
+import socket
+from http.server import ThreadingHTTPServer
+from typing import ClassVar
+
+from kbroker.http.connection import HttpConnection
+from kbroker.http.slots import Slots
+
+log = logging.getLogger(__name__)
+
+BUSY = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+
+
+class BoundedServer(ThreadingHTTPServer):
+    """Serves on a socket that already listens. Runs in: http.
+
+    serves_probes: it takes the few connections beyond the bound that are for health probes alone.
+    """
+
+    daemon_threads = True
+    serves_probes: ClassVar[bool] = True
+
+    def __init__(self, listener: socket.socket, handler: type[HttpConnection]) -> None:
+        super().__init__(("", 0), handler, bind_and_activate=False)
+        self.socket.close()
+        self.socket = listener
+        self.server_address = listener.getsockname()
+        self.slots = Slots()
+
+    def process_request(self, request: socket.socket, client_address: tuple[str, int]) -> None:  # type: ignore[override]
+        """A thread for the connection, or 503 when there are too many at work."""
+        slot = self.slots.take(request, client_address[0])
+        if slot is None or (slot.probes_only and not self.serves_probes):
+            request.setblocking(False)
+            try:
+                request.send(BUSY)
+            except OSError:
+                log.debug("%s did not take the refusal", client_address)
+            self.slots.leave(request)
+            self.shutdown_request(request)
+            return
+        super().process_request(request, client_address)
+
+    def process_request_thread(self, request: socket.socket, client_address: tuple[str, int]) -> None:  # type: ignore[override]
+        """Body of the thread."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self.slots.leave(request)
+
+    def handle_error(self, request: object, client_address: object) -> None:  # noqa: ARG002
+        """A client that disconnects is not logged."""
+        log.debug("connection of %s failed", client_address, exc_info=True)
