@@ -7,6 +7,7 @@ from kbroker.control.groups.classic_group import ClassicGroup, ClassicState
 from kbroker.control.groups.commit_lane.passes import Renewal
 from kbroker.control.groups.consumer_group.state import ConsumerGroup
 from kbroker.control.groups.group import Group
+from kbroker.control.groups.modern_group.state import NEW_PROTOCOL_FROM
 from kbroker.control.groups.offset_record import CommittedOffset, offset_record, offset_tombstone
 from kbroker.control.groups.rebalance import Rebalance, heartbeat_timer
 from kbroker.control.groups.streams_group.state import StreamsGroup
@@ -33,8 +34,6 @@ from kbroker.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitResponseTopic,
 )
 
-NEW_PROTOCOL_FROM = 9
-"""OffsetCommit version from which the generation may be a member epoch (KIP-848)."""
 INT64_MIN = -(1 << 63)
 
 

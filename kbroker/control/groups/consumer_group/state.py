@@ -10,8 +10,7 @@ from kbroker.control.coordinator.machine import Record
 from kbroker.control.groups.consumer_group.member import ConsumerMember, MemberState
 from kbroker.control.groups.consumer_group.records import group_tombstones
 from kbroker.control.groups.modern_group.partitions import EpochPartitions, Partitions
-from kbroker.control.groups.modern_group.state import NEW_PROTOCOL_FROM, ModernGroup
-from kbroker.protocol.errors import ErrorCode, KafkaError
+from kbroker.control.groups.modern_group.state import ModernGroup, stale
 
 
 class ConsumerState(StrEnum):
@@ -147,24 +146,6 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Partitions]):
     def is_subscribed_to(self, topic: str) -> bool:
         return any(topic in self.topics_of(member) for member in self.members.values())
 
-    def validate_offset_commit(
-        self,
-        member_id: str,
-        instance_id: str | None,
-        generation_or_epoch: int,
-        transactional: bool,
-        api_version: int,
-    ) -> None:
-        """An older epoch may pass here; `validate_partition_commit` then looks at each
-        partition."""
-        member = self.committing_member(member_id, instance_id, generation_or_epoch, transactional)
-        if member is None:
-            return
-        if not transactional and not member.uses_classic and api_version < NEW_PROTOCOL_FROM:
-            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
-        if generation_or_epoch > member.member_epoch:
-            raise _stale(member)
-
     def validate_partition_commit(
         self, member_id: str, generation_or_epoch: int, topic_id: bytes | None, partition: int
     ) -> None:
@@ -178,24 +159,7 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Partitions]):
             if epoch is None:
                 epoch = member.pending_revocation.get(topic_id, {}).get(partition)
         if epoch is None or generation_or_epoch < epoch:
-            raise _stale(member)
-
-    def validate_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
-        if member_id is None and member_epoch < 0:
-            return
-        member = self.member(member_id or "")
-        if member_epoch != member.member_epoch:
-            raise _stale(member)
-
-    def validate_offset_delete(self) -> None:
-        pass
-
-    def expiry_base_ms(self, commit_timestamp: int) -> int | None:
-        return commit_timestamp
+            raise stale(member)
 
     def tombstones(self) -> list[Record]:
         return group_tombstones(self.group_id, self.members, self.regexes)
-
-
-def _stale(member: ConsumerMember) -> KafkaError:
-    return KafkaError(ErrorCode.ILLEGAL_GENERATION if member.uses_classic else ErrorCode.STALE_MEMBER_EPOCH)

@@ -24,6 +24,11 @@ class ModernMember:
     client_id: str = ""
     client_host: str = ""
 
+    @property
+    def uses_classic(self) -> bool:
+        """Whether it uses the classic protocol, which members of consumer groups alone may."""
+        return False
+
     def same_metadata(self, other: Self) -> bool:
         """Whether both have the same fields of the member metadata record."""
         return all(getattr(self, name) == getattr(other, name) for name in self.METADATA)

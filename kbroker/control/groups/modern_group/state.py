@@ -8,7 +8,8 @@ from kbroker.control.groups.modern_group.member import ModernMember
 from kbroker.protocol.errors import ErrorCode, KafkaError
 
 NEW_PROTOCOL_FROM: Final = 9
-"""OffsetCommit version that a member of the new protocol must use."""
+"""OffsetCommit version from which the generation may be a member epoch (KIP-848), and which members
+with an epoch must use."""
 
 M = TypeVar("M", bound=ModernMember)
 A = TypeVar("A")
@@ -92,6 +93,42 @@ class ModernGroup(Group, Generic[M, A]):
             return None
         return self.member(member_id)
 
+    def validate_offset_commit(
+        self,
+        member_id: str,
+        instance_id: str | None,
+        generation_or_epoch: int,
+        transactional: bool,
+        api_version: int,
+    ) -> None:
+        """An older epoch may pass here; `validate_partition_commit` then looks at each
+        partition."""
+        member = self.committing_member(member_id, instance_id, generation_or_epoch, transactional)
+        if member is None:
+            return
+        if not transactional and not member.uses_classic and api_version < NEW_PROTOCOL_FROM:
+            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
+        if generation_or_epoch > member.member_epoch:
+            raise stale(member)
+
+    def validate_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
+        if member_id is None and member_epoch < 0:
+            return
+        member = self.member(member_id or "")
+        if member_epoch != member.member_epoch:
+            raise stale(member)
+
+    def validate_offset_delete(self) -> None:
+        pass
+
+    def expiry_base_ms(self, commit_timestamp: int) -> int | None:
+        return commit_timestamp
+
     def validate_delete(self) -> None:
         if self.members:
             raise KafkaError(ErrorCode.NON_EMPTY_GROUP)
+
+
+def stale(member: ModernMember) -> KafkaError:
+    """The error of a request with another epoch than the member's."""
+    return KafkaError(ErrorCode.ILLEGAL_GENERATION if member.uses_classic else ErrorCode.STALE_MEMBER_EPOCH)

@@ -6,13 +6,12 @@ from enum import StrEnum
 from typing import ClassVar
 
 from kbroker.control.coordinator.machine import Record
-from kbroker.control.groups.modern_group.state import NEW_PROTOCOL_FROM, ModernGroup
+from kbroker.control.groups.modern_group.state import ModernGroup, stale
 from kbroker.control.groups.streams_group.configured_topology import ConfiguredTopology
 from kbroker.control.groups.streams_group.member import StreamsMember
 from kbroker.control.groups.streams_group.records import group_tombstones
 from kbroker.control.groups.streams_group.tasks import TaskId, TaskSet
 from kbroker.control.groups.streams_group.topology import Topology
-from kbroker.protocol.errors import ErrorCode, KafkaError
 
 
 class StreamsState(StrEnum):
@@ -108,24 +107,6 @@ class StreamsGroup(ModernGroup[StreamsMember, TaskSet]):
             return False
         return self.topology.subtopology_reading(topic) is not None
 
-    def validate_offset_commit(
-        self,
-        member_id: str,
-        instance_id: str | None,
-        generation_or_epoch: int,
-        transactional: bool,
-        api_version: int,
-    ) -> None:
-        """An older epoch may pass here; `validate_partition_commit` then looks at each
-        partition."""
-        member = self.committing_member(member_id, instance_id, generation_or_epoch, transactional)
-        if member is None:
-            return
-        if not transactional and api_version < NEW_PROTOCOL_FROM:
-            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
-        if generation_or_epoch > member.member_epoch:
-            raise KafkaError(ErrorCode.STALE_MEMBER_EPOCH)
-
     def validate_partition_commit(
         self, member_id: str, generation_or_epoch: int, topic: str, partition: int
     ) -> None:
@@ -141,19 +122,7 @@ class StreamsGroup(ModernGroup[StreamsMember, TaskSet]):
             if epoch is None:
                 epoch = member.pending_revocation.active.get(key, {}).get(partition)
         if epoch is None or generation_or_epoch < epoch:
-            raise KafkaError(ErrorCode.STALE_MEMBER_EPOCH)
-
-    def validate_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
-        if member_id is None and member_epoch < 0:
-            return
-        if member_epoch != self.member(member_id or "").member_epoch:
-            raise KafkaError(ErrorCode.STALE_MEMBER_EPOCH)
-
-    def validate_offset_delete(self) -> None:
-        pass
-
-    def expiry_base_ms(self, commit_timestamp: int) -> int | None:
-        return commit_timestamp
+            raise stale(member)
 
     def tombstones(self) -> list[Record]:
         return group_tombstones(self.group_id, self.members)
