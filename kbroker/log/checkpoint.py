@@ -65,15 +65,6 @@ def _written_anew(path: str, data: bytes) -> bool:
     return False
 
 
-def sync_file(path: str) -> None:
-    """fsync of a file by its path."""
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
-
-
 def read_offsets(path: str) -> dict[TopicPartition, int]:
     """(topic, partition) to offset; empty when there is no file. Raises CorruptCheckpoint."""
     found: dict[TopicPartition, int] = {}

@@ -128,6 +128,15 @@ def snapshots_among(names: Iterable[str]) -> list[int]:
     )
 
 
+def sync_file(path: str) -> None:
+    """fsync of a file by its path."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
 def sync_folder(folder: str) -> None:
     """Make creations, renames and removals in a folder durable."""
     fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

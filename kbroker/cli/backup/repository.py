@@ -18,6 +18,7 @@ import msgspec
 
 from kbroker.cli.backup.point import Point, SegmentFile, decode, encode
 from kbroker.cli.failures import CommandFailed
+from kbroker.log import files
 
 _CHUNK: Final = 1 << 20
 _FICLONE: Final = 0x40049409
@@ -110,7 +111,7 @@ class Repository:
         place = self.path(sha256)
         place.parent.mkdir(mode=0o700, exist_ok=True)
         writing.replace(place)
-        _sync(place.parent)
+        files.sync_folder(str(place.parent))
 
     # --- points ----------------------------------------------------------------------------------------
 
@@ -133,12 +134,12 @@ class Repository:
 
     def add(self, point: Point) -> str:
         """Write a point's manifest, which makes the point valid."""
-        _sync(self._objects)
+        files.sync_folder(str(self._objects))
         place = self._points / f"{point.name}.json"
         writing = place.with_suffix(_WRITING)
         _write(writing, encode(point))
         writing.replace(place)
-        _sync(self._points)
+        files.sync_folder(str(self._points))
         return str(place)
 
     def damaged(self, point: Point) -> Iterator[str]:
@@ -158,7 +159,7 @@ class Repository:
         objects."""
         for point in points:
             (self._points / f"{point.name}.json").unlink()
-        _sync(self._points)
+        files.sync_folder(str(self._points))
         needed = {one.sha256 for point in self.points() for one in point.objects()}
         gone = [path for path in self._objects.glob("*/*") if path.name not in needed]
         for path in gone:
@@ -239,11 +240,3 @@ def _write(path: Path, data: bytes) -> None:
 def _private(path: str, flags: int) -> int:
     """Records and credentials are for the user alone."""
     return os.open(path, flags, 0o600)
-
-
-def _sync(folder: Path) -> None:
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)

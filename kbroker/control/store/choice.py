@@ -6,7 +6,6 @@ date, and the start refuses it.
 """
 
 import logging
-import os
 import sqlite3
 from collections.abc import Sequence
 from contextlib import closing
@@ -15,6 +14,7 @@ from pathlib import Path
 
 from kbroker.control.store.store import FILE_NAME, NewerStore, Store, StoreError
 from kbroker.ipc.crash_point import crash_point
+from kbroker.log import files
 
 log = logging.getLogger(__name__)
 
@@ -126,24 +126,16 @@ def write_copy(source: Path, log_dir: str) -> Store:
         left.unlink(missing_ok=True)
     with closing(sqlite3.connect(source)) as one, closing(sqlite3.connect(writing)) as other:
         one.backup(other)
-    _sync(writing)
+    files.sync_file(str(writing))
     for old in _files(path)[:2]:  # its write-ahead log must never meet the new file
         old.unlink(missing_ok=True)
-    _sync(Path(log_dir))
+    files.sync_folder(log_dir)
     crash_point("store: write-ahead log out of the way")
     writing.replace(path)
-    _sync(Path(log_dir))
+    files.sync_folder(log_dir)
     return Store(path)
 
 
 def _files(path: Path) -> list[Path]:
     """The files that belong to a SQLite database."""
     return [Path(f"{path}{ending}") for ending in ("-wal", "-shm", "")]
-
-
-def _sync(path: Path) -> None:
-    fd = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)

@@ -145,7 +145,7 @@ class LogDir:
     def sync_cleaner_offsets(self) -> None:
         """Have what `update_cleaner_offsets` wrote without a sync on disk. Raises OSError."""
         with suppress(FileNotFoundError):
-            checkpoint.sync_file(f"{self.path}/{files.CLEANER_OFFSETS}")
+            files.sync_file(f"{self.path}/{files.CLEANER_OFFSETS}")
             files.sync_folder(self.path)
 
     def _offsets(self, name: str) -> dict[TopicPartition, int]:

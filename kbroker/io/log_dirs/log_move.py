@@ -213,7 +213,7 @@ class LogMove:
         source, target = files.path(self.log.folder, base, suffix), files.path(self.folder, base, suffix)
         with suppress(FileNotFoundError):
             shutil.copy2(source, target)
-            _sync(target)
+            files.sync_file(target)
 
     def _drop(self, base: int) -> None:
         self._have.pop(base, None)
@@ -250,7 +250,7 @@ class LogMove:
             source = Path(self.log.folder, name)
             if source.exists():
                 shutil.copy2(source, Path(self.folder, name))
-                _sync(f"{self.folder}/{name}")
+                files.sync_file(f"{self.folder}/{name}")
         files.sync_folder(self.folder)
         files.sync_folder(self.target)
 
@@ -272,11 +272,3 @@ def _retire_remainder(log_dir: str, log: UnifiedLog) -> None:
         folder.rename(
             folder.with_name(files.dated_folder_name(log.topic, log.partition, unique, files.DELETE_FOLDER))
         )
-
-
-def _sync(path: str) -> None:
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)

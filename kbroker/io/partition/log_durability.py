@@ -11,7 +11,6 @@ from kbroker.io.partition.log_segments import LogSegments
 from kbroker.io.partition.log_slot import LogSlot
 from kbroker.ipc.crash_point import crash_point
 from kbroker.log import files
-from kbroker.log.checkpoint import sync_file
 
 
 @dataclass(slots=True)
@@ -149,4 +148,4 @@ class LogDurability:
 def sync_if_exists(path: str) -> None:
     """fsync of a file that may have been deleted meanwhile."""
     with suppress(FileNotFoundError):
-        sync_file(path)
+        files.sync_file(path)

@@ -343,13 +343,7 @@ class LogLoader:
         for segment in self._segments:
             if segment.base_offset in self._indexed_anew or segment is self._segments[-1]:
                 for suffix in (files.LOG, files.INDEX, files.TIME_INDEX):
-                    fd = os.open(
-                        files.path(self.folder, segment.base_offset, suffix), os.O_RDONLY | os.O_CLOEXEC
-                    )
-                    try:
-                        os.fsync(fd)
-                    finally:
-                        os.close(fd)
+                    files.sync_file(files.path(self.folder, segment.base_offset, suffix))
         files.sync_folder(self.folder)
         return active.next_offset
 
