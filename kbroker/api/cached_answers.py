@@ -30,28 +30,24 @@ def cached_answers(
 
     word: of the group or the transactions that it describes.
     """
-    if len(ctx.client.body) > REPEATABLE_BYTES:
-        return response
-    codes = list(error_codes(response))
-    if any(codes) or ctx.narrowed:
+    count = _codes_if_cacheable(ctx, response)
+    if count is None:
         return response
     client = ctx.client
     frame = encode_response(client.api_key, client.api_version, client.correlation_id, response)
-    return ctx.broker.cached_answers.answer(frame, client.body, len(codes), word)
+    return ctx.broker.cached_answers.answer(frame, client.body, count, word)
 
 
 def cached_by_topic(
     ctx: RequestContext, response: TopicAnswer, key: Callable[[Any], bytes], room: int = UNLIMITED
 ) -> CachedAnswer | TopicAnswer:
-    """As `cached`; other requests with the same options may be answered from this answer's part for
+    """As `cached_answers`; other requests with the same options may be answered from this answer's part for
     each topic.
 
-    key: what requests name one of its topics by. room: most partitions of such an answer.
+    key: what requests name one of its topics by. room: maximum of partitions in such an answer.
     """
-    if len(ctx.client.body) > REPEATABLE_BYTES:
-        return response
-    codes = list(error_codes(response))
-    if any(codes) or ctx.narrowed:
+    count = _codes_if_cacheable(ctx, response)
+    if count is None:
         return response
     client = ctx.client
     topics: Sequence[Any] = response.topics
@@ -63,6 +59,14 @@ def cached_by_topic(
     body = b"".join((pieces.before, pieces.length, *pieces.elements, pieces.behind))
     frame = framed_response(client.api_key, client.api_version, client.correlation_id, body)
     array = len(frame) - len(body) + len(pieces.before)
-    others = len(codes) - sum(part.codes for part in parts)
+    others = count - sum(part.codes for part in parts)
     cut = Cut(array, array + len(pieces.length), room, others, parts)
-    return ctx.broker.cached_answers.answer(frame, client.body, len(codes), cut=cut)
+    return ctx.broker.cached_answers.answer(frame, client.body, count, cut=cut)
+
+
+def _codes_if_cacheable(ctx: RequestContext, response: Struct) -> int | None:
+    """The number of error codes in an answer that is cacheable; else None."""
+    if len(ctx.client.body) > REPEATABLE_BYTES:
+        return None
+    codes = list(error_codes(response))
+    return None if any(codes) or ctx.narrowed else len(codes)

@@ -6,16 +6,18 @@ resource has.
 
 from typing import Final
 
-READ: Final = 3
-WRITE: Final = 4
-CREATE: Final = 5
-DELETE: Final = 6
-ALTER: Final = 7
-DESCRIBE: Final = 8
-CLUSTER_ACTION: Final = 9
-DESCRIBE_CONFIGS: Final = 10
-ALTER_CONFIGS: Final = 11
-IDEMPOTENT_WRITE: Final = 12
+from kbroker.config.acls import (
+    ALTER,
+    ALTER_CONFIGS,
+    CLUSTER_ACTION,
+    CREATE,
+    DELETE,
+    DESCRIBE,
+    DESCRIBE_CONFIGS,
+    IDEMPOTENT_WRITE,
+    READ,
+    WRITE,
+)
 
 NOT_ASKED: Final = -(2**31)
 """The field's value unless the client asked for it."""
