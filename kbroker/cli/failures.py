@@ -5,12 +5,14 @@ Neither client library is imported here: an error of theirs can only exist when 
 
 import errno
 import sys
+from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
 
 import typer
 
 from kbroker.cli.exit_codes import ExitCode
+from kbroker.cli.output import say
 from kbroker.protocol.errors import ErrorCode
 
 # librdkafka's own errors (all negative) that mean "no broker" and "your argument", the rest is a
@@ -72,6 +74,14 @@ def check_answer(answer: Any, subject: str = "") -> None:
     """Raises CommandFailed for an answer, or a part of one, that has an error code."""
     if answer.error_code:
         raise broker_error(answer.error_code, answer.error_message, subject)
+
+
+def raise_first(failures: Sequence[CommandFailed]) -> None:
+    """Reports all failures of a command's items but the first, which ends the command."""
+    for failure in failures[1:]:
+        say(failure.message)
+    if failures:
+        raise failures[0]
 
 
 def explain(error: BaseException, subject: str = "") -> CommandFailed | None:

@@ -7,7 +7,7 @@ import typer
 from kbroker.cli.connection import Connection
 from kbroker.cli.describe_groups import EXAMPLES as DESCRIBE_EXAMPLES
 from kbroker.cli.describe_groups import describe
-from kbroker.cli.failures import CommandFailed, UsageFailed, broker_error, explain, result_of
+from kbroker.cli.failures import CommandFailed, UsageFailed, broker_error, explain, raise_first, result_of
 from kbroker.cli.group_description import read_group, require
 from kbroker.cli.options import (
     AsJson,
@@ -169,7 +169,4 @@ def _report(answers: dict[str, Any], done: str) -> None:
     for item, error in answers.items():
         if not error.errno:
             say(f"{item}: {done}")
-    for failure in failures[1:]:
-        say(failure.message)
-    if failures:
-        raise failures[0]
+    raise_first(failures)

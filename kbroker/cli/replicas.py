@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from kbroker.cli.connection import Connection
-from kbroker.cli.failures import UsageFailed, broker_error, explain
+from kbroker.cli.failures import UsageFailed, broker_error, explain, raise_first
 from kbroker.cli.options import AsJson, Scopes, ScopesOrAll, Yes, confirm, connected, examples
 from kbroker.cli.output import print_json, print_table, say
 from kbroker.cli.partitions import Partition, scoped, scoped_or_all
@@ -71,10 +71,7 @@ def _report_elections(answer: Any) -> None:
                 failures.append(broker_error(part.error_code, part.error_message, name))
     if not elected and not failures:
         say("every partition has the leader that it should have")
-    for failure in failures[1:]:
-        say(failure.message)
-    if failures:
-        raise failures[0]
+    raise_first(failures)
 
 
 @connected
@@ -109,10 +106,7 @@ def reassign(
             say(f"{name}: {'cancelled' if cancel else 'reassigned; see kbroker topics reassignments'}")
         else:
             failures.append(broker_error(refusal.errno, None, name))
-    for failure in failures[1:]:
-        say(failure.message)
-    if failures:
-        raise failures[0]
+    raise_first(failures)
 
 
 def _ids(text: str) -> list[int]:

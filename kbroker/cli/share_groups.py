@@ -7,7 +7,14 @@ from typing import Annotated, Any
 import typer
 
 from kbroker.cli.connection import Connection
-from kbroker.cli.failures import CommandFailed, UsageFailed, broker_error, check_answer, result_of
+from kbroker.cli.failures import (
+    CommandFailed,
+    UsageFailed,
+    broker_error,
+    check_answer,
+    raise_first,
+    result_of,
+)
 from kbroker.cli.options import AsJson, GroupId, GroupIds, Topics, Yes, confirm, connected, examples
 from kbroker.cli.output import print_json, print_table, say
 from kbroker.cli.own_requests import ask_coordinator
@@ -172,10 +179,7 @@ def delete_offsets(
     for each in answer.responses:
         if not each.error_code:
             say(f"{each.topic_name}: offsets deleted")
-    for failure in failures[1:]:
-        say(failure.message)
-    if failures:
-        raise failures[0]
+    raise_first(failures)
 
 
 @app.command(epilog=examples("kbroker share-groups delete workers --yes"))
