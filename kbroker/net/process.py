@@ -28,10 +28,8 @@ from kbroker.net.produce.checks import ProduceChecks
 from kbroker.net.produce.queue_kernel import pop_answered
 from kbroker.net.produce.transaction_checks import TransactionChecks
 from kbroker.net.pump_kernel import OWN_EVENT_FD, SENDERS, arm_row, close_row, pump, register, resume
-from kbroker.net.quotas import Quotas
 from kbroker.net.rate_limited_log import RateLimitedLog
 from kbroker.net.received_frames import ReceivedFrames, RefusedFrames
-from kbroker.net.request_counts import RequestCounts
 from kbroker.net.rows import Connection as ConnectionRow
 from kbroker.net.rows import Context as ContextRow
 from kbroker.net.rows import EventKind, Flag
@@ -40,6 +38,8 @@ from kbroker.net.security.login import Login
 from kbroker.net.security.tls_listeners import TlsListeners
 from kbroker.net.server import Server
 from kbroker.net.topics import Topics
+from kbroker.net.usage.quotas import Quotas
+from kbroker.net.usage.request_counts import RequestCounts
 from kbroker.protocol.schema import ProtocolError
 
 log = logging.getLogger(__name__)

@@ -14,10 +14,10 @@ from kbroker.config.principals import ANONYMOUS
 from kbroker.net.connection import Connection
 from kbroker.net.context import Words
 from kbroker.net.process import NetworkProcess
-from kbroker.net.request_counts import SHORT
 from kbroker.net.rows import Connection as ConnectionRow
 from kbroker.net.rows import Context, Flag
 from kbroker.net.rows.chunk_kernel import RESERVED_SHARE
+from kbroker.net.usage.request_counts import SHORT
 
 GRACE_NS = 2_000_000_000  # a request that is sent in one go is never this old
 EMPTY_GRACE_NS = 900_000_000  # when there is no room for small requests either

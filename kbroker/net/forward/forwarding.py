@@ -19,10 +19,10 @@ from kbroker.net.connection import Connection, Part, State
 from kbroker.net.context import Context
 from kbroker.net.forward.forward_kernel import answer_forwarded
 from kbroker.net.forward.packed_peers import PackedPeers
-from kbroker.net.request_counts import RequestCounts
 from kbroker.net.rows import Answer, AnswerTable, Flag, ForwardedApi, ProduceVersion
 from kbroker.net.rows import Connection as ConnectionRow
 from kbroker.net.rows import Context as ContextRow
+from kbroker.net.usage.request_counts import RequestCounts
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.frame import flexible
 from kbroker.protocol.long_frame import LongFrame

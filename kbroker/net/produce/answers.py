@@ -8,10 +8,10 @@ from kbroker.net.connection import Connection, Part, State
 from kbroker.net.context import Context
 from kbroker.net.produce.checks import ProduceChecks
 from kbroker.net.produce.queue_kernel import build_answer
-from kbroker.net.quotas import Quotas
 from kbroker.net.rows import Context as ContextRow
 from kbroker.net.rows import Request
-from kbroker.net.slow_requests import SlowRequests
+from kbroker.net.usage.quotas import Quotas
+from kbroker.net.usage.slow_requests import SlowRequests
 from kbroker.protocol.frame import parse_request
 from kbroker.protocol.long_frame import LongFrame
 

@@ -2,7 +2,7 @@
 
 from kbroker.config.client_quotas import Bound
 from kbroker.ipc.client_messages import Throttled
-from kbroker.net.quota_use import LONGEST, MOST, QuotaUse
+from kbroker.net.usage.quota_use import LONGEST, MOST, QuotaUse
 
 
 def test_a_report_is_bounded() -> None:

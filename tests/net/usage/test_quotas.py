@@ -22,10 +22,10 @@ from kbroker.config.client_quotas import (
 from kbroker.ipc.client_messages import Throttled
 from kbroker.ipc.shared import Shared, Sizes
 from kbroker.net.connection import Part, State
-from kbroker.net.quotas import THROTTLED, Quotas
 from kbroker.net.rows import Connection as ConnectionRow
 from kbroker.net.rows import Flag
-from kbroker.net.throttled_answer import throttle_time_ms
+from kbroker.net.usage.quotas import THROTTLED, Quotas
+from kbroker.net.usage.throttled_answer import throttle_time_ms
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.frame import encode_response
 from kbroker.protocol.messages.create_topics import CreateTopicsResponse

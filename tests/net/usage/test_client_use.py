@@ -6,9 +6,9 @@ from typing import Any
 from kbroker.config.broker import BrokerConfig
 from kbroker.config.client_quotas import Bound
 from kbroker.ipc.client_messages import ClientReport, SoftwareConnections, Throttled
-from kbroker.net.client_use import MAX_SOFTWARE, ClientUse
-from kbroker.net.quota_use import QuotaUse
 from kbroker.net.rows import Connection as ConnectionRow
+from kbroker.net.usage.client_use import MAX_SOFTWARE, ClientUse
+from kbroker.net.usage.quota_use import QuotaUse
 
 
 class Scene:

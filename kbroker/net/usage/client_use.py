@@ -11,10 +11,10 @@ from typing import Final
 
 from kbroker.config.broker import BrokerConfig
 from kbroker.ipc.client_messages import OTHER, ClientReport, SoftwareConnections
-from kbroker.net.client_bytes import ClientBytes
 from kbroker.net.connection import Connection
 from kbroker.net.context import Context
-from kbroker.net.quota_use import QuotaUse
+from kbroker.net.usage.client_bytes import ClientBytes
+from kbroker.net.usage.quota_use import QuotaUse
 
 UNKNOWN: Final = "unknown"
 """Kafka's name and version of a software that has not named itself."""

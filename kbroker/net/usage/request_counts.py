@@ -10,13 +10,13 @@ from kbroker.ipc.layout import ProcessLine
 from kbroker.metrics import layout as slot
 from kbroker.metrics.labels import VALUES
 from kbroker.metrics.slots import bind
-from kbroker.net.client_use import ClientUse
 from kbroker.net.connection import Connection, FilePart, Part
 from kbroker.net.context import CHUNK_BYTES, Context
 from kbroker.net.rows import Connection as ConnectionRow
 from kbroker.net.rows import Context as ContextRow
 from kbroker.net.rows.count_kernel import count_answer, count_sent_late
-from kbroker.net.slow_requests import SlowRequests
+from kbroker.net.usage.client_use import ClientUse
+from kbroker.net.usage.slow_requests import SlowRequests
 
 FETCH = 1
 CONNECTIONS = bind("kbroker_connections")  # + number of the listener

@@ -29,10 +29,10 @@ from kbroker.ipc.sensors import Sensor, Sensors, sensor_of
 from kbroker.metrics.slots import bind
 from kbroker.net.connection import Connection, FilePart, Part, State
 from kbroker.net.context import Context
-from kbroker.net.quota_use import QuotaUse
 from kbroker.net.rows import Connection as ConnectionRow
 from kbroker.net.rows import Flag
-from kbroker.net.throttled_answer import throttle_time_ms, with_throttle_time
+from kbroker.net.usage.quota_use import QuotaUse
+from kbroker.net.usage.throttled_answer import throttle_time_ms, with_throttle_time
 from kbroker.protocol.api_keys import ApiKey
 
 NS_PER_PERCENT = 1e7  # of a second

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from kbroker.ipc.client_messages import MovedBytes
-from kbroker.net.client_bytes import LONGEST, MAX_KEPT, MAX_REPORTED, ClientBytes
 from kbroker.net.rows import Connection as ConnectionRow
+from kbroker.net.usage.client_bytes import LONGEST, MAX_KEPT, MAX_REPORTED, ClientBytes
 
 
 class Scene:
