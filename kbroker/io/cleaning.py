@@ -94,8 +94,8 @@ class Cleaning:
         clock_ms: Callable[[], int] = wall_clock_ms,
         call_cleaner: Callable[[], object] = lambda: None,
     ) -> None:
-        """notify: wakes the fetches that wait at a slot. call_cleaner: has it look now what is to
-        be cleaned."""
+        """notify: wakes the fetches that wait at a slot. call_cleaner: wakes the cleaner, which
+        then looks for dirty logs."""
         self._logs = logs
         self._notify = notify
         self._clock_ms = clock_ms
@@ -106,7 +106,7 @@ class Cleaning:
 
     @property
     def handlers(self) -> Mapping[type, Callable[[Any], object]]:
-        """What it does for messages of control and the cleaner."""
+        """Handlers of messages from control and the cleaner."""
         return {
             CleanableLogs: self.cleanable,
             BeginCleaning: self.begin,
@@ -116,7 +116,7 @@ class Cleaning:
         }
 
     def cleanable(self, _: CleanableLogs) -> tuple[CleanableLog, ...]:
-        """Every compacted log with something in it, and how dirty it is."""
+        """Every compacted log that is not empty, and how dirty it is."""
         now = self._clock_ms()
         found = []
         for log in self._logs:
@@ -143,7 +143,7 @@ class Cleaning:
             self._call_cleaner()
 
     def synced(self, slot: int) -> None:
-        """Closed segments of a log are on disk now: what was not due at the last look may be."""
+        """Closed segments of a log are on disk now, so the log may have become cleanable."""
         if slot in self._wait_for_sync:
             self._wait_for_sync.remove(slot)
             self._call_cleaner()
@@ -180,7 +180,7 @@ class Cleaning:
 
     def end(self, body: EndCleaning) -> None:
         """Remember how far a log is clean. The checkpoint is written at once and synced with those
-        of other logs: a power cut may take it back, and then some part is cleaned twice."""
+        of other logs: a power cut may lose it, and then a part of the log is cleaned twice."""
         log = self._log(body.slot, body.generation)
         log.cleaned_up_to(body.first_dirty)
         log_dir = files.log_dir_of(log.folder)
@@ -192,7 +192,7 @@ class Cleaning:
             logger.warning("%s: its first dirty offset is not written: %s", log.folder, error)
 
     def sync_checkpoints(self) -> None:
-        """Have the checkpoints of cleanings that ended since the last time on disk. Raises
+        """Sync the checkpoints of cleanings that ended since the last call. Raises
         OSError."""
         while self._unsynced:
             self._logs.log_dir(self._unsynced.pop()).sync_cleaner_offsets()

@@ -25,7 +25,7 @@ class Commands:
         self._handlers = {kind: handler for part in parts for kind, handler in part.items()}
 
     def handle(self, call_id: int, body: Any) -> Reply:
-        """Do what a message says; its reply."""
+        """Execute a message; returns its reply."""
         handler = self._handlers.get(type(body))
         if handler is None:
             return Reply(call_id, None, int(ErrorCode.UNKNOWN_SERVER_ERROR), f"unknown message {body!r}")
@@ -39,14 +39,14 @@ class Commands:
 
 
 class LogCommands:
-    """Runs in: io. Owner: the IO worker. What is asked of one log, or of several by their slots."""
+    """Runs in: io. Owner: the IO worker. Queries about one log, or about several by their slots."""
 
     def __init__(self, logs: Logs) -> None:
         self._logs = logs
 
     @property
     def handlers(self) -> Handlers:
-        """What it does for messages of control."""
+        """Handlers of messages from control."""
         return {
             DeleteRecords: lambda body: self._logs.delete_records(body.slot, body.offset),
             EpochEndOffset: self._epoch_end_offset,

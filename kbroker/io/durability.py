@@ -57,7 +57,7 @@ class Durability:
         self._commit = GroupCommit(time.monotonic_ns)
         drain.env[Environment.SYNC_RESULTS] = self._commit.fileno()
         self._left: dict[int, str] = {}
-        """By slot, the folder that a sync in progress is of, when the log has moved to another log
+        """By slot, the folder that a sync in progress began in, if the log has moved to another log
         dir since."""
         self._unanswered: list[tuple[HeldAppend, int]] = []
         self._synced = synced
@@ -95,16 +95,16 @@ class Durability:
         self._drain.release(slot)
 
     def flush(self, slots: Iterable[int]) -> None:
-        """Ask for a sync of those slots that want one now."""
+        """Request a sync of the slots whose appends wait for one."""
         self._ask(slot for slot in slots if self._wants_flush(slot))
 
     def flush_now(self, slots: Iterable[int]) -> None:
-        """Ask for a sync of slots whatever their settings say (flush.ms)."""
+        """Request a sync of slots, whatever their settings are (flush.ms)."""
         self._ask(slots)
 
     def flush_rolled(self, slots: Iterable[int]) -> None:
-        """Ask for a sync of closed segments alone: it moves the recovery point, which bounds what a
-        crash costs."""
+        """Request a sync of closed segments alone: it advances the recovery point, from which a
+        start after a crash scans the log."""
         self._ask(slots, rolled_only=True)
 
     def _wants_flush(self, slot: int) -> bool:
@@ -161,12 +161,12 @@ class Durability:
         generation = committed.commit.generation if committed else sync[SyncRow.GENERATION]
         again = slot if sync[SyncRow.AGAIN] else -1
         if partition is None or self._shared.slots[slot, Slot.GENERATION] != generation:
-            return again  # for its successor
+            return again  # of the log that has the slot now
         if error:
             self._failed(partition.folder, error)
             return -1
         if self._drain.rows[slot, AppendRow.CUTS] != sync[SyncRow.CUTS]:
-            return slot  # it was of records that are gone
+            return slot  # the synced records have been truncated
         if committed:
             partition.durability.finish(committed.commit.job)
             for listener in self._synced:
@@ -187,8 +187,8 @@ class Durability:
         self._logs.sync_failed(folder, error)
 
     def _answer(self, held: HeldAppend, error: int) -> None:
-        """The worker wakes the clients once for all answers: a wake-up each would be a turn of
-        theirs each."""
+        """The worker wakes each client once for all answers: a wake-up for each answer would cost
+        the client a turn each."""
         if not self._drain.complete(held, error):  # the client's ring is full; it is drained soon
             self._unanswered.append((held, error))
 
@@ -232,7 +232,7 @@ class Durability:
         self._drain.metrics.words[WATCHED] = self._drain.delayed
 
     def wait(self) -> None:
-        """Until ``take_flushed`` has something to do, if a sync is in progress."""
+        """Wait until ``take_flushed`` has something to do, if a sync is in progress."""
         if self._syncing:
             self._commit.wait()
 

@@ -27,8 +27,8 @@ DAMAGED_MS = 60_000  # until a log that cannot be read is looked at again
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """A log that was looked at with this setting: while it starts there, nothing expires before
-    due_ms (wall clock)."""
+    """The result of a check with this setting: while the log start stays the same, nothing expires
+    before due_ms (wall clock)."""
 
     partition: UnifiedLog
     ttl_ms: int
@@ -65,15 +65,15 @@ class Expiry:
                 self._logs.expiring.discard(slot)
                 self._looks.pop(slot, None)
             elif not partition.role.leads or partition.role.paused:
-                self._looks.pop(slot, None)  # a follower starts where its leader does
+                self._looks.pop(slot, None)  # a follower takes its log start from the leader
             elif (start := self._start_of(partition, now_ms)) > partition.log_start:
                 starts[slot] = start
         if starts:
             self._advance(starts)
 
     def _advance(self, starts: Mapping[int, int]) -> None:
-        """Have logs start there, and count what is gone: nothing is where a log dir fails over
-        it."""
+        """Advance log starts and count the expired records: none of a log whose log dir fails
+        meanwhile."""
         before = [(each, each.log_start) for slot in starts if (each := self._logs.get(slot)) is not None]
         self._logs.advance_log_starts(starts)
         for partition, start in before:
@@ -96,7 +96,7 @@ class Expiry:
         return start
 
     def _look(self, partition: UnifiedLog, now_ms: int) -> tuple[int, int]:
-        """Where the log is to start, and when that may change."""
+        """The new log start, and when it may advance again."""
         start, mark, ttl_ms = partition.log_start, partition.high_watermark, partition.config.ttl_ms
         words = partition.published.words
         end = int(words[Slot.HW_BASE]), int(words[Slot.HW_POSITION])

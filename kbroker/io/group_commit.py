@@ -78,7 +78,7 @@ class GroupCommit:
         return self._jobs if self._threads else -1
 
     def ask(self, commits: Iterable[Commit]) -> None:
-        """Sync these."""
+        """Begin commits."""
         for commit in commits:
             token = self._next_token
             self._next_token += 1
@@ -92,7 +92,8 @@ class GroupCommit:
         self._send()
 
     def _send(self) -> None:
-        """Give the threads what the pipe has room for; the rest goes when results have come."""
+        """Pass to the threads as many commits as the pipe has room for; the rest follows when
+        results have come."""
         while self._unsent:
             token = self._unsent[0]
             try:
@@ -109,7 +110,7 @@ class GroupCommit:
         return Committed(commit, error, nanoseconds)
 
     def wait(self) -> None:
-        """Until there are results. Something is in progress."""
+        """Wait until there are results. The caller knows that a commit is in progress."""
         poll = select.poll()
         poll.register(self._results, select.POLLIN)
         poll.poll()
@@ -130,7 +131,7 @@ class GroupCommit:
     # --- threads -----------------------------------------------------------------------------------
 
     def _start_threads(self) -> None:
-        """Not before the first commit: most brokers never need them."""
+        """Start the threads at the first commit: most brokers never need them."""
         self._threads = [
             threading.Thread(target=self._serve, name=f"group-commit-{n}", daemon=True)
             for n in range(THREADS)

@@ -25,9 +25,9 @@ from kbroker.metrics.slots import bind
 
 log = logging.getLogger(__name__)
 
-SLICE = 64  # logs that retention looks at in one turn of the loop
-LOOK_EVERY_MS = 1000  # flush.ms, deletions, healing and gauges are looked at this often
-ROLLED_MS = 50  # from a roll to the sync of what was rolled: many logs often roll together
+SLICE = 64  # logs that retention checks in one turn of the loop
+LOOK_EVERY_MS = 1000  # interval of flush.ms, deletions, healing and gauges
+ROLLED_MS = 50  # from a roll to the sync of the closed segment: logs often roll together
 SEGMENTS_DELETED = bind("kbroker_segments_deleted_total")
 DELETED_BYTES = bind("kbroker_retention_deleted_bytes_total")
 RETENTION_SECONDS = bind("kbroker_retention_seconds")
@@ -66,7 +66,7 @@ class Housekeeping:
         self._rows = drain.rows
         self._to_retain: list[int] = []
         self._retaining_ns = 0
-        self._flushing: list[int] = []  # slots that flush.ms has synced as a whole just now
+        self._flushing: list[int] = []  # slots of which flush.ms has just requested a sync
         start = now_ms + config.get_int("log.initial.task.delay.ms")
         checkpoint_ms = min(
             config.get_int("log.flush.offset.checkpoint.interval.ms"),
@@ -101,18 +101,18 @@ class Housekeeping:
             self._expiry.turn(wall_clock_ms())
 
     def rolled(self, now_ms: int) -> None:
-        """A log was rolled: its closed segments are to be on disk soon, for the recovery point and
-        the cleaner."""
+        """A log was rolled: sync its closed segments soon, for the recovery point and the
+        cleaner."""
         self._flush_rolled.due_ms = min(self._flush_rolled.due_ms, now_ms + ROLLED_MS)
 
     @property
     def config(self) -> BrokerConfig:
-        """Settings as they are now."""
+        """The current settings."""
         return self._config
 
     @property
     def handlers(self) -> Mapping[type, Callable[[Any], object]]:
-        """What it does for messages of control."""
+        """Handlers of messages from control."""
         return {Settings: lambda body: self.configure(body.values)}
 
     def configure(self, values: Mapping[str, str]) -> None:
@@ -148,7 +148,7 @@ class Housekeeping:
             self._metrics.observe(RETENTION_SECONDS, self._retaining_ns)
 
     def sync_cleaner_offsets(self) -> None:
-        """Have the cleaner's checkpoints of all log dirs on disk."""
+        """Sync the cleaner's checkpoints of all log dirs."""
         try:
             self._cleaning.sync_checkpoints()
         except OSError as error:
@@ -179,8 +179,8 @@ class Housekeeping:
         self._flushing = []
 
     def _due_for_flush(self, now: int) -> list[int]:
-        """Slots whose flush.ms is over and that have something to sync. Columns, not partitions:
-        there may be many."""
+        """Slots with unsynced records whose flush.ms has passed. Computed on columns of the table,
+        because there may be many."""
         rows = self._rows
         timed = (rows[:, AppendRow.SEGMENT_BYTES] > 0) & (rows[:, AppendRow.FLUSH_MS] < AppendRow.NEVER)
         due = []

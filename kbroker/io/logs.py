@@ -53,8 +53,8 @@ class Logs:
         self.offline_listeners: list[Callable[[int], None]] = []
         """Called with the slot of each partition that went offline with its log dir."""
         self.moved_listeners: list[Callable[[int, str], None]] = []
-        """Called with the slot of each partition that goes on in another log dir, and the folder
-        that it has left."""
+        """Called with the slot of each partition that has moved to another log dir, and its old
+        folder."""
         self._checkpoints = OffsetCheckpoints(self._dirs, self._not_written)
         self.recovery_notes = RecoveryNotes(self._dirs, self.get, self._not_written)
         self._openings = Openings(context, self._checkpoints, drain.producers, notify)
@@ -195,14 +195,14 @@ class Logs:
         return True
 
     def write_failed(self, slot: int, number: int) -> None:
-        """The drain could not write a slot's batches; its row is closed."""
+        """The drain could not write a slot's batches; the slot's append row is closed."""
         self._drain.metrics.words[WRITE_ERRORS] += 1
         folder = self._partitions[slot].folder
         self.failed(slot, OSError(number, errno.errorcode.get(number, str(number)), folder))
 
     def failed(self, slot: int, error: OSError) -> None:
-        """A full disk (or no descriptors) turns produce away until there is room; any other error
-        takes the log dir offline."""
+        """On a full disk (or without descriptors) produce requests are refused until there is room;
+        any other error takes the log dir offline."""
         partition = self._partitions[slot]
         if error.errno not in NO_ROOM:
             self._dir_failed(files.log_dir_of(partition.folder), error)
@@ -240,7 +240,7 @@ class Logs:
             self._dir_failed(files.log_dir_of(partition.folder), error)
 
     def sweep_deleted(self, delay_ms: int) -> None:
-        """Have folders of logs removed that a process deleted before it died or was stopped."""
+        """Remove the folders of logs that a process deleted before it died or was stopped."""
         online = [path for path, folder in self._dirs.items() if folder.failed is None]
         self.deletions.sweep(online, (wall_clock_ms() - delay_ms) * 1_000_000)
 
@@ -258,8 +258,8 @@ class Logs:
                 self._dir_failed(path, error)
 
     def sync_failed(self, folder: str, number: int) -> None:
-        """After a failed sync the kernel may have dropped dirty pages: the log dir cannot be
-        trusted any more."""
+        """After a failed sync the kernel may have dropped dirty pages, so the log dir goes
+        offline."""
         self._dir_failed(files.log_dir_of(folder), OSError(number, "sync failed", folder))
 
     def segment_file(self, slot: int, base_offset: int) -> Path | None:
@@ -285,15 +285,15 @@ class Logs:
             partition.close()
 
     def relocate(self, slot: int, folder: str, now: int) -> None:
-        """A paused partition goes on in a folder of another log dir; the old one is removed later.
-        Raises OSError."""
+        """Switch a paused partition to a folder in another log dir; the old folder is removed
+        later. Raises OSError."""
         partition = self._partitions[slot]
         self._checkpoints.forget([partition])
         left = partition.folder
         partition.relocate(folder, self.reservations.most(files.log_dir_of(folder)), now)
         for listener in self.moved_listeners:
             listener(slot, left)
-        if self.full_disks.forget(slot):  # what could not be written there is not known here
+        if self.full_disks.forget(slot):  # the failed writes of the old folder are not in the copy
             partition.repair(now)
         self._checkpoints.write([partition])
         self._drain.notify(slot)
@@ -303,29 +303,29 @@ class Logs:
         self._checkpoints.write(self._partitions.values())
 
     def checkpoint_copy(self, slot: int, log_dir: str) -> None:
-        """Write what opens a log's copy in another log dir, all on disk. Raises OSError."""
+        """Write and sync the checkpoints of a log's copy in another log dir. Raises OSError."""
         self._checkpoints.write_copy(self._partitions[slot], log_dir)
 
     def delete_records(self, slot: int, offset: int) -> int:
-        """Advance a log's start and write it; returns it. Raises KafkaError."""
+        """Advance the log start and write it; returns the new log start. Raises KafkaError."""
         partition = self.require(slot)
         start = partition.delete_records(offset)
-        # before the answer: a crash must not bring them back
+        # before the answer: a crash must not restore deleted records
         self._checkpoints.write_starts([(partition, start)])
         return start
 
     def advance_log_starts(self, starts: Mapping[int, int]) -> None:
-        """Follow leaders' logs in where they start, as far as the high watermarks here go; starts:
-        by slot.
+        """Advance log starts to those of the leaders, up to the high watermarks here; starts: by
+        slot.
 
-        On disk before others see it: a deletion of records is answered when every replica's slot
-        says so, and they must not be back when one of them leads after a crash."""
+        On disk before others see it: DeleteRecords is answered when every replica's slot shows the
+        new log start, and the records must not return when a replica leads after a crash."""
         here = [(self._partitions[slot], start) for slot, start in starts.items() if slot in self._partitions]
         known = [(partition, min(start, partition.high_watermark)) for partition, start in here]
         self._checkpoints.write_starts(known)
         for partition, start in known:
             if partition.slot not in self._partitions:
-                continue  # its log dir has failed just now
+                continue  # its log dir has just failed
             try:
                 partition.advance_log_start(start)
             except OSError as error:
@@ -340,7 +340,7 @@ class Logs:
     def close_all(self, begin_role: BeginRole) -> int:
         """Clean shutdown: sync and close every log, then write the checkpoints. Raises OSError.
 
-        How many logs it could not close: the next start must check them."""
+        Returns how many logs could not be closed; the next start must check them."""
         self._openings.close()
         self.recovery_notes.close()
         self.take_opened(begin_role)

@@ -35,8 +35,8 @@ from kbroker.protocol.errors import ErrorCode, KafkaError
 
 EVERY_NS = 1_000_000_000  # between two lines on the progress
 NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM}
-"""Errors that may pass: a full disk, no more files, no more memory. Any other error of a write
-takes the log dir offline."""
+"""Errors that may be temporary: a full disk, no more files, no more memory. Any other error of a
+write takes the log dir offline."""
 
 
 @dataclass(slots=True)
@@ -44,7 +44,7 @@ class Opening:
     """A partition whose log is being opened. call_ids: of control's calls that wait for it.
     known_mark: see LogSpec.
 
-    loaded: the log, None while it is being loaded, where it could not be, and where it is open
+    loaded: the log; None while it is being loaded, when it could not be loaded, and when it is open
     already.
     """
 
@@ -89,7 +89,7 @@ class Openings:
         self._left = _left_by_last_stop(context)
         self._pending: dict[int, Opening] = {}
         self._done: deque[Opening] = deque()
-        self._unread: set[int] = set()  # slots of logs for which there was no room
+        self._unread: set[int] = set()  # slots of logs that could not be opened for lack of room
         self._progress = RecoveryProgress()
         threads = context.config.get_int("num.recovery.threads.per.data.dir")
         self._waiting: PriorityQueue[tuple[int, int, Opening, TrustedEnd | None]] = PriorityQueue()
@@ -102,7 +102,7 @@ class Openings:
         return self._pending.get(slot)
 
     def finished(self, opening: Opening) -> None:
-        """There is nothing to load, or it is loaded."""
+        """Whether the log is loaded, or need not be."""
         self._done.append(opening)
         self._notify()
 
@@ -138,7 +138,7 @@ class Openings:
         if self._first_start or not served or words[Slot.GENERATION] != message.generation:
             return None
         if words[Slot.SEQUENCE] % 2 or words[Slot.SEGMENT_COUNT] == 0:
-            return None  # it died while it wrote the group: check the files instead
+            return None  # it died while it wrote the slot: check the files instead
         return published_end(words)
 
     def load(self, opening: Opening, trusted: TrustedEnd | None) -> None:
@@ -152,7 +152,7 @@ class Openings:
         self._executor.submit(self._load_next)
 
     def _bytes_to_check(self, opening: Opening, trusted: TrustedEnd | None) -> int:
-        """About how much has to be read: the smallest logs are served first."""
+        """The approximate bytes to read: the smallest logs are loaded first."""
         message = opening.message
         if trusted is not None or message.log_dir in self._clean_dirs:
             return 0
@@ -196,7 +196,7 @@ class Openings:
         self.finished(opening)
 
     def take(self) -> Iterator[Opening]:
-        """Those that are finished, each once."""
+        """The finished openings, each once."""
         while self._done:
             opening = self._done.popleft()
             self._pending.pop(opening.message.slot, None)
@@ -216,8 +216,8 @@ class Openings:
         return len((left | self._unread).difference(open_slots))
 
     def forget(self, slot: int) -> None:
-        """A log that is not open is deleted, as one that was open in a process that was killed:
-        nobody opens it again."""
+        """A log is deleted while it is not open, for example because its process was killed: it is
+        not opened again."""
         self._unread.discard(slot)
         set_state(self._slots[slot], SlotState.DELETED)
         self._slots[slot, Slot.WRITES] = 0
@@ -227,7 +227,7 @@ class Openings:
         return self._progress.tell(time.monotonic_ns())
 
     def close(self) -> None:
-        """Load nothing more; what is being loaded is waited for."""
+        """Load nothing more; returns when the current loads have ended."""
         for executor in (self._executor, self._creators):
             executor.shutdown(wait=True, cancel_futures=True)
 
@@ -240,7 +240,7 @@ def bytes_from(folder: str, offset: int) -> int:
         ends = [*bases[1:], sys.maxsize]
         wanted = [base for base, end in zip(bases, ends) if end > offset]  # noqa: B905 none without segments
         return sum(Path(files.path(folder, base, files.LOG)).stat().st_size for base in wanted)
-    except OSError:  # loading tells what is wrong
+    except OSError:  # loading reports the error
         return 0
 
 
@@ -262,13 +262,13 @@ def create_folder(folder: str, topic_id: bytes) -> bool:
 
 
 def create(folder: str, leader_epoch: int) -> LoadedLog:
-    """In place of loading, in a folder that was made just now: there is nothing to look for. What
-    its first sync puts on disk counts from then on. leader_epoch: -1 for a follower. Raises
+    """The log of a folder that was just created, without loading. It becomes durable with its first
+    sync. leader_epoch: -1 for a follower. Raises
     OSError."""
     open_files(folder, 0).close()
     epochs = LeaderEpochFileCache(folder)
     if leader_epoch >= 0:
-        epochs.assign(leader_epoch, 0, sync=False)  # here, because a thread runs this
+        epochs.assign(leader_epoch, 0, sync=False)  # here, because this runs in a thread
     return LoadedLog(
         closed=[],
         active=ActiveState(0, 0, 0, max_timestamp_offset=0),
@@ -347,8 +347,8 @@ class RecoveryProgress:
             self._done += 1
 
     def tell(self, now_ns: int) -> str | None:
-        """The line that is due now: each second while loading takes longer, and at its end when it
-        was scanning."""
+        """The progress line that is due now: once a second while loading takes longer, and at its
+        end if logs were scanned."""
         with self._lock:
             ended = self._wanted > 0 and self._wanted == self._done
             if self._wanted == 0 or (not ended and now_ns - self._reported_ns < EVERY_NS):

@@ -70,11 +70,11 @@ def check_producer(producers: Table, batch: Words, transactional: bool) -> int:
     """Idempotence of a batch with a producer id: IN_SEQUENCE, DUPLICATE (offsets filled in),
     UNVERIFIED or an error.
 
-    Leaves the producer's row, -1 when unknown, in Batch.PRODUCER_ROW. A transactional batch goes
-    into an open transaction of its producer and epoch without further ado; the one that begins it
-    wants control's consent (KIP-890), which the log alone cannot tell from a late batch of a
-    transaction that is over. Consent is stale after an end of this producer's; one of others' does
-    not count, or later batches of this one would overtake it."""
+    Leaves the producer's row, -1 when unknown, in Batch.PRODUCER_ROW. A transactional batch
+    continues an open transaction of its producer and epoch. A batch that begins a transaction needs
+    control's consent (KIP-890): in the log alone it looks like a late batch of an ended
+    transaction. Consent expires when a transaction of this producer ends. Ends of other producers'
+    transactions do not count, or later batches of this producer would overtake this batch."""
     address = batch[Batch.ADDRESS]
     operation = batch[Batch.OPERATION]
     by_control = operation == Operation.APPEND_BY_CONTROL
@@ -222,7 +222,7 @@ def plan_append(slots: Table, rows: Table, producers: Table, chains: Table, batc
         outcome = check_producer(producers, batch, transactional)
         if outcome == Sequence.DUPLICATE:
             if batch[Batch.HELD] != 0 and batch[Batch.LAST_OFFSET] < kept_below(slots, row, slot):
-                batch[Batch.HELD] = 0  # nothing more may happen to this log that would answer it
+                batch[Batch.HELD] = 0  # no later step of this drain answers it
             return Stop.NONE
         if outcome != Sequence.IN_SEQUENCE:
             batch[Batch.ERROR] = outcome

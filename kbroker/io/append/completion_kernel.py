@@ -92,7 +92,8 @@ def complete_one(
     env: Words, clients: Table, slots: Table, client: int, token: int, error: int, base_offset: int,
     append_time: int, slot: int,
 ) -> int:  # fmt: skip
-    """Complete one held entry from Python; 0 when the ring is full. ``wake_all`` afterwards."""
+    """Complete one held entry from Python; 0 when the ring is full. The caller then calls
+    ``wake_all``."""
     if ring_free(clients[client, Client.COMPLETION_RING], env[Environment.CAPACITY]) <= 0:
         return 0
     now_ns = clock_ns(CLOCK_MONOTONIC, env[Environment.CLOCK])

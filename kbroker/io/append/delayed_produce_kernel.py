@@ -84,8 +84,8 @@ def finish(
 def release(
     env: Words, clients: Table, slots: Table, rows: Table, delayed: Table, lists: Table, slot: int, now_ns: int
 ) -> int:  # fmt: skip
-    """Answer what a slot's durable offset or high watermark has reached; how many. ``wake_clients``
-    afterwards."""
+    """Answer what a slot's durable offset or high watermark has reached; returns how many. The
+    caller then calls ``wake_clients``."""
     durable = slots[slot, Slot.DURABLE]
     replicated = kept_below(slots, rows[slot], slot)
     farthest = max(durable, replicated)
@@ -103,8 +103,7 @@ def release(
             number = row[DelayedProduce.NEXT]
             continue
         following = unwatch(delayed, lists, slot, previous, number)
-        # the records are where they should be; but the in-sync set may have shrunk below what the
-        # topic asks
+        # the records are replicated, but the in-sync set may have shrunk below min.insync.replicas
         too_few = everywhere and rows[slot, AppendRow.TOO_FEW] != 0
         error = Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND if too_few else 0
         finish(env, clients, slots, delayed, lists, number, error, now_ns)
@@ -132,7 +131,7 @@ def hold_one(env: Words, delayed: Table, lists: Table, batch: Words, now_ns: int
 def fail_slot(
     env: Words, clients: Table, slots: Table, delayed: Table, lists: Table, slot: int, error: int
 ) -> int:
-    """Answer all of a slot with an error; how many."""
+    """Answer all of a slot with an error; returns how many."""
     now_ns = clock_ns(CLOCK_MONOTONIC, env[Environment.CLOCK])
     count = 0
     number = lists[slot, DelayedList.HEAD]
@@ -146,8 +145,8 @@ def fail_slot(
 
 @kernel("int64(int64[::1], int64[:, ::1], int64[:, ::1], int64[:, ::1], int64[:, ::1], int64)")
 def expire_due(env: Words, clients: Table, slots: Table, delayed: Table, lists: Table, now_ms: int) -> int:
-    """Answer what has waited too long (CLOCK_MONOTONIC); how many. Looks at every row: once in a
-    shortest timeout."""
+    """Answer what has waited too long (CLOCK_MONOTONIC); returns how many. It reads every row, so
+    it is called once in the shortest timeout."""
     now_ns = clock_ns(CLOCK_MONOTONIC, env[Environment.CLOCK])
     count = 0
     due = DelayedProduce.NEVER
@@ -175,7 +174,7 @@ def expire_due(env: Words, clients: Table, slots: Table, delayed: Table, lists: 
 
 @kernel("int64(int64[::1], int64[:, ::1], int64[:, ::1], int64[:, ::1], int64[:, ::1])")
 def answer_late(env: Words, clients: Table, slots: Table, delayed: Table, lists: Table) -> int:
-    """Try again to answer those whose client had no room; how many still wait."""
+    """Try again to answer those whose client had no room; returns how many still wait."""
     now_ns = clock_ns(CLOCK_MONOTONIC, env[Environment.CLOCK])
     which = lists.shape[0] - 1
     last = lists[which, DelayedList.TAIL]

@@ -126,9 +126,9 @@ class Drain:
         return env
 
     def _grow(self) -> None:
-        """Room for as many delayed produces again, and for those of a call at least."""
+        """Double the room for delayed produces, and make it enough for one call."""
         old = self._delayed
-        first = max(len(old), 1)  # row 0 is nobody's
+        first = max(len(old), 1)  # row 0 is never used
         count = first + max(first, 2 * Batch.ROWS)
         self._delayed = DelayedProduce.table(count)
         self._delayed[: len(old)] = old
@@ -187,7 +187,8 @@ class Drain:
         return MarkerAppend(_held_append(row), marker_of(data))
 
     def complete(self, held: HeldAppend, error: int) -> bool:
-        """Answer a held append; False when the client's ring is full (try again). Then ``wake``."""
+        """Answer a held append; False when the client's ring is full (try again). The caller then
+        calls ``wake``."""
         failed = error != 0
         return bool(
             completion_kernel.complete_one(
@@ -222,7 +223,7 @@ class Drain:
 
     @property
     def next_expiry_ms(self) -> int:
-        """No delayed produce expires before (CLOCK_MONOTONIC)."""
+        """The time (CLOCK_MONOTONIC) before which no delayed produce expires."""
         return int(self.env[Environment.DELAYED_DUE_MS])
 
     @property
@@ -246,8 +247,8 @@ class Drain:
         delayed_kernel.hold_one(self.env, self._delayed, self._lists, batch, time.monotonic_ns())
 
     def release(self, slot: int) -> int:
-        """Answer what a slot's durable offset or high watermark has reached; how many. Then
-        ``wake``."""
+        """Answer what a slot's durable offset or high watermark has reached; returns how many. The
+        caller then calls ``wake``."""
         return int(
             delayed_kernel.release_slot(
                 self.env, self._clients, self.shared.slots, self.rows, self._delayed, self._lists, slot
@@ -255,7 +256,8 @@ class Drain:
         )
 
     def fail(self, slot: int, error: int) -> int:
-        """Answer everything that waits on a slot with an error; how many. Then ``wake``."""
+        """Answer everything that waits on a slot with an error; returns how many. The caller then
+        calls ``wake``."""
         return int(
             delayed_kernel.fail_slot(
                 self.env, self._clients, self.shared.slots, self._delayed, self._lists, slot, error
@@ -263,7 +265,8 @@ class Drain:
         )
 
     def expire(self, now_ms: int) -> int:
-        """Answer what has waited too long with REQUEST_TIMED_OUT; how many. Then ``wake``."""
+        """Answer what has waited too long with REQUEST_TIMED_OUT; returns how many. The caller then
+        calls ``wake``."""
         return int(
             delayed_kernel.expire_due(
                 self.env, self._clients, self.shared.slots, self._delayed, self._lists, now_ms
@@ -271,12 +274,12 @@ class Drain:
         )
 
     def answer_late(self) -> None:
-        """Try again where a client's ring was full. Then ``wake``."""
+        """Try again where a client's ring was full. The caller then calls ``wake``."""
         delayed_kernel.answer_late(self.env, self._clients, self.shared.slots, self._delayed, self._lists)
 
     def take_synced(self, flush_seconds: int) -> list[tuple[int, int, int]]:
-        """Publish and answer what the threads have synced; what is left to Python
-        (``take_synced``).
+        """Publish and answer what the threads have synced; returns the results that Python must
+        handle (``take_synced``).
 
         flush_seconds: slot of the metric of a sync's time."""
         count = group_commit_kernel.take_synced(
@@ -287,8 +290,8 @@ class Drain:
 
 
 def marker_of(data: bytes) -> EndTxnMarker | None:
-    """The transaction marker in a control batch; None in one of another type, or that compaction
-    has emptied."""
+    """The transaction marker in a control batch; None for another type of control batch, and for a
+    batch that compaction has emptied."""
     batch = next(read_batches(data, check_crc=False))
     if not batch.record_count:
         return None

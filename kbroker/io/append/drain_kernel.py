@@ -234,7 +234,7 @@ def drain(
             missed = notify(env, clients, slots, touched[t], out[Drained.NOW_NS])
             out[Drained.NOTIFY_AGAIN] |= missed
     wake_clients(env, clients)
-    if out[Drained.COUNT] > 0:  # nobody waits for this any more
+    if out[Drained.COUNT] > 0:  # no sender waits for this any more
         for t in range(out[Drained.TOUCHED]):
             if touched[t] >= 0:
                 reserve_ahead(rows[touched[t]], out[Drained.NOW_MS])

@@ -55,8 +55,8 @@ def begin_sync(env: Words, slots: Table, rows: Table, syncs: Table, slot: int, r
 
 @inlined
 def send_syncs(env: Words, syncs: Table, records: int) -> bool:
-    """Give the threads what was begun. False: the pipe has no room for it, and nothing is begun any
-    more."""
+    """Pass the prepared syncs to the threads. False: the pipe has no room for them, and none is
+    begun."""
     size = records * SyncJob.STRIDE
     if (
         size == 0 or write(env[Environment.SYNC_JOBS], env[Environment.SYNC_SCRATCH], size) == size
@@ -71,8 +71,8 @@ def send_syncs(env: Words, syncs: Table, records: int) -> bool:
 
 @inlined
 def ask_syncs(env: Words, slots: Table, rows: Table, syncs: Table, touched: Words, count: int) -> bool:
-    """Sync those of the touched slots that want it. True: some need a sync that only Python can
-    make."""
+    """Sync the touched slots whose appends wait for the disk. True: some need a sync that only
+    Python can make."""
     records = 0
     whole = False
     for t in range(count):
@@ -96,7 +96,7 @@ def ask_syncs(env: Words, slots: Table, rows: Table, syncs: Table, touched: Word
 
 @inlined
 def is_plain_end(slots: Table, rows: Table, sync: Words, slot: int, error: int) -> bool:
-    """Whether the end of a sync is of the ordinary kind, the rest being Python's."""
+    """Whether the kernel can handle the end of a sync; Python handles all others."""
     return (
         error == 0
         and slots[slot, Slot.STATE] == SlotState.ONLINE

@@ -21,12 +21,12 @@ def last_stable(high_watermark: int, first_unstable: int) -> int:
 
 
 def sync_moves_mark(flags: int, high_watermark: int, synced_end: int) -> bool:
-    """Whether the high watermark goes on to where a sync has come: of a single replica, with
+    """Whether the high watermark follows the durable offset: it does for a single replica with
     write.caching=false."""
     return flags & SlotFlag.ACKS_WAIT == SlotFlag.DURABLE and synced_end > high_watermark
 
 
-_last_stable = inlined(last_stable)  # Python asks the same two
+_last_stable = inlined(last_stable)  # Python calls these two as well
 _sync_moves_mark = inlined(sync_moves_mark)
 
 
@@ -37,8 +37,8 @@ def _set_last_stable(words: Words, row: Words) -> None:
 
 @inlined
 def kept_below(slots: Table, row: Words, slot: int) -> int:
-    """The offset below which records are where acks=all wants them: flush.messages wants the
-    leader's disk, too."""
+    """The offset below which records satisfy acks=all: with flush.messages they are also on the
+    leader's disk."""
     durable = slots[slot, Slot.DURABLE]
     if not slots[slot, Slot.FLAGS] & SlotFlag.REPLICATED:
         return durable

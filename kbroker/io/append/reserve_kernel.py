@@ -14,15 +14,16 @@ from kbroker.kernels.libc import FALLOC_FL_KEEP_SIZE, fallocate, ftruncate
 
 Words = NDArray[np.int64]
 
-KEEP_MS = 30_000  # blocks that are not used for so long are given back
+KEEP_MS = 30_000  # blocks that are unused for this long are freed
 MIN_CHUNK = 2 << 20
 BLOCK = 4096
 
 
 @inlined
 def reserve_ahead(row: Words, now_ms: int) -> None:
-    """Reserve a log's next chunk if it is time for it. A chunk that cannot be had (a full disk, a
-    file system without fallocate) is done without until the next segment: writing needs none."""
+    """Reserve a log's next chunk if it is time for it. If the reservation fails (a full disk, a
+    file system without fallocate), the log goes without until its next segment: writes do not need
+    it."""
     position = row[AppendRow.POSITION]
     if position < row[AppendRow.RESERVE_AT]:
         return
@@ -40,6 +41,6 @@ def reserve_ahead(row: Words, now_ms: int) -> None:
     if fallocate(row[AppendRow.LOG_FD], FALLOC_FL_KEEP_SIZE, start, end - start) == 0:
         row[AppendRow.RESERVED] = end
     else:
-        ftruncate(row[AppendRow.LOG_FD], position)  # it may have got a part
+        ftruncate(row[AppendRow.LOG_FD], position)  # a part may have been reserved
         row[AppendRow.RESERVED] = 0
         row[AppendRow.RESERVE_AT] = AppendRow.NEVER

@@ -157,8 +157,8 @@ class SyncRow(Row, writer="io", words=8):
     CUTS = word("count", "AppendRow.CUTS when it began")
 
     # as errno of a SyncJob that came back
-    NOT_BEGUN = -1  # the slot's next sync is to be made by Python
-    NOT_TOLD = -2  # a waiting client process had no room for the news
+    NOT_BEGUN = -1  # Python makes the slot's next sync
+    NOT_TOLD = -2  # the ring of a waiting client process had no room for the notification
 
 
 class SyncState(Values):

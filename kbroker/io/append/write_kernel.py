@@ -101,7 +101,7 @@ def index_batches(env: Words, row: Words, batches: Table, head: int, counters: W
         counters[Counter.RECORDS_IN] += batch[Batch.RECORDS]
         counters[Counter.BATCHES_IN] += 1
         n = batch[Batch.NEXT]
-    # an index is only a hint and can be rebuilt: entries that could not be written are left out
+    # an index can be rebuilt, so entries that could not be written are left out
     if index_bytes > 0:
         if pwrite(row[AppendRow.INDEX_FD], entries, index_bytes, row[AppendRow.INDEX_BYTES]) == index_bytes:
             row[AppendRow.INDEX_BYTES] += index_bytes

@@ -37,7 +37,7 @@ class LeaderEpochFileCache:
             return cls(folder)
 
     def take(self, other: "LeaderEpochFileCache") -> None:
-        """Hold what another one of the folder holds."""
+        """Take over the entries of another cache of the same folder."""
         self._entries, self._on_disk = list(other._entries), other._on_disk
 
     @property
@@ -50,8 +50,8 @@ class LeaderEpochFileCache:
         return self._entries[-1][0] if self._entries else -1
 
     def assign(self, epoch: int, start_offset: int, sync: bool = True) -> bool:
-        """Note that an epoch begins at an offset; True when that was new, and then it is on disk
-        (if sync).
+        """Note that an epoch begins at an offset. Returns True if the entry is new; with sync it is
+        on disk then.
 
         An entry that contradicts later ones removes them (they were never committed)."""
         if not self._add(epoch, start_offset):
@@ -60,13 +60,13 @@ class LeaderEpochFileCache:
         return True
 
     def note(self, epoch: int, start_offset: int) -> None:
-        """As assign, for recovery: an epoch not above the latest is no news, and nothing is written
-        yet."""
+        """As assign, for recovery: an epoch that is not above the latest changes nothing, and
+        nothing is written yet."""
         if epoch >= 0 and epoch > self.latest:
             self._add(epoch, start_offset)
 
     def write(self, sync: bool = True) -> None:
-        """Write the checkpoint; without a sync, only where the file holds something else."""
+        """Write the checkpoint; without sync only if the file differs."""
         if sync or self._on_disk != self._entries:
             write_leader_epochs(self.folder, self._entries, sync)
             self._on_disk = list(self._entries)
@@ -85,7 +85,7 @@ class LeaderEpochFileCache:
         return (epoch if following == 0 else self._entries[following - 1][0]), end
 
     def at(self, offset: int) -> int:
-        """The epoch that an offset belongs to, -1 when it is older than all that are known."""
+        """The epoch of an offset, -1 when the offset is below all known epochs."""
         following = bisect_right(self._entries, offset, key=_start)
         return self._entries[following - 1][0] if following else -1
 
@@ -97,8 +97,8 @@ class LeaderEpochFileCache:
         return removed
 
     def truncate_from_start(self, start_offset: int) -> bool:
-        """Let the epoch of the log start begin there, and forget older ones; True when something
-        changed."""
+        """Set the start of the log start's epoch to the log start, and forget older epochs; True
+        when something changed."""
         covered = bisect_right(self._entries, start_offset, key=_start)
         if covered == 0 or self._entries[covered - 1] == (self._entries[0][0], start_offset):
             return False
@@ -138,7 +138,8 @@ def agreed_end(
     leader_end: int,
     high_watermark: int,
 ) -> int:
-    """The offset up to which the follower's log is the leader's; what follows has to go.
+    """The offset up to which the follower's log equals the leader's; the follower truncates the
+    rest.
 
     high_watermark: the follower's, below which everything is the leader's, too; it counts when
     epochs say nothing. Rules: KIP-101, KIP-279 (AbstractFetcherThread.getOffsetTruncationState)."""

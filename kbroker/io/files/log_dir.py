@@ -23,8 +23,8 @@ class LogDir:
     """One entry of log.dirs. Runs in: the supervisor (lock, identity), io workers, control. Owner:
     its maker.
 
-    failed: what took it offline in this process, None while it is in use. closed_logs: what IO
-    workers left at a clean stop (`take_closed`), taken along with the marker.
+    failed: the error that took it offline in this process, None while it is in use. closed_logs:
+    files that IO workers wrote at a clean stop (`take_closed`), read and removed with the marker.
     """
 
     def __init__(self, path: str) -> None:
@@ -82,7 +82,7 @@ class LogDir:
         try:
             Path(self._marker).unlink()
         except FileNotFoundError:
-            take_closed(self.path)  # of an older stop: nothing is to be believed of them
+            take_closed(self.path)  # of an older stop: they are out of date
             return False
         files.sync_folder(self.path)
         self.closed_logs = take_closed(self.path)
@@ -100,8 +100,8 @@ class LogDir:
     # --- checkpoints -----------------------------------------------------------------------------------
 
     def recovery_points(self) -> dict[TopicPartition, int]:
-        """Recovery points by partition; a damaged checkpoint counts as empty: more is scanned,
-        nothing is lost."""
+        """Recovery points by partition. A damaged checkpoint counts as empty: then more is scanned,
+        but no record is lost."""
         return self._offsets(files.RECOVERY_POINTS)
 
     def log_start_offsets(self) -> dict[TopicPartition, int]:
@@ -121,12 +121,12 @@ class LogDir:
     def update_log_start_offsets(
         self, changed: dict[TopicPartition, int], dropped: tuple[TopicPartition, ...] = ()
     ) -> None:
-        """Write changed log start offsets; drop those that the first segment's name says by
-        itself."""
+        """Write changed log start offsets; drop those that equal the base offset of the first
+        segment."""
         checkpoint.update_offsets(f"{self.path}/{files.LOG_START_OFFSETS}", changed, dropped)
 
     def cleaner_offsets(self) -> dict[TopicPartition, int]:
-        """First dirty offsets of compacted logs; a damaged checkpoint counts as empty: more is
+        """First dirty offsets of compacted logs. A damaged checkpoint counts as empty: then more is
         cleaned again."""
         return self._offsets(files.CLEANER_OFFSETS)
 
@@ -143,7 +143,7 @@ class LogDir:
             checkpoint.update_offsets(path, changed, dropped, sync)
 
     def sync_cleaner_offsets(self) -> None:
-        """Have what `update_cleaner_offsets` wrote without a sync on disk. Raises OSError."""
+        """Sync what `update_cleaner_offsets` wrote without a sync. Raises OSError."""
         with suppress(FileNotFoundError):
             files.sync_file(f"{self.path}/{files.CLEANER_OFFSETS}")
             files.sync_folder(self.path)
@@ -162,8 +162,8 @@ class LogDir:
         return found.f_frsize * found.f_blocks, found.f_frsize * found.f_bavail
 
     def sync(self) -> None:
-        """Have everything of the file system on disk: for many logs at once, as at a stop. Raises
-        OSError."""
+        """Sync the whole file system, which is quicker than many logs one by one, as at a stop.
+        Raises OSError."""
         fd = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             if _libc.syncfs(fd) != 0:
@@ -194,8 +194,8 @@ def finish_future(log_dir: str, topic: str, partition: int, topic_id: bytes) -> 
 
 
 def futures_of(log_dir: str, topic: str, partition: int, topic_id: bytes) -> list[str]:
-    """The ``-future`` folders of a partition in a log dir: one, where everything went well. None of
-    an older topic of the name."""
+    """The ``-future`` folders of a partition in a log dir, usually one. Folders of an older topic
+    of the same name are left out."""
     with os.scandir(log_dir) as entries:
         named = [e.path for e in entries if files.is_dated(e.name, topic, partition, files.FUTURE_FOLDER)]
     return [path for path in named if _topic_id_of(path) in (None, topic_id)]

@@ -25,8 +25,8 @@ FLAGS = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
 
 @dataclass(slots=True)
 class Segment:
-    """One segment as its partition knows it. For the active one the append row, not `size`, is the
-    truth.
+    """One segment as its partition knows it. For the active one the append row, not `size`, is
+    authoritative.
 
     max_timestamp: None until it is asked for (see `largest_timestamp`). modified_ms: of the .log
     file. first_timestamp: of the first batch, None until it is asked for.
@@ -89,7 +89,7 @@ def open_files(folder: str, base_offset: int) -> SegmentFds:
 
 def reserve(log_fd: int, length: int) -> None:
     """Reserve disk space for a .log up to a length without making the file longer, so that syncs
-    need not wait for allocation. A file system that cannot do it is none the worse."""
+    need not wait for allocation. On a file system that cannot do it nothing happens."""
     _libc.fallocate(log_fd, FALLOC_FL_KEEP_SIZE, 0, length)
 
 

@@ -1,4 +1,4 @@
-"""Limits how many logs keep their active segment's files open; the others rest with closed files.
+"""Limits how many logs keep their active segment's files open; the others have closed files.
 
 A log opens its files when something is appended to it, so a node with thousands of quiet partitions
 holds few open files. Above the limit, the logs with the oldest appends close theirs. A log with
@@ -18,9 +18,9 @@ from kbroker.io.partition.unified_log import UnifiedLog
 Words = NDArray[np.int64]
 FILES_OF_A_LOG = 3
 SPARE = 1024  # descriptors for everything else: loading, syncing, cleaning, links
-SHARE = 8  # one in so many rests at a time, so that the search is rare
-MAX_SYNCS = 64  # asked for at a time: each has a descriptor of its own
-MARGIN = 64  # logs above the limit for which no sync is waited for
+SHARE = 8  # one in this many logs closes its files at a time, so that the search is rare
+MAX_SYNCS = 64  # at a time: each has a descriptor of its own
+MARGIN = 64  # logs above the limit that may stay open while their syncs are pending
 
 
 def logs_within(limit: int) -> int:
@@ -51,19 +51,19 @@ class FileHandles:
         self._limit = limit
         self._sync = sync
         self._failed = failed
-        self._opened = 0  # since the last count, at least as many as are open
+        self._opened = 0  # upper bound of open logs since the last count
 
     def opened(self, get: Callable[[int], UnifiedLog | None]) -> int:
-        """A log has opened its files; lets others rest when there are too many. Gives the number of
-        open ones as it is reckoned here."""
+        """A log has opened its files; closes files of other logs when there are too many. Returns
+        the upper bound of open logs."""
         self._opened += 1
         if self._opened > self._limit:
             self.rest(get)
         return self._opened
 
     def rest(self, get: Callable[[int], UnifiedLog | None]) -> int:
-        """Let the longest quiet logs rest; gives how many do now. Those with unsynced records are
-        synced for the next time."""
+        """Close the files of the logs with the oldest appends; returns how many. Logs with unsynced
+        records are synced first and closed the next time."""
         slots = np.flatnonzero(
             (self._rows[:, AppendRow.STATE] != AppendState.CLOSED) & (self._rows[:, AppendRow.LOG_FD] >= 0)
         )
@@ -83,7 +83,7 @@ class FileHandles:
         self._opened = len(slots) - len(synced)
         if (
             self._opened >= self._limit
-        ):  # the syncs need time before it is worth to look again; MARGIN is for that
+        ):  # the syncs take time; MARGIN postpones the next search
             self._opened = self._limit - MARGIN // 4
         return len(synced)
 

@@ -16,7 +16,7 @@ from kbroker.metrics.slots import bind
 
 log = logging.getLogger(__name__)
 
-ROOM_TO_HEAL = 32 << 20  # bytes; less would be full again at once
+ROOM_TO_HEAL = 32 << 20  # bytes; with less the disk would be full again at once
 REFUSED = bind("kbroker_produce_refused_partitions")
 
 
@@ -38,7 +38,8 @@ class FullDisks:
         self._slots: set[int] = set()
 
     def refuse_appends(self, partition: UnifiedLog, error: OSError) -> bool:
-        """Refuse appends to a log until there is room; whether they were accepted before."""
+        """Refuse appends to a log until there is room; returns whether they were accepted
+        before."""
         partition.active.refuse_appends()
         if partition.slot in self._slots:
             return False
@@ -48,14 +49,14 @@ class FullDisks:
         return True
 
     def forget(self, slot: int) -> bool:
-        """The log is closed or elsewhere; whether its appends were refused."""
+        """The log is closed or has moved; returns whether its appends were refused."""
         refused = slot in self._slots
         self._slots.discard(slot)
         return refused
 
     def heal(self) -> None:
-        """Let logs append again whose disk has room: cut what was half written, forget what was
-        not."""
+        """Let logs whose disk has room append again: truncate partly written batches, and forget
+        the producer state of batches that were not written."""
         for slot in list(self._slots):
             partition = self._get(slot)
             if partition is None:
@@ -79,7 +80,7 @@ class FullDisks:
         loaded = load_again(partition.folder, partition.config, partition.recovery_point, end, expiration_ms)
         partition.bring_online(loaded, epoch, mark, wall_clock_ms())
         self._slots.discard(partition.slot)
-        log.info("%s: there is room again, produce goes on", partition.folder)
+        log.info("%s: there is room again, produce requests are accepted", partition.folder)
 
     def _count(self) -> None:
         self._drain.metrics.words[REFUSED] = len(self._slots)

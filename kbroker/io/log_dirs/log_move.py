@@ -48,8 +48,8 @@ class MoveEnded(Exception):
 class LogMove:
     """Owner: Moves of the IO worker. `copy` runs in a thread; the rest in the worker.
 
-    folder: the future one. target: the log dir. next_offset: what the copy holds ends there, as of
-    the last round. error: what ended the thread. bytes_per_second: limit of the copying, inf for
+    folder: the future one. target: the log dir. next_offset: end of the copy after the last round.
+    error: the exception that ended the thread. bytes_per_second: limit of the copying, inf for
     none.
     """
 
@@ -57,7 +57,7 @@ class LogMove:
         self.log = log
         self.target = target
         name = files.dated_folder_name(log.topic, log.partition, uuid.uuid4().hex, files.FUTURE_FOLDER)
-        self.folder = f"{target}/{name}"  # or that of a move that was interrupted
+        self.folder = f"{target}/{name}"  # or the folder of an interrupted move
         self.bytes = 0
         self.next_offset = 0
         self.error: Exception | None = None
@@ -86,7 +86,7 @@ class LogMove:
         else:
             Path(self.folder).mkdir()
             files.sync_folder(self.target)
-        checkpoint.write_topic_id(self.folder, self.log.topic_id)  # whose it is, should the topic be deleted
+        checkpoint.write_topic_id(self.folder, self.log.topic_id)  # names the topic, in case it is deleted
         crash_point("move: folder made")
         self._thread.start()
 
@@ -96,8 +96,8 @@ class LogMove:
         return self.log.published.generation
 
     def look(self) -> None:
-        """Record the log's current segments. In the thread this may meet a roll half way; the next
-        round sees it done."""
+        """Record the log's current segments. The thread may see a roll half done; the next round
+        sees it finished."""
         active = self.log.active
         closed = [
             Wanted(segment.base_offset, segment.size, True) for segment in tuple(self.log.segments.closed)
@@ -115,7 +115,8 @@ class LogMove:
         self._thread.join()
 
     def go_on(self) -> None:
-        """Copy on after `complete`: the log stays where it is for now, and grows again."""
+        """Continue to copy after `complete`: the log stays in its log dir for now, and grows
+        again."""
         self.switched = self.caught_up = False
         self._ended.clear()
         self._thread = self._new_thread()
@@ -146,8 +147,8 @@ class LogMove:
         return missing
 
     def _forget_cut(self) -> None:
-        """Drop what was copied of records that a truncation has taken: others may have their place
-        by now."""
+        """Drop the copied bytes of records that a truncation removed: other records may be in their
+        place now."""
         cuts = self.log.segments.cuts
         if cuts == self._cuts:
             return
@@ -162,7 +163,7 @@ class LogMove:
         for base in set(self._have) - {wanted.base for wanted in plan}:
             self._drop(base)
         for wanted in plan:
-            with suppress(FileNotFoundError):  # deleted or compacted meanwhile; the next round knows
+            with suppress(FileNotFoundError):  # deleted or compacted meanwhile; the next round handles it
                 self._segment(wanted, throttled)
         if any(wanted.base not in self._have for wanted in plan):
             self.caught_up = False
@@ -223,8 +224,7 @@ class LogMove:
     # --- the end, in the worker, with appends held off -----------------------------------------------------
 
     def complete(self) -> bool:
-        """Copy what is left and have all of it on disk; False when that is too much. Raises
-        OSError.
+        """Copy the rest and sync the whole copy; False when too much is left. Raises OSError.
 
         After True the thread has ended, and the copy is the log."""
         self.look()

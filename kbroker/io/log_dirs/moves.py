@@ -50,7 +50,7 @@ class Moves:
 
     @property
     def handlers(self) -> Mapping[type, Callable[[Any], object]]:
-        """What it does for messages of control."""
+        """Handlers of messages from control."""
         return {
             BeginMove: self.begin,
             CancelMove: self.cancel,
@@ -64,7 +64,7 @@ class Moves:
         partition = self._logs.require(body.slot)
         if partition.published.generation != body.generation:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        if files.log_dir_of(partition.folder) == body.log_dir:  # its folder would be taken for a remainder
+        if files.log_dir_of(partition.folder) == body.log_dir:  # its folder would be removed, as of an earlier move
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"{partition.folder} is in that log dir")
         pending = self._moves.get(body.slot)
         if pending is not None and pending.target == body.log_dir:
@@ -88,14 +88,14 @@ class Moves:
             move.log.role.resume()
 
     def drop(self, slot: int) -> None:
-        """The partition is closed, or shall stay where it is."""
+        """The partition is closed, or its move is cancelled."""
         move = self._moves.pop(slot, None)
         if move is not None:
             move.cancel()
 
     def leave(self, slot: int) -> None:
-        """The partition is offline, or the broker stops: the next start goes on with the move, or
-        with the copy if it is the log by what control has stored."""
+        """The partition is offline, or the broker stops. The next start continues the move, or
+        opens the copy if control has stored the new log dir."""
         move = self._moves.pop(slot, None)
         if move is not None:
             move.leave()
@@ -105,8 +105,8 @@ class Moves:
         return tuple(MoveProgress(slot, move.bytes, move.next_offset) for slot, move in self._moves.items())
 
     def switch(self, body: SwitchMove) -> bool:
-        """Hold appends off and complete the copy; False when it is not far enough, and then the log
-        goes on."""
+        """Hold appends off and complete the copy; False when too much is left to copy, and then
+        appends continue."""
         partition, move = self._logs.require(body.slot), self._moves.get(body.slot)
         if move is None or partition.published.generation != body.generation:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -115,7 +115,7 @@ class Moves:
         try:
             partition.role.pause()
             done = move.complete()
-            if done:  # it must not start again if the broker dies before `finish`
+            if done:  # the move must not restart if the broker dies before `finish`
                 self._logs.checkpoint_copy(body.slot, move.target)
                 crash_point("move: copy complete")
         except OSError as error:
@@ -127,12 +127,13 @@ class Moves:
         return done
 
     def finish(self, body: FinishMove) -> None:
-        """The new log dir is stored and announced: go on there. body.log_dir: which one it is."""
+        """The new log dir is stored and announced: continue there. body.log_dir: the new log
+        dir."""
         partition, move = self._logs.require(body.slot), self._moves.get(body.slot)
         if files.log_dir_of(partition.folder) == body.log_dir:
-            return  # it went on in the stored log dir already
+            return  # it uses the stored log dir already
         if move is None or not move.switched or move.target != body.log_dir:
-            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{partition.folder} goes on where it is")
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{partition.folder} stays in its log dir")
         del self._moves[body.slot]
         self._logs.relocate(body.slot, move.rename(), wall_clock_ms())
         crash_point("move: goes on")

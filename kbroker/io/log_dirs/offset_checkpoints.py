@@ -25,7 +25,7 @@ class OffsetCheckpoints:
         self._failed = failed
         self._at_start: dict[str, tuple[Offsets, Offsets, Offsets]] = {}
         self._written_starts: dict[str, int] = {}
-        """Log starts by folder that are on disk, as far as `write_starts` put them there."""
+        """Log starts by folder that `write_starts` has put on disk."""
 
     def at_start(self, log_dir: str) -> tuple[Offsets, Offsets, Offsets]:
         """Recovery points, log starts and first dirty offsets of a log dir as they were when this
@@ -67,8 +67,7 @@ class OffsetCheckpoints:
             self._failed(folder.path, error)
 
     def write_copy(self, partition: UnifiedLog, log_dir: str) -> None:
-        """Write recovery point and log start of a complete copy, all of it on disk. Raises
-        OSError."""
+        """Write and sync recovery point and log start of a complete copy. Raises OSError."""
         key = (partition.topic, partition.partition)
         start = partition.checkpointed_log_start
         self._dirs[log_dir].update_recovery_points({key: partition.log_end})
@@ -76,7 +75,7 @@ class OffsetCheckpoints:
         self._dirs[log_dir].update_log_start_offsets(starts, plain)
 
     def write_starts(self, starts: Iterable[tuple[UnifiedLog, int]]) -> None:
-        """Write where logs start, or are about to, on disk when this returns."""
+        """Write current or imminent log starts; they are on disk when this returns."""
         by_dir: dict[str, dict[tuple[str, int], int]] = {}
         for partition, start in starts:
             if (
@@ -108,7 +107,7 @@ class OffsetCheckpoints:
                 log.warning("checkpoints of %s: %s", folder.path, error)
 
 
-BUSY_SHARE = 20  # the thread works one part in so many of the time, however many logs a checkpoint lists
+BUSY_SHARE = 20  # the thread works at most one part in this many of the time, however many logs there are
 
 Failures = list[tuple[str, OSError]]
 
@@ -135,14 +134,15 @@ class RecoveryNotes:
         self._failed = failed
         self._due: set[int] = set()
         self._noted: dict[int, tuple[str, int]] = {}
-        """Folder and first unsynced base offset by slot, when its point was last due."""
+        """Folder and first unsynced base offset by slot, as of the last time that its recovery
+        point was due."""
         self._executor: ThreadPoolExecutor | None = None
         self._writing: Future[tuple[Failures, float]] | None = None
         self._not_before = 0.0
 
     def synced(self, slot: int) -> None:
-        """A sync of a log has ended: if segments were closed since its last one, its point is to be
-        written."""
+        """A sync of a log has ended. If segments were closed since its last sync, its recovery
+        point is written soon."""
         partition = self._find(slot)
         if partition is not None:
             place = partition.folder, partition.segments.first_unsynced_base

@@ -20,13 +20,14 @@ log = logging.getLogger(__name__)
 
 EXT4_SUPER_MAGIC = 0xEF53
 STATFS_BYTES = 256  # more than any struct statfs; f_type is its first word
-LOW_ROOM = 1 << 30  # on a disk with less left nobody reserves anything
+LOW_ROOM = 1 << 30  # bytes; on a disk with less free space no log reserves blocks
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def pays(folder: str) -> bool:
     """Whether writers of a file system wait for its write-back to allocate blocks: ext4. XFS
-    reserves by itself, tmpfs would fill memory with zeros, and a network would be asked."""
+    reserves by itself, tmpfs would fill memory with zeros, and a network file system would ask its
+    server."""
     found = ctypes.create_string_buffer(STATFS_BYTES)
     if _libc.statfs(os.fsencode(folder), found) != 0:
         return False
@@ -59,7 +60,8 @@ class Reservations:
         return self._by_dir[log_dir]
 
     def look(self, now_ms: int) -> None:
-        """Give back what was not used for KEEP_MS, and all of a disk that has little room left."""
+        """Free blocks that were unused for KEEP_MS, and all blocks on a disk with little free
+        space."""
         held = list(self._held())
         log_dirs = {files.log_dir_of(partition.folder) for partition in held}
         low = {log_dir for log_dir in log_dirs if self._is_low(log_dir)}
@@ -70,7 +72,7 @@ class Reservations:
                 self._give_back(partition, partition.active.reserve_most)
 
     def give_back(self, log_dir: str) -> None:
-        """Somebody needs the room."""
+        """Free all reserved blocks: the space is needed."""
         for partition in self._held():
             if files.log_dir_of(partition.folder) == log_dir:
                 self._give_back(partition, most=0)
@@ -92,5 +94,5 @@ class Reservations:
         try:
             partition.active.give_back(most)
         except OSError as error:
-            log.warning("%s: reserved blocks are not given back: %s", partition.folder, error)
+            log.warning("%s: reserved blocks cannot be freed: %s", partition.folder, error)
             self._failed(partition.slot, error)
