@@ -106,12 +106,12 @@ class Connection:
         self.user = ANONYMOUS
         self.token_authenticated = False  # the user has logged in by a delegation token
         self.client_id = ""  # of its last request that Python saw while there were quotas
-        self.met = False  # its quotas are known
+        self.met = False  # the quotas of its client are known
         self.bytes_of: str | None = None  # the client id that its bytes are counted for
         self.throttle_ms = 0  # of its last answer, while there are quotas
         self.unsent: deque[Part] = deque()
         self.on_sent: Callable[[], None] | None = None  # once, when unsent has become empty
-        self.on_close: Callable[[], None] | None = None  # what waits on behalf of this client is cancelled
+        self.on_close: Callable[[], None] | None = None  # cancels what waits for this client
         self.api_key = -1  # of the request that Python is answering
         self.api_version = self.request_bytes = 0
         self.answer_bytes = 0
@@ -128,8 +128,8 @@ class Connection:
             None  # its row for kernels, and what that names
         )
         self.answer_scope = 0  # of answers that depend on who asks
-        self.on_end: Callable[[], None] | None = None  # as on_close, for what lasts as long as the connection
-        self.on_gone: Callable[[], None] | None = None  # lets control know, where it asked for that
+        self.on_end: Callable[[], None] | None = None  # as on_close, but kept for the life of the connection
+        self.on_gone: Callable[[], None] | None = None  # notifies control, if control requested it
         self.software_name = self.software_version = ""  # of the client, by its ApiVersions request
 
     def is_closed(self) -> bool:

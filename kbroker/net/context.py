@@ -203,7 +203,7 @@ class Context:
         number = self.free_rows.pop()
         row = self.connections[number]
         generation = row[Connection.GENERATION] + 1
-        linked = int(row[Connection.FLAGS]) & (Flag.DIRTY | Flag.STALLED)  # it may still be in a list
+        linked = int(row[Connection.FLAGS]) & (Flag.DIRTY | Flag.STALLED)  # the row may still be in a list
         dirty_next, stalled_next = row[Connection.DIRTY_NEXT], row[Connection.STALLED_NEXT]
         row[:] = NEW_ROW
         row[Connection.DIRTY_NEXT], row[Connection.STALLED_NEXT] = dirty_next, stalled_next
@@ -221,15 +221,14 @@ class Context:
     def trim(self) -> None:
         """Let ``give_back`` have the free chunks that were not used since the last call.
 
-        Untouched pages cost nothing: a burst must not keep its memory for good."""
+        Pages that are not touched cost nothing: after a burst its memory is released."""
         words = self.words
         self._unused = int(words[ContextRow.FREE_CHUNK_LOW])
         words[ContextRow.FREE_CHUNK_LOW] = words[ContextRow.FREE_CHUNK_COUNT]
 
     def give_back(self) -> bool:
-        """Give back the memory of one of them; False when there is none left. Not all at once: it
-        costs 0.25 ms of kernel time for each MiB, and clients that wait for an answer would wait
-        that much longer."""
+        """Release the memory of one of them; False when there is none left. One at a time, because
+        it costs 0.25 ms of kernel time for each MiB, by which answers are delayed."""
         unused = min(self._unused, int(self.words[ContextRow.FREE_CHUNK_LOW]))
         free = self.free_chunks[:unused]
         touched = np.flatnonzero(self.chunks[free, Chunk.TOUCHED])

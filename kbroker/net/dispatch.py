@@ -39,7 +39,7 @@ LocalHandler = Callable[[ClientRequest, Learn], bytes | None]
 Versions = Mapping[int, tuple[int, int]]  # API key -> (lowest, highest) version that is answered
 
 CONTROL_RETRY_SECONDS = 0.05
-CONTROL_PATIENCE = 60  # retries: a restart of control is not the clients' business
+CONTROL_PATIENCE = 60  # retries: clients need not notice a restart of control
 
 
 class Dispatch:
@@ -137,11 +137,11 @@ class Dispatch:
         if watched:
             connection.on_gone = partial(self._control.report_closed, request.connection_id)
         await self._control.request_long(request, body, partial(self._control_answered, connection))
-        if watched and connection.is_closed():  # control has heard that before the request
+        if watched and connection.is_closed():  # control was notified of the close before the request
             self._control.report_closed(request.connection_id)
 
     def in_slices(self, connection: Connection, work: Callable[[], None]) -> None:
-        """Do long work for a client beside everybody else's."""
+        """Do long work for a client, in turns with the work of other clients."""
         self._long.start(self._guarded(connection, self._slicing.run(work)))
 
     async def _guarded(self, connection: Connection, work: Awaitable[None]) -> None:

@@ -1,5 +1,4 @@
-"""Images of control as a network process takes them over: topics, ACLs, logins, quotas,
-settings."""
+"""Applies the images that control sends: topics, ACLs, logins, quotas, settings."""
 
 import socket
 from collections.abc import Callable
@@ -15,8 +14,8 @@ from kbroker.net.security.logins import Logins
 class Images:
     """Runs in: network. Owner: the process's main, which sets `logins` before the first image.
 
-    handoff: of the acceptor, in the one process that brings it settings. listener: called after
-    each image.
+    handoff: channel to the acceptor, in the one process that sends it settings. listener: called
+    after each image.
     """
 
     def __init__(
@@ -34,7 +33,7 @@ class Images:
         self._listener = listener
 
     def apply(self, image: Image) -> None:
-        """Take over what an image says."""
+        """Apply an image."""
         process = self._process
         gone = process.topics.apply(image.topics, image.deleted, image.full, image.version)
         process.access.change(image.acls, image.full)

@@ -120,7 +120,7 @@ class NetworkProcess:
     # --- turns ------------------------------------------------------------------------------------
 
     def turn(self) -> None:
-        """Pump and serve its events, a few times; then let the loop look at everything else."""
+        """Pump and serve its events, a few times; then return to the event loop."""
         self._turn_asked = False
         self._in_turn = True
         try:
@@ -179,7 +179,7 @@ class NetworkProcess:
     # --- connections ------------------------------------------------------------------------------
 
     def _take_connections(self) -> None:
-        """One message of the acceptor's: the steady clients have a turn before the next."""
+        """One message of the acceptor: existing clients have a turn before the next message."""
         try:
             found = receive_connections(self._handoff)
         except EOFError:
@@ -189,7 +189,7 @@ class NetworkProcess:
             if fd == LOST:
                 self.warn("the connection from %s is lost: too many open files", accepted.host)
                 self._closed_ids.append(accepted.connection_id)
-                self.ask_turn()  # it reports them
+                self.ask_turn()  # the turn reports them
             else:
                 self._open(accepted, fd)
 
@@ -221,7 +221,7 @@ class NetworkProcess:
         self._loop.remove_reader(self._handoff.fileno())
 
     def close(self, connection: Connection, reason: str = "") -> None:
-        """Close the socket; whatever waits on behalf of the client is cancelled."""
+        """Close the socket, and cancel what waits for the client."""
         if connection.state is State.CLOSED:
             return
         connection.state = State.CLOSED
@@ -297,13 +297,13 @@ class NetworkProcess:
         arm_row(self.context.address, connection.row, Epoll.OUT)
 
     def unbusy(self, row: int) -> None:
-        """The connection may read on: its request is answered and sent."""
+        """The connection may read again: the answer to its request is sent."""
         if self.context.connections[row, ConnectionRow.FLAGS] & Flag.OPEN:
             self._unblock(row, ~Flag.BUSY)
 
     def _unblock(self, row: int, keep: int = -1) -> None:
-        """Let the kernel send again, unless older bytes still wait here. keep: the flags that may
-        stay."""
+        """Let the kernel send again, unless older bytes still wait here. keep: flags that remain
+        set."""
         words = self.context.connections[row]
         flags = int(words[ConnectionRow.FLAGS]) & keep
         if not self.connections[row].unsent and not flags & Flag.SENDING:
@@ -326,8 +326,7 @@ class NetworkProcess:
         self._go_on(row)
 
     def _go_on(self, row: int) -> None:
-        """Continue a connection that had to stop reading: a turn in progress does not end
-        before."""
+        """Continue a connection that had to stop reading, before the current turn ends."""
         resume(self.context.address, row)
         if not self._in_turn:
             self.ask_turn()
@@ -347,7 +346,7 @@ class NetworkProcess:
         except ProtocolError as error:  # what the kernel does not look at: text that is not UTF-8
             self.refuse(connection, str(error))
             return
-        if connection.state is State.CLOSED:  # meanwhile; its request is gone, too
+        if connection.state is State.CLOSED:  # closed meanwhile, and its request is freed
             return
         pop_answered(self.context.address, row)
         self.counts.produced(sum(map(len, parts)))

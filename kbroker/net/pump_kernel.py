@@ -29,15 +29,15 @@ from kbroker.net.rows.connection_kernel import (
 )
 from kbroker.net.rows.count_kernel import end_runs
 
-ROUNDS = 4  # of one call, before Python gets its turn
+ROUNDS = 4  # in one call, before Python has a turn
 OWN_EVENT_FD = -1  # epoll data of the process's own eventfd
-SENDERS = -2  # and of what the senders give back
-FLAGS_SERVED = Flag.BUSY | Flag.VERIFYING  # who leaves while his request is served needs no answer
+SENDERS = -2  # epoll data of the pipe by which senders return outboxes
+FLAGS_SERVED = Flag.BUSY | Flag.VERIFYING  # a client that disconnects while its request is served gets no answer
 
 
 @inlined
 def _take_stalled(cx: int) -> None:
-    """Look again at connections that waited for room."""
+    """Resume connections that waited for room."""
     connection = get(cx, Context.STALLED)
     put(cx, Context.STALLED, -1)
     while connection >= 0:

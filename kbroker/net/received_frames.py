@@ -1,6 +1,5 @@
 """Requests that the kernel has left to Python: short ones are copied out of the arena, long ones
-stay there until they are read or have left for control. Those that it could not take close their
-connections.
+stay there until they are read or sent to control. Malformed requests close their connections.
 
 Runs in: network. Owner: the process.
 """
@@ -19,14 +18,14 @@ from kbroker.net.server import Server
 
 
 class Process(Protocol):
-    """The process, as far as it is needed here."""
+    """The part of the process that is used here."""
 
     context: Context
     connections: dict[int, Connection]
     server: Server
 
     def ask_turn(self) -> None:
-        """Have a turn soon."""
+        """Request a turn."""
 
     def refuse(self, connection: Connection, why: str) -> None:
         """Close for a client's fault, with one log line."""

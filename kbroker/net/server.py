@@ -16,10 +16,10 @@ class Server(Protocol):
         """As `take`, of a long frame that stays in the arena until `release` is called."""
 
     def in_slices(self, connection: Connection, work: Callable[[], None]) -> None:
-        """Do long work for a client beside everybody else's."""
+        """Do long work for a client, in turns with the work of other clients."""
 
     def wait(self, connection: Connection, frame: bytes) -> None:
-        """Wait with a fetch for more bytes."""
+        """Delay a fetch until there are more bytes."""
 
     def source(self, segment: int) -> FileSource:
         """The open file of a segment row."""

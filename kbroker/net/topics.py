@@ -40,7 +40,7 @@ class Topics:
     def apply(
         self, topics: Iterable[TopicImage], deleted: Iterable[str], full: bool, version: int
     ) -> list[int]:
-        """Take an image in; returns the slots that no topic has any more."""
+        """Apply an image; returns the slots that no topic has any more."""
         before = (
             {part.slot for topic in self.by_name.values() for part in topic.partitions} if full else set()
         )

@@ -21,12 +21,13 @@ from kbroker.net.usage.request_counts import SHORT
 
 GRACE_NS = 2_000_000_000  # a request that is sent in one go is never this old
 EMPTY_GRACE_NS = 900_000_000  # when there is no room for small requests either
-STALLED_GRACE_NS = 5_000_000_000  # of a request that waits for room itself
-WANTED_SHARE = 8  # of the arena's chunks one in so many shall be free again
+STALLED_GRACE_NS = 5_000_000_000  # of a request that itself waits for room
+WANTED_SHARE = 8  # one in this many of the arena's chunks is to be free afterwards
 
 
 class UnfinishedRequests:
-    """Since when each connection's present request is unfinished, looked at once a second."""
+    """The time since when each connection's current request is unfinished, updated once a
+    second."""
 
     def __init__(self, process: NetworkProcess) -> None:
         self._process = process

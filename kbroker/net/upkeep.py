@@ -17,7 +17,7 @@ from kbroker.net.unfinished_requests import UnfinishedRequests
 
 
 class Upkeep:
-    """Idle connections, memory of the arena, requests that an IO worker took with it."""
+    """Idle connections, memory of the arena, requests that were lost with an IO worker."""
 
     def __init__(self, process: NetworkProcess) -> None:
         self._process = process
@@ -35,7 +35,7 @@ class Upkeep:
         return any(ring_length(ring) for ring in rings)
 
     def tick(self, late_s: float) -> None:
-        """Once a second. late_s: by how much the second was longer."""
+        """Called once a second. late_s: the delay of this call."""
         process = self._process
         process.counts.tick(late_s, process.senders.used())
         if process.counts.slow.on:
@@ -56,7 +56,7 @@ class Upkeep:
             process.turn()
 
     def give_back(self) -> bool:
-        """Give some memory of the arena back; False when there is no more to give."""
+        """Release some memory of the arena; False when there is no more to release."""
         return self._context.give_back()
 
     def _quiet_since(self, before_ns: int) -> list[int]:

@@ -22,7 +22,7 @@ from kbroker.net.upkeep import Upkeep
 log = logging.getLogger(__name__)
 
 TICK_SECONDS = 1.0
-GIVE_BACK_SECONDS = 0.02  # between two chunks of memory that are given back
+GIVE_BACK_SECONDS = 0.02  # between two released chunks of memory
 OLD_ENTRIES_SECONDS = 0.001
 DRAIN_SECONDS = 5.0
 DRAIN_POLL_SECONDS = 0.005
@@ -110,13 +110,13 @@ def _fetches(process: NetworkProcess, context: ChildContext, probe: residency.Pr
 
 
 async def _linked(control: ControlLink) -> None:
-    """The topics are known."""
+    """Called when the first image has come."""
     await control.connect()
     await control.first_image.wait()
 
 
 async def _before(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> bool:
-    """Do the work unless the stop comes first; whether it was done."""
+    """Do the work unless the stop comes first; returns whether it was done."""
     working, stopping = asyncio.ensure_future(work), asyncio.ensure_future(stop.wait())
     await asyncio.wait((working, stopping), return_when=asyncio.FIRST_COMPLETED)
     stopping.cancel()

@@ -129,20 +129,20 @@ class Acceptor:
     # --- connections --------------------------------------------------------------------------------
 
     def next_due_s(self) -> float | None:
-        """Seconds until `take_turn` has something to do; None when nothing waits and nothing is
+        """Seconds until `take_turn` has something to do; None when no connection waits or is
         held."""
         if self._waiting:
             return WAITING_SECONDS
         return max(0.0, self._held[0][0] - self._clock()) if self._held else None
 
     def take_turn(self) -> None:
-        """Pass on connections that waited for room; close those that came too fast and were held
-        for their time."""
+        """Pass on connections that waited for room; close connections above the rate that were held
+        long enough."""
         self._pass_on()
         while self._held and self._held[0][0] <= self._clock():
             _, _, held = heapq.heappop(self._held)
             with held, contextlib.suppress(OSError):
-                held.shutdown(socket.SHUT_RDWR)  # a child forked meanwhile has it open, too
+                held.shutdown(socket.SHUT_RDWR)  # a child that was forked meanwhile has a copy of the descriptor
             if not self._held:
                 self._rates.forget_quiet(int(self._clock() * 1000))
 
@@ -162,7 +162,7 @@ class Acceptor:
         place = number % self._listeners
         for _ in range(ACCEPTS_PER_TURN):
             if len(self._waiting) >= WAITING_MAX or not self._limits.may_accept(listener):
-                time.sleep(FULL_SECONDS)  # the backlog holds them, and the loop comes right back
+                time.sleep(FULL_SECONDS)  # new connections stay in the backlog until the loop returns
                 break
             try:
                 # without a socket object, which costs as much again
@@ -181,7 +181,7 @@ class Acceptor:
         self._pass_on()
 
     def _admit(self, fd: int, came: Accepted, prepared: bool) -> bool:
-        """False: the connection is not wanted, and the caller closes it."""
+        """False: the connection is refused, and the caller closes it."""
         host, listener = came.host, self._endpoints[came.listener].listener
         self._metrics.words[ACCEPTED + came.listener] += 1
         throttle_ms = self._rates.throttle_ms(host, int(self._clock() * 1000))
@@ -271,7 +271,7 @@ class Acceptor:
     def _configure(self, settings: dict[str, str]) -> None:
         try:
             self._limits.configure(self._config.with_dynamic(cluster={}, own=settings))
-        except ConfigError as error:  # control has checked them, and the acceptor must not die of them
+        except ConfigError as error:  # control has checked them, but the acceptor must survive an error
             log.error("connection limits stay as they were: %s", error)
 
     def _forget(self, connection_id: int) -> None:
@@ -283,9 +283,9 @@ class Acceptor:
 
 
 def _backlog(config: BrokerConfig) -> int:
-    """What the operator wrote. Kafka's default is too short for clients that all come back at once:
-    a connection beyond it tries again after seconds, so without a setting it is as long as the
-    kernel allows."""
+    """The length that the operator set. Kafka's default is too short for clients that reconnect all
+    at once: a client beyond it retries only after seconds. So without a setting the backlog is as
+    long as the kernel allows."""
     name = "socket.listen.backlog.size"
     return config.get_int(name) if name in config.static else MAX_BACKLOG
 
@@ -317,5 +317,5 @@ def _port(listening: socket.socket) -> int:
 
 
 def _plain(host: str) -> str:
-    """An IPv4 address as such, though it came through a socket for both."""
+    """An IPv4 address in its own form, even if it came through an IPv6 socket."""
     return host.removeprefix("::ffff:")

@@ -31,8 +31,8 @@ class ConnectionRates:
             self._opened.clear()
 
     def throttle_ms(self, host: str, now_ms: int) -> int:
-        """Count a new connection: 0, or how long to hold one that is too many, which then does not
-        count."""
+        """Count a new connection. Returns 0, or how long to hold the connection if it is above the
+        rate; then it is not counted."""
         limit = self._limits.get(host, self._limits.get(DEFAULT))
         if limit is None:
             return 0

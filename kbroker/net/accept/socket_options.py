@@ -14,7 +14,7 @@ from kbroker.config.broker import BrokerConfig
 SEND, RECEIVE = "socket.send.buffer.bytes", "socket.receive.buffer.bytes"
 LIMITS = {SEND: Path("/proc/sys/net/core/wmem_max"), RECEIVE: Path("/proc/sys/net/core/rmem_max")}
 OPTIONS = {SEND: socket.SO_SNDBUF, RECEIVE: socket.SO_RCVBUF}
-KAFKAS_DEFAULT = 102400  # what its stock server.properties says, too
+KAFKAS_DEFAULT = 102400  # also in Kafka's own server.properties
 SYSTEM = -1  # leave the buffer to the operating system
 
 
@@ -34,9 +34,9 @@ class SocketOptions:
         }
 
     def prepare_listening(self, listening: socket.socket) -> bool:
-        """Set everything on a socket whose clients are all on this host: what it accepts inherits
-        the options, and 50 us of system calls are saved with every connection. False: its clients
-        may be elsewhere."""
+        """Set all options on a listening socket whose clients are all on this host: accepted
+        sockets inherit them, which saves 50 us of system calls a connection. False: clients may be
+        on other hosts."""
         host = str(listening.getsockname()[0])
         if not is_loopback(host):
             return False
@@ -71,7 +71,8 @@ def is_loopback(host: str) -> bool:
 
 
 def _possible(size: int, limit: Path) -> int:
-    """A buffer that the kernel would cut down is better left to its own tuning."""
+    """Set a buffer's size. If the kernel would reduce it, leave the buffer to the kernel's own
+    tuning."""
     try:
         return size if size <= int(limit.read_text()) else SYSTEM
     except (OSError, ValueError):

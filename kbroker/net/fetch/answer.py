@@ -73,7 +73,7 @@ class FetchAnswer:
             records=b"",
         )
         if reading.error is ErrorCode.KAFKA_STORAGE_ERROR and self._version <= LAST_WITHOUT_STORAGE_ERROR:
-            data.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER  # what clients of that age retry
+            data.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER  # the error that old clients retry
         if reading.aborted is not None:
             data.aborted_transactions = [
                 AbortedTransaction(entry.producer_id, entry.first_offset) for entry in reading.aborted

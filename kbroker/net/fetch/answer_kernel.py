@@ -176,8 +176,8 @@ def _walk_end(cx: int, row: int, where: int, data: int, length: int) -> None:
 
 @inlined
 def build(cx: int, where: int, start: int, correlation: int, version: int) -> int:
-    """Build the answer at an address, ranges of some size left out as parts; 0 when a file turned
-    out short."""
+    """Build the answer at an address. Large ranges become parts of their own. 0 when a file is
+    shorter than expected."""
     compact = version >= FetchVersion.FLEXIBLE
     session = get(cx, Context.PLAN_SESSION)
     small = get(cx, Context.SENDFILE_MIN)

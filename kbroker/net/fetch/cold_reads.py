@@ -16,7 +16,7 @@ from kbroker.net.fetch.residency import Probe
 from kbroker.net.rows import Token, signed
 from kbroker.protocol.slices import paced
 
-PATIENCE_SECONDS = 10.0  # an IO worker that died took the request with it
+PATIENCE_SECONDS = 10.0  # the request is lost when the IO worker dies
 
 
 class Wait:
@@ -30,7 +30,7 @@ class Wait:
         self._timer = asyncio.get_running_loop().call_later(PATIENCE_SECONDS, self._give_up)
 
     def one_less(self) -> None:
-        """A range is in memory, or will not be."""
+        """A range has been read, or will not be read any more."""
         self._left -= 1
         if self._left == 0:
             self._timer.cancel()
@@ -54,7 +54,7 @@ class ColdReads:
         self._entry = AppendEntry.row()
 
     def of(self, selected: Sequence[tuple[object, Reading]]) -> list[Reading]:
-        """The readings whose bytes are not in memory, of pairs of a partition and its reading."""
+        """The readings whose bytes are not in memory, from pairs of a partition and its reading."""
         return [
             reading
             for _, reading in paced(selected)
@@ -63,7 +63,7 @@ class ColdReads:
         ]
 
     def read(self, cold: Sequence[Reading], then: Callable[[], None]) -> None:
-        """Have them read, then go on."""
+        """Request the reads; ``then`` is called when all have ended."""
         wait = Wait(len(cold), then)
         for reading in cold:
             if not self._ask(reading, wait):

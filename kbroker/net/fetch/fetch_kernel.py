@@ -28,7 +28,7 @@ from kbroker.net.rows.count_kernel import count_fetch, fetch_built, fetch_waits,
 
 @inlined
 def _to_the_end(session: int, entry: int) -> None:
-    """Read an entry last from now on."""
+    """Move an entry to the end of the reading order."""
     count = get(session, Session.COUNT)
     order = get(session, Session.ORDER)
     number = (entry - get(session, Session.ENTRIES)) // (SessionEntry.STRIDE)
@@ -100,8 +100,8 @@ def serve(cx: int, connection: int, frame: int, length: int, force: bool) -> int
     """Answer a Fetch request (address of its header) if it is a common one: SERVED, WAITING or
     TO_PYTHON.
 
-    force: it has waited, answer with what there is. WAITING and TO_PYTHON have changed nothing that
-    is answered.
+    force: the fetch has waited; answer with the present bytes. WAITING and TO_PYTHON change nothing
+    that the answer depends on.
     """
     where = connection_row(cx, connection)
     began_ns = monotonic_ns(cx)

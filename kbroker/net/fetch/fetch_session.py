@@ -39,7 +39,7 @@ class Wanted:
     refused: bool = False  # the client of this request may not read it
 
     def ask(self, part: FetchPartition) -> None:
-        """Take what a request says."""
+        """Update it by a request."""
         self.fetch_offset = part.fetch_offset
         self.max_bytes = part.partition_max_bytes
         self.leader_epoch = part.current_leader_epoch
@@ -119,7 +119,7 @@ class Sessions:
         return session
 
     def _evict(self, size: int, now_ms: int) -> bool:
-        """Drop the one unused for long, else a smaller one that is not new
+        """Drop the session that was unused for long, else a smaller session that is not new
         (FetchSessionCacheShard.tryEvict)."""
         oldest = min(self._sessions.values(), key=self._used_ms, default=None)
         if oldest is None:

@@ -81,7 +81,7 @@ class Fetches:
         self._client = client
         self._reply = reply
         self.in_slices: Callable[[Connection, Callable[[], None]], None] = lambda _, work: work()
-        """Serves a long request beside all others."""
+        """Serves a long request in slices, between other requests."""
         self._close = close
         self._node_id = config.node_id
         self.topics = topics
@@ -267,8 +267,7 @@ class Fetches:
         self._send(fetch.connection, FetchAnswer(fetch.header, self._node_id).build(there, 0, session_id))
 
     def _go_on(self, fetch: Fetch, partitions: int, work: Callable[[], None]) -> None:
-        """Go on with a fetch that has waited; its answer names partitions that do not exist,
-        too."""
+        """Continue a fetch that has waited; its answer includes partitions that do not exist."""
         if partitions > MANY_PARTITIONS:
             self.in_slices(fetch.connection, work)
         else:
@@ -303,12 +302,12 @@ class Fetches:
     def _wait(self, fetch: Fetch, wanted: list[Wanted], max_wait_ms: int) -> None:
         began_ns = time.monotonic_ns()
         slots: Slots = {}
-        if fetch.connection.is_closed():  # between two slices: nobody would cancel it
+        if fetch.connection.is_closed():  # closed between two slices: the fetch would never be cancelled
             self._forget(fetch, wanted, slots)
             return
         for each in paced(wanted):
             found = self.reader.find(each)
-            if isinstance(found, ErrorCode):  # it went between two slices
+            if isinstance(found, ErrorCode):  # the partition was removed between two slices
                 self._answer_waiting(fetch, wanted, slots)
                 return
             slots.setdefault(found[1].slot, []).append(each)
@@ -341,8 +340,8 @@ class Fetches:
         self._forget(fetch, wanted, slots)
 
     def _forget(self, fetch: Fetch, wanted: list[Wanted], slots: Slots) -> None:
-        """End a long fetch in slices: in the watch lists, all of it would live on until a purge,
-        and end at once. Short ones wait for the purge."""
+        """End a long fetch in slices. Left to the watch lists, its objects would live until a purge
+        and then be freed all at once. Short fetches wait for the purge."""
         if is_sliced():
             self.purgatory.sweep(paced(slots))
             emptied(slots)
@@ -354,14 +353,15 @@ class Fetches:
         announce_waiter(self._shared.slots[slot].ctypes.data, self._client)
 
     def on_advanced(self, slot: int) -> None:
-        """The IO worker took our waiter bit: complete what can be, and wait on for the rest."""
+        """The IO worker cleared our waiter bit: complete the fetches that can be completed, and set
+        the bit again for the others."""
         self.purgatory.check_and_complete(slot)
         if self.purgatory.waits_for(slot):
             self._announce(slot)
             self.purgatory.check_and_complete(slot)
 
     def on_gone(self, slots: Sequence[int]) -> None:
-        """Slots that are no topic's any more: their fetches can only answer an error."""
+        """Slots whose partitions were deleted: their fetches are answered with an error."""
         for slot in slots:
             self.purgatory.check_and_complete(slot)
             self.reader.forget(slot)
@@ -396,5 +396,5 @@ class Fetches:
         )
 
     def finish_all(self) -> None:
-        """The broker stops: waiting fetches are answered with the bytes there are."""
+        """The broker stops: waiting fetches are answered with the present bytes."""
         self.purgatory.expire(1 << 62)

@@ -1,5 +1,5 @@
-"""What the disk gave for the answers that the event loop sends itself: the kernel reads ahead of
-what is read in order.
+"""Bytes read from disk for answers that the event loop sends itself: the operating system reads
+ahead of sequential readers.
 
 Runs in: network. Owner: the upkeep. A system call for each small answer would cost more than it
 shows, so the thread's count is looked at once a second and shared among the partitions that were
@@ -19,7 +19,7 @@ Words = NDArray[np.int64]
 
 
 def thread_disk_bytes() -> int:
-    """What the calling thread has made the disk give, as /proc/PID/io counts."""
+    """Bytes that the calling thread has read from disk, as /proc/PID/io counts them."""
     return resource.getrusage(resource.RUSAGE_THREAD).ru_inblock * SECTOR
 
 
@@ -33,8 +33,7 @@ class LoopReads:
         self._sent: Words = np.zeros(0, np.int64)
 
     def look(self, slots: int) -> int:
-        """Count what the disk gave since the last call; bytes that were counted. slots: that are in
-        use."""
+        """Count the bytes read from disk since the last call; returns them. slots: in use."""
         now = self._disk_bytes()
         sent = self._counters[:slots, Counter.BYTES_OUT].copy()
         self._sent = np.concatenate((self._sent, sent[len(self._sent) :]))[:slots]

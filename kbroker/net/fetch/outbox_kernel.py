@@ -66,7 +66,7 @@ def fill_box(cx: int, connection: int, fd: int, first: int) -> int:
 
 @inlined
 def free_box(cx: int, box: int) -> None:
-    """Give a row back."""
+    """Free a row."""
     put(box, Box.COUNT, 0)
     number = (box - get(cx, Context.BOXES)) // (Box.STRIDE)
     link_free(box, Box.FREE, number, get(cx, Context.FREE_BOX))
@@ -95,15 +95,15 @@ def send_part(socket: int, file: int, start: int, length: int, more: int, scratc
 
 @inlined
 def _cork(socket: int, on: int, scratch: int) -> None:
-    """Hold back what fills no packet, or no longer: the end of a file and the few bytes after it
-    leave together, and the client is woken once. scratch: 8 bytes."""
+    """Set or clear TCP_CORK: the end of a file and the few bytes after it leave in one packet, and
+    the client is woken once. scratch: 8 bytes."""
     store_i64(scratch, on)
     setsockopt(socket, IPPROTO_TCP, TCP_CORK, scratch, 4)
 
 
 @inlined
 def _disk_bytes(usage: int) -> int:
-    """What the calling thread has made the disk give, the kernel's read-ahead of its sends too.
+    """Bytes that the calling thread has read from disk, with the read-ahead of its sends.
     usage: RUSAGE_BYTES."""
     getrusage(RUSAGE_THREAD, usage)
     return load_i64(usage + RU_INBLOCK) * SECTOR

@@ -82,7 +82,7 @@ class PartitionReader:
             self._files.forget_folder(found[1].folder)
 
     def name_of(self, wanted: Wanted) -> str | None:
-        """Name of a partition's topic, None of an id that nobody knows."""
+        """Name of a partition's topic, None for an unknown id."""
         if wanted.topic_id == ZERO_UUID:
             return wanted.topic
         topic = self._topics.by_id.get(wanted.topic_id)
@@ -103,7 +103,7 @@ class PartitionReader:
         return topic, topic.partitions[wanted.partition]
 
     def read(self, wanted: Wanted, limits: Limits) -> Reading:
-        """Everything but the bytes themselves."""
+        """The result without the bytes."""
         found = self.find(wanted)
         if isinstance(found, ErrorCode):
             return Reading(found, aborted=[])
@@ -157,7 +157,7 @@ class PartitionReader:
     def _slot(self, part: PartitionImage) -> list[int]:
         if not read_slot(self._slots[part.slot].ctypes.data, self._snapshot):
             self._snapshot[:] = self._slots[part.slot]
-            self._snapshot[Slot.STATE] = SlotState.RECOVERING  # its writer died within an update
+            self._snapshot[Slot.STATE] = SlotState.RECOVERING  # its writer died during an update
         words: list[int] = self._snapshot.tolist()
         return words
 

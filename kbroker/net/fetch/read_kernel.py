@@ -50,8 +50,8 @@ def resident(cx: int, fd: int, position: int, length: int) -> bool:
 
 @inlined
 def _remembered(cx: int, row: int, connection_row: int, place: Words) -> int:
-    """The segment where the last read ended, when this one goes on there: place is filled; -1
-    otherwise."""
+    """The segment where the reader's last read ended, if this read continues there: place is
+    filled; -1 otherwise."""
     words = next_words(row, connection_row)
     if get(words, ReadEnd.SLOT) != get(row, Plan.SLOT) + 1 or get(words, ReadEnd.OFFSET) != get(
         row, Plan.OFFSET

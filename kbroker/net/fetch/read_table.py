@@ -25,7 +25,7 @@ MAX_OPEN = 1024
 
 
 class OpenSegment(NamedTuple):
-    """A segment's files, as far as they are read."""
+    """The open files of a segment that are read."""
 
     log: OpenFile
     by_offset: OpenFile | None
@@ -51,8 +51,8 @@ class ReadTable:
         return self._open[segment].log
 
     def note(self, slot: int, generation: int, version: int, reader: LogReader, base: int) -> None:
-        """A read took place in the segment with this base offset: let the kernel do the next
-        one."""
+        """Python has read in the segment with this base offset: make the kernel able to do the next
+        read."""
         read = self.reads[slot]
         if not self._is_listed(read, generation, version) and not self._list(
             read, generation, version, reader.base_offsets(version)
@@ -63,7 +63,7 @@ class ReadTable:
             self._open_segment(at, reader, base)
 
     def forget(self, slot: int) -> None:
-        """The slot is another partition's, or no one's."""
+        """The slot has a new partition, or none."""
         read = self.reads[slot]
         self._close_range(int(read[Read.FIRST]), int(read[Read.COUNT]))
         read[Read.COUNT] = 0
@@ -127,7 +127,7 @@ class ReadTable:
         self.segments[at, Segment.LOG_FD : Segment.INDEX_FD + 1] = -1
 
     def sweep(self) -> None:
-        """Let go of files that no answer in progress is read from."""
+        """Close files that no pending answer is sent from."""
         if self._leaving:
             busy = self._senders.files()
             self._leaving = [log for log in self._leaving if log.fd in busy]

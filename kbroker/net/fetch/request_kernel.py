@@ -32,7 +32,7 @@ def _resolve(cx: int, row: int, topic: int, index: int) -> bool:
 
 @inlined
 def _plan_session(cx: int, number: int, epoch: int, version: int) -> int:
-    """Plan every entry of a session; TO_PYTHON unless all is as the client believes."""
+    """Plan every entry of a session; TO_PYTHON if the session differs from the request."""
     session = get(cx, Context.SESSIONS) + (number & get(cx, Context.SESSION_MASK)) * Session.STRIDE
     if number <= 0 or get(session, Session.ID) != number or get(session, Session.EPOCH) != epoch:
         return Outcome.TO_PYTHON
@@ -110,7 +110,8 @@ def _read_partition(row: int, position: int, version: int) -> None:
 
 @inlined
 def _plan_topics(cx: int, position: int, end: int, version: int, in_session: bool) -> int:
-    """Plan what the request names; the position after it, -1 when Python must see to it."""
+    """Plan the partitions of the request; returns the position after them, -1 when Python must
+    serve it."""
     compact = version >= FetchVersion.FLEXIBLE
     size = _partition_bytes(version)
     topics, position = read_length(position, end, compact, True)

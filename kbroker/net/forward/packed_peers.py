@@ -1,7 +1,7 @@
 """Packed peers of connections, where kernels read them.
 
-Runs in: network. Owner: Forwarding. A connection begins with its peer, and may change it: it costs
-no array of its own, unless it is long.
+Runs in: network. Owner: Forwarding. A connection has a peer from its start, and may change it.
+Short peers share an array.
 """
 
 from typing import Final
@@ -13,18 +13,18 @@ from kbroker.net.connection import Connection
 
 PLACE_BYTES: Final = 256
 PLACES: Final = 1024
-"""Of one slab; slabs are made when rows need them, and stay where they are."""
+"""Of one slab. Slabs are made when rows need them, and never move."""
 
 
 class PackedPeers:
-    """A place for each connection row."""
+    """Places for the peers of connection rows."""
 
     def __init__(self) -> None:
         self._slabs: dict[int, tuple[int, memoryview, NDArray[np.uint8]]] = {}
 
     def put(self, connection: Connection, packed: bytes) -> int:
-        """Store what the connection's requests begin with from now on; returns its address, which
-        is valid until the next call for this connection or row."""
+        """Store the peer that the connection's requests begin with from now on; returns its
+        address, which is valid until the next call for this connection or row."""
         size = len(packed)
         if size > PLACE_BYTES:
             connection.long_peer = np.frombuffer(packed, np.uint8)

@@ -56,8 +56,8 @@ def _named_topic(
 
 @inlined
 def _end_struct(position: int, end: int, compact: bool, out: int) -> tuple[int, int]:
-    """The end of a partition, or of a topic: (position in the request, in the answer); -1 for what
-    is broken."""
+    """The end of a partition, or of a topic: (position in the request, in the answer); -1 if the
+    request is malformed."""
     if compact:
         store_u8(out, 0)
         return skip_tags(position, end), out + 1
@@ -83,13 +83,13 @@ def _is_readable(cx: int, topic: int, index: int, epoch: int) -> bool:
 
 @inlined
 def _find(cx: int, asked: int, version: int, committed: bool) -> tuple[int, int]:
-    """Offset and leader epoch of what is asked of the partition in the snapshot; offset -1: control
-    answers."""
+    """The requested offset and its leader epoch, from the snapshot of the partition; offset -1:
+    control answers."""
     snap = get(cx, Context.SNAPSHOT)
     if asked == EARLIEST or (asked == EARLIEST_LOCAL and version >= ListOffsetsVersion.WITH_LOCAL):
         return get(snap, Slot.LOG_START), get(snap, Slot.START_EPOCH)
     if asked != LATEST or get(snap, Slot.HIGH_WATERMARK) < get(snap, Slot.EPOCH_START):
-        return -1, -1  # the end may be below one that was reported before: control refuses
+        return -1, -1  # the end may be below an end that was reported before: control refuses
     end = get(snap, Slot.LAST_STABLE if committed else Slot.HIGH_WATERMARK)
     return end, get(snap, Slot.LEADER_EPOCH)
 
@@ -175,7 +175,7 @@ def answer_offsets(cx: int, connection: int, frame: int, length: int, body: int)
     if limit - start < HEAD_BYTES:
         return False
     out = write_answer_head(start + 8, compact, version >= ListOffsetsVersion.WITH_ISOLATION, topics)
-    seen = get(cx, Context.PLAN)  # free here: each fetch rewrites its plan
+    seen = get(cx, Context.PLAN)  # usable as scratch: each fetch rewrites its plan
     codes = 0
     for number in range(topics):
         topic, position, out = _named_topic(cx, position, end, compact, out, limit)

@@ -44,7 +44,7 @@ def _has_ids(api: int, version: int) -> bool:
 @inlined
 def _named(position: int, end: int, compact: bool, with_ids: bool) -> tuple[int, int, int, int]:
     """The next topic of a request: (address of its name or id, bytes, 1 for an id, position after
-    it); position -1: neither one nor the other, or broken."""
+    it); position -1: neither a name nor an id, or malformed."""
     start = position
     by_id = 0
     if with_ids:
@@ -270,4 +270,4 @@ def keep_parts(cx: int, connection: int, message: int) -> None:
         part += CutPart.STRIDE + padded(get(part, CutPart.KEY_BYTES))
         left -= 1
     if row == 0:
-        forget_kept(table)  # no part may stay whose head is forgotten, and its row another's
+        forget_kept(table)  # a part must not outlive its head: another head may get the row

@@ -30,7 +30,7 @@ def may_take_producer_id(row: int) -> bool:
 @inlined
 def may_use_id(row: int, name: int, length: int) -> int:
     """Whether the connection of a row may write with a transactional id: 1, 0, or UNDECIDED until
-    Python has looked."""
+    Python has checked it."""
     access = get(row, Connection.ACCESS)
     if access == 0:
         return 1

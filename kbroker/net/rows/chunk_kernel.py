@@ -12,7 +12,7 @@ from kbroker.kernels.rows import get, put
 from kbroker.net.rows import Chunk, Context
 
 ALIGNMENT = 64
-RESERVED_SHARE = 16  # one chunk in so many is left to small requests
+RESERVED_SHARE = 16  # one chunk in this many is reserved for small requests
 SMALL_BYTES = 65536
 
 
@@ -105,7 +105,7 @@ def _is_free(cx: int, chunk: int) -> bool:
 
 @inlined
 def reserve(cx: int, size: int) -> int:
-    """Arena offset of ``size`` contiguous bytes, whose chunk is then held once more; -1 when the
+    """Arena offset of ``size`` contiguous bytes, whose chunk gets one more reference; -1 when the
     arena is full.
 
     The chunk is ``offset // Context.CHUNK_BYTES``; for a run, its first.
@@ -124,7 +124,7 @@ def reserve(cx: int, size: int) -> int:
 
 @inlined
 def is_short(cx: int, size: int) -> bool:
-    """Whether a request of so many bytes would take what is left to small ones."""
+    """Whether a request of this size would take chunks that are reserved for small requests."""
     left = get(cx, Context.FREE_CHUNK_COUNT) - -(-size // get(cx, Context.CHUNK_BYTES))
     return size > SMALL_BYTES and left < get(cx, Context.CHUNK_COUNT) // RESERVED_SHARE
 
@@ -139,7 +139,7 @@ def ensure_room(cx: int, size: int) -> bool:
         if get(chunk_row(cx, current), Chunk.REFS) == 1:
             put(
                 cx, Context.BUMP, current * chunk_bytes
-            )  # nobody uses it: begin again where the cache is warm
+            )  # the chunk is unused: start at its begin, which is in the cache
         if get(cx, Context.BUMP) + size <= (current + 1) * chunk_bytes:
             return True
     fresh = take_chunk(cx)

@@ -197,8 +197,8 @@ def count_answer(
     metrics: int, api: int, version: int, request_bytes: int, response_bytes: int, queued_ns: int, local_ns: int,
     purgatory_ns: int, cold_ns: int, send_ns: int,
 ) -> None:  # fmt: skip
-    """A request that Python served has been answered. One Produce in a million is among them:
-    nothing of it was written."""
+    """A request that Python served has been answered. Among them are a few Produce requests, of
+    which nothing was written."""
     count_request(metrics, api, version, request_bytes)
     add(metrics + 8 * (ml.RESPONSE_BYTES + api), response_bytes)
     observe_phase(metrics, api, ml.PHASE_QUEUE, queued_ns)
@@ -217,7 +217,7 @@ def count_answer(
 
 @inlined
 def count_sent(metrics: int, api: int, before_ns: int, send_ns: int) -> None:
-    """The end of an answer that control gave: how long all took before, and the sending."""
+    """The end of an answer from control: the times of all stages before, and of the sending."""
     observe_phase(metrics, api, ml.PHASE_SEND, send_ns)
     observe_phase(metrics, api, ml.PHASE_TOTAL, before_ns + send_ns)
 

@@ -111,8 +111,8 @@ class BoxPart(Row, writer="network or sender"):
 class Box(Row, writer="network or sender", words=512):
     """Outbox: what is left to send of an answer with large file ranges.
 
-    A row is with one thread at a time: the network process's own, or a sender (senders.py) from the
-    job that names the row until the same row comes back. Rows never move.
+    One thread at a time owns a row: the network process's own, or a sender (senders.py) from the
+    job that names the row until the sender returns it. Rows never move.
     """
 
     ROWS = 512

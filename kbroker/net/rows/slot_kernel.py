@@ -14,7 +14,7 @@ TRIES = 1000  # a writer that died within its group would leave the counter odd
 
 @inlined
 def snapshot(slot: int, out: int) -> int:
-    """Copy the words of a slot's row; 0 when its writer never let go."""
+    """Copy the words of a slot's row; 0 when its writer did not finish its update."""
     for _ in range(TRIES):
         before = load_acquire(slot + 8 * Slot.SEQUENCE)
         if before & 1 == 0:

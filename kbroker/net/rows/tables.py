@@ -57,8 +57,8 @@ class Flag(Values):
     FETCH = 512  # the kernel may serve Fetch
     VERIFYING = 1024  # control is asked whether a transaction is open
     SENDING = 2048  # the kernel goes on with an answer when the socket is writable
-    QUOTA = 4096  # Python sends the answers to Produce, one request at a time: a quota may hold
-    LENT = 8192  # a sender has the socket: nobody else sends, and it is not closed
+    QUOTA = 4096  # Python sends the answers to Produce, one request at a time: a quota may apply
+    LENT = 8192  # a sender has the socket: no other thread sends, and it is not closed
     NOT_READING = BUSY | STALLED | DRAINING | CLOSING | MUTED | OUT_BLOCKED | VERIFYING
 
 
@@ -197,7 +197,7 @@ class EventKind(Values):
     UNSENT_FILE = 14  # A: segment row, B: position, C: bytes
     ANSWER_REST = 15  # of control's block. A: position of what the socket did not take, B: bytes
     UNANSWERED = 16  # control has no answer. A: status of the message, B: API key
-    RETURNED = 17  # a closed connection was lent, and is not any more
+    RETURNED = 17  # a sender has returned the socket of a closed connection
     TRANSACTIONAL_ID = 18  # A: arena offset of an id that the connection may not be allowed, B: its bytes
     UNSERVED = 20  # a request has begun to arrive that the broker does not serve. A: API key, B: version
     DENIED = 19  # a Produce was refused for lack of a permission. A: topic row, B: partitions

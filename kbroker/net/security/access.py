@@ -29,7 +29,7 @@ MAX_ANSWER_SCOPES: Final = 1 << 13
 
 
 class Process(Protocol):
-    """The process, as far as it is needed here."""
+    """The part of the process that is used here."""
 
     context: Context
     topics: Topics
@@ -38,7 +38,7 @@ class Process(Protocol):
     checks: ProduceChecks
 
     def unbusy(self, row: int) -> None:
-        """A connection may read on."""
+        """Resume a connection."""
 
 
 class Access:
@@ -79,16 +79,18 @@ class Access:
         self._know_answer_scope(connection)
 
     def authenticated(self, connection: Connection) -> None:
-        """The client has shown a certificate, or none, and that is enough on its listener."""
+        """The client's TLS handshake has succeeded, with the certificate that its listener requires
+        or without one."""
         self.know(connection)
         self.audit.login(connection, "SSL", connection.user, "")
 
     def handshake_failed(self, connection: Connection, reason: str) -> None:
-        """The client has refused the TLS handshake, or was refused."""
+        """The TLS handshake was refused, by the client or here."""
         self.audit.login(connection, "SSL", connection.user, reason)
 
     def forget(self, connection: Connection) -> None:
-        """The connection is closed, or somebody else's."""
+        """Forget the permissions of a connection that is closed, or whose row has a new
+        connection."""
         grant, connection.grant = connection.grant, None
         self._context.connections[connection.row, ConnectionRow.ACCESS] = 0
         connection.access = None
@@ -108,7 +110,7 @@ class Access:
         return grant
 
     def _number_anew(self) -> None:
-        """All numbers have been used: those that live get new ones."""
+        """All numbers have been used: open connections get new numbers."""
         self._forget_answers()
         for number, grant in enumerate(self._grants.values(), 1):
             grant.answer_scope = number if number < MAX_ANSWER_SCOPES - 1 else -1
@@ -121,7 +123,7 @@ class Access:
     # --- changes --------------------------------------------------------------------------------------
 
     def change(self, delta: AclDelta | None, full: bool) -> None:
-        """ACLs of control's image; connections that are there feel it at once."""
+        """Apply the ACLs of control's image; they hold for open connections at once."""
         authorizer = self._authorizer
         if authorizer is None or delta is None:
             return
@@ -171,8 +173,8 @@ class Access:
         return connection is None or self.may(connection, acls.WRITE, name.decode(errors="replace"))
 
     def look_at_id(self, row: int, offset: int, length: int, _: int) -> None:
-        """Event: a client has produced with a transactional id that was not looked at; its request
-        waits."""
+        """Event: a client has produced with a transactional id whose permission is not known yet;
+        its request waits."""
         connection = self._connections.get(row)
         if connection is None:
             return

@@ -20,7 +20,7 @@ from kbroker.net.rows import Connection as ConnectionRow
 from kbroker.net.security.failed_logins import FailedLogins
 
 MAX_WAITING: Final = 4096
-"""Events that wait for the end of the second; with more they are sent at once."""
+"""Maximum of events that wait for the end of the second; at this number they are sent at once."""
 OPERATIONS: Final = {acls.READ: "Fetch", acls.WRITE: "Produce"}
 KINDS: Final = {acls.TRANSACTIONAL_ID: "transactional id "}
 
@@ -73,7 +73,7 @@ class Audit:
                 self._add(event)
 
     def refused(self, connection: Connection, operation: int, kind: int, name: str, count: int = 1) -> None:
-        """The client may not do this to that."""
+        """A refusal: the client has no permission for an operation on a resource."""
         if not self.on:
             return
         key = _who(connection), OPERATIONS.get(operation, "Produce"), KINDS.get(kind, "") + name
@@ -85,13 +85,14 @@ class Audit:
         found.count += count
 
     def tick(self) -> None:
-        """Once a second: send what has come together, and samples of what moved bytes."""
+        """Called once a second: send the collected events, and samples of connections that moved
+        bytes."""
         if self.on:
             self._events += self._samples()
             self.flush()
 
     def flush(self) -> None:
-        """Send what waits."""
+        """Send the waiting events."""
         refused, self._refused = self._refused, {}
         self._events += [
             AuditEvent(each.time_ms, "refusal", *who, operation, False, (name,), count=each.count)

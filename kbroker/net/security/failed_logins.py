@@ -1,8 +1,8 @@
 """Failed logins and TLS handshakes of a second, counted for the audit log.
 
-Who guesses names or passwords a thousand times a second fills neither the link to control nor the
-log: equal failures share a line, an address has a few lines a second, and so has everybody
-together. What goes beyond is counted in one more line; none is left out.
+A client that guesses names or passwords a thousand times a second fills neither the link to control
+nor the log: equal failures share a line, and the lines a second are limited for each address and in
+total. Failures beyond the limits are counted in one more line, so that none is left out.
 """
 
 from collections import Counter
@@ -29,7 +29,7 @@ class FailedLogins:
         self._lines: Counter[str] = Counter()
 
     def add(self, event: AuditEvent) -> None:
-        """One more failure; its time and port are shown for the first of equal ones."""
+        """Count a failure. Equal failures are shown with the time and port of the first."""
         key = event.principal, event.host, event.listener, event.operation, event.reason
         if key not in self._events:
             if self._lines[event.host] >= LINES_OF_A_HOST:

@@ -17,8 +17,8 @@ Who = tuple[str, str]
 
 
 class Grant:
-    """Permissions of one principal from one host. answer_scope: number of those who get the same
-    answers, -1 when there are too many of them."""
+    """Permissions of one principal from one host. answer_scope: number of the set of clients that
+    get the same answers, -1 when there are too many sets."""
 
     __slots__ = ("answer_scope", "bits", "users", "view", "who", "words")
 

@@ -1,4 +1,5 @@
-"""Where an issuer's keys may be: apart from what reads them, which loads an HTTP client."""
+"""The addresses that an issuer's keys may have. A module of its own, because the reader of keys
+loads an HTTP client."""
 
 from typing import Final
 

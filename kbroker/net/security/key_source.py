@@ -1,5 +1,4 @@
-"""The keys of an issuer as bytes, by https or from a file: bounded in time and size, and from
-nowhere else."""
+"""Reads the keys of an issuer by https or from a file, with bounds of time and size."""
 
 import time
 import urllib.request
@@ -18,7 +17,7 @@ PIECE: Final = 1 << 16
 
 
 class Elsewhere(OSError):
-    """The issuer sends us to another host or scheme."""
+    """The issuer redirects to another host or scheme."""
 
 
 class SameHost(urllib.request.HTTPRedirectHandler):

@@ -33,8 +33,8 @@ class Login:
         self.expects = Expects.VERSIONS_OR_HANDSHAKE
         self.mechanism = ""
         self.exchange: Exchange | None = None
-        self.bare = False  # tokens come without a request around them
-        self.again = False  # it has been logged in before
+        self.bare = False  # tokens are not wrapped in requests
+        self.again = False  # this is a re-authentication
         self.bad_mechanism = ""
         self.began_ns = 0  # of the last login that was not the first
         self.expired = False

@@ -48,10 +48,10 @@ _REFUSALS: Mapping[int, Struct] = {
     ApiKey.SASL_HANDSHAKE: SaslHandshakeResponse(ErrorCode.ILLEGAL_SASL_STATE),
     ApiKey.API_VERSIONS: ApiVersionsResponse(ErrorCode.ILLEGAL_SASL_STATE),
 }
-"""Answers to what may be asked before a login but not in the middle of one."""
+"""Refusals of requests that are allowed before a login but not during one."""
 LAST_HANDSHAKE = 1
 LAST_AUTHENTICATE = 2
-REAUTHENTICATE_NS = 1_000_000_000  # no sooner after the last time
+REAUTHENTICATE_NS = 1_000_000_000  # minimum time between two logins of a connection
 
 
 class Logins:
@@ -72,7 +72,7 @@ class Logins:
         try:
             self._config = self._config.with_dynamic(cluster={}, own=settings)
         except ConfigError as error:
-            log.warning("logins go on with the settings they had: %s", error)
+            log.warning("logins keep their settings: %s", error)
         self._users.clear()
 
     # --- frames -------------------------------------------------------------------------------------
@@ -115,7 +115,8 @@ class Logins:
             connection.login.expects = Expects.HANDSHAKE
 
     def _begins_again(self, connection: Connection, login: Login, frame: bytes | memoryview) -> bool:
-        """Whether a connection that is logged in logs in again; one whose time is up must."""
+        """Whether a connection that is logged in logs in again, which it must when its session has
+        expired."""
         handshake = int.from_bytes(frame[:2], "big", signed=True) == ApiKey.SASL_HANDSHAKE
         if login.timer is not None and handshake:
             now = time.monotonic_ns()
@@ -206,8 +207,8 @@ class Logins:
     async def _step(
         self, connection: Connection, login: Login, token: bytes, refused: Callable[[str], bytes]
     ) -> bytes | None:
-        """The mechanism's answer to a token, None when there is none and the connection is on its
-        way out."""
+        """The mechanism's answer to a token; None when there is no answer because the connection is
+        being closed."""
         exchange = login.exchange
         try:
             if login.bad_mechanism or exchange is None:
@@ -234,8 +235,8 @@ class Logins:
         return None if connection.state is State.CLOSED else answer
 
     async def _held_back(self, connection: Connection, exchange: Exchange, token: bytes) -> bytes:
-        """The exchange's step, later where many passwords are guessed. Raises Refused,
-        LinkClosed."""
+        """The next step of the exchange, delayed when too many passwords were guessed. Raises
+        Refused, LinkClosed."""
         host, user = connection.accepted.host, exchange.guesses(token)
         if user is not None:
             wait_s = await self._control.attempt_login(AttemptLogin(host, user))
@@ -251,8 +252,8 @@ class Logins:
         return answer
 
     def _complete(self, connection: Connection, login: Login) -> int:
-        """If that was the last token, the client is in. Returns the life of its session in ms, 0
-        without end."""
+        """If that was the last token, the client is authenticated. Returns the lifetime of its
+        session in ms, 0 if it does not expire."""
         exchange = login.exchange
         if exchange is None or not exchange.done:
             return 0
@@ -273,8 +274,8 @@ class Logins:
         return lifetime_ms
 
     def _lifetime_ms(self, connection: Connection, mechanism: str, exchange: Exchange) -> int:
-        """The shorter one of the listener's limit and of what is left of the client's token, as in
-        Kafka; 0 without both."""
+        """The minimum of the listener's limit and of the remaining lifetime of the client's token,
+        as in Kafka; 0 without both."""
         listener = connection.listener.listener
         most_ms = self._config.of_listener(listener, "connections.max.reauth.ms", mechanism)
         left_ms = exchange.left_ms()

@@ -18,16 +18,17 @@ from kbroker.config.broker import BrokerConfig
 from kbroker.net.security.key_address import SCHEMES
 from kbroker.net.security.sasl_exchange import Refused
 
-if TYPE_CHECKING:  # imported where a listener offers this mechanism
+if TYPE_CHECKING:  # at run time imported only if a listener offers this mechanism
     from jwt import PyJWK
 
 log = logging.getLogger(__name__)
 
 ALGORITHMS: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
-"""None that a public key could be a secret of, and no unsigned tokens."""
+"""Without symmetric algorithms, for which a public key would count as the secret, and without
+unsigned tokens."""
 MAX_TOKEN_BYTES: Final = 1 << 16
 NEW_KEYS_S: Final = 10.0
-"""Between looks for a key that is not there."""
+"""Minimum time between two attempts to fetch an unknown key."""
 BAD_TOKEN: Final = '{"status":"invalid_token"}'
 _FIRST: Final = re.compile(
     r"n,(?:a=(?P<authzid>[^,\x01]*))?,\x01(?P<pairs>(?:[A-Za-z]+=[\x21-\x7e \t\r\n]+\x01)+)\x01"
@@ -37,7 +38,7 @@ PREFIX: Final = "sasl.oauthbearer."
 
 
 class BadToken(Exception):
-    """A token that lets nobody in; the text is for our log alone."""
+    """A token that is refused; the text is for the broker's log alone."""
 
 
 class TokenChecks:
@@ -89,15 +90,14 @@ class TokenChecks:
         return subject, float(claims["exp"])
 
     def _key(self, kid: object) -> "PyJWK":
-        """The key of this id, fetched when it is new, but not each time that somebody makes one
-        up."""
+        """The key of an id. An unknown key is fetched, but not for each made-up id."""
         now_s = time.monotonic()
         if now_s >= self._fetch_at_s or (kid not in self._keys and now_s >= self._look_at_s):
             self._look_at_s = now_s + NEW_KEYS_S
             try:
                 self._keys = self._fetched()
                 self._fetch_at_s = now_s + self._refresh_s
-            except Exception as error:  # a server may answer anything; the keys that are known go on
+            except Exception as error:  # a server may answer anything; the known keys stay valid
                 self._fetch_at_s = now_s + NEW_KEYS_S
                 log.warning("no keys from %s: %s", self._url, error)
         found = self._keys.get(kid)
@@ -125,7 +125,8 @@ def usable(config: BrokerConfig, listener: str) -> str | None:
 
 
 class OAuthExchange:
-    """One login: a token, and for a bad one the client's consent to be refused."""
+    """One login: a token, and after a bad token the client's empty message that RFC 7628
+    requires."""
 
     def __init__(self, checks: TokenChecks) -> None:
         self._checks = checks
@@ -140,7 +141,8 @@ class OAuthExchange:
         return None
 
     async def step(self, token: bytes) -> bytes:
-        """Empty for a good token, for a bad one why in JSON, and then the end. Raises Refused."""
+        """Empty for a good token; for a bad token the reason in JSON, after which the login fails.
+        Raises Refused."""
         if self._refused:
             raise Refused(BAD_TOKEN)
         try:

@@ -28,7 +28,7 @@ class Refused(Exception):
 
 
 class Credentials(Protocol):
-    """What SCRAM checks a proof with: control has it."""
+    """The credentials with which SCRAM checks a proof, from control."""
 
     async def find_credential(self, asked: FindScramCredential) -> ScramCredential | None:
         """Of a user. Raises LinkClosed."""
@@ -38,7 +38,7 @@ class Credentials(Protocol):
 
 
 class Exchange(Protocol):
-    """One login in progress. user: who it is once it is done."""
+    """One login in progress. user: the authenticated user, at its end."""
 
     user: str
     done: bool
@@ -48,10 +48,10 @@ class Exchange(Protocol):
         """Whether the client logs in by a delegation token."""
 
     def left_ms(self) -> int | None:
-        """Remaining lifetime of what the client has shown; None is without end."""
+        """Remaining lifetime of the client's credential; None if it does not expire."""
 
     def guesses(self, token: bytes) -> str | None:
-        """The user whose password this token may be a guess of, None when it can be none."""
+        """The user whose password this token may guess, None when it cannot be a guess."""
 
     async def step(self, token: bytes) -> bytes:
         """The answer to a token. Raises Refused, LinkClosed."""
@@ -67,7 +67,7 @@ class PlainExchange:
         self.token_authenticated = False
 
     def left_ms(self) -> None:
-        """A password lasts."""
+        """A password does not expire."""
 
     def guesses(self, token: bytes) -> str | None:
         """The user of the one message."""
@@ -114,11 +114,11 @@ class ScramExchange:
         return self._server.by_token
 
     def left_ms(self) -> int | None:
-        """Of the token; a password lasts."""
+        """The lifetime of the token; a password does not expire."""
         return None if self._token is None else max(1, self._token.expiry_ms - wall_clock_ms())
 
     def guesses(self, token: bytes) -> str | None:  # noqa: ARG002  the exchange knows
-        """Only the second message proves anything."""
+        """Only the second message contains a proof."""
         return self._server.user if self._challenged else None
 
     async def step(self, token: bytes) -> bytes:
@@ -145,5 +145,5 @@ class ScramExchange:
 
 
 def exchange_of(mechanism: str, users: Users, credentials: Credentials) -> Exchange:
-    """A fresh login by a supported mechanism."""
+    """A new exchange of a supported mechanism."""
     return PlainExchange(users) if mechanism == PLAIN else ScramExchange(mechanism, credentials)

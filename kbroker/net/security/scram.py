@@ -24,7 +24,8 @@ SALT_LENGTH = 26
 _SALT_CHARACTERS = string.digits + string.ascii_lowercase
 """Salts as Apache Kafka makes them."""
 _SECRET = secrets.token_bytes(32)
-"""Random in each run of the broker: the parent imports this module before it forks."""
+"""Random, new in each run of the broker, and the same in all its processes: the parent imports this
+module before it forks."""
 
 _SASL_NAME = r"(?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]|=2C|=3D)+"
 _PRINTABLE = r"[\x21-\x2b\x2d-\x7e]+"
@@ -60,8 +61,7 @@ class ScramServer:
         self._credential: ScramCredential | None = None
 
     def first(self, message: bytes) -> str:
-        """The user who wants to log in, or by_token the id of a delegation token. Raises
-        ScramError."""
+        """The user that logs in, or by_token the id of a delegation token. Raises ScramError."""
         match = _FIRST.fullmatch(_text(message))
         if match is None:
             raise ScramError("Invalid SCRAM client first message format")
@@ -74,9 +74,9 @@ class ScramServer:
         return self.user
 
     def challenge(self, credential: ScramCredential | None) -> bytes:
-        """The server's first message. credential: of the user; without one the client is challenged
-        like any other, and no proof is good, so that nobody learns which users there are. Raises
-        ScramError."""
+        """The server's first message. credential: of the user. Without a credential the client is
+        challenged all the same and every proof fails, so that a client does not learn which users
+        exist. Raises ScramError."""
         if credential is None:
             credential = _nobodys(self.user, self._hash)
         if self._authzid and self._authzid != self.user:

@@ -49,8 +49,8 @@ class TellingContext(ssl.SSLContext):
 
 
 async def send_alert(client: socket.socket, error: BaseException) -> None:
-    """Send a failed handshake's alert, then wait a little for the client to have it: a connection
-    that is closed with bytes unread is reset, and the alert with it."""
+    """Send a failed handshake's alert, then wait a little for the client to receive it: closing a
+    connection with unread bytes resets it, and the alert is lost."""
     alert: bytes = getattr(error, "alert", b"")
     if not alert:
         return

@@ -13,7 +13,7 @@ _AES: Final = re.compile(r"AES_(128|256)_(GCM|CCM|CBC)(_8)?(?:_(SHA(?:256|384)?)
 
 
 def openssl_name(suite: str) -> str | None:
-    """OpenSSL's name of a suite of TLS 1.2, None for one that it has no such name for."""
+    """OpenSSL's name of a suite of TLS 1.2, None if it has none."""
     match = _SUITE.fullmatch(suite)
     if match is None:
         return None

@@ -47,13 +47,13 @@ class TlsListeners:
             self._contexts = self._made(self._config)
             self._stamps = self._stamped()
         except (ConfigError, TlsError) as error:
-            log.warning("TLS listeners go on with the settings they had: %s", error)
+            log.warning("TLS listeners keep their settings: %s", error)
 
     def _stamped(self) -> list[tuple[str, int, int, int]]:
         return [stamp for name in self._contexts for stamp in stamps(texts(self._config, name))]
 
     def _look(self) -> None:
-        """Take stores whose files have been replaced: a renewed certificate needs no restart."""
+        """Reload stores whose files have been replaced: a renewed certificate needs no restart."""
         now_s = time.monotonic()
         if now_s < self._look_at_s:
             return
@@ -64,9 +64,9 @@ class TlsListeners:
         self._stamps = stamped
         try:
             self._contexts = self._made(self._config)
-            log.info("TLS listeners have taken their changed key and trust stores")
+            log.info("TLS listeners have reloaded their changed key and trust stores")
         except TlsError as error:
-            log.warning("TLS listeners go on with the key and trust stores they had: %s", error)
+            log.warning("TLS listeners keep their key and trust stores: %s", error)
 
     def pair(self) -> tuple[int, socket.socket]:
         """The ends of an inner connection: the descriptor used as the client's socket, and the

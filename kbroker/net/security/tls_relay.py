@@ -20,8 +20,8 @@ log = logging.getLogger(__name__)
 
 HANDSHAKE_SECONDS = 30.0
 GONE = (ConnectionResetError, BrokenPipeError)
-"""A client that leaves before the end of its handshake, as a look at the port does, has not failed
-to log in."""
+"""A client that disconnects before the end of its handshake, such as a port scan, is not a failed
+login."""
 Authenticated = Callable[[ssl.SSLObject], bool]
 HandshakeFailed = Callable[[str], None]
 
@@ -33,29 +33,29 @@ class RelayEnd(asyncio.Protocol):
         self.other: RelayEnd
         self.transport: asyncio.Transport | None = None
         self.ended = asyncio.Event()
-        self._early = bytearray()  # received before the other side was there
+        self._early = bytearray()  # received before the other side was set
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Keep it, and write what the other side has received so far."""
+        """Keep the transport, and write the bytes that the other side has received so far."""
         self.transport = cast(asyncio.Transport, transport)
         early, self.other._early = self.other._early, bytearray()
         if early:
             self.transport.write(bytes(early))
 
     def data_received(self, data: bytes) -> None:
-        """Pass it on."""
+        """Write the bytes to the other side."""
         if self.other.transport is not None:
             self.other.transport.write(data)
         elif not self.other.ended.is_set():
             self._early += data
 
     def pause_writing(self) -> None:
-        """This side takes no more: read no more from the other."""
+        """This side's buffer is full: stop reading from the other."""
         if self.other.transport is not None:
             self.other.transport.pause_reading()
 
     def resume_writing(self) -> None:
-        """Go on."""
+        """Resume reading from the other side."""
         if self.other.transport is not None and not self.other.transport.is_closing():
             self.other.transport.resume_reading()
 

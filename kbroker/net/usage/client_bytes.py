@@ -19,8 +19,8 @@ from kbroker.net.rows import Connection as ConnectionRow
 MAX_REPORTED: Final = 200
 """Client ids in a report; the rest is reported as OTHER."""
 MAX_KEPT: Final = 4096
-"""Client ids of connections that were closed since the last report; numbers that are given before
-unused ones are taken back."""
+"""Numbers of client ids that may be in use before unused numbers are freed: closed connections keep
+theirs until the next report."""
 LONGEST: Final = 128
 """Of a client id in a report."""
 WORDS: Final = [int(ConnectionRow.BYTES_IN), int(ConnectionRow.BYTES_OUT)]

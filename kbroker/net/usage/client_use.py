@@ -42,12 +42,12 @@ class ClientUse:
         self._changed = False
 
     def linked(self, up: bool) -> None:
-        """There is a link to control, which knows nothing of this process yet; or there is none."""
+        """Set the link to control, whose first report then has everything; or none."""
         self._linked = up
         self._changed = True
 
     def opened(self, connection: Connection) -> None:
-        """A connection was taken over."""
+        """A connection was accepted."""
         self._count(connection, 1)
         self._bytes.opened(connection)
 

@@ -60,7 +60,7 @@ class Limits(NamedTuple):
 
 
 class Quotas:
-    """Runs in: network. Owner: the process. go_on(row): the connection is to be looked at again."""
+    """Runs in: network. Owner: the process. go_on(row): resumes a connection."""
 
     def __init__(self, context: Context, config: BrokerConfig, go_on: Callable[[int], None]) -> None:
         window_ms = config.get_int("quota.window.size.seconds") * 1000
@@ -84,8 +84,8 @@ class Quotas:
             self.start(connection)
 
     def start(self, connection: Connection) -> None:
-        """A connection whose quotas are not known (any more): no request passes Python by, as far
-        as they go."""
+        """The quotas of a connection are not known (any more): Python serves all of its requests to
+        which they may apply."""
         connection.met = False
         connection.throttle_ms = 0
         if connection.state is State.READY:
@@ -104,8 +104,8 @@ class Quotas:
         return limits
 
     def _of(self, connection: Connection) -> Limits:
-        """The quotas of who was last met: others may have been set since, and it is to be met
-        again."""
+        """The quotas of the client that was last looked up. If quotas have changed since, it is
+        looked up again."""
         key = (connection.user, connection.client_id)
         limits = self._known.get(key)
         if limits is None:
@@ -154,8 +154,7 @@ class Quotas:
         return throttle_ms
 
     def most_to_fetch(self, connection: Connection) -> float:
-        """Bytes that one Fetch of the connection can have without being throttled for them
-        alone."""
+        """The bytes that one Fetch can return without being throttled for this answer alone."""
         limits = self._of(connection)
         return float("inf") if limits.fetch is None else self._sensors.most(limits.fetch)
 
@@ -167,7 +166,7 @@ class Quotas:
         first = bytes(parts[0])
         limits = self._of(connection)
         reported_ms = throttle_time_ms(first, key, connection.api_version) if key in MUTATIONS else 0
-        spent_ms = self._spent(limits.request, 0)  # control has counted its time
+        spent_ms = self._spent(limits.request, 0)  # control has counted the request's time
         if key == ApiKey.SHARE_FETCH:
             size = sum(len(part) for part in parts)
             spent_ms = max(spent_ms, self._used(limits.fetch, size))
@@ -191,7 +190,7 @@ class Quotas:
         return self._sensors.throttle_ms(sensor, now_ms)
 
     def _spent(self, sensor: Sensor | None, nanoseconds: int) -> int:
-        """No more than a window is waited for time."""
+        """Request time is throttled for one window at most."""
         return min(self._used(sensor, nanoseconds), self._sensors.window_ms)
 
     # --- holding back -------------------------------------------------------------------------------

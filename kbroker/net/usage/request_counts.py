@@ -52,7 +52,7 @@ PUMPED = {
 
 
 class RequestCounts:
-    """Runs in: network. Owner: the process. clients: what control is reported of them.
+    """Runs in: network. Owner: the process. clients: reports to control.
     slow: the log of slow requests."""
 
     def __init__(self, context: Context, config: BrokerConfig) -> None:
@@ -67,7 +67,7 @@ class RequestCounts:
     # --- requests -----------------------------------------------------------------------------------
 
     def begun(self, connection: Connection, version: int, size: int) -> None:
-        """A request is about to be served by Python; one that has waited for the kernel, too."""
+        """Python is about to serve a request; also one that waited in the kernel before."""
         connection.api_version = version
         connection.request_bytes = size
         connection.began_ns = time.monotonic_ns()
@@ -126,7 +126,8 @@ class RequestCounts:
         count_sent_late(self.slots.address, connection.api_key, before_ns, sending_ns)
 
     def produced(self, size: int) -> None:
-        """An answer to Produce that Python built; the kernel counts all else of it."""
+        """Count an answer to Produce that Python built; the kernel counts the rest of the
+        request."""
         self._words[slot.RESPONSE_BYTES] += size
 
     def sent(self, size: int) -> None:
@@ -145,7 +146,7 @@ class RequestCounts:
         self._words[FETCH_ERRORS + error] += 1
 
     def fetch_expired(self, count: int) -> None:
-        """Fetches that waited until their time was up."""
+        """Count fetches that waited for fetch.max.wait.ms."""
         self._words[EXPIRED] += count
 
     # --- connections --------------------------------------------------------------------------------
@@ -165,8 +166,8 @@ class RequestCounts:
     # --- once a second ------------------------------------------------------------------------------
 
     def tick(self, late_s: float, outboxes: int) -> None:
-        """Take over what the pump counted, and look at what is held. late_s: by how much the timer
-        was late. outboxes: in use."""
+        """Take over the pump's counts, and set the gauges. late_s: the delay of the timer.
+        outboxes: in use."""
         words = self._context.words
         for source, target in PUMPED.items():
             now = int(words[source])
@@ -180,7 +181,7 @@ class RequestCounts:
         line[ProcessLine.HEARTBEAT_NS] = time.monotonic_ns()
 
     def from_disk(self, size: int) -> None:
-        """Bytes that the disk gave for what the loop sent."""
+        """Count bytes that were read from disk for answers of the loop."""
         self._words[READ_AHEAD_BYTES] += size
 
     def fetches(self, delayed: int, watched: int, sessions: int, partitions: int, evictions: int) -> None:

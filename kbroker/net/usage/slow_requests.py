@@ -39,8 +39,8 @@ Fields = dict[str, str | int | float | bool]
 
 
 class SlowRequests:
-    """Runs in: network. Owner: RequestCounts. on: whether anything is written; nothing is to be
-    called otherwise."""
+    """Runs in: network. Owner: RequestCounts. on: whether anything is written; if not, no method
+    may be called."""
 
     def __init__(self, context: Context, config: BrokerConfig) -> None:
         self._limit_ns = config.get_int("kbroker.slow.request.ms") * 1_000_000

@@ -1,4 +1,5 @@
-"""Reads and sets the throttle time of an answer that was built without knowing it."""
+"""Reads and sets the throttle time of an answer that was built before the throttle time was
+known."""
 
 import struct
 from typing import Any, Final
@@ -43,7 +44,7 @@ def with_throttle_time(
 
 
 def _place(frame: bytes, api_key: int, version: int) -> int:
-    """Where the field is in an answer whose body begins with it, else 0."""
+    """The position of the field in an answer whose body begins with it, else 0."""
     schema = response_class(api_key).SCHEMA
     if not schema.versions[0] <= version <= schema.versions[1]:
         return 0
