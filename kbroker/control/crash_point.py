@@ -22,7 +22,7 @@ _seen: dict[str, int] = {}
 
 
 def reach(place: str) -> None:
-    """Control has come to the place."""
+    """Control has reached the place."""
     if _FILE is not None:
         _look(_FILE, place)
 

@@ -29,7 +29,7 @@ class TokenCredentials:
         self._kept: dict[tuple[str, int], ScramCredential] = {}
 
     async def find(self, token_id: str, mechanism: int, now_ms: Callable[[], int]) -> TokenCredential | None:
-        """What a login by a token is checked with; None for one that is not in force."""
+        """The credential that checks a login by a token; None for a token that is not valid now."""
         if mechanism not in HASHES or self._in_force(token_id, now_ms()) is None:
             return None
         found = self._kept.get((token_id, mechanism))
@@ -45,7 +45,7 @@ class TokenCredentials:
         return None if token is None or token.has_expired(now_ms) else token
 
     def _keep(self, key: tuple[str, int], made: ScramCredential) -> ScramCredential:
-        """The credential, or the one that another login has made meanwhile."""
+        """The credential, or that of another login which was made meanwhile."""
         while len(self._kept) >= MAX_KEPT:
             del self._kept[next(iter(self._kept))]
         return self._kept.setdefault(key, made)

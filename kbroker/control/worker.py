@@ -178,7 +178,7 @@ class Control:
     # --- links ------------------------------------------------------------------------------------------
 
     def _take_links(self, listener: socket.socket) -> None:
-        """Other processes want a link each."""
+        """Accept the links of other processes."""
         for _ in range(MAX_LINKS_A_TURN):
             try:
                 stream = accept(listener)

@@ -112,7 +112,8 @@ class AuditLog:
                 return
 
     def _next(self, wait_s: float | None) -> tuple[bytes, bool]:
-        """What is queued, up to a batch, waiting for it so long; whether it is the last."""
+        """The queued events, up to a batch, after a wait for them; and whether it is the last
+        batch."""
         with self._changed:
             if not self._queue and not self._closing:
                 self._changed.wait(wait_s)

@@ -128,7 +128,7 @@ class LogDirMoves:
                     self._targets.pop(key_of(replica), None)
 
     def failed(self, report: MoveFailed) -> None:
-        """A worker gives up."""
+        """A worker cannot complete a move."""
         key = report.slot, report.generation
         if self._targets.get(key) == report.log_dir:
             del self._targets[key]

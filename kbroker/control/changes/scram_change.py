@@ -73,7 +73,7 @@ def _checked(broker: Broker, one: Alteration) -> ScramCredential | None:
 
 
 def credential(hash_name: str, salt: bytes, salted_password: bytes, iterations: int) -> ScramCredential:
-    """What is kept of a salted password."""
+    """The part of a salted password that is stored."""
     client_key = hmac.digest(salted_password, b"Client Key", hash_name)
     stored_key = hashlib.new(hash_name, client_key).digest()
     server_key = hmac.digest(salted_password, b"Server Key", hash_name)

@@ -22,9 +22,9 @@ from kbroker.ipc.sensors import Sensors, sensor_of
 
 MAX_SHOWN: Final = 100
 MAX_KNOWN: Final = 500
-"""Clients, and entities with quotas, that are looked at."""
+"""Maximum of clients, and of entities with quotas, that are kept."""
 DEFAULT: Final = "<default>"
-"""Kafka's name of the entity that stands for all without a quota of their own."""
+"""Kafka's name of the entity for all clients without their own quota."""
 UNITS: Final = {REQUEST_PERCENTAGE: NS_PER_PERCENT}
 
 

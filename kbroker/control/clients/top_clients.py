@@ -8,7 +8,7 @@ from kbroker.ipc.client_messages import OTHER, MovedBytes
 
 MOST: Final = 50
 MAX_OTHERS: Final = 1000
-"""Client ids without a counter whose bytes are looked at."""
+"""Maximum of client ids without a counter whose bytes are compared."""
 ROUND_MS: Final = 60_000
 MARGIN: Final = 2
 """A client takes the counter of another when it moved so many times its bytes in a round."""

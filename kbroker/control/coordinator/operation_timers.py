@@ -50,7 +50,7 @@ class OperationTimers:
         self._wheel.cancel(name)
 
     def put_off(self, name: str, due_ms: int) -> None:
-        """Let a timer fire no earlier than at a CLOCK_MONOTONIC time; one that has fired, again."""
+        """Postpone a timer to a CLOCK_MONOTONIC time. A timer that has fired is set again."""
         fired = self._fired.get(name)
         if fired is None:
             self._wheel.put_off(name, due_ms)

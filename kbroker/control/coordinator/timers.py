@@ -12,7 +12,8 @@ log = logging.getLogger(__name__)
 
 
 class NamedTimer(TimerEntry):
-    """A timer and what it runs. due_ms: not before expiry_ms, when the wheel looks at it."""
+    """A timer and its callback. due_ms: at or after expiry_ms, the time of its place in the
+    wheel."""
 
     __slots__ = ("action", "due_ms", "name")
 

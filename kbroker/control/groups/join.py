@@ -130,8 +130,8 @@ class ClassicJoin:
         deferred: Deferred,
         now_ms: int,
     ) -> Outcome:
-        """A member of the group joins again. What changes nothing is answered with the current
-        generation."""
+        """A member of the group joins again. A join that changes nothing is answered with the
+        current generation."""
         protocols = _protocols(request)
         unchanged = member.matches(protocols)
         if group.is_in(_EMPTY):

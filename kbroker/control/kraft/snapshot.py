@@ -70,7 +70,7 @@ def _control(kind: int, message: Struct, now_ms: int) -> NewRecord:
 
 
 def write(folder: Path, snapshot: SnapshotId, data: bytes) -> Path:
-    """Put the snapshot in place, then remove what it stands for: the log, earlier snapshots. Raises
+    """Put the snapshot in place, then remove what it replaces: the log, earlier snapshots. Raises
     OSError.
 
     When this ends early, either the old files count or the new snapshot does: it lies beyond the

@@ -90,7 +90,7 @@ class LogReading:
             try:
                 on_answer(found)
             except Exception:
-                log.exception("nobody took what was read")
+                log.exception("the callback of a read failed")
 
     def _rested(self, findings: list[tuple[OnAnswer, Any]]) -> None:
         """The thread's queue was empty; start it again if there are new jobs."""

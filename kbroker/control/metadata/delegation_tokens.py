@@ -55,7 +55,7 @@ class DelegationTokens:
 
     @property
     def enabled(self) -> bool:
-        """Whether there is a secret; without it nobody gets or uses a token."""
+        """Whether there is a secret; without it no client gets or uses a token."""
         return bool(self._secret)
 
     def __iter__(self) -> Iterator[DelegationToken]:
@@ -86,7 +86,7 @@ class DelegationTokens:
             self._ids[self.hmac_of(token.token_id)] = token.token_id
 
     def remove(self, token_id: str) -> None:
-        """Forget a token; one that is not there is passed over."""
+        """Forget a token; does nothing if it is unknown."""
         token = self._by_id.pop(token_id, None)
         if token is None:
             return

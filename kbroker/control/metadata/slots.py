@@ -63,7 +63,7 @@ class Slots:
         """Take the stored slots of the replicas; returns those that needed new ones (the table
         became smaller).
 
-        reserved: slots that somebody still works with.
+        reserved: slots that are still in use.
         """
         homeless = []
         self._taken.update(reserved)

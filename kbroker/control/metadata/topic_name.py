@@ -13,7 +13,7 @@ SHARE_GROUP_STATE = "__share_group_state"
 CLUSTER_METADATA = "__cluster_metadata"
 INTERNAL = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE, SHARE_GROUP_STATE})
 WRITTEN_HERE = INTERNAL | {SCHEMAS}
-"""What the broker and its schema registry write: some settings of topics would break these."""
+"""Topics that the broker and its schema registry write: some settings would break them."""
 
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
 

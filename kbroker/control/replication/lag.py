@@ -53,7 +53,7 @@ class Lag:
             elif follows[n] and caught_up[n]:
                 replica.caught_up_ns = self._looked_ns
             elif not replica.caught_up_ns:
-                replica.caught_up_ns = self._looked_ns  # the first look at it
+                replica.caught_up_ns = self._looked_ns  # its first check
             if replica.in_sync:
                 if now_ns - replica.caught_up_ns > max_lag_ns:
                     late.append((partition, replica))

@@ -48,7 +48,7 @@ async def reassign(
             broker.write_slots(topic, [partition])
             try:
                 await asyncio.wait_for(broker.open_logs([(topic, [partition])]), OPEN_S)
-            except TimeoutError:  # a worker is away; it opens what it has to when it comes back
+            except TimeoutError:  # a worker is down; its successor opens the logs
                 log.warning("%s-%d: not every new replica is open yet", topic.name, partition.index)
         await close_deleted(broker, gone)
 
@@ -105,7 +105,7 @@ async def _begin(
     partition.replicas = [*target, *partition.removing]
     if (
         partition.leader not in partition.replicas
-    ):  # a copy that had become leader and is not wanted after all
+    ):  # a copy that had become leader but was removed from the assignment
         partition.replicas.append(partition.leader)
         partition.removing.append(partition.leader)
         dropped.remove(partition.leader)

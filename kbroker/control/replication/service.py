@@ -39,7 +39,7 @@ UNCLEAN_ELECTIONS = bind("kbroker_unclean_leader_elections_total")
 class Replication:
     """Runs in: control. Owner: the process's main. Decisions are made one after another.
 
-    each_look: called after every look at the replicas.
+    each_look: called after every check of the replicas.
     """
 
     def __init__(self, broker: Broker) -> None:
@@ -104,7 +104,8 @@ class Replication:
     # --- events ------------------------------------------------------------------------------------------
 
     async def worker_lost(self, worker: int) -> None:
-        """An IO worker has died: others lead what it led, and its copies are out of sync."""
+        """An IO worker has died: other replicas lead its partitions, and its copies are out of
+        sync."""
         mine = [p for p in self.partitions() if any(r.worker == worker for r in p.replicas)]
         for replica in (r for p in mine for r in p.replicas if r.worker == worker):
             self._roles.forget(replica)

@@ -57,7 +57,7 @@ class DeadLetterCounts:
         self._fail(REASONS.get(code, OTHER))
 
     def refused(self) -> None:
-        """The settings allow no letters: records are given up without."""
+        """The settings allow no letters: records are archived without a letter."""
         self._fail(UNUSABLE)
 
     def forget_group(self, group_id: str) -> None:
@@ -65,7 +65,7 @@ class DeadLetterCounts:
         self._written.pop(group_id, None)
 
     def wait(self, dead: list[Dead]) -> None:
-        """What is left of the list waits for another attempt."""
+        """The rest of the list waits for another attempt."""
         self._late[id(dead)] = dead
         self._show_waiting()
 

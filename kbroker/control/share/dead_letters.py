@@ -103,7 +103,8 @@ class DeadLetters:
         return "it is compacted, and letters need have no key" if topic.compact else None
 
     async def _create(self, name: str) -> str | None:
-        """Create the topic; why it is refused. Raises KafkaError when that may change by itself."""
+        """Create the topic; returns why it is refused. Raises KafkaError for an error that may be
+        temporary."""
         spec = NewTopic(name, configs={ENABLE: "true", "message.timestamp.type": "CreateTime"})
         result = (await create_topics(self._broker, [spec]))[name]
         if isinstance(result, KafkaError) and result.code is not ErrorCode.TOPIC_ALREADY_EXISTS:

@@ -17,12 +17,12 @@ _MAX_DIGITS = 18  # fits in 64 bits
 CHECKED_BYTES = 1 << 27
 """Batches that take more decompressed are due as a whole, by their newest timestamp."""
 TICK_MS = 64
-"""Records become due in steps of this much, so that neighbours come together."""
+"""Records become due in steps of this many ms, so that neighbours become due together."""
 _STEPS = 64
 
 
 class Wait(NamedTuple):
-    """Neighbours that are not due, and when to look at them again."""
+    """A range of records that are not due, and when to check it again."""
 
     first: int
     last: int
@@ -41,7 +41,7 @@ def due_ms(record: Record, delay_ms: int) -> int:
 
 
 def look_ms(due: int, now_ms: int) -> int:
-    """When to look at a record again that is due later.
+    """When to check a record again that is due later.
 
     Soon: in the first tick in which it is due. Else once more before that: the farther away, the
     coarser, so that records of a long delay are few ranges.
@@ -53,7 +53,7 @@ def look_ms(due: int, now_ms: int) -> int:
 
 
 def waits_of(batches: Iterable[bytes], delay_ms: int, now_ms: int) -> list[Wait]:
-    """What is not due in these batches of the log, in order."""
+    """The records of these batches that are not due, as ranges in order."""
     found: list[Wait] = []
     for data in batches:
         batch = batch_at(memoryview(data), 0)

@@ -149,10 +149,10 @@ class Deliveries:
 
 
 def _pass_over(partition: SharePartition, pieces: Sequence[Piece], start: int) -> None:
-    """What no member gets of these pieces, which were read from an offset on."""
+    """The offsets of these pieces, read from an offset on, that no member gets."""
     expected = start
     for piece in pieces:
-        if piece.first > expected:  # compaction took what was there
+        if piece.first > expected:  # compaction removed the offsets between
             partition.pass_over(expected, piece.first - 1)
         if not piece.deliver:
             partition.pass_over(piece.first, piece.last)

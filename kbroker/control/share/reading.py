@@ -31,7 +31,7 @@ class Piece(NamedTuple):
 
 
 class Originals(NamedTuple):
-    """Records by their offsets. last: the last offset that was looked at."""
+    """Records by their offsets. last: the last offset that was read."""
 
     last: int
     records: dict[int, Record]

@@ -49,7 +49,7 @@ class Acquired(NamedTuple):
 
 
 class Dead(NamedTuple):
-    """Offsets that were given up after so many deliveries, and why, in Kafka's words."""
+    """Offsets that were archived after this many deliveries, and why, in Kafka's words."""
 
     first: int
     last: int
@@ -247,8 +247,8 @@ class SharePartition:
             )
 
     def release(self, member_id: str, limits: Limits, now_ms: int) -> bool:
-        """A member's session is over: what it had is free again; what was delivered too often is
-        given up."""
+        """A member's session is over: its records are available again; records that were delivered
+        too often are archived."""
         mine = [each for each in self._ranges if each.state is ACQUIRED and each.member_id == member_id]
         for each in mine:
             self._end(each, AcknowledgeType.RELEASE, limits, now_ms)
@@ -256,7 +256,8 @@ class SharePartition:
         return bool(mine)
 
     def expire(self, limits: Limits, now_ms: int) -> bool:
-        """Free what was not acknowledged in time; what was delivered too often is given up."""
+        """Make records available that were not acknowledged in time; records that were delivered
+        too often are archived."""
         late = [each for each in self._ranges if each.state is ACQUIRED and each.deadline_ms <= now_ms]
         for each in late:
             self._end(each, AcknowledgeType.RELEASE, limits, now_ms)
@@ -277,7 +278,7 @@ class SharePartition:
         return bool(due)
 
     def archive_before(self, log_start: int) -> None:
-        """The log has lost its beginning: what was not done there is given up."""
+        """The log start has advanced: unacknowledged records below it are archived."""
         if log_start <= self.start_offset:
             return
         self._ranges.drop_before(log_start)
@@ -308,7 +309,8 @@ class SharePartition:
         return self._has_delays and len(self._ranges) >= MAX_RANGES
 
     def use_delay(self, delay_ms: int) -> None:
-        """The topic's delay, -1 without one. What was held back by another is looked at again."""
+        """Set the topic's delay, -1 for none. Records that were held back by an earlier delay are
+        checked again."""
         if delay_ms == self._delay_ms:
             return
         self._delay_ms = delay_ms
@@ -341,7 +343,8 @@ class SharePartition:
         return bool(self._dead)
 
     def take_dead(self) -> list[Dead]:
-        """What needs a dead letter since the last call; `archive` it when that is written."""
+        """Records that need a dead letter since the last call. The caller calls `archive` when the
+        letter is written."""
         dead, self._dead = self._dead, []
         return dead
 

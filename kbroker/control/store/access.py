@@ -1,6 +1,6 @@
 """The tables of who gets in and who may do what: SCRAM credentials, delegation tokens, ACLs.
 
-None of them holds a password, an HMAC, or anything that could stand for one.
+None of them holds a password, an HMAC, or anything that could replace one.
 """
 
 import json

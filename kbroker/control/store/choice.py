@@ -1,4 +1,4 @@
-"""Which copy of the store counts at a start, and how another one is made of it.
+"""Chooses the copy of the store that a start uses, and writes further copies.
 
 The newest intact copy counts: of the latest run and, in this run, with the most changes. A copy
 lists all current copies (`Store.copies`), so a single copy of three is known to be possibly out of

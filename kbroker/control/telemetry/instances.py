@@ -22,7 +22,7 @@ NEVER: Final = -(1 << 62)
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What the subscriptions that match a client want of it together. metrics: prefixes, sorted."""
+    """The union of the subscriptions that match a client. metrics: prefixes, sorted."""
 
     metrics: tuple[str, ...]
     interval_ms: int
@@ -40,7 +40,7 @@ class Wanted:
         return cls((ALL,) if ALL in names else tuple(sorted(names)), interval)
 
     def subscription_id(self, instance_id: bytes) -> int:
-        """As Kafka makes it: a checksum of what is wanted, mixed with the client's id."""
+        """As Kafka computes it: a checksum of the subscription, mixed with the client's id."""
         text = f"[{', '.join(self.metrics)}]{self.interval_ms}".encode()
         mixed = crc32c(text)
         for start in range(0, 16, 4):

@@ -7,7 +7,7 @@ LONGEST: Final = 128
 
 
 class Labels(NamedTuple):
-    """What a point is about. attributes: those that are no label of their own."""
+    """The identity of a point. attributes: those without their own label."""
 
     node: str
     topic: str
@@ -16,7 +16,7 @@ class Labels(NamedTuple):
 
 
 class Key(NamedTuple):
-    """What tells a client's series apart."""
+    """The labels that distinguish a client's series."""
 
     metric: str
     labels: Labels

@@ -10,7 +10,7 @@ from kbroker.ipc.http_messages import ClientSample, PushingClient
 
 MAX_OF_A_CLIENT: Final = 1000
 KEPT_MS: Final = 60_000
-"""Series outlive their client by this, so that a scrape sees what it pushed last."""
+"""Series outlive their client by this time, so that a scrape sees its last push."""
 ALIVE: Final = 1 << 62
 
 
@@ -44,7 +44,7 @@ class SeriesOfClients:
         return sum(one.left_out for one in self._by_instance.values())
 
     def add(self, instance_id: bytes, client: Mapping[str, str], points: Iterable[Point]) -> None:
-        """What a client has pushed: values are set, deltas added."""
+        """Apply a push of a client: values are set, deltas added."""
         series = self._by_instance.setdefault(instance_id, ClientSeries(client))
         series.client, series.until_ms, series.left_out = client, ALIVE, 0
         self._gone.pop(instance_id, None)

@@ -26,11 +26,11 @@ log = logging.getLogger(__name__)
 ZERO: Final = bytes(16)
 RESERVED: Final = (ZERO, bytes(15) + b"\1")
 ACCEPTED: Final = (Codec.ZSTD, Codec.LZ4, Codec.GZIP, Codec.SNAPPY)
-"""What clients may compress with, the first by preference; plain payloads are taken, too."""
+"""Codecs that clients may use, in order of preference; uncompressed payloads are accepted, too."""
 ASK_AGAIN: Final = (ErrorCode.UNKNOWN_SUBSCRIPTION_ID, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
 """After these errors a client asks for its subscription at once."""
 LONGEST: Final = 255
-"""Characters of what a client says of itself that are looked at."""
+"""Maximum of characters that are used of each text by which a client describes itself."""
 
 
 class TelemetryService:
@@ -101,7 +101,7 @@ class TelemetryService:
         self._series.add(instance.instance_id, instance.client, points(payload))
 
     def _instance(self, instance_id: bytes, client: ClientRequest) -> ClientInstance:
-        """The client's, evaluated anew when subscriptions have changed."""
+        """The client's subscription, evaluated again when subscriptions have changed."""
         self._sweep()
         instance = self._instances.get(instance_id)
         if instance is None or instance.version < self._version:
@@ -132,7 +132,8 @@ class TelemetryService:
 
 
 def _attributes(instance_id: bytes, client: ClientRequest) -> Mapping[str, str]:
-    """What `match` may ask for; what a client has not said of itself matches no pattern."""
+    """The properties that `match` may name. A property that the client has not sent matches no
+    pattern."""
     said = {
         "client_id": client.client_id,
         "client_software_name": client.software_name or None,

@@ -25,7 +25,7 @@ class MarkerOrder:
 
 
 class Markers(Protocol):
-    """Carries out orders; never gives up by itself, because a prepared transaction must end."""
+    """Executes orders, and retries without end, because a prepared transaction must end."""
 
     def send(self, order: MarkerOrder) -> None:
         """Begin. A pending order of the same transactional id is replaced."""

@@ -134,7 +134,7 @@ class TransactionService:
         return self.shard
 
     async def _fresh_id(self, transactional_id: str) -> int | None:
-        """A producer id when the operation will want one."""
+        """A producer id, if the operation will need one."""
         if not self.shard.needs_producer_id(transactional_id):
             return None
         return await self._broker.producer_ids.take()

@@ -29,7 +29,7 @@ class TransactionTable:
         log."""
 
     def get(self, transactional_id: str) -> TransactionMetadata | None:
-        """State of an id as the log has it."""
+        """The state of an id in the log."""
         return self._known.get(transactional_id)
 
     def put(self, metadata: TransactionMetadata) -> None:

@@ -274,7 +274,7 @@ def take_commits(cm: int, block: int, length: int) -> int:
 
 @kernel("int64(int64, int64, int64, int64)")
 def list_batch(cm: int, batch: int, out: int, groups: int) -> int:
-    """What is to be done when a batch is in the log; returns the number of its entries.
+    """List the entries of a batch that is in the log; returns their number.
 
     out: takes (row, value position, value bytes) of each entry. groups: takes (group, message
     position) of each commit.

@@ -117,7 +117,7 @@ class ConsumerHeartbeat:
         return self._progress.replace_member(group, known, member_id, out)
 
     def _leave(self, request: ConsumerGroupHeartbeatRequest, now_ms: int) -> Outcome:
-        """A member leaves for good, or a static one for a while."""
+        """A member leaves the group, or a static member leaves temporarily."""
         group = self._table.of_type(request.group_id, ConsumerGroup)
         response = ConsumerGroupHeartbeatResponse(
             member_id=request.member_id, member_epoch=request.member_epoch

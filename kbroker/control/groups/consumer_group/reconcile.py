@@ -29,7 +29,7 @@ def reconcile(
     """The member after its next step, or the same when there is none.
 
     subscribed: ids of the topics the member subscribes to: nothing else is assigned to it, whatever
-    its target. owner_epoch(topic_id, partition): -1 when nobody has the partition. Raises
+    its target. owner_epoch(topic_id, partition): -1 when the partition has no owner. Raises
     FENCED_MEMBER_EPOCH for a member in a state that this version does not know.
     """
     step = _Step(member, target_epoch, target, subscribed, owned, owner_epoch)
@@ -123,7 +123,7 @@ class _Step:
         return self._moved(self.target_epoch, state, kept, NO_PARTITIONS)
 
     def _is_free(self, topic_id: bytes, partition: int) -> bool:
-        """Nobody has it, or the member itself does because it was to give it up."""
+        """The partition has no owner, or the member itself, which was to revoke it."""
         if partition in self.member.pending_revocation.get(topic_id, {}):
             return True
         return self.owner_epoch(topic_id, partition) == -1

@@ -100,7 +100,7 @@ def _with_epochs(partitions: EpochPartitions) -> list[current.TopicPartitions]:
 def resolved_regex(
     group_id: str, regex: str, topics: Iterable[str], version: int, timestamp_ms: int
 ) -> Record:
-    """The topics that a regular expression stands for."""
+    """The topics that a regular expression matches."""
     return record(
         ConsumerGroupRegularExpressionKey(group_id, regex),
         ConsumerGroupRegularExpressionValue(sorted(topics), version, timestamp_ms),

@@ -79,7 +79,7 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Partitions]):
         return topics
 
     def owner_epoch(self, topic_id: bytes, partition: int) -> int:
-        """Epoch of the member that has the partition, or -1 when nobody has it."""
+        """Epoch of the member that owns the partition, -1 when it has no owner."""
         return self._owner_epochs.get(topic_id, {}).get(partition, -1)
 
     def target_of(self, member: ConsumerMember) -> Partitions:

@@ -1,4 +1,4 @@
-"""The topics that a regular-expression subscription stands for (KIP-848)."""
+"""The topics that a regular-expression subscription matches (KIP-848)."""
 
 from collections.abc import Iterable
 
@@ -6,7 +6,7 @@ from kbroker.config.client_pattern import InvalidPattern, compile_pattern
 
 
 def matching_topics(pattern: str, names: Iterable[str]) -> frozenset[str]:
-    """The topics that an expression stands for; none when it is not valid."""
+    """The topics that an expression matches; none when it is not valid."""
     try:
         regex = compile_pattern(pattern)
     except InvalidPattern:

@@ -39,7 +39,8 @@ def _kept(members: Sequence[Subscriber], counts: Counts) -> tuple[_Assignment, l
 
 
 def _equal_shares(members: Sequence[Subscriber], counts: Counts) -> _Assignment:
-    """Everybody may read everything: each gets its share, first out of what it has."""
+    """All members subscribe to all topics: each gets its share, first from the partitions that it
+    has."""
     wanted = {topic_id: count for topic_id, count in counts.items() if topic_id in members[0].topics}
     kept, free = _kept(members, wanted)
     least, extra = divmod(sum(wanted.values()), len(members))

@@ -16,5 +16,5 @@ def tombstone(key: Struct) -> Record:
 
 
 def tombstones(keys: Iterable[Struct]) -> list[Record]:
-    """Deletes what the keys stand for, in their order, which matters to Apache Kafka's replay."""
+    """Tombstones of the keys, in their order, which matters to Apache Kafka's replay."""
     return [tombstone(key) for key in keys]

@@ -47,13 +47,14 @@ class MemberTimers(Generic[G]):
         return _session(group_id, member_id), timeout_ms
 
     def revocation(self, group_id: str, member: ModernMember, timeout_ms: int) -> None:
-        """The member must give up partitions or tasks, and so reach another epoch, in time."""
+        """Start the timer by which a member must revoke partitions or tasks, and so reach another
+        epoch."""
         member_id, epoch = member.member_id, member.member_epoch
         expired = self.fence(group_id, member_id, f"it did not leave epoch {epoch} in time", epoch)
         self._table.timers.schedule(_rebalance(group_id, member_id), timeout_ms, group_id, expired)
 
     def end_revocation(self, group_id: str, member_id: str) -> None:
-        """It has nothing to give up any more."""
+        """Stop the timer: the member has nothing to revoke any more."""
         self._table.timers.cancel(_rebalance(group_id, member_id))
 
     def end_all(self, group_id: str, member_id: str) -> None:

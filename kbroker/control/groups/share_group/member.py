@@ -10,7 +10,7 @@ from kbroker.control.groups.modern_group.partitions import Partitions
 
 @dataclass(frozen=True, slots=True)
 class ShareMember(ModernMember):
-    """assigned: what it reads, beside others."""
+    """assigned: partitions that it reads, shared with other members."""
 
     METADATA: ClassVar[tuple[str, ...]] = ("rack_id", "client_id", "client_host", "subscribed_topics")
 

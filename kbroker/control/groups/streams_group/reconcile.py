@@ -29,7 +29,7 @@ class Holders(Protocol):
         """The process that works on it."""
 
     def is_held_by(self, process_id: str, subtopology: str, partition: int) -> bool:
-        """Whether the process has it, in any role."""
+        """Whether the process has the task, in any role."""
 
 
 class _Split(NamedTuple):

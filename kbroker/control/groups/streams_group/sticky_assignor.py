@@ -53,8 +53,8 @@ class _Process:
 
 
 class _Quota:
-    """Most tasks of a member. Shrinks when members have reached it, so that the rest is spread
-    evenly, too."""
+    """Maximum tasks of a member. It shrinks when members have reached it, so that the rest is
+    spread evenly, too."""
 
     __slots__ = ("_members", "_tasks", "limit")
 
