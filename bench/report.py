@@ -117,7 +117,7 @@ def section(results: Results, rows: list[Row], images: list[str]) -> str:
         markdown_table(rows),
         *([note] if note else []),
         *(["## Shares of the limit", loops] if loops else []),
-        *(["## What is missing", absent] if absent else []),
+        *(["## Missing figures", absent] if absent else []),
         *(f"![{Path(image).stem.replace('-', ' ')}]({image})" for image in images),
     ]
     if failed := failures(results.samples):

@@ -1,4 +1,4 @@
-"""Writes every generated page and file anew, or with --check tells which are stale (exit code 1).
+"""Writes every generated page and file, or with --check lists those that are stale (exit code 1).
 
 A row names the file and the function that gives its whole text, as in
 `"docs/config.md": "kbroker.config.page:render"`.
@@ -62,7 +62,7 @@ def main(arguments: list[str]) -> int:
     changed = stale()
     if "--check" in arguments:
         for path in changed:
-            print(f"{path} is stale: make docs writes it anew")
+            print(f"{path} is stale: make docs writes it")
         return 1 if changed else 0
     for path in changed:
         (ROOT / path).write_text(expected(path))

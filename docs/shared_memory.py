@@ -30,7 +30,7 @@ PLACES = (
 HEAD = """# Shared memory and tables of kernels
 
 Look here to find what a word of a table means, who may write it, and which modules do. The page is generated from the
-declarations (`kbroker/kernels/row.py` says how to write one) and from the sources; `make docs` writes it anew.
+declarations (`kbroker/kernels/row.py` says how to write one) and from the sources; `make docs` writes it.
 
 A row is a sequence of int64 words in native byte order. `Table.FIELD` is the number of a word, `Table.STRIDE` the bytes
 of a row; a kernel reads a word by `get(row, Table.FIELD)`, Python by `table[number, Table.FIELD]`. A table that is

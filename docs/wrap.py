@@ -1,7 +1,7 @@
 """Wraps the prose of pages at 100 columns: `python -m docs.wrap` rewrites them, --check lists what
 is too long.
 
-Tables, code, headings and comments stay as they are. A paragraph or list item is wrapped anew only
+Tables, code, headings and comments stay as they are. A paragraph or list item is wrapped only
 when one of its lines is too long, so a change of a word changes few lines.
 """
 

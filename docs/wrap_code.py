@@ -1,7 +1,7 @@
 """Wraps docstrings and comments at 100 columns: `python -m docs.wrap_code` rewrites, --check lists
 them.
 
-Only paragraphs with a line that is too long are wrapped anew. Tables, indented blocks, examples and
+Only paragraphs with a line that is too long are wrapped. Tables, indented blocks, examples and
 comments beside code stay as they are. What a module does is compared before and after: only white
 space in docstrings may differ.
 """

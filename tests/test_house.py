@@ -60,9 +60,12 @@ GENERATED_FOLDERS = ("kbroker/protocol/messages/",)
 REFUSED_WORDS = re.compile(
     r"\btold\b|\balike\b|\bcan not\b|\bstanding answers?\b|\bwish(es)?\b|\bhand(s|ed|ing)? on\b"
     r"|\bin (whatever|every? other) company\b|\bbe_modest\b|\bcomplain(s|ts?)?\b"
-    r"|\bunder way\b|\bentitled\b",
+    r"|\bunder way\b|\bentitled\b|\banew\b|\bat hand\b|\bnone the worse\b|\bother ones\b"
+    r"|\b(nobody|no one)'s\b",
     re.IGNORECASE,
 )
+# Headings of pages are nouns, never questions.
+ASKING_HEADING = re.compile(r"#{2,} (What|How|Who) ")
 # The same in names: a bound is MAX_ or MIN_ of something.
 REFUSED_IN_NAMES = re.compile(
     r"(?<![A-Za-z])(told|alike|entitled|complain|under_way)(?![A-Za-z])"
@@ -227,6 +230,17 @@ def test_the_glossary_is_kept() -> None:
         if REFUSED_WORDS.search(KAFKAS_OWN_TEXTS.sub("", line))
     ]
     assert not found, "CONTRIBUTING.md, Words, has the words to use"
+
+
+def test_headings_of_pages_are_nouns() -> None:
+    found = [
+        f"{name}:{number}: {line}"
+        for name in tracked(".md")
+        if name not in GENERATED
+        for number, line in enumerate(_text(name).splitlines(), 1)
+        if ASKING_HEADING.match(line)
+    ]
+    assert not found, "name the thing, as \"Promises\" for \"What is promised\""
 
 
 def test_names_of_code_keep_to_the_glossary() -> None:

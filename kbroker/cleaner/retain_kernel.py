@@ -1,4 +1,4 @@
-"""Which records of a batch stay, and batches written anew without the others.
+"""Decides which records of a batch stay, and writes the batch without the others.
 
 Rules: Kafka's Cleaner.shouldRetainRecord and MemoryRecords.filterTo. A batch keeps its base offset,
 last offset, producer, sequence and leader epoch whatever is taken out of it; one from which nothing
@@ -32,11 +32,8 @@ from kbroker.protocol import batch_layout as b
 Words = NDArray[np.int64]
 Bytes = NDArray[np.uint8]
 
-# words that go along
-# what `decide` found of one batch
-
 NO_HORIZON = -1
-MAX_GROWTH = 11  # bytes that a record may grow by when its timestamp delta is written anew
+MAX_GROWTH = 11  # bytes that a record may grow by when its timestamp delta changes
 EMPTY_ATTRIBUTES = b.ATTRIBUTE_LOG_APPEND_TIME | b.ATTRIBUTE_TRANSACTIONAL | b.ATTRIBUTE_CONTROL
 
 
@@ -212,8 +209,8 @@ def write_empty(at: int, target: int) -> int:
 
 @inlined
 def _write_filtered(at: int, size: int, flags: Bytes, horizon: int, words: Words, target: int) -> int:
-    """Write an uncompressed batch with its flagged records only; horizon: to be set anew, else
-    NO_HORIZON."""
+    """Write an uncompressed batch with its flagged records only; horizon: a new delete horizon,
+    else NO_HORIZON."""
     count = load_i32_be(at + b.RECORD_COUNT)
     base_timestamp = load_i64_be(at + b.BASE_TIMESTAMP)
     attributes = load_i16_be(at + b.ATTRIBUTES)

@@ -86,8 +86,8 @@ class SpecialFilter:
                 return data
             if self.words[Retain.KEPT]:
                 tombstones = marker_only or bool(self.words[Retain.TOMBSTONES])
-                anew = now + int(self.words[Retain.DELETE_RETENTION])
-                new_horizon = anew if tombstones and horizon == rk.NO_HORIZON else rk.NO_HORIZON
+                deleted_from = now + int(self.words[Retain.DELETE_RETENTION])
+                new_horizon = deleted_from if tombstones and horizon == rk.NO_HORIZON else rk.NO_HORIZON
                 if self.words[Retain.KEPT] == batch.record_count and new_horizon == rk.NO_HORIZON:
                     return data
                 return self._rewrite(batch, plain, flags, new_horizon)

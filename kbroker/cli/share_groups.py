@@ -160,8 +160,7 @@ def delete_offsets(
     topics: Topics,
     yes: Yes = False,
 ) -> None:
-    """Let a group without members forget topics; it starts anew where share.auto.offset.reset
-    says."""
+    """Let a group without members forget topics; it then starts where share.auto.offset.reset says."""
     from kbroker.protocol.messages.delete_share_group_offsets import (
         DeleteShareGroupOffsetsRequest,
         DeleteShareGroupOffsetsRequestTopic,

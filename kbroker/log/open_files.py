@@ -11,7 +11,7 @@ from kbroker.log import files
 class OpenFile:
     """A file descriptor that closes when nobody refers to it any more.
 
-    Whoever has a range of the file in flight keeps this object, so that neither the cache's
+    An answer that is being sent keeps this object, so that neither the cache's
     eviction nor the deletion of the segment can give the number to another file meanwhile.
     """
 

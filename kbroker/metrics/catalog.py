@@ -95,7 +95,7 @@ CATALOG: tuple[Metric, ...] = (
             "Bytes that the disk gave for fetches, with what IO workers and the kernel read ahead of them."),
     gauge("kbroker_producers", "Producer ids whose sequences are remembered, by partition."),
     # --- cleaner
-    counter("kbroker_cleaner_runs_total", "Logs that were compacted, each time anew."),
+    counter("kbroker_cleaner_runs_total", "Compactions of logs."),
     counter("kbroker_cleaner_failures_total", "Compactions that ended with an error; the log stays as it was."),
     counter("kbroker_cleaner_read_bytes_total", "Bytes read by compaction, the dirty part twice."),
     counter("kbroker_cleaner_written_bytes_total", "Bytes of segments written by compaction."),
@@ -197,7 +197,7 @@ CATALOG: tuple[Metric, ...] = (
           "ends.", "listener", source=BROKER),
     gauge("kbroker_log_dir_offline", "1 when the log dir has failed, until the next start.", "dir", source=BROKER),
     gauge("kbroker_store_copy",
-          "1 for what the copy of the store in a log dir is: current, stale (left behind, made anew when its disk "
+          "1 for what the copy of the store in a log dir is: current, stale (out of date, copied again when its disk "
           "answers), lost (its log dir is offline). Log dirs without a copy are left out.", "dir", "state",
           source=BROKER),
     gauge("kbroker_ring_entries", "Entries in the rings between a client process and an IO worker.", "ring", "client",

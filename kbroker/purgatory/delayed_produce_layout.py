@@ -8,7 +8,7 @@ from kbroker.kernels.row import Row, word
 
 
 class DelayedProduce(Row, writer="io", words=12):
-    """An answer that waits for the disk or for replicas. Row 0 is nobody's: 0 is "none"."""
+    """An answer that waits for the disk or for replicas. Row 0 is never used: 0 is "none"."""
 
     NEVER = 1 << 62  # as a time
 

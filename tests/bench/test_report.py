@@ -119,7 +119,7 @@ def test_the_page_says_which_rows_are_missing(tmp_path: Path) -> None:
     assert "50 x 1 in flight" not in nothing
     assert one_broker == "- One broker only: small reads."
     assert one_round.endswith("how steady they are: one record per request, raw sockets, 50 x 1 in flight.")
-    assert "## What is missing" in page.read_text()
+    assert "## Missing figures" in page.read_text()
 
 
 def test_a_complete_run_misses_nothing() -> None:

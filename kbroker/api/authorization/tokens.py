@@ -18,7 +18,7 @@ from kbroker.protocol.slices import paced
 
 
 def guard_create_token(ctx: RequestContext, request: CreateDelegationTokenRequest, serve: Serve) -> Any:
-    """CREATE_TOKENS on the user whose token it is to be, if that is another one."""
+    """CREATE_TOKENS on the user whom the token is for, if that is not the sender."""
     owner = owner_of(ctx, request)
     own = owner == ctx.client.principal
     if may_ask(ctx) and not own and not may(ctx, acls.CREATE_TOKENS, acls.USER, owner):

@@ -23,8 +23,8 @@ class RowDigest:
     """Watches one connection. Runs in: control. Owner: the Store. Raises DamagedStore,
     sqlite3.DatabaseError."""
 
-    def __init__(self, db: sqlite3.Connection, path: Path, anew: bool = False) -> None:
-        """anew: the file was just created or migrated, so its digest is missing or out of date."""
+    def __init__(self, db: sqlite3.Connection, path: Path, outdated: bool = False) -> None:
+        """outdated: the file was just created or migrated, so its digest is missing or out of date."""
         (found,) = db.execute("PRAGMA quick_check(1)").fetchone()
         if found != "ok":
             raise DamagedStore(found)
@@ -42,7 +42,7 @@ class RowDigest:
                 total = wrapping_sum(total, row_hash(table, *row))
             _watch(db, table, columns)
         stored = db.execute("SELECT value FROM meta WHERE key = ?", (KEY,)).fetchone()
-        if stored is None or anew:
+        if stored is None or outdated:
             db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (KEY, str(total)))
         elif stored[0] != str(total):
             raise DamagedStore(

@@ -64,7 +64,7 @@ class Store:
             migrated = self._migrate(path)
             if reserve:
                 self.reserve()
-            self._digest = RowDigest(self._db, path, anew=migrated)
+            self._digest = RowDigest(self._db, path, outdated=migrated)
         except (sqlite3.DatabaseError, DamagedStore) as error:
             self._db.close()
             raise StoreError(f"{path}: {error}") from error

@@ -26,8 +26,8 @@ COLUMNS: Final = {
 """Attributes with a label of their own; - and . of their names are read as _."""
 
 CHANGING: Final = frozenset(("member_id", "group_member_id"))
-"""Attributes that are left out: a client has new ones while it lives, and would have its series
-anew with them."""
+"""Attributes that are left out: they change while a client lives, and each value would be a
+set of series."""
 
 
 def points(payload: bytes) -> list[Point]:

@@ -148,7 +148,7 @@ class SyncRow(Row, writer="io", words=8):
     """The sync of a slot that is in progress."""
 
     STATE = word("value", "SyncState")
-    AGAIN = word("flag", "1: something was appended since, so another one follows")
+    AGAIN = word("flag", "1: something was appended since, so another sync follows")
     GENERATION = word("count", "of the slot")
     FD = word("descriptor", "the sync's own")
     NEXT_OFFSET = word("offset", "below which everything is on disk then")

@@ -94,7 +94,7 @@ def aligned(address: int) -> int:
 
 
 def load_acquire(address: int) -> int:
-    """An aligned load is one instruction, whoever makes it."""
+    """An aligned load is one instruction."""
     return load_word(aligned(address))
 
 

@@ -11,7 +11,7 @@ class Lane(Row, writer="control", words=40):
     """Addresses and sizes of the tables."""
 
     PASSES = word("address", "rows of Pass")
-    PASS_INDEX = word("address", "open addressing: number + 1, 0 free; dead rows stay until it is made anew")
+    PASS_INDEX = word("address", "open addressing: number + 1, 0 free; dead rows stay until it is rebuilt")
     PASS_MASK = word("mask", "entries of PASS_INDEX - 1")
     ROWS = word("address", "rows of Committed")
     ROW_INDEX = word("address", "the same by key of the offset")
