@@ -1,6 +1,5 @@
 """Lines of the audit log about requests that control answers: every change, and every refusal."""
 
-import base64
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any, Final
@@ -10,6 +9,7 @@ from kbroker.control.audit.log import AuditLog, shortened
 from kbroker.ipc.messages import ClientRequest
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode
+from kbroker.protocol.kafka_uuid import format_uuid
 from kbroker.protocol.schema import ZERO_UUID, Struct
 from kbroker.protocol.slices import paced
 
@@ -138,7 +138,7 @@ def _plain(item: Any, depth: int) -> Any:
     if isinstance(item, str):
         return shortened(item)
     if isinstance(item, bytes):  # a topic id, as Kafka shows one
-        return base64.urlsafe_b64encode(item[:16]).decode().rstrip("=")
+        return format_uuid(item[:16])
     if isinstance(item, list) and depth:
         return [_plain(each, depth - 1) for each in item[:MAX_NESTED]]
     if isinstance(item, Struct) and depth:

@@ -1,7 +1,6 @@
 """`kbroker log dump`: the contents of a log directory's files, read directly; no broker is
 needed."""
 
-import base64
 import json
 import uuid
 from collections.abc import Iterable, Iterator
@@ -17,6 +16,7 @@ from kbroker.cli.output import say
 from kbroker.cli.progress import progress
 from kbroker.cli.sizes import counted
 from kbroker.config.whole_numbers import whole_number
+from kbroker.protocol.kafka_uuid import format_uuid
 
 app = typer.Typer(name="log", no_args_is_help=True, help="Look into the files of a log directory.")
 Item = dict[str, Any]
@@ -146,7 +146,7 @@ def _plain(value: Any) -> str:
     if isinstance(value, bytes | memoryview):
         data = bytes(value)
         if len(data) == ID_BYTES:
-            return base64.urlsafe_b64encode(data).decode().rstrip("=")
+            return format_uuid(data)
         return data.decode(errors="replace")
     return str(value)
 

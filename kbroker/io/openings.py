@@ -32,6 +32,7 @@ from kbroker.kernels.sequence import write_group
 from kbroker.log import checkpoint, files
 from kbroker.log.checkpoint import TopicPartition
 from kbroker.protocol.errors import ErrorCode, KafkaError
+from kbroker.protocol.kafka_uuid import format_uuid
 
 EVERY_NS = 1_000_000_000  # between two lines on the progress
 NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM}
@@ -256,7 +257,7 @@ def create_folder(folder: str, topic_id: bytes) -> bool:
     if found is None:
         checkpoint.write_topic_id(folder, topic_id)
     elif found != topic_id:
-        here, wanted = checkpoint.format_uuid(found), checkpoint.format_uuid(topic_id)
+        here, wanted = format_uuid(found), format_uuid(topic_id)
         raise KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID, f"{folder} is of topic id {here}, not {wanted}")
     return new
 

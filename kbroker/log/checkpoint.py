@@ -5,7 +5,6 @@ Formats are Kafka's (CheckpointFile, OffsetCheckpointFile, LeaderEpochCheckpoint
 PartitionMetadataFile), version 0.
 """
 
-import base64
 import fcntl
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -14,6 +13,7 @@ from pathlib import Path
 
 from kbroker.ipc.crash_point import crash_point
 from kbroker.log import files
+from kbroker.protocol.kafka_uuid import format_uuid, parse_uuid
 
 VERSION = 0
 PIECE = 1 << 16
@@ -148,19 +148,6 @@ def write_topic_id(folder: str, topic_id: bytes) -> None:
     missing."""
     text = f"version: {VERSION}\ntopic_id: {format_uuid(topic_id)}"
     replace_file(f"{folder}/{files.PARTITION_METADATA}", text.encode(), sync=False)
-
-
-def format_uuid(value: bytes) -> str:
-    """16 bytes as Kafka's Uuid text: URL-safe base64 without padding, 22 characters."""
-    return base64.urlsafe_b64encode(value).decode().rstrip("=")
-
-
-def parse_uuid(text: str) -> bytes:
-    """The 16 bytes of a Uuid text. Raises ValueError."""
-    value = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
-    if len(value) != 16:
-        raise ValueError(f"{text!r} is no id of 16 bytes")
-    return value
 
 
 def _text(path: str) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Collection, Sequence
 from kbroker.io.files import meta_properties
 from kbroker.io.files.log_dir import LogDir, LogDirInUse
 from kbroker.io.files.meta_properties import MetaPropertiesError
+from kbroker.protocol.kafka_uuid import random_uuid
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +45,7 @@ class LogDirs:
         self.closed_logs = {folder.path: folder.closed_logs for folder in self._dirs}
         try:
             found = [meta_properties.read(path) for path in self.online]
-            self.cluster_id = next((f.cluster_id for f in found if f), None) or meta_properties.random_id()
+            self.cluster_id = next((f.cluster_id for f in found if f), None) or random_uuid()
             self.directory_ids = {
                 folder.path: meta_properties.verify_or_create(
                     folder.path, self.cluster_id, node_id

@@ -18,6 +18,7 @@ from kbroker.control.metadata.kafka_metadata import FOLDER
 from kbroker.control.metadata.topic_name import INTERNAL
 from kbroker.io.files.meta_properties import MetaProperties, write
 from kbroker.log import checkpoint, files
+from kbroker.protocol.kafka_uuid import parse_uuid
 
 RESTORING = ".restoring"
 
@@ -66,7 +67,7 @@ def _partition(
     if not one.segments:  # the offsets go on where they were
         Path(files.path(str(folder), one.high_watermark, files.LOG)).touch(0o600)
     checkpoint.write_leader_epochs(str(folder), one.epochs)
-    checkpoint.write_topic_id(str(folder), checkpoint.parse_uuid(one.topic_id))
+    checkpoint.write_topic_id(str(folder), parse_uuid(one.topic_id))
 
 
 def _file(repository: Backups, wanted: SegmentFile, place: Path) -> None:

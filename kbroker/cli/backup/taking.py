@@ -1,7 +1,6 @@
 """Taking a backup: closed segments that are not stored yet, and the last ones up to the point in
 time."""
 
-import base64
 import os
 import sqlite3
 import tempfile
@@ -18,12 +17,13 @@ from kbroker.cli.partitions import Partition
 from kbroker.control.kraft.export import NEWEST, portable
 from kbroker.control.metadata.adoption import topic_id_of
 from kbroker.control.store.store import FILE_NAME, Store
-from kbroker.io.files.meta_properties import random_id, read
+from kbroker.io.files.meta_properties import read
 from kbroker.log import files
 from kbroker.log.checkpoint import known_leader_epochs
 from kbroker.log.open_files import OpenFile, OpenFiles
 from kbroker.log.reader import LogReader
 from kbroker.log.walk import walk
+from kbroker.protocol.kafka_uuid import format_uuid, random_uuid
 
 _ATTEMPTS: Final = 50
 
@@ -46,7 +46,7 @@ def take(
     identity = read(log_dirs[0])
     if identity is None:
         raise CommandFailed(f"{log_dirs[0]}: no meta.properties; a backup is taken on the broker's own host")
-    directory_id = random_id()
+    directory_id = random_uuid()
     metadata = repository.store_bytes(_metadata(log_dirs, identity.node_id, directory_id, cut.time_ms))
     partitions = []
     for partition, end in sorted(cut.ends.items()):
@@ -97,7 +97,7 @@ def _partition(
         if topic_id is None or topic_id_of(folder) != topic_id:
             return None
         first = segments[0].base_offset if segments else bounds[1]
-        text = base64.urlsafe_b64encode(topic_id).decode().rstrip("=")
+        text = format_uuid(topic_id)
         return PartitionFiles(*partition, text, max(bounds[0], first), bounds[1], segments, epochs)
     raise CommandFailed(f"{folder}: its segments changed during each of {_ATTEMPTS} attempts to copy them")
 

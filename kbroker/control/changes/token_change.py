@@ -6,17 +6,16 @@ Kafka's DelegationTokenControlManager. Whether the client may ask at all is chec
 
 import asyncio
 import logging
-from base64 import urlsafe_b64encode
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Final
-from uuid import uuid4
 
 from kbroker.config.setting import LONG_MAX
 from kbroker.control.broker import Broker
 from kbroker.control.metadata.delegation_tokens import DelegationToken
 from kbroker.control.store.change import Change
 from kbroker.protocol.errors import ErrorCode, KafkaError
+from kbroker.protocol.kafka_uuid import random_uuid
 from kbroker.protocol.slices import paced
 
 log = logging.getLogger(__name__)
@@ -44,7 +43,7 @@ async def create_token(
         wanted_ms = min(lifetime_ms, tokens.max_lifetime_ms) if lifetime_ms > 0 else tokens.max_lifetime_ms
         max_ms = min(now_ms + wanted_ms, LONG_MAX)
         expiry_ms = min(now_ms + tokens.renewal_ms, max_ms)
-        token = DelegationToken(_new_id(), owner, requester, renewers, now_ms, max_ms, expiry_ms)
+        token = DelegationToken(random_uuid(), owner, requester, renewers, now_ms, max_ms, expiry_ms)
         await _apply(broker, {token.token_id: token})
         return token
 
@@ -138,11 +137,3 @@ async def _apply(broker: Broker, changes: Mapping[str, DelegationToken | None]) 
             broker.tokens.remove(token_id)
         else:
             broker.tokens.put(token)
-
-
-def _new_id() -> str:
-    """A random id as Kafka writes its own: none begins with a dash, which tools take for an
-    option."""
-    while (made := urlsafe_b64encode(uuid4().bytes).decode().rstrip("=")).startswith("-"):
-        pass
-    return made

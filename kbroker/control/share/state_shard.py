@@ -5,7 +5,6 @@ A snapshot holds the whole state of a partition in a group, updates hold later c
 merges them.
 """
 
-import base64
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -15,6 +14,7 @@ from kbroker.control.share.ranges import DeliveryState, Range, Ranges
 from kbroker.protocol.coordinator_records import share_snapshot, share_update
 from kbroker.protocol.coordinator_records.index import SHARE_GROUP_STATE
 from kbroker.protocol.epochs import next_epoch
+from kbroker.protocol.kafka_uuid import format_uuid
 from kbroker.protocol.record_types import decode_record, encode_key, encode_value
 from kbroker.protocol.schema import ProtocolError, Struct
 
@@ -33,7 +33,7 @@ class ShareKey(NamedTuple):
     def __str__(self) -> str:
         """The coordinator key, by which the partition of the topic is chosen
         (SharePartitionKey)."""
-        topic = base64.urlsafe_b64encode(self.topic_id).decode().rstrip("=")
+        topic = format_uuid(self.topic_id)
         return f"{self.group_id}:{topic}:{self.partition}"
 
 

@@ -1,7 +1,6 @@
 """Client telemetry as Kafka's ClientMetricsManager decides it: who is asked for what, and which
 pushes are taken."""
 
-import base64
 import logging
 import uuid
 from collections.abc import Callable, Mapping
@@ -19,6 +18,7 @@ from kbroker.ipc.http_messages import ClientMetrics
 from kbroker.ipc.messages import ClientRequest
 from kbroker.protocol.compression import Codec
 from kbroker.protocol.errors import ErrorCode, KafkaError
+from kbroker.protocol.kafka_uuid import format_uuid
 from kbroker.protocol.messages.push_telemetry import PushTelemetryRequest
 
 log = logging.getLogger(__name__)
@@ -140,7 +140,7 @@ def _attributes(instance_id: bytes, client: ClientRequest) -> Mapping[str, str]:
         "client_software_version": client.software_version or None,
     }
     return {
-        "client_instance_id": base64.urlsafe_b64encode(instance_id).decode().rstrip("="),
+        "client_instance_id": format_uuid(instance_id),
         "client_source_address": client.client_host,
         "client_source_port": str(client.client_port),
         **{name: value[:LONGEST] for name, value in said.items() if value is not None},

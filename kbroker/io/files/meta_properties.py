@@ -3,11 +3,11 @@ MetaProperties, version 1).
 """
 
 import time
-import uuid
 from dataclasses import dataclass
 
-from kbroker.log.checkpoint import format_uuid, replace_file
+from kbroker.log.checkpoint import replace_file
 from kbroker.log.files import META_PROPERTIES
+from kbroker.protocol.kafka_uuid import random_uuid
 
 VERSION = 1
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
@@ -24,14 +24,6 @@ class MetaProperties:
     cluster_id: str
     node_id: int
     directory_id: str
-
-
-def random_id() -> str:
-    """A new Kafka Uuid text for cluster.id or directory.id; no leading dash, tools take that for an
-    option."""
-    while (text := format_uuid(uuid.uuid4().bytes)).startswith("-"):
-        pass
-    return text
 
 
 def read(folder: str) -> MetaProperties | None:
@@ -75,7 +67,7 @@ def verify_or_create(folder: str, cluster_id: str, node_id: int) -> MetaProperti
     is another's."""
     found = read(folder)
     if found is None:
-        found = MetaProperties(cluster_id, node_id, random_id())
+        found = MetaProperties(cluster_id, node_id, random_uuid())
         write(folder, found)
         return found
     for name, here, wanted in (
@@ -87,7 +79,7 @@ def verify_or_create(folder: str, cluster_id: str, node_id: int) -> MetaProperti
                 f"{folder}/{META_PROPERTIES}: {name} is {here}, this broker's is {wanted}"
             )
     if not found.directory_id:
-        found = MetaProperties(found.cluster_id, found.node_id, random_id())
+        found = MetaProperties(found.cluster_id, found.node_id, random_uuid())
         write(folder, found)
     return found
 

@@ -17,7 +17,6 @@ from kbroker.control.groups.consumer_group.member import (
     ClassicMetadata,
     ConsumerMember,
     MemberState,
-    new_member_id,
 )
 from kbroker.control.groups.consumer_group.migration import Migration
 from kbroker.control.groups.consumer_group.progress import Progress
@@ -29,6 +28,7 @@ from kbroker.control.groups.modern_group.partitions import plain
 from kbroker.control.groups.subscription import parse_subscription
 from kbroker.control.groups.table import GroupTable
 from kbroker.protocol.errors import ErrorCode, KafkaError
+from kbroker.protocol.kafka_uuid import random_uuid
 from kbroker.protocol.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
 from kbroker.protocol.messages.heartbeat import HeartbeatRequest
 from kbroker.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
@@ -56,7 +56,7 @@ class ClassicMembers:
     def join(self, group: ConsumerGroup, caller: Caller, request: JoinGroupRequest, now_ms: int) -> Outcome:
         """Outcome whose response is the Deferred JoinGroupResponse. Raises KafkaError."""
         unknown = request.member_id == UNKNOWN_MEMBER
-        member_id = new_member_id() if unknown else request.member_id
+        member_id = random_uuid() if unknown else request.member_id
         self._check_join(group, member_id, request)
         deferred = Deferred()
         if unknown and request.group_instance_id is None and caller.api_version >= KNOWN_MEMBER_ID_FROM:

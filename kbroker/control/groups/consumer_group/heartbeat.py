@@ -12,7 +12,6 @@ from kbroker.control.groups.consumer_group.fencing import Fencing
 from kbroker.control.groups.consumer_group.heartbeat_check import check_heartbeat
 from kbroker.control.groups.consumer_group.member import (
     ConsumerMember,
-    new_member_id,
 )
 from kbroker.control.groups.consumer_group.migration import Migration
 from kbroker.control.groups.consumer_group.progress import Progress
@@ -23,6 +22,7 @@ from kbroker.control.groups.modern_group.member import LEAVE_EPOCH, STATIC_LEAVE
 from kbroker.control.groups.modern_group.partitions import NO_PARTITIONS, EpochPartitions, plain
 from kbroker.control.groups.table import GroupTable
 from kbroker.protocol.errors import ErrorCode, KafkaError
+from kbroker.protocol.kafka_uuid import random_uuid
 from kbroker.protocol.messages.consumer_group_heartbeat import (
     Assignment,
     ConsumerGroupHeartbeatRequest,
@@ -51,7 +51,7 @@ class ConsumerHeartbeat:
         out: list[Record] = []
         group = self._migration.group_for(request.group_id, request.member_epoch == 0, out)
         group.check_room(request.member_id, self._table.settings.consumer_max_size)
-        member_id = request.member_id or new_member_id()
+        member_id = request.member_id or random_uuid()
         old = self._member(group, member_id, request, out)
         new = _updated(old, caller, request)
         names_changed = new.subscribed_topics != old.subscribed_topics

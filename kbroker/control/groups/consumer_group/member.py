@@ -1,10 +1,8 @@
 """A member of a consumer group: what it subscribes to, and how far its assignment has come."""
 
-from base64 import urlsafe_b64encode
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import ClassVar
-from uuid import uuid4
 
 from kbroker.control.groups.classic_member import Protocols
 from kbroker.control.groups.modern_group.member import ModernMember
@@ -69,10 +67,3 @@ class ConsumerMember(ModernMember):
 
     def is_reconciled_to(self, epoch: int) -> bool:
         return self.state is MemberState.STABLE and self.member_epoch == epoch
-
-
-def new_member_id() -> str:
-    """A member id in the form of Kafka's Uuid: 22 characters, not beginning with a dash."""
-    while (made := urlsafe_b64encode(uuid4().bytes).decode().rstrip("=")).startswith("-"):
-        pass
-    return made
