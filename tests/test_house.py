@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from docs import rooms
 from docs.generate import GENERATED, stale
 from tests.mirrors import Mirrors, listed
 
@@ -20,6 +21,7 @@ MAX_LINES = 400
 LONGER: dict[str, str] = {}
 MAX_FUNCTION_LINES = 50
 MIRRORS_LISTED = 96
+MAX_FLAT = 20  # modules of a package that are in none of its rooms
 
 # Tests whose names are still one word. The set may only shrink.
 ONE_WORD: set[str] = {
@@ -167,6 +169,13 @@ def test_every_module_with_logic_has_a_test_module_that_mirrors_it() -> None:
     assert len(table) <= MIRRORS_LISTED, "the list may only shrink"
 
 
+@pytest.mark.parametrize(("package", "most"), [("net", 100), ("io", 90)])
+def test_imports_between_rooms_stay_few(package: str, most: int) -> None:
+    found = rooms.figures(package)
+    assert found.rooms <= most, "move the thing to its room: python -m docs.rooms counts"
+    assert found.flat <= MAX_FLAT
+
+
 def long_functions() -> set[str]:
     return {
         f"{name}::{node.name}"
@@ -240,7 +249,7 @@ def test_headings_of_pages_are_nouns() -> None:
         for number, line in enumerate(_text(name).splitlines(), 1)
         if ASKING_HEADING.match(line)
     ]
-    assert not found, "name the thing, as \"Promises\" for \"What is promised\""
+    assert not found, 'name the thing, as "Promises" for "What is promised"'
 
 
 def test_names_of_code_keep_to_the_glossary() -> None:

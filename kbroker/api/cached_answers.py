@@ -41,8 +41,8 @@ def cached_answers(
 def cached_by_topic(
     ctx: RequestContext, response: TopicAnswer, key: Callable[[Any], bytes], room: int = UNLIMITED
 ) -> CachedAnswer | TopicAnswer:
-    """As `cached_answers`; other requests with the same options may be answered from this answer's part for
-    each topic.
+    """As `cached_answers`; other requests with the same options may be answered from this answer's
+    part for each topic.
 
     key: what requests name one of its topics by. room: maximum of partitions in such an answer.
     """

@@ -160,7 +160,8 @@ def delete_offsets(
     topics: Topics,
     yes: Yes = False,
 ) -> None:
-    """Let a group without members forget topics; it then starts where share.auto.offset.reset says."""
+    """Let a group without members forget topics; it then starts where share.auto.offset.reset
+    says."""
     from kbroker.protocol.messages.delete_share_group_offsets import (
         DeleteShareGroupOffsetsRequest,
         DeleteShareGroupOffsetsRequestTopic,

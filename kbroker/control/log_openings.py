@@ -13,7 +13,8 @@ from kbroker.protocol.errors import KafkaError
 log = logging.getLogger(__name__)
 
 MAX_AWAITED = 200
-"""Maximum of logs. A client that creates at most this many can produce to each of them as soon as the request is answered."""
+"""Maximum of logs. A client that creates at most this many can produce to each of them as soon as
+the request is answered."""
 
 NewLogs = tuple[Topic, Sequence[Partition]]
 Open = Callable[[Sequence[NewLogs]], Awaitable[dict[str, KafkaError]]]

@@ -32,7 +32,9 @@ from kbroker.net.rows.count_kernel import end_runs
 ROUNDS = 4  # in one call, before Python has a turn
 OWN_EVENT_FD = -1  # epoll data of the process's own eventfd
 SENDERS = -2  # epoll data of the pipe by which senders return outboxes
-FLAGS_SERVED = Flag.BUSY | Flag.VERIFYING  # a client that disconnects while its request is served gets no answer
+FLAGS_SERVED = (
+    Flag.BUSY | Flag.VERIFYING
+)  # a client that disconnects while its request is served gets no answer
 
 
 @inlined

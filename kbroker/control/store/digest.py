@@ -24,7 +24,8 @@ class RowDigest:
     sqlite3.DatabaseError."""
 
     def __init__(self, db: sqlite3.Connection, path: Path, outdated: bool = False) -> None:
-        """outdated: the file was just created or migrated, so its digest is missing or out of date."""
+        """outdated: the file was just created or migrated, so its digest is missing or out of
+        date."""
         (found,) = db.execute("PRAGMA quick_check(1)").fetchone()
         if found != "ok":
             raise DamagedStore(found)

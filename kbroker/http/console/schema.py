@@ -116,7 +116,11 @@ class Parameter:
         for key, value in given.items():
             if not (type(value) is str or (value is None and self.nulls)):
                 raise bad_request(f"{self.name}: expected strings")
-            if len(key) > MAX_TOPIC_CHARACTERS or len(value or "") > 8192 or not _is_unicode(key + (value or "")):
+            if (
+                len(key) > MAX_TOPIC_CHARACTERS
+                or len(value or "") > 8192
+                or not _is_unicode(key + (value or ""))
+            ):
                 raise bad_request(f"{self.name}: an entry is too long or is not text")
         return given
 

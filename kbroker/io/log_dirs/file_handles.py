@@ -81,9 +81,7 @@ class FileHandles:
         for partition in synced:
             partition.active.rest()
         self._opened = len(slots) - len(synced)
-        if (
-            self._opened >= self._limit
-        ):  # the syncs take time; MARGIN postpones the next search
+        if self._opened >= self._limit:  # the syncs take time; MARGIN postpones the next search
             self._opened = self._limit - MARGIN // 4
         return len(synced)
 

@@ -64,7 +64,9 @@ class Moves:
         partition = self._logs.require(body.slot)
         if partition.published.generation != body.generation:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        if files.log_dir_of(partition.folder) == body.log_dir:  # its folder would be removed, as of an earlier move
+        if (
+            files.log_dir_of(partition.folder) == body.log_dir
+        ):  # its folder would be removed, as of an earlier move
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"{partition.folder} is in that log dir")
         pending = self._moves.get(body.slot)
         if pending is not None and pending.target == body.log_dir:

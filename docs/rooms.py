@@ -1,0 +1,84 @@
+"""Figures of the house: `python -m docs.rooms` prints hand-written lines and, for net/, io/ and
+control/, flat modules and imports.
+
+A room is a folder of a package; a module that lies flat in the package is a room of its own. An
+import counts once for each pair of modules, or of rooms, that it joins.
+"""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parents[1]
+GENERATED = (
+    "kbroker/protocol/messages/",
+    "kbroker/protocol/coordinator_records/",
+    "kbroker/kernels/codes.py",
+)
+PACKAGES = ("net", "io", "control")
+
+
+class Figures(NamedTuple):
+    """Of a package. flat: modules outside of its folders. modules, rooms: pairs that imports
+    join."""
+
+    flat: int
+    files: int
+    modules: int
+    rooms: int
+
+
+def hand_written() -> tuple[int, int]:
+    """(lines, files) of kbroker/ that no program writes."""
+    names = [path for path in (ROOT / "kbroker").rglob("*.py") if not _name(path).startswith(GENERATED)]
+    return sum(len(path.read_text().splitlines()) for path in names), len(names)
+
+
+def figures(package: str) -> Figures:
+    """The figures of a package of kbroker/."""
+    top = f"kbroker.{package}"
+    files = {_dotted(path): path for path in (ROOT / "kbroker" / package).rglob("*.py")}
+    pairs = {
+        (name, target) for name, path in files.items() for target in _imports(path, files) if target != name
+    }
+    rooms = {(_room(name, top), _room(target, top)) for name, target in pairs}
+    flat = sum(path.name != "__init__.py" and path.parent.name == package for path in files.values())
+    return Figures(flat, len(files), len(pairs), sum(one != other for one, other in rooms))
+
+
+def _imports(path: Path, files: dict[str, Path]) -> Iterator[str]:
+    """Modules among files that a file imports; those of a package's names count as the package."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            for alias in node.names:
+                named = f"{node.module}.{alias.name}"
+                if (target := named if named in files else node.module) in files:
+                    yield target
+
+
+def _room(name: str, top: str) -> str:
+    return ".".join(name.split(".")[: len(top.split(".")) + 1])
+
+
+def _dotted(path: Path) -> str:
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
+def _name(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def main() -> None:
+    lines, files = hand_written()
+    print(f"kbroker/: {lines:,} hand-written lines in {files} files")
+    for package in PACKAGES:
+        found = figures(package)
+        print(
+            f"kbroker/{package}/: {found.flat} flat modules, {found.files} files; "
+            f"imports: {found.modules} between modules, {found.rooms} between rooms"
+        )
+
+
+if __name__ == "__main__":
+    main()
