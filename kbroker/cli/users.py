@@ -59,10 +59,12 @@ PasswordFile = Annotated[
 
 
 def _password(file: Path | None) -> str:
-    if file is None:
-        return str(typer.prompt("Password", hide_input=True, confirmation_prompt=True, err=True))
     import sys
 
+    if file is None and not sys.stdin.isatty():
+        raise UsageFailed("the password: give --password-file (- is stdin); there is no terminal to ask on")
+    if file is None:
+        return str(typer.prompt("Password", hide_input=True, confirmation_prompt=True, err=True))
     try:
         text = sys.stdin.readline() if str(file) == "-" else file.read_text().partition("\n")[0]
     except UnicodeDecodeError as error:

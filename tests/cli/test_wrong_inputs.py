@@ -88,6 +88,7 @@ WITHOUT_BROKER = [
     ("acls remove", 2, "--principal"),
     ("users add x --password-file /nonexistent", 1, "/nonexistent: No such file"),
     ("users add x --password-file /proc/self/exe", 2, "not UTF-8 at byte"),
+    ("users add x", 2, "give --password-file"),
     ("users add x --iterations 5", 2, "--iterations"),
     ("log dump /nonexistent", 2, "no such file or folder"),
     ("log dump /", 2, "no file of a log in this folder"),

@@ -128,8 +128,8 @@ def backlog(situation: Situation) -> Iterator[Proposal]:
     most = situation.host.sysctl_number("net.core.somaxconn") or SYN_BACKLOG
     wanted = min(most, max(clients, STORM), SYN_BACKLOG)
     if (clients >= STORM or drops) and size < wanted:
-        why = f"{clients} clients may come back at once" + (
-            f", and {drops:.0f} connections were dropped" if drops else ""
+        why = f"{clients} {'client' if clients == 1 else 'clients'} may come back at once" + (
+            f"; the host has dropped {drops:.0f} since its start, of all its programs" if drops else ""
         )
         yield Proposal("socket.listen.backlog.size", str(wanted), why, "listen(2); net.core.somaxconn")
 

@@ -70,7 +70,8 @@ def disk_space(situation: Situation, supply: Supply) -> Need:
         full if endless else show_bytes(needed),
         show_bytes(have) if have is not None else "unknown (--disk)",
         math.inf if endless else share_of(needed, have, FILLED),
-        f"{show_rate(load.disk_write_rate)} for {show_seconds(load.retention_s)}, active segments, 0.5 % of indexes; "
+        f"{show_rate(load.disk_write_rate)} {'for ever' if endless else 'for ' + show_seconds(load.retention_s)}, "
+        "active segments, 0.5 % of indexes; "
         f"{FILLED:.0%} may be used",
         "a bound: log.retention.ms or log.retention.bytes"
         if endless

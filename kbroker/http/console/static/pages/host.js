@@ -1,5 +1,5 @@
 import { get, path } from "../api.js";
-import { empty, fill, h, head, panel, tag, time } from "../dom.js";
+import { counted, empty, fill, h, head, panel, tag, time } from "../dom.js";
 import { choice } from "../dialog.js";
 
 const STATES = { serious: ["serious", "bad dot"], advice: ["advice", "warn dot"], note: ["note", "dot"], unseen: ["not seen", ""], ok: ["well", "good dot"] };
@@ -25,7 +25,7 @@ export async function host(context) {
   }
   draw();
   return h("div", { class: "flow" },
-    head("Host", { facts: [...["serious", "advice", "note"].filter(number).map((state) => tag(`${number(state)} ${STATES[state][0]}`, STATES[state][1])), `checked ${time(found.checked_ms).slice(11, 19)}`],
+    head("Host", { facts: [...["serious", "advice", "note"].filter(number).map((state) => tag(state === "note" ? counted(number(state), "note") : `${number(state)} ${STATES[state][0]}`, STATES[state][1])), `checked ${time(found.checked_ms).slice(11, 19)}`],
       actions: [h("button", { class: "button", onclick: context.again }, "Check again")] }),
     panel(null, [h("div", { class: "tools" }, search, kind, total), box]),
     h("p", { class: "muted small" }, `Workload: ${found.workload.join(", ")}. The console changes nothing here; `, h("code", {}, "kbroker tune script"), " writes the remedies as a script, ", h("code", {}, "kbroker tune verify"), " proves them."));
