@@ -1,5 +1,6 @@
 """The evidence of a judgement: the histories of a run and the broker's log, as frames."""
 
+import json
 import tempfile
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -147,6 +148,45 @@ class Evidence:
         intents = ((i["producer"], i["first_seq"], i["last_seq"]) for i in load_intents(self.folder))
         return [(who, first, min(last, ends.get(who, last + 1) - 1)) for who, first, last in intents]
 
+    @cached_property
+    def unannounced(self) -> list[int]:
+        """Producers that sent and have no intent: what they sent cannot be told from what nobody
+        sent."""
+        known = {producer for producer, _, _ in self.announced}
+        topics = {topic.name for topic in self.run.topics}
+        return [
+            p.producer
+            for p in self.producer_clients
+            if p.producer not in known and p.attempted != 0 and p.topic in topics
+        ]
+
+    @cached_property
+    def uncommitted_groups(self) -> list[str]:
+        """Groups that have offsets at the end and no commit in the histories."""
+        ends = {g for g, topics in self.run.committed.items() if any(topics.values())}
+        if not ends:
+            return []
+        known = {row["group"] for row in self.rows("commits").select("group").distinct().collect()}
+        return sorted(ends - known)
+
+    @cached_property
+    def uncopied_producers(self) -> list[int]:
+        """Producers of copies that sent, ended by themselves, and have no row of a copy."""
+        copied = self.topics("copied")
+        mine = [p for p in self.producer_clients if p.topic in copied and p.ended_ns is not None]
+        if not any(p.attempted != 0 for p in mine):
+            return []
+        known = {row["producer"] for row in self.rows("copies").select("producer").distinct().collect()}
+        return [p.producer for p in mine if p.attempted != 0 and p.producer not in known]
+
+    @cached_property
+    def lossy_consumers(self) -> list[int]:
+        """Consumers whose histories lack whole portions: what they were not given proves
+        nothing."""
+        from spark_validation.cut_histories import lossy_consumers
+
+        return lossy_consumers(self)
+
     def topics(self, *modes: str, compacted: bool = False) -> list[str]:
         """Names of the run's topics of modes (all modes when none is named) that are compacted, or
         are not."""
@@ -175,13 +215,34 @@ class Evidence:
         return bool(self.run.clock_steps) or (faults.exists() and '"clock"' in faults.read_text())
 
     @cached_property
+    def stepped_ns(self) -> int:
+        """How far the clients' clocks were set, in all: times that differ by less have no order."""
+        return sum(abs(step["step_ns"]) for step in self.run.clock_steps)
+
+    @cached_property
+    def faults(self) -> list[tuple[int, int]]:
+        """Begin and end of each fault that was put into the run."""
+        path = self.folder / "faults.jsonl"
+        found = []
+        for line in path.read_text().splitlines() if path.exists() else ():
+            try:
+                row = json.loads(line)
+            except json.JSONDecodeError:
+                row = {}
+            found.append((int(row.get("begin_ns") or 0), int(row.get("end_ns") or 1 << 62)))
+        return found
+
+    @cached_property
     def calm(self) -> bool:
         """No fault was put into the run and every client ended by itself: nothing was repeated for
         a lost answer."""
-        faults = self.folder / "faults.jsonl"
-        quiet = not faults.exists() or not faults.read_text().strip()
         producers_ended = all(client.ended_ns is not None for client in self.producer_clients)
-        return quiet and producers_ended and all(c.ended_ns is not None for c in self.consumer_clients)
+        return producers_ended and self.calm_members
+
+    @cached_property
+    def calm_members(self) -> bool:
+        """The same, of consumers alone."""
+        return not self.faults and all(c.ended_ns is not None for c in self.consumer_clients)
 
     def sent_stamp(self) -> Column:
         """The timestamp that a record was sent with and must keep; -1 where the broker sets it."""

@@ -7,13 +7,15 @@ clients that are not listed, cannot be called clean: `missing` gives the reason,
 is 2.
 """
 
-from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from spark_validation.checks.batches import TRANSACTIONAL_MODES
+from spark_validation.cut_histories import named, unnumbered
 from spark_validation.evidence import Evidence
 from spark_validation.verdict import Verdict
 
 SENDS, LOG, READS = "sends", "log", "reads"
+ISOLATIONS = ("read_uncommitted", "read_committed")
 RESTS_ON = {
     "V01": SENDS, "V02": SENDS, "V03": READS, "V04": LOG, "V05": LOG, "V06": LOG, "V07": LOG, "V08": READS,
     "V09": "commits", "V10": READS, "V11": "transactions", "V12": "copies", "V13": LOG, "V15": LOG, "V19": "shares",
@@ -35,10 +37,10 @@ def weigh(evidence: Evidence, verdict: Verdict) -> None:
             verdict.skip(anomaly, f"the run has no {kind}")
     verdict.missing += [
         *absent(evidence, counts),
+        *endless(evidence),
         *undrained(evidence),
         *unassigned(evidence),
-        *cut_off_sends(evidence),
-        *cut_off_reads(evidence),
+        *unnumbered(evidence),
         *unknown_clients(evidence),
     ]
 
@@ -52,16 +54,40 @@ def absent(evidence: Evidence, counts: dict[str, int]) -> list[str]:
         found.append("no acknowledged send is recorded")
     if not counts[READS]:
         found.append("no delivered record is recorded")
+    if evidence.run.ended_ns is not None and not evidence.run.drained:
+        found.append("the run says that its logs were not all read to their ends")
     return found
 
 
+def endless(evidence: Evidence) -> list[str]:
+    """Partitions whose ends the run does not name."""
+    missing = [
+        f"{topic.name}-{partition}"
+        for topic in evidence.run.topics
+        for partition in range(topic.partitions)
+        if str(partition) not in evidence.run.ends.get(topic.name, {})
+    ]
+    return [f"run.json names no end of: {', '.join(missing[:5])}"] if missing else []
+
+
 def undrained(evidence: Evidence) -> list[str]:
-    """Topics that no drain consumer read to the end."""
-    drained = {
-        topic for c in evidence.consumer_clients if c.role == "drain" and c.finished for topic in c.topics
-    }
-    missing = sorted(topic.name for topic in evidence.run.topics if topic.name not in drained)
-    return [f"no drain reached the end of: {', '.join(missing)}"] if missing else []
+    """Topics that no drain consumer read to the end; of transactions, with each isolation level;
+    and with each that one has begun with."""
+    drains = [c for c in evidence.consumer_clients if c.role == "drain"]
+    begun = {(topic, c.isolation) for c in drains for topic in c.topics}
+    ended = {(topic, c.isolation) for c in drains if c.finished for topic in c.topics}
+    found = []
+    for isolation in ISOLATIONS:
+        missing = sorted(
+            topic.name
+            for topic in evidence.run.topics
+            if (topic.name, isolation) in begun - ended
+            or (topic.mode in TRANSACTIONAL_MODES and (topic.name, isolation) not in ended)
+            or not {(topic.name, each) for each in ISOLATIONS} & ended
+        )
+        if missing:
+            found.append(f"no {isolation} drain reached the end of: {', '.join(missing[:5])}")
+    return found
 
 
 def unassigned(evidence: Evidence) -> list[str]:
@@ -73,40 +99,6 @@ def unassigned(evidence: Evidence) -> list[str]:
     known = {row["group"] for row in evidence.rows("assignments").select("group").distinct().collect()}
     missing = sorted(groups - known)
     return [f"no assignment is recorded for the groups: {', '.join(missing[:5])}"] if missing else []
-
-
-def cut_off_sends(evidence: Evidence) -> list[str]:
-    """Producers that ended by themselves, so that every record has an outcome, and whose rows have
-    gaps."""
-    topics = {topic.name for topic in evidence.run.topics}
-    ended = [p.producer for p in evidence.producer_clients if p.ended_ns is not None and p.topic in topics]
-    if not ended:
-        return []
-    rows = evidence.rows("sends").where(F.col("producer").isin(ended))
-    counts = [(p.producer, p.attempted) for p in evidence.producer_clients if p.ended_ns is not None]
-    attempted = evidence.spark.createDataFrame(counts, "producer int, attempted bigint")
-    held = rows.groupBy("producer").agg(
-        F.count("*").alias("rows"), F.countDistinct("seq").alias("seqs"), F.max("seq").alias("last")
-    )
-    begun = evidence.intents.where(F.col("producer").isin(ended))
-    begun = begun.groupBy("producer").agg(F.max("first_seq").alias("begun"))
-    both = begun.join(held, "producer", "full").join(attempted, "producer", "left")
-    gaps = both.where("rows is null or seqs != last + 1 or begun > last or attempted != last + 1")
-    return _named(gaps, "producer", "sends of producers that ended by themselves are missing")
-
-
-def cut_off_reads(evidence: Evidence) -> list[str]:
-    """Consumers whose deliveries, which they number from 0 on, have gaps."""
-    held = (
-        evidence.rows("reads", every_topic=True)
-        .groupBy("consumer")
-        .agg(F.countDistinct("position").alias("rows"), F.max("position").alias("last"))
-    )
-    counts = [(c.consumer, c.delivered) for c in evidence.consumer_clients if c.delivered]
-    ended = evidence.spark.createDataFrame(counts, "consumer int, delivered bigint")
-    both = held.join(ended, "consumer", "full")
-    gaps = both.where("rows is null or rows != last + 1 or delivered != rows")
-    return _named(gaps, "consumer", "deliveries of consumers are missing")
 
 
 def unknown_clients(evidence: Evidence) -> list[str]:
@@ -124,11 +116,5 @@ def unknown_clients(evidence: Evidence) -> list[str]:
     ):
         known = evidence.spark.createDataFrame(listed, f"{who} int")
         strange = evidence.rows(kind).select(who).distinct().join(F.broadcast(known), who, "left_anti")
-        found += _named(strange, who, f"{kind} name clients that the run does not list")
+        found += named(strange, who, f"{kind} name clients that the run does not list")
     return found
-
-
-def _named(frame: DataFrame, column: str, what: str) -> list[str]:
-    found = [row[column] for row in frame.select(column).orderBy(column).limit(6).collect()]
-    more = " ..." if len(found) > 5 else ""
-    return [f"{what}: {', '.join(map(str, found[:5]))}{more}"] if found else []

@@ -21,8 +21,11 @@ def compaction(evidence: Evidence) -> DataFrame:
     acked = final(evidence, sends.where("status = 0 and offset >= start_offset"))
     newest = acked.groupBy(*KEY).agg(F.max("offset").alias("newest"))
     lost = last_values(sends, acked.join(newest, KEY), log)
-    return lost.unionByName(too_early(acked.join(newest, KEY), log)).unionByName(
-        changed(evidence, acked, log)
+    older = acked.join(newest, KEY)
+    return (
+        lost.unionByName(too_early(older, log))
+        .unionByName(kept_before(older, log))
+        .unionByName(changed(evidence, acked, log))
     )
 
 
@@ -87,6 +90,16 @@ def too_early(acked: DataFrame, log: DataFrame) -> DataFrame:
         },
     )
     return findings(found, "V16", F.col("kind"), F.concat(F.lit("key "), "record_key"))
+
+
+def kept_before(acked: DataFrame, log: DataFrame) -> DataFrame:
+    """V16: superseded records that are there though one of their key above them is gone, superseded
+    as well: a pass goes through the log from its start."""
+    gone = acked.where("offset < newest").join(log.select(*PLACE), PLACE, "left_anti")
+    gone = gone.groupBy(*KEY).agg(F.max("offset").alias("gone"))
+    there = log.where(F.col("state") == VISIBLE).join(gone, KEY).where("offset < gone")
+    detail = F.concat_ws(" ", F.lit("key"), "record_key", F.lit("gone is"), "gone")
+    return findings(there, "V16", "kept though a later one of its key was removed", detail)
 
 
 def changed(evidence: Evidence, acked: DataFrame, log: DataFrame) -> DataFrame:

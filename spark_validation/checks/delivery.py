@@ -54,23 +54,27 @@ def impossible(evidence: Evidence) -> DataFrame:
     started = evidence.ends.where("start_offset > 0").select("topic", "partition", "start_offset")
     reads = evidence.reads.join(started, ["topic", "partition"], "left")
     below = F.col("consumer").isin(drains) & F.expr("coalesce(offset < start_offset, false)")
-    unsent = F.col("intact") & F.expr("intended_ns > 0 and seen_ns < intended_ns")
+    unsent = F.col("intact") & F.expr(f"intended_ns > 0 and seen_ns + {evidence.stepped_ns} < intended_ns")
     found = kinds(reads.where(below | unsent), {"below the log's start": below, "before it was sent": unsent})
     detail = F.concat_ws(" ", F.lit("log start"), "start_offset", F.lit("seen at ns"), "seen_ns")
     return findings(found, "V03", F.col("kind"), detail)
 
 
-def unshown(beside: DataFrame) -> DataFrame:
-    """V08 and V10: visible records of the log that a reader was not given."""
+def unshown(evidence: Evidence, beside: DataFrame) -> DataFrame:
+    """V08 and V10: visible records of the log that a reader was not given. Below the log's start,
+    where a segment may still hold records, nobody is given any."""
     may_see = ~F.col("committed") | (F.col("l.state") == VISIBLE)
     inside = (F.col("offset") >= F.col("span_first")) & (F.col("offset") <= F.col("span_last"))
-    missing = beside.where(F.col("r").isNull() & may_see & inside)
+    held = beside.join(evidence.ends, ["topic", "partition"], "left")
+    inside &= F.col("offset") >= F.coalesce("start_offset", F.lit(0))
+    missing = held.where(F.col("r").isNull() & may_see & inside)
+    proven = ~F.col("consumer").isin(evidence.lossy_consumers)
     drained = F.col("role") == "drain"
     named = missing.select("consumer", *PLACE, "l.producer", "l.seq", "assignment", drained.alias("drained"))
     detail = F.concat(F.lit("assignment "), "assignment")
-    skipped = findings(named.where(~F.col("drained")), "V08", "skipped", detail)
+    skipped = findings(named.where(~F.col("drained")), "V08", "skipped", detail, proven)
     return skipped.unionByName(
-        findings(named.where("drained"), "V10", "never delivered to a drain", F.lit(None))
+        findings(named.where("drained"), "V10", "never delivered to a drain", F.lit(None), proven)
     )
 
 

@@ -3,7 +3,7 @@ its last commit.
 
 A consumer that was killed takes what it knew last with it: deliveries and commits after its last
 rows. What such a consumer may have done is never held against the broker: those findings are
-counted, and convict nobody.
+counted, and convict nobody. Who owned a partition when: `ownership`.
 """
 
 from pyspark.sql import Column, DataFrame, Window
@@ -11,25 +11,30 @@ from pyspark.sql import functions as F
 
 from spark_validation.anomalies import findings
 from spark_validation.checks import transaction_offsets
+from spark_validation.checks.batches import transactional
 from spark_validation.checks.groups import GROUP, counted_commits
 from spark_validation.digests import BUCKET
 from spark_validation.evidence import CONTROL, PLACE, VISIBLE, Evidence, bucket
 
-ASSIGNED, REVOKED = 0, 1
+ASSIGNED = 0
 LONG_NS = 30_000_000_000
 MOVED = "an aborted transaction's offsets moved the group"
 NO_COMMIT = -1001  # of an assignment's start: the reset policy decides
 
 
-def killed_groups(evidence: Evidence) -> list[str]:
-    """Groups with a consumer that did not end by itself: their histories may lack deliveries and
-    commits."""
-    return sorted({c.group for c in evidence.consumer_clients if c.group and c.ended_ns is None})
+def incomplete_groups(evidence: Evidence) -> list[str]:
+    """Groups whose histories may lack deliveries and commits: a consumer did not end by itself, or
+    rows of one are gone, or all commits are."""
+    lossy = set(evidence.lossy_consumers)
+    cut = {
+        c.group for c in evidence.consumer_clients if c.group and (c.ended_ns is None or c.consumer in lossy)
+    }
+    return sorted(cut | set(evidence.uncommitted_groups))
 
 
 def whole(evidence: Evidence) -> Column:
     """Whether nothing of a row's group is unknown."""
-    return ~F.col("group").isin(killed_groups(evidence))
+    return ~F.col("group").isin(incomplete_groups(evidence))
 
 
 def starts(evidence: Evidence) -> DataFrame:
@@ -70,10 +75,15 @@ def starts(evidence: Evidence) -> DataFrame:
     by_abort = above & (F.col("start") <= F.col("aborted_most"))
     moved = seen.where(by_abort)
     skipped = seen.where(above & ~F.coalesce(by_abort, F.lit(False)))
+    between = seen.where("start >= coalesce(highest, 0) and start <= most")
+    invented = between.join(commits.select(*GROUP, "offset"), [*GROUP, "offset"], "left_anti")
     return (
         findings(forgotten, "V09", "start forgot a confirmed commit", detail)
         .unionByName(findings(skipped, "V09", "start above every commit", detail, whole(evidence)))
         .unionByName(findings(moved, "V09", MOVED, detail, whole(evidence)))
+        .unionByName(
+            findings(invented, "V09", "start at an offset that nobody committed", detail, whole(evidence))
+        )
     )
 
 
@@ -99,10 +109,14 @@ def ends(evidence: Evidence) -> DataFrame:
         for partition, offset in partitions.items()
     ]
     final = evidence.spark.createDataFrame(rows, "`group` string, topic string, partition int, offset bigint")
-    asked = transaction_offsets.possible(evidence).groupBy(*GROUP).agg(F.max("offset").alias("most"))
+    possible = transaction_offsets.possible(evidence)
+    asked = possible.groupBy(*GROUP).agg(F.max("offset").alias("most"))
+    known = counted_commits(evidence).groupBy(*GROUP).agg(F.max("offset").alias("highest"))
     gone = transaction_offsets.aborted_offsets(evidence)
     gone = gone.groupBy(*GROUP).agg(F.max("offset").alias("aborted_most"))
-    invented = final.join(asked, GROUP, "left").where("offset >= 0 and (most is null or offset > most)")
+    final = final.join(asked, GROUP, "left").join(known, GROUP, "left")
+    invented = final.where("offset >= 0 and offset >= coalesce(highest, 0)")
+    invented = invented.join(possible.select(*GROUP, "offset"), [*GROUP, "offset"], "left_anti")
     invented = invented.join(gone, GROUP, "left")
     kind = F.when(F.col("offset") <= F.col("aborted_most"), MOVED).otherwise(
         "offset at the end that nobody committed"
@@ -127,42 +141,43 @@ def spans(evidence: Evidence) -> DataFrame:
     begun = begun.where("first is not null").select(*GROUP, "first")
     isolation = evidence.consumers.where("`group` is not null and role = 'load'")
     reading = evidence.reads.join(isolation.select("consumer", "group"), "consumer")
-    reading = reading.select(*GROUP, F.col("offset").alias("first"))
-    first = begun.unionByName(reading).groupBy(*GROUP).agg(F.min("first").alias("first"))
+    reading = reading.groupBy(*GROUP).agg(F.min("offset").alias("first"), F.max("seen_ns").alias("seen_ns"))
+    first = begun.unionByName(reading.drop("seen_ns")).groupBy(*GROUP).agg(F.min("first").alias("first"))
     last = counted_commits(evidence).select(*GROUP, F.col("offset").alias("until"))
     last = last.unionByName(silent(evidence, reading)).groupBy(*GROUP).agg(F.max("until").alias("until"))
     views = isolation.groupBy("group").agg(F.bool_and("committed").alias("committed"))
-    return F.broadcast(first.join(last, GROUP).join(views, "group").where("first < until"))
+    whole = first.join(last, GROUP).join(views, "group").join(ends, ["topic", "partition"], "left")
+    # below the log's start nobody is given what a segment may still hold
+    whole = whole.withColumn("first", F.greatest("first", F.coalesce("log_start", F.lit(0))))
+    return F.broadcast(whole.drop("log_start").where("first < until"))
 
 
 def silent(evidence: Evidence, reading: DataFrame) -> DataFrame:
-    """GROUP, until: partitions that a group had for long and got nothing of, to their ends."""
+    """GROUP, until: partitions of which a group was given nothing any more for long, up to what was
+    acknowledged long before its member left."""
     ended = {c.consumer: c.ended_ns for c in evidence.consumer_clients if c.ended_ns and c.role == "load"}
+    if evidence.run.settings.get("consume_rate"):  # members that are slow on purpose
+        ended = {}
     until = evidence.spark.createDataFrame(list(ended.items()), "consumer int, ended_ns bigint")
     held = evidence.rows("assignments").where(F.col("event") == ASSIGNED).join(F.broadcast(until), "consumer")
-    ends = evidence.ends.select("topic", "partition", F.col("high_watermark").alias("until"))
     gone = evidence.rows("assignments").where(F.col("event") != ASSIGNED)
     key = ["consumer", "assignment", *GROUP]
-    gone = gone.select(*key, F.col("at_ns").alias("gone_ns"))
-    held = held.join(gone, key, "left").withColumn("left_ns", F.coalesce("gone_ns", "ended_ns"))
-    held = held.where(F.col("left_ns") - F.col("at_ns") > LONG_NS)
-    nothing = held.select(*GROUP).distinct().join(reading.select(*GROUP).distinct(), GROUP, "left_anti")
-    return nothing.join(ends, ["topic", "partition"]).select(*GROUP, "until")
-
-
-def former_owners(evidence: Evidence) -> DataFrame:
-    """V09: a commit that was asked for when another member had begun with the partition, and was
-    confirmed."""
-    begun = evidence.rows("assignments").where(F.col("event") == ASSIGNED)
-    begun = begun.select(*GROUP, F.col("consumer").alias("owner"), F.col("at_ns").alias("owned_ns"))
-    mine = evidence.rows("assignments").where(F.col("event") == ASSIGNED)
-    mine = mine.select("consumer", "assignment", *GROUP, F.col("at_ns").alias("had_ns"))
-    commits = evidence.rows("commits").where("error = 0 and transaction < 0")
-    late = commits.join(mine, ["consumer", "assignment", *GROUP]).join(begun, GROUP)
-    late = late.where("owner <> consumer and owned_ns > had_ns and asked_ns > owned_ns")
-    late = late.groupBy(*GROUP, "consumer", "offset").agg(F.min("owner").alias("owner"))
-    detail = F.concat_ws(" ", F.lit("group"), "group", F.lit("owner"), "owner")
-    return findings(late, "V09", "commit of a former owner was confirmed", detail)
+    held = held.join(gone.select(*key, F.col("at_ns").alias("gone_ns")), key, "left")
+    held = held.join(reading.drop("first"), GROUP, "left").withColumn(
+        "left_ns", F.coalesce("gone_ns", "ended_ns")
+    )
+    quiet = F.col("left_ns") - F.greatest("at_ns", F.coalesce("seen_ns", "at_ns"))
+    long = held.where(quiet > LONG_NS).groupBy(*GROUP).agg(F.max("left_ns").alias("left_ns"))
+    ends = evidence.ends.select("topic", "partition", F.col("start_offset").alias("start"))
+    patience = F.when(F.col("topic").isin(transactional(evidence)), 2 * LONG_NS).otherwise(LONG_NS)
+    acked = evidence.sends.where("status = 0 and offset >= 0").select(
+        "topic", "partition", "offset", "acked_ns"
+    )
+    there = acked.join(F.broadcast(long), ["topic", "partition"]).join(ends, ["topic", "partition"], "left")
+    there = there.where(
+        (F.col("acked_ns") < F.col("left_ns") - patience) & F.expr("offset >= coalesce(start, 0)")
+    )
+    return there.groupBy(*GROUP).agg((F.max("offset") + 1).alias("until"))
 
 
 def undelivered(evidence: Evidence) -> DataFrame:
@@ -219,36 +234,3 @@ def unassigned(evidence: Evidence) -> DataFrame:
     missing = evidence.spark.createDataFrame(sorted(never), schema).join(had, GROUP, "left_anti")
     detail = F.concat_ws(" ", F.lit("group"), "group")
     return findings(missing, "V10", "never assigned to a member of its group", detail, whole(evidence))
-
-
-def owners(evidence: Evidence) -> DataFrame:
-    """V08: two consumers of a group that both got records of a partition while both had it.
-
-    A consumer that lost its partition without knowing (LOST, or killed) may go on for a while: a
-    rebalance allows that.
-    """
-    rows = evidence.rows("assignments")
-    key = ["consumer", "assignment", *GROUP]
-    begun = rows.where(F.col("event") == ASSIGNED).select(*key, F.col("at_ns").alias("begin_ns"))
-    ended = rows.where(F.col("event") == REVOKED).select(*key, F.col("at_ns").alias("end_ns"))
-    held = begun.join(ended, key)
-    seen = evidence.reads.groupBy("consumer", "assignment", "topic", "partition").agg(
-        F.min("seen_ns").alias("first_ns"), F.max("seen_ns").alias("last_ns"), F.min("offset").alias("offset")
-    )
-    held = held.join(seen, ["consumer", "assignment", "topic", "partition"])
-    order = Window.partitionBy(*GROUP).orderBy("begin_ns", "consumer", "assignment")
-    beside = held.withColumns(
-        {
-            name: F.lag(column).over(order)
-            for name, column in (
-                ("other", "consumer"),
-                ("other_end_ns", "end_ns"),
-                ("other_last_ns", "last_ns"),
-            )
-        }
-    )
-    both = beside.where(
-        "other is not null and other <> consumer and other_end_ns > begin_ns and other_last_ns > first_ns"
-    )
-    detail = F.concat_ws(" ", F.lit("group"), "group", F.lit("other consumer"), "other")
-    return findings(both, "V08", "two owners at the same time", detail)

@@ -19,7 +19,8 @@ def divided(evidence: Evidence) -> DataFrame:
 
     Records of a producer that one marker ended are a stretch; its numbers lie within one
     transaction. The finding is a stretch's first record, of the later stretch, or of the one that
-    goes on too far.
+    goes on too far. A marker is of one producer: the records of the life before, which was killed,
+    are ended by a marker of their own.
     """
     data = (F.col("state") != CONTROL) & (F.col("flags").bitwiseAND(TRANSACTIONAL_FLAG) != 0)
     whole = F.col("topic").isin(evidence.topics())
@@ -41,7 +42,12 @@ def divided(evidence: Evidence) -> DataFrame:
     detail = F.concat_ws(
         " ", F.lit("transaction"), "transaction", F.lit("marker at"), "marker", F.lit("to seq"), "until"
     )
-    return findings(found, "V11", F.col("kind"), detail)
+    of_one = Window.partitionBy("topic", "partition", "marker").orderBy("offset")
+    after = stretches.where("marker >= 0").withColumn("later", F.lead("producer").over(of_one))
+    mixed = F.concat_ws(" ", F.lit("marker at"), "marker", F.lit("also of producer"), "later")
+    return findings(found, "V11", F.col("kind"), detail).unionByName(
+        findings(after.where("later is not null"), "V11", "one marker ended two producers' records", mixed)
+    )
 
 
 def idle(evidence: Evidence, batches: DataFrame) -> DataFrame:

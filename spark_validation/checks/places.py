@@ -187,8 +187,9 @@ def phantoms(evidence: Evidence, strange: DataFrame) -> DataFrame:
     )
     named = rows.withColumn("kind", kind).where("kind is not null")
     altered = F.col("kind") == "altered value"
+    announced = (F.col("kind") != "nobody sent it") | ~F.col("producer").isin(evidence.unannounced)
     return findings(named.where(altered), "V02", F.col("kind"), F.lit(None)).unionByName(
-        findings(named.where(~altered), "V05", F.col("kind"), F.lit(None))
+        findings(named.where(~altered), "V05", F.col("kind"), F.lit(None), announced)
     )
 
 

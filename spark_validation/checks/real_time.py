@@ -85,7 +85,10 @@ def drained(evidence: Evidence) -> DataFrame:
     drains = [
         (c.consumer, topic, c.started_ns)
         for c in evidence.consumer_clients
-        if c.role == "drain" and c.finished and c.isolation == "read_uncommitted"
+        if c.role == "drain"
+        and c.finished
+        and c.isolation == "read_uncommitted"
+        and c.consumer not in evidence.lossy_consumers
         for topic in c.topics
         if topic in evidence.topics()
     ]

@@ -4,6 +4,8 @@ Settings are those of the topic in run.json; what is not named there is unlimite
 of a load test.
 """
 
+from pathlib import Path
+
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -11,6 +13,7 @@ from spark_validation.anomalies import findings
 from spark_validation.evidence import Evidence
 
 UNLIMITED = -1
+CHECKPOINT = "log-start-offset-checkpoint"
 AGES = ("retention.ms", "kbroker.record.ttl.ms")
 NEVER = -(1 << 62)
 LIMITS = (
@@ -71,6 +74,31 @@ def log_starts(evidence: Evidence) -> DataFrame:
             )
         )
     )
+
+
+def checkpointed(evidence: Evidence) -> DataFrame:
+    """V15: the log directory's own file has a log start above that of the run, though nothing
+    removes records by age or size."""
+    starts: dict[tuple[str, int], int] = {}
+    for data_dir in evidence.data_dirs:
+        starts |= log_starts_in(Path(data_dir) / CHECKPOINT)
+    rows = [(*place, offset) for place, offset in starts.items()]
+    named = evidence.spark.createDataFrame(rows, "topic string, partition int, offset bigint")
+    still = F.expr("expired_ms") == NEVER
+    above = limits(evidence).where(still & ~F.col("by_size")).join(named, ["topic", "partition"])
+    above = above.where("offset > start_offset and offset > deleted")
+    detail = F.concat_ws(" ", F.lit(f"{CHECKPOINT}, the run has"), "start_offset")
+    return findings(above, "V15", "checkpoint above the log start", detail)
+
+
+def log_starts_in(path: Path) -> dict[tuple[str, int], int]:
+    """(topic, partition) -> offset of a checkpoint file; nothing without one."""
+    try:
+        lines = path.read_text().splitlines()[2:]
+    except FileNotFoundError:
+        return {}
+    parts = [line.split() for line in lines]
+    return {(part[0], int(part[1])): int(part[2]) for part in parts if len(part) == 3}
 
 
 def removed(evidence: Evidence, moved: DataFrame) -> DataFrame:

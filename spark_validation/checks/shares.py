@@ -18,18 +18,29 @@ CONTENT = ["producer", "seq", "partition_seq", "record_key", "intended_ns", "tim
 CONTENT += ["header_sum"]
 LIMIT, LOCK_MS = 5, 30_000  # share.delivery.count.limit, share.record.lock.duration.ms: Kafka's own
 SLACK_MS = 1000
+MAX_FAULTS = 200
+JOIN_NS = 10_000_000_000  # until a member that joined has its partitions
+QUIET_MS = 3000  # a member that finished read so long without a record
+FIRST = "first delivery has not the count 1"
+LEAPS = "delivery count leaps"
+HELD = "delivered while another delivery held it"
 
 
 def deliveries(evidence: Evidence) -> DataFrame:
     return evidence.rows("shares").withColumnsRenamed({"key": "record_key"})
 
 
-def undisturbed(evidence: Evidence) -> bool:
-    """No fault was put into the run and no member was killed: each delivery has a row, and nothing
-    freed a lock."""
-    faults = evidence.folder / "faults.jsonl"
-    calm = not faults.exists() or not faults.read_text().strip()
-    return calm and all(c.ended_ns is not None for c in evidence.consumer_clients if c.role == "share")
+def undisturbed(evidence: Evidence, since_ns: Column, until_ns: Column) -> Column:
+    """No member was killed, and no fault fell between two times: each delivery has a row, and
+    nothing freed a lock."""
+    slack = SLACK_MS * 1_000_000
+    calm = all(c.ended_ns is not None for c in evidence.consumer_clients if c.role == "share")
+    if not calm or len(evidence.faults) > MAX_FAULTS:
+        return F.lit(calm and not evidence.faults)
+    apart = F.lit(True)
+    for begin_ns, end_ns in evidence.faults:
+        apart &= (F.lit(end_ns) + slack < since_ns) | (F.lit(begin_ns) - slack > until_ns)
+    return apart
 
 
 def repeated(evidence: Evidence) -> DataFrame:
@@ -50,6 +61,11 @@ def repeated(evidence: Evidence) -> DataFrame:
     held = F.when(F.col("last.ack") == NOTHING, F.col("last.acquired_ns") + lock_ns).otherwise(
         F.least(F.col("last.asked_ns"), F.col("last.acquired_ns") + lock_ns)
     )
+    since = F.coalesce("last.acquired_ns", "intended_ns")
+    unseen = (F.col("acquired_ns") - since > lock_ns) | moved(evidence, since, F.col("acquired_ns"))
+    leaps = F.expr("last.delivery >= 0 and delivery > last.delivery + 1")
+    begins = F.col("last").isNull() & (F.col("delivery") > 1)
+    none = F.col("delivery") == 0
     found = kinds(
         seen,
         {
@@ -57,20 +73,41 @@ def repeated(evidence: Evidence) -> DataFrame:
             "delivered after it was rejected": F.col("rejected"),
             "two deliveries with one count": F.expr("delivery >= 0 and delivery = last.delivery"),
             "delivered more often than its limit": F.col("delivery") > limit,
-            "delivered while another delivery held it": (F.col("acquired_ns") < held)
-            & ~F.col("accepted")
-            & ~F.col("rejected"),
-            "first delivery has not the count 1": F.col("last").isNull() & (F.col("delivery") > 1),
+            HELD: (F.col("acquired_ns") < held) & ~F.col("accepted") & ~F.col("rejected"),
+            FIRST: begins | none,
+            LEAPS: leaps,
         },
     )
-    # a member that leaves lets go of what its client had fetched and it had not looked at
-    proven = (F.col("kind") != "first delivery has not the count 1") & (
-        (F.col("kind") != "delivered while another delivery held it") | F.lit(undisturbed(evidence))
+    calm = undisturbed(evidence, since, F.col("acquired_ns"))
+    proven = (
+        F.when(F.col("kind") == HELD, calm)
+        .when(F.col("kind").isin(FIRST, LEAPS), none | (calm & ~unseen))
+        .otherwise(F.lit(True))
     )
     detail = F.concat_ws(
         " ", F.lit("group"), "group", F.lit("delivery"), "delivery", F.lit("last"), F.to_json("last")
     )
     return findings(found, "V19", F.col("kind"), detail, proven)
+
+
+def moved(evidence: Evidence, since_ns: Column, until_ns: Column) -> Column:
+    """Whether a member joined or left between two times: then it, or one that gave it a partition,
+    let go of what its client had fetched and it had not looked at."""
+    joined = [c.started_ns for c in evidence.consumer_clients if c.role == "share"]
+    times = [(begin_ns, begin_ns + JOIN_NS) for begin_ns in joined]
+    times += [(left_ns, left_ns) for left_ns in departures(evidence)]
+    if len(times) > MAX_FAULTS:
+        return F.lit(True)
+    found = F.lit(False)
+    for begin_ns, end_ns in times:
+        found |= (F.lit(end_ns) >= since_ns) & (F.lit(begin_ns) <= until_ns)
+    return found
+
+
+def departures(evidence: Evidence) -> list[int]:
+    """When members of share groups ended, without those that read until nothing came any more."""
+    shared = [c for c in evidence.consumer_clients if c.role == "share" and not c.finished]
+    return [c.ended_ns for c in shared if c.ended_ns is not None]
 
 
 def unlike(evidence: Evidence) -> DataFrame:
@@ -100,11 +137,55 @@ def unlike(evidence: Evidence) -> DataFrame:
     return findings(found, anomaly, F.col("kind"), F.to_json("r"))
 
 
+def done_groups(evidence: Evidence) -> dict[str, int]:
+    """Groups of which a member read until nothing came, and none was killed; when the last of these
+    members ended."""
+    members = [c for c in evidence.consumer_clients if c.role == "share" and c.group]
+    killed = {c.group for c in members if c.ended_ns is None}
+    until: dict[str, int] = {}
+    for c in members:
+        if c.finished and c.ended_ns is not None and c.group is not None and c.group not in killed:
+            until[c.group] = max(until.get(c.group, 0), c.ended_ns)
+    return until
+
+
+def forgotten(evidence: Evidence) -> DataFrame:
+    """V10: records that were released, or whose lock expired, below the limit of deliveries, and
+    that came no more though members read on."""
+    done = done_groups(evidence)
+    limit = int(evidence.run.settings.get("share_delivery_limit", LIMIT))
+    lock_ns = (int(evidence.run.settings.get("share_lock_ms", LOCK_MS)) + SLACK_MS) * 1_000_000
+    until = evidence.spark.createDataFrame(list(done.items()), "`group` string, done_ns bigint")
+    last = F.struct("delivery", "acquired_ns", "answered_ns", "ack", "error", "consumer", "producer", "seq")
+    ended = deliveries(evidence).groupBy(*RECORD).agg(F.max(last).alias("last"))
+    ended = ended.join(F.broadcast(until), "group").join(evidence.ends, ["topic", "partition"], "left")
+    released = F.expr(f"last.ack = {RELEASE} and last.error = 0")
+    settled = F.expr(f"last.ack in ({ACCEPT}, {REJECT}) and last.error = 0")
+    free_ns = F.when(released, F.col("last.answered_ns")).otherwise(
+        F.greatest("last.acquired_ns", "last.answered_ns") + lock_ns
+    )
+    kept = F.expr("offset >= coalesce(start_offset, 0)") & ~F.col("topic").isin(
+        evidence.topics(compacted=True)
+    )
+    waits = ended.where(kept & ~settled & F.expr(f"last.delivery between 1 and {limit - 1}"))
+    waits = waits.where(free_ns + QUIET_MS * 1_000_000 <= F.col("done_ns"))
+    kind = F.when(released, "released and never delivered again").otherwise(
+        "never delivered again after its lock expired"
+    )
+    detail = F.concat_ws(" ", F.lit("group"), "group", F.lit("last"), F.to_json("last"))
+    waits = waits.select("*", "last.consumer", "last.producer", "last.seq")
+    # an acknowledgement without an answer may have been heard; one that left may have fetched it
+    proven = released | F.expr(f"last.ack in ({NOTHING}, {RELEASE})")
+    for left_ns in departures(evidence):
+        proven &= free_ns > left_ns
+    return findings(waits, "V10", kind, detail, proven)
+
+
 def undelivered(evidence: Evidence) -> DataFrame:
     """V10: visible records that no member of a share group was given, where members read until
     nothing came."""
     members = [c for c in evidence.consumer_clients if c.role == "share" and c.group]
-    done = {c.group for c in members if c.finished} - {c.group for c in members if c.ended_ns is None}
+    done = done_groups(evidence)
     rows = [
         (c.group, topic, c.isolation == "read_committed", c.offset_reset == "earliest")
         for c in members
@@ -119,6 +200,7 @@ def undelivered(evidence: Evidence) -> DataFrame:
     log = log.where(~F.col("committed") | (F.col("state") == VISIBLE))
     log = log.join(F.broadcast(first), ["group", "topic", "partition"], "left")
     log = log.join(evidence.ends, ["topic", "partition"], "left")
-    begin = F.when(F.col("earliest"), F.coalesce("start_offset", F.lit(0))).otherwise(F.col("first"))
+    start = F.coalesce("start_offset", F.lit(0))
+    begin = F.when(F.col("earliest"), start).when(F.col("first").isNotNull(), F.greatest("first", start))
     missing = log.where(F.col("offset") >= begin).join(given.select(*RECORD).distinct(), RECORD, "left_anti")
     return findings(missing, "V10", "never delivered to its share group", F.concat(F.lit("group "), "group"))

@@ -49,7 +49,7 @@ def premature_reads(evidence: Evidence) -> DataFrame:
     reads = reads.select("consumer", *PLACE, *IDENTITY, "seen_ns")
     seen = with_transaction(reads, binned(evidence))
     aborted = F.col("outcome") == ABORTED
-    early = (F.col("outcome") == COMMITTED) & (F.col("seen_ns") < F.col("ending_ns"))
+    early = (F.col("outcome") == COMMITTED) & (F.col("seen_ns") + evidence.stepped_ns < F.col("ending_ns"))
     kind = F.when(aborted, "its producer aborted it").otherwise("before its commit was asked for")
     detail = F.concat_ws(
         " ", F.lit("transaction"), "transaction", F.lit("seen_ns"), "seen_ns", F.lit("ending_ns"), "ending_ns"
@@ -136,7 +136,8 @@ def uncopied(evidence: Evidence, counted: DataFrame) -> DataFrame:
     inputs = (
         evidence.log.where(F.col("state") == VISIBLE)
         .join(passed, ["topic", "partition"])
-        .where("offset < until")
+        .join(evidence.ends, ["topic", "partition"], "left")
+        .where("offset < until and offset >= coalesce(start_offset, 0)")
     )
     done = counted.select(
         "group_name",
@@ -146,4 +147,5 @@ def uncopied(evidence: Evidence, counted: DataFrame) -> DataFrame:
     )
     missing = inputs.join(done, ["group_name", *PLACE], "left_anti")
     detail = F.concat(F.lit("group "), "group_name")
-    return findings(missing, "V12", "never copied", detail, F.col("group_name").isin(sorted(complete)))
+    proven = F.col("group_name").isin(sorted(complete)) & F.lit(not evidence.uncopied_producers)
+    return findings(missing, "V12", "never copied", detail, proven)

@@ -4,7 +4,7 @@ has stopped."""
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from spark_validation.anomalies import findings
+from spark_validation.anomalies import findings, kinds
 from spark_validation.evidence import CONTROL, OPEN, PLACE, Evidence
 
 
@@ -20,6 +20,19 @@ def high_watermarks(evidence: Evidence, digests: DataFrame) -> DataFrame:
     return findings(
         behind.where("offset >= high_watermark"), "V15", "high watermark below an acknowledged record", detail
     )
+
+
+def contradictory(evidence: Evidence) -> DataFrame:
+    """V15: ends that contradict one another."""
+    found = kinds(
+        evidence.ends.withColumn("offset", F.col("high_watermark")),
+        {
+            "log start above the high watermark": F.expr("start_offset > high_watermark"),
+            "last stable offset above the high watermark": F.expr("last_stable_offset > high_watermark"),
+        },
+    )
+    detail = F.concat_ws(" ", F.lit("starts at"), "start_offset", F.lit("stable to"), "last_stable_offset")
+    return findings(found, "V15", F.col("kind"), detail)
 
 
 def last_stable(evidence: Evidence) -> DataFrame:

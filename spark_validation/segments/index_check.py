@@ -5,41 +5,54 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from spark_validation.segments import layout
-from spark_validation.segments.layout import ABORTED_ENTRY, INDEX_ENTRY, TIME_ENTRY, Fault, Words
+from spark_validation.segments.aborted_check import Transactions, aborted_index, other_begins
+from spark_validation.segments.index_entries import Problem, entries_of, torn
+from spark_validation.segments.layout import Fault, Words
 from spark_validation.segments.ranges import Range
 from spark_validation.segments.walk import chunks
-
-Problem = tuple[str, int, int, str]  # file suffix, entry, offset, what is wrong
-ABORT = 0
 
 
 def read_problems(work: Range, names: list[str]) -> Iterator[pa.RecordBatch]:
     """Rows of schemas.INDEX; work holds whole segments."""
-    epochs = read_epochs(work.folder)
+    epochs, torn_epochs = read_epochs(work.folder)
     has_index_of_aborts = any(path.suffix == layout.ABORTED_FILE for path in Path(work.folder).iterdir())
     segment = work.pieces[0].segment
+    for entry in torn_epochs:
+        yield row_of(work, names, segment, (layout.EPOCHS_FILE, entry, segment, "cannot be read"))
     for entry, offset, falls in falling_epochs(epochs):
         yield row_of(work, names, segment, (layout.EPOCHS_FILE, entry, offset, falls))
+    begun, end = Transactions(), 0
     for piece in work.pieces:
         found = [chunk.rows for chunk in chunks(work.folder, (piece,), False)]
         rows = np.concatenate(found) if found else np.empty((0, layout.BATCH_COLUMNS), np.int64)
+        named_otherwise = list(other_name(piece.segment, rows[:1]))
         rows = rows[rows[:, layout.FAULT] == Fault.SOUND]
+        end = max(end, piece.segment, *(rows[-1:, layout.LAST_OFFSET] + 1))
         problems = [
+            *named_otherwise,
             *torn(work.folder, piece.segment),
             *offset_index(work.folder, piece.segment, rows),
             *time_index(work.folder, piece.segment, rows),
             *(aborted_index(work.folder, piece.segment, rows) if has_index_of_aborts else ()),
+            *other_begins(work.folder, piece.segment, rows, begun),
             *other_epochs(epochs, rows),
         ]
-        if len(rows) and rows[0, layout.BASE_OFFSET] < piece.segment:
-            problems.append(
-                (layout.LOG_FILE, 0, int(rows[0, layout.BASE_OFFSET]), "starts below the offset in its name")
-            )
         for problem in problems:
             yield row_of(work, names, piece.segment, problem)
+    for n in np.flatnonzero(epochs[:, 1] > end):
+        late = (layout.EPOCHS_FILE, int(n), int(epochs[n, 1]), "lies after the log's end")
+        yield row_of(work, names, work.pieces[-1].segment, late)
+
+
+def other_name(segment: int, first: Words) -> Iterator[Problem]:
+    """A segment's first batch does not have the offset in its name. first: its row, or none."""
+    for row in first:
+        base = int(row[layout.BASE_OFFSET])
+        if row[layout.FAULT] == Fault.SOUND and base != segment:
+            side = "below" if base < segment else "above"
+            yield layout.LOG_FILE, 0, base, f"starts {side} the offset in its name"
 
 
 def row_of(work: Range, names: list[str], segment: int, found: Problem) -> pa.RecordBatch:
@@ -55,40 +68,6 @@ def row_of(work: Range, names: list[str], segment: int, found: Problem) -> pa.Re
     }
     kinds = {"partition": pa.int32()}
     return pa.RecordBatch.from_arrays([pa.array([row[name]], kinds.get(name)) for name in names], names)
-
-
-KINDS = {
-    layout.INDEX_FILE: INDEX_ENTRY,
-    layout.TIME_INDEX_FILE: TIME_ENTRY,
-    layout.ABORTED_FILE: ABORTED_ENTRY,
-}
-
-
-def content(folder: str, segment: int, suffix: str) -> bytes | None:
-    """Of a file beside a segment; None when it is not there."""
-    try:
-        return Path(layout.segment_path(folder, segment, suffix)).read_bytes()
-    except FileNotFoundError:
-        return None
-
-
-def entries_of(folder: str, segment: int, suffix: str) -> NDArray[np.void]:
-    """Entries of an index without the zeros that a preallocated file ends with; none when it is not
-    there."""
-    kind = KINDS[suffix]
-    data = content(folder, segment, suffix) or b""
-    entries = np.frombuffer(data[: len(data) // kind.itemsize * kind.itemsize], kind)
-    used = np.flatnonzero(entries.view((np.uint8, kind.itemsize)).reshape(-1, kind.itemsize).any(axis=1))
-    return entries[: used[-1] + 1] if len(used) else entries[:0]
-
-
-def torn(folder: str, segment: int) -> Iterator[Problem]:
-    """Bytes after the last whole entry."""
-    for suffix, kind in KINDS.items():
-        data = content(folder, segment, suffix) or b""
-        rest = len(data) % kind.itemsize
-        if rest and any(data[-rest:]):
-            yield suffix, len(data) // kind.itemsize, segment, "ends within an entry"
 
 
 def offset_index(folder: str, segment: int, rows: Words) -> Iterator[Problem]:
@@ -141,52 +120,22 @@ def time_index(folder: str, segment: int, rows: Words) -> Iterator[Problem]:
         yield name, int(n), int(offsets[n]), f"an earlier record has a timestamp above {times[n]}"
 
 
-def aborted_index(folder: str, segment: int, rows: Words) -> Iterator[Problem]:
-    """Each entry names an abort marker of its producer; each marker that aborted records of the
-    segment has an entry.
-
-    Only for a log that has such a file: where markers were never indexed, a missing entry proves
-    nothing. Compaction may remove a marker before its entry: an entry whose offset no batch holds
-    proves nothing."""
-    name = layout.ABORTED_FILE
-    if not len(rows):
-        return
-    entries = entries_of(folder, segment, name)
-    aborts = rows[
-        ((rows[:, layout.ATTRIBUTES] & layout.CONTROL) > 0) & (rows[:, layout.CONTROL_TYPE] == ABORT)
-    ]
-    known = {(int(row[layout.PRODUCER_ID]), int(row[layout.BASE_OFFSET])) for row in aborts}
-    covered = {(int(entry["producer_id"]), int(entry["last_offset"])) for entry in entries}
-    for n, entry in enumerate(entries):
-        marker = int(entry["last_offset"])
-        at = min(int(np.searchsorted(rows[:, layout.LAST_OFFSET], marker)), len(rows) - 1)
-        held = rows[at, layout.BASE_OFFSET] <= marker <= rows[at, layout.LAST_OFFSET]
-        if (int(entry["producer_id"]), marker) not in known and (
-            held or marker > rows[-1, layout.LAST_OFFSET]
-        ):
-            yield name, n, marker, "no abort marker of its producer is there"
-        elif entry["first_offset"] > marker:
-            yield name, n, marker, "begins after its marker"
-    for producer_id, offset in sorted(known - covered):
-        if aborts_records(rows, producer_id, offset):
-            yield name, len(entries), offset, "an abort marker has no entry"
-
-
-def aborts_records(rows: Words, producer_id: int, marker: int) -> bool:
-    """Whether the batch before a marker, among those of its producer in the segment, holds
-    records."""
-    mine = rows[(rows[:, layout.PRODUCER_ID] == producer_id) & (rows[:, layout.BASE_OFFSET] < marker)]
-    return bool(len(mine)) and not mine[-1, layout.ATTRIBUTES] & layout.CONTROL
-
-
-def read_epochs(folder: str) -> Words:
-    """(epoch, first offset) of the checkpoint of leader epochs; none without the file."""
+def read_epochs(folder: str) -> tuple[Words, list[int]]:
+    """(epoch, first offset) of the checkpoint of leader epochs, none without the file; and its lines
+    that are no entries."""
     try:
-        lines = (Path(folder) / layout.EPOCHS_FILE).read_text().splitlines()[2:]
+        lines = (Path(folder) / layout.EPOCHS_FILE).read_bytes().splitlines()[2:]
     except FileNotFoundError:
         lines = []
-    found = [[int(part) for part in line.split()] for line in lines if len(line.split()) == 2]
-    return np.array(found, np.int64).reshape(-1, 2)
+    found = []
+    torn = []
+    for n, line in enumerate(lines):
+        parts = line.split()
+        if len(parts) == 2 and parts[0].isdigit() and parts[1].isdigit():
+            found.append([int(parts[0]), int(parts[1])])
+        elif parts:
+            torn.append(n)
+    return np.array(found, np.int64).reshape(-1, 2), torn
 
 
 def falling_epochs(epochs: Words) -> Iterator[tuple[int, int, str]]:

@@ -129,6 +129,16 @@ def leader_epoch_elsewhere(topic: Topic) -> None:
     topic.files["leader-epoch-checkpoint"] = b"0\n3\n0 0\n1 25\n2 40\n"
 
 
+def leader_epoch_to_come(topic: Topic) -> None:
+    leader_epochs(topic)
+    topic.files["leader-epoch-checkpoint"] = b"0\n4\n0 0\n1 20\n2 40\n3 61\n"
+
+
+def leader_epochs_spoiled(topic: Topic) -> None:
+    leader_epochs(topic)
+    topic.files["leader-epoch-checkpoint"] = b"0\n3\n0 0\n1 20\n2 40\n3 x\n"
+
+
 def begin_late(topic: Topic) -> None:
     """The first batch of a producer: one of its records is missing before."""
     for batch in topic.log[0]:
@@ -169,9 +179,9 @@ def torn_index(topic: Topic) -> None:
     topic.files[f"{0:020d}.timeindex"] = topic.files[f"{0:020d}.timeindex"].rstrip(b"\0") + b"\0\0\0\1"
 
 
-def aborted_index(topic: Topic, spoiled: int = 0) -> None:
-    """Entries of each segment's abort markers; `spoiled` is added to the offsets of the first
-    segment's."""
+def aborted_index(topic: Topic, spoiled: int = 0, begins: int = 0) -> None:
+    """Entries of each segment's abort markers; `spoiled` is added to the markers' offsets in the
+    first segment's, `begins` to those of the first records."""
     first: dict[int, int] = {}
     for at in range(0, len(topic.log[0]), 10):
         entries, segment = b"", topic.log[0][at : at + 10]
@@ -182,7 +192,8 @@ def aborted_index(topic: Topic, spoiled: int = 0) -> None:
             begin = first.pop(batch.producer_id, batch.base)
             if batch.control == ControlType.ABORT:
                 wrong = spoiled if at == 0 else 0
-                numbers = (batch.producer_id, begin, batch.base + wrong, batch.base)
+                early = begins if at == 0 else 0
+                numbers = (batch.producer_id, begin + early, batch.base + wrong, batch.base)
                 entries += (0).to_bytes(2) + b"".join(number.to_bytes(8) for number in numbers)
         topic.files[f"{segment[0].base:020d}.txnindex"] = entries
 
@@ -295,6 +306,18 @@ FIELD_MUTATIONS: tuple[Mutation, ...] = (
         leader_epoch_elsewhere,
         {("V13", "leader-epoch-checkpoint says N, there is N"): 1},
     ),
+    Mutation(
+        "epoch-to-come",
+        "idempotent",
+        leader_epoch_to_come,
+        {("V13", "leader-epoch-checkpoint lies after the log's end"): 1},
+    ),
+    Mutation(
+        "epoch-file-torn",
+        "idempotent",
+        leader_epochs_spoiled,
+        {("V13", "leader-epoch-checkpoint cannot be read"): 1},
+    ),
     Mutation("first-sequence", "idempotent", begin_late, {(V07, "first sequence number is not 0"): 1}),
     Mutation("epoch-not-zero", "idempotent", bump_without_zero, {(V07, "sequence numbers do not follow"): 1}),
     Mutation("fenced", "transactional", write_when_fenced, {(V07, "producer epoch steps back"): 10}),
@@ -320,6 +343,18 @@ FIELD_MUTATIONS: tuple[Mutation, ...] = (
             ("V13", ".txnindex no abort marker of its producer is there"): 1,
             ("V13", ".txnindex an abort marker has no entry"): 1,
         },
+    ),
+    Mutation(
+        "aborted-index-late",
+        "transactional",
+        lambda topic: aborted_index(topic, begins=2),
+        {("V13", ".txnindex begins at N, above the record at N"): 1},
+    ),
+    Mutation(
+        "aborted-index-early",
+        "transactional",
+        lambda topic: aborted_index(topic, begins=-2 * BATCH),
+        {("V13", ".txnindex begins at N, below the marker at N"): 1},
     ),
     Mutation(
         "no-aborted-file",

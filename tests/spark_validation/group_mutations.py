@@ -1,7 +1,9 @@
 """Mutations of what a group was given, and of what it began with and committed."""
 
+from collections.abc import Callable
+
 from tests.spark_validation.mutation import Mutation
-from tests.spark_validation.world import BATCH, BATCHES, EARLIEST, MS, Topic
+from tests.spark_validation.world import BATCH, BATCHES, EARLIEST, MS, Topic, assignment_row
 
 
 def forget_the_commit_at_a_start(topic: Topic) -> None:
@@ -80,7 +82,108 @@ def forget_the_group(topic: Topic) -> None:
     topic.committed.clear()
 
 
+def refuse_the_last_commit(topic: Topic) -> int:
+    """The last commit of partition 0 has no answer: it may have moved the group, or not; gives
+    where the one before was."""
+    first, last = [row for row in topic.rows["commits"] if row["partition"] == 0]
+    last["error"] = 7
+    return int(first["offset"])
+
+
+def begin_between_commits(topic: Topic) -> None:
+    middle = refuse_the_last_commit(topic)
+    topic.rows["assignments"].append(assignment_row(topic, 0, 2, middle + 3, 4))
+
+
+def end_between_commits(topic: Topic) -> None:
+    topic.committed[0] = refuse_the_last_commit(topic) + 3
+
+
+def begin_at_the_unanswered_commit(topic: Topic) -> None:
+    refuse_the_last_commit(topic)
+    topic.rows["assignments"].append(assignment_row(topic, 0, 2, topic.log[0][-1].end, 4))
+
+
+def stop_delivering(topic: Topic) -> None:
+    """Half of a partition is given and committed, and nothing more of it, to its member that reads
+    on."""
+    for row in [row for row in topic.reads_of(topic.reader, 1) if row["assignment"] == 1]:
+        topic.rows["reads"].remove(row)
+    topic.rows["commits"] = [
+        row for row in topic.rows["commits"] if (row["partition"], row["assignment"]) != (1, 1)
+    ]
+    topic.committed[1] = next(row["offset"] for row in topic.rows["commits"] if row["partition"] == 1)
+
+
+def leave_before_it_comes(topic: Topic) -> None:
+    """A member had a partition for long, and its records come just before it gives it back."""
+    deliver_and_commit_nothing(topic)
+    (had,) = [row for row in topic.rows["assignments"] if row["partition"] == 1]
+    topic.rows["assignments"].append(had | {"event": 1, "at_ns": had["at_ns"] + 31_000 * MS})
+
+
+def own_until_the_end(topic: Topic) -> None:
+    """As `own_twice`, and neither gives the partition back before it ends."""
+    own_twice(topic)
+    topic.rows["assignments"] = [row for row in topic.rows["assignments"] if row["event"] == 0]
+
+
+def lose_rows(who: str, count: int = BATCH) -> Callable[[Topic], None]:
+    """The last rows of a reader's history are gone, as it says itself."""
+
+    def mutate(topic: Topic) -> None:
+        consumer = {"reader": topic.reader, "drain": topic.drain}[who]
+        for row in topic.reads_of(consumer)[-count:]:
+            topic.rows["reads"].remove(row)
+        topic.lost_reads[consumer] = count
+
+    return mutate
+
+
+def lose_the_commits(topic: Topic) -> None:
+    """The broker holds offsets, and the histories hold no commit at all."""
+    topic.rows["commits"].clear()
+
+
+INVENTED_START = "start at an offset that nobody committed"
 GROUP_MUTATIONS: tuple[Mutation, ...] = (
+    Mutation("clean-unanswered", "idempotent", begin_at_the_unanswered_commit, {}),
+    Mutation("clean-left", "idempotent", leave_before_it_comes, {}),
+    Mutation("start-between", "idempotent", begin_between_commits, {("V09", INVENTED_START): 1}),
+    Mutation(
+        "end-between",
+        "idempotent",
+        end_between_commits,
+        {("V09", "offset at the end that nobody committed"): 1},
+    ),
+    Mutation(
+        "stops-delivering",
+        "idempotent",
+        stop_delivering,
+        {("V10", "never delivered to its group"): BATCHES * BATCH // 2},
+    ),
+    Mutation(
+        "two-owners-to-the-end",
+        "idempotent",
+        own_until_the_end,
+        {
+            ("V08", "two owners at the same time"): 1,
+            ("V09", "commit of a former owner was confirmed"): 1,
+        },
+    ),
+    Mutation("cut-drain", "idempotent", lose_rows("drain"), {("V10", "never delivered to a drain"): BATCH}),
+    Mutation(
+        "cut-reader", "idempotent", lose_rows("reader"), {("V10", "never delivered to its group"): BATCH}
+    ),
+    Mutation(
+        "cut-commits",
+        "idempotent",
+        lose_the_commits,
+        {
+            ("V09", "offset at the end that nobody committed"): 2,
+            ("V09", "start above every commit"): 2,
+        },
+    ),
     Mutation(
         "start-forgotten",
         "idempotent",

@@ -64,6 +64,10 @@ def stable_held_back(topic: Topic) -> None:
     topic.last_stable = topic.log[0][4].base
 
 
+def stable_above_the_watermark(topic: Topic) -> None:
+    topic.last_stable = topic.log[0][-1].end + 3
+
+
 def watermark_behind(topic: Topic) -> None:
     topic.high_watermark = topic.log[0][-1].end - BATCH
 
@@ -139,6 +143,12 @@ MARKER_MUTATIONS: tuple[Mutation, ...] = (
         "idempotent",
         watermark_behind,
         {("V15", "high watermark below an acknowledged record"): 1, ("V20", MISSED): 5},
+    ),
+    Mutation(
+        "stable-above",
+        "idempotent",
+        stable_above_the_watermark,
+        {("V15", "last stable offset above the high watermark"): 1},
     ),
     Mutation("nowhere", "idempotent", acknowledge_nowhere, {("V01", "nowhere in the log"): 1}),
 )

@@ -84,6 +84,23 @@ def delete_records(until: int, confirmed: bool = True):  # type: ignore[no-untyp
     return mutate
 
 
+def delete_within_a_segment(topic: Topic) -> None:
+    """The segment stays, and holds what nobody is given any more: not the drains, nor the group,
+    which was at 10 and goes on at the new start."""
+    topic.start_offset = 23
+    topic.deletions = [Deletion(topic.name, 0, 23, True, START_NS)]
+    topic.rows["reads"] = [
+        row
+        for row in topic.rows["reads"]
+        if row["partition"] or row["offset"] >= 23 or (row["consumer"] == topic.reader and row["offset"] < 10)
+    ]
+
+
+def checkpoint_a_start(topic: Topic) -> None:
+    """The log directory's file has a start that nothing moved."""
+    topic.checkpointed_start = 10
+
+
 def serve_what_was_deleted(topic: Topic) -> None:
     """A late reader is given a record below the log's start."""
     delete_records(CUT)(topic)
@@ -181,6 +198,13 @@ def tombstone_resurrects(topic: Topic) -> None:
     compacted(topic, {25})
 
 
+def keep_an_older_one(topic: Topic) -> None:
+    """Of three records of a key the second one goes, and the first one stays."""
+    for offset in (10, 15, 25):
+        keyed(topic, offset, 900)
+    compacted(topic, {15})
+
+
 def survivor_moves(topic: Topic) -> None:
     """A survivor lies where a record was that compaction took."""
     keyed(topic, 20, 900)
@@ -217,11 +241,20 @@ def superseded_by_an_aborted(topic: Topic) -> None:
 GONE = "last value of a key is gone"
 UNALLOWED = "below a log start that nothing allows"
 REASONLESS = "log start moved without a reason"
+CHECKPOINTED = "checkpoint above the log start"
 REMOVAL_MUTATIONS: tuple[Mutation, ...] = (
     Mutation("clean-expired", "idempotent", expire, {}),
     Mutation("clean-expired-by-size", "idempotent", expire_by_size, {}),
     Mutation("clean-deleted", "idempotent", delete_records(CUT), {}),
     Mutation("clean-deletion-unanswered", "idempotent", delete_records(CUT, False), {}),
+    Mutation("clean-deleted-within", "idempotent", delete_within_a_segment, {}),
+    Mutation(
+        "compacted-the-later",
+        "idempotent",
+        keep_an_older_one,
+        {("V16", "kept though a later one of its key was removed"): 1},
+    ),
+    Mutation("start-checkpointed", "idempotent", checkpoint_a_start, {("V15", CHECKPOINTED): 1}),
     Mutation("clean-ttl", "idempotent", expire_by_ttl, {}),
     Mutation("ttl-too-early", "idempotent", expire_too_early_by_ttl, {("V01", UNALLOWED): 9}),
     Mutation("expired-too-early", "idempotent", expire_too_early, {("V01", UNALLOWED): 9}),

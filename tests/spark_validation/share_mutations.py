@@ -114,6 +114,33 @@ def begins_with_two(topic: Topic) -> None:
     given(topic, 21)["delivery"] = 2
 
 
+def leaps(topic: Topic) -> None:
+    share(topic)
+    next(row for row in topic.rows["shares"] if row["delivery"] == 2)["delivery"] = 3
+
+
+def begins_with_none(topic: Topic) -> None:
+    share(topic)
+    given(topic, 21)["delivery"] = 0
+
+
+def release_and_forget(topic: Topic) -> None:
+    """It is never given again, though both members read on."""
+    share(topic)
+    topic.rows["shares"] = [row for row in topic.rows["shares"] if row["delivery"] == 1]
+
+
+def expire_and_forget(topic: Topic) -> None:
+    expire(30_500)(topic)
+    topic.rows["shares"] = [row for row in topic.rows["shares"] if row["delivery"] == 1]
+
+
+def give_up(topic: Topic) -> None:
+    """Released as often as it may be delivered: then nobody is given it any more."""
+    too_often(topic)
+    topic.rows["shares"] = [row for row in topic.rows["shares"] if row["delivery"] < 6]
+
+
 def share_the_aborted(topic: Topic) -> None:
     share(topic)
     shown = {offset for offset, _ in visible(topic, 0, True)}
@@ -186,6 +213,26 @@ SHARE_MUTATIONS: tuple[Mutation, ...] = (
         begins_with_two,
         {("V19", "first delivery has not the count 1"): 1},
     ),
+    Mutation(
+        "shared-begins-with-none",
+        "idempotent",
+        begins_with_none,
+        {("V19", "first delivery has not the count 1"): 1},
+    ),
+    Mutation("shared-leaps", "idempotent", leaps, {("V19", "delivery count leaps"): 1}),
+    Mutation(
+        "shared-forgotten",
+        "idempotent",
+        release_and_forget,
+        {("V10", "released and never delivered again"): 1},
+    ),
+    Mutation(
+        "shared-expired",
+        "idempotent",
+        expire_and_forget,
+        {("V10", "never delivered again after its lock expired"): 1},
+    ),
+    Mutation("clean-share-given-up", "idempotent", give_up, {}),
     Mutation("shared-never", "idempotent", never_shared, {("V10", "never delivered to its share group"): 1}),
     Mutation("shared-otherwise", "idempotent", shared_otherwise, {("V03", "another record or value"): 1}),
     Mutation("shared-aborted", "transactional", share_the_aborted, {("V11", "aborted in the log"): 1}),

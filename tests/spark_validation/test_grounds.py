@@ -17,18 +17,21 @@ from pyspark.sql import SparkSession
 from kbroker.protocol.records import ControlType
 from spark_validation.checks import markers
 from spark_validation.cli import closing_line
-from spark_validation.evidence import Evidence
+from spark_validation.evidence import LOG_SCHEMA, Evidence
 from spark_validation.grounds import weigh
 from spark_validation.judge import Judge
 from spark_validation.opening import open_evidence
 from spark_validation.verdict import CANNOT_JUDGE, CLEAN, CONVICTED, CannotJudge, Verdict
-from tests.spark_validation.world import Batch, clean
+from tests.spark_validation.copy_mutations import copy_from
+from tests.spark_validation.share_mutations import share
+from tests.spark_validation.world import START_NS, Batch, Topic, clean
 from tests.spark_validation.world_files import write
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(1200)]
 
 TOPIC = "calm"
 PRODUCER, READER = 10, 10
+NS = 1_000_000_000
 
 
 def options(folder: Path) -> argparse.Namespace:
@@ -89,7 +92,7 @@ CUT: dict[str, tuple[Callable[[Path], object], str]] = {
     "no sends": (lambda f: empty(f, "sends"), "no acknowledged send"),
     "no reads": (lambda f: empty(f, "reads"), "no delivered record"),
     "no end": (lambda f: edit_run(f, ended_ns=None), "did not end by itself"),
-    "no drain": (lambda f: edit_clients(f, "c*.json", finished=False), f"no drain reached the end of: {TOPIC}"),
+    "no drain": (lambda f: edit_clients(f, "c*.json", finished=False), f"drain reached the end of: {TOPIC}"),
     "a send within is gone": (lambda f: drop(f, "sends", "producer", PRODUCER, "seq", 3), "sends of producers"),
     "the last send is gone": (
         lambda f: drop(f, "sends", "producer", PRODUCER, "seq", last_seq(f)), "sends of producers"
@@ -110,8 +113,8 @@ CUT: dict[str, tuple[Callable[[Path], object], str]] = {
 }  # fmt: skip
 
 
-def weighed(folder: Path, spark: SparkSession) -> Verdict:
-    evidence = Evidence(spark, folder / "run", spark.createDataFrame([], "offset bigint"), "segments")
+def weighed(folder: Path, spark: SparkSession, log: list[dict[str, Any]] | None = None) -> Verdict:
+    evidence = Evidence(spark, folder / "run", spark.createDataFrame(log or [], LOG_SCHEMA), "segments")
     verdict = Verdict()
     verdict.records = {
         "sends": evidence.sends.where("status = 0 and offset >= 0").count(),
@@ -138,6 +141,64 @@ def test_a_killed_producer_may_lack_outcomes(tmp_path: Path, spark: SparkSession
     drop(tmp_path, "sends", "producer", PRODUCER, "seq", last_seq(tmp_path))
     edit_clients(tmp_path, f"p{PRODUCER:06d}.json", ended_ns=None)
     assert weighed(tmp_path, spark).missing == []
+
+
+def cut_everything(folder: Path) -> None:
+    """Of a run of three topics, in many ways at once."""
+    run = folder / "run"
+    ends = json.loads((run / "run.json").read_text())["ends"]
+    del ends["copies"]["1"]
+    edit_run(folder, ends=ends, drained=False)
+    edit_clients(folder, "c000012.json", finished=False)
+    (run / "intents" / "p000010.jsonl").unlink()
+    path = run / "transactions" / "t000002-0000.parquet"
+    rows = pq.read_table(path)
+    second = pc.and_(pc.equal(rows["producer"], 20), pc.equal(rows["transaction"], 1))
+    pq.write_table(rows.filter(pc.invert(second)), path)
+    for kind in ("commits", "copies", "shares"):
+        empty(folder, kind)
+    (run / "reads" / "t000003-0000.parquet").unlink()
+
+
+def shared(topic: Topic) -> Topic:
+    share(topic)
+    return topic
+
+
+def copied(topic: Topic, source: str) -> Topic:
+    copy_from(source)(topic)
+    return topic
+
+
+def test_each_history_that_is_missing_is_named(tmp_path: Path, spark: SparkSession) -> None:
+    ended = clean("ended", 2, "transactional")
+    write(tmp_path, [shared(clean(TOPIC, 1)), ended, copied(clean("copies", 3, "copied"), TOPIC)])
+    assert weighed(tmp_path, spark).missing == []
+    cut_everything(tmp_path)
+    assert weighed(tmp_path, spark).missing == [
+        "the run says that its logs were not all read to their ends",
+        "run.json names no end of: copies-1",
+        f"no read_committed drain reached the end of: {TOPIC}",
+        "transactions of producers that ended by themselves are missing: 20",
+        "deliveries of consumers are missing: 30, 31, 32",
+        "no intent is recorded of producers: 10",
+        "no commit is recorded of the groups: calm-readers, copies-copiers, copies-readers, ended-readers",
+        "no copy is recorded of producers: 30, 31",
+        "no delivery is recorded of the share groups: calm-sharers",
+        "no delivered record is recorded of: copies",
+    ]
+
+
+def test_a_killed_producer_lacks_no_more_than_its_last_seconds(tmp_path: Path, spark: SparkSession) -> None:
+    write(tmp_path, [clean(TOPIC, 1)])
+    edit_clients(tmp_path, f"p{PRODUCER:06d}.json", ended_ns=None)
+    record: dict[str, Any] = {name.split()[0]: 0 for name in LOG_SCHEMA.split(", ")}
+    record |= {"topic": TOPIC, "producer": PRODUCER, "seq": 900, "intact": True}
+    assert weighed(tmp_path, spark, [record | {"intended_ns": START_NS + 20 * NS}]).missing == []
+    (missing,) = weighed(tmp_path, spark, [record | {"intended_ns": START_NS + 40 * NS}]).missing
+    assert missing.startswith(
+        f"sends of killed producers are missing, and of more than their last seconds: {PRODUCER}"
+    )
 
 
 def test_a_whole_run_is_clean_and_says_what_it_rests_on(tmp_path: Path, spark: SparkSession) -> None:

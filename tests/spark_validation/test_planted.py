@@ -26,7 +26,8 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(1200)]
 # their markers may be repeats: clients of the world are killed
 REPEATS = {"marker-again", "marker-contradicts", "marker-of-nobody"}
 # shown, but no conviction
-COUNTED = {"duplicate-plain", "retried-plain", "shared-begins-late", *REPEATS}
+CUT = {"cut-drain", "cut-reader", "cut-commits"}
+COUNTED = {"duplicate-plain", "retried-plain", "shared-begins-late", *CUT, *REPEATS}
 
 
 @pytest.fixture(scope="module")

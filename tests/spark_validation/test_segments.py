@@ -189,6 +189,17 @@ def test_index_entries_that_point_between_batches_are_found(tmp_path: Path) -> N
     assert [(row["partition"], row["segment"], row["file"]) for row in found] == [(0, 0, ".index")]
 
 
+def test_a_segment_begins_with_the_offset_in_its_name(tmp_path: Path) -> None:
+    works = written(tmp_path, clean("t", 1))
+    folder = Path(works[0].folder)
+    (folder / f"{50:020d}.log").rename(folder / f"{47:020d}.log")
+    work = next(work for work in plan([str(tmp_path)], []) if work.folder == str(folder))
+    found = [row for b in index_check.read_problems(work, list(schemas.INDEX)) for row in b.to_pylist()]
+    assert [(row["file"], row["offset"], row["problem"]) for row in found] == [
+        (".log", 50, "starts above the offset in its name")
+    ]
+
+
 def test_the_tail_ends_behind_the_last_whole_batch(tmp_path: Path) -> None:
     topic = clean("t", 1)
     works = written(tmp_path, topic)

@@ -5,7 +5,16 @@ from copy import deepcopy
 from kbroker.protocol.records import ControlType
 from loadtest.record import MEANT_TO_ABORT
 from tests.spark_validation.mutation import Mutation
-from tests.spark_validation.world import BATCH, MS, Batch, Record, Topic, read_everything, send_row
+from tests.spark_validation.world import (
+    BATCH,
+    MS,
+    Batch,
+    Record,
+    Topic,
+    read_everything,
+    send_row,
+    transaction_row,
+)
 
 
 def killed(topic: Topic, told: bool = True, spread: bool = True, flags: int = 0) -> int:
@@ -109,6 +118,31 @@ def show_the_aborted(topic: Topic) -> None:
     topic.rows["reads"].append(given | {"consumer": topic.committed_drain})
 
 
+def commit_with_the_next_life(topic: Topic) -> None:
+    """What a killed producer left is not aborted: the commit of the life that took over ends it as
+    well."""
+    killed(topic, told=False)
+    del topic.log[1][-2:]
+    topic.log[0].pop()
+    left, producer = topic.log[0][-1], topic.producers[1]
+    mine = [row for row in topic.rows["sends"] if row["producer"] == producer]
+    number = 1 + max(row["transaction"] for row in mine)
+    seq = 1 + max(row["seq"] for row in mine)
+    first = [r for _, r, _ in topic.records() if r.producer == producer][-1].partition_seq + 1
+    began = left.records[-1].intended_ns + 100 * MS
+    records = [
+        Record(producer, seq + n, first + n, (first + n) % 7 * 2, began + n * MS, 1) for n in range(BATCH)
+    ]
+    data = Batch(left.end, records, left.producer_id, 0, True, producer_epoch=1)
+    marker = Batch(data.end, [], left.producer_id, control=ControlType.COMMIT, producer_epoch=1)
+    topic.log[0] += [data, marker]
+    topic.rows["sends"] += [
+        send_row(topic, 0, data.base + n, record, number) for n, record in enumerate(records)
+    ]
+    topic.rows["transactions"].append(transaction_row(records, number, False))
+    read_everything(topic)
+
+
 def unknown_in_part(topic: Topic) -> None:
     """A transaction of unknown outcome, over both partitions by its number, committed in one of
     them."""
@@ -161,6 +195,12 @@ TRANSACTION_MUTATIONS: tuple[Mutation, ...] = (
         {("V11", "meant to be aborted, but committed in the log"): 2 * BATCH},
     ),
     Mutation("never-ends", "transactional", never_ends, {("V11", "never ended in the log"): 2 * BATCH}),
+    Mutation(
+        "committed-by-the-next",
+        "transactional",
+        commit_with_the_next_life,
+        {("V11", "one marker ended two producers' records"): 1},
+    ),
     Mutation(
         "ended-otherwise",
         "transactional",

@@ -100,9 +100,7 @@ class Batch:
     producer_epoch: int = 0
     leader_epoch: int = 0
     append_ms: int | None = None  # LogAppendTime
-    patch: dict[str, int] = field(
-        default_factory=dict
-    )  # header fields that are written otherwise, checksum right
+    patch: dict[str, int] = field(default_factory=dict)  # header fields that differ, checksum right
 
     def bytes(self, codec: Codec) -> bytes:
         if self.control is not None:
@@ -180,11 +178,13 @@ class Topic:
     copied_until: int = 0
     config: dict[str, str] = field(default_factory=dict)
     start_offset: int = 0
+    checkpointed_start: int = 0  # of partition 0, in the log directory
     high_watermark: int = 0  # of partition 0; 0: its log's end
     last_stable: int = -1  # of partition 0; -1: before its first open transaction
     deletions: list[Deletion] = field(default_factory=list)
     killed: list[int] = field(default_factory=list)  # producers that never ended
     files: dict[str, bytes] = field(default_factory=dict)  # more files of partition 0, by name
+    lost_reads: dict[int, int] = field(default_factory=dict)  # consumer -> how many of its last rows are gone
 
     @property
     def group(self) -> str:

@@ -45,6 +45,9 @@ def write(folder: Path, topics: list[Topic]) -> None:
         write_log(folder / "data", topic, topic.log)
         write_log(folder / "earlier", topic, topic.earlier or topic.log)
         write_rows(run, topic)
+    starts = [f"{topic.name} 0 {topic.checkpointed_start}\n" for topic in topics if topic.checkpointed_start]
+    lines = "".join(["0\n", f"{len(starts)}\n", *starts])
+    (folder / "data" / "log-start-offset-checkpoint").write_text(lines)
     save_run(run, content)
 
 
@@ -101,7 +104,8 @@ def write_clients(run: Path, topic: Topic) -> None:
     ]
     more = [*([copier] if topic.copied_from else []), *(sharers if topic.rows["shares"] else [])]
     for consumer in (reader, drain, both, *more):
-        consumer.delivered = len(topic.reads_of(consumer.consumer))
+        lost = topic.lost_reads.get(consumer.consumer, 0)
+        consumer.delivered = len(topic.reads_of(consumer.consumer)) + lost
         save_client(run, history.writer_name("consumer", consumer.consumer), consumer)
 
 

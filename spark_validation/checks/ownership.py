@@ -1,0 +1,72 @@
+"""V08 and V09 of a group's partitions that two members had at the same time."""
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from spark_validation.anomalies import findings
+from spark_validation.checks.groups import GROUP
+from spark_validation.evidence import Evidence
+
+ASSIGNED, REVOKED, LOST = range(3)
+KEY = ["consumer", "assignment", *GROUP]
+
+
+def former_owners(evidence: Evidence) -> DataFrame:
+    """V09: a commit that was asked for when another member had begun with the partition, and was
+    confirmed."""
+    begun = evidence.rows("assignments").where(F.col("event") == ASSIGNED)
+    begun = begun.select(*GROUP, F.col("consumer").alias("owner"), F.col("at_ns").alias("owned_ns"))
+    mine = evidence.rows("assignments").where(F.col("event") == ASSIGNED)
+    mine = mine.select("consumer", "assignment", *GROUP, F.col("at_ns").alias("had_ns"))
+    commits = evidence.rows("commits").where("error = 0 and transaction < 0")
+    late = commits.join(mine, ["consumer", "assignment", *GROUP]).join(begun, GROUP)
+    late = late.where("owner <> consumer and owned_ns > had_ns and asked_ns > owned_ns")
+    late = late.groupBy(*GROUP, "consumer", "offset").agg(F.min("owner").alias("owner"))
+    detail = F.concat_ws(" ", F.lit("group"), "group", F.lit("owner"), "owner")
+    return findings(late, "V09", "commit of a former owner was confirmed", detail)
+
+
+def held_until(evidence: Evidence) -> DataFrame:
+    """KEY, begin_ns, end_ns of assignments whose ends are known.
+
+    A consumer that lost its partition without knowing (LOST, or killed) may go on for a while: a
+    rebalance allows that. One that ended by itself in a run without faults had its partitions until
+    it was given them again, or ended.
+    """
+    rows = evidence.rows("assignments")
+    next_of = Window.partitionBy("consumer", *GROUP).orderBy("at_ns")
+    mine = rows.withColumn("next_ns", F.lead("at_ns").over(next_of)).withColumn(
+        "next_event", F.lead("event").over(next_of)
+    )
+    begun = mine.where(F.col("event") == ASSIGNED).select(
+        *KEY, F.col("at_ns").alias("begin_ns"), "next_ns", "next_event"
+    )
+    ended = [(c.consumer, c.ended_ns) for c in evidence.consumer_clients if c.group]
+    if not evidence.calm_members:
+        ended = []
+    until = evidence.spark.createDataFrame(ended, "consumer int, ended_ns bigint")
+    begun = begun.join(F.broadcast(until), "consumer", "left")
+    return begun.withColumn(
+        "end_ns",
+        F.when(F.col("next_event") == REVOKED, F.col("next_ns"))
+        .when(F.col("next_event") == LOST, None)
+        .when(F.col("ended_ns").isNotNull(), F.least("ended_ns", "next_ns")),
+    ).select(*KEY, "begin_ns", "end_ns")
+
+
+def owners(evidence: Evidence) -> DataFrame:
+    """V08: two consumers of a group that both got records of a partition while both had it."""
+    seen = evidence.reads.groupBy("consumer", "assignment", "topic", "partition").agg(
+        F.min("seen_ns").alias("first_ns"), F.max("seen_ns").alias("last_ns"), F.min("offset").alias("offset")
+    )
+    held = held_until(evidence).join(seen, ["consumer", "assignment", "topic", "partition"])
+    names = {"consumer": "other", "begin_ns": "other_begin_ns", "end_ns": "other_end_ns"}
+    before = held.withColumnsRenamed(names | {"last_ns": "other_last_ns"})
+    before = before.select(*GROUP, "other", "other_begin_ns", "other_end_ns", "other_last_ns")
+    both = held.join(before, GROUP).where(
+        "other <> consumer and (other_begin_ns < begin_ns or other_begin_ns = begin_ns and other < consumer) "
+        "and other_end_ns > begin_ns and other_last_ns > first_ns"
+    )
+    both = both.groupBy(*KEY, "offset").agg(F.min("other").alias("other"))
+    detail = F.concat_ws(" ", F.lit("group"), "group", F.lit("other consumer"), "other")
+    return findings(both, "V08", "two owners at the same time", detail)

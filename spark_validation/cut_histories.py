@@ -1,0 +1,189 @@
+"""Histories that lack rows, by their own account: rows are numbered, and clients that ended counted
+them.
+
+What is absent from such a history is no proof: `lossy_consumers` are those whose rows are gone in
+portions (a file, the first or last rows, a whole topic or partition). A single number that is
+missing within a file was never a row's.
+"""
+
+from pyspark.sql import DataFrame, Row
+from pyspark.sql import functions as F
+
+from loadtest.run import ConsumerClient
+from spark_validation.evidence import Evidence
+
+STARTS_NS = 1_000_000_000  # a share group's start lies at its first fetch
+KILLED_NS = 30_000_000_000  # a killed producer loses the rows of its last seconds, not more
+
+
+def lossy_consumers(evidence: Evidence) -> list[int]:
+    """Consumers that were given records of which whole portions have no row."""
+    reads = evidence.rows("reads", every_topic=True)
+    parts = reads.groupBy("consumer", F.input_file_name().alias("file"), "topic", "partition")
+    spans = parts.agg(
+        F.min("position").alias("first"), F.max("position").alias("last"), F.count("*").alias("rows")
+    )
+    held: dict[int, list[Row]] = {}
+    for row in spans.collect():
+        held.setdefault(row["consumer"], []).append(row)
+    clients = evidence.consumer_clients
+    return [c.consumer for c in clients if _is_lossy(evidence, c, held.get(c.consumer, []))]
+
+
+def _is_lossy(evidence: Evidence, client: ConsumerClient, spans: list[Row]) -> bool:
+    """spans: rows of a consumer by file, topic and partition, with their first and last number."""
+    files: dict[str, tuple[int, int]] = {}
+    for row in spans:
+        first, last = files.get(row["file"], (row["first"], row["last"]))
+        files[row["file"]] = min(first, row["first"]), max(last, row["last"])
+    reached = -1
+    for first, last in sorted(files.values()):
+        if first > reached + 1:
+            return True
+        reached = max(reached, last)
+    if client.delivered is not None and client.delivered > reached + 1:
+        return True
+    fewer = sum(row["rows"] for row in spans) < reached + 1
+    return fewer and client.role == "drain" and _is_unread(evidence, client.topics, spans)
+
+
+def _is_unread(evidence: Evidence, topics: list[str], spans: list[Row]) -> bool:
+    """Whether a partition with records has no row at all."""
+    seen = {(row["topic"], row["partition"]) for row in spans}
+    return any(
+        end.high_watermark > end.start_offset and (topic, int(partition)) not in seen
+        for topic in topics
+        for partition, end in evidence.run.ends.get(topic, {}).items()
+    )
+
+
+def unnumbered(evidence: Evidence) -> list[str]:
+    """Reasons by what numbers and counts say of the histories of clients."""
+    return [
+        *cut_off_sends(evidence),
+        *cut_off_killed(evidence),
+        *cut_off_transactions(evidence),
+        *cut_off_reads(evidence),
+        *without_rows(evidence),
+    ]
+
+
+def cut_off_sends(evidence: Evidence) -> list[str]:
+    """Producers that ended by themselves, so that every record has an outcome, and whose rows have
+    gaps."""
+    topics = {topic.name for topic in evidence.run.topics}
+    ended = [p.producer for p in evidence.producer_clients if p.ended_ns is not None and p.topic in topics]
+    if not ended:
+        return []
+    rows = evidence.rows("sends").where(F.col("producer").isin(ended))
+    counts = [(p.producer, p.attempted) for p in evidence.producer_clients if p.ended_ns is not None]
+    attempted = evidence.spark.createDataFrame(counts, "producer int, attempted bigint")
+    held = rows.groupBy("producer").agg(
+        F.count("*").alias("rows"), F.countDistinct("seq").alias("seqs"), F.max("seq").alias("last")
+    )
+    begun = evidence.intents.where(F.col("producer").isin(ended))
+    begun = begun.groupBy("producer").agg(F.max("first_seq").alias("begun"))
+    both = begun.join(held, "producer", "full").join(attempted, "producer", "left")
+    gaps = both.where("rows is null or seqs != last + 1 or begun > last or attempted != last + 1")
+    return named(gaps, "producer", "sends of producers that ended by themselves are missing")
+
+
+def cut_off_killed(evidence: Evidence) -> list[str]:
+    """Producers that were killed, and of which the log has records from long after their last
+    row."""
+    killed = [(p.producer, p.started_ns) for p in evidence.producer_clients if p.ended_ns is None]
+    if not killed:
+        return []
+    frame = evidence.spark.createDataFrame(killed, "producer int, started_ns bigint")
+    known = evidence.rows("sends").join(F.broadcast(frame), "producer", "left_semi")
+    known = known.groupBy("producer").agg(F.max("sent_ns").alias("known_ns"))
+    wrote = evidence.log.where(F.col("intact")).join(F.broadcast(frame), "producer", "left_semi")
+    wrote = wrote.groupBy("producer").agg(F.max("intended_ns").alias("wrote_ns"))
+    both = wrote.join(frame, "producer").join(known, "producer", "left")
+    late = both.where(F.col("wrote_ns") - F.coalesce("known_ns", "started_ns") > KILLED_NS)
+    return named(
+        late, "producer", "sends of killed producers are missing, and of more than their last seconds"
+    )
+
+
+def cut_off_transactions(evidence: Evidence) -> list[str]:
+    """Producers that ended by themselves, whose transactions, numbered from 0 on, have gaps."""
+    topics = {topic.name for topic in evidence.run.topics}
+    ended = [
+        p.producer
+        for p in evidence.producer_clients
+        if p.ended_ns is not None and p.transactional_id and p.topic in topics
+    ]
+    if not ended:
+        return []
+    mine = F.col("producer").isin(ended)
+    rows = evidence.rows("transactions").where(mine).groupBy("producer")
+    held = rows.agg(F.countDistinct("transaction").alias("rows"), F.max("transaction").alias("last"))
+    sent = evidence.rows("sends").where(mine).where("transaction >= 0").groupBy("producer")
+    both = held.join(sent.agg(F.max("transaction").alias("sent")), "producer", "full")
+    gaps = both.where("rows is null or rows != last + 1 or sent > last")
+    return named(gaps, "producer", "transactions of producers that ended by themselves are missing")
+
+
+def cut_off_reads(evidence: Evidence) -> list[str]:
+    """Consumers whose deliveries, which they number from 0 on, have gaps."""
+    held = (
+        evidence.rows("reads", every_topic=True)
+        .groupBy("consumer")
+        .agg(F.countDistinct("position").alias("rows"), F.max("position").alias("last"))
+    )
+    counts = [(c.consumer, c.delivered) for c in evidence.consumer_clients if c.delivered]
+    ended = evidence.spark.createDataFrame(counts, "consumer int, delivered bigint")
+    both = held.join(ended, "consumer", "full")
+    gaps = both.where("rows is null or rows != last + 1 or delivered != rows")
+    return named(gaps, "consumer", "deliveries of consumers are missing")
+
+
+def without_rows(evidence: Evidence) -> list[str]:
+    """Clients and groups of which a whole kind of history is missing."""
+    found = []
+    if silent := evidence.unannounced:
+        sent = evidence.rows("sends").where(F.col("producer").isin(silent)).select("producer").distinct()
+        found += named(sent, "producer", "no intent is recorded of producers")
+    if groups := evidence.uncommitted_groups:
+        found.append(f"no commit is recorded of the groups: {_listed(groups)}")
+    if copiers := evidence.uncopied_producers:
+        found.append(f"no copy is recorded of producers: {_listed(copiers)}")
+    if shared := unshared(evidence):
+        found.append(f"no delivery is recorded of the share groups: {_listed(shared)}")
+    held = {
+        topic
+        for topic, ends in evidence.run.ends.items()
+        if any(end.high_watermark > end.start_offset for end in ends.values())
+    }
+    for kind, what in (("sends", "send"), ("reads", "delivered record")):
+        known = {row["topic"] for row in evidence.rows(kind).select("topic").distinct().collect()}
+        if missing := sorted(held - known):
+            found.append(f"no {what} is recorded of: {_listed(missing)}")
+    return found
+
+
+def unshared(evidence: Evidence) -> list[str]:
+    """Share groups without a delivery, though records were acknowledged while their members read."""
+    sharing = [c for c in evidence.consumer_clients if c.role == "share" and c.group and c.finished]
+    if not sharing:
+        return []
+    known = {row["group"] for row in evidence.rows("shares").select("group").distinct().collect()}
+    missing = set()
+    for c in sharing:
+        if c.group in known or c.group is None:
+            continue
+        late = evidence.sends.where(F.col("topic").isin(c.topics) & (F.col("status") == 0))
+        if not late.where(F.col("sent_ns") > c.started_ns + STARTS_NS).isEmpty():
+            missing.add(c.group)
+    return sorted(missing)
+
+
+def _listed(names: list[int] | list[str]) -> str:
+    return ", ".join(map(str, names[:5])) + (" ..." if len(names) > 5 else "")
+
+
+def named(frame: DataFrame, column: str, what: str) -> list[str]:
+    """The reason with the first clients of a frame, none when it is empty."""
+    found = [row[column] for row in frame.select(column).orderBy(column).limit(6).collect()]
+    return [f"{what}: {_listed(found)}"] if found else []

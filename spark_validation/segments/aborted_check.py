@@ -1,0 +1,90 @@
+"""V13's facts of the aborted transactions: entries against the markers and records of the log."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from spark_validation.segments import layout
+from spark_validation.segments.index_entries import Problem, entries_of
+from spark_validation.segments.layout import Words
+
+ABORT = 0
+
+
+def aborted_index(folder: str, segment: int, rows: Words) -> Iterator[Problem]:
+    """Each entry names an abort marker of its producer; each marker that aborted records of the
+    segment has an entry.
+
+    Only for a log that has such a file: where markers were never indexed, a missing entry proves
+    nothing. Compaction may remove a marker before its entry: an entry whose offset no batch holds
+    proves nothing."""
+    name = layout.ABORTED_FILE
+    if not len(rows):
+        return
+    entries = entries_of(folder, segment, name)
+    aborts = rows[
+        ((rows[:, layout.ATTRIBUTES] & layout.CONTROL) > 0) & (rows[:, layout.CONTROL_TYPE] == ABORT)
+    ]
+    known = {(int(row[layout.PRODUCER_ID]), int(row[layout.BASE_OFFSET])) for row in aborts}
+    covered = {(int(entry["producer_id"]), int(entry["last_offset"])) for entry in entries}
+    for n, entry in enumerate(entries):
+        marker = int(entry["last_offset"])
+        at = min(int(np.searchsorted(rows[:, layout.LAST_OFFSET], marker)), len(rows) - 1)
+        held = rows[at, layout.BASE_OFFSET] <= marker <= rows[at, layout.LAST_OFFSET]
+        if (int(entry["producer_id"]), marker) not in known and (
+            held or marker > rows[-1, layout.LAST_OFFSET]
+        ):
+            yield name, n, marker, "no abort marker of its producer is there"
+        elif entry["version"]:
+            yield name, n, marker, f"has version {entry['version']}"
+        elif entry["first_offset"] > marker:
+            yield name, n, marker, "begins after its marker"
+    for producer_id, offset in sorted(known - covered):
+        if aborts_records(rows, producer_id, offset):
+            yield name, len(entries), offset, "an abort marker has no entry"
+
+
+def aborts_records(rows: Words, producer_id: int, marker: int) -> bool:
+    """Whether the batch before a marker, among those of its producer in the segment, holds
+    records."""
+    mine = rows[(rows[:, layout.PRODUCER_ID] == producer_id) & (rows[:, layout.BASE_OFFSET] < marker)]
+    return bool(len(mine)) and not mine[-1, layout.ATTRIBUTES] & layout.CONTROL
+
+
+class Transactions:
+    """Where the transactions of a log begin, as far as it has been walked. Owner: one reading of
+    its segments."""
+
+    def __init__(self) -> None:
+        self.first: dict[int, int] = {}  # producer id -> its first record after its last marker
+        self.marker: dict[int, int] = {}
+
+    def add(self, rows: Words) -> dict[int, tuple[int, int]]:
+        """Goes on; gives for each abort marker among the rows the first record that it ended (-1:
+        none is there), and the marker of its producer before (-1: none was seen)."""
+        found = {}
+        within = (rows[:, layout.ATTRIBUTES] & layout.TRANSACTIONAL) > 0
+        for row in rows[within]:
+            producer_id, base = int(row[layout.PRODUCER_ID]), int(row[layout.BASE_OFFSET])
+            if not row[layout.ATTRIBUTES] & layout.CONTROL:
+                self.first.setdefault(producer_id, base)
+                continue
+            first, before = self.first.pop(producer_id, -1), self.marker.get(producer_id, -1)
+            if row[layout.CONTROL_TYPE] == ABORT:
+                found[base] = first, before
+            self.marker[producer_id] = base
+        return found
+
+
+def other_begins(folder: str, segment: int, rows: Words, begun: Transactions) -> Iterator[Problem]:
+    """Entries of aborted transactions that begin above a record they ended, or at or below the
+    marker before: readers would be shown the one, or not be shown the other's."""
+    name = layout.ABORTED_FILE
+    aborts = begun.add(rows)
+    for n, entry in enumerate(entries_of(folder, segment, name)):
+        first, before = aborts.get(int(entry["last_offset"]), (-1, -1))
+        begins = int(entry["first_offset"])
+        if 0 <= first < begins <= entry["last_offset"]:
+            yield name, n, first, f"begins at {begins}, above the record at {first}"
+        elif 0 <= begins <= before:
+            yield name, n, before, f"begins at {begins}, below the marker at {before}"
