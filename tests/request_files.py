@@ -7,6 +7,7 @@ rounds have in common count.
 """
 
 import os
+import re
 import signal
 import socket
 import struct
@@ -37,6 +38,7 @@ from tests.peer.kbroker_node import ROOT, KBroker
 
 GROUP = "files"
 ROUNDS = 5
+SERVES = re.compile(r"kbroker: (network|io|control)")
 WARM_UP = 20
 LIBRARY = "kbroker/kernels/"
 """Loads, stores and the like: not counted."""
@@ -60,7 +62,7 @@ def turn(number, frame):
     seen.clear()
     if not noting:
         sys.setprofile(note)
-signal.signal(signal.SIGUSR2, turn)
+signal.signal(signal.SIGRTMIN + 5, turn)
 """
 
 
@@ -69,7 +71,8 @@ class Noting:
 
     def __init__(self, broker: KBroker, notes: Path) -> None:
         self._notes = notes
-        self._pids = [child.pid for child in psutil.Process(broker.pid).children(recursive=True)]
+        children = psutil.Process(broker.pid).children(recursive=True)
+        self._pids = [each.pid for each in children if SERVES.search(" ".join(each.cmdline()))]
 
     def files(self, request: Callable[[], None]) -> set[str]:
         """Files that ran between two signals, relative to the repository."""
@@ -83,7 +86,7 @@ class Noting:
         for pid in self._pids:
             note = self._notes / str(pid)
             note.unlink(missing_ok=True)
-            os.kill(pid, signal.SIGUSR2)
+            os.kill(pid, signal.SIGRTMIN + 5)
             eventually(lambda note=note: note.exists() and note.read_text().endswith("\n.\n"))  # type: ignore[misc]
             found |= set(note.read_text().splitlines())
         return found
