@@ -164,7 +164,8 @@ def without_rows(evidence: Evidence) -> list[str]:
 
 
 def unshared(evidence: Evidence) -> list[str]:
-    """Share groups without a delivery, though records were acknowledged while their members read."""
+    """Share groups without a delivery, though records were acknowledged while their members
+    read."""
     sharing = [c for c in evidence.consumer_clients if c.role == "share" and c.group and c.finished]
     if not sharing:
         return []

@@ -1,4 +1,5 @@
-"""Which files and folders a test's code has synced: the calls of fsync and fdatasync from Python."""
+"""Which files and folders a test's code has synced: the calls of fsync and fdatasync from
+Python."""
 
 import os
 from pathlib import Path

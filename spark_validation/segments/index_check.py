@@ -121,8 +121,8 @@ def time_index(folder: str, segment: int, rows: Words) -> Iterator[Problem]:
 
 
 def read_epochs(folder: str) -> tuple[Words, list[int]]:
-    """(epoch, first offset) of the checkpoint of leader epochs, none without the file; and its lines
-    that are no entries."""
+    """(epoch, first offset) of the checkpoint of leader epochs, none without the file; and its
+    lines that are no entries."""
     try:
         lines = (Path(folder) / layout.EPOCHS_FILE).read_bytes().splitlines()[2:]
     except FileNotFoundError:
