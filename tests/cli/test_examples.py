@@ -50,6 +50,7 @@ FILL = "seq 3000 | kbroker produce orders -q -p 0; seq 90 | kbroker produce orde
 READ = "kbroker consume {topic} --group {group} --from-beginning -n 5 -q > /dev/null"
 # What must be there before an example, as on the system of a user who needs it.
 BEFORE = {
+    "kbroker systemd /etc/kbroker": "mkdir -p /etc/kbroker; echo log.dirs=/x > /etc/kbroker/server.properties",
     "kbroker produce orders records.txt": "seq -f 'k%.0f:v' 100 > records.txt",
     "kbroker consume orders -p 0 -o 1500": FILL,
     "kbroker topics create orders": "kbroker topics delete orders --yes",
