@@ -62,3 +62,14 @@ def test_what_cannot_be_collected_narrows_nothing(folder: Folder) -> None:
     folder("test_broken.py", "import no_such_module\n")
     assert tier_files.files_of(EXPRESSIONS) == {}
     assert not tier_files.KEPT.exists()
+
+
+def test_a_collection_is_repeated_when_packages_change(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tests that need a package which was missing belong to their tier once it is there."""
+    tier_files.files_of(EXPRESSIONS)
+    kept = json.loads(tier_files.KEPT.read_text())
+    tier_files.KEPT.write_text(json.dumps(kept | {"files": {"fast": ["mine"]}}))
+    monkeypatch.setattr(tier_files, "installed", lambda: ["pyspark 4.0"])
+    assert tier_files.files_of(EXPRESSIONS)["fast"] != ["mine"]

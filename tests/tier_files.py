@@ -1,4 +1,5 @@
-"""Which files hold tests of which tier, found by one collection and kept until a test file changes.
+"""Which files hold tests of which tier, found by one collection and kept until a test file or an
+installed package changes: a file that needs a package which is missing has no tests.
 
 pytest imports every test file before it chooses by marks: of ten thousand tests, in each process of
 each tier. With the files by name a tier imports its own alone.
@@ -9,6 +10,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Mapping
+from importlib.metadata import distributions
 from pathlib import Path
 
 import pytest
@@ -44,11 +46,17 @@ def files_of(expressions: Mapping[str, str]) -> dict[str, list[str]]:
 
 
 def digest(expressions: Mapping[str, str]) -> str:
-    """Of the expressions and of the names and contents of everything that is collected."""
-    found = hashlib.sha256(json.dumps(dict(expressions)).encode())
+    """Of the expressions, of the installed packages, and of the names and contents of everything
+    that is collected."""
+    found = hashlib.sha256(json.dumps([dict(expressions), installed()]).encode())
     for path in sorted((ROOT / "tests").rglob("*.py")):
         found.update(str(path.relative_to(ROOT)).encode() + b"\0" + path.read_bytes())
     return found.hexdigest()
+
+
+def installed() -> list[str]:
+    """Name and version of each package."""
+    return sorted(f"{each.name} {each.version}" for each in distributions())
 
 
 def sorted_files(marks_by_file: Mapping[str, list[set[str]]], expression: str) -> list[str]:
