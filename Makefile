@@ -14,7 +14,9 @@ AT = $(if $(filter-out 9092,$(PORT)), -b 127.0.0.1:$(PORT))
 
 .PHONY: help
 help: ## what can be done here
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@echo 'Begin with make run; docs/quick-start.md goes on from there.'
+	@awk -F ':.*## ' '/^##—— / {sub(/^##—— /, ""); printf "\n%s\n", $$0} \
+		/^[a-z-]+:.*## / && $$1 != "help" {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 ##—— environment
 .PHONY: venv venv-run venv-load venv-spark venv-docs
@@ -42,7 +44,7 @@ $(VENV)/.kernels: $(wildcard kbroker/kernels/*.py kbroker/*/*_kernel.py kbroker/
 
 ##—— the broker
 .PHONY: run
-run: venv-run kernels ## the broker on 127.0.0.1:9092, data in ./data
+run: venv-run kernels ## the broker on 127.0.0.1:9092, data in ./data; the first time ready after some 40 seconds
 	@printf '\n  bootstrap: 127.0.0.1:%s   data: %s   stop: Ctrl-C\n  once it says "kbroker ready", try in another terminal:\n\n' $(PORT) $(DATA)
 	@printf '    %s\n' '$(BIN)/kbroker topics create hello --partitions 3$(AT)' \
 		'echo "first record" | $(BIN)/kbroker produce hello$(AT)' \
@@ -95,7 +97,7 @@ fuzz-login: venv kernels ## REQUESTS=1000000 fuzzed requests before and after a 
 
 # MUTANTS holds further options, for instance MUTANTS='--only kbroker/io/replication'; all: MUTANTS=--help
 .PHONY: chaos
-chaos: venv ## TESTS="tests/crash/test_share_retries.py" SECONDS=600 SEED=1: tests in a loop while their processes are stopped for moments
+chaos: venv ## TESTS=tests/crash/test_share_retries.py SECONDS=600 SEED=1: tests in a loop, processes pause
 	@$(BIN)/python -m tests.chaos --seconds $(or $(SECONDS),600) $(if $(SEED),--seed $(SEED)) $(CHAOS) $(or $(TESTS),$(error TESTS= is missing))
 
 .PHONY: mutants
@@ -153,11 +155,11 @@ SECONDS ?= 600
 SEED ?= 1
 .PHONY: load prove
 # LOAD holds further options, for instance LOAD='--seconds 30 --shape spike --target host:port'; all: LOAD=--help
-load: venv-load kernels ## a load test with Locust, on a broker of its own or LOAD='--target host:port'
+load: venv-load kernels ## a minute of load with Locust, on a broker of its own or LOAD='--target host:port --seconds 600'
 	@$(BIN)/python -m loadtest run $(LOAD)
 
 # PROVE holds further options, for instance PROVE='--broker kafka' or PROVE='--rate 20000'.
-prove: venv-load kernels ## load with faults for SECONDS=600, then the verdict; TARGET=host:port for any Kafka, SEED=1
+prove: venv-load kernels ## load with faults for SECONDS=600 SEED=1, then the verdict; any Kafka: TARGET=host:port
 	$(SYNC) run load spark
 	@$(BIN)/python -m tests.peer.prepare $(if $(findstring kafka,$(PROVE)),,--java)
 	@$(BIN)/python -m loadtest run --judge --faults all --seconds $(SECONDS) --seed $(SEED) \

@@ -9,7 +9,7 @@ from kbroker.cli import named_configs
 from kbroker.cli.connection import Connection
 from kbroker.cli.failures import CommandFailed, UsageFailed, broker_error
 from kbroker.cli.long_names import refuse_long_string
-from kbroker.cli.options import AsJson, DryRun, connected, examples
+from kbroker.cli.options import AsJson, DryRun, Yes, confirm, connected, examples
 from kbroker.cli.output import print_json, print_table, say
 
 app = typer.Typer(
@@ -127,12 +127,13 @@ def alter(
     say(f"{_subject(name)}: {'would be altered' if validate_only else 'altered'}")
 
 
-@app.command(epilog=examples("kbroker client-metrics delete etl"))
+@app.command(epilog=examples("kbroker client-metrics delete etl --yes"))
 @connected
-def delete(broker: Connection, name: Name) -> None:
+def delete(broker: Connection, name: Name, yes: Yes = False) -> None:
     """Delete a subscription: its clients push no more for it."""
     if name not in names(broker):
         raise CommandFailed(f"there is no {_subject(name)}")
+    confirm(f"Delete {_subject(name)}?", yes)
     operations = [(setting, DELETE, None) for setting in SETTINGS]
     named_configs.change(broker, (CLIENT_METRICS, name), _subject(name), operations, validate_only=False)
     say(f"{_subject(name)}: deleted")

@@ -93,6 +93,8 @@ class Connection:
             try:
                 self._prove(host, port, deadline)
                 return
+            except UnicodeError:
+                raise UsageFailed(f"bootstrap {address.strip()!r}: this is no host name") from None
             except OSError as error:
                 reasons.append(f"{address.strip()}: {error.strerror or error}")
         hint = NO_ADDRESS_GIVEN if self.bootstrap == DEFAULT_BOOTSTRAP else ""

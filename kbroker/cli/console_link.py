@@ -22,6 +22,8 @@ def get(url: str, path: str) -> tuple[HTTPStatus | int, bytes]:
             return answer.status, answer.read(MAX_BYTES)
         finally:
             connection.close()
+    except UnicodeError:
+        raise UsageFailed(f"--url {url}: this is no host name") from None
     except (OSError, http.client.HTTPException) as error:
         reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
         raise Unreachable(f"{url}: {reason}; --url takes the broker's kbroker.http.listen") from error

@@ -9,6 +9,8 @@ from kbroker.cli.completion import complete_group
 from kbroker.cli.points_in_time import TIME_HELP
 from kbroker.cli.record_format import FORMAT_HELP
 
+MAX_IDLE_S = 31_536_000
+
 
 class Isolation(StrEnum):
     """The isolation level: with or without records of open and aborted transactions."""
@@ -72,7 +74,13 @@ MaxMessages = Annotated[
 ]
 IdleTimeout = Annotated[
     float | None,
-    typer.Option("--idle-timeout", metavar="SECONDS", help="Stop when nothing came for so long."),
+    typer.Option(
+        "--idle-timeout",
+        metavar="SECONDS",
+        min=0,
+        max=MAX_IDLE_S,
+        help="Stop when nothing came for so long.",
+    ),
 ]
 FormatText = Annotated[str | None, typer.Option("--format", "-f", help=FORMAT_HELP)]
 Json = Annotated[bool, typer.Option("--json", help="A line of JSON for each record.")]

@@ -9,6 +9,7 @@ from kbroker.cli.describe_groups import EXAMPLES as DESCRIBE_EXAMPLES
 from kbroker.cli.describe_groups import describe
 from kbroker.cli.failures import CommandFailed, UsageFailed, broker_error, explain, raise_first, result_of
 from kbroker.cli.group_description import read_group, require
+from kbroker.cli.known_words import GROUP_STATES, GROUP_TYPES, known_words
 from kbroker.cli.options import (
     AsJson,
     GroupId,
@@ -48,8 +49,8 @@ def list_groups(
 ) -> None:
     """List groups with their type and state."""
     matches = name_matcher(pattern)
-    states = {name.lower() for name in state or []}
-    kinds = {name.lower() for name in kind or []}
+    states = known_words("--state", state, GROUP_STATES)
+    kinds = known_words("--type", kind, GROUP_TYPES)
     with broker.kafka_python_admin() as admin:
         found = admin.list_groups()
     groups = [
@@ -65,7 +66,7 @@ def list_groups(
         group
         for group in groups
         if matches(group["group"])
-        and (not states or group["state"].lower() in states)
+        and (not states or group["state"] in states)
         and (not kinds or group["type"] in kinds)
     ]
     if json:

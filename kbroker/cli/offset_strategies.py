@@ -55,6 +55,10 @@ def read_csv(path: Path, group: str | None) -> dict[str, dict[Partition, int]]:
                 found.setdefault(row[0], {})[row[1], partition] = offset
     except OSError as error:
         raise UsageFailed(f"{path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise UsageFailed(f"{path}: not UTF-8 at byte {error.start}") from error
+    except csv.Error as error:
+        raise UsageFailed(f"{path}: {error}") from error
     return found
 
 

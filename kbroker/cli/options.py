@@ -159,5 +159,6 @@ def name_matcher(pattern: str | None) -> Callable[[str], object]:
     UsageFailed."""
     try:
         return re.compile(pattern or ".*").fullmatch
-    except re.error as error:
-        raise UsageFailed(f"{pattern!r} is not a regular expression: {error}") from error
+    except (re.error, OverflowError, RecursionError) as error:
+        shown = pattern if pattern is None or len(pattern) <= 80 else f"{pattern[:80]}..."
+        raise UsageFailed(f"{shown!r} is not a regular expression: {error}") from error

@@ -37,7 +37,10 @@ def parse_scope(text: str) -> tuple[str, list[int]]:
     numbers: list[int] = []
     for part in (match["partitions"] or "").split(","):
         first, _, last = part.partition("-")
-        if part and int(last or first) - int(first) > MAX_PARTITIONS:
+        span = int(last or first) - int(first) if part else 0
+        if span < 0:  # an empty range would name no partition, and that means all
+            raise UsageFailed(f"{text!r}: {part} ends before it begins")
+        if span > MAX_PARTITIONS:
             raise UsageFailed(f"{text!r}: {part} are too many partitions")
         if part:
             numbers += range(int(first), int(last or first) + 1)

@@ -1,6 +1,7 @@
 """Times and durations as people write them. Pure: the present is an argument."""
 
 import re
+from collections.abc import Iterable
 from datetime import UTC, datetime
 
 from kbroker.cli.failures import UsageFailed
@@ -24,14 +25,20 @@ TIME_HELP = (
 def parse_duration_ms(text: str) -> int:
     """`90s`, `1h30m`, `7d` or ISO 8601's `PT1H30M`, `P7D`. Raises UsageFailed."""
     compact = text.strip()
-    if found := _ISO.fullmatch(compact):
-        parts = {unit: float(amount) for unit, amount in found.groupdict().items() if amount}
-        if parts:
-            return int(sum(amount * _UNIT_MS[unit] for unit, amount in parts.items()))
+    found = _ISO.fullmatch(compact)
+    if found and (parts := [(amount, unit) for unit, amount in found.groupdict().items() if amount]):
+        return _sum_ms(text, parts)
     pairs = _SIMPLE.findall(compact)
     if pairs and not _SIMPLE.sub("", compact).strip():
-        return int(sum(float(amount) * _UNIT_MS[unit] for amount, unit in pairs))
+        return _sum_ms(text, pairs)
     raise UsageFailed(f"{text!r} is no duration: expected 90s, 15m, 1h30m, 7d or PT1H30M")
+
+
+def _sum_ms(text: str, parts: Iterable[tuple[str, str]]) -> int:
+    total = int(sum(float(amount) * _UNIT_MS[unit] for amount, unit in parts))
+    if total > MAX_MS:
+        raise UsageFailed(f"{text!r} is too long a duration")
+    return total
 
 
 def parse_time_ms(text: str, now_ms: int) -> int:

@@ -21,6 +21,7 @@ from kbroker.cli.record_format import unescape
 from kbroker.cli.record_lines import NewRecord, line_parser, parse_headers, parse_json, pieces
 from kbroker.cli.sizes import counted
 from kbroker.cli.sizes import size as size_text
+from kbroker.config.setting import INT_MAX
 
 if TYPE_CHECKING:
     from confluent_kafka import Producer
@@ -135,7 +136,9 @@ Json = Annotated[
 ]
 Partition = Annotated[
     int | None,
-    typer.Option("--partition", "-p", min=0, help="Write to this partition.", show_default="by key"),
+    typer.Option(
+        "--partition", "-p", min=0, max=INT_MAX, help="Write to this partition.", show_default="by key"
+    ),
 ]
 AcksOption = Annotated[Acks, typer.Option(help="Wait for no answer, the leader, or all in-sync replicas.")]
 CompressionOption = Annotated[Compression, typer.Option("--compression", "-z", help="Codec.")]

@@ -115,7 +115,7 @@ def reset_offsets(
     if by_duration is not None:
         if to_timestamp_ms is not None:
             raise UsageFailed("give exactly one strategy, not both --to-datetime and --by-duration")
-        to_timestamp_ms = now_ms - parse_duration_ms(by_duration)
+        to_timestamp_ms = max(now_ms - parse_duration_ms(by_duration), 0)
     strategy = Strategy(to_earliest, to_latest, to_current, to_offset, shift_by, to_timestamp_ms, from_file)
     _check(strategy, topic or [], all_topics)
     admin = broker.admin()

@@ -74,6 +74,8 @@ class SchemaSource:
         except (URLError, OSError, HTTPException) as error:
             reason = getattr(error, "reason", error)
             raise Unreachable(f"the registry {self._url} does not answer: {reason}") from None
+        except UnicodeError:
+            raise UsageFailed(f"--registry {self._url}: this is no host name") from None
         except ValueError:
             raise CommandFailed(f"{self._url}{path} does not answer as a schema registry") from None
         if not isinstance(found, dict):

@@ -56,14 +56,18 @@ def overview(url: str) -> Any:
     code, body = get(url, "/api/overview")
     try:
         data = json.loads(body)
-    except ValueError as error:
-        raise CommandFailed(f"{url}: this is no console of a kbroker") from error
+    except ValueError:
+        data = None
+    if not isinstance(data, dict):
+        raise CommandFailed(f"{url}: this is no console of a kbroker")
     if code == HTTPStatus.UNAUTHORIZED:
         raise CommandFailed(
             f"{url}: this console asks for a login, which `kbroker top` has not; `kbroker status` needs none"
         )
     if code != HTTPStatus.OK:
         raise CommandFailed(f"{url}: {data.get('message', code)}")
+    if "sample" not in data:
+        raise CommandFailed(f"{url}: this is no console of a kbroker")
     return data
 
 

@@ -11,10 +11,12 @@ from kbroker.cli.coordinators import coordinator_answer
 from kbroker.cli.failures import CommandFailed, UsageFailed, explain
 from kbroker.cli.hanging_transactions import EXAMPLES as HANGING_EXAMPLES
 from kbroker.cli.hanging_transactions import find_hanging
+from kbroker.cli.known_words import TRANSACTION_STATES, known_words
 from kbroker.cli.options import AsJson, Scopes, Yes, confirm, connected, examples
 from kbroker.cli.output import print_json, print_table, say
 from kbroker.cli.partitions import scoped
 from kbroker.cli.points_in_time import format_time, parse_duration_ms
+from kbroker.config.setting import LONG_MAX
 
 app = typer.Typer(name="transactions", no_args_is_help=True, help="List, describe and abort transactions.")
 
@@ -33,7 +35,8 @@ def list_transactions(
         typer.Option("--state", help="Only in this state, as Ongoing or CompleteCommit; repeatable."),
     ] = None,
     producer_id: Annotated[
-        list[int] | None, typer.Option("--producer-id", help="Only of this producer id.")
+        list[int] | None,
+        typer.Option("--producer-id", min=0, max=LONG_MAX, help="Only of this producer id."),
     ] = None,
     longer_than: Annotated[
         str | None,
@@ -46,11 +49,12 @@ def list_transactions(
     json: AsJson = False,
 ) -> None:
     """List transactional ids with producer id and state."""
+    states = known_words("--state", state, TRANSACTION_STATES)
     duration_ms = None if longer_than is None else parse_duration_ms(longer_than)
     with broker.kafka_python_admin() as admin:
         found = admin.list_transactions(
             producer_id_filters=producer_id or None,
-            state_filters=state or None,
+            state_filters=states or None,
             duration_filter_ms=duration_ms,
             transactional_id_pattern=pattern,
         )

@@ -27,7 +27,8 @@ def test_a_subscription_lives_from_alter_to_delete(cli: Shell, name: str) -> Non
     cli("client-metrics", "alter", name, "--match", "")
     (line,) = [line for line in cli("client-metrics", "describe").lines if line.startswith(name)]
     assert line.split() == [name, "60000", "a.,b."]
-    cli("client-metrics", "delete", name)
+    assert "Give --yes" in cli("client-metrics", "delete", name, code=2).stderr
+    cli("client-metrics", "delete", name, "--yes")
     assert name not in cli("client-metrics", "list", "--json").json
 
 

@@ -46,9 +46,17 @@ def test_a_malformed_line_is_named(tmp_path: Path, text: str) -> None:
         read_csv(file, "g")
 
 
+@pytest.mark.parametrize("content", [b"t,0,\xff\n", b't,0,"' + b"1" * 200_000])
+def test_a_file_that_is_no_csv_is_refused(tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "offsets.csv"
+    file.write_bytes(content)
+    with pytest.raises(UsageFailed, match=r"offsets\.csv: "):
+        read_csv(file, "g")
+
+
 def test_scopes() -> None:
     assert parse_scope("orders") == ("orders", [])
     assert parse_scope("orders:0,3-5") == ("orders", [0, 3, 4, 5])
-    for bad in ("", "orders:", "orders:x", "a:b:c", "orders:1,"):
+    for bad in ("", "orders:", "orders:x", "a:b:c", "orders:1,", "orders:5-3", "orders:0,5-3"):
         with pytest.raises(UsageFailed):
             parse_scope(bad)

@@ -50,6 +50,21 @@ def test_a_console_with_a_login_names_the_command_that_needs_none(capsys: pytest
     assert "`kbroker status` needs none" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(("code", "body"), [(200, b"[]"), (200, b"{}"), (404, b"[1]"), (200, b"<html>")])
+def test_another_server_is_no_console(code: int, body: bytes, capsys: pytest.CaptureFixture[str]) -> None:
+    class Another(AsksForALogin):
+        def do_GET(self) -> None:
+            self.send_response(code)
+            self.end_headers()
+            self.wfile.write(body)
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Another) as server:
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        assert run(["top", "--once", "--url", f"http://127.0.0.1:{server.server_port}/"]) == 1
+        server.shutdown()
+    assert capsys.readouterr().err.endswith("/: this is no console of a kbroker\n")
+
+
 @pytest.mark.parametrize("url", ["http://127.0.0.1:1/", "http://127.0.0.1:none/", "http://[::1/"])
 def test_where_no_broker_is_a_line_says_so(url: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["top", "--once", "--url", url]) != 0

@@ -130,6 +130,28 @@ def test_every_section_fits_a_phone(page: Page) -> None:
         assert page.browser.run("document.documentElement.scrollWidth") <= 360, place
 
 
+def test_every_section_is_reached_on_a_phone(page: Page) -> None:
+    page.browser.size(360, 740)
+    page.show("topics")
+    shown = "[...document.querySelectorAll('#nav a')].filter(e => e.checkVisibility()).length"
+    assert page.browser.run(shown) == 0
+    page.click("☰ Topics")
+    links = page.browser.run(
+        "[...document.querySelectorAll('#nav a')].map(e => [e.getAttribute('href'), "
+        "e.getBoundingClientRect().left >= 0 && e.getBoundingClientRect().right <= 360 && "
+        "document.elementFromPoint(...[(b => b.left + b.width / 2), (b => b.top + b.height / 2)]"
+        ".map(f => f(e.getBoundingClientRect()))) === e])"
+    )
+    assert {href.removeprefix("#/") for href, _ in links} == {name for name in SECTIONS if "/" not in name}
+    assert all(seen for _, seen in links)
+    page.browser.press("Escape")
+    assert page.browser.run(shown) == 0
+    page.click("☰ Topics")
+    page.click("Settings")
+    page.browser.wait("document.getElementById('menu').textContent === '☰ Settings'")
+    assert page.browser.run(shown) == 0
+
+
 def test_the_overview_draws_its_charts_and_gets_samples(page: Page) -> None:
     page.show("")
     page.browser.wait("document.querySelectorAll('.chart canvas').length === 4")

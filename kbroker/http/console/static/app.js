@@ -21,6 +21,8 @@ const SECTIONS = [
 const PAGES = { "": overview, topics, topic, groups, group, transactions, clients, quotas, users, acls, "log-dirs": logDirs, host, reports, report, settings };
 const TITLES = Object.fromEntries(SECTIONS.filter(Boolean));
 const main = document.getElementById("main");
+const side = document.querySelector(".side");
+const menu = document.getElementById("menu");
 let leave = () => {};
 
 function place() {
@@ -30,7 +32,15 @@ function place() {
   return { parts, query: new URLSearchParams(query) };
 }
 
+// On a narrow screen the sections open below a button that names the present one.
+function unfold(open) {
+  side.classList.toggle("open", open);
+  menu.setAttribute("aria-expanded", String(open));
+}
+
 function frame(section) {
+  fill(menu, h("span", { "aria-hidden": "true" }, "☰ "), TITLES[section] ?? "Sections");
+  unfold(false);
   fill(document.getElementById("nav"), SECTIONS.map((one) => (one === null ? h("div", { class: "group" })
     : h("a", { href: `#/${one[0]}`, "aria-current": one[0] === section ? "page" : null }, one[1]))));
   const theme = h("button", { class: "button quiet", type: "button", onclick: turn, title: "Light, dark, or as the system" }, themeName());
@@ -83,18 +93,21 @@ async function begin() {
   if (session.access === "login" && !session.user) {
     leave();
     leave = () => {};
-    document.querySelector(".side").hidden = true;
+    side.hidden = true;
     fill(main, login(begin));
     main.querySelector("input")?.focus();
     return;
   }
-  document.querySelector(".side").hidden = false;
+  side.hidden = false;
   await show();
 }
 
 addEventListener("hashchange", () => { show(); scrollTo(0, 0); main.focus({ preventScroll: true }); });
 addEventListener("signed-out", () => { if (session.user) begin(); });
+menu.addEventListener("click", () => unfold(!side.classList.contains("open")));
+addEventListener("click", (event) => { if (!event.target.closest("#menu")) unfold(false); });
 addEventListener("keydown", (event) => {
+  if (event.key === "Escape" && side.classList.contains("open")) { unfold(false); menu.focus(); }
   if (event.key === "/" && !event.target.closest("input,textarea,select,dialog")) {
     const search = main.querySelector("input[type=search]");
     if (search) { event.preventDefault(); search.focus(); }

@@ -1,0 +1,39 @@
+"""Words of options that Kafka gives a fixed meaning, in any case. A broker ignores others: a wrong
+one would select nothing, without a word. Pure."""
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from kbroker.cli.failures import UsageFailed
+
+GROUP_TYPES: Final = ("classic", "consumer", "share", "streams")
+GROUP_STATES: Final = (
+    "PreparingRebalance",
+    "CompletingRebalance",
+    "Stable",
+    "Dead",
+    "Empty",
+    "Assigning",
+    "Reconciling",
+    "NotReady",
+)
+TRANSACTION_STATES: Final = (
+    "Empty",
+    "Ongoing",
+    "PrepareCommit",
+    "PrepareAbort",
+    "CompleteCommit",
+    "CompleteAbort",
+    "PrepareEpochFence",
+)
+
+
+def known_words(option: str, given: Iterable[str] | None, known: Sequence[str]) -> list[str]:
+    """The given words as Kafka writes them. Raises UsageFailed for another."""
+    by_lower = {word.lower(): word for word in known}
+    found = []
+    for word in given or ():
+        if word.lower() not in by_lower:
+            raise UsageFailed(f"{option} {word!r}: expected one of {', '.join(known)}")
+        found.append(by_lower[word.lower()])
+    return found

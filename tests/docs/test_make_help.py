@@ -1,0 +1,19 @@
+"""`make help`, the first thing that somebody with a clone reads."""
+
+import re
+import subprocess
+
+from docs.wrap import ROOT
+
+MAX_COLUMNS = 120
+
+
+def test_it_lists_every_described_target_in_its_room_and_in_columns() -> None:
+    shown = subprocess.check_output(["make", "-C", str(ROOT), "--no-print-directory", "help"], text=True)
+    described = re.findall(r"^([a-z-]+):.*## (.*)", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    lines = shown.splitlines()
+    for target, text in described:
+        assert target == "help" or f"  make {target:<16} {text}" in lines
+    assert "make run" in lines[0]
+    assert {"the broker", "tests", "packages"} <= set(lines)
+    assert [line for line in lines if len(line) > MAX_COLUMNS] == []
