@@ -74,13 +74,19 @@ def cpu_seconds(pid: int, proc: Path = PROC) -> float:
     return seconds + (sum(map(finer, tree)) if proc == PROC else 0)
 
 
+def process_seconds(pid: int) -> float:
+    """CPU seconds of one process alone; 0 when it has ended."""
+    try:
+        return time.clock_gettime_ns(~pid << 3 | PROCESS_CLOCK) / 1e9
+    except OSError:
+        return 0.0
+
+
 def finer(stat: Stat) -> float:
     """CPU seconds of the process's own clock beyond those of /proc, which counts 10 ms; 0 when it
     has ended."""
-    try:
-        return time.clock_gettime_ns(~stat.pid << 3 | PROCESS_CLOCK) / 1e9 - stat.own_ticks / TICKS_PER_SECOND
-    except OSError:
-        return 0.0
+    seconds = process_seconds(stat.pid)
+    return seconds - stat.own_ticks / TICKS_PER_SECOND if seconds else 0.0
 
 
 def pss_bytes(pid: int, proc: Path = PROC) -> int:

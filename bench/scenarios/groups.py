@@ -30,8 +30,8 @@ LARGE = 500
 REBALANCES = 5
 
 
-async def _members(turn: Turn) -> list[Member]:
-    names = [f"bench-{turn.number}-{number}" for number in range(GROUPS)]
+async def _members(turn: Turn, count: int) -> list[Member]:
+    names = [f"bench-{turn.number}-{number}" for number in range(count)]
     groups = await asyncio.gather(
         *(gather_group(turn.target.port, name, MEMBERS, SESSION_MS) for name in names)
     )
@@ -50,7 +50,7 @@ def _repeat(turn: Turn, api: ApiKey, requests: Sequence[Struct], answer: Struct)
 
 def heartbeats(turn: Turn) -> Measures:
     async def requests() -> list[Struct]:
-        members = await _members(turn)
+        members = await _members(turn, GROUPS)
         found: list[Struct] = [member.heartbeat_request() for member in members]
         for member in members:
             await member.close()
@@ -60,10 +60,15 @@ def heartbeats(turn: Turn) -> Measures:
 
 
 def commits(turn: Turn) -> Measures:
+    return commits_of(turn, GROUPS)
+
+
+def commits_of(turn: Turn, count: int) -> Measures:
+    """Every member of so many groups commits, again and again."""
     topic = turn.topic("committed", MEMBERS)
 
     async def requests() -> list[Struct]:
-        members = await _members(turn)
+        members = await _members(turn, count)
         found: list[Struct] = [
             OffsetCommitRequest(
                 member.group_id,

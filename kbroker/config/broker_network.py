@@ -38,7 +38,7 @@ NETWORK = (
     Setting("num.network.threads", INT, network_processes, at_least(1), CLUSTER, HIGH,
             default_text="half of the cores (or of the cgroup's quota of them), 1 to 8",
             doc="Number of network processes. Each has an event loop of its own, owns its sockets and "
-                "serves Produce and Fetch by itself. A change takes effect at the next start."),
+                "serves Produce and Fetch by itself. At most 63. A change takes effect at the next start."),
     Setting("num.io.threads", INT, io_workers, at_least(1), CLUSTER, HIGH,
             default_text="a quarter of the cores (or of the cgroup's quota of them), 1 to 8",
             doc="Number of IO workers. Each partition's log is written by exactly one of them. A change takes "

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from kbroker.config.checks import connections_per_ip
 from kbroker.config.inert import INERT_REASON
 from kbroker.config.listeners import check_distinct
+from kbroker.config.processes import MAX_NETWORK_PROCESSES
 from kbroker.config.removed import removed_because
 from kbroker.config.setting import ConfigError, Setting
 from kbroker.config.sites import sites_of
@@ -77,6 +78,12 @@ def _sockets(config: "BrokerConfig") -> Iterator[str]:
         yield "queued.max.request.bytes must be larger or equal to socket.request.max.bytes"
     if largest > config.get_int("kbroker.arena.bytes"):
         yield "kbroker.arena.bytes must be larger or equal to socket.request.max.bytes"
+    processes = config.get_int("num.network.threads")
+    if processes > MAX_NETWORK_PROCESSES:
+        yield (
+            f"Invalid value {processes} for configuration num.network.threads: Value must be no more than "
+            f"{MAX_NETWORK_PROCESSES}"
+        )
     key = "max.connections.per.ip.overrides"
     if config.get_int("max.connections.per.ip") == 0 and not connections_per_ip(key, config.get_str(key)):
         yield f"max.connections.per.ip can be set to zero only if {key} property is set."

@@ -6,6 +6,8 @@ from functools import cache
 
 from kbroker.config.cgroup import cpu_quota
 
+MAX_NETWORK_PROCESSES = 63
+"""Each has a bit in a word of every partition's slot (`Slot.WAITERS`), and control has one."""
 _MOST = 8
 
 
@@ -18,15 +20,19 @@ def cores() -> int:
 
 
 def network_processes() -> int:
-    """Default of num.network.threads: half of the cores; parsing and sending is most of the
-    work."""
-    return max(1, min(_MOST, cores() // 2))
+    """Default of num.network.threads."""
+    return default_counts(cores())[0]
 
 
 def io_workers() -> int:
-    """Default of num.io.threads: a quarter of the cores; one worker appends for several network
-    processes."""
-    return max(1, min(_MOST, cores() // 4))
+    """Default of num.io.threads."""
+    return default_counts(cores())[1]
+
+
+def default_counts(available: int) -> tuple[int, int]:
+    """Network processes and IO workers for so many cores: half of them, since parsing and sending
+    is most of the work; and a quarter, since one worker appends for several network processes."""
+    return max(1, min(_MOST, available // 2)), max(1, min(_MOST, available // 4))
 
 
 @cache

@@ -34,4 +34,6 @@ OTHER_CHECK = {
 # A setting and a value that is refused here with another text, or taken.
 OTHER_REFUSAL = {
     ("log.cleaner.threads", "0"): "Kafka says: / by zero",
+    ("num.network.threads", "100"): "Kafka says: more than double; here 63 is the maximum",
+    ("num.network.threads", "1048576"): "the same",
 }

@@ -22,6 +22,7 @@ from kbroker.config.setting import ConfigError
             "When cordoned.log.dirs is set to *, it must not contain other values",
         ),
         ({"log.cleaner.threads": "0"}, "Value must be at least 1"),
+        ({"num.network.threads": "64"}, "num.network.threads: Value must be no more than 63"),
         (
             {"log.cleaner.dedupe.buffer.size": "100"},
             "log.cleaner.dedupe.buffer.size must be at least 1MB per cleaner thread.",

@@ -1,6 +1,6 @@
 """The settings that each rule may propose and the value it gives them, for docs/knobs.md."""
 
-from tuning.broker.rules import BUSY, CPU_SHARE, MAX_PROCESSES, MIN_ARENA, RECORDS_NEVER
+from tuning.broker.rules import BUSY, CPU_SHARE, MIN_ARENA, RECORDS_NEVER
 from tuning.broker.space import ACTIVE_SHARE, FULL, MIN_SEGMENT, STEADY
 from tuning.quantity import show_rate
 
@@ -11,7 +11,7 @@ PROPOSED: dict[str, tuple[tuple[str, ...], str]] = {
     ),
     "processes": (
         ("num.network.threads", "num.io.threads"),
-        f"with a quota: half and a quarter of its cores; else each {CPU_SHARE:.0%} busy, at most {MAX_PROCESSES}",
+        f"with a quota: half and a quarter of its cores; else each {CPU_SHARE:.0%} busy",
     ),
     "arena": (
         ("kbroker.arena.bytes",),

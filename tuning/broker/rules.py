@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterator
 
+from kbroker.config.processes import MAX_NETWORK_PROCESSES, default_counts
 from tuning.broker.proposal import Proposal, differs
 from tuning.broker.space import reserving, retention, segments
 from tuning.finding import Severity
@@ -17,7 +18,6 @@ MIN_ARENA = 16 * MiB
 FULL = 0.8
 BUSY = 0.5
 RECORDS_NEVER = 2**63 - 1
-MAX_PROCESSES = 8
 CPU_SHARE = 0.6  # of a network process's core that bulk work may take
 BENCH = "docs/benchmarks.md"
 
@@ -40,16 +40,16 @@ def processes(situation: Situation) -> Iterator[Proposal]:
     if quota is not None and situation.network_processes + situation.io_workers > max(2.0, quota * 1.5):
         why = f"the cgroup's quota is {quota:g} cores of {processors.cores}, and more processes than that stop together"
         source = "kbroker/config/processes.py"
-        network = max(1, min(MAX_PROCESSES, int(usable // 2)))
+        network, workers = default_counts(int(usable))
         yield Proposal("num.network.threads", str(network), why, source, Severity.SERIOUS)
-        yield Proposal("num.io.threads", str(max(1, min(8, int(usable // 4)))), why, source, Severity.SERIOUS)
+        yield Proposal("num.io.threads", str(workers), why, source, Severity.SERIOUS)
         return
     if not situation.knows("write_rate", "groups", "batch_bytes"):
         return
     load, costs = situation.workload, situation.costs
     seconds = load.write_rate / 1e9 * costs.in_cpu + load.read_rate / 1e9 * costs.out_cpu
     seconds += load.requests * costs.request_cpu
-    wanted = min(MAX_PROCESSES, math.ceil(seconds / CPU_SHARE))
+    wanted = min(MAX_NETWORK_PROCESSES, math.ceil(seconds / CPU_SHARE))
     if situation.network_processes < wanted <= usable:
         why = (
             f"{show_rate(load.write_rate)} in, {show_rate(load.read_rate)} out and {load.requests:,.0f} requests/s "

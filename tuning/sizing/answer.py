@@ -4,6 +4,7 @@ it."""
 import math
 from dataclasses import dataclass, replace
 
+from kbroker.config.processes import MAX_NETWORK_PROCESSES
 from tuning.situation import Situation
 from tuning.sizing.demand import Need, cache_horizon_s, cpu_cores, needs
 from tuning.sizing.supply import STEADY, Supply
@@ -48,8 +49,8 @@ def answer(situation: Situation, supply: Supply) -> Answer:
         first,
         breaks_at,
         cache_horizon_s(situation, supply),
-        max(1, min(8, math.ceil((coming + going) / STEADY))),
-        max(1, min(8, math.ceil(coming / 2 / STEADY))),
+        max(1, min(MAX_NETWORK_PROCESSES, math.ceil((coming + going) / STEADY))),
+        max(1, math.ceil(coming / 2 / STEADY)),
         tuple(_notes(situation, supply)),
     )
 

@@ -35,13 +35,13 @@ def batch(
 
 
 class DrainCase:
-    """Slot 3 of generation 7 on worker 0; client 0 is the sender, client 1 is control."""
+    """Slot 3 of generation 7 on worker 0; client 0 is the sender, the last one is control."""
 
     slot = 3
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, clients: int = 2) -> None:
         self.shared = Shared(
-            Sizes(clients=2, workers=1, max_partitions=16, ring_entries=CAPACITY, arena_bytes=1 << 20)
+            Sizes(clients=clients, workers=1, max_partitions=16, ring_entries=CAPACITY, arena_bytes=1 << 20)
         )
         self.drain = Drain(self.shared, 0, producers=16)
         self.folder = folder
@@ -61,7 +61,7 @@ class DrainCase:
         }  # fmt: skip
         for word, value in defaults.items():
             self.row[word] = value
-        self._arena_used = [0, 0]
+        self._arena_used = [0] * clients
         self._next_token = 1
 
     def push(self, data: bytes, acks: int = 1, generation: int = 7, client: int = 0) -> int:

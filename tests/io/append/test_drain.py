@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from kbroker.config.processes import MAX_NETWORK_PROCESSES
 from kbroker.io.append.drain import MarkerAppend, marker_of
 from kbroker.io.append.rows import AppendRow, Drained, Stop, Wants
 from kbroker.ipc.layout import Completion, ProcessLine, Slot, SlotFlag, SlotState
+from kbroker.net.rows.slot_kernel import announce_waiter
 from kbroker.protocol import batch_layout as rb
 from kbroker.protocol.records import ControlType, build_batch, build_control_batch
 from tests.io.append.drain_case import CAPACITY, DrainCase, batch, header
@@ -259,6 +261,17 @@ def test_a_waiting_reader_is_notified_once_that_the_slot_advanced(case: DrainCas
     case.push(batch())
     case.drain.run()
     assert case.answers(client=1) == []
+
+
+def test_as_many_readers_as_a_broker_may_have_are_notified(tmp_path: Path) -> None:
+    case = DrainCase(tmp_path, clients=MAX_NETWORK_PROCESSES + 1)
+    for client in range(MAX_NETWORK_PROCESSES + 1):
+        announce_waiter(case.words.ctypes.data, client)
+    case.push(batch())
+    case.drain.run()
+    for client in range(1, MAX_NETWORK_PROCESSES + 1):
+        assert [answer[Completion.SLOT] for answer in case.answers(client)] == [case.slot], client
+    assert case.words[Slot.WAITERS] == 0
 
 
 def test_sleeping_client_is_woken_and_a_busy_one_is_not(case: DrainCase) -> None:

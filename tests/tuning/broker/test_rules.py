@@ -68,6 +68,16 @@ def test_network_processes_follow_a_known_rate(tmp_path: Path) -> None:
     assert found["num.network.threads"].value == "2"  # 0.39 + 2 * 0.19 and some requests, 0.6 of a core each
 
 
+def test_a_host_of_many_cores_gets_as_many_network_processes_as_its_rate_needs(tmp_path: Path) -> None:
+    base = with_settings(situation(tmp_path), num__network__threads="8")
+    wide = on(base, processors=replace(base.host.processors, cores=64))
+    measured = replace(
+        wide, coefficients=Coefficients("measured", send_cpu=LOOP_CPU / 2, receive_cpu=LOOP_CPU / 2)
+    )
+    found = proposed(carrying(measured, write_rate=20e9, batch_bytes=1 << 20, groups=2))
+    assert 8 < int(found["num.network.threads"].value) <= 63
+
+
 def test_arenas_leave_three_quarters_of_the_memory(tmp_path: Path) -> None:
     base = situation(tmp_path)
     small = on(base, memory=replace(base.host.memory, limit_bytes=2 * GiB))
