@@ -14,7 +14,7 @@ from kbroker.protocol.messages.describe_topic_partitions import DescribeTopicPar
 from kbroker.protocol.messages.metadata import MetadataResponse
 from kbroker.protocol.pieces import encode_in_pieces
 from kbroker.protocol.schema import Struct
-from kbroker.protocol.slices import paced
+from kbroker.protocol.slices import paced, stood_still
 
 Answer = TypeVar("Answer", bound=Struct)
 TopicAnswer = TypeVar("TopicAnswer", bound=MetadataResponse | DescribeTopicPartitionsResponse)
@@ -35,6 +35,8 @@ def cached_answers(
         return response
     client = ctx.client
     frame = encode_response(client.api_key, client.api_version, client.correlation_id, response)
+    if _is_outdated(ctx, word):
+        return response
     return ctx.broker.cached_answers.answer(frame, client.body, count, word)
 
 
@@ -60,8 +62,17 @@ def cached_by_topic(
     frame = framed_response(client.api_key, client.api_version, client.correlation_id, body)
     array = len(frame) - len(body) + len(pieces.before)
     others = count - sum(part.codes for part in parts)
+    if _is_outdated(ctx):
+        return response
     cut = Cut(array, array + len(pieces.length), room, others, parts)
     return ctx.broker.cached_answers.answer(frame, client.body, count, cut=cut)
+
+
+def _is_outdated(ctx: RequestContext, word: int = AnswerVersion.TOPICS) -> bool:
+    """Whether what the answer was made from may have changed since: others had their turn."""
+    if not stood_still():
+        return False
+    return word != AnswerVersion.TOPICS or ctx.topics_version != ctx.broker.cached_answers.topics
 
 
 def _codes_if_cacheable(ctx: RequestContext, response: Struct) -> int | None:

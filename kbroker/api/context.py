@@ -15,12 +15,13 @@ class RequestContext:
     and what does longer work. configs: settings as DescribeConfigs lists them.
 
     narrowed: the answer is for this client alone, or for a part of its request: it must not be
-    cached."""
+    cached. topics_version: AnswerVersions.topics when the request began."""
 
     services: Services
     configs: ConfigResults
     client: ClientRequest
     narrowed: bool = False
+    topics_version: int | None = None
 
     @property
     def broker(self) -> Broker:

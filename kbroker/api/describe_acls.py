@@ -16,6 +16,7 @@ from kbroker.protocol.messages.describe_acls import (
     DescribeAclsResource,
     DescribeAclsResponse,
 )
+from kbroker.protocol.slices import paced
 
 API = Api(ApiKey.DESCRIBE_ACLS, 1, 3)
 NO_AUTHORIZER = "No Authorizer is configured on the broker"
@@ -28,7 +29,10 @@ def handle(ctx: RequestContext, request: DescribeAclsRequest) -> DescribeAclsRes
     if ctx.broker.authorizer is None:
         raise KafkaError(ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER)
     resources: dict[tuple[int, str, int], DescribeAclsResource] = {}
-    for acl in ctx.broker.authorizer.matching(filter_of(request)):
+    wanted = filter_of(request)
+    for acl in paced(list(ctx.broker.authorizer.acls)):
+        if not wanted.matches(acl):
+            continue
         key = acl.resource_type, acl.resource_name, acl.pattern_type
         resource = resources.setdefault(key, DescribeAclsResource(*key))
         resource.acls.append(AclDescription(acl.principal, acl.host, acl.operation, acl.permission))

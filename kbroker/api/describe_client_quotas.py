@@ -21,6 +21,7 @@ from kbroker.protocol.messages.describe_client_quotas import (
     EntryData,
     ValueData,
 )
+from kbroker.protocol.slices import in_order, paced
 
 API = Api(ApiKey.DESCRIBE_CLIENT_QUOTAS, 0, 1, fast_paths=(REPEATED,))
 
@@ -48,7 +49,7 @@ def handle(
             "user or clientId filter component.",
         )
     entries = []
-    for entity, values in in_kafkas_order(ctx.broker.quotas.quotas):
+    for entity, values in paced(in_kafkas_order(ctx.broker.quotas.quotas, in_order)):
         if _matches(dict(entity), exact, present, request.strict):
             entries.append(_entry(entity, values))
     return cached_answers(ctx, DescribeClientQuotasResponse(0, ErrorCode.NONE, "", entries))

@@ -46,7 +46,7 @@ async def handle(ctx: RequestContext, request: DescribeLogDirsRequest) -> Descri
             continue
         topics = _topics(
             broker,
-            [replica for replica in replicas if replica.log_dir == log_dir],
+            [replica for replica in paced(replicas) if replica.log_dir == log_dir],
             [one for one in futures if one.log_dir == log_dir],
         )
         result = DescribeLogDirsResult(ErrorCode.NONE, log_dir, topics, *space, log_dir not in takes_new)
@@ -85,7 +85,7 @@ def _topics(
     broker: Broker, replicas: list[Replica], futures: list[FutureReplica]
 ) -> list[DescribeLogDirsTopic]:
     topics: dict[str, DescribeLogDirsTopic] = {}
-    for replica in replicas:
+    for replica in paced(replicas):
         size = broker.slots.word(replica.slot, Slot.LOG_BYTES)
         topic = topics.setdefault(replica.topic, DescribeLogDirsTopic(replica.topic))
         topic.partitions.append(DescribeLogDirsPartition(replica.index, size))

@@ -18,6 +18,7 @@ from kbroker.protocol.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsResponsePartition,
     DescribeShareGroupOffsetsResponseTopic,
 )
+from kbroker.protocol.slices import paced
 
 API = Api(ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, 0, 1)
 UNKNOWN = -1
@@ -59,7 +60,7 @@ def _topics(
     if asked.topics is None:
         return [
             _describe(ctx, group, topic, sorted(shared.partitions))
-            for topic_id, shared in group.shared.items()
+            for topic_id, shared in list(group.shared.items())
             if (topic := ctx.broker.catalogue.by_id(topic_id)) is not None
         ]
     answers = []
@@ -85,7 +86,7 @@ def _describe(
 ) -> DescribeShareGroupOffsetsResponseTopic:
     service = ctx.services.shares
     parts = []
-    for index in indexes:
+    for index in paced(indexes):
         key = ShareKey(group.group_id, topic.topic_id, index)
         start = service.partitions.start_offset(key)
         parts.append(DescribeShareGroupOffsetsResponsePartition(index, start, 0, service.lag(key)))

@@ -113,7 +113,7 @@ def _known(broker: Broker, topic: Topic, shown: list[Partition]) -> DescribeTopi
         topic.name,
         topic.topic_id,
         topic.internal,
-        [_partition(broker, partition) for partition in shown],
+        [_partition(broker, partition) for partition in paced(shown)],
         ON_TOPIC,
     )
 

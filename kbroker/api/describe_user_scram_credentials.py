@@ -20,7 +20,7 @@ from kbroker.protocol.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsResponse,
     DescribeUserScramCredentialsResult,
 )
-from kbroker.protocol.slices import paced
+from kbroker.protocol.slices import distinct, paced
 
 API = Api(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, 0, fast_paths=(REPEATED,))
 
@@ -29,10 +29,11 @@ def handle(
     ctx: RequestContext, request: DescribeUserScramCredentialsRequest
 ) -> CachedAnswer | DescribeUserScramCredentialsResponse:
     """A result for each user."""
+    times: dict[str, int]
     if request.users:
         times = Counter(user.name for user in request.users)
     else:
-        times = Counter({user for user, _ in ctx.broker.scram})
+        times = dict.fromkeys(distinct(user for user, _ in list(ctx.broker.scram)), 1)
     results = [_described(ctx.broker, user, count) for user, count in paced(times.items())]
     return cached_answers(ctx, DescribeUserScramCredentialsResponse(0, ErrorCode.NONE, "", results))
 

@@ -24,6 +24,7 @@ from kbroker.protocol.messages.list_config_resources import (
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,
 )
+from kbroker.protocol.slices import paced
 
 API = Api(ApiKey.LIST_CONFIG_RESOURCES, 0, 1, fast_paths=(REPEATED,))
 
@@ -41,7 +42,7 @@ def handle(
             config_resources=[
                 ConfigResource(name, kind)
                 for kind in dict.fromkeys(kinds)
-                for name in _names(ctx.broker, kind)
+                for name in paced(_names(ctx.broker, kind))
             ]
         ),
     )

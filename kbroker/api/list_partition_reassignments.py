@@ -12,6 +12,7 @@ from kbroker.protocol.messages.list_partition_reassignments import (
     OngoingPartitionReassignment,
     OngoingTopicReassignment,
 )
+from kbroker.protocol.slices import paced
 
 API = Api(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, 0)
 
@@ -24,7 +25,7 @@ def handle(
     if request.topics is not None:
         asked = {(topic.name, index) for topic in request.topics for index in topic.partition_indexes}
     found: dict[str, list[OngoingPartitionReassignment]] = {}
-    for partition in ctx.broker.catalogue.partitions():
+    for partition in paced(list(ctx.broker.catalogue.partitions())):
         moving = partition.adding or partition.removing
         if moving and (asked is None or (partition.topic, partition.index) in asked):
             found.setdefault(partition.topic, []).append(_ongoing(ctx, partition))

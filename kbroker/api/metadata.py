@@ -111,7 +111,7 @@ def respond(ctx: RequestContext, request: MetadataRequest) -> MetadataResponse:
         brokers=[MetadataResponseBroker(*node, broker.rack) for node in ctx.nodes()],
         cluster_id=broker.cluster_id,
         controller_id=broker.node_id,
-        topics=[_known(broker, topic, operations) for topic in _asked(broker, request, ctx.version)],
+        topics=[_known(broker, topic, operations) for topic in paced(_asked(broker, request, ctx.version))],
     )
     response.topics += _unknown(broker, request, operations)
     if request.include_cluster_authorized_operations:
@@ -166,7 +166,7 @@ def _known(broker: Broker, topic: Topic, operations: int) -> MetadataResponseTop
         topic.name,
         topic.topic_id,
         topic.internal,
-        [_partition(broker, partition) for partition in topic.partitions],
+        [_partition(broker, partition) for partition in paced(topic.partitions)],
         operations,
     )
 

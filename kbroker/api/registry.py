@@ -207,7 +207,8 @@ class Dispatch:
         refused = partial(_refused, module, client, request)
         answer: Answer
         try:
-            ctx = RequestContext(self._services, self._configs, client)
+            version = self._services.broker.cached_answers.topics
+            ctx = RequestContext(self._services, self._configs, client, topics_version=version)
             guard = guard_of(self._services.broker, client)
             answer = module.handle(ctx, request) if guard is None else guard(ctx, request, module.handle)
         except KafkaError as error:

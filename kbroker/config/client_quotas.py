@@ -7,11 +7,11 @@ DefaultQuotaCallback). Pure.
 """
 
 import ipaddress
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from kbroker.config.java_hash import map_order, string_hash
+from kbroker.config.java_hash import Sort, map_order, string_hash
 
 USER: Final = "user"
 CLIENT_ID: Final = "client-id"
@@ -53,15 +53,13 @@ def entity_of(pairs: Iterable[tuple[str, str | None]]) -> Entity:
     return tuple(sorted(dict(pairs).items()))
 
 
-def in_kafkas_order(quotas: Quotas) -> list[tuple[Entity, list[tuple[str, float]]]]:
+def in_kafkas_order(quotas: Quotas, sort: Sort = sorted) -> Iterator[tuple[Entity, list[tuple[str, float]]]]:
     """Entities and their values in Kafka's order: that of HashMaps which were filled out of
     others."""
-    ordered = []
-    for entity in map_order(map_order(quotas, _entity_hash), _entity_hash, 1):
+    for entity in map_order(map_order(quotas, _entity_hash, sort=sort), _entity_hash, 1, sort):
         values = quotas[entity]
         keys = map_order(map_order(values, string_hash), string_hash, 1)
-        ordered.append((entity, [(key, values[key]) for key in keys]))
-    return ordered
+        yield entity, [(key, values[key]) for key in keys]
 
 
 def _entity_hash(entity: Entity) -> int:

@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 Key = TypeVar("Key")
+Sort = Callable[[Iterable[tuple[int, int]]], list[tuple[int, int]]]
+"""Of (place in a map, place among the keys); one for long lists lets others have their turn."""
 _GOLDEN_RATIO = 0x9E3779B97F4A7C15
 
 
@@ -17,7 +19,9 @@ def string_hash(text: str) -> int:
     return number
 
 
-def map_order(keys: Iterable[Key], hash_code: Callable[[Key], int], buckets: int = 16) -> list[Key]:
+def map_order(
+    keys: Iterable[Key], hash_code: Callable[[Key], int], buckets: int = 16, sort: Sort = sorted
+) -> list[Key]:
     """The keys as a HashMap iterates that began with so many buckets: by bucket, then as they
     came."""
     given = list(keys)
@@ -28,7 +32,7 @@ def map_order(keys: Iterable[Key], hash_code: Callable[[Key], int], buckets: int
         number = hash_code(key)
         return (number ^ number >> 16) & (buckets - 1)
 
-    return sorted(given, key=bucket)
+    return _ordered(given, bucket, sort)
 
 
 def concurrent_map_order(keys: Iterable[Key], hash_code: Callable[[Key], int]) -> list[Key]:
@@ -40,7 +44,7 @@ def concurrent_map_order(keys: Iterable[Key], hash_code: Callable[[Key], int]) -
     return map_order(given, hash_code, buckets)
 
 
-def timeline_order(keys: Iterable[Key], hash_code: Callable[[Key], int]) -> list[Key]:
+def timeline_order(keys: Iterable[Key], hash_code: Callable[[Key], int], sort: Sort = sorted) -> list[Key]:
     """The keys as Kafka's TimelineHashMap iterates when it never held more of them: by slot, in one
     the last first."""
     given = list(keys)
@@ -54,4 +58,8 @@ def timeline_order(keys: Iterable[Key], hash_code: Callable[[Key], int]) -> list
         signed = number - (1 << 32) if number >> 31 else number
         return (signed * _GOLDEN_RATIO & (1 << 64) - 1) >> (64 - bits)
 
-    return sorted(given, key=slot)
+    return _ordered(given, slot, sort)
+
+
+def _ordered(given: list[Key], place: Callable[[Key], int], sort: Sort) -> list[Key]:
+    return [given[at] for _, at in sort((place(key), at) for at, key in enumerate(given))]

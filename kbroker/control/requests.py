@@ -5,8 +5,9 @@ answered.
 import logging
 import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
+from typing import Any, Final
 
 from kbroker.control import crash_point
 from kbroker.control.broker import Broker
@@ -27,7 +28,31 @@ log = logging.getLogger(__name__)
 Dispatch = Callable[[ClientRequest], Frame | Deferred | None]
 """The frame of the answer, None to close the connection; a Deferred may be of an exception."""
 SLICED_FROM_BYTES = 1024
-"""Minimum of a request's body: shorter requests name too little to take long."""
+"""Minimum of a request's body: shorter requests name too little to take long, but for LISTS."""
+LISTS: Final = frozenset(
+    (
+        ApiKey.METADATA,
+        ApiKey.OFFSET_FETCH,
+        ApiKey.DESCRIBE_GROUPS,
+        ApiKey.LIST_GROUPS,
+        ApiKey.DESCRIBE_ACLS,
+        ApiKey.DESCRIBE_LOG_DIRS,
+        ApiKey.DESCRIBE_DELEGATION_TOKEN,
+        ApiKey.LIST_PARTITION_REASSIGNMENTS,
+        ApiKey.DESCRIBE_CLIENT_QUOTAS,
+        ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
+        ApiKey.DESCRIBE_PRODUCERS,
+        ApiKey.DESCRIBE_TRANSACTIONS,
+        ApiKey.LIST_TRANSACTIONS,
+        ApiKey.CONSUMER_GROUP_DESCRIBE,
+        ApiKey.LIST_CONFIG_RESOURCES,
+        ApiKey.DESCRIBE_TOPIC_PARTITIONS,
+        ApiKey.SHARE_GROUP_DESCRIBE,
+        ApiKey.STREAMS_GROUP_DESCRIBE,
+        ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS,
+    )
+)
+"""APIs whose short requests may ask for all that there is of something, however many."""
 ANSWERING = defaultdict(lambda: "answering", {int(key): f"answering-{key}" for key in ApiKey})
 
 
@@ -58,7 +83,11 @@ class Requests:
     def serve(self, link: AsyncLink, call_id: int, client: ClientRequest) -> None:
         """Answer a request, now or when its Deferred is complete."""
         if len(client.body) > SLICED_FROM_BYTES or client.api_key in self._broker.listeners.sliced_apis:
-            self._background.start(self._serve_in_slices(link, call_id, client))
+            work = self._slicing.run(partial(self._dispatch, client), partial(self._spent, client))
+            self._background.start(self._serve_in_slices(link, call_id, client, work))
+            return
+        if client.api_key in LISTS:
+            self._serve_list(link, call_id, client)
             return
         began_ns = time.monotonic_ns() if self._request_time.counts() else 0
         answer: Frame | Deferred | Exception | None
@@ -70,9 +99,29 @@ class Requests:
             self._request_time.spent(client, began_ns)
         _reply(link, call_id, client, answer)
 
-    async def _serve_in_slices(self, link: AsyncLink, call_id: int, client: ClientRequest) -> None:
-        """As `serve`, in time slices: the request is long, and its answer may be much longer."""
-        work = self._slicing.run(partial(self._dispatch, client), partial(self._spent, client))
+    def in_slices(self, work: Callable[[], object]) -> None:
+        """Run long work that no client has asked for, between the long requests."""
+        self._background.start(self._slicing.run(work))
+
+    def _serve_list(self, link: AsyncLink, call_id: int, client: ClientRequest) -> None:
+        """As `serve`; when the answer takes longer than one slice, the others follow."""
+        spent = partial(self._spent, client)
+        answer: Frame | Deferred | Exception | None
+        try:
+            work, answer = self._slicing.begin(partial(self._dispatch, client), spent)
+        except Exception as error:
+            answer = error
+        else:
+            if not work.done:
+                rest = self._slicing.finish(work, spent)
+                self._background.start(self._serve_in_slices(link, call_id, client, rest))
+                return
+        _reply(link, call_id, client, answer)
+
+    async def _serve_in_slices(
+        self, link: AsyncLink, call_id: int, client: ClientRequest, work: Awaitable[Any]
+    ) -> None:
+        """As `serve`, in time slices: the answer may be long, and so may be the request."""
         try:
             answer = await work
         except Exception as error:

@@ -22,7 +22,7 @@ from kbroker.control.broker import Broker
 from kbroker.control.changes.token_change import keep_removing_expired
 from kbroker.control.cleaner_calls import pass_on
 from kbroker.control.coordinator.runtime import Runtime
-from kbroker.control.groups.summary import summaries
+from kbroker.control.groups.summary import send_summaries
 from kbroker.control.images import full_image
 from kbroker.control.io_workers import IoWorkers
 from kbroker.control.links.appender import Appender
@@ -241,7 +241,7 @@ class Control:
         elif isinstance(body, MESSAGES):
             self._logins.serve(link, call_id, body)
         elif isinstance(body, GroupsQuery):
-            link.reply(call_id, summaries(self._services))
+            self._requests.in_slices(partial(send_summaries, self._services, link, call_id))
         elif isinstance(body, ClientsQuery):
             link.reply(call_id, self._services.client_metrics())
         elif isinstance(body, ClientReport):

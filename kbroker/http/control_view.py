@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from kbroker.http.directory import Directory, applied
-from kbroker.ipc.http_messages import ClientMetrics, ClientsQuery, GroupsQuery, GroupSummary
+from kbroker.ipc.http_messages import ClientMetrics, ClientsQuery, GroupsPage, GroupsQuery, GroupSummary
 from kbroker.ipc.link import LinkClosed, PolledLink
 from kbroker.ipc.messages import Hello, Image, Reply, TopicImage
 from kbroker.protocol.errors import ErrorCode, KafkaError
@@ -49,6 +49,7 @@ class ControlView:
         self._topics: dict[str, TopicImage] = {}
         self._link: PolledLink | None = None
         self._calls: dict[int, Future[Any]] = {}
+        self._pages: dict[int, list[GroupSummary]] = {}
         self._next_call = 1
         self._lock = threading.Lock()
         self._groups = KeptAnswer[tuple[GroupSummary, ...]](GroupsQuery(), ())
@@ -127,6 +128,8 @@ class ControlView:
                     if body.full:
                         self.informed.set()
                     link.reply(call_id)
+                elif isinstance(body, GroupsPage):
+                    self._pages.setdefault(body.call_id, []).extend(body.groups)
                 elif isinstance(body, Reply):
                     self._settle(body)
                 else:
@@ -137,18 +140,20 @@ class ControlView:
     def _settle(self, reply: Reply) -> None:
         with self._lock:
             future = self._calls.pop(reply.call_id, None)
+        pages = self._pages.pop(reply.call_id, [])
         if future is None:
             return
         if reply.error:
             future.set_exception(KafkaError(ErrorCode(reply.error), reply.message))
         else:
-            future.set_result(reply.value)
+            future.set_result((*pages, *reply.value) if pages else reply.value)
 
     def _lost(self, link: PolledLink) -> None:
         self.informed.clear()
         with self._lock:
             self._link = None
             calls, self._calls = self._calls, {}
+        self._pages.clear()
         for future in calls.values():
             future.set_exception(LinkClosed("control went away"))
         link.close()

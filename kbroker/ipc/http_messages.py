@@ -6,7 +6,8 @@ from kbroker.ipc.client_messages import ClientUse
 
 
 class GroupsQuery(Struct, frozen=True, array_like=True, tag=True):
-    """Called; replied with a tuple of GroupSummary, all groups."""
+    """Called; replied with a tuple of GroupSummary, all groups, or the last ones after
+    GroupsPages."""
 
 
 class GroupSummary(Struct, frozen=True, array_like=True):
@@ -19,6 +20,13 @@ class GroupSummary(Struct, frozen=True, array_like=True):
     members: int
     offsets: dict[str, dict[int, int]]
     dead_letters: dict[str, int] = {}
+
+
+class GroupsPage(Struct, frozen=True, array_like=True, tag=True):
+    """A part of the reply to a GroupsQuery: the reply itself has the last ones."""
+
+    call_id: int
+    groups: tuple[GroupSummary, ...]
 
 
 class ClientsQuery(Struct, frozen=True, array_like=True, tag=True):

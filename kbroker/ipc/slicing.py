@@ -1,15 +1,17 @@
-"""Time slices for long requests: at each turn of the event loop, one of them runs for one slice."""
+"""Time slices for long requests: at each turn of the event loop, one of them runs for one slice.
+`in_turns` is for long loops that no request has begun."""
 
 import asyncio
 import gc
 import time
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Iterable
 from contextvars import copy_context
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
-from kbroker.protocol.slices import Work
+from kbroker.protocol.slices import SLICE_NS, Work
 
+T = TypeVar("T")
 Spent = Callable[[int], None]
 LONG_SLICES: Final = 8
 REST_S: Final = 0.5
@@ -35,23 +37,34 @@ class Slicing:
         `in_slices` go on in slices.
 
         spent: called with the nanoseconds of each slice."""
+        return await self.finish(self._work(function, spent), spent)
+
+    def begin(self, function: Callable[[], Any], spent: Spent | None = None) -> tuple[Work, Any]:
+        """Run the first slice of a function at once. If the work is not done then, `finish` runs
+        the rest; else this is what the function returned."""
+        work = self._work(function, spent)
+        return work, _slice(work, spent)
+
+    async def finish(self, work: Work, spent: Spent | None = None) -> Any:
+        """Run all further slices; the result of the function."""
         async with self._lane:
-            work = Work(function, partial(self._steps, spent))
-            work.gr_context = copy_context()
             self._stop_collector()
-            slices = 1
             try:
                 found = _slice(work, spent)
                 while not work.done:
                     await asyncio.sleep(0)
                     found = _slice(work, spent)
-                    slices += 1
             finally:
-                if slices < LONG_SLICES:
+                if work.slices < LONG_SLICES:
                     self._start_collector()
                 else:
                     self._start_collector_later(MAX_RESTS)
             return found
+
+    def _work(self, function: Callable[[], Any], spent: Spent | None) -> Work:
+        work = Work(function, partial(self._steps, spent))
+        work.gr_context = copy_context()
+        return work
 
     async def _steps(self, spent: Spent | None, work: Coroutine[Any, Any, Any]) -> Any:
         return await _Steps(self, work, spent)
@@ -75,6 +88,16 @@ class Slicing:
         self._collector_off -= 1
         if not self._collector_off:
             gc.enable()
+
+
+async def in_turns(items: Iterable[T]) -> AsyncIterator[T]:
+    """The items; each millisecond others have their turn."""
+    ends_ns = time.monotonic_ns() + SLICE_NS
+    for item in items:
+        yield item
+        if time.monotonic_ns() >= ends_ns:
+            await asyncio.sleep(0)
+            ends_ns = time.monotonic_ns() + SLICE_NS
 
 
 def _slice(work: Work, spent: Spent | None) -> Any:

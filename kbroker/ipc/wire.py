@@ -67,6 +67,7 @@ REPLIES: Final[dict[type, Any]] = {
 it asks."""
 SENT: Final = (
     m.Hello,
+    hm.GroupsPage,
     m.ConnectionClosed,
     lm.LoginSucceeded,
     m.AuditEvents,

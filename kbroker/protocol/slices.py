@@ -48,6 +48,7 @@ class Work(greenlet):  # type: ignore[misc]
     def __init__(self, function: Callable[[], Any], steps: Steps | None = None) -> None:
         super().__init__(function)
         self.ends_ns = 0
+        self.slices = 0
         self.steps = steps
 
     @property
@@ -58,6 +59,7 @@ class Work(greenlet):  # type: ignore[misc]
     def go_on(self) -> Any:
         """Run one slice; what the function returned, if it is done now."""
         self.ends_ns = time.monotonic_ns() + SLICE_NS
+        self.slices += 1
         self.parent = getcurrent()
         return self.switch()
 
@@ -65,6 +67,12 @@ class Work(greenlet):  # type: ignore[misc]
 def is_sliced() -> bool:
     """Whether this code runs in slices."""
     return type(getcurrent()) is Work
+
+
+def stood_still() -> bool:
+    """Whether others have had their turn since this code began."""
+    work = getcurrent()
+    return type(work) is Work and work.slices > 1
 
 
 def in_slices(work: Coroutine[Any, Any, Any]) -> Coroutine[Any, Any, Any]:
@@ -115,14 +123,15 @@ def _distinct(items: Iterable[H]) -> Iterator[H]:
         breathe()
 
 
-def in_order(items: list[C]) -> list[C]:
+def in_order(items: Iterable[C]) -> list[C]:
     """The items, sorted. In slices they are merged from short sorted runs: sorting a million takes
     a second."""
     if not is_sliced():
         return sorted(items)
+    given = list(_paced(items))
     runs: list[list[C]] = []
-    for at in range(0, len(items), RUN):
-        runs.append(sorted(items[at : at + RUN]))
+    for at in range(0, len(given), RUN):
+        runs.append(sorted(given[at : at + RUN]))
         breathe()
     return list(_paced(merge(*runs)))
 

@@ -8,6 +8,7 @@ TimingWheel instead rounds to the level's tick and drives the buckets by a Delay
 asks `next_expiry_ms` for its timeout.)
 """
 
+from itertools import islice
 from typing import Final
 
 _BITS: Final = 6
@@ -15,6 +16,7 @@ _SLOTS: Final = 1 << _BITS
 _MASK: Final = _SLOTS - 1
 _LEVELS: Final = 11  # 66 bits: any Java long
 _ALWAYS_DUE: Final = 1 << 62
+_ALL: Final = 1 << 62
 
 
 class TimerEntry:
@@ -87,30 +89,45 @@ class TimingWheel:
         level = self._first_level()
         return None if level is None else self._start(level)
 
-    def advance(self, now_ms: int) -> list[TimerEntry]:
+    def advance(self, now_ms: int, most: int = _ALL) -> list[TimerEntry]:
         """Set the time; the entries with expiry_ms <= now_ms, earliest first, no longer scheduled.
 
-        Never goes back.
+        Never goes back. most: entries that are moved; when more have to be, the time stands still
+        before them, and the next call goes on.
         """
         expired: list[TimerEntry] = []
-        while (level := self._first_level()) is not None and (start := self._start(level)) <= now_ms:
+        while most > 0 and (level := self._first_level()) is not None:
+            start = self._start(level)
+            if start > now_ms:
+                break
             self._now_ms = max(self._now_ms, start)
-            bits = self._used[level]
-            lowest = bits & -bits
-            self._used[level] = bits ^ lowest
-            slot = lowest.bit_length() - 1
-            bucket = self._buckets[level][slot]
-            self._buckets[level][slot] = {}
+            entries = self._take(level, most)
+            most -= len(entries)
             if level == 0:
-                for entry in bucket:
+                for entry in entries:
                     entry._bucket = None
-                expired += bucket
+                expired += entries
             else:
-                for entry in bucket:
+                for entry in entries:
                     self._place(entry)
-        self._now_ms = max(self._now_ms, now_ms)
+        if most > 0:
+            self._now_ms = max(self._now_ms, now_ms)
         self._count -= len(expired)
         return expired
+
+    def _take(self, level: int, most: int) -> list[TimerEntry]:
+        """Entries of the first bucket in use of a level, out of it."""
+        bits = self._used[level]
+        lowest = bits & -bits
+        bucket = self._buckets[level][lowest.bit_length() - 1]
+        if len(bucket) > most:
+            some = list(islice(bucket, most))
+            for entry in some:
+                del bucket[entry]
+            return some
+        self._used[level] = bits ^ lowest
+        self._buckets[level][lowest.bit_length() - 1] = {}
+        return list(bucket)
 
     def _place(self, entry: TimerEntry) -> None:
         now_ms = self._now_ms

@@ -147,7 +147,7 @@ def _ask(kafka: Coordinator, group: str) -> None:
         lambda: _share_beat(kafka, group),
         lambda: kafka.commit(group=group),
         lambda: shard.fetch_offsets(OffsetFetchRequestGroup(group, topics=None), False),
-        lambda: shard.groups_with_offsets("t"),
+        lambda: shard.has_offsets_of(group, "t"),
         lambda: kafka.leave(*(MemberIdentity(each) for each in members[:1]), group=group),
         lambda: kafka.run(shard.partitions_deleted(group, [("t", 0)])),
         lambda: kafka.run(shard.delete(group)),
@@ -198,7 +198,7 @@ def transactions_round(rng: random.Random) -> None:
         for order in list(world.orders):
             struct.pack(">qhi", order.producer_id, order.producer_epoch, order.coordinator_epoch)
         world.write_markers()
-        world.shard.open_ones(world.now_ms)
+        world.shard.table.ongoing()
         world.shard.list_transactions(ListTransactionsRequest(), world.now_ms)
         names = {*IDS, *(each.transactional_id for each in world.shard.table.all())}
         for name in names - {""}:
@@ -207,7 +207,7 @@ def transactions_round(rng: random.Random) -> None:
             with suppress(KafkaError):
                 ongoing(world, name=name)
         world.abort_timed_out()
-        for name in world.shard.expired(world.now_ms):
+        for name in world.shard.table.ids():
             world.run(world.shard.expire(name, world.now_ms))
         world.now_ms += rng.choice((1, 70_000, 8 * 24 * 3600 * 1000))
     producer = world.init(name="untouched")

@@ -11,7 +11,7 @@ import pytest
 
 from kbroker.http.control_view import ControlView
 from kbroker.ipc import connecting
-from kbroker.ipc.http_messages import GroupsQuery, GroupSummary
+from kbroker.ipc.http_messages import GroupsPage, GroupsQuery, GroupSummary
 from kbroker.ipc.messages import Hello, Image, PartitionImage, Reply, TopicImage
 from kbroker.ipc.wire import FrameReader, pack
 from tests.ipc.links import next_link
@@ -129,6 +129,29 @@ def test_groups_are_asked_for_at_most_once_a_second(control: Control) -> None:
     assert [group.members for group in view.groups()] == [2]
     assert asked == [GroupsQuery(), GroupsQuery()]
     view.close()
+
+
+def test_groups_that_come_in_pages_are_put_together(control: Control) -> None:
+    view = ControlView(control.ways.connector, HELLO)
+    view.start()
+    peer = control.accept()
+    peer.receive()
+
+    def answer() -> None:
+        call_id, _ = peer.receive()
+        peer.send(GroupsPage(call_id + 1, (summary("of another call"),)))
+        for name in ("a", "b"):
+            peer.send(GroupsPage(call_id, (summary(name),)))
+        peer.send(Reply(call_id, (summary("c"),)))
+
+    threading.Thread(target=answer, daemon=True).start()
+    until(lambda: view._link is not None)
+    assert [group.group_id for group in view.groups()] == ["a", "b", "c"]
+    view.close()
+
+
+def summary(name: str) -> GroupSummary:
+    return GroupSummary(name, "classic", "Stable", 1, {})
 
 
 def test_groups_are_what_was_last_known_while_control_is_away() -> None:

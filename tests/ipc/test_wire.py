@@ -28,6 +28,7 @@ QUOTAS = QuotaTable(
 )
 EXAMPLES: list[Any] = [
     m.Hello("io", 1, 2),
+    hm.GroupsPage(7, (hm.GroupSummary("g", "share", "Empty", 0, {}),)),
     m.ClientRequest(1, 2, 3, 4, None, "PLAINTEXT", "::1", 5, "User:\u00e9", b"\xff\0", 1),
     m.VerifyTransaction("id", 1, 2, (("t", 0), ("u", 1)), 12),
     m.AskWorker(1, m.SwapSegments(1, 2, ((3, 4, 5),), 6, 7, -1, 8)),
@@ -84,8 +85,8 @@ VALUES: list[tuple[Any, Any]] = [
     (m.VerifyTransaction(None, 1, 2, (), 11), ((0, None), (48, "no"))),
     (m.BrokerSettings(), {"a": "b"}),
     (mm.MovesUnderWay(), (mm.MoveProgress(1, 2, 3),)),
-    (EXAMPLES[1], None),
-    (EXAMPLES[1], b"frame"),
+    (EXAMPLES[2], None),
+    (EXAMPLES[2], b"frame"),
 ]
 
 
@@ -114,7 +115,7 @@ def test_numbers_of_shared_memory_travel_as_numbers() -> None:
     words = np.arange(3)
     assert read(pack(1, m.DeleteRecords(words[1], words[2]))) == [(1, m.DeleteRecords(1, 2))]
     frame = AnswerVersions(words).answer(b"frame", b"", 0, 0)
-    assert read(pack(0, m.Reply(4, frame)), reply_decoder(EXAMPLES[1])) == [(0, m.Reply(4, b"frame"))]
+    assert read(pack(0, m.Reply(4, frame)), reply_decoder(EXAMPLES[2])) == [(0, m.Reply(4, b"frame"))]
 
 
 def test_every_message_there_is_may_travel() -> None:
@@ -129,7 +130,7 @@ def test_every_message_there_is_may_travel() -> None:
 
 
 def test_frames_are_found_wherever_the_bytes_are_cut() -> None:
-    messages = [(1, EXAMPLES[0]), (0, EXAMPLES[4]), (7, EXAMPLES[1])]
+    messages = [(1, EXAMPLES[0]), (0, EXAMPLES[4]), (7, EXAMPLES[2])]
     stream = b"".join(pack(call_id, body) for call_id, body in messages)
     for size in (1, 3, 5, 64, len(stream)):
         reader, seen = FrameReader(lambda _: None), list[tuple[int, Any]]()

@@ -40,6 +40,21 @@ class WheelAgainstList(RuleBasedStateMachine):
         self.now_ms = max(self.now_ms, self.now_ms + step)
         self._advance()
 
+    @rule(step=DELAYS, most=st.integers(1, 4))
+    def advance_in_parts(self, step: int, most: int) -> None:
+        self.now_ms = max(self.now_ms, self.now_ms + step)
+        due = {entry for entry, at in self.waiting.items() if at <= self.now_ms}
+        expired: list[TimerEntry] = []
+        while self.wheel.now_ms < self.now_ms:
+            before = len(self.wheel)
+            some = self.wheel.advance(self.now_ms, most)
+            assert len(some) == before - len(self.wheel) <= most
+            expired += some
+        assert len(expired) == len(set(expired))
+        assert set(expired) <= due
+        self._forget(expired)
+        self._advance()
+
     @rule()
     def advance_to_the_next_expiry(self) -> None:
         """What a loop does that sleeps for next_expiry_ms: it reaches the first entry in a few
@@ -62,10 +77,13 @@ class WheelAgainstList(RuleBasedStateMachine):
         due = [self.waiting[entry] for entry in expired]
         assert due == sorted(due)
         assert set(expired) == {entry for entry, at in self.waiting.items() if at <= self.now_ms}
+        self._forget(expired)
+        return len(expired)
+
+    def _forget(self, expired: list[TimerEntry]) -> None:
         for entry in expired:
             assert not self.wheel.cancel(entry)
             del self.waiting[entry]
-        return len(expired)
 
     @invariant()
     def agrees(self) -> None:

@@ -57,6 +57,7 @@ from kbroker.protocol.messages.offset_fetch import (
     OffsetFetchResponsePartitions,
     OffsetFetchResponseTopics,
 )
+from kbroker.protocol.slices import paced
 
 TOPIC_REFUSED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 GROUP_REFUSED = ErrorCode.GROUP_AUTHORIZATION_FAILED
@@ -189,7 +190,7 @@ def guard_list_groups(ctx: RequestContext, request: ListGroupsRequest, serve: Se
     response: ListGroupsResponse = serve(ctx, request)
     if not may_all(ctx, acls.DESCRIBE):
         response.groups = [
-            group for group in response.groups if may(ctx, acls.DESCRIBE, acls.GROUP, group.group_id)
+            group for group in paced(response.groups) if may(ctx, acls.DESCRIBE, acls.GROUP, group.group_id)
         ]
     return response
 

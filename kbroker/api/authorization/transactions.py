@@ -29,6 +29,7 @@ from kbroker.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kbroker.protocol.messages.init_producer_id import InitProducerIdRequest
 from kbroker.protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 from kbroker.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitRequestTopic
+from kbroker.protocol.slices import paced
 
 TOPIC_REFUSED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 COORDINATED = {0: acls.GROUP, 1: acls.TRANSACTIONAL_ID}
@@ -129,7 +130,7 @@ def guard_list_transactions(ctx: RequestContext, request: ListTransactionsReques
     def finish(response: ListTransactionsResponse) -> Any:
         response.transaction_states = [
             state
-            for state in response.transaction_states
+            for state in paced(response.transaction_states)
             if may(ctx, acls.DESCRIBE, acls.TRANSACTIONAL_ID, state.transactional_id)
         ]
         return (

@@ -1,14 +1,21 @@
-"""Timers of coordinators: names on a timing wheel, driven by one call of the loop, without
+"""Timers of coordinators: names on a timing wheel, driven by calls of the loop, without
 polling."""
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable
+from typing import Final
 
 from kbroker.ipc.clock import monotonic_ms
 from kbroker.purgatory.timing_wheel import TimerEntry, TimingWheel
 
 log = logging.getLogger(__name__)
+
+MOVED_IN_A_TURN: Final = 256
+IN_A_TURN: Final = 32
+"""Timers that fire in one turn of the loop. Clients choose the times of their sessions: very many
+may end in the same millisecond."""
 
 
 class NamedTimer(TimerEntry):
@@ -33,6 +40,7 @@ class WheelTimers:
         self._clock_ms = clock_ms
         self._wheel = TimingWheel(self._clock_ms())
         self._timers: dict[str, NamedTimer] = {}
+        self._due: deque[NamedTimer] = deque()  # they have left the wheel and fire in the next turns
         self._wake: asyncio.TimerHandle | None = None
         self._wake_ms = 0
         self.before_advance: Callable[[], None] | None = None  # the last chance to put timers off
@@ -72,13 +80,16 @@ class WheelTimers:
         return self._clock_ms()
 
     def advance(self) -> None:
-        """Run what is due."""
+        """Run what is due, some of it in each turn of the loop."""
         self._wake = None
         if self.before_advance is not None:
             self.before_advance()
         now_ms = self._clock_ms()
-        for timer in self._wheel.advance(now_ms):
-            assert isinstance(timer, NamedTimer)
+        for entry in self._wheel.advance(now_ms, MOVED_IN_A_TURN):
+            assert isinstance(entry, NamedTimer)
+            self._due.append(entry)
+        for _ in range(min(IN_A_TURN, len(self._due))):
+            timer = self._due.popleft()
             if self._timers.get(timer.name) is not timer:
                 continue
             if timer.due_ms > now_ms:
@@ -92,7 +103,7 @@ class WheelTimers:
         self._arm()
 
     def _arm(self) -> None:
-        due_ms = self._wheel.next_expiry_ms()
+        due_ms = self._clock_ms() if self._due else self._wheel.next_expiry_ms()
         if due_ms is None:
             return
         if self._wake is not None:
@@ -107,6 +118,7 @@ class WheelTimers:
         if self._wake is not None:
             self._wake.cancel()
         self._timers.clear()
+        self._due.clear()
         self._wheel = TimingWheel(self._clock_ms())
 
     def __contains__(self, name: str) -> bool:

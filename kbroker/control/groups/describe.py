@@ -16,6 +16,7 @@ from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.delete_groups import DeletableGroupResult
 from kbroker.protocol.messages.describe_groups import DescribedGroup, DescribedGroupMember
 from kbroker.protocol.messages.list_groups import ListedGroup
+from kbroker.protocol.slices import in_order, paced
 
 _group_hash = lru_cache(1 << 16)(string_hash)
 NOT_FOUND_IS_AN_ERROR_FROM = 6
@@ -38,13 +39,14 @@ def describe_group(table: GroupTable, group_id: str, api_version: int) -> Descri
         return answer
     stable = group.is_in(ClassicState.STABLE)
     protocol = group.protocol_name if stable else None
+    members = dict(group.members)
     return DescribedGroup(
         group_id=group_id,
         group_state=group.state,
         protocol_type=group.protocol_type or "",
         protocol_data=protocol or "",
         members=[
-            _member(group.members[member_id], protocol) for member_id in map_order(group.members, string_hash)
+            _member(members[each], protocol) for each in paced(map_order(members, string_hash, sort=in_order))
         ],
     )
 
@@ -70,17 +72,18 @@ def list_groups(
     wanted_states = {state.strip().lower() for state in states}
     wanted_types = {name.strip().lower() for name in types}
     by_partition: dict[int, list[str]] = {}
-    for group_id in table.groups:
+    for group_id in paced(list(table.groups)):
         by_partition.setdefault(positive_hash(group_id) % partitions, []).append(group_id)
-    ordered = [
-        table.groups[group_id]
+    ordered = (
+        table.groups.get(group_id)
         for partition in concurrent_map_order(range(partitions), _partition_hash)
-        for group_id in timeline_order(by_partition.get(partition, ()), _group_hash)
-    ]
+        for group_id in timeline_order(by_partition.get(partition, ()), _group_hash, in_order)
+    )
     return [
         listed(group)
-        for group in ordered
-        if (not wanted_states or group.state_name.lower() in wanted_states)
+        for group in paced(ordered)
+        if group is not None
+        and (not wanted_states or group.state_name.lower() in wanted_states)
         and (not wanted_types or group.TYPE in wanted_types)
     ]
 

@@ -10,6 +10,7 @@ from kbroker.protocol.messages.offset_fetch import (
     OffsetFetchResponseTopics,
 )
 from kbroker.protocol.schema import ZERO_UUID
+from kbroker.protocol.slices import paced
 
 INVALID_OFFSET = -1
 
@@ -65,7 +66,8 @@ def _fetch_all(table: GroupTable, group_id: str, require_stable: bool) -> Offset
     answer = OffsetFetchResponseGroup(group_id)
     for topic, offsets in table.offsets.of_group(group_id).items():
         partitions = [
-            _partition(table, group_id, topic, ZERO_UUID, index, require_stable, True) for index in offsets
+            _partition(table, group_id, topic, ZERO_UUID, index, require_stable, True)
+            for index in paced(offsets)
         ]
         answer.topics.append(OffsetFetchResponseTopics(topic, partitions=partitions))
     return answer

@@ -12,6 +12,7 @@ from kbroker.control.groups.offset_record import (
     decode_offset_key,
     encode_offset_key,
 )
+from kbroker.protocol.slices import paced
 
 Offsets = dict[str, dict[int, CommittedOffset]]
 """topic -> partition -> offset"""
@@ -97,8 +98,8 @@ class OffsetStore:
     def of_group(self, group_id: str) -> Offsets:
         """The group's committed offsets."""
         return {
-            topic: {partition: commit.offset for partition, commit in partitions.items()}
-            for topic, partitions in self._committed.get(group_id, {}).items()
+            topic: {partition: commit.offset for partition, commit in paced(list(partitions.items()))}
+            for topic, partitions in list(self._committed.get(group_id, {}).items())
         }
 
     def get(self, group_id: str, topic: str, partition: int) -> CommittedOffset | None:

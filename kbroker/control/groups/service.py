@@ -8,6 +8,7 @@ from kbroker.config.group import within_bounds
 from kbroker.control.broker import Broker
 from kbroker.control.coordinator.machine import Operation
 from kbroker.control.coordinator.runtime import Runtime
+from kbroker.control.coordinator.sweeps import Sweeps
 from kbroker.control.groups.commit_lane.lane import CommitLane
 from kbroker.control.groups.settings import GroupSettings
 from kbroker.control.groups.shard import GroupShard
@@ -63,6 +64,7 @@ class GroupService:
         self.shard = GroupShard(GroupSettings.of(broker.config), runtime, CatalogueView(broker.catalogue))
         self._broker = broker
         self._counted_rebalances = 0
+        self._sweeps = Sweeps(runtime)
         runtime.attach(self.shard)
         self.lane = CommitLane(broker, runtime, self.shard, appender)
         runtime.lane = self.lane
@@ -85,10 +87,12 @@ class GroupService:
         self._counted_rebalances = completed
 
     def _expire_offsets(self) -> None:
-        for group_id in self.shard.group_ids():
-            self.runtime.start(group_id, self._expiry_of(group_id))
+        self._sweeps.repeat("expire-offsets", self.shard.group_ids, self._expiry_of)
 
-    def _expiry_of(self, group_id: str) -> Operation:
+    def _expiry_of(self, group_id: str) -> Operation | None:
+        """Nothing for a group of which nothing is expired: most never are."""
+        if not self.shard.expire_offsets(group_id, self._broker.now_ms()).records:
+            return None
         return lambda now_ms: self.shard.expire_offsets(group_id, now_ms)
 
     async def run(self, group_id: str, operation: Operation) -> Any:
@@ -130,11 +134,13 @@ class GroupService:
     def topic_deleted(self, topic: Topic) -> None:
         """Forget the offsets of a topic that is gone."""
         pairs = [(topic.name, partition.index) for partition in topic.partitions]
-        for group_id in self.shard.groups_with_offsets(topic.name):
-            self.runtime.start(group_id, self._deletion(group_id, pairs))
 
-    def _deletion(self, group_id: str, pairs: list[tuple[str, int]]) -> Operation:
-        return lambda _: self.shard.partitions_deleted(group_id, pairs)
+        def deletion_of(group_id: str) -> Operation | None:
+            if not self.shard.has_offsets_of(group_id, topic.name):
+                return None
+            return lambda _: self.shard.partitions_deleted(group_id, pairs)
+
+        self._sweeps.start(self.shard.group_ids(), deletion_of)
 
     def config_changed(self, kind: int, name: str) -> None:
         """Take over the dynamic settings of one group."""

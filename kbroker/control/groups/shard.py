@@ -254,8 +254,8 @@ class GroupShard:
         return offset_expiration.expire_offsets(self.table, group_id, now_ms)
 
     def partitions_deleted(self, group_id: str, partitions: list[tuple[str, int]]) -> Outcome:
-        """To be run for each of `groups_with_offsets` when (topic, partition) pairs have been
-        deleted."""
+        """To be run for each group that `has_offsets_of` a topic when (topic, partition) pairs of
+        it have been deleted."""
         return offset_expiration.delete_offsets_of_partitions(self.table, group_id, partitions)
 
     # --- groups of any type
@@ -263,9 +263,9 @@ class GroupShard:
     def group_ids(self) -> list[str]:
         return list(self.table.groups)
 
-    def groups_with_offsets(self, topic: str) -> list[str]:
-        """Groups that have an offset of the topic, committed or pending."""
-        return [group_id for group_id in self.table.groups if self.table.offsets.has_topic(group_id, topic)]
+    def has_offsets_of(self, group_id: str, topic: str) -> bool:
+        """Whether the group has an offset of the topic, committed or pending."""
+        return self.table.offsets.has_topic(group_id, topic)
 
     def describe(self, group_id: str, api_version: int) -> DescribedGroup:
         return describe.describe_group(self.table, group_id, api_version)

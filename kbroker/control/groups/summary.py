@@ -1,29 +1,49 @@
 """All groups in short, for metrics."""
 
+from kbroker.control.groups.group import Group
+from kbroker.control.groups.table import GroupTable
 from kbroker.control.services import Services
-from kbroker.ipc.http_messages import GroupSummary
+from kbroker.control.share.dead_letter_counts import DeadLetterCounts
+from kbroker.ipc.http_messages import GroupsPage, GroupSummary
+from kbroker.ipc.link import AsyncLink
 from kbroker.protocol.errors import KafkaError
+from kbroker.protocol.slices import breathe, paced
+
+PAGE = 200
+"""Maximum of groups in a message, and of offsets with which it is long enough."""
 
 
-def summaries(services: Services) -> tuple[GroupSummary, ...]:
-    """Groups whose partition of the internal topic is loaded; none before there is a
-    coordinator."""
+def send_summaries(services: Services, link: AsyncLink, call_id: int) -> None:
+    """Reply to a GroupsQuery: pages, and the last one as the reply. In slices.
+
+    Groups whose partition of the internal topic is loaded; none before there is a coordinator."""
     try:
         table = services.groups.shard.table
         counts = services.shares.partitions.letter_counts
     except KafkaError:
-        return ()
-    return tuple(
-        GroupSummary(
-            group.group_id,
-            group.TYPE,
-            group.state_name,
-            len(getattr(group, "members", ())),
-            {
-                topic: {partition: committed.offset for partition, committed in partitions.items()}
-                for topic, partitions in table.offsets.of_group(group.group_id).items()
-            },
-            dict(counts.written_of(group.group_id)),
-        )
-        for group in list(table.groups.values())
+        link.reply(call_id, ())
+        return
+    page: list[GroupSummary] = []
+    room = PAGE
+    for group in paced(list(table.groups.values())):
+        page.append(_summary(table, counts, group))
+        room -= 1 + sum(map(len, page[-1].offsets.values()))
+        if room <= 0:
+            link.send(GroupsPage(call_id, tuple(page)))
+            page, room = [], PAGE
+            breathe()
+    link.reply(call_id, tuple(page))
+
+
+def _summary(table: GroupTable, counts: DeadLetterCounts, group: Group) -> GroupSummary:
+    return GroupSummary(
+        group.group_id,
+        group.TYPE,
+        group.state_name,
+        len(getattr(group, "members", ())),
+        {
+            topic: {partition: committed.offset for partition, committed in paced(partitions.items())}
+            for topic, partitions in table.offsets.of_group(group.group_id).items()
+        },
+        dict(counts.written_of(group.group_id)),
     )

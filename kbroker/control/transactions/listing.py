@@ -12,6 +12,7 @@ from kbroker.protocol.messages.describe_transactions import TopicData
 from kbroker.protocol.messages.describe_transactions import TransactionState as Described
 from kbroker.protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 from kbroker.protocol.messages.list_transactions import TransactionState as Listed
+from kbroker.protocol.slices import paced
 
 
 def describe(table: TransactionTable, transactional_id: str) -> Described:
@@ -59,7 +60,7 @@ def list_transactions(
         unknown_state_filters=_unknown(request.state_filters),
         transaction_states=[
             Listed(known.transactional_id, known.producer_id, known.state.shown_as)
-            for known in table.all()
+            for known in paced(table.all())
             if passes(known)
         ],
     )

@@ -10,6 +10,7 @@ from kbroker.control.broker import Broker
 from kbroker.control.coordinator.machine import Deferred, Operation
 from kbroker.control.coordinator.running import Running
 from kbroker.control.coordinator.runtime import Runtime
+from kbroker.control.coordinator.sweeps import AT_ONCE, Sweeps
 from kbroker.control.groups.service import GroupService
 from kbroker.control.links.appender import Appender
 from kbroker.control.metadata.features import FEATURES
@@ -20,6 +21,7 @@ from kbroker.control.transactions.ports import MarkerOrder
 from kbroker.control.transactions.settings import TransactionSettings
 from kbroker.control.transactions.shard import TransactionShard
 from kbroker.ipc.messages import ClientRequest
+from kbroker.ipc.slicing import in_turns
 from kbroker.metrics.slots import bind
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
@@ -56,6 +58,8 @@ class TransactionService:
         self._broker = broker
         self._groups = groups
         self._tasks: set[asyncio.Future[None]] = set()
+        self._sweeps = Sweeps(runtime)
+        self._looks = False
         self.shard.table.on_change = broker.cached_answers.transaction_changed
         runtime.attach(self.shard)
         broker.coordinators[COORDINATOR_TYPE] = runtime
@@ -227,13 +231,31 @@ class TransactionService:
     # --- by the clock
 
     def _abort_timed_out(self) -> None:
+        if not self._looks:
+            self._looks = True
+            self._start(self._look_at_ongoing(), "a look at open transactions")
+
+    async def _look_at_ongoing(self) -> None:
+        """Count the open transactions, and abort those that are past their timeout."""
         now_ms = self._broker.now_ms()
         words = self._broker.metrics.words
-        words[OPEN], words[OLDEST_MS] = self.shard.open_ones(now_ms)
-        for transactional_id, producer_id in self.shard.timed_out(now_ms):
-            words[TIMED_OUT] += 1
-            log.info("%s: aborted, its transaction is past its timeout", transactional_id)
-            self._start(self._abort(transactional_id, producer_id), transactional_id)
+        count, since_ms = 0, now_ms
+        aborts: list[asyncio.Future[None]] = []
+        try:
+            async for known in in_turns(self.shard.table.ongoing()):
+                count += 1
+                since_ms = min(since_ms, max(0, known.start_ms))
+                if self.shard.is_timed_out(known, now_ms):
+                    words[TIMED_OUT] += 1
+                    log.info("%s: aborted, its transaction is past its timeout", known.transactional_id)
+                    abort = self._abort(known.transactional_id, known.producer_id)
+                    aborts.append(self._start(abort, known.transactional_id))
+                    if len(aborts) >= AT_ONCE:
+                        await asyncio.wait(aborts)
+                        aborts.clear()
+            words[OPEN], words[OLDEST_MS] = count, now_ms - since_ms
+        finally:
+            self._looks = False
 
     async def _abort(self, transactional_id: str, producer_id: int) -> None:
         fresh_id = await self._fresh_id(transactional_id)
@@ -243,17 +265,19 @@ class TransactionService:
         )
 
     def _expire(self) -> None:
-        for transactional_id in self.shard.expired(self._broker.now_ms()):
-            self.runtime.start(transactional_id, self._expiry_of(transactional_id))
+        self._sweeps.repeat("expire-ids", self.shard.table.ids, self._expiry_of)
 
-    def _expiry_of(self, transactional_id: str) -> Operation:
+    def _expiry_of(self, transactional_id: str) -> Operation | None:
+        if not self.shard.is_expired(transactional_id, self._broker.now_ms()):
+            return None
         return lambda now_ms: self.shard.expire(transactional_id, now_ms)
 
-    def _start(self, work: Awaitable[None], transactional_id: str) -> None:
+    def _start(self, work: Awaitable[None], transactional_id: str) -> "asyncio.Future[None]":
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         task.add_done_callback(_warn(transactional_id))
+        return task
 
 
 def _warn(transactional_id: str) -> Callable[["asyncio.Future[None]"], None]:

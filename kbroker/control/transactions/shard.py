@@ -14,10 +14,9 @@ from kbroker.control.transactions.add_partitions import AddPartitions
 from kbroker.control.transactions.end_transaction import EndTransactions
 from kbroker.control.transactions.init_producer import InitProducer
 from kbroker.control.transactions.listing import describe, list_transactions
-from kbroker.control.transactions.metadata import TopicPartition
+from kbroker.control.transactions.metadata import TopicPartition, TransactionMetadata
 from kbroker.control.transactions.ports import MarkerOrder, Markers, View
 from kbroker.control.transactions.settings import TransactionSettings
-from kbroker.control.transactions.state import TransactionState
 from kbroker.control.transactions.table import TransactionTable
 from kbroker.control.transactions.transaction_records import read_record, tombstone
 from kbroker.protocol.errors import ErrorCode
@@ -101,21 +100,9 @@ class TransactionShard:
 
     # --- by the clock
 
-    def open_ones(self, now_ms: int) -> tuple[int, int]:
-        """The number of open transactions, and the age of the oldest in ms."""
-        starts = [
-            max(0, known.start_ms) for known in self.table.all() if known.state is TransactionState.ONGOING
-        ]
-        return len(starts), max(0, now_ms - min(starts)) if starts else 0
-
-    def timed_out(self, now_ms: int) -> list[tuple[str, int]]:
-        """(transactional id, producer id) of open transactions past their timeout, for
-        `abort_timed_out`."""
-        return [
-            (known.transactional_id, known.producer_id)
-            for known in self.table.all()
-            if self._ends.is_timed_out(known, now_ms)
-        ]
+    def is_timed_out(self, known: TransactionMetadata, now_ms: int) -> bool:
+        """Whether a transaction is past its timeout, for `abort_timed_out`."""
+        return self._ends.is_timed_out(known, now_ms)
 
     def abort_timed_out(
         self, transactional_id: str, producer_id: int, fresh_id: int | None, now_ms: int
@@ -123,18 +110,14 @@ class TransactionShard:
         """Response: a Deferred of an ErrorCode, or None when there is nothing to abort any more."""
         return self._ends.abort_timed_out(transactional_id, producer_id, fresh_id, now_ms)
 
-    def expired(self, now_ms: int) -> list[str]:
-        """Ids unused for transactional.id.expiration.ms, for `expire`."""
-        ids = (known.transactional_id for known in self.table.all())
-        return [transactional_id for transactional_id in ids if self._is_expired(transactional_id, now_ms)]
-
     def expire(self, transactional_id: str, now_ms: int) -> Outcome:
         """Forget an id; nothing when it has been used since."""
-        if not self._is_expired(transactional_id, now_ms):
+        if not self.is_expired(transactional_id, now_ms):
             return Outcome()
         return Outcome([tombstone(transactional_id)])
 
-    def _is_expired(self, transactional_id: str, now_ms: int) -> bool:
+    def is_expired(self, transactional_id: str, now_ms: int) -> bool:
+        """Whether an id has not been used for transactional.id.expiration.ms, for `expire`."""
         known = self.table.get(transactional_id)
         return (
             known is not None

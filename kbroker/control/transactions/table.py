@@ -6,6 +6,7 @@ from kbroker.control.coordinator.machine import Deferred, Outcome
 from kbroker.control.transactions.metadata import TransactionMetadata
 from kbroker.control.transactions.ports import Markers, View
 from kbroker.control.transactions.settings import TransactionSettings
+from kbroker.control.transactions.state import TransactionState
 from kbroker.control.transactions.transaction_records import state_record
 from kbroker.protocol.errors import ErrorCode, KafkaError
 
@@ -21,6 +22,7 @@ class TransactionTable:
         self.markers = markers
         self.view = view
         self._known: dict[str, TransactionMetadata] = {}
+        self._ongoing: dict[str, None] = {}
         self._changing: set[str] = set()
         self.on_change: Callable[[str], None] = lambda _: None
         """Called with every transactional id whose state has changed."""
@@ -34,18 +36,37 @@ class TransactionTable:
 
     def put(self, metadata: TransactionMetadata) -> None:
         """Apply a record."""
-        self._known[metadata.transactional_id] = metadata
-        self.on_change(metadata.transactional_id)
+        transactional_id = metadata.transactional_id
+        self._known[transactional_id] = metadata
+        if metadata.state is TransactionState.ONGOING:
+            self._ongoing[transactional_id] = None
+        else:
+            self._ongoing.pop(transactional_id, None)
+        self.on_change(transactional_id)
 
     def drop(self, transactional_id: str) -> None:
         """The id is unknown from now on."""
         self._known.pop(transactional_id, None)
+        self._ongoing.pop(transactional_id, None)
         self._changing.discard(transactional_id)
         self.on_change(transactional_id)
 
     def all(self) -> Iterator[TransactionMetadata]:
         """Every id; the table may change meanwhile."""
         return iter(tuple(self._known.values()))
+
+    def ids(self) -> tuple[str, ...]:
+        """Every id, as of now."""
+        return tuple(self._known)
+
+    def ongoing(self) -> tuple[TransactionMetadata, ...]:
+        """The ids with an open transaction, as of now."""
+        return tuple(self._known[transactional_id] for transactional_id in self._ongoing)
+
+    @property
+    def count(self) -> int:
+        """Number of ids."""
+        return len(self._known)
 
     def is_changing(self, transactional_id: str) -> bool:
         """Whether a record of the id is on its way to the log."""

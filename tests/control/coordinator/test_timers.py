@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from kbroker.control.coordinator.timers import WheelTimers
+from kbroker.control.coordinator.timers import IN_A_TURN, WheelTimers
 
 
 class Clock:
@@ -99,6 +99,34 @@ def test_timers_that_fire_together_may_cancel_each_other() -> None:
     made.schedule("b", 10, lambda: fired.append("b"))
     clock.advance(10)
     assert fired == ["a"]
+
+
+def test_very_many_timers_of_one_time_fire_a_few_in_each_turn_of_the_loop() -> None:
+    made, clock, fired = timers()
+    turns: list[int] = []
+    advance = made.advance
+
+    def turn() -> None:
+        advance()
+        turns.append(len(fired))
+
+    made.advance = turn  # type: ignore[method-assign]
+    count = 1000
+    for number in range(count):
+        made.schedule(str(number), 10_000, lambda number=number: fired.append(str(number)))  # type: ignore[misc]
+
+    def change() -> None:
+        made.cancel("999")
+        made.put_off("998", 20_000)
+        made.schedule("997", 20_000, lambda: fired.append("later"))
+
+    made.schedule("0", 10_000, change)
+    clock.advance(10_000)
+    assert fired == [str(number) for number in range(1, 997)]
+    assert max(after - before for before, after in zip([0, *turns], turns, strict=False)) <= IN_A_TURN
+    clock.advance(40_000)
+    assert set(fired[996:]) == {"998", "later"}
+    assert len(made) == 0
 
 
 def test_closed_timers_are_silent() -> None:

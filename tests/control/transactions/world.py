@@ -127,7 +127,11 @@ class World:
 
     def abort_timed_out(self) -> list[str]:
         """What the abort interval does; the ids that it aborted."""
-        found = self.shard.timed_out(self.now_ms)
+        found = [
+            (known.transactional_id, known.producer_id)
+            for known in self.shard.table.ongoing()
+            if self.shard.is_timed_out(known, self.now_ms)
+        ]
         for name, producer_id in found:
             fresh = self.fresh_id() if self.shard.needs_producer_id(name) else None
             code = self.run(self.shard.abort_timed_out(name, producer_id, fresh, self.now_ms))

@@ -12,6 +12,7 @@ from kbroker.protocol.messages.consumer_group_describe import (
     Member,
     TopicPartitions,
 )
+from kbroker.protocol.slices import paced
 
 CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1
 
@@ -28,7 +29,7 @@ def describe_consumer_group(table: GroupTable, group_id: str) -> DescribedGroup:
         group_epoch=group.group_epoch,
         assignment_epoch=group.assignment_epoch,
         assignor_name=preferred_assignor(table, group.members),
-        members=[_member(table, group, member) for member in group.members_in_order()],
+        members=[_member(table, group, member) for member in paced(group.members_in_order())],
     )
 
 

@@ -6,6 +6,7 @@ from kbroker.config.java_hash import string_hash, timeline_order
 from kbroker.control.groups.group import Group
 from kbroker.control.groups.modern_group.member import ModernMember
 from kbroker.protocol.errors import ErrorCode, KafkaError
+from kbroker.protocol.slices import in_order
 
 NEW_PROTOCOL_FROM: Final = 9
 """OffsetCommit version from which the generation may be a member epoch (KIP-848), and which members
@@ -55,7 +56,8 @@ class ModernGroup(Group, Generic[M, A]):
 
     def members_in_order(self) -> list[M]:
         """The members as Kafka's map of them iterates: descriptions show them so."""
-        return [self.members[member_id] for member_id in timeline_order(self.members, string_hash)]
+        members = dict(self.members)
+        return [members[member_id] for member_id in timeline_order(members, string_hash, in_order)]
 
     def assignment_is_due(self, interval_ms: int, now_ms: int) -> bool:
         """Whether the last target assignment is old enough: a burst of joining members is assigned

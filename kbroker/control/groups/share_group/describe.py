@@ -9,6 +9,7 @@ from kbroker.protocol.messages.share_group_describe import (
     Member,
     TopicPartitions,
 )
+from kbroker.protocol.slices import paced
 
 ASSIGNOR = "simple"
 
@@ -41,6 +42,6 @@ def describe_share_group(table: GroupTable, group_id: str) -> DescribedGroup:
                     ]
                 ),
             )
-            for member in group.members_in_order()
+            for member in paced(group.members_in_order())
         ],
     )

@@ -14,6 +14,7 @@ from kbroker.protocol.messages.streams_group_describe import (
     Member,
     TaskIds,
 )
+from kbroker.protocol.slices import paced
 
 
 def describe_streams_group(table: GroupTable, group_id: str) -> DescribedGroup:
@@ -32,7 +33,7 @@ def describe_streams_group(table: GroupTable, group_id: str) -> DescribedGroup:
         group_epoch=group.group_epoch,
         assignment_epoch=group.assignment_epoch,
         topology=topology,
-        members=[_member(group, member) for member in group.members_in_order()],
+        members=[_member(group, member) for member in paced(group.members_in_order())],
     )
 
 

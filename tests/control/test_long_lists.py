@@ -1,0 +1,319 @@
+"""Short requests about all that there is of something, and sweeps over it, stop the loop of control
+for a few milliseconds at most, however much others have made.
+
+Measured in CPU time of each callback of the loop, so a busy host changes nothing.
+"""
+
+import asyncio
+import asyncio.events
+import gc
+import logging
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kbroker.config.acls import ALLOW, GROUP, LITERAL, READ, Acl
+from kbroker.config.authorizer import Authorizer
+from kbroker.config.client_quotas import QuotaTable
+from kbroker.control.changes.topic_change import create_topics
+from kbroker.control.coordinator.runtime import Runtime
+from kbroker.control.groups.classic_group import ClassicState
+from kbroker.control.groups.classic_member import ClassicMember
+from kbroker.control.groups.offset_record import CommittedOffset, offset_record
+from kbroker.control.groups.service import GroupService
+from kbroker.control.groups.shard import TOPIC as OFFSETS
+from kbroker.control.groups.summary import send_summaries
+from kbroker.control.metadata.topic_plan import NewTopic
+from kbroker.control.requests import LISTS, Requests
+from kbroker.control.services import Services
+from kbroker.control.share.dead_letter_counts import DeadLetterCounts
+from kbroker.control.transactions.metadata import TransactionMetadata
+from kbroker.control.transactions.service import OPEN, TransactionService
+from kbroker.control.transactions.shard import TOPIC as TRANSACTIONS
+from kbroker.control.transactions.state import TransactionState
+from kbroker.ipc.background import Background
+from kbroker.ipc.http_messages import GroupsPage
+from kbroker.ipc.messages import ScramCredential
+from kbroker.protocol.api_keys import ApiKey
+from kbroker.protocol.codec import decode_exact, encode
+from kbroker.protocol.frame import parse_response
+from kbroker.protocol.messages import response_class
+from kbroker.protocol.messages.describe_acls import DescribeAclsRequest
+from kbroker.protocol.messages.describe_client_quotas import DescribeClientQuotasRequest
+from kbroker.protocol.messages.describe_groups import DescribeGroupsRequest
+from kbroker.protocol.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest
+from kbroker.protocol.messages.list_groups import ListGroupsRequest
+from kbroker.protocol.messages.list_transactions import ListTransactionsRequest
+from kbroker.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from kbroker.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from kbroker.protocol.schema import Struct
+from tests.api.in_process import client_request, dispatch_of
+from tests.control.fakes import World, world
+from tests.control.groups.commit_scene import Log
+
+pytestmark = pytest.mark.slow
+
+COUNT = 20_000
+MAX_MS = 15.0
+"""Ten times a slice; in one piece these take over a hundred, but for a few."""
+TRIES = 3
+"""A neighbour on the same core lengthens some callbacks; code that is long is long each time."""
+
+
+class Scene:
+    """Coordinators over a log in memory, and a client whose answers are frames."""
+
+    def __init__(self, made: World) -> None:
+        self.broker = made.broker
+        log: Any = Log()
+        loop = asyncio.get_running_loop()
+        self.groups = Runtime(self.broker, log, OFFSETS, loop)
+        self.group_service = GroupService(self.broker, self.groups, log)
+        self.transactions = Runtime(self.broker, log, TRANSACTIONS, loop)
+        self.transaction_service = TransactionService(self.broker, self.transactions, log, self.group_service)
+        self.services: Services = made.services
+        self.services.coordinate(self.group_service, self.transaction_service)
+        self.table = self.group_service.shard.table
+        self.requests = Requests(
+            self.broker, dispatch_of(self.broker), Background(logging.getLogger(__name__), "failed")
+        )
+        self.sent: list[Any] = []
+        self._answered: asyncio.Future[Any] | None = None
+
+    async def begin(self) -> None:
+        await self.groups.ready()
+        await self.transactions.ready()
+        await create_topics(self.broker, [NewTopic("t", 1, 1)])
+
+    def send(self, message: Any) -> None:
+        self.sent.append(message)
+
+    def reply(self, _: int, value: Any) -> None:
+        assert self._answered is not None
+        self._answered.set_result(value)
+
+    async def answered(self, ask: Callable[[Any], None]) -> Any:
+        """What comes back for it."""
+        self._answered = asyncio.get_running_loop().create_future()
+        ask(self)
+        async with asyncio.timeout(60):
+            return await self._answered
+
+    async def ask(self, api: ApiKey, version: int, request: Struct) -> Any:
+        body = encode(request, version)
+        assert len(body) < 100
+        client = client_request(api, version, body)
+        frame = await self.answered(lambda link: self.requests.serve(link, 1, client))
+        assert frame is not None
+        return bytes(frame)
+
+
+def groups(scene: Scene) -> None:
+    for number in range(COUNT):
+        scene.table.create_classic(f"group-{number}", 0)
+
+
+def members(scene: Scene) -> None:
+    group = scene.table.create_classic("g", 0)
+    for number in range(COUNT):
+        name = f"member-{number}"
+        group.add(ClassicMember(name, None, "c", "/1.1.1.1", 1, 1, "consumer", [("range", b"")]))
+
+
+def commits(scene: Scene) -> None:
+    for number in range(COUNT):
+        record = offset_record("g", "t", number, CommittedOffset(1, -1, "", 0))
+        scene.group_service.shard.replay(0, record.key, record.value, 0)
+
+
+def transactions(scene: Scene) -> None:
+    now_ms = scene.broker.now_ms()
+    for number in range(COUNT):
+        scene.transaction_service.shard.table.put(
+            TransactionMetadata(
+                f"id-{number}", number, 1 << 30, state=TransactionState.ONGOING, start_ms=now_ms
+            )
+        )
+
+
+def acls(scene: Scene) -> None:
+    assert scene.broker.authorizer is not None
+    scene.broker.authorizer.add(
+        Acl(GROUP, f"g{number}", LITERAL, "User:a", "*", READ, ALLOW) for number in range(COUNT)
+    )
+
+
+def users(scene: Scene) -> None:
+    for number in range(COUNT):
+        scene.broker.scram[f"user-{number}", 1] = ScramCredential(b"", b"", b"", 4096)
+
+
+def quotas(scene: Scene) -> None:
+    values = {((("user", f"user-{number}"),)): {"producer_byte_rate": 1.0} for number in range(COUNT)}
+    scene.broker.quotas = QuotaTable(values)
+
+
+def partitions(scene: Scene) -> None:
+    topic = scene.broker.catalogue.topics["t"]
+    topic.partitions = topic.partitions * COUNT
+
+
+LONG: dict[str, tuple[Callable[[Scene], None], ApiKey, int, Struct]] = {
+    "groups": (groups, ApiKey.LIST_GROUPS, 5, ListGroupsRequest()),
+    "members": (members, ApiKey.DESCRIBE_GROUPS, 5, DescribeGroupsRequest(["g"])),
+    "commits": (
+        commits,
+        ApiKey.OFFSET_FETCH,
+        8,
+        OffsetFetchRequest(groups=[OffsetFetchRequestGroup("g", topics=None)]),
+    ),
+    "transactions": (transactions, ApiKey.LIST_TRANSACTIONS, 1, ListTransactionsRequest()),
+    "ACLs": (acls, ApiKey.DESCRIBE_ACLS, 3, DescribeAclsRequest(1, None, 1, None, None, 1, 1)),
+    "users": (users, ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, DescribeUserScramCredentialsRequest()),
+    "quotas": (quotas, ApiKey.DESCRIBE_CLIENT_QUOTAS, 1, DescribeClientQuotasRequest([])),
+    "all partitions": (partitions, ApiKey.METADATA, 12, MetadataRequest(None, False)),
+    "partitions of a topic": (
+        partitions,
+        ApiKey.METADATA,
+        12,
+        MetadataRequest([MetadataRequestTopic(name="t")]),
+    ),
+}
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Iterator[World]:
+    with world(tmp_path) as one:
+        one.broker.authorizer = Authorizer(frozenset(("User:ANONYMOUS",)))
+        yield one
+    gc.enable()  # it may rest when a loop ends
+
+
+def play(made: World, body: Callable[[Scene], Any]) -> None:
+    async def run() -> None:
+        scene = Scene(made)
+        await scene.begin()
+        try:
+            await body(scene)
+        finally:
+            scene.groups.close()
+            scene.transactions.close()
+
+    asyncio.run(run())
+
+
+class Callbacks:
+    """The CPU time of the longest callback of the loop."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.longest_ms = 0.0
+        run = asyncio.events.Handle._run
+
+        def timed(handle: Any) -> None:
+            began_ns = time.thread_time_ns()
+            run(handle)
+            self.longest_ms = max(self.longest_ms, (time.thread_time_ns() - began_ns) / 1e6)
+
+        monkeypatch.setattr(asyncio.events.Handle, "_run", timed)
+
+    async def are_short(self, work: Callable[[], Any]) -> None:
+        found: list[float] = []
+        while len(found) < TRIES and min(found, default=MAX_MS) >= MAX_MS:
+            await asyncio.sleep(0)
+            self.longest_ms = 0.0
+            await work()
+            await asyncio.sleep(0)
+            found.append(self.longest_ms)
+        assert min(found) < MAX_MS, found
+
+
+@pytest.mark.parametrize("kind", LONG)
+def test_no_callback_of_a_short_request_with_a_long_answer_takes_long(
+    made: World, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make, api, version, request = LONG[kind]
+    assert api in LISTS
+    callbacks = Callbacks(monkeypatch)
+
+    async def body(scene: Scene) -> None:
+        make(scene)
+        found: list[Any] = []
+
+        async def ask() -> None:
+            found.append(await scene.ask(api, version, request))
+
+        await callbacks.are_short(ask)
+        assert len(found[-1]) > COUNT
+        start = parse_response(found[-1][4:], api, version)[1]
+        decode_exact(response_class(api), version, found[-1][4:], start)
+
+    play(made, body)
+
+
+def test_metrics_ask_for_all_groups_in_pages(made: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    callbacks = Callbacks(monkeypatch)
+    shares: Any = SimpleNamespace(
+        partitions=SimpleNamespace(letter_counts=DeadLetterCounts(made.broker.metrics))
+    )
+
+    async def body(scene: Scene) -> None:
+        groups(scene)
+        commits(scene)
+        scene.services.coordinate(scene.group_service, scene.transaction_service, shares)
+        got: list[str] = []
+
+        async def ask() -> None:
+            scene.sent.clear()
+            last = await scene.answered(
+                lambda link: scene.requests.in_slices(lambda: send_summaries(scene.services, link, 5))
+            )
+            pages = [page for page in scene.sent if isinstance(page, GroupsPage) and page.call_id == 5]
+            got[:] = [group.group_id for page in pages for group in page.groups]
+            got.extend(group.group_id for group in last)
+
+        await callbacks.are_short(ask)
+        assert sorted(got) == sorted(scene.table.groups)
+
+    play(made, body)
+
+
+def test_sweeps_over_very_many_are_short(made: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    callbacks = Callbacks(monkeypatch)
+
+    async def body(scene: Scene) -> None:
+        groups(scene)
+        transactions(scene)
+        for group in scene.table.groups.values():
+            group.state = ClassicState.STABLE  # type: ignore[attr-defined]
+        shard = scene.group_service.shard
+        looked = {"expire_offsets": 0, "has_offsets_of": 0}
+        for name in looked:
+            monkeypatch.setattr(shard, name, counted(looked, name, getattr(shard, name)))
+        words = made.broker.metrics.words
+
+        async def sweep() -> None:
+            looked.update(dict.fromkeys(looked, 0))
+            words[OPEN] = 0
+            scene.group_service._expire_offsets()
+            scene.group_service.topic_deleted(made.broker.catalogue.topics["t"])
+            scene.transaction_service._abort_timed_out()
+            scene.transaction_service._expire()
+            async with asyncio.timeout(60):
+                while words[OPEN] != COUNT or min(looked.values()) < COUNT:
+                    await asyncio.sleep(0)
+
+        await callbacks.are_short(sweep)
+
+    play(made, body)
+
+
+def counted(counts: dict[str, int], name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    def call(*args: Any) -> Any:
+        counts[name] += 1
+        return function(*args)
+
+    return call
