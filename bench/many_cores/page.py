@@ -22,11 +22,11 @@ def section(samples: Samples) -> str:
         "\n".join(f"- {key}: {value}" for key, value in samples.machine.items()),
         "## Costs",
         _costs(works, models),
-        "## How wrong it is",
+        "## Errors of the model",
         _errors(works, models, samples),
         "## Rates with the default counts",
         _rates(works, models),
-        "## Where growth ends",
+        "## Ends of growth",
         _ends(works, models),
         END,
     ]
