@@ -29,14 +29,14 @@ class Sweeps:
     def __init__(self, runtime: Starter) -> None:
         self._runtime = runtime
         self._background = Background(log, "a sweep over all keys failed")
-        self._under_way: set[str] = set()
+        self._in_progress: set[str] = set()
 
     def repeat(
         self, name: str, keys: Callable[[], Iterable[str]], wanted: Callable[[str], Operation | None]
     ) -> None:
         """As `start`; nothing while the last one of this name goes on."""
-        if name not in self._under_way:
-            self._under_way.add(name)
+        if name not in self._in_progress:
+            self._in_progress.add(name)
             self._background.start(self._repeat(name, keys(), wanted))
 
     def start(self, keys: Iterable[str], wanted: Callable[[str], Operation | None]) -> None:
@@ -50,7 +50,7 @@ class Sweeps:
         try:
             await self._run(keys, wanted)
         finally:
-            self._under_way.discard(name)
+            self._in_progress.discard(name)
 
     async def _run(self, keys: Iterable[str], wanted: Callable[[str], Operation | None]) -> None:
         begun: list[asyncio.Task[None]] = []
