@@ -5,6 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from kbroker.cli.completion import complete_topic
+from kbroker.cli.config_changes import require_broker
 from kbroker.cli.connection import Connection
 from kbroker.cli.failures import broker_error, result_of
 from kbroker.cli.options import AsJson, connected, examples
@@ -69,6 +70,8 @@ def api_versions(
     json: AsJson = False,
 ) -> None:
     """Show every API the broker offers with its lowest and highest version."""
+    if broker_id is not None:
+        require_broker(broker, str(broker_id))
     with broker.kafka_python_admin() as admin:
         if broker_id is None:
             offered = {int(key): versions for key, versions in admin.api_versions().items()}

@@ -7,11 +7,15 @@ from typing import Any
 from kbroker.cli import named_configs
 from kbroker.cli.config_sources import DEFAULT_SOURCES, SOURCES
 from kbroker.cli.connection import Connection
-from kbroker.cli.failures import result_of
+from kbroker.cli.failures import CommandFailed, result_of
+from kbroker.cli.setting_names import known_names
+from kbroker.config.close_names import suggestion
 
 ALL_BROKERS = (4, "")
 """The broker with the empty name: its settings hold for all brokers."""
 LOGGER = "broker-logger"
+OF_A_BROKER = ("broker", LOGGER)
+"""Entities whose names are ids of brokers."""
 
 
 def _unnamed(entity: str, name: str) -> tuple[named_configs.Resource, str] | None:
@@ -29,11 +33,21 @@ def _resource(entity: str, name: str, changes: Sequence[Any] = ()) -> Any:
     return ConfigResource(kind, name, incremental_configs=list(changes) or None)
 
 
+def require_broker(broker: Connection, name: str) -> None:
+    """A client would look for another broker until its time is up. Raises CommandFailed."""
+    nodes = result_of(broker.admin().describe_cluster(request_timeout=broker.timeout_s)).nodes
+    ids = sorted(node.id for node in nodes)
+    if int(name) not in ids:
+        raise CommandFailed(f"there is no broker {name}; there is {', '.join(map(str, ids))}")
+
+
 def read_configs(broker: Connection, entity: str, name: str) -> list[dict[str, Any]]:
     """All settings of one entity by name, each with value, source, read_only, sensitive and
     synonyms.
 
     The broker with the empty name is all brokers. Raises CommandFailed."""
+    if name and entity in OF_A_BROKER:
+        require_broker(broker, name)
     if (unnamed := _unnamed(entity, name)) is not None:
         return named_configs.read(broker, *unnamed)
     resource = _resource(entity, name)
@@ -61,6 +75,17 @@ def read_configs(broker: Connection, entity: str, name: str) -> list[dict[str, A
     ]
 
 
+def _require_settings(broker: Connection, entity: str, name: str, wanted: Sequence[str]) -> None:
+    """A broker takes a name that it does not know for a setting at its default. Raises
+    CommandFailed."""
+    known = {entry["name"] for entry in read_configs(broker, entity, name)}
+    known |= known_names() if entity == "broker" else set()
+    if unknown := sorted(set(wanted) - known):
+        subject = f"{entity} {name}" if name else "all brokers"
+        close = "".join(suggestion(each, known) for each in unknown)
+        raise CommandFailed(f"{subject}: no setting {', '.join(unknown)}{close}")
+
+
 def change_configs(
     broker: Connection,
     entity: str,
@@ -73,6 +98,10 @@ def change_configs(
     validate_only: bool = False,
 ) -> None:
     """Change some settings of one entity, leave the others; all or none. Raises CommandFailed."""
+    if name and entity in OF_A_BROKER:
+        require_broker(broker, name)
+    if deletes:
+        _require_settings(broker, entity, name, deletes)
     pairs = (sets, dict.fromkeys(deletes), appends or {}, subtracts or {})
     operations = [(key, number, value) for number, each in enumerate(pairs) for key, value in each.items()]
     if (unnamed := _unnamed(entity, name)) is not None:

@@ -7,7 +7,7 @@ import typer
 
 from kbroker.cli.client_properties import parse_pairs
 from kbroker.cli.completion import complete_entity
-from kbroker.cli.config_changes import change_configs, read_configs
+from kbroker.cli.config_changes import OF_A_BROKER, change_configs, read_configs
 from kbroker.cli.connection import Connection
 from kbroker.cli.failures import CommandFailed, UsageFailed
 from kbroker.cli.options import AsJson, DryRun, connected, examples
@@ -27,10 +27,6 @@ class Entity(StrEnum):
     BROKER = "broker"
     GROUP = "group"
     LOGGER = "broker-logger"
-
-
-OF_A_BROKER = (Entity.BROKER, Entity.LOGGER)
-"""Kinds whose names are broker ids."""
 
 
 EntityType = Annotated[Entity, typer.Argument(help="What the settings belong to.", show_default=False)]
@@ -54,7 +50,7 @@ def _name(entity: Entity, name: str | None, default: bool) -> str:
         raise UsageFailed(
             f"{entity.value}: give a name" + (", or --default" if entity is Entity.BROKER else "")
         )
-    if entity in OF_A_BROKER and not (name.isascii() and name.isdigit()):
+    if entity.value in OF_A_BROKER and not (name.isascii() and name.isdigit()):
         raise UsageFailed(f"{entity.value} {name!r}: expected a broker id, a number")
     return name
 

@@ -14,6 +14,7 @@ from kbroker.cli.output import print_json, print_table
 from kbroker.cli.partitions import Partition, before_time, parse_scope, scoped
 from kbroker.cli.points_in_time import TIME_HELP, format_time, parse_time_ms
 from kbroker.config.whole_numbers import whole_number
+from kbroker.protocol.errors import ErrorCode
 
 MAX_PARTITION = (1 << 31) - 1
 MAX_OFFSET = (1 << 63) - 1
@@ -51,6 +52,7 @@ def delete_records(
     if before is None:
         offsets = dict(_parse(text) for text in scopes)
         confirm(f"Delete records before {', '.join(scopes)}?", yes)
+        scoped(broker.admin(), [f"{topic}:{number}" for topic, number in offsets], broker.timeout_s)
     else:
         time_ms = parse_time_ms(before, int(time.time() * 1000))
         for text in scopes:
@@ -62,7 +64,12 @@ def delete_records(
     answers = broker.admin().delete_records(wanted, request_timeout=broker.timeout_s)
     rows = []
     for partition, future in answers.items():
-        answer = result_of(future, f"{partition.topic}-{partition.partition}")
+        try:
+            answer = result_of(future, f"{partition.topic}-{partition.partition}")
+        except CommandFailed as failure:
+            if ErrorCode.POLICY_VIOLATION.name not in failure.message:
+                raise
+            raise CommandFailed(f"{failure.message}: its cleanup.policy has no delete") from None
         rows.append((partition.topic, partition.partition, answer.low_watermark))
     if not rows:
         raise CommandFailed("the broker answered for no partition")

@@ -1,5 +1,6 @@
 """`kbroker groups`: list, describe with lag, delete; offsets and members of consumer groups."""
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
@@ -83,10 +84,22 @@ app.command("describe", epilog=DESCRIBE_EXAMPLES)(describe)
 def delete(broker: Connection, groups: GroupIds, yes: Yes = False) -> None:
     """Delete groups without members, with their committed offsets."""
     confirm(f"Delete {', '.join(groups)} with all committed offsets?", yes)
-    answers = broker.admin().delete_consumer_groups(groups, request_timeout=broker.timeout_s)
+    delete_groups(broker, groups, "group")
+
+
+def delete_groups(broker: Connection, groups: Sequence[str], subject: str) -> None:
+    """Delete groups and report each. Raises the first failure when all are reported."""
+    names = list(dict.fromkeys(groups))
+    answers = broker.admin().delete_consumer_groups(names, request_timeout=broker.timeout_s)
+    failures = []
     for name, future in answers.items():
-        result_of(future, f"group {name}")
-        say(f"{name}: deleted")
+        try:
+            result_of(future, f"{subject} {name}")
+        except CommandFailed as failure:
+            failures.append(failure)
+        else:
+            say(f"{name}: deleted")
+    raise_first(failures)
 
 
 @app.command(

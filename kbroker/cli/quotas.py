@@ -1,5 +1,7 @@
 """`kbroker quotas`: quotas of users, client ids and addresses, as by kafka-configs."""
 
+import math
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
@@ -62,16 +64,18 @@ def list_quotas(
     print_table(["USER", "CLIENT-ID", "IP", "QUOTA", "VALUE"], sorted(rows, key=str))
 
 
-def read_all(broker: Connection, entity: Entity = []) -> list[tuple[Entity, dict[str, float]]]:  # noqa: B006 read only
-    """Every entity that fits, with its quotas; no name stands for the default. Raises
-    CommandFailed."""
+def read_all(
+    broker: Connection, entity: Sequence[tuple[str, str | None]] = (), *, strict: bool = False
+) -> list[tuple[Entity, dict[str, float]]]:
+    """Every entity that fits, with its quotas; no name stands for the default. strict: not those
+    with further parts, as a client id. Raises CommandFailed."""
     from kafka.protocol.admin.client_quotas import DescribeClientQuotasRequest
 
     component = DescribeClientQuotasRequest.ComponentData
     asked = [
         component(entity_type=kind, match_type=1 if name is None else 0, match=name) for kind, name in entity
     ]
-    answer = _send(broker, DescribeClientQuotasRequest(components=asked, strict=False))
+    answer = _send(broker, DescribeClientQuotasRequest(components=asked, strict=strict))
     check_answer(answer)
     return [
         (
@@ -125,7 +129,9 @@ def set_quotas(
         try:
             wanted[key] = float(text)
         except ValueError:
-            raise UsageFailed(f"{key}={text}: expected a number") from None
+            wanted[key] = math.nan
+        if not math.isfinite(wanted[key]):
+            raise UsageFailed(f"{key}={text}: expected a number")
     alter(broker, entity, wanted, [], validate_only)
     say("quotas " + ("would be set" if validate_only else "set"))
 
@@ -145,21 +151,14 @@ def remove(
     ip: Ip = None,
 ) -> None:
     """Take quotas away: those named, or all of the user, client id or address."""
-    from kafka.protocol.admin.client_quotas import DescribeClientQuotasRequest
-
     entity = _entity(user, client_id, ip)
     if not entity:
         raise UsageFailed("give --user, --client-id or --ip")
-    named = list(quotas or ())
-    if not named:
-        component = DescribeClientQuotasRequest.ComponentData
-        asked = [
-            component(entity_type=kind, match_type=1 if name is None else 0, match=name)
-            for kind, name in entity
-        ]
-        answer = _send(broker, DescribeClientQuotasRequest(components=asked, strict=True))
-        named = [value.key for entry in answer.entries or () for value in entry.values]
-        if not named:
-            raise CommandFailed("no quotas are set for it")
+    there = [key for _, values in read_all(broker, entity, strict=True) for key in values]
+    if not there:
+        raise CommandFailed("no quotas are set for it")
+    named = list(quotas or there)
+    if missing := sorted(set(named) - set(there)):
+        raise CommandFailed(f"{', '.join(missing)}: not set; there is {', '.join(sorted(there))}")
     alter(broker, entity, {}, named, validate_only=False)
     say(f"removed {', '.join(sorted(named))}")

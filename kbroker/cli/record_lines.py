@@ -55,17 +55,24 @@ def line_parser(
         if headers_separator is not None:
             before, found, line = line.partition(headers_separator)
             if not found:
-                raise UsageFailed(f"a line has no {headers_separator!r} after its headers: {before[:80]!r}")
+                raise UsageFailed(
+                    f"a line has no {_shown(headers_separator)} after its headers: {_shown(before)}"
+                )
             own = headers + parse_headers(before.split(b",") if before else [])
         key: bytes | None = None
         if key_separator is not None:
             before, found, line = line.partition(key_separator)
             if not found:
-                raise UsageFailed(f"a line has no {key_separator!r} after its key: {before[:80]!r}")
+                raise UsageFailed(f"a line has no {_shown(key_separator)} after its key: {_shown(before)}")
             key = nullable(before)
         return NewRecord(key, nullable(line), own)
 
     return parse
+
+
+def _shown(text: bytes) -> str:
+    """The beginning of a piece of input, for a sentence about it."""
+    return repr(text[:80].decode(errors="backslashreplace"))
 
 
 def parse_headers(pairs: Iterable[bytes]) -> Headers:
@@ -75,11 +82,11 @@ def parse_headers(pairs: Iterable[bytes]) -> Headers:
     for pair in pairs:
         name, equals, value = pair.partition(b"=")
         if not name:
-            raise UsageFailed(f"header {pair!r}: expected name=value")
+            raise UsageFailed(f"header {_shown(pair)}: expected name=value")
         try:
             found.append((name.decode(), value if equals else None))
         except UnicodeDecodeError:
-            raise UsageFailed(f"header {pair!r}: its name is not UTF-8") from None
+            raise UsageFailed(f"header {_shown(pair)}: its name is not UTF-8") from None
     return found
 
 
@@ -90,9 +97,9 @@ def parse_json(line: bytes) -> NewRecord:
     try:
         fields = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise UsageFailed(f"not a JSON document: {line[:80]!r}: {error}") from None
+        raise UsageFailed(f"not a JSON document: {_shown(line)}: {error}") from None
     if not isinstance(fields, dict):
-        raise UsageFailed(f"not a JSON object: {line[:80]!r}")
+        raise UsageFailed(f"not a JSON object: {_shown(line)}")
     if not fields.keys() & set(CONTENT):
         raise UsageFailed(
             f"neither key nor value: expected {', '.join(CONTENT)}, not {', '.join(fields)[:80]!r}"

@@ -13,8 +13,8 @@ from kbroker.cli.failures import (
     broker_error,
     check_answer,
     raise_first,
-    result_of,
 )
+from kbroker.cli.groups import delete_groups
 from kbroker.cli.options import AsJson, GroupId, GroupIds, Topics, Yes, confirm, connected, examples
 from kbroker.cli.output import print_json, print_table, say
 from kbroker.cli.own_requests import ask_coordinator
@@ -189,7 +189,4 @@ def delete(broker: Connection, groups: GroupIds, yes: Yes = False) -> None:
     for name in groups:
         read_share_group(broker, name)  # so that no group of another type is deleted
     confirm(f"Delete {', '.join(groups)} with all offsets?", yes)
-    answers = broker.admin().delete_consumer_groups(groups, request_timeout=broker.timeout_s)
-    for name, future in answers.items():
-        result_of(future, f"share group {name}")
-        say(f"{name}: deleted")
+    delete_groups(broker, groups, "share group")

@@ -1,5 +1,6 @@
 """`kbroker topics`: create, list, describe, alter, delete topics; delete records."""
 
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
@@ -12,9 +13,10 @@ from kbroker.cli.copy_topic import EXAMPLES as COPY_EXAMPLES
 from kbroker.cli.copy_topic import copy
 from kbroker.cli.delete_records import EXAMPLES as DELETE_RECORDS_EXAMPLES
 from kbroker.cli.delete_records import delete_records
-from kbroker.cli.failures import UsageFailed, explain, result_of
+from kbroker.cli.failures import CommandFailed, UsageFailed, explain, raise_first, result_of
 from kbroker.cli.options import AsJson, DryRun, Topics, Yes, confirm, connected, examples
 from kbroker.cli.output import print_json, print_table, say
+from kbroker.cli.sizes import counted
 from kbroker.cli.topic_description import describe_topic
 from kbroker.cli.topic_list import EXAMPLES as LIST_EXAMPLES
 from kbroker.cli.topic_list import list_topics
@@ -82,24 +84,49 @@ def create(
         operation_timeout=broker.timeout_s,
         validate_only=validate_only,
     )
-    created = {name: _created(name, future, if_not_exists) for name, future in answers.items()}
+    created, failures = _outcomes(answers, "TOPIC_ALREADY_EXISTS" if if_not_exists else None)
     if json:
         print_json([{"topic": name, "created": was_new} for name, was_new in created.items()])
-        return
     done = "would be created" if validate_only else "created"
     for name, was_new in created.items():
-        say(f"{name}: {done if was_new else 'exists already'}")
+        if not json:
+            say(f"{name}: {done if was_new else 'exists already'}")
+    if replication_factor and not validate_only:
+        _report_clamped(broker, [name for name, was_new in created.items() if was_new], replication_factor)
+    raise_first(failures)
 
 
-def _created(name: str, future: Any, if_not_exists: bool) -> bool:
-    try:
-        future.result()
-    except Exception as error:
-        failure = explain(error, name)
-        if failure and if_not_exists and "TOPIC_ALREADY_EXISTS" in failure.message:
-            return False
-        raise failure or error from error
-    return True
+def _outcomes(
+    answers: Mapping[str, Any], no_failure: str | None
+) -> tuple[dict[str, bool], list[CommandFailed]]:
+    """(whether each topic was changed, failures of the others). no_failure: an error that is
+    none."""
+    changed: dict[str, bool] = {}
+    failures = []
+    for name, future in answers.items():
+        try:
+            future.result()
+        except Exception as error:
+            failure = explain(error, name)
+            if failure is None:
+                raise
+            if no_failure is not None and no_failure in failure.message:
+                changed[name] = False
+            else:
+                failures.append(failure)
+        else:
+            changed[name] = True
+    return changed, failures
+
+
+def _report_clamped(broker: Connection, names: list[str], asked: int) -> None:
+    """Reports topics that got fewer replicas than were asked for: the answer's text says so, but
+    the client library keeps it to itself."""
+    found = broker.admin().list_topics(timeout=broker.timeout_s).topics
+    for name in set(names) & found.keys():
+        got = max((len(p.replicas) for p in found[name].partitions.values()), default=asked)
+        if got < asked:
+            say(f"{name}: {counted(got, 'replica')}, not {asked}: there are no more places for them")
 
 
 app.command("list", epilog=LIST_EXAMPLES)(list_topics)
@@ -167,16 +194,18 @@ def alter(
     if not (partitions or config or delete_config):
         raise UsageFailed("nothing to alter: give --partitions, --config or --delete-config")
     settings = parse_pairs("--config", config or [])
+    if partitions:  # before any setting changes
+        _grow(broker, topic, partitions, validate_only=True)
     if settings or delete_config:
         change_configs(
             broker, "topic", topic, sets=settings, deletes=delete_config or [], validate_only=validate_only
         )
-    if partitions:
-        _grow(broker, topic, partitions, validate_only)
+    if partitions and not validate_only:
+        _grow(broker, topic, partitions, validate_only=False)
     say(f"{topic}: {'would be altered' if validate_only else 'altered'}")
 
 
-def _grow(broker: Connection, topic: str, partitions: int, validate_only: bool) -> None:
+def _grow(broker: Connection, topic: str, partitions: int, *, validate_only: bool) -> None:
     from confluent_kafka.admin import NewPartitions
 
     answers = broker.admin().create_partitions(
@@ -201,18 +230,12 @@ def delete(
     """Delete topics with all their records."""
     confirm(f"Delete {', '.join(topics)} with all records?", yes)
     answers = broker.admin().delete_topics(
-        topics, request_timeout=broker.timeout_s, operation_timeout=broker.timeout_s
+        list(dict.fromkeys(topics)), request_timeout=broker.timeout_s, operation_timeout=broker.timeout_s
     )
-    for name, future in answers.items():
-        try:
-            future.result()
-        except Exception as error:
-            failure = explain(error, name)
-            if failure and if_exists and "UNKNOWN_TOPIC_OR_PARTITION" in failure.message:
-                say(f"{name}: not there")
-                continue
-            raise failure or error from error
-        say(f"{name}: deleted")
+    deleted, failures = _outcomes(answers, "UNKNOWN_TOPIC_OR_PARTITION" if if_exists else None)
+    for name, was_there in deleted.items():
+        say(f"{name}: {'deleted' if was_there else 'not there'}")
+    raise_first(failures)
 
 
 app.command("delete-records", epilog=DELETE_RECORDS_EXAMPLES)(delete_records)

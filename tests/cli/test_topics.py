@@ -3,7 +3,9 @@ why."""
 
 import re
 
-from tests.cli.conftest import Shell
+import pytest
+
+from tests.cli.conftest import Shell, Target
 from tests.peer.eventually import eventually
 
 
@@ -56,6 +58,30 @@ def test_partitions_only_grow(cli: Shell, topic: str) -> None:
         assert "INVALID_PARTITIONS" in cli("topics", "alter", topic, "--partitions", number, code=1).stderr
 
 
+def test_a_number_of_partitions_that_is_refused_changes_no_setting(cli: Shell, topic: str) -> None:
+    wanted = ("--partitions", 2, "-c", "retention.ms=1000")
+    assert "INVALID_PARTITIONS" in cli("topics", "alter", topic, *wanted, code=1).stderr
+    assert cli("topics", "describe", topic, "--json").json[0]["configs"] == {}
+
+
+def test_one_topic_that_is_refused_hides_no_other(cli: Shell, group: str) -> None:
+    one, another = f"one-{group}", f"another-{group}"
+    cli("topics", "create", one)
+    done = cli("topics", "create", one, another, code=1).stderr.splitlines()
+    assert done[0] == f"{another}: created"
+    assert f"kbroker: {one}: TOPIC_ALREADY_EXISTS" in done[1]
+    done = cli("topics", "delete", f"no-{group}", one, another, one, "--yes", code=1).stderr.splitlines()
+    assert sorted(done[:2]) == sorted((f"{one}: deleted", f"{another}: deleted"))
+    assert f"kbroker: no-{group}: UNKNOWN_TOPIC_OR_PARTITION" in done[2]
+
+
+def test_fewer_replicas_than_were_asked_for_are_reported(cli: Shell, target: Target, group: str) -> None:
+    if target.name != "kbroker":
+        pytest.skip("Apache Kafka refuses them")
+    assert "1 replica, not 3" in cli("topics", "create", f"three-{group}", "-r", 3).stderr
+    assert "replica" not in cli("topics", "create", f"one-{group}", "-r", 1).stderr
+
+
 def test_settings_are_set_and_taken_back(cli: Shell, topic: str) -> None:
     cli("topics", "alter", topic, "-c", "segment.bytes=2000000", "-c", "retention.ms=1000")
     cli("topics", "alter", topic, "--delete-config", "retention.ms")
@@ -95,6 +121,14 @@ def test_records_are_deleted_by_their_time(cli: Shell, topic: str) -> None:
     assert cli("consume", topic, "-p", 1, "--exact-count", "-q").lines == ["4"]
     rows = cli(*delete, topic, "--before", "now").json
     assert {row["partition"]: row["log_start_offset"] for row in rows} == {0: 4, 1: 4, 2: 0}
+
+
+def test_records_of_a_compacted_topic_are_kept_and_the_reason_is_named(cli: Shell, group: str) -> None:
+    topic = f"compacted-{group}"
+    cli("topics", "create", topic, "-c", "cleanup.policy=compact")
+    done = cli("topics", "delete-records", f"{topic}:0:0", "--yes", code=1)
+    assert "POLICY_VIOLATION" in done.stderr
+    assert done.stderr.endswith(": its cleanup.policy has no delete\n")
 
 
 def test_a_time_needs_topics_and_no_offsets(cli: Shell, topic: str) -> None:
