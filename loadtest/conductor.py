@@ -90,6 +90,7 @@ class Conductor:
                 if process.poll() is None:
                     process.terminate()
         self.run.ended_ns = self.clock.now_ns()
+        self.run.faults = self.injector.rows
         save_run(self.folder, self.run)
         if not any(self.figures.get(name) for name in ("acked", "not_acked")):
             raise LoadFailed(

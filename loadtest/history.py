@@ -31,6 +31,7 @@ import pyarrow as pa
 FORMAT = 1
 ROLL_SECONDS = 5
 ROLL_ROWS = 1_000_000
+UNKNOWN_START = -1002  # of an assignment: its committed offset was asked for, and no answer came
 
 
 class SendStatus(IntEnum):
@@ -174,7 +175,7 @@ ASSIGNMENTS = pa.schema(
         (
             "start_offset",
             pa.int64(),
-        ),  # ASSIGNED: committed offset it begins at; -1001: none, see the reset policy
+        ),  # ASSIGNED: committed offset it begins at; -1001: none, see the reset policy; UNKNOWN_START
         ("at_ns", pa.int64()),
     ]
 )

@@ -47,6 +47,7 @@ class ProducerClient:
     started_ns: int
     ended_ns: int | None = None
     attempted: int | None = None  # records, known at its end: their numbers are those below
+    files: dict[str, int] | None = None  # of each of its histories, known at its end
 
 
 @dataclass(slots=True)
@@ -65,6 +66,7 @@ class ConsumerClient:
     ended_ns: int | None = None
     finished: bool = False  # drain: it reached the end of every partition
     delivered: int | None = None  # records, known at its end
+    files: dict[str, int] | None = None  # of each of its histories, known at its end
 
 
 @dataclass(slots=True)
@@ -98,6 +100,7 @@ class Run:
     )  # {"at_ns", "step_ns"}: wall against monotonic
     ends_ns: int | None = None  # when `ends` were asked for
     deletions: list[Deletion] = field(default_factory=list)
+    faults: int | None = None  # rows of faults.jsonl, known at the end
     format: int = FORMAT
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from loadtest.history import ROLL_SECONDS
+from loadtest.history import KINDS, ROLL_SECONDS
 from loadtest.ring import Ring, Sender
 
 Columns = dict[str, Any]  # name -> array or list of values, or one value for all rows
@@ -28,6 +28,7 @@ class HistoryWriter:
     it."""
 
     def __init__(self, folder: Path, writer: str, roll_seconds: float = ROLL_SECONDS) -> None:
+        self._folder = folder
         self._writer = writer
         self._ring = Ring()
         receives, self._pipe = os.pipe()
@@ -54,11 +55,14 @@ class HistoryWriter:
         except BrokenPipeError:
             raise self._gone() from None
 
-    def close(self) -> None:
-        """Waits until everything is written and sealed. Raises NotWritten."""
+    def close(self) -> dict[str, int]:
+        """Waits until everything is written and sealed; gives how many files each history of it has.
+        Raises NotWritten."""
         os.close(self._pipe)
         if self._process.wait():
             raise self._gone()
+        files = {kind: (self._folder / kind).glob(f"{self._writer}-*.parquet") for kind in KINDS}
+        return {kind: sum(1 for _ in found) for kind, found in files.items()}
 
     def _gone(self) -> NotWritten:
         return NotWritten(f"the history of {self._writer} ended with {self._process.wait()}")

@@ -60,11 +60,20 @@ def _is_unread(evidence: Evidence, topics: list[str], spans: list[Row]) -> bool:
 def unnumbered(evidence: Evidence) -> list[str]:
     """Reasons by what numbers and counts say of the histories of clients."""
     return [
+        *cut_files(evidence),
         *cut_off_sends(evidence),
         *cut_off_killed(evidence),
         *cut_off_transactions(evidence),
         *cut_off_reads(evidence),
         *without_rows(evidence),
+    ]
+
+
+def cut_files(evidence: Evidence) -> list[str]:
+    """Files that their clients numbered, and counted."""
+    return [
+        f"files of {kind} are missing, of clients: {_listed(numbers)}"
+        for kind, numbers in evidence.cut.items()
     ]
 
 
@@ -101,9 +110,19 @@ def cut_off_killed(evidence: Evidence) -> list[str]:
     wrote = wrote.groupBy("producer").agg(F.max("intended_ns").alias("wrote_ns"))
     both = wrote.join(frame, "producer").join(known, "producer", "left")
     late = both.where(F.col("wrote_ns") - F.coalesce("known_ns", "started_ns") > KILLED_NS)
-    return named(
-        late, "producer", "sends of killed producers are missing, and of more than their last seconds"
+    what = "sends of killed producers are missing, and of more than their last seconds"
+    return named(late.select("producer").unionByName(cut_within(evidence)).distinct(), "producer", what)
+
+
+def cut_within(evidence: Evidence) -> DataFrame:
+    """producer of those that were killed and lack rows before others: an idempotent one hears of the
+    records of a partition in their order, so only the last ones can be lost with it."""
+    killed = [p.producer for p in evidence.producer_clients if p.ended_ns is None and p.idempotent]
+    rows = evidence.rows("sends").where(F.col("producer").isin(killed))
+    held = rows.groupBy("producer", "partition").agg(
+        F.countDistinct("partition_seq").alias("rows"), F.max("partition_seq").alias("last")
     )
+    return held.where("rows <> last + 1").select("producer")
 
 
 def cut_off_transactions(evidence: Evidence) -> list[str]:
@@ -144,11 +163,12 @@ def without_rows(evidence: Evidence) -> list[str]:
     found = []
     if silent := evidence.unannounced:
         sent = evidence.rows("sends").where(F.col("producer").isin(silent)).select("producer").distinct()
-        found += named(sent, "producer", "no intent is recorded of producers")
+        found += named(sent, "producer", "no intent is recorded of what was sent by producers")
     if groups := evidence.uncommitted_groups:
         found.append(f"no commit is recorded of the groups: {_listed(groups)}")
     if copiers := evidence.uncopied_producers:
         found.append(f"no copy is recorded of producers: {_listed(copiers)}")
+    found += unassigned(evidence)
     if shared := unshared(evidence):
         found.append(f"no delivery is recorded of the share groups: {_listed(shared)}")
     held = {
@@ -161,6 +181,16 @@ def without_rows(evidence: Evidence) -> list[str]:
         if missing := sorted(held - known):
             found.append(f"no {what} is recorded of: {_listed(missing)}")
     return found
+
+
+def unassigned(evidence: Evidence) -> list[str]:
+    """Consumers that were given records in an assignment that has no row."""
+    ended = [c.consumer for c in evidence.consumer_clients if c.group and c.ended_ns is not None]
+    key = ["consumer", "assignment", "topic", "partition"]
+    reads = evidence.reads.where(F.col("consumer").isin(ended) & (F.col("assignment") >= 0))
+    known = evidence.rows("assignments").where("event = 0").select(*key)
+    strange = reads.select(*key).distinct().join(known, key, "left_anti")
+    return named(strange.select("consumer").distinct(), "consumer", "assignments of consumers are missing")
 
 
 def unshared(evidence: Evidence) -> list[str]:

@@ -150,14 +150,24 @@ class Evidence:
 
     @cached_property
     def unannounced(self) -> list[int]:
-        """Producers that sent and have no intent: what they sent cannot be told from what nobody
-        sent."""
-        known = {producer for producer, _, _ in self.announced}
+        """Producers that sent what no intent announces, or whose intents leave a gap: what they sent
+        cannot be told from what nobody sent."""
+        reached: dict[int, int] = {}
+        gaps = set()
+        for producer, first, last in sorted(self.announced):
+            if last >= first > reached.get(producer, 0):
+                gaps.add(producer)
+            reached[producer] = max(reached.get(producer, 0), last + 1)
+        highest = self.rows("sends").groupBy("producer").agg(F.max("seq").alias("seq"))
+        beyond = {
+            row["producer"] for row in highest.collect() if row["seq"] >= reached.get(row["producer"], 0)
+        }
         topics = {topic.name for topic in self.run.topics}
         return [
             p.producer
             for p in self.producer_clients
-            if p.producer not in known and p.attempted != 0 and p.topic in topics
+            if p.topic in topics
+            and (p.producer in gaps | beyond or (p.producer not in reached and p.attempted != 0))
         ]
 
     @cached_property
@@ -185,7 +195,14 @@ class Evidence:
         nothing."""
         from spark_validation.cut_histories import lossy_consumers
 
-        return lossy_consumers(self)
+        return sorted({*lossy_consumers(self), *self.cut.get("reads", ())})
+
+    @cached_property
+    def cut(self) -> dict[str, list[int]]:
+        """History -> clients of which a file of it is missing."""
+        from spark_validation.cut_files import cut_files
+
+        return cut_files(self)
 
     def topics(self, *modes: str, compacted: bool = False) -> list[str]:
         """Names of the run's topics of modes (all modes when none is named) that are compacted, or
@@ -232,6 +249,11 @@ class Evidence:
             found.append((int(row.get("begin_ns") or 0), int(row.get("end_ns") or 1 << 62)))
         return found
 
+    @property
+    def faults_missing(self) -> bool:
+        """Whether faults.jsonl has fewer rows than were written."""
+        return self.run.faults is not None and len(self.faults) < self.run.faults
+
     @cached_property
     def calm(self) -> bool:
         """No fault was put into the run and every client ended by itself: nothing was repeated for
@@ -242,7 +264,8 @@ class Evidence:
     @cached_property
     def calm_members(self) -> bool:
         """The same, of consumers alone."""
-        return not self.faults and all(c.ended_ns is not None for c in self.consumer_clients)
+        quiet = not self.faults and not self.faults_missing
+        return quiet and all(c.ended_ns is not None for c in self.consumer_clients)
 
     def sent_stamp(self) -> Column:
         """The timestamp that a record was sent with and must keep; -1 where the broker sets it."""

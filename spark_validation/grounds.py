@@ -56,6 +56,8 @@ def absent(evidence: Evidence, counts: dict[str, int]) -> list[str]:
         found.append("no delivered record is recorded")
     if evidence.run.ended_ns is not None and not evidence.run.drained:
         found.append("the run says that its logs were not all read to their ends")
+    if evidence.faults_missing:
+        found.append("faults.jsonl lacks faults that the run counts")
     return found
 
 

@@ -15,6 +15,7 @@ from spark_validation.checks import (
     batches,
     compaction,
     delivery,
+    fencing,
     group_coverage,
     groups,
     halves,
@@ -168,6 +169,8 @@ class Judge:
             with self.step("transactions"):
                 self.take(transactions.premature_reads(evidence))
                 self.take(markers.divided(evidence))
+                if (late := fencing.heard(evidence)) is not None:
+                    self.take(late)
                 if evidence.source == "segments":
                     self.take(watermarks.last_stable(evidence))
                 doubts = transactions.doubtful(evidence).persist(KEPT)

@@ -44,6 +44,7 @@ class Injector:
         self._stop = threading.Event()
         self._file = open(folder / "faults.jsonl", "a", buffering=1)  # noqa: SIM115
         self.counts = {"done": 0, "skipped": 0, "failed": 0}
+        self.rows = 0  # of faults.jsonl
         self.deaths: list[str] = []
         self._thread = threading.Thread(target=self._run, name="faults")
 
@@ -93,6 +94,7 @@ class Injector:
             "planned": fault.to_json() if fault else None,
         }
         self._file.write(json.dumps(row) + "\n")
+        self.rows += 1
 
     def _watch(self) -> None:
         """A broker that has ended by itself is written down and started again; when that fails,

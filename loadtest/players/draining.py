@@ -61,7 +61,7 @@ class DrainingPlayer(Player):
         finally:
             consumer.close()
             if history is not None:
-                history.close()
+                client.files = history.close()
                 client.delivered = inbox.next_position
             client.ended_ns = self.clock.now_ns()
             self.register(name, client)

@@ -160,7 +160,7 @@ class ProducerLife:
         error = self._fatal.code() if self._fatal is not None else KafkaError._MSG_TIMED_OUT
         self.outbox.give_up(error)
         if self.history is not None:
-            self.history.close()
+            self.client.files = self.history.close()
             self.client.attempted = self.values.next_seq
         self.client.ended_ns = self.player.clock.now_ns()
         self.player.register(self._name, self.client)

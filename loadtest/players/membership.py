@@ -7,7 +7,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
-from loadtest.history import AssignmentEvent, writer_name
+from loadtest.history import UNKNOWN_START, AssignmentEvent, writer_name
 from loadtest.page import Slot
 from loadtest.players.failures import error_of
 from loadtest.players.inbox import Inbox
@@ -175,7 +175,7 @@ class Membership:
         except (KafkaException, RuntimeError):
             pass
         if self.history is not None:
-            self.history.close()
+            self._client.files = self.history.close()
             self._client.delivered = self.inbox.next_position
         self._client.ended_ns = self.player.clock.now_ns()
         self.player.register(self._name, self._client)
@@ -183,13 +183,12 @@ class Membership:
 
     def _given(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         self.take_held()
+        known = {}
         try:
-            places = consumer.committed(partitions, CALL_S)
-            starts = [
-                TopicPartition(p.topic, p.partition, p.offset if p.error is None else NONE) for p in places
-            ]
+            known = {p.partition: p.offset for p in consumer.committed(partitions, CALL_S) if p.error is None}
         except KafkaException:
-            starts = partitions  # the client library asks again by itself
+            pass  # the client library asks again by itself, also for one that has an error
+        starts = [TopicPartition(p.topic, p.partition, known.get(p.partition, NONE)) for p in partitions]
         if self._cooperative:
             consumer.incremental_assign(starts)
         else:
@@ -198,7 +197,7 @@ class Membership:
         for place in starts:
             self.inbox.next_offsets.pop(place.partition, None)
             self._committed.pop(place.partition, None)
-        self._begin_assignment({place.partition: place.offset for place in starts})
+        self._begin_assignment({p.partition: known.get(p.partition, UNKNOWN_START) for p in partitions})
 
     def _begin_assignment(self, starts: dict[int, int]) -> None:
         if not starts:
@@ -238,7 +237,9 @@ class Membership:
                 "event": int(event),
                 "topic": self.topic,
                 "partition": list(starts),
-                "start_offset": [offset if offset >= 0 else NONE for offset in starts.values()],
+                "start_offset": [
+                    offset if offset >= 0 or offset == UNKNOWN_START else NONE for offset in starts.values()
+                ],
                 "at_ns": self.player.clock.now_ns(),
             },
         )

@@ -80,7 +80,7 @@ class SharingPlayer(Player):
         except KafkaException as failure:
             print(f"{self.part.label}: {failure}", flush=True)
         if self.history is not None:
-            self.history.close()
+            self._client.files = self.history.close()
         self._client.ended_ns = self.clock.now_ns()
         self.register(self._name, self._client)
 

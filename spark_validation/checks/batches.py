@@ -51,15 +51,9 @@ def in_partition(evidence: Evidence, sound: DataFrame) -> DataFrame:
     """V07: offsets rise, leader epochs and append times do not fall, and what each header says of
     its batch."""
     order = Window.partitionBy("topic", "partition").orderBy("segment", "position")
-    before = order.rowsBetween(Window.unboundedPreceding, -1)
     stamped = F.when(bit(APPEND_TIME_BIT) & ~bit(CONTROL_BIT), F.col("max_timestamp_ms"))
-    linked = sound.withColumns(
-        {
-            "before": F.lag("last_offset").over(order),
-            "epoch_before": F.max("leader_epoch").over(before),
-            "time_before": F.max(stamped).over(before),
-        }
-    )
+    linked = sound.withColumns({"before": F.lag("last_offset").over(order), "stamp": stamped})
+    linked = out_of_line(out_of_line(linked, "leader_epoch"), "stamp")
     found = kinds(linked, {**of_headers(evidence), **of_control(evidence), **of_modes(evidence)})
     detail = F.concat_ws(
         " ",
@@ -70,19 +64,37 @@ def in_partition(evidence: Evidence, sound: DataFrame) -> DataFrame:
     return findings(found, "V07", F.col("kind"), detail)
 
 
+def out_of_line(batches: DataFrame, name: str) -> DataFrame:
+    """Batches with `<name>_low` or `<name>_high`: below one before in the partition, or above one
+    after it, whichever the fewer batches are: one that is too high makes all after it low."""
+    order = Window.partitionBy("topic", "partition").orderBy("segment", "position")
+    before = order.rowsBetween(Window.unboundedPreceding, -1)
+    after = order.rowsBetween(1, Window.unboundedFollowing)
+    whole = Window.partitionBy("topic", "partition")
+    low = F.coalesce(F.col(name) < F.max(name).over(before), F.lit(False))
+    high = F.coalesce(F.col(name) > F.min(name).over(after), F.lit(False))
+    both = batches.withColumns({"low": low, "high": high})
+    fewer = F.count_if("high").over(whole) < F.count_if("low").over(whole)
+    return both.withColumns(
+        {f"{name}_low": F.col("low") & ~fewer, f"{name}_high": F.col("high") & fewer}
+    ).drop("low", "high")
+
+
 def of_headers(evidence: Evidence) -> dict[str, Column]:
     """Of every batch."""
     whole = F.col("topic").isin(evidence.topics())  # compaction takes records out of batches
     own_time = ~bit(APPEND_TIME_BIT) & (F.col("record_count") > 0) & (F.col("fault") != 9)
     by_broker = F.col("topic").isin(evidence.append_time_topics) & ~bit(CONTROL_BIT)
-    falls = F.lit(False) if evidence.clock_moved else F.col("max_timestamp_ms") < F.col("time_before")
+    timed = by_broker & F.lit(not evidence.clock_moved)
     return {
         "offsets step back": F.col("offset") <= F.col("before"),
         "count is not the offsets'": whole & F.expr("record_count != last_offset - base_offset + 1"),
-        "leader epoch steps back": F.expr("leader_epoch < epoch_before"),
+        "leader epoch steps back": F.col("leader_epoch_low"),
+        "leader epoch above a later one": F.col("leader_epoch_high"),
         "max timestamp is not its records'": own_time & F.expr("max_timestamp_ms != highest_timestamp_ms"),
         "timestamp type is not the topic's": ~bit(CONTROL_BIT) & (bit(APPEND_TIME_BIT) != by_broker),
-        "append time steps back": by_broker & bit(APPEND_TIME_BIT) & falls,
+        "append time steps back": timed & F.col("stamp_low"),
+        "append time above a later one": timed & F.col("stamp_high"),
         "unknown attributes": (F.col("attributes").bitwiseAND(~KNOWN_BITS) != 0)
         | (whole & bit(HORIZON_BIT))
         | (F.col("attributes").bitwiseAND(0x07) > CODECS),

@@ -1,39 +1,43 @@
 """V09 and V10 of groups: over all assignments a group gets every record between its first start and
 its last commit.
 
-A consumer that was killed takes what it knew last with it: deliveries and commits after its last
-rows. What such a consumer may have done is never held against the broker: those findings are
-counted, and convict nobody. Who owned a partition when: `ownership`.
+What a consumer may have done whose rows are gone is never held against the broker: those findings
+are counted, and convict nobody. A consumer that was killed takes its last seconds with it
+(`killed_members`); one whose files are missing may have done anything (`incomplete_groups`). Who
+owned a partition when: `ownership`.
 """
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from loadtest.history import UNKNOWN_START
 from spark_validation.anomalies import findings
 from spark_validation.checks import transaction_offsets
 from spark_validation.checks.batches import transactional
 from spark_validation.checks.groups import GROUP, counted_commits
+from spark_validation.checks.killed_members import killed_between, may_be_of_killed
 from spark_validation.digests import BUCKET
 from spark_validation.evidence import CONTROL, PLACE, VISIBLE, Evidence, bucket
 
 ASSIGNED = 0
 LONG_NS = 30_000_000_000
+BEGIN_NS = 3_000_000_000  # until a member reads what it was given
 MOVED = "an aborted transaction's offsets moved the group"
 NO_COMMIT = -1001  # of an assignment's start: the reset policy decides
 
 
 def incomplete_groups(evidence: Evidence) -> list[str]:
-    """Groups whose histories may lack deliveries and commits: a consumer did not end by itself, or
-    rows of one are gone, or all commits are."""
-    lossy = set(evidence.lossy_consumers)
-    cut = {
-        c.group for c in evidence.consumer_clients if c.group and (c.ended_ns is None or c.consumer in lossy)
-    }
+    """Groups whose histories may lack deliveries and commits: rows of a consumer are gone, or all
+    commits are."""
+    lossy = {*evidence.lossy_consumers}.union(
+        *(evidence.cut.get(kind, ()) for kind in ("commits", "assignments"))
+    )
+    cut = {c.group for c in evidence.consumer_clients if c.group and c.consumer in lossy}
     return sorted(cut | set(evidence.uncommitted_groups))
 
 
 def whole(evidence: Evidence) -> Column:
-    """Whether nothing of a row's group is unknown."""
+    """Whether no files of a row's group are missing."""
     return ~F.col("group").isin(incomplete_groups(evidence))
 
 
@@ -48,8 +52,10 @@ def starts(evidence: Evidence) -> DataFrame:
     known = counted_commits(evidence).select(
         *GROUP, F.col("answered_ns").alias("at_ns"), F.col("offset").alias("confirmed")
     )
-    asked = commits.select(*GROUP, F.col("asked_ns").alias("at_ns"), F.col("offset").alias("asked"))
+    asked = transaction_offsets.visible_from(evidence, commits)
+    asked = asked.select(*GROUP, F.col("from_ns").alias("at_ns"), F.col("offset").alias("asked"))
     begun = evidence.rows("assignments").where(F.col("event") == ASSIGNED)
+    begun = begun.where(F.col("start_offset") != UNKNOWN_START)
     begun = without_rewinds(evidence, begun)
     begun = begun.select(*GROUP, "at_ns", "consumer", F.col("start_offset").alias("start"))
     aborted = transaction_offsets.aborted_offsets(evidence).select(
@@ -65,10 +71,13 @@ def starts(evidence: Evidence) -> DataFrame:
         {
             "highest": F.max("confirmed").over(before),
             "most": F.max("asked").over(before),
+            "latest_ns": F.max(F.when(F.col("asked").isNotNull(), F.col("at_ns"))).over(before),
             "aborted_most": F.max("aborted").over(before),
         }
     )
     seen = seen.where("start is not null").withColumn("offset", F.col("start"))
+    seen = may_be_of_killed(evidence, seen, F.col("latest_ns"), F.col("at_ns"))
+    proven = whole(evidence) & ~F.col("killed")
     detail = F.concat_ws(" ", F.lit("group"), "group", F.lit("had confirmed"), "highest")
     forgotten = seen.where((F.col("start") < 0) & F.col("highest").isNotNull())
     above = F.col("start") > F.coalesce("most", F.lit(-1))
@@ -79,11 +88,9 @@ def starts(evidence: Evidence) -> DataFrame:
     invented = between.join(commits.select(*GROUP, "offset"), [*GROUP, "offset"], "left_anti")
     return (
         findings(forgotten, "V09", "start forgot a confirmed commit", detail)
-        .unionByName(findings(skipped, "V09", "start above every commit", detail, whole(evidence)))
+        .unionByName(findings(skipped, "V09", "start above every commit", detail, proven))
         .unionByName(findings(moved, "V09", MOVED, detail, whole(evidence)))
-        .unionByName(
-            findings(invented, "V09", "start at an offset that nobody committed", detail, whole(evidence))
-        )
+        .unionByName(findings(invented, "V09", "start at an offset that nobody committed", detail, proven))
     )
 
 
@@ -110,7 +117,7 @@ def ends(evidence: Evidence) -> DataFrame:
     ]
     final = evidence.spark.createDataFrame(rows, "`group` string, topic string, partition int, offset bigint")
     possible = transaction_offsets.possible(evidence)
-    asked = possible.groupBy(*GROUP).agg(F.max("offset").alias("most"))
+    asked = possible.groupBy(*GROUP).agg(F.max("offset").alias("most"), F.max("asked_ns").alias("latest_ns"))
     known = counted_commits(evidence).groupBy(*GROUP).agg(F.max("offset").alias("highest"))
     gone = transaction_offsets.aborted_offsets(evidence)
     gone = gone.groupBy(*GROUP).agg(F.max("offset").alias("aborted_most"))
@@ -122,7 +129,8 @@ def ends(evidence: Evidence) -> DataFrame:
         "offset at the end that nobody committed"
     )
     detail = F.concat_ws(" ", F.lit("group"), "group", F.lit("asked at most"), "most")
-    return findings(invented, "V09", kind, detail, whole(evidence))
+    invented = may_be_of_killed(evidence, invented, F.col("latest_ns"), F.lit(None))
+    return findings(invented, "V09", kind, detail, whole(evidence) & ~F.col("killed"))
 
 
 def spans(evidence: Evidence) -> DataFrame:
@@ -135,6 +143,7 @@ def spans(evidence: Evidence) -> DataFrame:
     begun = evidence.rows("assignments").where(F.col("event") == ASSIGNED)
     begun = begun.join(ends, ["topic", "partition"], "left")
     reset = F.when(F.col("consumer").isin(earliest), F.coalesce("log_start", F.lit(0)))
+    reset = F.when(F.col("start_offset") != UNKNOWN_START, reset)
     begun = begun.withColumn(
         "first", F.when(F.col("start_offset") >= 0, F.col("start_offset")).otherwise(reset)
     )
@@ -153,8 +162,10 @@ def spans(evidence: Evidence) -> DataFrame:
 
 
 def silent(evidence: Evidence, reading: DataFrame) -> DataFrame:
-    """GROUP, until: partitions of which a group was given nothing any more for long, up to what was
-    acknowledged long before its member left."""
+    """GROUP, until: partitions of which a group was given nothing any more, though its members had
+    them for long, one after the other; up to what was acknowledged long before.
+
+    A member needs a while until it reads: what counts of an assignment is what is longer."""
     ended = {c.consumer: c.ended_ns for c in evidence.consumer_clients if c.ended_ns and c.role == "load"}
     if evidence.run.settings.get("consume_rate"):  # members that are slow on purpose
         ended = {}
@@ -163,20 +174,26 @@ def silent(evidence: Evidence, reading: DataFrame) -> DataFrame:
     gone = evidence.rows("assignments").where(F.col("event") != ASSIGNED)
     key = ["consumer", "assignment", *GROUP]
     held = held.join(gone.select(*key, F.col("at_ns").alias("gone_ns")), key, "left")
-    held = held.join(reading.drop("first"), GROUP, "left").withColumn(
-        "left_ns", F.coalesce("gone_ns", "ended_ns")
-    )
-    quiet = F.col("left_ns") - F.greatest("at_ns", F.coalesce("seen_ns", "at_ns"))
-    long = held.where(quiet > LONG_NS).groupBy(*GROUP).agg(F.max("left_ns").alias("left_ns"))
-    ends = evidence.ends.select("topic", "partition", F.col("start_offset").alias("start"))
+    following = F.lead("at_ns").over(Window.partitionBy(*GROUP).orderBy("at_ns"))
+    held = held.withColumn("left_ns", F.least(F.coalesce("gone_ns", "ended_ns"), following))
+    held = held.join(reading.drop("first"), GROUP, "left")
+    held = held.withColumn("from_ns", F.greatest("at_ns", F.coalesce("seen_ns", "at_ns")))
+    held = held.withColumn("quiet_ns", F.col("left_ns") - F.col("from_ns") - BEGIN_NS).where("quiet_ns > 0")
     patience = F.when(F.col("topic").isin(transactional(evidence)), 2 * LONG_NS).otherwise(LONG_NS)
+    later = Window.partitionBy(*GROUP).orderBy(F.desc("left_ns"))
+    held = held.withColumn("after_ns", F.sum("quiet_ns").over(later) - F.col("quiet_ns"))
+    # of the last assignment from which on there was time enough, the moment until which there was
+    enough = held.withColumn("spare_ns", F.col("after_ns") + F.col("quiet_ns") - patience).where(
+        "spare_ns > 0"
+    )
+    spare = F.least("spare_ns", F.col("quiet_ns"))
+    long = enough.groupBy(*GROUP).agg(F.max(F.col("from_ns") + spare).alias("left_ns"))
+    ends = evidence.ends.select("topic", "partition", F.col("start_offset").alias("start"))
     acked = evidence.sends.where("status = 0 and offset >= 0").select(
         "topic", "partition", "offset", "acked_ns"
     )
     there = acked.join(F.broadcast(long), ["topic", "partition"]).join(ends, ["topic", "partition"], "left")
-    there = there.where(
-        (F.col("acked_ns") < F.col("left_ns") - patience) & F.expr("offset >= coalesce(start, 0)")
-    )
+    there = there.where((F.col("acked_ns") < F.col("left_ns")) & F.expr("offset >= coalesce(start, 0)"))
     return there.groupBy(*GROUP).agg((F.max("offset") + 1).alias("until"))
 
 
@@ -204,33 +221,37 @@ def undelivered(evidence: Evidence) -> DataFrame:
         .select(*PLACE, "group", "producer", "seq")
         .join(given.select(*GROUP, "offset"), [*GROUP, "offset"], "left_anti")
     )
+    missing = killed_between(evidence, missing)
     detail = F.concat_ws(" ", F.lit("group"), "group")
-    return findings(missing, "V10", "never delivered to its group", detail, whole(evidence))
+    proven = whole(evidence) & ~F.col("killed")
+    return findings(missing, "V10", "never delivered to its group", detail, proven)
 
 
 def unassigned(evidence: Evidence) -> DataFrame:
-    """V10: a partition that no member of a group was ever given, though the group had another one
-    for long."""
-    ended = {c.consumer: c.ended_ns for c in evidence.consumer_clients if c.ended_ns and c.role == "load"}
-    until = evidence.spark.createDataFrame(list(ended.items()), "consumer int, ended_ns bigint")
-    begun = (
-        evidence.rows("assignments").where(F.col("event") == ASSIGNED).join(F.broadcast(until), "consumer")
-    )
-    lasting = begun.where(F.col("ended_ns") - F.col("at_ns") > LONG_NS)
-    given: dict[str, set[tuple[str, int]]] = {}
-    for row in lasting.select(*GROUP).distinct().collect():
-        given.setdefault(row["group"], set()).add((row["topic"], row["partition"]))
+    """V10: a partition that no member of a group was ever given, though the group had members with
+    another one for long."""
+    members = [c for c in evidence.consumer_clients if c.role == "load" and c.group]
+    ended: dict[str, int] = {}
+    for c in members:
+        if c.group and c.ended_ns:
+            ended[c.group] = max(ended.get(c.group, 0), c.ended_ns)
+    until = evidence.spark.createDataFrame(list(ended.items()), "`group` string, ended_ns bigint")
+    begun = evidence.rows("assignments").where(F.col("event") == ASSIGNED)
+    first = begun.groupBy("group").agg(F.min("at_ns").alias("at_ns")).join(F.broadcast(until), "group")
+    lasting = {row["group"] for row in first.where(F.col("ended_ns") - F.col("at_ns") > LONG_NS).collect()}
     sizes = {topic.name: topic.partitions for topic in evidence.run.topics}
-    never = {
+    wanted = {
         (c.group, topic, partition)
-        for c in evidence.consumer_clients
-        if c.role == "load" and c.group in given
+        for c in members
+        if c.group in lasting
         for topic in c.topics
         for partition in range(sizes.get(topic, 0))
-        if (topic, partition) not in given[c.group]
     }
-    had = evidence.rows("assignments").where(F.col("event") == ASSIGNED).select(*GROUP).distinct()
+    reading = evidence.reads.join(evidence.consumers.select("consumer", "group"), "consumer")
+    had = begun.select(*GROUP).unionByName(reading.select(*GROUP)).distinct()
     schema = "`group` string, topic string, partition int"
-    missing = evidence.spark.createDataFrame(sorted(never), schema).join(had, GROUP, "left_anti")
+    missing = evidence.spark.createDataFrame(sorted(wanted), schema).join(had, GROUP, "left_anti")
     detail = F.concat_ws(" ", F.lit("group"), "group")
-    return findings(missing, "V10", "never assigned to a member of its group", detail, whole(evidence))
+    killed = [c.group for c in members if c.ended_ns is None]
+    proven = whole(evidence) & ~F.col("group").isin(killed)
+    return findings(missing, "V10", "never assigned to a member of its group", detail, proven)

@@ -54,15 +54,18 @@ def idle(evidence: Evidence, batches: DataFrame) -> DataFrame:
     """V07: a marker that has no record of its producer to end.
 
     A client may register a partition and abort before it sends anything there, and a coordinator
-    repeats a marker whose answer was lost: only a commit in a run without faults is proof.
+    repeats a marker whose answer was lost: a commit is proof, but not after another commit in a run
+    with faults.
     """
     within = F.col("topic").isin(transactional(evidence)) & F.col("topic").isin(evidence.topics())
     mine = batches.where(within & (F.col("producer_id") >= 0)).withColumn("offset", F.col("base_offset"))
     order = Window.partitionBy("topic", "partition", "producer_id").orderBy("offset", "position")
     linked = mine.withColumn("before", F.lag(bit(CONTROL_BIT)).over(order))
+    linked = linked.withColumn("type_before", F.lag("control_type").over(order))
     linked = linked.join(starts(evidence), ["topic", "partition"], "left")
     first = F.col("before").isNull() & (F.coalesce("log_start", F.lit(0)) == 0)
     ends_nothing = linked.where(bit(CONTROL_BIT) & (first | F.col("before")))
     detail = F.concat_ws(" ", F.lit("producer id"), "producer_id", F.lit("epoch"), "producer_epoch")
-    proven = F.lit(evidence.calm) & (F.col("control_type") == COMMIT)
+    repeat = F.col("before").isNotNull() & (F.col("type_before") == COMMIT)
+    proven = (F.col("control_type") == COMMIT) & (F.lit(evidence.calm) | ~repeat)
     return findings(ends_nothing, "V07", "marker ends no transaction", detail, proven)

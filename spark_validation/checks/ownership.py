@@ -42,7 +42,7 @@ def held_until(evidence: Evidence) -> DataFrame:
         *KEY, F.col("at_ns").alias("begin_ns"), "next_ns", "next_event"
     )
     ended = [(c.consumer, c.ended_ns) for c in evidence.consumer_clients if c.group]
-    if not evidence.calm_members:
+    if not evidence.calm_members or evidence.cut.get("assignments"):
         ended = []
     until = evidence.spark.createDataFrame(ended, "consumer int, ended_ns bigint")
     begun = begun.join(F.broadcast(until), "consumer", "left")

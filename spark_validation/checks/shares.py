@@ -20,6 +20,7 @@ LIMIT, LOCK_MS = 5, 30_000  # share.delivery.count.limit, share.record.lock.dura
 SLACK_MS = 1000
 MAX_FAULTS = 200
 JOIN_NS = 10_000_000_000  # until a member that joined has its partitions
+BEGIN_NS = 30_000_000_000  # the same of a group, with faults
 QUIET_MS = 3000  # a member that finished read so long without a record
 FIRST = "first delivery has not the count 1"
 LEAPS = "delivery count leaps"
@@ -35,6 +36,7 @@ def undisturbed(evidence: Evidence, since_ns: Column, until_ns: Column) -> Colum
     nothing freed a lock."""
     slack = SLACK_MS * 1_000_000
     calm = all(c.ended_ns is not None for c in evidence.consumer_clients if c.role == "share")
+    calm = calm and not evidence.faults_missing and not evidence.cut.get("shares")
     if not calm or len(evidence.faults) > MAX_FAULTS:
         return F.lit(calm and not evidence.faults)
     apart = F.lit(True)
@@ -113,13 +115,15 @@ def departures(evidence: Evidence) -> list[int]:
 def unlike(evidence: Evidence) -> DataFrame:
     """V03 and V11: what a member was given, against the log."""
     given = deliveries(evidence).withColumn("header_sum", F.coalesce("header_sum", F.lit(0)))
-    given = given.select("consumer", *PLACE, F.struct(*CONTENT).alias("r"))
+    given = given.select("consumer", *PLACE, "acquired_ns", F.struct(*CONTENT).alias("r"))
     log = evidence.log.where(F.col("state") != CONTROL).select(*PLACE, F.struct(*CONTENT, "state").alias("l"))
     both = given.join(log, PLACE, "left").join(evidence.ends, ["topic", "partition"], "left")
     both = both.join(evidence.consumers.select("consumer", "committed"), "consumer", "left")
     differs = F.lit(False)
     for name in CONTENT:
         differs |= ~F.col(f"r.{name}").eqNullSafe(F.col(f"l.{name}"))
+    earlier = F.expr(f"acquired_ns + {evidence.stepped_ns} < r.intended_ns and r.intended_ns > 0")
+    unsent = F.col("r.intact") & earlier
     kept = F.expr("offset >= coalesce(start_offset, 0)") & ~F.col("topic").isin(
         evidence.topics(compacted=True)
     )
@@ -129,6 +133,7 @@ def unlike(evidence: Evidence) -> DataFrame:
         {
             "not in the log": F.col("l").isNull() & kept,
             "another record or value": F.col("l").isNotNull() & differs,
+            "before it was sent": unsent,
             "aborted in the log": hidden & (F.col("l.state") == ABORTED),
             "still open in the log": hidden & (F.col("l.state") == OPEN),
         },
@@ -138,10 +143,11 @@ def unlike(evidence: Evidence) -> DataFrame:
 
 
 def done_groups(evidence: Evidence) -> dict[str, int]:
-    """Groups of which a member read until nothing came, and none was killed; when the last of these
-    members ended."""
+    """Groups of which a member read until nothing came, and none was killed, nor lost rows; when
+    the last of these members ended."""
     members = [c for c in evidence.consumer_clients if c.role == "share" and c.group]
-    killed = {c.group for c in members if c.ended_ns is None}
+    lossy = evidence.cut.get("shares", ())
+    killed = {c.group for c in members if c.ended_ns is None or c.consumer in lossy}
     until: dict[str, int] = {}
     for c in members:
         if c.finished and c.ended_ns is not None and c.group is not None and c.group not in killed:
@@ -183,7 +189,11 @@ def forgotten(evidence: Evidence) -> DataFrame:
 
 def undelivered(evidence: Evidence) -> DataFrame:
     """V10: visible records that no member of a share group was given, where members read until
-    nothing came."""
+    nothing came.
+
+    A group that begins at the end of the log begins with its first record, and at the latest when
+    it has had others for a while: a partition of which it was given nothing is no beginning.
+    """
     members = [c for c in evidence.consumer_clients if c.role == "share" and c.group]
     done = done_groups(evidence)
     rows = [
@@ -201,6 +211,13 @@ def undelivered(evidence: Evidence) -> DataFrame:
     log = log.join(F.broadcast(first), ["group", "topic", "partition"], "left")
     log = log.join(evidence.ends, ["topic", "partition"], "left")
     start = F.coalesce("start_offset", F.lit(0))
-    begin = F.when(F.col("earliest"), start).when(F.col("first").isNotNull(), F.greatest("first", start))
-    missing = log.where(F.col("offset") >= begin).join(given.select(*RECORD).distinct(), RECORD, "left_anti")
+    begun = given.groupBy("group").agg(F.min("acquired_ns").alias("begun_ns"))
+    log = log.join(F.broadcast(begun), "group", "left")
+    patience = BEGIN_NS if evidence.faults or evidence.faults_missing else JOIN_NS
+    late = F.col("intact") & (F.col("intended_ns") > F.col("begun_ns") + patience)
+    inside = F.when(F.col("earliest"), True).otherwise(
+        F.coalesce(F.col("offset") >= F.col("first"), F.lit(False)) | late
+    )
+    missing = log.where(inside & (F.col("offset") >= start))
+    missing = missing.join(given.select(*RECORD).distinct(), RECORD, "left_anti")
     return findings(missing, "V10", "never delivered to its share group", F.concat(F.lit("group "), "group"))

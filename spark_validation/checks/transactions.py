@@ -147,5 +147,6 @@ def uncopied(evidence: Evidence, counted: DataFrame) -> DataFrame:
     )
     missing = inputs.join(done, ["group_name", *PLACE], "left_anti")
     detail = F.concat(F.lit("group "), "group_name")
-    proven = F.col("group_name").isin(sorted(complete)) & F.lit(not evidence.uncopied_producers)
+    lacks = bool(evidence.uncopied_producers or evidence.cut.get("copies"))
+    proven = F.col("group_name").isin(sorted(complete)) & F.lit(not lacks)
     return findings(missing, "V12", "never copied", detail, proven)

@@ -59,9 +59,10 @@ class Transactions:
         self.first: dict[int, int] = {}  # producer id -> its first record after its last marker
         self.marker: dict[int, int] = {}
 
-    def add(self, rows: Words) -> dict[int, tuple[int, int]]:
+    def add(self, rows: Words) -> dict[int, tuple[int, int, int]]:
         """Goes on; gives for each abort marker among the rows the first record that it ended (-1:
-        none is there), and the marker of its producer before (-1: none was seen)."""
+        none is there), the marker of its producer before (-1: none was seen), and the last stable
+        offset behind it."""
         found = {}
         within = (rows[:, layout.ATTRIBUTES] & layout.TRANSACTIONAL) > 0
         for row in rows[within]:
@@ -71,20 +72,24 @@ class Transactions:
                 continue
             first, before = self.first.pop(producer_id, -1), self.marker.get(producer_id, -1)
             if row[layout.CONTROL_TYPE] == ABORT:
-                found[base] = first, before
+                found[base] = first, before, min((*self.first.values(), base + 1))
             self.marker[producer_id] = base
         return found
 
 
 def other_begins(folder: str, segment: int, rows: Words, begun: Transactions) -> Iterator[Problem]:
     """Entries of aborted transactions that begin above a record they ended, or at or below the
-    marker before: readers would be shown the one, or not be shown the other's."""
+    marker before: readers would be shown the one, or not be shown the other's. A last stable offset
+    that is too high ends a reader's search before all entries of its range are found."""
     name = layout.ABORTED_FILE
     aborts = begun.add(rows)
     for n, entry in enumerate(entries_of(folder, segment, name)):
-        first, before = aborts.get(int(entry["last_offset"]), (-1, -1))
+        first, before, stable = aborts.get(int(entry["last_offset"]), (-1, -1, 1 << 62))
         begins = int(entry["first_offset"])
         if 0 <= first < begins <= entry["last_offset"]:
             yield name, n, first, f"begins at {begins}, above the record at {first}"
         elif 0 <= begins <= before:
             yield name, n, before, f"begins at {begins}, below the marker at {before}"
+        if entry["last_stable_offset"] > stable:
+            said = int(entry["last_stable_offset"])
+            yield name, n, int(entry["last_offset"]), f"has the last stable offset {said}, above {stable}"

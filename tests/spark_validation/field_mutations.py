@@ -99,6 +99,12 @@ def append_time_wrong(topic: Topic) -> None:
     restamp(topic)
 
 
+def append_time_ahead(topic: Topic) -> None:
+    append_times(topic)
+    topic.log[0][6].append_ms += 500  # type: ignore[operator]
+    restamp(topic)
+
+
 def own_times(topic: Topic) -> None:
     append_times(topic)
     topic.log[0][6].append_ms = None
@@ -121,6 +127,12 @@ def leader_epochs(topic: Topic) -> None:
 def leader_epoch_back(topic: Topic) -> None:
     leader_epochs(topic)
     topic.log[0][8].leader_epoch = 0
+    topic.files.clear()
+
+
+def leader_epoch_ahead(topic: Topic) -> None:
+    leader_epochs(topic)
+    topic.log[0][2].leader_epoch = 7
     topic.files.clear()
 
 
@@ -179,9 +191,9 @@ def torn_index(topic: Topic) -> None:
     topic.files[f"{0:020d}.timeindex"] = topic.files[f"{0:020d}.timeindex"].rstrip(b"\0") + b"\0\0\0\1"
 
 
-def aborted_index(topic: Topic, spoiled: int = 0, begins: int = 0) -> None:
+def aborted_index(topic: Topic, spoiled: int = 0, begins: int = 0, stable: int = 0) -> None:
     """Entries of each segment's abort markers; `spoiled` is added to the markers' offsets in the
-    first segment's, `begins` to those of the first records."""
+    first segment's, `begins` to those of the first records, `stable` to the last stable offset."""
     first: dict[int, int] = {}
     for at in range(0, len(topic.log[0]), 10):
         entries, segment = b"", topic.log[0][at : at + 10]
@@ -193,7 +205,8 @@ def aborted_index(topic: Topic, spoiled: int = 0, begins: int = 0) -> None:
             if batch.control == ControlType.ABORT:
                 wrong = spoiled if at == 0 else 0
                 early = begins if at == 0 else 0
-                numbers = (batch.producer_id, begin + early, batch.base + wrong, batch.base)
+                high = batch.end + (stable if at == 0 else 0)
+                numbers = (batch.producer_id, begin + early, batch.base + wrong, high)
                 entries += (0).to_bytes(2) + b"".join(number.to_bytes(8) for number in numbers)
         topic.files[f"{segment[0].base:020d}.txnindex"] = entries
 
@@ -268,6 +281,12 @@ FIELD_MUTATIONS: tuple[Mutation, ...] = (
         append_time_wrong,
         {(V02, "append time outside of its request"): BATCH},
     ),
+    Mutation(
+        "append-time-ahead",
+        "idempotent",
+        append_time_ahead,
+        {(V07, "append time above a later one"): 1},
+    ),
     Mutation("append-time-own", "idempotent", own_times, {(V07, "timestamp type is not the topic's"): 1}),
     Mutation("stray-marker", "idempotent", marker_in_a_plain_topic, {(V07, "control batch is no marker"): 1}),
     Mutation("short", "idempotent", ends_below_its_high_watermark, {("V15", "missing offsets"): 1}),
@@ -300,6 +319,12 @@ FIELD_MUTATIONS: tuple[Mutation, ...] = (
     ),
     Mutation("unnumbered", "idempotent", number_nothing, {(V07, "no producer id"): 1}),
     Mutation("leader-epoch", "idempotent", leader_epoch_back, {(V07, "leader epoch steps back"): 1}),
+    Mutation(
+        "leader-epoch-ahead",
+        "idempotent",
+        leader_epoch_ahead,
+        {(V07, "leader epoch above a later one"): 1},
+    ),
     Mutation(
         "epoch-file",
         "idempotent",
@@ -361,6 +386,12 @@ FIELD_MUTATIONS: tuple[Mutation, ...] = (
         "transactional",
         no_aborted_file,
         {("V13", ".txnindex an abort marker has no entry"): 1},
+    ),
+    Mutation(
+        "aborted-stable",
+        "transactional",
+        lambda topic: aborted_index(topic, stable=1),
+        {("V13", ".txnindex has the last stable offset N, above N"): 1},
     ),
     Mutation(
         "no-aborted-entry",

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from loadtest.history import UNKNOWN_START
 from tests.spark_validation.mutation import Mutation
 from tests.spark_validation.world import BATCH, BATCHES, EARLIEST, MS, Topic, assignment_row
 
@@ -128,6 +129,23 @@ def own_until_the_end(topic: Topic) -> None:
     topic.rows["assignments"] = [row for row in topic.rows["assignments"] if row["event"] == 0]
 
 
+def ask_without_an_answer(topic: Topic) -> None:
+    """Of a commit that was confirmed, and the client library finds it when it asks again."""
+    row = next(row for row in topic.rows["assignments"] if row["assignment"] == 1 and row["partition"] == 0)
+    row["start_offset"] = UNKNOWN_START
+
+
+def stop_while_members_change(topic: Topic) -> None:
+    """The group is given nothing of a partition, of which no assignment lasts longer than 9 s."""
+    deliver_and_commit_nothing(topic)
+    (had,) = [row for row in topic.rows["assignments"] if row["partition"] == 1]
+    topic.rows["assignments"].remove(had)
+    for n in range(9):
+        begun = had | {"assignment": 10 + n, "at_ns": had["at_ns"] + 9500 * n * MS}
+        given_back = {"event": 1, "at_ns": begun["at_ns"] + 9000 * MS}
+        topic.rows["assignments"] += [begun, begun | given_back]
+
+
 def lose_rows(who: str, count: int = BATCH) -> Callable[[Topic], None]:
     """The last rows of a reader's history are gone, as it says itself."""
 
@@ -149,6 +167,13 @@ INVENTED_START = "start at an offset that nobody committed"
 GROUP_MUTATIONS: tuple[Mutation, ...] = (
     Mutation("clean-unanswered", "idempotent", begin_at_the_unanswered_commit, {}),
     Mutation("clean-left", "idempotent", leave_before_it_comes, {}),
+    Mutation("clean-unknown-start", "idempotent", ask_without_an_answer, {}),
+    Mutation(
+        "silent-though-changing",
+        "idempotent",
+        stop_while_members_change,
+        {("V10", "never delivered to its group"): BATCHES * BATCH},
+    ),
     Mutation("start-between", "idempotent", begin_between_commits, {("V09", INVENTED_START): 1}),
     Mutation(
         "end-between",

@@ -43,6 +43,14 @@ def marker_again(kind: ControlType):  # type: ignore[no-untyped-def]
     return mutate
 
 
+def marker_repeated(topic: Topic) -> None:
+    """A commit's marker twice, as a coordinator writes it that had no answer."""
+    first = topic.log[0][1]
+    topic.log[0].insert(2, Batch(first.end, [], first.producer_id, control=first.control))
+    shift(topic, 3, 1)
+    read_everything(topic)
+
+
 def marker_of_a_stranger(topic: Topic) -> None:
     """In the middle of the log, of a producer id that wrote nothing."""
     topic.log[0].insert(6, Batch(topic.log[0][6].base, [], 77_000, control=ControlType.COMMIT))
@@ -103,6 +111,12 @@ MARKER_MUTATIONS: tuple[Mutation, ...] = (
         "marker-again",
         "transactional",
         marker_again(ControlType.COMMIT),
+        {("V07", "marker ends no transaction"): 1},
+    ),
+    Mutation(
+        "marker-repeated",
+        "transactional",
+        marker_repeated,
         {("V07", "marker ends no transaction"): 1},
     ),
     Mutation(

@@ -148,6 +148,12 @@ def share_the_aborted(topic: Topic) -> None:
     topic.rows["shares"].append(share_row(topic, 0, offset, record, 1, ShareAck.ACCEPT))
 
 
+def share_too_soon(topic: Topic) -> None:
+    share(topic)
+    row = given(topic, 21)
+    row["acquired_ns"] = row["intended_ns"] - 1
+
+
 def copied_with_offsets(source: str, spoil: str = "") -> Callable[[Topic], None]:
     """The copiers' offsets go with their transactions: 10 committed, 5 more in one that is
     aborted."""
@@ -166,6 +172,16 @@ def copied_with_offsets(source: str, spoil: str = "") -> Callable[[Topic], None]
         )
         if spoil == "moved":
             topic.copied_until += BATCH
+        elif spoil == "pending":  # a member begins at an offset whose transaction is not yet to be committed
+            its = next(
+                row
+                for row in ended
+                if (row["producer"], row["transaction"]) == (last["producer"], last["transaction"])
+            )
+            its |= {"ending_ns": commit["asked_ns"] + 500 * MS, "end_ns": commit["asked_ns"] + 501 * MS}
+            begun: Row = {"assignment": 9, "event": 0, "start_offset": topic.copied_until}
+            begun |= {name: commit[name] for name in ("consumer", "group", "topic", "partition")}
+            topic.rows["assignments"].append(begun | {"at_ns": commit["asked_ns"] + 100 * MS})
         elif spoil == "forgotten":
             topic.copied_until -= BATCH
         elif spoil == "unknown":  # its producer was told nothing; the log says that it was aborted
@@ -194,6 +210,7 @@ def nothing(topic: Topic) -> None:
 ACCEPTED, REJECTED = "delivered after it was accepted", "delivered after it was rejected"
 HELD, TWICE = "delivered while another delivery held it", "two deliveries with one count"
 MOVED = "an aborted transaction's offsets moved the group"
+PREMATURE = {("V11", "before its commit was asked for"): 2 * BATCH}  # its records were read long before
 SHARE_MUTATIONS: tuple[Mutation, ...] = (
     Mutation("clean-shared", "idempotent", share, {}),
     Mutation("clean-shared-transactional", "transactional", share, {}),
@@ -235,11 +252,14 @@ SHARE_MUTATIONS: tuple[Mutation, ...] = (
     Mutation("clean-share-given-up", "idempotent", give_up, {}),
     Mutation("shared-never", "idempotent", never_shared, {("V10", "never delivered to its share group"): 1}),
     Mutation("shared-otherwise", "idempotent", shared_otherwise, {("V03", "another record or value"): 1}),
+    Mutation("shared-too-early", "idempotent", share_too_soon, {("V03", "before it was sent"): 1}),
     Mutation("shared-aborted", "transactional", share_the_aborted, {("V11", "aborted in the log"): 1}),
     Mutation("copied-offsets", "copied", copied_with_offsets("clean-offsets-source"), {}),
     Mutation("clean-offsets-source", "idempotent", nothing, {}),
     Mutation("copied-moved", "copied", copied_with_offsets("moved-source", "moved"), {}),
     Mutation("moved-source", "idempotent", nothing, {("V09", MOVED): 1, ("V12", "never copied"): BATCH}),
+    Mutation("copied-pending", "copied", copied_with_offsets("pending-source", "pending"), PREMATURE),
+    Mutation("pending-source", "idempotent", nothing, {("V09", "start above every commit"): 1}),
     Mutation("copied-forgotten", "copied", copied_with_offsets("forgotten-source", "forgotten"), {}),
     Mutation(
         "forgotten-source", "idempotent", nothing, {("V09", "offset at the end below a confirmed commit"): 1}

@@ -15,7 +15,7 @@ pytest.importorskip("pyspark", reason="`make venv-spark` brings it")
 from pyspark.sql import SparkSession
 
 from kbroker.protocol.records import ControlType
-from spark_validation.checks import markers
+from spark_validation.checks import fencing, group_coverage, markers, shares
 from spark_validation.cli import closing_line
 from spark_validation.evidence import LOG_SCHEMA, Evidence
 from spark_validation.grounds import weigh
@@ -181,7 +181,7 @@ def test_each_history_that_is_missing_is_named(tmp_path: Path, spark: SparkSessi
         f"no read_committed drain reached the end of: {TOPIC}",
         "transactions of producers that ended by themselves are missing: 20",
         "deliveries of consumers are missing: 30, 31, 32",
-        "no intent is recorded of producers: 10",
+        "no intent is recorded of what was sent by producers: 10",
         "no commit is recorded of the groups: calm-readers, copies-copiers, copies-readers, ended-readers",
         "no copy is recorded of producers: 30, 31",
         "no delivery is recorded of the share groups: calm-sharers",
@@ -226,7 +226,8 @@ def test_a_commit_marker_for_nothing_is_proof_where_nothing_was_repeated(
 ) -> None:
     topic = clean(TOPIC, 1, "transactional")
     end, producer_id = topic.log[0][-1].end, topic.log[0][-1].producer_id
-    topic.log[0].append(Batch(end, [], producer_id, control=ControlType.COMMIT))
+    for at in (end, end + 1):  # after an abort, and again
+        topic.log[0].append(Batch(at, [], producer_id, control=ControlType.COMMIT))
     write(tmp_path, [topic])
 
     def found() -> list[tuple[int, bool]]:
@@ -236,9 +237,63 @@ def test_a_commit_marker_for_nothing_is_proof_where_nothing_was_repeated(
             (row["offset"], row["convicts"]) for row in markers.idle(evidence, evidence.batches).collect()
         ]
 
-    assert found() == [(end, True)]
+    assert found() == [(end, True), (end + 1, True)]
     (tmp_path / "run" / "faults.jsonl").write_text('{"fault": "reset"}\n')
-    assert found() == [(end, False)]
+    assert found() == [(end, True), (end + 1, False)]
+
+
+def lacking(number: int, at: int) -> Topic:
+    """Whose group was not given one record of partition 0."""
+    topic = clean(f"lacking{number}", number)
+    topic.rows["reads"].remove(topic.reads_of(topic.reader, 0)[at])
+    return topic
+
+
+def begun_by_latest(number: int) -> Topic:
+    """Whose share group begins at the log's end, before all records, and gets partition 0 alone."""
+    topic = shared(clean("latest", number))
+    topic.rows["shares"] = [
+        row | {"acquired_ns": row["acquired_ns"] - 40 * NS}
+        for row in topic.rows["shares"]
+        if row["partition"] == 0
+    ]
+    return topic
+
+
+def two_lives(folder: Path, topic: Topic) -> set[int]:
+    """Makes the first producer an earlier life of the second; gives numbers of what it was
+    acknowledged when the second had begun."""
+    first, second = topic.producers
+    for producer, started in ((first, START_NS - NS), (second, START_NS)):
+        edit_clients(folder, f"p{producer:06d}.json", transactional_id="both", started_ns=started)
+    fenced_ns = min(row["begin_ns"] for row in topic.rows["transactions"] if row["producer"] == second)
+    late = [row for row in topic.rows["sends"] if row["producer"] == first and row["sent_ns"] > fenced_ns]
+    return {row["seq"] for row in late}
+
+
+def test_members_and_producers_of_other_ends(tmp_path: Path, spark: SparkSession) -> None:
+    """A killed member is no excuse for what was skipped long before; a share group that begins at
+    the end has begun once it was given a record; the life before takes no more part."""
+    topics = [lacking(1, 9), lacking(2, -1), begun_by_latest(3), clean("lives", 4, "transactional")]
+    write(tmp_path, topics)
+    edit_clients(tmp_path, "c0000[12]0.json", ended_ns=None)
+    edit_clients(tmp_path, "c00003[45].json", offset_reset="latest")
+    late = two_lives(tmp_path, topics[3])
+    evidence = open_evidence(options(tmp_path))
+    missing = group_coverage.undelivered(evidence).collect()
+    assert {(row["topic"], row["partition"], row["offset"], row["convicts"]) for row in missing} == {
+        ("lacking1", 0, 9, True),
+        ("lacking2", 0, topics[1].log[0][-1].end - 1, False),
+    }
+    unshared = shares.undelivered(evidence).collect()
+    assert {row["offset"] for row in unshared if row["partition"] == 1} == {
+        offset for offset, _, _ in topics[2].records(1)
+    }
+    assert {row["partition"] for row in unshared} == {1}
+    heard = fencing.heard(evidence)
+    assert heard is not None
+    assert {row["seq"] for row in heard.where("kind like 'acknowledged%'").collect()} == late
+    assert late
 
 
 def test_two_logs_of_one_partition_cannot_be_judged(tmp_path: Path, spark: SparkSession) -> None:

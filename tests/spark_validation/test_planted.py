@@ -24,7 +24,7 @@ from tests.spark_validation.world_files import write
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(1200)]
 
 # their markers may be repeats: clients of the world are killed
-REPEATS = {"marker-again", "marker-contradicts", "marker-of-nobody"}
+REPEATS = {"marker-repeated", "marker-contradicts"}
 # shown, but no conviction
 CUT = {"cut-drain", "cut-reader", "cut-commits"}
 COUNTED = {"duplicate-plain", "retried-plain", "shared-begins-late", *CUT, *REPEATS}
