@@ -56,8 +56,8 @@ class HistoryWriter:
             raise self._gone() from None
 
     def close(self) -> dict[str, int]:
-        """Waits until everything is written and sealed; gives how many files each history of it has.
-        Raises NotWritten."""
+        """Waits until everything is written and sealed; gives how many files each history of it
+        has. Raises NotWritten."""
         os.close(self._pipe)
         if self._process.wait():
             raise self._gone()

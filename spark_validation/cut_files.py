@@ -1,5 +1,5 @@
-"""Files of the histories that are gone: each client numbers those of a history from 0 on, and counts
-them when it ends.
+"""Files of the histories that are gone: each client numbers those of a history from 0 on, and
+counts them when it ends.
 
 A history whose files have other names was written by somebody else: nothing is said of those.
 """

@@ -115,8 +115,8 @@ def cut_off_killed(evidence: Evidence) -> list[str]:
 
 
 def cut_within(evidence: Evidence) -> DataFrame:
-    """producer of those that were killed and lack rows before others: an idempotent one hears of the
-    records of a partition in their order, so only the last ones can be lost with it."""
+    """producer of those that were killed and lack rows before others: an idempotent one hears of
+    the records of a partition in their order, so only the last ones can be lost with it."""
     killed = [p.producer for p in evidence.producer_clients if p.ended_ns is None and p.idempotent]
     rows = evidence.rows("sends").where(F.col("producer").isin(killed))
     held = rows.groupBy("producer", "partition").agg(

@@ -150,8 +150,8 @@ class Evidence:
 
     @cached_property
     def unannounced(self) -> list[int]:
-        """Producers that sent what no intent announces, or whose intents leave a gap: what they sent
-        cannot be told from what nobody sent."""
+        """Producers that sent what no intent announces, or whose intents leave a gap: what they
+        sent cannot be told from what nobody sent."""
         reached: dict[int, int] = {}
         gaps = set()
         for producer, first, last in sorted(self.announced):

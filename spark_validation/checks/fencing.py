@@ -1,5 +1,5 @@
-"""V11 of fenced producers: what the broker took from one life of a transactional id when a later life
-had begun.
+"""V11 of fenced producers: what the broker took from one life of a transactional id when a later
+life had begun.
 
 A life begins a transaction when its InitProducerId was answered: everything that earlier lives ask
 for afterwards is refused.
