@@ -49,25 +49,12 @@ def starts(evidence: Evidence) -> DataFrame:
     commit skips.
     """
     commits = transaction_offsets.possible(evidence)
-    known = counted_commits(evidence).select(
-        *GROUP, F.col("answered_ns").alias("at_ns"), F.col("offset").alias("confirmed")
-    )
-    asked = transaction_offsets.visible_from(evidence, commits)
-    asked = asked.select(*GROUP, F.col("from_ns").alias("at_ns"), F.col("offset").alias("asked"))
-    begun = evidence.rows("assignments").where(F.col("event") == ASSIGNED)
-    begun = begun.where(F.col("start_offset") != UNKNOWN_START)
-    begun = without_rewinds(evidence, begun)
-    begun = begun.select(*GROUP, "at_ns", "consumer", F.col("start_offset").alias("start"))
-    aborted = transaction_offsets.aborted_offsets(evidence).select(
-        *GROUP, F.col("asked_ns").alias("at_ns"), F.col("offset").alias("aborted")
-    )
-    events = begun.unionByName(known, True).unionByName(asked, True).unionByName(aborted, True)
     before = (
         Window.partitionBy(*GROUP)
         .orderBy("at_ns", F.col("start").isNotNull())
         .rowsBetween(Window.unboundedPreceding, -1)
     )
-    seen = events.withColumns(
+    seen = start_events(evidence, commits).withColumns(
         {
             "highest": F.max("confirmed").over(before),
             "most": F.max("asked").over(before),
@@ -92,6 +79,24 @@ def starts(evidence: Evidence) -> DataFrame:
         .unionByName(findings(moved, "V09", MOVED, detail, whole(evidence)))
         .unionByName(findings(invented, "V09", "start at an offset that nobody committed", detail, proven))
     )
+
+
+def start_events(evidence: Evidence, commits: DataFrame) -> DataFrame:
+    """GROUP, at_ns, and one of: start (with its consumer), confirmed, asked, aborted; in the order
+    of their times. commits: those that may have moved their group."""
+    known = counted_commits(evidence).select(
+        *GROUP, F.col("answered_ns").alias("at_ns"), F.col("offset").alias("confirmed")
+    )
+    asked = transaction_offsets.visible_from(evidence, commits)
+    asked = asked.select(*GROUP, F.col("from_ns").alias("at_ns"), F.col("offset").alias("asked"))
+    begun = evidence.rows("assignments").where(F.col("event") == ASSIGNED)
+    begun = begun.where(F.col("start_offset") != UNKNOWN_START)
+    begun = without_rewinds(evidence, begun)
+    begun = begun.select(*GROUP, "at_ns", "consumer", F.col("start_offset").alias("start"))
+    aborted = transaction_offsets.aborted_offsets(evidence).select(
+        *GROUP, F.col("asked_ns").alias("at_ns"), F.col("offset").alias("aborted")
+    )
+    return begun.unionByName(known, True).unionByName(asked, True).unionByName(aborted, True)
 
 
 def without_rewinds(evidence: Evidence, begun: DataFrame) -> DataFrame:

@@ -118,39 +118,6 @@ def patch(at: int, **fields: int):  # type: ignore[no-untyped-def]
     return mutate
 
 
-def leader_epochs(topic: Topic) -> None:
-    for n, batch in enumerate(topic.log[0]):
-        batch.leader_epoch = n // 4
-    topic.files["leader-epoch-checkpoint"] = b"0\n3\n0 0\n1 20\n2 40\n"
-
-
-def leader_epoch_back(topic: Topic) -> None:
-    leader_epochs(topic)
-    topic.log[0][8].leader_epoch = 0
-    topic.files.clear()
-
-
-def leader_epoch_ahead(topic: Topic) -> None:
-    leader_epochs(topic)
-    topic.log[0][2].leader_epoch = 7
-    topic.files.clear()
-
-
-def leader_epoch_elsewhere(topic: Topic) -> None:
-    leader_epochs(topic)
-    topic.files["leader-epoch-checkpoint"] = b"0\n3\n0 0\n1 25\n2 40\n"
-
-
-def leader_epoch_to_come(topic: Topic) -> None:
-    leader_epochs(topic)
-    topic.files["leader-epoch-checkpoint"] = b"0\n4\n0 0\n1 20\n2 40\n3 61\n"
-
-
-def leader_epochs_spoiled(topic: Topic) -> None:
-    leader_epochs(topic)
-    topic.files["leader-epoch-checkpoint"] = b"0\n3\n0 0\n1 20\n2 40\n3 x\n"
-
-
 def begin_late(topic: Topic) -> None:
     """The first batch of a producer: one of its records is missing before."""
     for batch in topic.log[0]:
@@ -251,7 +218,6 @@ V07, V02 = "V07", "V02"
 FIELD_MUTATIONS: tuple[Mutation, ...] = (
     Mutation("clean-headers", "idempotent", send_headers, {}),
     Mutation("clean-append-time", "idempotent", append_times, {}),
-    Mutation("clean-epochs", "idempotent", leader_epochs, {}),
     Mutation("clean-bumped", "idempotent", bump_an_epoch, {}),
     Mutation("clean-time-index", "idempotent", time_index, {}),
     Mutation("headers-order", "idempotent", change_headers(HEADERS[::-1]), {(V02, "other headers"): 1}),
@@ -318,31 +284,6 @@ FIELD_MUTATIONS: tuple[Mutation, ...] = (
         },
     ),
     Mutation("unnumbered", "idempotent", number_nothing, {(V07, "no producer id"): 1}),
-    Mutation("leader-epoch", "idempotent", leader_epoch_back, {(V07, "leader epoch steps back"): 1}),
-    Mutation(
-        "leader-epoch-ahead",
-        "idempotent",
-        leader_epoch_ahead,
-        {(V07, "leader epoch above a later one"): 1},
-    ),
-    Mutation(
-        "epoch-file",
-        "idempotent",
-        leader_epoch_elsewhere,
-        {("V13", "leader-epoch-checkpoint says N, there is N"): 1},
-    ),
-    Mutation(
-        "epoch-to-come",
-        "idempotent",
-        leader_epoch_to_come,
-        {("V13", "leader-epoch-checkpoint lies after the log's end"): 1},
-    ),
-    Mutation(
-        "epoch-file-torn",
-        "idempotent",
-        leader_epochs_spoiled,
-        {("V13", "leader-epoch-checkpoint cannot be read"): 1},
-    ),
     Mutation("first-sequence", "idempotent", begin_late, {(V07, "first sequence number is not 0"): 1}),
     Mutation("epoch-not-zero", "idempotent", bump_without_zero, {(V07, "sequence numbers do not follow"): 1}),
     Mutation("fenced", "transactional", write_when_fenced, {(V07, "producer epoch steps back"): 10}),

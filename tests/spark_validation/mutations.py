@@ -7,6 +7,7 @@ from kbroker.protocol.compression import Codec
 from kbroker.protocol.records import ControlType
 from tests.spark_validation.compaction_mutations import compact, compact_too_much
 from tests.spark_validation.copy_mutations import copy_all_but_one, copy_from, copy_twice
+from tests.spark_validation.epoch_mutations import EPOCH_MUTATIONS
 from tests.spark_validation.field_mutations import FIELD_MUTATIONS
 from tests.spark_validation.group_mutations import GROUP_MUTATIONS
 from tests.spark_validation.marker_mutations import MARKER_MUTATIONS
@@ -237,6 +238,7 @@ def be_unsure(topic: Topic) -> None:
 ALL: tuple[Mutation, ...] = (
     *GROUP_MUTATIONS,
     *FIELD_MUTATIONS,
+    *EPOCH_MUTATIONS,
     *REMOVAL_MUTATIONS,
     *TRANSACTION_MUTATIONS,
     *MARKER_MUTATIONS,
