@@ -51,7 +51,7 @@ LONG_FUNCTIONS: set[str] = {
     "kbroker/kernels/batches.py::scan",
     "kbroker/net/fetch/answer_kernel.py::build",
     "kbroker/net/produce/admit_kernel.py::admit",
-    "kbroker/net/produce/scan_kernel.py::scan",
+    "kbroker/net/produce/wire_kernel.py::scan",
     "kbroker/net/receive_kernel.py::_produce",
     "spark_validation/scale/batch_kernel.py::write_batches",
     "spark_validation/segments/record_kernels.py::decode",

@@ -9,7 +9,7 @@ from kbroker.control.coordinators import make_coordinators
 from kbroker.control.links.appender import Appender
 from kbroker.control.services import Services
 from kbroker.ipc.child import ChildContext
-from kbroker.net.rows.slot_kernel import announce_waiter
+from kbroker.net.rows.topic_kernel import announce_waiter
 
 
 def main(context: ChildContext) -> None:

@@ -217,10 +217,6 @@ class Durability:
         """The slot's log dir failed: what waits for it will never be on disk."""
         self.forget(slot, ErrorCode.KAFKA_STORAGE_ERROR)
 
-    def next_expiry_ms(self) -> int:
-        """When ``expire`` is due next."""
-        return self._drain.next_expiry_ms
-
     def expire(self, now_ms: int) -> None:
         """Answer what has waited too long."""
         if now_ms >= self._drain.next_expiry_ms and (expired := self._drain.expire(now_ms)):

@@ -150,7 +150,7 @@ class Worker:
         if (waiting and not self._blocked()) or (self.replicas.active and self.replicas.pending()):
             self.sleeper.awake()
             return
-        patience = max(0, min(self._due_ms, self.durability.next_expiry_ms()) - monotonic_ms())
+        patience = max(0, min(self._due_ms, self.drain.next_expiry_ms) - monotonic_ms())
         if self.replicas.active:
             patience = min(patience, max(0, self.replicas.next_due_ms(monotonic_ms()) - monotonic_ms()))
         self._look(min(patience, BLOCKED_MS) if waiting else patience)
@@ -179,7 +179,7 @@ class Worker:
         woken = time.monotonic_ns()
         self.metrics.words[ml.IDLE_NS] += woken - began
         self._line[ProcessLine.HEARTBEAT_NS] = woken
-        rest = woken // 1_000_000 >= min(self._due_ms, self.durability.next_expiry_ms())
+        rest = woken // 1_000_000 >= min(self._due_ms, self.drain.next_expiry_ms)
         for fd, _ in ready:
             if fd == self._synced_fd:
                 self.durability.take_flushed()

@@ -24,7 +24,7 @@ from kbroker.net.context import Context
 from kbroker.net.fetch.senders import Senders
 from kbroker.net.forward.forwarding import Forwarding
 from kbroker.net.produce.answers import ProduceAnswers
-from kbroker.net.produce.checks import ProduceChecks
+from kbroker.net.produce.checks import TAKEN_AT_ONCE, ProduceChecks
 from kbroker.net.produce.queue_kernel import pop_answered
 from kbroker.net.produce.transaction_checks import TransactionChecks
 from kbroker.net.pump_kernel import OWN_EVENT_FD, SENDERS, arm_row, close_row, pump, register, resume
@@ -132,14 +132,15 @@ class NetworkProcess:
 
     def _pump(self) -> None:
         words = self.context.words
-        self.forwarding.allow(not self.quotas.active)
+        words[ContextRow.FORWARDING] = self.forwarding.linked and not self.quotas.active
         for _ in range(PUMPS_PER_TURN):
             count = pump(self.context.address)
-            self.forwarding.flush()
+            if words[ContextRow.LINK_USED]:
+                self.forwarding.flush()
             self._served_events = count
             self._serve_events(0, count)
-            late = self.checks.waiting and self.checks.look(wall_clock_ms())
-            if self.transactions.waiting:
+            late = self.checks.undecided and self.checks.waiting and self.checks.look(wall_clock_ms())
+            if self.transactions.held and self.transactions.waiting:
                 self.transactions.push_allowed()
             if late:
                 self.ask_turn()
@@ -152,7 +153,10 @@ class NetworkProcess:
 
     def _serve_events(self, first: int, end: int) -> None:
         """A bug in the service of one client closes the connection of that client only."""
-        for event in self.checks.take_many(self.context.events[first:end, :5]).tolist():
+        events = self.context.events[first:end, :5]
+        if len(events) > TAKEN_AT_ONCE:
+            events = self.checks.take_many(events)
+        for event in events.tolist():
             try:
                 self._handlers[event[0]](*event[1:])
             except Exception:

@@ -15,7 +15,7 @@ from kbroker.net.fetch.fetch_kernel import serve
 from kbroker.net.forward.forward_kernel import ANSWERED, FORWARDED, forward
 from kbroker.net.produce.admit_kernel import admit, rings_have
 from kbroker.net.produce.queue_kernel import request_done
-from kbroker.net.produce.scan_kernel import MALFORMED, most_partitions, scan
+from kbroker.net.produce.wire_kernel import MALFORMED, max_partitions, scan
 from kbroker.net.rows import (
     Connection,
     Context,
@@ -28,7 +28,7 @@ from kbroker.net.rows import (
     ProduceVersion,
     Request,
 )
-from kbroker.net.rows.access_kernel import UNDECIDED, may_use_id
+from kbroker.net.rows.topic_kernel import UNDECIDED, may_use_id
 from kbroker.net.rows.chunk_kernel import ensure_room, hold, is_short, release, reserve
 from kbroker.net.rows.connection_kernel import arm, connection_row, events_left, mark_stalled, tell
 from kbroker.net.rows.count_kernel import parse_begins, parse_ends
@@ -74,7 +74,7 @@ def _produce(cx: int, connection: int, frame: int, length: int, chunk: int) -> i
         if allowed == 0:
             put(cx, Context.SCAN_REFUSED, Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     count = get(cx, Context.SCAN_COUNT)
-    if count > most_partitions(cx):
+    if count > max_partitions(cx):
         return TOO_MANY
     full = (
         get(cx, Context.FREE_REQUESTS) < 1

@@ -6,7 +6,7 @@ import numpy as np
 
 from kbroker.ipc.layout import Slot
 from kbroker.kernels.sequence import write_group
-from kbroker.net.rows.slot_kernel import read_slot
+from kbroker.net.rows.topic_kernel import read_slot
 
 
 def test_a_group_is_written_under_its_counter() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from kbroker.ipc.layout import Slot
 from kbroker.kernels.sequence import write_group
-from kbroker.net.rows.slot_kernel import read_slot
+from kbroker.net.rows.topic_kernel import read_slot
 from tests.models.explorer import Violation, explore
 from tests.models.page import documented_states
 from tests.models.slot_group import LOG_END, POSITION, SEQUENCE, SlotGroupModel

@@ -13,7 +13,7 @@ from kbroker.ipc.messages import PartitionImage, TopicImage
 from kbroker.ipc.shared import Shared, Sizes
 from kbroker.kernels.wire import read_uvarint, read_varint, read_varint32
 from kbroker.net.context import CHUNK_BYTES, Context
-from kbroker.net.produce.record_kernel import WALK_BROKEN, WALK_DAMAGED, WALK_FINE, WALK_REFUSED, walk_records
+from kbroker.net.produce.check_kernel import WALK_BROKEN, WALK_DAMAGED, WALK_FINE, WALK_REFUSED, walk_records
 from kbroker.net.produce.record_walk import Demands, Found
 from kbroker.net.produce.record_walk import walk as walk_pieces
 from kbroker.net.rows import Context as ContextRow

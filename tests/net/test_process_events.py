@@ -7,6 +7,7 @@ import pytest
 
 from kbroker.ipc import fds
 from kbroker.net.process import PUMPS_PER_TURN, NetworkProcess
+from kbroker.net.produce.checks import TAKEN_AT_ONCE
 from kbroker.net.rows import Context, Event, EventKind
 
 
@@ -22,7 +23,6 @@ def test_a_failed_event_costs_its_connection_and_not_the_rest_of_the_turn() -> N
     process.context = SimpleNamespace(events=Event.table(4))
     process.context.events[:3, 0] = EventKind.REQUEST
     process.context.events[:3, 1] = (4, 5, 6)
-    process.checks = SimpleNamespace(take_many=lambda events: events)
     process.connections = {row: f"connection {row}" for row in (4, 5, 6)}
     process._handlers = {EventKind.REQUEST: on_request}
     process.close = lambda connection, reason: closed.append((connection, reason))
@@ -38,11 +38,22 @@ def test_a_failed_event_of_nobody_closes_nobody() -> None:
     process: Any = NetworkProcess.__new__(NetworkProcess)
     process.context = SimpleNamespace(events=Event.table(1))
     process.context.events[0, 0] = EventKind.ADVANCED
-    process.checks = SimpleNamespace(take_many=lambda events: events)
     process.connections = {0: "the first connection"}
     process._handlers = {EventKind.ADVANCED: fail}
     process.close = lambda *_: (_ for _ in ()).throw(AssertionError("closed"))
     process._serve_events(0, 1)
+
+
+@pytest.mark.parametrize("count", [TAKEN_AT_ONCE, TAKEN_AT_ONCE + 1])
+def test_the_batches_of_a_turn_are_taken_together_only_when_it_has_many_events(count: int) -> None:
+    served: list[int] = []
+    process: Any = NetworkProcess.__new__(NetworkProcess)
+    process.context = SimpleNamespace(events=Event.table(count))
+    process.context.events[:, Event.A] = range(count)
+    process.checks = SimpleNamespace(take_many=lambda events: events[:1])
+    process._handlers = {0: lambda _, number, *__: served.append(number)}
+    process._serve_events(0, count)
+    assert served == list(range(count if count == TAKEN_AT_ONCE else 1))
 
 
 def test_a_connection_that_goes_on_in_a_turn_asks_for_no_further_turn(monkeypatch: Any) -> None:
@@ -65,9 +76,9 @@ def test_a_connection_that_goes_on_in_a_turn_asks_for_no_further_turn(monkeypatc
     monkeypatch.setattr("kbroker.net.process.pump", pump)
     monkeypatch.setattr("kbroker.net.process.resume", lambda _, row: words.put(Context.DIRTY, row))
     process.context = SimpleNamespace(words=words, address=0)
-    process.forwarding = SimpleNamespace(allow=lambda _: None, flush=lambda: None)
+    process.forwarding = SimpleNamespace(linked=True)
     process.quotas = SimpleNamespace(active=False)
-    process.checks = process.transactions = SimpleNamespace(waiting=False)
+    process.checks, process.transactions = SimpleNamespace(undecided={}), SimpleNamespace(held={})
     process._closed_ids, process._turn_asked, process._in_turn = [], False, False
     process._loop = SimpleNamespace(call_soon=called.append)
     process._serve_events = serve
@@ -95,7 +106,7 @@ def test_a_turn_that_fails_leaves_no_connection_behind(monkeypatch: Any) -> None
     monkeypatch.setattr("kbroker.net.process.resume", lambda *_: None)
     called: list[Any] = []
     process.context = SimpleNamespace(words=Context.row(), address=0)
-    process.forwarding = SimpleNamespace(allow=lambda _: None)
+    process.forwarding = SimpleNamespace(linked=True)
     process.quotas = SimpleNamespace(active=False)
     process._turn_asked = True
     process._loop = SimpleNamespace(call_soon=called.append)

@@ -10,7 +10,7 @@ front. As Python objects each of them cost 16 microseconds. Layout:
 import numpy as np
 from numpy.typing import NDArray
 
-from kbroker.io.append.completion_kernel import clock_ns, push_completion
+from kbroker.io.append.publish_kernel import clock_ns, push_completion
 from kbroker.io.append.publish_kernel import kept_below
 from kbroker.io.append.rows import AppendRow, Batch, Client, Environment
 from kbroker.ipc.layout import Slot

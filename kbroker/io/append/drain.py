@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from kbroker.io.append import completion_kernel, drain_kernel, group_commit_kernel
+from kbroker.io.append import drain_kernel, group_commit_kernel, publish_kernel
 from kbroker.io.append import delayed_produce_kernel as delayed_kernel
 from kbroker.io.append.producer_table import EndTxnMarker, ProducerTable
 from kbroker.io.append.rows import (
@@ -151,7 +151,8 @@ class Drain:
             self._chains, self._touched, self._failed, self._delayed, self._lists, self.syncs, self.counters,
             self.out,
         )  # fmt: skip
-        producers.claimed(int(self.out[Drained.PRODUCERS]))
+        if added := int(self.out[Drained.PRODUCERS]):
+            producers.claimed(added)
         return int(self.out[Drained.COUNT])
 
     def make_room(self) -> None:
@@ -191,7 +192,7 @@ class Drain:
         calls ``wake``."""
         failed = error != 0
         return bool(
-            completion_kernel.complete_one(
+            publish_kernel.complete_one(
                 self.env, self._clients, self.shared.slots, held.client, held.token, error,
                 -1 if failed else held.base_offset, held.append_time_ms, held.slot,
             )
@@ -200,19 +201,19 @@ class Drain:
     def complete_token(self, client: int, token: int, slot: int, error: int, base_offset: int = -1) -> bool:
         """Answer any other entry; False when the client's ring is full."""
         return bool(
-            completion_kernel.complete_one(
+            publish_kernel.complete_one(
                 self.env, self._clients, self.shared.slots, client, token, error, base_offset, -1, slot
             )
         )  # fmt: skip
 
     def wake(self) -> None:
         """Wake the clients that were answered from Python."""
-        completion_kernel.wake_all(self.env, self._clients)
+        publish_kernel.wake_all(self.env, self._clients)
 
     def notify(self, slot: int) -> int:
         """Notify waiting network processes that a slot advanced; returns bits that found a full
         ring."""
-        return int(completion_kernel.notify_slot(self.env, self._clients, self.shared.slots, slot))
+        return int(publish_kernel.notify_slot(self.env, self._clients, self.shared.slots, slot))
 
     # --- delayed produces and syncs: called by Durability ----------------------------------------------
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbroker.io.append.append_kernel import plan_append
-from kbroker.io.append.completion_kernel import (
+from kbroker.io.append.publish_kernel import (
     clock_ns,
     notify,
     push_completion,
@@ -23,7 +23,7 @@ from kbroker.io.append.completion_kernel import (
 from kbroker.io.append.delayed_produce_kernel import hold
 from kbroker.io.append.group_commit_kernel import ask_syncs
 from kbroker.io.append.publish_kernel import publish
-from kbroker.io.append.reserve_kernel import reserve_ahead
+from kbroker.io.append.write_kernel import reserve_ahead
 from kbroker.io.append.rows import (
     AppendRow,
     AppendState,

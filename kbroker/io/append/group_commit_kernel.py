@@ -9,7 +9,7 @@ next. Tables: SyncRow and SyncJob.
 import numpy as np
 from numpy.typing import NDArray
 
-from kbroker.io.append.completion_kernel import clock_ns, notify, wake_clients
+from kbroker.io.append.publish_kernel import clock_ns, notify, wake_clients
 from kbroker.io.append.delayed_produce_kernel import release
 from kbroker.io.append.publish_kernel import publish_durable
 from kbroker.io.append.rows import AppendRow, Environment, SyncJob, SyncRow, SyncState

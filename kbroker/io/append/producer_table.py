@@ -37,23 +37,17 @@ class ProducerTable:
     def __init__(self, capacity: int = 1024) -> None:
         self.expiration_ms = 86_400_000
         self.rows: NDArray[np.int64] = Producer.table(capacity)
-        self._claimed = (
-            0  # rows that are not empty, or more: deleted ones that were claimed again count twice
-        )
+        self.room = capacity // 2
+        """Producers that may be added before ``make_room`` is due, or fewer: the table stays at most
+        half full, and a deleted row that is claimed again counts twice."""
         # keys and their rows, and whether they were asked for since a row came or went: see
         # `states`
         self._by_slot: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None
         self._asked = False
 
-    @property
-    def room(self) -> int:
-        """Producers that may be added before ``make_room`` is due; the table stays at most half
-        full."""
-        return self.rows.shape[0] // 2 - self._claimed
-
     def claimed(self, count: int) -> None:
-        """The drain kernel added this many producers."""
-        self._claimed += count
+        """A kernel added this many producers."""
+        self.room -= count
         if count:
             self._moved()
 
@@ -73,7 +67,7 @@ class ProducerTable:
         grown = Producer.table(capacity)
         kernel.rehash(self.rows, grown)
         self.rows = grown
-        self._claimed = live
+        self.room = capacity // 2 - live
         self._moved()
 
     def entries(self, slot: int) -> list[ProducerEntry]:
@@ -111,8 +105,7 @@ class ProducerTable:
     def put(self, slot: int, entry: ProducerEntry) -> None:
         """Add or replace an entry."""
         self.make_room(1)
-        self._claimed += 1
-        self._moved()
+        self.claimed(1)
         row = self.rows[kernel.claim(self.rows, slot, entry.producer_id)]
         row[Producer.EPOCH] = entry.producer_epoch
         row[Producer.COORDINATOR_EPOCH] = entry.coordinator_epoch
@@ -137,8 +130,7 @@ class ProducerTable:
         found = kernel.find(self.rows, slot, marker.producer_id)
         if found < 0:
             found = kernel.claim(self.rows, slot, marker.producer_id)
-            self._claimed += 1
-            self._moved()
+            self.claimed(1)
         row = self.rows[found]
         first_offset = _open_since(int(row[Producer.TXN_FIRST_OFFSET]))
         if marker.producer_epoch != row[Producer.EPOCH]:

@@ -53,7 +53,7 @@ class AppendRow(Row, writer="io", words=40):
     CUTS = word("count", "truncations: a sync begun before speaks of other records")
     LAST_ABORTED = word("offset", "behind it no aborted transaction ends; -1: there is none")
     RESERVED = word(
-        "bytes", "end of the blocks that reserve_kernel has reserved; below POSITION: all are used"
+        "bytes", "end of the blocks that write_kernel has reserved; below POSITION: all are used"
     )
     RESERVE_AT = word("bytes", "position at which it looks again, NEVER: not in this segment any more")
     RESERVED_MS = word("ms", "when it looked last")

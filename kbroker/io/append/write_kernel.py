@@ -1,6 +1,11 @@
-"""Writes a partition's accepted batches and their index entries. Part of the drain kernel.
+"""Writes a partition's accepted batches and their index entries, and reserves blocks beyond the end of
+a log that grows fast (docs/adr/0019). Part of the drain kernel.
 
 Rules: Kafka's LogSegment.append, OffsetIndex.append and TimeIndex.maybeAppend.
+
+A log is checked for a reservation each time it has grown by a stretch. If that took no longer than
+KEEP_MS, the next chunk is reserved without making the file longer. So reserved blocks are bounded by
+what was appended lately, and a quiet log has none. `reservations.py` frees them.
 """
 # mypy: disable-error-code="no-untyped-call"
 
@@ -10,11 +15,15 @@ from numpy.typing import NDArray
 from kbroker.io.append.rows import AppendRow, Batch, Environment
 from kbroker.ipc.layout import Counter
 from kbroker.kernels.jit import inlined
-from kbroker.kernels.libc import EINTR, errno, pwrite, pwritev
+from kbroker.kernels.libc import EINTR, FALLOC_FL_KEEP_SIZE, errno, fallocate, ftruncate, pwrite, pwritev
 from kbroker.kernels.memory import load_i64, store_i32_be, store_i64, store_i64_be
 
 Words = NDArray[np.int64]
 Table = NDArray[np.int64]
+
+KEEP_MS = 30_000  # blocks that are unused for this long are freed
+MIN_CHUNK = 2 << 20
+BLOCK = 4096
 
 
 @inlined
@@ -111,3 +120,30 @@ def index_batches(env: Words, row: Words, batches: Table, head: int, counters: W
             == time_bytes
         ):
             row[AppendRow.TIME_INDEX_BYTES] += time_bytes
+
+
+@inlined
+def reserve_ahead(row: Words, now_ms: int) -> None:
+    """Reserve a log's next chunk if it is time for it. If the reservation fails (a full disk, a
+    file system without fallocate), the log goes without until its next segment: writes do not need
+    it."""
+    position = row[AppendRow.POSITION]
+    if position < row[AppendRow.RESERVE_AT]:
+        return
+    chunk = min(max(position >> 1, MIN_CHUNK), row[AppendRow.RESERVE_MAX])
+    slow = now_ms - row[AppendRow.RESERVED_MS] > KEEP_MS
+    row[AppendRow.RESERVED_MS] = now_ms
+    if slow:
+        row[AppendRow.RESERVE_AT] = position + chunk
+        return
+    end = min(position + chunk, row[AppendRow.SEGMENT_BYTES])
+    start = max((position + BLOCK - 1) & ~(BLOCK - 1), row[AppendRow.RESERVED])
+    row[AppendRow.RESERVE_AT] = (position + end) >> 1 if position + chunk == end else AppendRow.NEVER
+    if end <= start:
+        return
+    if fallocate(row[AppendRow.LOG_FD], FALLOC_FL_KEEP_SIZE, start, end - start) == 0:
+        row[AppendRow.RESERVED] = end
+    else:
+        ftruncate(row[AppendRow.LOG_FD], position)  # a part may have been reserved
+        row[AppendRow.RESERVED] = 0
+        row[AppendRow.RESERVE_AT] = AppendRow.NEVER

@@ -1,4 +1,4 @@
-"""Blocks that logs have reserved beyond their ends (`reserve_kernel.py`): which logs may reserve,
+"""Blocks that logs have reserved beyond their ends (`append/write_kernel.py`): which logs may reserve,
 and when blocks are freed.
 """
 
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from kbroker.io.append.reserve_kernel import KEEP_MS
+from kbroker.io.append.write_kernel import KEEP_MS
 from kbroker.io.append.rows import AppendRow
 from kbroker.io.files.log_dir import LogDir
 from kbroker.io.partition.unified_log import UnifiedLog

@@ -18,7 +18,7 @@ class ActiveSegment:
     """Runs in: io. Owner: the log's LogSegments. While the log is open, the row is the truth about
     the segment.
 
-    row: an AppendRow. reserve_most: bytes of the largest chunk that `reserve_kernel` reserves, 0
+    row: an AppendRow. reserve_most: bytes of the largest chunk that `write_kernel` reserves, 0
     for none.
     """
 
@@ -269,7 +269,7 @@ class ActiveSegment:
 
 def begin_reserving(row: Words, most: int) -> None:
     """Nothing is reserved after the end, and a first stretch begins with the next append
-    (`reserve_kernel`)."""
+    (`write_kernel`)."""
     row[AppendRow.RESERVED] = row[AppendRow.RESERVED_MS] = 0
     row[AppendRow.RESERVE_MAX] = most
     row[AppendRow.RESERVE_AT] = row[AppendRow.POSITION] if most else AppendRow.NEVER

@@ -15,7 +15,7 @@ class LogSpec:
     """slot: its number; words: the shared Slot; row: the worker's AppendRow.
 
     leads, replicated: see ReplicaRole. known_mark: high watermark that a predecessor of this run
-    published. reserve_most: see `reserve_kernel`. first_dirty: everything below was compacted; -1
+    published. reserve_most: see `write_kernel`. first_dirty: everything below was compacted; -1
     when nothing was.
     """
 

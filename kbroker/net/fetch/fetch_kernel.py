@@ -19,7 +19,7 @@ from kbroker.net.fetch.read_kernel import plan_reads
 from kbroker.net.fetch.request_kernel import plan_request, plan_row
 from kbroker.net.fetch.send_kernel import send_parts
 from kbroker.net.rows import Connection, Context, May, Outcome, Part, Plan, Session, SessionEntry
-from kbroker.net.rows.access_kernel import may_use
+from kbroker.net.rows.topic_kernel import may_use
 from kbroker.net.rows.connection_kernel import connection_row
 from kbroker.net.rows.count_kernel import count_fetch, fetch_built, fetch_waits, monotonic_ns
 

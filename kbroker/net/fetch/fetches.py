@@ -35,7 +35,7 @@ from kbroker.net.fetch.residency import Probe, by_cachestat
 from kbroker.net.fetch.senders import Senders
 from kbroker.net.fetch.session_table import SessionTable
 from kbroker.net.rows import Context as ContextRow
-from kbroker.net.rows.slot_kernel import announce_waiter
+from kbroker.net.rows.topic_kernel import announce_waiter
 from kbroker.net.topics import Topics
 from kbroker.net.usage.quotas import Quotas
 from kbroker.net.usage.request_counts import RequestCounts

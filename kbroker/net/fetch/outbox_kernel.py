@@ -2,27 +2,20 @@
 
 from kbroker.kernels.jit import inlined, kernel
 from kbroker.kernels.libc import (
-    EAGAIN,
-    EINTR,
-    EIO,
     IPPROTO_TCP,
-    MSG_DONTWAIT,
     MSG_MORE,
-    MSG_NOSIGNAL,
     RU_INBLOCK,
     RUSAGE_THREAD,
     SECTOR,
     TCP_CORK,
-    errno,
     getrusage,
-    send,
-    sendfile,
     setsockopt,
 )
 from kbroker.kernels.memory import copy, load_i64, store_i64
 from kbroker.kernels.pipe import give_record, take_record
 from kbroker.kernels.rows import get, link_free, next_free, put
 from kbroker.net.rows import Box, BoxPart, Context, Part
+from kbroker.net.rows.connection_kernel import send_part
 
 
 @inlined
@@ -71,26 +64,6 @@ def free_box(cx: int, box: int) -> None:
     number = (box - get(cx, Context.BOXES)) // (Box.STRIDE)
     link_free(box, Box.FREE, number, get(cx, Context.FREE_BOX))
     put(cx, Context.FREE_BOX, number)
-
-
-@inlined
-def send_part(socket: int, file: int, start: int, length: int, more: int, scratch: int) -> int:
-    """One system call for a part of some length, of memory (file -1; start: its address) or of a
-    file: bytes that left, 0 when the socket is full, or minus an errno (EIO: the file is shorter
-    than it was). scratch: 8 bytes."""
-    while True:
-        if file < 0:
-            sent = send(socket, start, length, MSG_DONTWAIT | MSG_NOSIGNAL | more)
-        else:
-            store_i64(scratch, start)
-            sent = sendfile(socket, file, scratch, length)
-            if sent == 0:
-                return -EIO
-        if sent >= 0:
-            return sent
-        error = errno()
-        if error != EINTR:
-            return 0 if error == EAGAIN else -error
 
 
 @inlined

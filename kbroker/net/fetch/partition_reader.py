@@ -17,7 +17,7 @@ from kbroker.log.reader import FileRange, LogReader, Place
 from kbroker.log.transaction_index import AbortedTransaction, aborted_transactions
 from kbroker.net.fetch.fetch_session import Wanted
 from kbroker.net.fetch.read_table import ReadTable
-from kbroker.net.rows.slot_kernel import read_slot
+from kbroker.net.rows.topic_kernel import read_slot
 from kbroker.net.topics import Topics
 from kbroker.protocol.errors import ErrorCode
 from kbroker.protocol.schema import ZERO_UUID

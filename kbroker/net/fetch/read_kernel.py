@@ -13,7 +13,7 @@ from kbroker.kernels.scan_rows import FoundPlace, Located
 from kbroker.kernels.search import locate
 from kbroker.net.fetch.request_kernel import plan_row
 from kbroker.net.rows import Connection, Context, Outcome, Plan, Read, ReadEnd, Segment, SessionEntry
-from kbroker.net.rows.slot_kernel import snapshot
+from kbroker.net.rows.topic_kernel import snapshot
 from kbroker.protocol import batch_layout as rb
 
 CACHESTAT = 451

@@ -12,7 +12,7 @@ from kbroker.kernels.jit import inlined
 from kbroker.kernels.libc import MSG_MORE, Epoll, read, write
 from kbroker.kernels.memory import load_i64, store_i64
 from kbroker.kernels.rows import get, put
-from kbroker.net.fetch.outbox_kernel import empty_box, fill_box, free_box, send_part
+from kbroker.net.fetch.outbox_kernel import empty_box, fill_box, free_box
 from kbroker.net.rows import Box, BoxPart, Connection, Context, Event, EventKind, Flag, Part
 from kbroker.net.rows.connection_kernel import (
     arm,
@@ -22,6 +22,7 @@ from kbroker.net.rows.connection_kernel import (
     mark_dirty,
     mark_stalled,
     note_sent,
+    send_part,
     tell,
 )
 from kbroker.net.rows.count_kernel import fetch_left

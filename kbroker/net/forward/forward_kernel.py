@@ -19,7 +19,7 @@ from kbroker.net.local_answers.list_offsets_kernel import answer_offsets
 from kbroker.net.local_answers.producer_id_kernel import answer_producer_id
 from kbroker.net.local_answers.topic_part_kernel import compose, keep_parts
 from kbroker.net.rows import Connection, Context, EventKind, Flag, ForwardedApi
-from kbroker.net.rows.access_kernel import may_take_producer_id
+from kbroker.net.rows.topic_kernel import may_take_producer_id
 from kbroker.net.rows.connection_kernel import arm, connection_row, events_left, mark_stalled, send_once, tell
 from kbroker.net.rows.count_kernel import count_request, count_sent, observe_phase
 
@@ -61,8 +61,9 @@ def forward(cx: int, connection: int, frame: int, length: int) -> int:
     if api == ApiKey.INIT_PRODUCER_ID and may_take_producer_id(row):
         if answer_producer_id(cx, connection, frame, length, body):
             return ANSWERED
-    if repeat(cx, connection, frame, length, body) or compose(cx, connection, frame, length, body):
-        return ANSWERED
+    if get(forwarded, ForwardedApi.CACHED) != 0:
+        if repeat(cx, connection, frame, length, body) or compose(cx, connection, frame, length, body):
+            return ANSWERED
     peer_bytes = get(row, Connection.PEER_BYTES)
     size = request_bytes(peer_bytes, length)
     used = get(cx, Context.LINK_USED)

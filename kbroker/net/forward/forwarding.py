@@ -153,15 +153,9 @@ class Forwarding:
             self._words[first + AnswerTable.COUNT] = self._words[first + AnswerTable.POOL_USED] = 0
             index[:] = 0
 
-    def allow(self, allowed: bool) -> None:
-        """Before each turn: set whether requests may be forwarded without Python."""
-        self._words[ContextRow.FORWARDING] = self.linked and allowed
-
     def flush(self) -> None:
-        """After each pump: send the queued requests to control."""
+        """Send control the requests that the pump has queued."""
         used = int(self._words[ContextRow.LINK_USED])
-        if not used:
-            return
         self._words[ContextRow.LINK_USED] = 0
         self.send(self._out[:used].tobytes())
 

@@ -87,8 +87,6 @@ def repeat(cx: int, connection: int, frame: int, length: int, body: int) -> bool
     """Answer with the cached answer to the same request, if it is valid. body: address after the
     header."""
     api = load_i16_be(frame)
-    if get(get(cx, Context.FORWARDED) + api * ForwardedApi.STRIDE, ForwardedApi.CACHED) == 0:
-        return False
     kind = (
         api
         | load_i16_be(frame + 2) << 16

@@ -34,7 +34,7 @@ from kbroker.net.rows import (
     Topic,
     Worker,
 )
-from kbroker.net.rows.access_kernel import may_use
+from kbroker.net.rows.topic_kernel import may_use
 from kbroker.net.rows.connection_kernel import connection_row, tell
 from kbroker.net.rows.topic_kernel import topic_by_id, topic_by_name
 from kbroker.protocol import batch_layout as rb

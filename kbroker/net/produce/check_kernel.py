@@ -1,7 +1,8 @@
 """The checks that one produced batch must pass before it is appended, in Kafka's order.
 
 Kafka: ProduceRequest.validateRecords, Partition.appendRecordsToLeader,
-UnifiedLog.analyzeAndValidateRecords, LogValidator.
+UnifiedLog.analyzeAndValidateRecords, LogValidator; DefaultRecord.readFrom for each record, since
+every record of a batch is read before it is appended. `compressed_kernel` walks over compressed ones.
 """
 
 from kbroker.ipc.layout import Slot, SlotFlag, SlotState
@@ -18,23 +19,26 @@ from kbroker.kernels.memory import (
     store_i32_be,
     store_i64_be,
 )
-from kbroker.kernels.rows import get
+from kbroker.kernels.rows import get, put
+from kbroker.kernels.wire import read_varint, read_varint32
 from kbroker.net.produce.compressed_kernel import ZSTD, all_fine
-from kbroker.net.produce.record_kernel import WALK_BROKEN, WALK_DAMAGED, WALK_FINE, walk_records
 from kbroker.net.rows import Context
 from kbroker.protocol import batch_layout as rb
 
-# Kafka's error codes
-
-REFUSED = (
-    1 << 21
-)  # not an error: Python asks control about the transaction first, and then refuses with Result.ERROR
-UNNAMED = 1 << 22  # not an error: Python looks whether the producer may know that there is no such topic
-DEEP = 1 << 20  # not an error: Python must decompress and look at the records, or rewrite the batch
+# not errors, but reasons to ask Python: beyond all error codes
+DEEP = 1 << 20  # Python must decompress and look at the records, or rewrite the batch
+REFUSED = 1 << 21  # Python asks control about the transaction first, and then refuses with Result.ERROR
+UNNAMED = 1 << 22  # Python looks whether the producer may know that there is no such topic
 
 ANY_CODEC = -1  # Slot.COMPRESSION of a topic that keeps what producers chose
 LAST_CODEC = 4
 FOREVER = (1 << 63) - 1
+
+# outcomes of a walk over records
+WALK_FINE = 0
+WALK_BROKEN = 1  # not the records the header promises
+WALK_REFUSED = 2  # a timestamp out of range or a missing key: the records have errors of their own
+WALK_DAMAGED = 3  # a size of more than 5 bytes: Kafka has no error of its own for it
 
 
 @inlined
@@ -128,3 +132,78 @@ def _check_records(cx: int, slot: int, address: int, size: int, codec: int) -> i
         store_i64_be(address + rb.MAX_TIMESTAMP, largest)
         store_i32_be(address + rb.CRC, crc32c_at(address + rb.ATTRIBUTES, size - rb.ATTRIBUTES))
     return Code.NONE
+
+
+@inlined
+def _skip_field(position: int, end: int) -> int:
+    """Position after a varint length and its bytes (none when negative), -1 when they do not
+    fit."""
+    size, position = read_varint32(position, end)
+    if position < 0 or size > end - position:
+        return -1
+    return position + size if size > 0 else position
+
+
+@inlined
+def _skip_headers(position: int, end: int) -> int:
+    count, position = read_varint32(position, end)
+    if position < 0 or count < 0 or count > end - position:
+        return -1
+    for _ in range(count):
+        size, position = read_varint32(position, end)
+        if position < 0 or size < 0 or size > end - position:
+            return -1
+        position = _skip_field(position + size, end)
+        if position < 0:
+            return -1
+    return position
+
+
+@inlined
+def walk_records(cx: int, address: int, length: int, need_keys: bool, oldest: int, newest: int) -> int:
+    """Check the records of the batch at an address; sets Context.WALK_MAX_TIMESTAMP (-1 when no
+    record has one).
+
+    oldest, newest: the timestamps allowed; -1 (no timestamp) always is.
+    """
+    position = address + rb.RECORDS
+    end = address + length
+    base = load_i64_be(address + rb.BASE_TIMESTAMP)
+    count = load_i32_be(address + rb.RECORD_COUNT)
+    largest = -1
+    outcome = WALK_FINE
+    for _ in range(count):
+        start = position
+        size, position = read_varint32(start, end)
+        if position < 0 and end - start >= 5:
+            return WALK_DAMAGED
+        if position < 0 or size < 1 or size > end - position:
+            return WALK_BROKEN
+        stop = position + size
+        delta, position = read_varint(position + 1, stop)
+        if position < 0:
+            return WALK_BROKEN
+        timestamp = base + delta
+        largest = max(largest, timestamp)
+        if timestamp != -1 and (timestamp < oldest or timestamp > newest):
+            outcome = WALK_REFUSED
+        _, position = read_varint32(position, stop)
+        if position < 0:
+            return WALK_BROKEN
+        key, position = read_varint32(position, stop)
+        if position < 0 or key > stop - position:
+            return WALK_BROKEN
+        if key > 0:
+            position += key
+        elif key < 0 and need_keys:
+            outcome = WALK_REFUSED
+        position = _skip_field(position, stop)
+        if position < 0:
+            return WALK_BROKEN
+        position = _skip_headers(position, stop)
+        if position != stop:
+            return WALK_BROKEN
+    if position != end:
+        return WALK_BROKEN
+    put(cx, Context.WALK_MAX_TIMESTAMP, largest)
+    return outcome

@@ -84,7 +84,8 @@ class ProduceChecks:
         """By request: results and reasons. Requests take turns."""
         self._waiting: deque[int] = deque()  # results without room in ring or arena
         self._rewritten: dict[int, bytes] = {}  # result -> batch that has no place in the arena yet
-        self._left: dict[int, int] = {}  # request -> results not decided
+        self.undecided: dict[int, int] = {}
+        """Results that are not decided, by request."""
         self._verdicts: dict[int, Verdict] = {}  # refused results, for their answers
         self._schemas = RegisteredSchemas(context.shared.slots, topics, time.monotonic)
 
@@ -96,21 +97,19 @@ class ProduceChecks:
     def take(self, result: int, reason: int) -> None:
         """A batch that the kernel left to us; `look` looks at it."""
         request = self._request(result)
-        self._left[request] = self._left.get(request, 0) + 1
+        self.undecided[request] = self.undecided.get(request, 0) + 1
         self._unlooked.setdefault(request, deque()).append((result, reason))
 
     def take_many(self, events: Words) -> Words:
-        """The events of a turn that are no batches: thousands of batches may be of one request, and
-        `look` takes them bit by bit."""
-        if len(events) <= TAKEN_AT_ONCE:
-            return events
+        """Take the batches of a turn with many events; the events that are no batches. Thousands of
+        batches may be of one request, so `look` takes them in parts."""
         deep = events[:, Event.KIND] == EventKind.DEEP
         batches = events[deep][:, (Event.A, Event.B)]
         if not len(batches):
             return events
         found = np.unique(self._context.results[batches[:, 0], Result.REQUEST], return_counts=True)
         for request, count in zip(*(words.tolist() for words in found), strict=True):
-            self._left[request] = self._left.get(request, 0) + count
+            self.undecided[request] = self.undecided.get(request, 0) + count
         self._untaken.append(batches)
         return events[~deep]
 
@@ -286,9 +285,9 @@ class ProduceChecks:
         settle_checked(self._context.address, result, code, -1)
 
     def _decided(self, request: int) -> None:
-        self._left[request] -= 1
-        if not self._left[request]:
-            del self._left[request]
+        self.undecided[request] -= 1
+        if not self.undecided[request]:
+            del self.undecided[request]
             row = int(self._context.requests[request, Request.CONNECTION])
             if row >= 0:  # else the connection has gone, and its row may be another's
                 self._on_settled(row)

@@ -9,7 +9,7 @@ from kbroker.kernels.jit import inlined, kernel
 from kbroker.kernels.memory import load_i64, store_release
 from kbroker.kernels.rows import get, link_free, put
 from kbroker.net.produce.admit_kernel import give_result
-from kbroker.net.produce.answer_kernel import write_answer
+from kbroker.net.produce.wire_kernel import write_answer
 from kbroker.net.rows import Connection, Context, EventKind, Flag, Request, Result, ResultState, Token, Worker
 from kbroker.net.rows.chunk_kernel import release
 from kbroker.net.rows.connection_kernel import (

@@ -24,7 +24,7 @@ from kbroker.ipc.schema_rules import Strategy
 from kbroker.log.open_files import OpenFiles
 from kbroker.log.reader import LogReader
 from kbroker.log.walk import walk
-from kbroker.net.rows.slot_kernel import read_slot
+from kbroker.net.rows.topic_kernel import read_slot
 from kbroker.net.topics import Topics
 from kbroker.protocol.records import read_records, read_varint
 

@@ -85,7 +85,8 @@ class TransactionChecks:
         self._refuse_batch = refuse
         self._on_released = on_released
         self._questions: dict[Claim, Question] = {}
-        self._holds: dict[tuple[int, int], int] = {}  # holder -> batches that are not answered
+        self.held: dict[tuple[int, int], int] = {}
+        """Batches that are not answered, by holder."""
         self._allowed: list[Held] = []  # to be pushed, in order
         self._pushed: list[tuple[Held, int]] = []  # and the Result.NUMBER of each
         self._tasks: set[asyncio.Task[None]] = set()
@@ -100,7 +101,7 @@ class TransactionChecks:
         """An IO worker wants consent for a batch. row: its connection, -1 when that is closed."""
         words = self._context.results[result]
         holder = (row, int(self._context.connections[row, Connection.GENERATION]) if row >= 0 else 0)
-        self._holds[holder] = self._holds.get(holder, 0) + 1
+        self.held[holder] = self.held.get(holder, 0) + 1
         known = self._topics.by_slot.get(int(words[Result.SLOT]))
         words[Result.TRIES] += 1
         if known is None or words[Result.TRIES] > MAX_TRIES:
@@ -213,10 +214,10 @@ class TransactionChecks:
         self._release(held)
 
     def _release(self, held: Held) -> None:
-        self._holds[held.holder] -= 1
-        if self._holds[held.holder]:
+        self.held[held.holder] -= 1
+        if self.held[held.holder]:
             return
-        del self._holds[held.holder]
+        del self.held[held.holder]
         row, generation = held.holder
         if row >= 0 and self._context.connections[row, Connection.GENERATION] == generation:
             self._on_released(row)

@@ -1,10 +1,21 @@
-"""One connection of a network process: its row, its epoll registration, its events, and one
-send."""
+"""One connection of a network process: its row, its epoll registration, its events, and one send of
+memory or of a file."""
 
 import platform
 
 from kbroker.kernels.jit import inlined
-from kbroker.kernels.libc import EAGAIN, MSG_DONTWAIT, MSG_NOSIGNAL, Epoll, epoll_ctl, errno, send
+from kbroker.kernels.libc import (
+    EAGAIN,
+    EINTR,
+    EIO,
+    MSG_DONTWAIT,
+    MSG_NOSIGNAL,
+    Epoll,
+    epoll_ctl,
+    errno,
+    send,
+    sendfile,
+)
 from kbroker.kernels.memory import store_i32, store_i64
 from kbroker.kernels.rows import get, put
 from kbroker.net.rows import Connection, Context, Event, EventKind, Flag
@@ -103,3 +114,23 @@ def send_once(cx: int, connection: int, address: int, size: int) -> int:
         sent = 0
     note_sent(cx, row, sent)
     return sent
+
+
+@inlined
+def send_part(socket: int, file: int, start: int, length: int, more: int, scratch: int) -> int:
+    """One system call for a part of some length, of memory (file -1; start: its address) or of a
+    file: bytes that left, 0 when the socket is full, or minus an errno (EIO: the file is shorter
+    than it was). scratch: 8 bytes."""
+    while True:
+        if file < 0:
+            sent = send(socket, start, length, MSG_DONTWAIT | MSG_NOSIGNAL | more)
+        else:
+            store_i64(scratch, start)
+            sent = sendfile(socket, file, scratch, length)
+            if sent == 0:
+                return -EIO
+        if sent >= 0:
+            return sent
+        error = errno()
+        if error != EINTR:
+            return 0 if error == EAGAIN else -error

@@ -10,7 +10,7 @@ from kbroker.config.processes import MAX_NETWORK_PROCESSES
 from kbroker.io.append.drain import MarkerAppend, marker_of
 from kbroker.io.append.rows import AppendRow, Drained, Stop, Wants
 from kbroker.ipc.layout import Completion, ProcessLine, Slot, SlotFlag, SlotState
-from kbroker.net.rows.slot_kernel import announce_waiter
+from kbroker.net.rows.topic_kernel import announce_waiter
 from kbroker.protocol import batch_layout as rb
 from kbroker.protocol.records import ControlType, build_batch, build_control_batch
 from tests.io.append.drain_case import CAPACITY, DrainCase, batch, header

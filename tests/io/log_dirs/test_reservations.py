@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kbroker.io.append.reserve_kernel import KEEP_MS
+from kbroker.io.append.write_kernel import KEEP_MS
 from kbroker.io.append.rows import AppendRow
 from kbroker.io.files.log_dir import LogDir
 from kbroker.io.files.segment import reserve

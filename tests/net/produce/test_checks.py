@@ -51,7 +51,7 @@ def test_many_batches_are_looked_at_in_their_order(monkeypatch: pytest.MonkeyPat
 def test_a_request_is_not_decided_before_all_its_batches_are() -> None:
     taken, events = deep_and_others(1)
     taken.take_many(events)
-    assert taken._left == {0: COUNT}
+    assert taken.undecided == {0: COUNT}
 
 
 def test_a_turn_takes_no_more_than_there_is_time_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -62,9 +62,3 @@ def test_a_turn_takes_no_more_than_there_is_time_for(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("kbroker.net.produce.checks.time.monotonic_ns", lambda: next(now))
     assert taken._look(0, 1)
     assert [len(batches) for batches in taken._unlooked.values()] == [TAKEN_AT_ONCE]
-
-
-def test_few_events_are_left_as_they_are() -> None:
-    taken, events = deep_and_others(1)
-    assert taken.take_many(events[:TAKEN_AT_ONCE]) is not None
-    assert not taken.waiting
