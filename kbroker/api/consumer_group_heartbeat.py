@@ -30,7 +30,7 @@ def handle(ctx: RequestContext, request: ConsumerGroupHeartbeatRequest) -> Answe
         by_records=True,
     )
     if isinstance(response, ConsumerGroupHeartbeatResponse):  # nothing else of the group is pending
-        service.lane.learn_consumer_heartbeat(ctx.client, request, response)
+        service.lane.cache_consumer_heartbeat(ctx.client, request, response)
     return response
 
 

@@ -23,7 +23,7 @@ def handle(ctx: RequestContext, request: HeartbeatRequest) -> Answer:
             return HeartbeatResponse()
         raise
     if isinstance(response, HeartbeatResponse):  # nothing else of the group is pending
-        service.lane.learn_heartbeat(ctx.client, request, response)
+        service.lane.cache_heartbeat(ctx.client, request, response)
     return response
 
 

@@ -35,7 +35,7 @@ def _ask(ctx: RequestContext, request: OffsetCommitRequest) -> Answer:
         request.group_id, lambda now_ms: service.shard.commit_offsets(request, ctx.version, now_ms)
     )
     if type(answer) is Deferred:  # decided at once, not Running: nothing else of the group is pending
-        service.lane.learn(ctx.client, request)
+        service.lane.cache_commit(ctx.client, request)
     return answer
 
 

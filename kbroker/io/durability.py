@@ -143,10 +143,10 @@ class Durability:
     def _ended(self, token: int, error: int, nanoseconds: int) -> int:
         """Handle the end of a sync that the kernel left to Python; the slot if it must be synced
         again, else -1."""
-        if error == SyncRow.NOT_TOLD:
+        if error == SyncRow.NOT_NOTIFIED:
             self._notify_again(-1 - token)
             return -1
-        if error == SyncRow.NOT_BEGUN:
+        if error == SyncRow.NOT_STARTED:
             return -1 - token
         committed = self._commit.result(token, error, nanoseconds) if token >= 0 else None
         slot = committed.commit.slot if committed else -1 - token

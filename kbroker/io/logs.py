@@ -165,7 +165,7 @@ class Logs:
             leads=opening.leads,
             replicated=message.role is not None,
             known_mark=opening.known_mark,
-            reserve_most=self.reservations.most(message.log_dir),
+            reserve_max_bytes=self.reservations.most(message.log_dir),
             first_dirty=opening.first_dirty,
         )
 

@@ -86,7 +86,7 @@ class NetworkProcess:
             EventKind.BAD_SIZE: refused.bad_size,
             EventKind.BAD_REQUEST: refused.bad_request,
             EventKind.UNSERVED: refused.unserved,
-            EventKind.DEEP: self._on_deep,
+            EventKind.CHECK_BATCH: self._on_check_batch,
             EventKind.ANSWER: self._on_answer,
             EventKind.UNSENT: self._on_unsent,
             EventKind.WRITABLE: self._on_writable,
@@ -204,7 +204,7 @@ class NetworkProcess:
         if listener.protocol.tls:
             fd, inner = self.tls.pair()
             os.set_blocking(fd, False)
-        flags = 0 if listener.protocol.sasl else Flag.HOT | Flag.FETCH
+        flags = 0 if listener.protocol.sasl else Flag.AUTHENTICATED | Flag.FETCH
         row = self.context.take_row(fd, flags, time.monotonic_ns())
         connection = self.connections[row] = Connection(accepted, fd, row, listener)
         if listener.protocol.sasl:
@@ -319,7 +319,7 @@ class NetworkProcess:
         if (connection := self.connections.get(row)) is not None:
             self.close(connection, os.strerror(error) if error else "closed by the client")
 
-    def _on_deep(self, _: int, result: int, reason: int, __: int) -> None:
+    def _on_check_batch(self, _: int, result: int, reason: int, __: int) -> None:
         self.checks.take(result, reason)
 
     def _on_unverified(self, row: int, result: int, verified_at: int, _: int) -> None:

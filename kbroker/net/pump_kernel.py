@@ -8,7 +8,7 @@ from kbroker.kernels.jit import inlined, kernel
 from kbroker.kernels.libc import Epoll, clock_gettime, epoll_ctl, epoll_wait
 from kbroker.kernels.memory import exchange, fence, load_i32, load_i64, store_i32, store_i64
 from kbroker.kernels.rows import get, put
-from kbroker.net.fetch.send_kernel import forget_box, go_on_sending, take_back
+from kbroker.net.fetch.send_kernel import continue_sending, forget_box, take_returned
 from kbroker.net.produce.queue_kernel import answer_dirty, take_completions
 from kbroker.net.receive_kernel import (
     drop_region,
@@ -25,7 +25,7 @@ from kbroker.net.rows.connection_kernel import (
     events_left,
     mark_dirty,
     mark_stalled,
-    tell,
+    push_event,
 )
 from kbroker.net.rows.count_kernel import end_runs
 
@@ -75,23 +75,23 @@ def _poll(cx: int) -> int:
         connection = load_i64(event + EPOLL_DATA)
         if connection < 0:
             if connection == SENDERS:
-                take_back(cx)
+                take_returned(cx)
             continue  # the eventfd is edge-triggered: its count need not be read
         row = connection_row(cx, connection)
         flags = get(row, Connection.FLAGS)
         if flags & Flag.OPEN == 0 or flags & Flag.CLOSING != 0 or events_left(cx) < 64:
             continue
         if mask & Epoll.OUT != 0 and flags & Flag.SENDING != 0:
-            go_on_sending(cx, connection)
+            continue_sending(cx, connection)
             flags = get(row, Connection.FLAGS)
             if flags & Flag.CLOSING != 0:
                 continue
         elif mask & Epoll.OUT != 0:
-            tell(cx, EventKind.WRITABLE, connection, 0, 0)
+            push_event(cx, EventKind.WRITABLE, connection, 0, 0)
         if mask & (Epoll.ERR | Epoll.HUP) != 0 or (mask & Epoll.RDHUP != 0 and flags & FLAGS_SERVED != 0):
             if flags & Flag.NOT_READING != 0:
                 put(row, Connection.FLAGS, flags | Flag.CLOSING)
-                tell(cx, EventKind.CLOSED, connection, 0, 0)
+                push_event(cx, EventKind.CLOSED, connection, 0, 0)
                 continue
         if mask & (Epoll.IN | Epoll.ERR | Epoll.HUP | Epoll.RDHUP) != 0:
             receive(cx, connection)

@@ -28,10 +28,10 @@ from kbroker.net.rows import (
     ProduceVersion,
     Request,
 )
-from kbroker.net.rows.topic_kernel import UNDECIDED, may_use_id
 from kbroker.net.rows.chunk_kernel import ensure_room, hold, is_short, release, reserve
-from kbroker.net.rows.connection_kernel import arm, connection_row, events_left, mark_stalled, tell
+from kbroker.net.rows.connection_kernel import arm, connection_row, events_left, mark_stalled, push_event
 from kbroker.net.rows.count_kernel import parse_begins, parse_ends
+from kbroker.net.rows.topic_kernel import UNDECIDED, may_use_id
 
 MIN_ROOM = 16384  # of the current chunk, to receive into it
 MAX_ROOM = 2  # times Context.RECEIVE_BYTES, for one receive of a long frame
@@ -48,10 +48,10 @@ TOO_MANY = 4  # a Produce with more partitions than the tables have rows for: Py
 
 
 @inlined
-def _tell_frame(cx: int, kind: int, connection: int, frame: int, length: int, chunk: int) -> None:
+def _push_frame(cx: int, kind: int, connection: int, frame: int, length: int, chunk: int) -> None:
     hold(cx, chunk)
     put(get(cx, Context.EVENTS) + get(cx, Context.EVENT_COUNT) * Event.STRIDE, Event.C, chunk)
-    tell(cx, kind, connection, frame - get(cx, Context.ARENA), length)
+    push_event(cx, kind, connection, frame - get(cx, Context.ARENA), length)
 
 
 @inlined
@@ -62,14 +62,14 @@ def _produce(cx: int, connection: int, frame: int, length: int, chunk: int) -> i
     end = frame + length
     body = skip_request_header(frame, end, version >= ProduceVersion.FLEXIBLE)
     if body < 0 or scan(cx, body, end, version) == MALFORMED:
-        _tell_frame(cx, EventKind.BAD_REQUEST, connection, frame, length, chunk)
+        _push_frame(cx, EventKind.BAD_REQUEST, connection, frame, length, chunk)
         return CLOSE
     if get(cx, Context.SCAN_ID) != 0:
         allowed = may_use_id(row, get(cx, Context.SCAN_ID), get(cx, Context.SCAN_ID_BYTES))
         if allowed == UNDECIDED:  # the frame stays where it is until Python has looked
             put(row, Connection.FLAGS, get(row, Connection.FLAGS) | Flag.BUSY)
             place = get(cx, Context.SCAN_ID) - get(cx, Context.ARENA)
-            tell(cx, EventKind.TRANSACTIONAL_ID, connection, place, get(cx, Context.SCAN_ID_BYTES))
+            push_event(cx, EventKind.TRANSACTIONAL_ID, connection, place, get(cx, Context.SCAN_ID_BYTES))
             return LATER
         if allowed == 0:
             put(cx, Context.SCAN_REFUSED, Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
@@ -115,10 +115,10 @@ def _produce(cx: int, connection: int, frame: int, length: int, chunk: int) -> i
         put(get(cx, Context.REQUESTS) + tail * Request.STRIDE, Request.NEXT, number)
     put(row, Connection.TAIL, number)
     put(row, Connection.QUEUED, get(row, Connection.QUEUED) + 1)
-    deep = admit(cx, connection, number, end)
+    left = admit(cx, connection, number, end)
     if get(request, Request.PENDING) == 0:
         request_done(cx, number)
-    if deep > 0:
+    if left > 0:
         put(row, Connection.FLAGS, get(row, Connection.FLAGS) | Flag.BUSY)
         return STOP
     return NEXT
@@ -129,7 +129,12 @@ def _handle_frame(cx: int, connection: int, frame: int, length: int, chunk: int)
     row = connection_row(cx, connection)
     flags = get(row, Connection.FLAGS)
     one_at_a_time = flags & Flag.QUOTA != 0 and get(row, Connection.HEAD) >= 0
-    if length >= 10 and flags & Flag.HOT != 0 and not one_at_a_time and load_i16_be(frame) == ApiKey.PRODUCE:
+    if (
+        length >= 10
+        and flags & Flag.AUTHENTICATED != 0
+        and not one_at_a_time
+        and load_i16_be(frame) == ApiKey.PRODUCE
+    ):
         version = load_i16_be(frame + 2)
         if version >= ProduceVersion.FIRST and version <= ProduceVersion.LAST:
             began = parse_begins(cx)
@@ -157,7 +162,7 @@ def _handle_frame(cx: int, connection: int, frame: int, length: int, chunk: int)
         if became == ANSWERED:
             return STOP if get(row, Connection.FLAGS) & Flag.NOT_READING != 0 else NEXT
     put(row, Connection.FLAGS, flags | Flag.BUSY)
-    _tell_frame(cx, kind, connection, frame, length, chunk)
+    _push_frame(cx, kind, connection, frame, length, chunk)
     return STOP
 
 
@@ -176,19 +181,19 @@ def _serves(cx: int, frame: int) -> bool:
 
 @inlined
 def _refuse_head(cx: int, connection: int, frame: int) -> int:
-    """Close for the head of a frame whose rest need not arrive, after what is owed to requests
-    before it."""
+    """Close because of the head of a frame, before its rest arrives, and after the answers to
+    earlier requests."""
     row = connection_row(cx, connection)
     if get(row, Connection.HEAD) >= 0:
         put(row, Connection.FLAGS, get(row, Connection.FLAGS) | Flag.DRAINING)
         return LATER
-    tell(cx, EventKind.UNSERVED, connection, load_i16_be(frame), load_i16_be(frame + 2))
+    push_event(cx, EventKind.UNSERVED, connection, load_i16_be(frame), load_i16_be(frame + 2))
     return CLOSE
 
 
 @inlined
 def drop_region(cx: int, row: int) -> None:
-    """Forget a connection's received bytes."""
+    """Drop a connection's received bytes."""
     chunk = get(row, Connection.CHUNK)
     if chunk >= 0:
         put(row, Connection.CHUNK, -1)
@@ -236,14 +241,19 @@ def handle_region(cx: int, connection: int) -> None:
     size = UNKNOWN_SIZE_ROOM
     while outcome == NEXT and filled - position >= 4:
         length = load_i32_be(arena + position)
-        hot = get(row, Connection.FLAGS) & Flag.HOT != 0
-        if length < 0 or length > get(cx, Context.MAX_FRAME if hot else Context.MAX_FIRST_FRAME):
-            tell(cx, EventKind.BAD_SIZE, connection, length, position)
+        authenticated = get(row, Connection.FLAGS) & Flag.AUTHENTICATED != 0
+        if length < 0 or length > get(cx, Context.MAX_FRAME if authenticated else Context.MAX_FIRST_FRAME):
+            push_event(cx, EventKind.BAD_SIZE, connection, length, position)
             outcome = CLOSE
             break
         size = length + 4
         if filled - position < size:
-            if length >= 4 and filled - position >= 8 and hot and not _serves(cx, arena + position + 4):
+            if (
+                length >= 4
+                and filled - position >= 8
+                and authenticated
+                and not _serves(cx, arena + position + 4)
+            ):
                 outcome = _refuse_head(cx, connection, arena + position + 4)
             break
         if events_left(cx) < 64:
@@ -270,8 +280,8 @@ def handle_region(cx: int, connection: int) -> None:
 
 
 @inlined
-def _rest(cx: int, connection: int) -> None:
-    """Disarm epoll for a connection that has no room for what it would read."""
+def _disarm_stalled(cx: int, connection: int) -> None:
+    """Disarm epoll for a connection that has no room to receive."""
     row = connection_row(cx, connection)
     if get(row, Connection.FLAGS) & Flag.STALLED != 0:
         arm(cx, connection, get(row, Connection.ARMED) & Epoll.OUT)
@@ -282,8 +292,8 @@ def receive(cx: int, connection: int) -> None:
     """One recv of a readable connection, and all that follows from its bytes."""
     row = connection_row(cx, connection)
     if get(row, Connection.FLAGS) & Flag.NOT_READING != 0:
-        # looked at again when it reads again; but a send that waits for room goes on waiting: what
-        # came back from a sender in this very turn may have armed it after this event was reported
+        # resumed when it reads again. A send that waits for room keeps waiting: an outbox that a
+        # sender returned in this turn may have armed it after this event was reported
         arm(cx, connection, get(row, Connection.ARMED) & Epoll.OUT)
         return
     region = get(row, Connection.CHUNK) >= 0
@@ -292,13 +302,13 @@ def receive(cx: int, connection: int) -> None:
         room = min(get(row, Connection.LIMIT) - offset, MAX_ROOM * get(cx, Context.RECEIVE_BYTES))
         if room == 0:  # a stalled partial frame got its turn back before it got its room
             handle_region(cx, connection)
-            _rest(cx, connection)
+            _disarm_stalled(cx, connection)
             return
     else:
         if not ensure_room(cx, MIN_ROOM):
             put(cx, Context.STAT_STALLS, get(cx, Context.STAT_STALLS) + 1)
             mark_stalled(cx, connection)
-            _rest(cx, connection)
+            _disarm_stalled(cx, connection)
             return
         offset = get(cx, Context.BUMP)
         room = min(
@@ -312,7 +322,7 @@ def receive(cx: int, connection: int) -> None:
         error = errno() if count < 0 else 0
         if count == 0 or (error != EAGAIN and error != EINTR):
             put(row, Connection.FLAGS, get(row, Connection.FLAGS) | Flag.CLOSING)
-            tell(cx, EventKind.CLOSED, connection, error, 0)
+            push_event(cx, EventKind.CLOSED, connection, error, 0)
         return
     put(row, Connection.LAST_NS, get(cx, Context.NOW_NS))
     put(row, Connection.BYTES_IN, get(row, Connection.BYTES_IN) + count)

@@ -45,7 +45,7 @@ class Parsers:
         self._topics.apply(self.node.image.topics, (), True, 1)
         self._sessions = SessionTable(self.context, self._topics, 16)
         self.context.words[ContextRow.NOW_MS] = time.time_ns() // 1_000_000
-        self.row = self.context.take_row(-1, Flag.HOT | Flag.FETCH, 0)
+        self.row = self.context.take_row(-1, Flag.AUTHENTICATED | Flag.FETCH, 0)
         self._out = np.zeros((512, 8), np.int64)
         self._words = self.context.words.copy()
         self._connection = self.context.connections[self.row].copy()

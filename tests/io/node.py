@@ -14,7 +14,7 @@ class Node:
     """Logs with an append each, the first one's longest ago, in one array of rows."""
 
     def __init__(
-        self, root: Path, logs: int, config: TopicConfig | None = None, reserve_most: int = 0
+        self, root: Path, logs: int, config: TopicConfig | None = None, reserve_max_bytes: int = 0
     ) -> None:
         self.rows = AppendRow.table(logs + 4)
         self.synced: list[int] = []
@@ -23,7 +23,11 @@ class Node:
             folder = root / str(slot)
             folder.mkdir()
             log = self.logs[slot] = Log(
-                folder, config or topic_config(), slot=slot, row=self.rows[slot], reserve_most=reserve_most
+                folder,
+                config or topic_config(),
+                slot=slot,
+                row=self.rows[slot],
+                reserve_max_bytes=reserve_max_bytes,
             )
             log.open()
             log.append(batch(0, [b"v"]))

@@ -11,7 +11,7 @@ from kbroker.net.rows import Connection, Flag
 def test_a_row_that_is_used_again_keeps_its_lists_and_nothing_else(tmp_path: Path) -> None:
     config = BrokerConfig({"log.dirs": str(tmp_path), "listeners": "PLAINTEXT://127.0.0.1:0"})
     context = Context(Shared(Sizes(2, 1, 16, 64, 64 << 20)), 0, config)
-    number = context.take_row(7, Flag.HOT, 11)
+    number = context.take_row(7, Flag.AUTHENTICATED, 11)
     row = context.connections[number]
     first = int(row[Connection.GENERATION])
     row[:] = 99

@@ -13,7 +13,7 @@ from kbroker.ipc.messages import PartitionImage, TopicImage
 from kbroker.ipc.shared import Shared, Sizes
 from kbroker.kernels.wire import read_uvarint, read_varint, read_varint32
 from kbroker.net.context import CHUNK_BYTES, Context
-from kbroker.net.produce.check_kernel import WALK_BROKEN, WALK_DAMAGED, WALK_FINE, WALK_REFUSED, walk_records
+from kbroker.net.produce.check_kernel import WALK_BROKEN, WALK_DAMAGED, WALK_REFUSED, WALK_VALID, walk_records
 from kbroker.net.produce.record_walk import Demands, Found
 from kbroker.net.produce.record_walk import walk as walk_pieces
 from kbroker.net.rows import Context as ContextRow
@@ -64,13 +64,13 @@ RECORDS = st.lists(
 def test_records_that_are_in_order_are_walked_to_the_end(records: list[Any]) -> None:
     data = build_batch(records)
     stamps = [record[3] for record in records]
-    assert walk(data) == (WALK_FINE, max(stamps))
+    assert walk(data) == (WALK_VALID, max(stamps))
     keyless = any(record[0] is None for record in records)
-    assert walk(data, keys=True)[0] == (WALK_REFUSED if keyless else WALK_FINE)
+    assert walk(data, keys=True)[0] == (WALK_REFUSED if keyless else WALK_VALID)
     late = max(stamps) > 1000
-    assert walk(data, newest=1000)[0] == (WALK_REFUSED if late else WALK_FINE)
+    assert walk(data, newest=1000)[0] == (WALK_REFUSED if late else WALK_VALID)
     old = any(-1 != stamp < 1000 for stamp in stamps)
-    assert walk(data, oldest=1000)[0] == (WALK_REFUSED if old else WALK_FINE)
+    assert walk(data, oldest=1000)[0] == (WALK_REFUSED if old else WALK_VALID)
 
 
 @given(RECORDS, st.integers(0, 1 << 30), st.integers(1, 255))
@@ -110,7 +110,7 @@ def test_numbers_of_a_record_are_as_long_as_kafka_reads_them_in_python_as_in_ker
     assert read == ([(5, b"k", b"v", (("n", b"c"),))] if fine else [])
     size = widths.get("size", 1) > 5
     lost = (WALK_DAMAGED if size else WALK_BROKEN), 0
-    assert walk(data) == ((WALK_FINE, 5) if fine else lost)
+    assert walk(data) == ((WALK_VALID, 5) if fine else lost)
     found = walk_pieces(batch, batch.data[rb.RECORDS :], Demands(-FAR, FAR, False, ordered=True, sized=True))
     error = ErrorCode.UNKNOWN_SERVER_ERROR if size else ErrorCode.INVALID_RECORD
     assert found == Found(largest=5) if fine else found.error == error

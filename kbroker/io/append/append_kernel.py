@@ -8,7 +8,7 @@ ProducerAppendInfo.
 import numpy as np
 from numpy.typing import NDArray
 
-from kbroker.io.append.publish_kernel import kept_below
+from kbroker.io.append.publish_kernel import acknowledged_below
 from kbroker.io.append.rows import AppendRow, AppendState, Batch, Chain, Drained, Held, Stop
 from kbroker.ipc.layout import AppendEntry, Completion, Operation, Slot, SlotFlag, SlotState
 from kbroker.kernels import producers as pr
@@ -59,9 +59,8 @@ def must_roll(row: Words, position: int, next_offset: int, batch: int, length: i
 
 
 @inlined
-def last_end(producers: Table, known: int) -> int:
-    """A number that changes whenever one of this producer's transactions ends. known: its row, or
-    -1."""
+def transaction_version(producers: Table, known: int) -> int:
+    """Version of a producer's transactions: it changes whenever one ends. known: its row, or -1."""
     return producers[known, Producer.TXN_FIRST_OFFSET] if known >= 0 else -1
 
 
@@ -107,7 +106,8 @@ def check_producer(producers: Table, batch: Words, transactional: bool) -> int:
     if transactional and open_since < 0:
         verified_at = load_i64_be(address + rb.BASE_OFFSET)
         if not consent or (
-            verified_at != last_end(producers, known) and verified_at != AppendEntry.ANY_TRANSACTION
+            verified_at != transaction_version(producers, known)
+            and verified_at != AppendEntry.ANY_TRANSACTION
         ):
             return Completion.UNVERIFIED
     if known < 0:
@@ -152,7 +152,7 @@ def stamp(row: Words, batch: Words, flags: int, now_ms: int) -> None:
 
 @inlined
 def remember(producers: Table, batch: Words, row: Words, transactional: bool) -> int:
-    """Enter an accepted batch into the producer table; 1 when its producer is new there."""
+    """Enter an accepted batch into the producer table; 1 when it adds a producer."""
     address = batch[Batch.ADDRESS]
     producer = batch[Batch.PRODUCER_ROW]
     epoch = load_i16_be(address + rb.PRODUCER_EPOCH)
@@ -221,14 +221,14 @@ def plan_append(slots: Table, rows: Table, producers: Table, chains: Table, batc
     if idempotent:
         outcome = check_producer(producers, batch, transactional)
         if outcome == Sequence.DUPLICATE:
-            if batch[Batch.HELD] != 0 and batch[Batch.LAST_OFFSET] < kept_below(slots, row, slot):
+            if batch[Batch.HELD] != 0 and batch[Batch.LAST_OFFSET] < acknowledged_below(slots, row, slot):
                 batch[Batch.HELD] = 0  # no later step of this drain answers it
             return Stop.NONE
         if outcome != Sequence.IN_SEQUENCE:
             batch[Batch.ERROR] = outcome
             batch[Batch.HELD] = 0
             if outcome == Completion.UNVERIFIED:
-                batch[Batch.LAST_OFFSET] = last_end(producers, batch[Batch.PRODUCER_ROW])
+                batch[Batch.LAST_OFFSET] = transaction_version(producers, batch[Batch.PRODUCER_ROW])
             return Stop.NONE
     chain = chains[slot]
     touched = chain[Chain.HEAD] >= 0

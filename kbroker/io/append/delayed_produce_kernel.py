@@ -10,8 +10,7 @@ front. As Python objects each of them cost 16 microseconds. Layout:
 import numpy as np
 from numpy.typing import NDArray
 
-from kbroker.io.append.publish_kernel import clock_ns, push_completion
-from kbroker.io.append.publish_kernel import kept_below
+from kbroker.io.append.publish_kernel import acknowledged_below, clock_ns, push_completion
 from kbroker.io.append.rows import AppendRow, Batch, Client, Environment
 from kbroker.ipc.layout import Slot
 from kbroker.ipc.ring import ring_free
@@ -87,7 +86,7 @@ def release(
     """Answer what a slot's durable offset or high watermark has reached; returns how many. The
     caller then calls ``wake_clients``."""
     durable = slots[slot, Slot.DURABLE]
-    replicated = kept_below(slots, rows[slot], slot)
+    replicated = acknowledged_below(slots, rows[slot], slot)
     farthest = max(durable, replicated)
     count = 0
     previous = 0

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from kbroker.io.append import drain_kernel, group_commit_kernel, publish_kernel
 from kbroker.io.append import delayed_produce_kernel as delayed_kernel
+from kbroker.io.append import drain_kernel, group_commit_kernel, publish_kernel
 from kbroker.io.append.producer_table import EndTxnMarker, ProducerTable
 from kbroker.io.append.rows import (
     AppendRow,
@@ -93,8 +93,8 @@ class Drain:
             16 * Environment.MAX_IOV + (INDEX_ENTRY_BYTES + TIME_INDEX_ENTRY_BYTES) * Batch.ROWS + 16,
             np.uint8,
         )
-        self._syncs_scratch: NDArray[np.uint8] = np.zeros(SyncJob.STRIDE * SyncJob.MOST, np.uint8)
-        self._sync_results: Words = np.zeros((3 * SyncJob.MOST, 3), np.int64)
+        self._syncs_scratch: NDArray[np.uint8] = np.zeros(SyncJob.STRIDE * SyncJob.MAX_JOBS, np.uint8)
+        self._sync_results: Words = np.zeros((3 * SyncJob.MAX_JOBS, 3), np.int64)
         self.syncs: Words = SyncRow.table(partitions)
         self._delayed: Words = DelayedProduce.table(1)
         self._lists: Words = DelayedList.table(partitions + 1)

@@ -14,16 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbroker.io.append.append_kernel import plan_append
+from kbroker.io.append.delayed_produce_kernel import hold
+from kbroker.io.append.group_commit_kernel import ask_syncs
 from kbroker.io.append.publish_kernel import (
     clock_ns,
     notify,
+    publish,
     push_completion,
     wake_clients,
 )
-from kbroker.io.append.delayed_produce_kernel import hold
-from kbroker.io.append.group_commit_kernel import ask_syncs
-from kbroker.io.append.publish_kernel import publish
-from kbroker.io.append.write_kernel import reserve_ahead
 from kbroker.io.append.rows import (
     AppendRow,
     AppendState,
@@ -36,7 +35,7 @@ from kbroker.io.append.rows import (
     Stop,
     Wants,
 )
-from kbroker.io.append.write_kernel import index_batches, write_batches
+from kbroker.io.append.write_kernel import index_batches, reserve_ahead, write_batches
 from kbroker.ipc.layout import AppendEntry, Completion, Operation, Slot, SlotFlag
 from kbroker.ipc.ring import TAIL, ring_entry, ring_free, ring_ready
 from kbroker.kernels.codes import Code

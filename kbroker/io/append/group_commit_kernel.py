@@ -9,9 +9,8 @@ next. Tables: SyncRow and SyncJob.
 import numpy as np
 from numpy.typing import NDArray
 
-from kbroker.io.append.publish_kernel import clock_ns, notify, wake_clients
 from kbroker.io.append.delayed_produce_kernel import release
-from kbroker.io.append.publish_kernel import publish_durable
+from kbroker.io.append.publish_kernel import clock_ns, notify, publish_durable, wake_clients
 from kbroker.io.append.rows import AppendRow, Environment, SyncJob, SyncRow, SyncState
 from kbroker.ipc.layout import Counter, Slot, SlotFlag, SlotState
 from kbroker.kernels.jit import external, inlined, kernel
@@ -87,7 +86,7 @@ def ask_syncs(env: Words, slots: Table, rows: Table, syncs: Table, touched: Word
             syncs[slot, SyncRow.AGAIN] = 1
             continue
         record = env[Environment.SYNC_SCRATCH] + records * SyncJob.STRIDE
-        if records < SyncJob.MOST and begin_sync(env, slots, rows, syncs, slot, record):
+        if records < SyncJob.MAX_JOBS and begin_sync(env, slots, rows, syncs, slot, record):
             records += 1
         else:
             whole = True
@@ -115,11 +114,11 @@ def take_synced(
 ) -> int:  # fmt: skip
     """Publish and answer what the threads have synced, and sync again what was appended meanwhile.
 
-    Returns how many results are left to Python, in ``left[3 * SyncJob.MOST, 3]`` as (token, errno,
-    nanoseconds): whole syncs, failures, slots that are not what they were; and what could not be
-    done, as NOT_BEGUN, NOT_TOLD."""
+    Returns how many results are left to Python, in ``left[3 * SyncJob.MAX_JOBS, 3]`` as (token,
+    errno, nanoseconds): whole syncs, failures, slots that have changed; and what could not be done,
+    as NOT_STARTED, NOT_NOTIFIED."""
     scratch = env[Environment.SYNC_SCRATCH]
-    size = read(env[Environment.SYNC_RESULTS], scratch, SyncJob.STRIDE * SyncJob.MOST)
+    size = read(env[Environment.SYNC_RESULTS], scratch, SyncJob.STRIDE * SyncJob.MAX_JOBS)
     now_ns = clock_ns(CLOCK_MONOTONIC, env[Environment.CLOCK])
     count = 0
     again = 0  # records of the scratch that start again: never more than were read before
@@ -149,18 +148,18 @@ def take_synced(
             again += begun  # else AGAIN stays, and Python makes a whole one
             if not begun:
                 left[count, 0] = token
-                left[count, 1] = SyncRow.NOT_BEGUN
+                left[count, 1] = SyncRow.NOT_STARTED
                 count += 1
         release(env, clients, slots, rows, delayed, lists, slot, now_ns)
         fence()
         if notify(env, clients, slots, slot, now_ns) != 0:
             left[count, 0] = token
-            left[count, 1] = SyncRow.NOT_TOLD
+            left[count, 1] = SyncRow.NOT_NOTIFIED
             count += 1
     if not send_syncs(env, syncs, again):
         for n in range(again):
             left[count, 0] = load_i64(scratch + n * SyncJob.STRIDE)
-            left[count, 1] = SyncRow.NOT_BEGUN
+            left[count, 1] = SyncRow.NOT_STARTED
             count += 1
     wake_clients(env, clients)
     return count

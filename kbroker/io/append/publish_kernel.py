@@ -1,5 +1,6 @@
-"""What other processes see of an append: changes of the partition's slot, each as one group under the
-slot's sequence counter; entries of the completion rings; and wake-ups of the processes that wait.
+"""What other processes see of an append: changes of the partition's slot, each as one group under
+the slot's sequence counter; entries of the completion rings; and wake-ups of the processes that
+wait.
 
 Part of the drain kernel. Python calls some of the kernels for the answers that it completes itself.
 """
@@ -26,7 +27,7 @@ def last_stable(high_watermark: int, first_unstable: int) -> int:
 
 
 def sync_moves_mark(flags: int, high_watermark: int, synced_end: int) -> bool:
-    """Whether the high watermark follows the durable offset: it does for a single replica with
+    """Whether the high watermark follows the durable offset: for a single replica with
     write.caching=false."""
     return flags & SlotFlag.ACKS_WAIT == SlotFlag.DURABLE and synced_end > high_watermark
 
@@ -41,7 +42,7 @@ def _set_last_stable(words: Words, row: Words) -> None:
 
 
 @inlined
-def kept_below(slots: Table, row: Words, slot: int) -> int:
+def acknowledged_below(slots: Table, row: Words, slot: int) -> int:
     """The offset below which records satisfy acks=all: with flush.messages they are also on the
     leader's disk."""
     durable = slots[slot, Slot.DURABLE]
@@ -124,8 +125,8 @@ def push_completion(
 
 @inlined
 def notify(env: Words, clients: Table, slots: Table, slot: int, now_ns: int) -> int:
-    """Notify the processes whose waiter bit is set that a slot advanced; returns bits that found no
-    room."""
+    """Notify the processes whose waiter bit is set that a slot advanced; returns the bits of those
+    whose ring is full."""
     waiters = slots[slot].ctypes.data + 8 * Slot.WAITERS
     if load_i64(waiters) == 0:
         return 0
@@ -154,8 +155,7 @@ def wake_clients(env: Words, clients: Table) -> None:
 
 @kernel("int64(int64[::1], int64[:, ::1], int64[:, ::1], int64)")
 def notify_slot(env: Words, clients: Table, slots: Table, slot: int) -> int:
-    """Notify waiting processes, from Python, that a slot advanced; returns bits without room (to
-    try again)."""
+    """`notify` from Python; the bits that it returns are to be tried again."""
     fence()
     missed = notify(env, clients, slots, slot, clock_ns(CLOCK_MONOTONIC, env[Environment.CLOCK]))
     wake_clients(env, clients)

@@ -50,14 +50,14 @@ class AppendRow(Row, writer="io", words=40):
         "flag",
         "1: one fdatasync of the active .log puts everything on disk (nothing rolled, names are synced)",
     )
-    CUTS = word("count", "truncations: a sync begun before speaks of other records")
-    LAST_ABORTED = word("offset", "behind it no aborted transaction ends; -1: there is none")
-    RESERVED = word(
-        "bytes", "end of the blocks that write_kernel has reserved; below POSITION: all are used"
+    CUTS = word("count", "truncations so far: a sync that began before the last one does not count")
+    LAST_ABORTED = word("offset", "no aborted transaction ends after it; -1: none was aborted")
+    RESERVED = word("bytes", "end of the blocks that write_kernel has reserved; below POSITION: all are used")
+    RESERVE_AT = word(
+        "bytes", "position at which the next reservation is considered, NEVER: not in this segment any more"
     )
-    RESERVE_AT = word("bytes", "position at which it looks again, NEVER: not in this segment any more")
-    RESERVED_MS = word("ms", "when it looked last")
-    RESERVE_MAX = word("bytes", "of its largest chunk")
+    RESERVED_MS = word("ms", "when the last one was considered")
+    RESERVE_MAX = word("bytes", "maximum of one reservation")
 
 
 class AppendState(Values):
@@ -97,7 +97,7 @@ class Client(Row, writer="io"):
     ARENA_BYTES = word("bytes", "size of the arena")
     PROCESS_LINE = word("address", "its row of ProcessLine, shared")
     EVENT_FD = word("descriptor", "that wakes it")
-    CONSUMED = word("count", "entries that this call has dealt with")
+    CONSUMED = word("count", "entries that this call has taken")
     COMPLETED = word("count", "completions that this call has pushed")
 
 
@@ -117,7 +117,7 @@ class Batch(Row, writer="io", words=20):
     LAST_OFFSET = word("offset", "of the record batch")
     NEXT = word("number", "next accepted batch of the same slot in this call, -1: none")
     APPEND_TIME = word("ms", "-1 for CreateTime")
-    HELD = word("value", "Held: who completes it")
+    HELD = word("value", "Held: why it is not completed yet")
     MAX_TIMESTAMP = word("ms", "of the record batch")
     RECORDS = word("count", "records")
     ENQUEUED_NS = word("ns", "when it was enqueued, CLOCK_MONOTONIC")
@@ -157,8 +157,8 @@ class SyncRow(Row, writer="io", words=8):
     CUTS = word("count", "AppendRow.CUTS when it began")
 
     # as errno of a SyncJob that came back
-    NOT_BEGUN = -1  # Python makes the slot's next sync
-    NOT_TOLD = -2  # the ring of a waiting client process had no room for the notification
+    NOT_STARTED = -1  # Python makes the slot's next sync
+    NOT_NOTIFIED = -2  # the ring of a waiting client process had no room for the notification
 
 
 class SyncState(Values):
@@ -172,7 +172,7 @@ class SyncState(Values):
 class SyncJob(Row, writer="io"):
     """A record of the pipes to and from the threads that sync."""
 
-    MOST = 512  # that are read or written at a time
+    MAX_JOBS = 512  # that are read or written at a time
     END = -1  # as descriptor: the thread ends
 
     TOKEN = word("number", "of the sync; -1 - slot for a plain one")
@@ -189,10 +189,9 @@ class Drained(Row, writer="io", words=16):
     STOP_SLOT = word("number", "slot because of which it stopped")
     TOUCHED = word("count", "touched slots")
     FAILED = word("count", "slots whose write failed, in the failed array as (slot, errno)")
-    HELD = word("count", "batches that are held")
+    HELD = word("count", "batches that this call has not completed")
     NOTIFY_AGAIN = word("count", "waiter bits that found a full completion ring")
     DURABLE = word("bits", "Wants: some touched slot wants a flush now, or is replicated")
-    BYTES = word("bytes", "appended")
     NOW_MS = word("ms", "wall clock of the call")
     NOW_NS = word("ns", "CLOCK_MONOTONIC of the call")
     PRODUCERS = word("count", "producers added to the table")

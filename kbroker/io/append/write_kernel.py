@@ -1,11 +1,11 @@
-"""Writes a partition's accepted batches and their index entries, and reserves blocks beyond the end of
-a log that grows fast (docs/adr/0019). Part of the drain kernel.
+"""Writes a partition's accepted batches and their index entries, and reserves blocks beyond the end
+of a log that grows fast (docs/adr/0019). Part of the drain kernel.
 
 Rules: Kafka's LogSegment.append, OffsetIndex.append and TimeIndex.maybeAppend.
 
 A log is checked for a reservation each time it has grown by a stretch. If that took no longer than
-KEEP_MS, the next chunk is reserved without making the file longer. So reserved blocks are bounded by
-what was appended lately, and a quiet log has none. `reservations.py` frees them.
+KEEP_MS, the next chunk is reserved without making the file longer. So reserved blocks are bounded
+by what was appended lately, and a quiet log has none. `reservations.py` frees them.
 """
 # mypy: disable-error-code="no-untyped-call"
 

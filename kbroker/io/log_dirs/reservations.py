@@ -1,5 +1,5 @@
-"""Blocks that logs have reserved beyond their ends (`append/write_kernel.py`): which logs may reserve,
-and when blocks are freed.
+"""Blocks that logs have reserved beyond their ends (`append/write_kernel.py`): which logs may
+reserve, and when blocks are freed.
 """
 
 import ctypes
@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from kbroker.io.append.write_kernel import KEEP_MS
 from kbroker.io.append.rows import AppendRow
+from kbroker.io.append.write_kernel import KEEP_MS
 from kbroker.io.files.log_dir import LogDir
 from kbroker.io.partition.unified_log import UnifiedLog
 from kbroker.log import files
@@ -69,7 +69,7 @@ class Reservations:
             if files.log_dir_of(partition.folder) in low:
                 self._give_back(partition, most=0)
             elif now_ms - self._rows[partition.slot, AppendRow.RESERVED_MS] > KEEP_MS:
-                self._give_back(partition, partition.active.reserve_most)
+                self._give_back(partition, partition.active.reserve_max_bytes)
 
     def give_back(self, log_dir: str) -> None:
         """Free all reserved blocks: the space is needed."""

@@ -18,13 +18,13 @@ class ActiveSegment:
     """Runs in: io. Owner: the log's LogSegments. While the log is open, the row is the truth about
     the segment.
 
-    row: an AppendRow. reserve_most: bytes of the largest chunk that `write_kernel` reserves, 0
+    row: an AppendRow. reserve_max_bytes: bytes of the largest chunk that `write_kernel` reserves, 0
     for none.
     """
 
-    def __init__(self, row: Words, folder: str, reserve_most: int) -> None:
+    def __init__(self, row: Words, folder: str, reserve_max_bytes: int) -> None:
         self.row = row
-        self.reserve_most = reserve_most
+        self.reserve_max_bytes = reserve_max_bytes
         self.is_open = False
         self._folder = folder
         self._fds: SegmentFds | None = None  # None while the log rests
@@ -112,7 +112,7 @@ class ActiveSegment:
         self._jitter_ms = new_jitter(config)
         if config.preallocate:
             reserve(self.files.log, config.segment_bytes)
-        begin_reserving(self.row, 0 if config.preallocate else self.reserve_most)
+        begin_reserving(self.row, 0 if config.preallocate else self.reserve_max_bytes)
         self.set_other_bytes(other_bytes)
         self.configure(config)
 
@@ -133,7 +133,7 @@ class ActiveSegment:
         row[AppendRow.FLUSH_MS] = min(config.flush_ms, AppendRow.NEVER)
 
     def give_back(self, most: int) -> None:
-        """Free the blocks that are reserved after the end. most: as of reserve_most. Raises
+        """Free the blocks that are reserved after the end. most: as of reserve_max_bytes. Raises
         OSError."""
         os.ftruncate(self.files.log, self.position)
         begin_reserving(self.row, most)
@@ -238,11 +238,11 @@ class ActiveSegment:
         os.ftruncate(fds.index, state.index_bytes)
         os.ftruncate(fds.time_index, state.time_index_bytes)
 
-    def relocate(self, folder: str, reserve_most: int) -> None:
+    def relocate(self, folder: str, reserve_max_bytes: int) -> None:
         """Go on in a folder that holds the same files. Raises OSError."""
-        self._folder, self.reserve_most = folder, reserve_most
+        self._folder, self.reserve_max_bytes = folder, reserve_max_bytes
         self._set_files(open_files(folder, self.base_offset))
-        begin_reserving(self.row, reserve_most)
+        begin_reserving(self.row, reserve_max_bytes)
 
     # --- who may append ------------------------------------------------------------------------------------
 

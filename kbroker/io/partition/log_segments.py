@@ -290,11 +290,11 @@ class LogSegments:
         folder = Path(self.folder)
         return str(folder.rename(folder.with_name(name)))
 
-    def relocate(self, folder: str, reserve_most: int) -> None:
+    def relocate(self, folder: str, reserve_max_bytes: int) -> None:
         """Go on in a folder that holds the same files, all of them and their names on disk. Raises
         OSError."""
         self.folder = folder
-        self.active.relocate(folder, reserve_most)
+        self.active.relocate(folder, reserve_max_bytes)
         self.unsynced.names = False
 
 

@@ -15,8 +15,8 @@ class LogSpec:
     """slot: its number; words: the shared Slot; row: the worker's AppendRow.
 
     leads, replicated: see ReplicaRole. known_mark: high watermark that a predecessor of this run
-    published. reserve_most: see `write_kernel`. first_dirty: everything below was compacted; -1
-    when nothing was.
+    published. reserve_max_bytes: see `write_kernel`. first_dirty: everything below was compacted;
+    -1 when nothing was.
     """
 
     slot: int
@@ -30,5 +30,5 @@ class LogSpec:
     leads: bool = True
     replicated: bool = False
     known_mark: int | None = None
-    reserve_most: int = 0
+    reserve_max_bytes: int = 0
     first_dirty: int = -1

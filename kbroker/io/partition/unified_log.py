@@ -274,7 +274,7 @@ class UnifiedLog:
 
     # --- moving to another log dir -------------------------------------------------------------------------
 
-    def relocate(self, folder: str, reserve_most: int, now_ms: int) -> None:
+    def relocate(self, folder: str, reserve_max_bytes: int, now_ms: int) -> None:
         """Go on, while paused, in a folder that holds the same files, all on disk; the old one is
         removed later. Raises OSError."""
         self.segments.unsynced.drop()
@@ -282,7 +282,7 @@ class UnifiedLog:
         gone = self._put_away()  # before readers list the segments again: a late one finds none
         self.epochs.folder = folder
         self.epochs.write()  # roles may have changed since they were copied
-        self.segments.relocate(folder, reserve_most)
+        self.segments.relocate(folder, reserve_max_bytes)
         self.role.end_pause()
         self.published.publish(SlotState.ONLINE, durable=self.recovery_point, changed=True)
         self.durability.publish(self.log_end, self.active.base_offset, self.active.position)
@@ -355,7 +355,7 @@ def open_log(
     now_ms: int,
 ) -> UnifiedLog:
     """Compose a loaded log, bring it online. producers: of all logs; deletions: its own."""
-    active = ActiveSegment(spec.row, spec.folder, spec.reserve_most)
+    active = ActiveSegment(spec.row, spec.folder, spec.reserve_max_bytes)
     segments = LogSegments(spec.folder, spec.config, active, deletions)
     slot = LogSlot(spec.words, segments, loaded.epochs)
     opened = UnifiedLog(

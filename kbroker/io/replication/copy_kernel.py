@@ -10,9 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbroker.io.append.append_kernel import must_roll, remember
-from kbroker.io.append.write_kernel import reserve_ahead
 from kbroker.io.append.rows import AppendRow, Batch
-from kbroker.io.append.write_kernel import index_batches, write_batches
+from kbroker.io.append.write_kernel import index_batches, reserve_ahead, write_batches
 from kbroker.ipc.layout import Slot
 from kbroker.kernels import producers as pr
 from kbroker.kernels.batch_header import NO_BATCH, last_offset, whole_batch

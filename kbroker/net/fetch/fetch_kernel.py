@@ -19,9 +19,9 @@ from kbroker.net.fetch.read_kernel import plan_reads
 from kbroker.net.fetch.request_kernel import plan_request, plan_row
 from kbroker.net.fetch.send_kernel import send_parts
 from kbroker.net.rows import Connection, Context, May, Outcome, Part, Plan, Session, SessionEntry
-from kbroker.net.rows.topic_kernel import may_use
 from kbroker.net.rows.connection_kernel import connection_row
 from kbroker.net.rows.count_kernel import count_fetch, fetch_built, fetch_waits, monotonic_ns
+from kbroker.net.rows.topic_kernel import may_use
 
 # --- session and counters ------------------------------------------------------------------------------------------
 
@@ -66,8 +66,9 @@ def _commit(cx: int) -> None:
 
 
 @inlined
-def _weigh(cx: int) -> tuple[int, int, int, int]:
-    """Count the built answer: all bytes, bytes of records, bytes sent by sendfile, partitions."""
+def _sizes(cx: int) -> tuple[int, int, int, int]:
+    """Sizes of the built answer: all bytes, bytes of records, bytes sent by sendfile,
+    partitions."""
     answer = 0
     by_sendfile = 0
     for number in range(get(cx, Context.PART_COUNT)):
@@ -120,8 +121,7 @@ def serve(cx: int, connection: int, frame: int, length: int, force: bool) -> int
     if end == 0:
         return Outcome.TO_PYTHON
     _commit(cx)
-    put(cx, Context.FETCHED, get(cx, Context.FETCHED) + 1)
-    answer, records, by_sendfile, partitions = _weigh(cx)
+    answer, records, by_sendfile, partitions = _sizes(cx)
     count_fetch(cx, load_i16_be(frame + 2), length, answer, records, by_sendfile, partitions)
     fetch_built(cx, where, began_ns, force)
     send_parts(cx, connection, end)

@@ -3,8 +3,8 @@ again.
 
 sendfile waits for the disk when a page is still being read into the page cache, and moving a
 megabyte takes as long as fifty small requests. So answers with large file ranges go to a sender
-(senders.py): the connection is lent to it, with its answer in an outbox, and this thread continues
-with the other connections.
+(senders.py): it gets the answer in an outbox and is the only one to send on the connection until it
+returns it; this thread continues with the other connections.
 """
 
 from kbroker.ipc.layout import Counter
@@ -18,29 +18,29 @@ from kbroker.net.rows.connection_kernel import (
     arm,
     connection_row,
     events_left,
-    lose,
+    mark_closing,
     mark_dirty,
     mark_stalled,
     note_sent,
+    push_event,
     send_part,
-    tell,
 )
-from kbroker.net.rows.count_kernel import fetch_left
+from kbroker.net.rows.count_kernel import fetch_sent
 
 
 @inlined
-def _hand_over(cx: int, connection: int, first: int, end: int) -> None:
-    """Python sends what is left of the parts from ``first`` on. end: address after the scratch's
-    memory parts."""
+def _leave_to_python(cx: int, connection: int, first: int, end: int) -> None:
+    """Leave the parts from ``first`` on to Python. end: address after the scratch's memory
+    parts."""
     put(cx, Context.OUT_USED, end - get(cx, Context.OUT))
     for number in range(first, get(cx, Context.PART_COUNT)):
         part = get(cx, Context.PARTS) + number * Part.STRIDE
         length = get(part, Part.LENGTH)
         if length > 0 and get(part, Part.SEGMENT) < 0:
-            tell(cx, EventKind.UNSENT, connection, get(part, Part.START), length)
+            push_event(cx, EventKind.UNSENT, connection, get(part, Part.START), length)
         elif length > 0:
             put(get(cx, Context.EVENTS) + get(cx, Context.EVENT_COUNT) * Event.STRIDE, Event.C, length)
-            tell(cx, EventKind.UNSENT_FILE, connection, get(part, Part.SEGMENT), get(part, Part.START))
+            push_event(cx, EventKind.UNSENT_FILE, connection, get(part, Part.SEGMENT), get(part, Part.START))
 
 
 @inlined
@@ -59,7 +59,7 @@ def send_parts(cx: int, connection: int, end: int) -> None:
     order."""
     row = connection_row(cx, connection)
     fd = get(row, Connection.FD)
-    if _file_bytes(cx) >= get(cx, Context.APART_BYTES):
+    if _file_bytes(cx) >= get(cx, Context.SENDER_MIN_BYTES):
         box = fill_box(cx, connection, fd, 0)
         if box != 0:
             _keep(cx, row, box)
@@ -78,8 +78,8 @@ def send_parts(cx: int, connection: int, end: int) -> None:
                 fd, get(part, Part.FD), start + sent, length - sent, more, get(cx, Context.SCRATCH)
             )
             if now < 0:
-                fetch_left(cx, row)
-                lose(cx, connection, -now)
+                fetch_sent(cx, row)
+                mark_closing(cx, connection, -now)
                 return
             if now == 0:
                 break
@@ -94,11 +94,11 @@ def send_parts(cx: int, connection: int, end: int) -> None:
                 arm(cx, connection, Epoll.OUT)
             else:
                 put(row, Connection.FLAGS, get(row, Connection.FLAGS) | Flag.OUT_BLOCKED)
-                _hand_over(cx, connection, number, end)
+                _leave_to_python(cx, connection, number, end)
             break
     note_sent(cx, row, total)
     if get(row, Connection.FLAGS) & Flag.SENDING == 0:
-        fetch_left(cx, row)
+        fetch_sent(cx, row)
 
 
 # --- what is in an outbox ------------------------------------------------------------------------------------------
@@ -112,9 +112,9 @@ def _keep(cx: int, row: int, box: int) -> None:
 
 @inlined
 def _send_on(cx: int, connection: int, box: int) -> None:
-    """Go on with an outbox: a sender does if much is left, and takes the job."""
+    """Continue with an outbox: in a sender thread if much is left."""
     row = connection_row(cx, connection)
-    if get(box, Box.FILE_LEFT) >= get(cx, Context.APART_BYTES):
+    if get(box, Box.FILE_LEFT) >= get(cx, Context.SENDER_MIN_BYTES):
         scratch = get(cx, Context.SCRATCH)
         store_i64(scratch, box)
         if write(get(cx, Context.JOBS), scratch, Box.RECORD_BYTES) == Box.RECORD_BYTES:
@@ -128,11 +128,11 @@ def _send_on(cx: int, connection: int, box: int) -> None:
 
 @inlined
 def _tried(cx: int, connection: int, box: int) -> None:
-    """An outbox was emptied as far as possible: note what left, and what comes next."""
+    """The socket has taken what it could of an outbox: count the bytes, and continue or finish."""
     row = connection_row(cx, connection)
     note_sent(cx, row, get(box, Box.MOVED))
     if get(box, Box.ERROR) != 0:
-        lose(cx, connection, get(box, Box.ERROR))
+        mark_closing(cx, connection, get(box, Box.ERROR))
     elif get(box, Box.NEXT) < get(box, Box.COUNT):
         arm(cx, connection, Epoll.OUT)
     else:
@@ -144,18 +144,18 @@ def _tried(cx: int, connection: int, box: int) -> None:
 
 @inlined
 def forget_box(cx: int, connection: int) -> None:
-    """The connection's outbox, if it has one, is free again. It is with this thread."""
+    """Free the connection's outbox, if it has one. No sender has it."""
     row = connection_row(cx, connection)
     if get(row, Connection.FLAGS) & Flag.SENDING != 0:
-        fetch_left(cx, row)
+        fetch_sent(cx, row)
         free_box(cx, get(row, Connection.BOX))
         put(row, Connection.FLAGS, get(row, Connection.FLAGS) & ~Flag.SENDING)
 
 
 @inlined
-def go_on_sending(cx: int, connection: int) -> None:
-    """The socket of a connection that is Flag.SENDING is writable again; a sender that has it knows
-    by itself."""
+def continue_sending(cx: int, connection: int) -> None:
+    """The socket of a connection that is Flag.SENDING is writable again. A sender that has the
+    outbox notices by itself."""
     row = connection_row(cx, connection)
     if get(row, Connection.FLAGS) & Flag.LENT == 0:
         _send_on(cx, connection, get(row, Connection.BOX))
@@ -163,7 +163,7 @@ def go_on_sending(cx: int, connection: int) -> None:
 
 @inlined
 def _count_disk(cx: int, box: int) -> None:
-    """What the disk gave a sender, by partition."""
+    """Count by partition what a sender has read from disk."""
     for number in range(get(box, Box.COUNT)):
         part = box + 8 * (Box.PARTS + number * BoxPart.WORDS)
         size = get(part, BoxPart.FROM_DISK)
@@ -175,8 +175,8 @@ def _count_disk(cx: int, box: int) -> None:
 
 
 @inlined
-def take_back(cx: int) -> None:
-    """Take the outboxes that the senders give back."""
+def take_returned(cx: int) -> None:
+    """Take the outboxes that the senders return."""
     back = get(cx, Context.BACK)
     got = Box.BACK_BYTES
     while got == Box.BACK_BYTES and events_left(cx) > 2 * Box.BACK_BYTES // Box.RECORD_BYTES:
@@ -193,6 +193,6 @@ def take_back(cx: int) -> None:
             put(row, Connection.FLAGS, flags)
             if flags & Flag.OPEN == 0:
                 forget_box(cx, connection)
-                tell(cx, EventKind.RETURNED, connection, 0, 0)
+                push_event(cx, EventKind.RETURNED, connection, 0, 0)
             elif flags & Flag.CLOSING == 0:
                 _tried(cx, connection, box)

@@ -22,7 +22,7 @@ from kbroker.net.rows import Context as ContextRow
 THREADS = 3
 """Two that wait for their disks do not keep the readers of others; and fetches of 1 MiB over 8
 connections on two cores move 6.2, 6.6, 7.6 and 7.6 GB/s with 1, 2, 3 and 4."""
-APART_BYTES = 256 << 10
+SENDER_MIN_BYTES = 256 << 10
 SLICE_US = 3000  # bulk work: the thread that answers small requests runs first
 
 
@@ -48,24 +48,24 @@ class Senders:
         words[ContextRow.BACK] = self._back.ctypes.data
         words[ContextRow.JOBS] = self._jobs
         words[ContextRow.SENT] = self._sent
-        words[ContextRow.APART_BYTES] = np.iinfo(np.int64).max
+        words[ContextRow.SENDER_MIN_BYTES] = np.iinfo(np.int64).max
 
     def fileno(self) -> int:
         """Readable when outboxes have come back."""
         return self._sent
 
     def start(self) -> None:
-        """Answers of APART_BYTES go by the threads from now on."""
+        """Answers of SENDER_MIN_BYTES go by the threads from now on."""
         self._threads = [
             threading.Thread(target=self._serve, name=f"sender-{n}", daemon=True) for n in range(THREADS)
         ]
         for thread in self._threads:
             thread.start()
-        self._context.words[ContextRow.APART_BYTES] = APART_BYTES
+        self._context.words[ContextRow.SENDER_MIN_BYTES] = SENDER_MIN_BYTES
 
     def stop(self) -> None:
         """End the threads, which finish what they were given."""
-        self._context.words[ContextRow.APART_BYTES] = np.iinfo(np.int64).max
+        self._context.words[ContextRow.SENDER_MIN_BYTES] = np.iinfo(np.int64).max
         os.set_blocking(self._jobs, True)
         for _ in self._threads:
             os.write(self._jobs, int(self._last.ctypes.data).to_bytes(8, "little"))

@@ -14,14 +14,21 @@ from kbroker.kernels.rows import get, put
 from kbroker.kernels.wire import skip_request_header
 from kbroker.metrics import layout as ml
 from kbroker.metrics.histogram_kernel import add
-from kbroker.net.local_answers.cached_answer_kernel import keep, repeat
+from kbroker.net.local_answers.cached_answer_kernel import cache_answer, send_cached
 from kbroker.net.local_answers.list_offsets_kernel import answer_offsets
 from kbroker.net.local_answers.producer_id_kernel import answer_producer_id
-from kbroker.net.local_answers.topic_part_kernel import compose, keep_parts
+from kbroker.net.local_answers.topic_part_kernel import cache_parts, compose
 from kbroker.net.rows import Connection, Context, EventKind, Flag, ForwardedApi
-from kbroker.net.rows.topic_kernel import may_take_producer_id
-from kbroker.net.rows.connection_kernel import arm, connection_row, events_left, mark_stalled, send_once, tell
+from kbroker.net.rows.connection_kernel import (
+    arm,
+    connection_row,
+    events_left,
+    mark_stalled,
+    push_event,
+    send_once,
+)
 from kbroker.net.rows.count_kernel import count_request, count_sent, observe_phase
+from kbroker.net.rows.topic_kernel import may_take_producer_id
 
 ROW_MASK = (1 << MessageHead.CALL_ROW_BITS) - 1
 
@@ -41,7 +48,7 @@ def forward(cx: int, connection: int, frame: int, length: int) -> int:
     if (
         get(cx, Context.FORWARDING) == 0
         or get(row, Connection.PEER) == 0
-        or get(row, Connection.FLAGS) & Flag.HOT == 0
+        or get(row, Connection.FLAGS) & Flag.AUTHENTICATED == 0
     ):
         return TO_PYTHON
     if length < 10 or length > ForwardedApi.FRAME_BYTES:
@@ -62,7 +69,7 @@ def forward(cx: int, connection: int, frame: int, length: int) -> int:
         if answer_producer_id(cx, connection, frame, length, body):
             return ANSWERED
     if get(forwarded, ForwardedApi.CACHED) != 0:
-        if repeat(cx, connection, frame, length, body) or compose(cx, connection, frame, length, body):
+        if send_cached(cx, connection, frame, length, body) or compose(cx, connection, frame, length, body):
             return ANSWERED
     peer_bytes = get(row, Connection.PEER_BYTES)
     size = request_bytes(peer_bytes, length)
@@ -102,7 +109,7 @@ def _send(cx: int, connection: int, address: int, size: int, position: int) -> N
     row = connection_row(cx, connection)
     sent = send_once(cx, connection, address, size)
     if 0 <= sent < size:
-        tell(cx, EventKind.ANSWER_REST, connection, position + sent, size - sent)
+        push_event(cx, EventKind.ANSWER_REST, connection, position + sent, size - sent)
     else:
         api = get(row, Connection.API) & 0xFFFF
         count_sent(get(cx, Context.METRICS), api, get(row, Connection.QUEUED_NS), 0)
@@ -135,7 +142,7 @@ def answer_forwarded(cx: int, block: int, position: int, end: int) -> int:
         if get(row, Connection.CALL) == call and get(row, Connection.FLAGS) & Flag.OPEN != 0:
             put(row, Connection.CALL, 0)
             if load_i32(message + MessageHead.STATUS) != 0:
-                tell(
+                push_event(
                     cx,
                     EventKind.UNANSWERED,
                     connection,
@@ -144,13 +151,13 @@ def answer_forwarded(cx: int, block: int, position: int, end: int) -> int:
                 )
             elif get(row, Connection.FLAGS) & Flag.CLOSING == 0:
                 size = load_i32(message + MessageHead.FRAME_BYTES)
-                if keep(cx, connection, message):
-                    keep_parts(cx, connection, message)
+                if cache_answer(cx, connection, message):
+                    cache_parts(cx, connection, message)
                 _count(cx, row, size)
                 if (
                     get(row, Connection.FLAGS) & Flag.OUT_BLOCKED != 0
                 ):  # after what still waits for the socket
-                    tell(cx, EventKind.ANSWER_REST, connection, position + MessageHead.SIZE, size)
+                    push_event(cx, EventKind.ANSWER_REST, connection, position + MessageHead.SIZE, size)
                 else:
                     _send(cx, connection, message + MessageHead.SIZE, size, position + MessageHead.SIZE)
         position += load_i64(message + MessageHead.MESSAGE_BYTES)

@@ -46,13 +46,13 @@ def _find(table: int, kind: int, wanted: int, key: int, length: int) -> int:
 
 
 @inlined
-def find_kept(table: int, kind: int, key: int, length: int) -> int:
+def find_cached(table: int, kind: int, key: int, length: int) -> int:
     """Address of the row of this key, 0 when there is none."""
     return _find(table, kind, _hash(kind, key, length), key, length)
 
 
 @inlined
-def forget_kept(table: int) -> None:
+def forget_cached(table: int) -> None:
     """Forget all rows."""
     put(table, AnswerTable.COUNT, 0)
     put(table, AnswerTable.POOL_USED, 0)

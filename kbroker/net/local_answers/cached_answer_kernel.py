@@ -1,5 +1,5 @@
-"""Cached answers: kept as they come from control, and repeated for the same request without control
-or Python.
+"""Cached answers: stored as they come from control, and sent again for the same request without
+control or Python.
 
 The key is the API, its version, the bytes of the body and the answer_scope (the listener and node
 that the client came by). The rest of a request is its correlation id and the client id, and no
@@ -20,7 +20,7 @@ from kbroker.kernels.memory import (
 from kbroker.kernels.rows import get, put
 from kbroker.metrics import layout as ml
 from kbroker.metrics.histogram_kernel import add
-from kbroker.net.local_answers.answer_table_kernel import find_kept, forget_kept, row_for
+from kbroker.net.local_answers.answer_table_kernel import find_cached, forget_cached, row_for
 from kbroker.net.produce.queue_kernel import send_some
 from kbroker.net.rows import Answer, Connection, Context, ForwardedApi
 from kbroker.net.rows.connection_kernel import connection_row
@@ -83,9 +83,9 @@ def _is_valid(cx: int, terms: int) -> bool:
 
 
 @inlined
-def repeat(cx: int, connection: int, frame: int, length: int, body: int) -> bool:
-    """Answer with the cached answer to the same request, if it is valid. body: address after the
-    header."""
+def send_cached(cx: int, connection: int, frame: int, length: int, body: int) -> bool:
+    """Answer with the cached answer to the same request, if there is a valid one. body: address
+    after the header."""
     api = load_i16_be(frame)
     kind = (
         api
@@ -93,7 +93,7 @@ def repeat(cx: int, connection: int, frame: int, length: int, body: int) -> bool
         | get(connection_row(cx, connection), Connection.ANSWER_SCOPE) << 32
     )
     size = frame + length - body
-    row = find_kept(cx + 8 * Context.ANSWERS, kind, body, size)
+    row = find_cached(cx + 8 * Context.ANSWERS, kind, body, size)
     if row == 0 or not _is_valid(cx, row + 8 * Answer.TERMS):
         return False
     size = get(row, Answer.ANSWER_BYTES)
@@ -102,13 +102,12 @@ def repeat(cx: int, connection: int, frame: int, length: int, body: int) -> bool
     answer = get(cx, Context.OUT) + get(cx, Context.OUT_USED)
     copy(answer, get(row, Answer.ANSWER), size)
     answer_at_once(cx, connection, frame, length, answer, size, get(row + 8 * Answer.TERMS, Term.CODES))
-    put(cx, Context.REPEATED, get(cx, Context.REPEATED) + 1)
     return True
 
 
 @inlined
-def keep(cx: int, connection: int, message: int) -> bool:
-    """Keep the answer of a message of control's block, if it has terms and they hold."""
+def cache_answer(cx: int, connection: int, message: int) -> bool:
+    """Cache the answer of a message of control's block, if it has valid terms."""
     content, end = answer_frame(message)
     size = end - content
     terms = after_answer_frame(message)
@@ -123,7 +122,7 @@ def keep(cx: int, connection: int, message: int) -> bool:
     table = cx + 8 * Context.ANSWERS
     row = row_for(table, kind, body, length, size)
     if row == 0:
-        forget_kept(table)
+        forget_cached(table)
         row = row_for(table, kind, body, length, size)
     put(row, Answer.ANSWER_BYTES, size)
     copy(get(row, Answer.ANSWER), content, size)

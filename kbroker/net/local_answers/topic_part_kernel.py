@@ -17,7 +17,7 @@ from kbroker.kernels.memory import copy, load_acquire, load_i16_be, load_i64, st
 from kbroker.kernels.padding import padded
 from kbroker.kernels.rows import get, put
 from kbroker.kernels.wire import read_length, skip_tags, write_count
-from kbroker.net.local_answers.answer_table_kernel import find_kept, forget_kept, row_for, row_number
+from kbroker.net.local_answers.answer_table_kernel import find_cached, forget_cached, row_for, row_number
 from kbroker.net.local_answers.cached_answer_kernel import answer_at_once, disks_failed
 from kbroker.net.rows import Answer, AnswerTable, Connection, Context, MetadataVersion
 from kbroker.net.rows.connection_kernel import connection_row
@@ -129,7 +129,7 @@ def _gather(
     codes = get(head + 8 * Answer.TERMS, Term.CODES)
     for _ in range(count):
         key, key_bytes, _, position = _named(position, end, compact, with_ids)
-        row = find_kept(table, kind, key, key_bytes)
+        row = find_cached(table, kind, key, key_bytes)
         if (
             row == 0
             or get(row + 8 * Answer.TERMS, Term.TOPICS) != topics_version
@@ -173,7 +173,7 @@ def compose(cx: int, connection: int, frame: int, length: int, body: int) -> boo
     if count == 0:
         return False
     kind = _head_kind(api, version, get(connection_row(cx, connection), Connection.ANSWER_SCOPE), by_id)
-    head = find_kept(table, kind, options, end - options)
+    head = find_cached(table, kind, options, end - options)
     if head == 0 or get(head + 8 * Answer.TERMS, Term.TOPICS) != load_acquire(
         get(cx, Context.CACHED_ANSWERS)
     ):
@@ -203,7 +203,7 @@ def compose(cx: int, connection: int, frame: int, length: int, body: int) -> boo
 
 
 @inlined
-def _keep_head(
+def _cache_head(
     table: int, kind: int, options: int, options_bytes: int, message: int, cut: int, topics_version: int
 ) -> int:
     """Keep the bytes around the topics of an answer: its row, 0 when the table is full."""
@@ -224,7 +224,7 @@ def _keep_head(
 
 
 @inlined
-def _keep_part(table: int, kind: int, part: int, content: int, topics_version: int) -> int:
+def _cache_part(table: int, kind: int, part: int, content: int, topics_version: int) -> int:
     """Keep the part of an answer about one topic: its row, 0 when the table is full."""
     size = get(part, CutPart.BYTES)
     row = row_for(table, kind, part + CutPart.STRIDE, get(part, CutPart.KEY_BYTES), size)
@@ -239,9 +239,9 @@ def _keep_part(table: int, kind: int, part: int, content: int, topics_version: i
 
 
 @inlined
-def keep_parts(cx: int, connection: int, message: int) -> None:
-    """Keep the parts of an answer that is kept as a whole (`cached_answer_kernel.keep`), if it has
-    any."""
+def cache_parts(cx: int, connection: int, message: int) -> None:
+    """Cache the parts of an answer that is cached as a whole (`cached_answer_kernel.cache_answer`),
+    if it has any."""
     terms = after_answer_frame(message)
     body = terms + Term.STRIDE
     length = get(terms, Term.BODY_BYTES)
@@ -258,16 +258,16 @@ def keep_parts(cx: int, connection: int, message: int) -> None:
     cut = body + padded(length)
     kind = _head_kind(api, version, get(where, Connection.ANSWER_SCOPE), by_id)
     topics_version = get(terms, Term.TOPICS)
-    row = _keep_head(table, kind, options, body + length - options, message, cut, topics_version)
+    row = _cache_head(table, kind, options, body + length - options, message, cut, topics_version)
     kind = PART | row_number(table, row)
     frame, _ = answer_frame(message)
     content = frame + get(cut, Cut.FIRST)
     part = cut + Cut.STRIDE
     left = get(terms, Term.PARTS)
     while row != 0 and left > 0:
-        row = _keep_part(table, kind, part, content, topics_version)
+        row = _cache_part(table, kind, part, content, topics_version)
         content += get(part, CutPart.BYTES)
         part += CutPart.STRIDE + padded(get(part, CutPart.KEY_BYTES))
         left -= 1
     if row == 0:
-        forget_kept(table)  # a part must not outlive its head: another head may get the row
+        forget_cached(table)  # a part must not outlive its head: another head may get the row

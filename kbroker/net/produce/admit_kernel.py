@@ -18,7 +18,14 @@ from kbroker.kernels.rows import get, link_free, next_free, put
 from kbroker.kernels.wire import read_length, skip_tags
 from kbroker.metrics import layout as ml
 from kbroker.metrics.histogram_kernel import add
-from kbroker.net.produce.check_kernel import DEEP, REFUSED, UNNAMED, check_batch, check_single, check_slot
+from kbroker.net.produce.check_kernel import (
+    NEEDS_PYTHON,
+    REFUSED,
+    UNKNOWN_TOPIC,
+    check_batch,
+    check_single,
+    check_slot,
+)
 from kbroker.net.rows import (
     Connection,
     Context,
@@ -34,9 +41,8 @@ from kbroker.net.rows import (
     Topic,
     Worker,
 )
-from kbroker.net.rows.topic_kernel import may_use
-from kbroker.net.rows.connection_kernel import connection_row, tell
-from kbroker.net.rows.topic_kernel import topic_by_id, topic_by_name
+from kbroker.net.rows.connection_kernel import connection_row, push_event
+from kbroker.net.rows.topic_kernel import may_use, topic_by_id, topic_by_name
 from kbroker.protocol import batch_layout as rb
 
 
@@ -131,7 +137,7 @@ def _partition(cx: int, topic: int, index: int) -> int:
 def _admit_partition(
     cx: int, request: int, topic: int, partition: int, address: int, length: int, result: int
 ) -> int:
-    """Check one partition's records: NONE, an error, DEEP or REFUSED."""
+    """Check one partition's records: NONE, an error, NEEDS_PYTHON or REFUSED."""
     version = get(request, Request.VERSION)
     acks = get(request, Request.ACKS)
     row = get(cx, Context.RESULTS) + result * Result.STRIDE
@@ -157,7 +163,7 @@ def _admit_partition(
     error = check_batch(cx, slot, address, size)
     if error == Code.MESSAGE_TOO_LARGE:
         add(get(cx, Context.METRICS) + 8 * ml.REJECTED_BYTES, length)
-    if error == Code.NONE or error == DEEP or not _is_in_transaction(address, size):
+    if error == Code.NONE or error == NEEDS_PYTHON or not _is_in_transaction(address, size):
         return error
     put(row, Result.ERROR, error)  # as Kafka, which looks at a batch once its partition has joined
     return REFUSED
@@ -193,7 +199,7 @@ def _without_log_start(error: int) -> bool:
 @inlined
 def admit(cx: int, connection: int, number: int, end: int) -> int:
     """Check and push every partition of request row ``number``, which was scanned; returns how many
-    are DEEP.
+    are left to Python.
 
     Result rows and events have room for all (the caller looked). An entry that no ring takes now is
     left to Python.
@@ -208,7 +214,7 @@ def admit(cx: int, connection: int, number: int, end: int) -> int:
     topics, position = read_length(get(request, Request.TOPICS), end, compact, True)
     last = -1
     pending = 0
-    deep = 0
+    left = 0
     where = connection_row(cx, connection)
     for _ in range(topics):
         name = length = denied = 0
@@ -238,7 +244,7 @@ def admit(cx: int, connection: int, number: int, end: int) -> int:
                 error = Code.TOPIC_AUTHORIZATION_FAILED
                 denied += 1
             elif topic == 0 and name != 0 and get(where, Connection.ACCESS) != 0:
-                error = UNNAMED
+                error = UNKNOWN_TOPIC
                 put(row, Result.ADDRESS, name - get(cx, Context.ARENA))
                 put(row, Result.LENGTH, name_bytes)
             elif partition == 0:
@@ -248,11 +254,11 @@ def admit(cx: int, connection: int, number: int, end: int) -> int:
             if error == Code.NONE and ring_has_room(cx, get(row, Result.WORKER)):
                 push_append(cx, result)
                 pending += 1
-            elif error == Code.NONE or error == DEEP or error == REFUSED or error == UNNAMED:
-                put(row, Result.STATE, ResultState.DEEP)
+            elif error == Code.NONE or error == NEEDS_PYTHON or error == REFUSED or error == UNKNOWN_TOPIC:
+                put(row, Result.STATE, ResultState.IN_PYTHON)
                 _ask_python(cx, connection, result, error)
                 pending += 1
-                deep += 1
+                left += 1
             else:
                 put(row, Result.ERROR, error)
                 put(request, Request.FAILED, 1)
@@ -265,18 +271,18 @@ def admit(cx: int, connection: int, number: int, end: int) -> int:
                 position = skip_tags(position, end)
         if denied != 0:
             topic_row = (topic - get(cx, Context.TOPICS)) // Topic.STRIDE
-            tell(cx, EventKind.DENIED, connection, topic_row, denied)
+            push_event(cx, EventKind.DENIED, connection, topic_row, denied)
         if compact:
             position = skip_tags(position, end)
     put(request, Request.PENDING, pending)
-    return deep
+    return left
 
 
 @inlined
 def _ask_python(cx: int, connection: int, result: int, reason: int) -> None:
     count = get(cx, Context.EVENT_COUNT)
     event = get(cx, Context.EVENTS) + count * Event.STRIDE
-    put(event, Event.KIND, EventKind.DEEP)
+    put(event, Event.KIND, EventKind.CHECK_BATCH)
     put(event, Event.CONNECTION, connection)
     put(event, Event.A, result)
     put(event, Event.B, reason)
@@ -285,7 +291,7 @@ def _ask_python(cx: int, connection: int, result: int, reason: int) -> None:
 
 @kernel("int64(int64, int64)")
 def push_checked(cx: int, result: int) -> int:
-    """Push the batch of a DEEP result that Python has looked at (Result.ADDRESS and Result.LENGTH
+    """Push the batch of a result that Python has looked at (Result.ADDRESS and Result.LENGTH
     may name a new one).
 
     0 when the owner's ring is full."""

@@ -2,7 +2,8 @@
 
 Kafka: ProduceRequest.validateRecords, Partition.appendRecordsToLeader,
 UnifiedLog.analyzeAndValidateRecords, LogValidator; DefaultRecord.readFrom for each record, since
-every record of a batch is read before it is appended. `compressed_kernel` walks over compressed ones.
+every record of a batch is read before it is appended. `compressed_kernel` walks over compressed
+ones.
 """
 
 from kbroker.ipc.layout import Slot, SlotFlag, SlotState
@@ -21,21 +22,21 @@ from kbroker.kernels.memory import (
 )
 from kbroker.kernels.rows import get, put
 from kbroker.kernels.wire import read_varint, read_varint32
-from kbroker.net.produce.compressed_kernel import ZSTD, all_fine
+from kbroker.net.produce.compressed_kernel import ZSTD, records_are_valid
 from kbroker.net.rows import Context
 from kbroker.protocol import batch_layout as rb
 
 # not errors, but reasons to ask Python: beyond all error codes
-DEEP = 1 << 20  # Python must decompress and look at the records, or rewrite the batch
+NEEDS_PYTHON = 1 << 20  # Python must decompress and look at the records, or rewrite the batch
 REFUSED = 1 << 21  # Python asks control about the transaction first, and then refuses with Result.ERROR
-UNNAMED = 1 << 22  # Python looks whether the producer may know that there is no such topic
+UNKNOWN_TOPIC = 1 << 22  # Python looks whether the producer may know that there is no such topic
 
 ANY_CODEC = -1  # Slot.COMPRESSION of a topic that keeps what producers chose
 LAST_CODEC = 4
 FOREVER = (1 << 63) - 1
 
 # outcomes of a walk over records
-WALK_FINE = 0
+WALK_VALID = 0
 WALK_BROKEN = 1  # not the records the header promises
 WALK_REFUSED = 2  # a timestamp out of range or a missing key: the records have errors of their own
 WALK_DAMAGED = 3  # a size of more than 5 bytes: Kafka has no error of its own for it
@@ -79,7 +80,8 @@ def check_slot(slot: int, generation: int) -> int:
 
 @inlined
 def check_batch(cx: int, slot: int, address: int, size: int) -> int:
-    """Size, CRC, counts, codec, timestamps and keys of one batch: NONE, an error, or DEEP."""
+    """Size, CRC, counts, codec, timestamps and keys of one batch: NONE, an error, or
+    NEEDS_PYTHON."""
     if size >= rb.HEADER_BYTES and load_i64_be(address + rb.BASE_OFFSET) != 0:
         return Code.INVALID_RECORD
     if size > get(slot, Slot.MAX_MESSAGE_BYTES):
@@ -100,7 +102,7 @@ def check_batch(cx: int, slot: int, address: int, size: int) -> int:
         return Code.INVALID_RECORD
     target = get(slot, Slot.COMPRESSION)
     if (target != ANY_CODEC and target != codec) or attributes & rb.ATTRIBUTE_LOG_APPEND_TIME:
-        return DEEP
+        return NEEDS_PYTHON
     return _check_records(cx, slot, address, size, codec)
 
 
@@ -117,16 +119,16 @@ def _check_records(cx: int, slot: int, address: int, size: int, codec: int) -> i
         oldest = now - before if before < FOREVER - now else -FOREVER
         newest = now + after if after < FOREVER - now else FOREVER
     if codec != 0:
-        if not all_fine(cx, address, size, codec, compacted, oldest, newest):
-            return DEEP
+        if not records_are_valid(cx, address, size, codec, compacted, oldest, newest):
+            return NEEDS_PYTHON
     else:
         outcome = walk_records(cx, address, size, compacted, oldest, newest)
         if outcome == WALK_BROKEN:
             return Code.INVALID_RECORD
         if outcome == WALK_DAMAGED:
             return Code.UNKNOWN_SERVER_ERROR
-        if outcome != WALK_FINE:
-            return DEEP
+        if outcome != WALK_VALID:
+            return NEEDS_PYTHON
     largest = get(cx, Context.WALK_MAX_TIMESTAMP)
     if largest != load_i64_be(address + rb.MAX_TIMESTAMP):
         store_i64_be(address + rb.MAX_TIMESTAMP, largest)
@@ -171,7 +173,7 @@ def walk_records(cx: int, address: int, length: int, need_keys: bool, oldest: in
     base = load_i64_be(address + rb.BASE_TIMESTAMP)
     count = load_i32_be(address + rb.RECORD_COUNT)
     largest = -1
-    outcome = WALK_FINE
+    outcome = WALK_VALID
     for _ in range(count):
         start = position
         size, position = read_varint32(start, end)

@@ -21,7 +21,7 @@ from kbroker.ipc.layout import Slot
 from kbroker.kernels.batch_header import MIN_LEGACY_RECORD
 from kbroker.net.context import CHUNK_BYTES, Context, Words
 from kbroker.net.produce.admit_kernel import push_checked
-from kbroker.net.produce.check_kernel import REFUSED, UNNAMED
+from kbroker.net.produce.check_kernel import REFUSED, UNKNOWN_TOPIC
 from kbroker.net.produce.queue_kernel import settle_checked
 from kbroker.net.produce.record_checks import Rules, Verdict, check
 from kbroker.net.produce.record_walk import TooLong
@@ -103,15 +103,15 @@ class ProduceChecks:
     def take_many(self, events: Words) -> Words:
         """Take the batches of a turn with many events; the events that are no batches. Thousands of
         batches may be of one request, so `look` takes them in parts."""
-        deep = events[:, Event.KIND] == EventKind.DEEP
-        batches = events[deep][:, (Event.A, Event.B)]
+        is_batch = events[:, Event.KIND] == EventKind.CHECK_BATCH
+        batches = events[is_batch][:, (Event.A, Event.B)]
         if not len(batches):
             return events
         found = np.unique(self._context.results[batches[:, 0], Result.REQUEST], return_counts=True)
         for request, count in zip(*(words.tolist() for words in found), strict=True):
             self.undecided[request] = self.undecided.get(request, 0) + count
         self._untaken.append(batches)
-        return events[~deep]
+        return events[~is_batch]
 
     def _take_some(self) -> None:
         batches = self._untaken.popleft()
@@ -152,7 +152,7 @@ class ProduceChecks:
             self._waiting.append(result)
             return
         words = self._context.results[result]
-        if reason == UNNAMED:
+        if reason == UNKNOWN_TOPIC:
             start, end = int(words[Result.ADDRESS]), int(words[Result.ADDRESS] + words[Result.LENGTH])
             row = int(self._context.requests[request, Request.CONNECTION])
             allowed = self.may_write(row, bytes(self._context.arena_bytes[start:end]))

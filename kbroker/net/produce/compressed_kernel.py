@@ -42,10 +42,10 @@ def decompress(cx: int, source: int, size: int, codec: int) -> int:
 
 
 @inlined
-def all_fine(
+def records_are_valid(
     cx: int, address: int, length: int, codec: int, need_keys: bool, oldest: int, newest: int
 ) -> bool:
-    """Whether the compressed batch at an address is fine beyond doubt; if so sets
+    """Whether the records of the compressed batch at an address are known to be valid; if so sets
     Context.WALK_MAX_TIMESTAMP.
 
     oldest, newest: the timestamps allowed; -1 (no timestamp) always is."""
@@ -63,7 +63,11 @@ def all_fine(
     put(walk, PartialRecord.NEED_KEYS, 1 if need_keys else 0)
     put(walk, PartialRecord.ORDERED, 1)
     put(walk, PartialRecord.LARGEST, -1)
-    if pr.walk_on(walk, plain, found) != found or not pr.at_end(walk) or get(walk, PartialRecord.REFUSED):
+    if (
+        pr.continue_walk(walk, plain, found) != found
+        or not pr.at_end(walk)
+        or get(walk, PartialRecord.REFUSED)
+    ):
         return False
     put(cx, Context.WALK_MAX_TIMESTAMP, get(walk, PartialRecord.LARGEST))
     return True

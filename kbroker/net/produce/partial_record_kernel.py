@@ -79,7 +79,7 @@ def _take(walk: int, value: int) -> int:
 
 
 @inlined
-def walk_on(walk: int, address: int, length: int) -> int:
+def continue_walk(walk: int, address: int, length: int) -> int:
     """Go on with a walk over the piece at an address: bytes taken (less than MAX_VARINT are left,
     for the front of the next piece), BROKEN or DAMAGED."""
     position = address
@@ -95,16 +95,16 @@ def walk_on(walk: int, address: int, length: int) -> int:
             return position - address if position == end else BROKEN
         if get(walk, PartialRecord.PHASE) == RecordPhase.TIMESTAMP:
             longest = MAX_VARINT
-            value, behind = read_varint(position, end)
+            value, after = read_varint(position, end)
         else:
             longest = MAX_VARINT32
-            value, behind = read_varint32(position, end)
-        if behind < 0:
+            value, after = read_varint32(position, end)
+        if after < 0:
             if position + longest > end:
                 break
             return BROKEN
-        put(walk, PartialRecord.ENDS, get(walk, PartialRecord.ENDS) - (behind - position))
-        position = behind
+        put(walk, PartialRecord.ENDS, get(walk, PartialRecord.ENDS) - (after - position))
+        position = after
         outcome = _take(walk, value)
         if outcome != 0:
             return outcome
@@ -123,5 +123,5 @@ def at_end(walk: int) -> bool:
 
 @kernel("int64(int64, int64, int64)")
 def walk_piece(walk: int, address: int, length: int) -> int:
-    """`walk_on`, for Python."""
-    return walk_on(walk, address, length)
+    """`continue_walk`, for Python."""
+    return continue_walk(walk, address, length)

@@ -17,8 +17,8 @@ from kbroker.net.rows.connection_kernel import (
     events_left,
     mark_dirty,
     mark_stalled,
+    push_event,
     send_once,
-    tell,
 )
 from kbroker.net.rows.count_kernel import count_completion, count_produce, count_response
 
@@ -93,13 +93,13 @@ def take_completions(cx: int) -> int:
 def _take_completion(cx: int, entry: int) -> None:
     token = get(entry, Completion.TOKEN)
     if token == -1:
-        tell(cx, EventKind.ADVANCED, -1, get(entry, Completion.SLOT), 0)
+        push_event(cx, EventKind.ADVANCED, -1, get(entry, Completion.SLOT), 0)
         return
     if token & ~Token.MASK != get(cx, Context.TOKEN_EPOCH):
         return  # for a predecessor of this process
     token &= Token.MASK
     if token >= Token.READ_AHEAD:
-        tell(cx, EventKind.READ_AHEAD, -1, token, 0)
+        push_event(cx, EventKind.READ_AHEAD, -1, token, 0)
         return
     number = token >> Token.RESULT_BITS
     token &= (1 << Token.RESULT_BITS) - 1
@@ -125,15 +125,15 @@ def _take_completion(cx: int, entry: int) -> None:
 
 @inlined
 def _hold_unverified(cx: int, token: int, result: int, verified_at: int) -> None:
-    """Python asks control about a batch; its connection takes no further request meanwhile."""
+    """Have Python ask control about a batch; its connection takes no further request meanwhile."""
     connection = get(
         get(cx, Context.REQUESTS) + get(result, Result.REQUEST) * Request.STRIDE, Request.CONNECTION
     )
-    put(result, Result.STATE, ResultState.DEEP)
+    put(result, Result.STATE, ResultState.IN_PYTHON)
     if connection >= 0:
         row = connection_row(cx, connection)
         put(row, Connection.FLAGS, get(row, Connection.FLAGS) | Flag.VERIFYING)
-    tell(cx, EventKind.UNVERIFIED, connection, token, verified_at)
+    push_event(cx, EventKind.UNVERIFIED, connection, token, verified_at)
 
 
 @inlined
@@ -158,7 +158,7 @@ def send_some(cx: int, connection: int, address: int, size: int) -> None:
     if 0 <= sent < size:
         put(row, Connection.FLAGS, get(row, Connection.FLAGS) | Flag.OUT_BLOCKED)
         put(cx, Context.OUT_USED, address + size - get(cx, Context.OUT))
-        tell(cx, EventKind.UNSENT, connection, address + sent, size - sent)
+        push_event(cx, EventKind.UNSENT, connection, address + sent, size - sent)
 
 
 @inlined
@@ -199,11 +199,11 @@ def answer_connection(cx: int, connection: int) -> int:
         send_some(cx, connection, start, out - start)
     if failed:
         put(row, Connection.FLAGS, get(row, Connection.FLAGS) | Flag.CLOSING)
-        tell(cx, EventKind.FAILED, connection, 0, 0)
+        push_event(cx, EventKind.FAILED, connection, 0, 0)
     elif asked:
         # held like a blocked socket until Python has sent the answer and popped the request
         put(row, Connection.FLAGS, get(row, Connection.FLAGS) | Flag.OUT_BLOCKED)
-        tell(cx, EventKind.ANSWER, connection, get(row, Connection.HEAD), 0)
+        push_event(cx, EventKind.ANSWER, connection, get(row, Connection.HEAD), 0)
     return complete
 
 
@@ -232,7 +232,7 @@ def answer_dirty(cx: int) -> int:
 
 @kernel("void(int64, int64, int64, int64)")
 def settle_checked(cx: int, result: int, error: int, log_start: int) -> None:
-    """Python refuses the batch of a DEEP result."""
+    """Python refuses the batch of a result that is IN_PYTHON."""
     settle(cx, result, error, -1, -1, log_start)
 
 

@@ -1,8 +1,8 @@
-"""The wire format of Produce, v3 to v13: reads the structure of a request in the arena, and writes the
-answer from the request's frame and its result rows.
+"""The wire format of Produce, v3 to v13: reads the structure of a request in the arena, and writes
+the answer from the request's frame and its result rows.
 
-Reading checks every length before anything is done, and changes nothing. It ends at the first sign of
-more topics or partitions than one request may have: Python reads such a request in slices. A
+Reading checks every length before anything is done, and changes nothing. It ends at the first sign
+of more topics or partitions than one request may have: Python reads such a request in slices. A
 malformed request closes the connection; one that does not fit into the rings and tables now stays
 where it is and is tried again.
 """

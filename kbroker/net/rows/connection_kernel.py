@@ -50,7 +50,7 @@ def events_left(cx: int) -> int:
 
 
 @inlined
-def tell(cx: int, kind: int, connection: int, a: int, b: int) -> None:
+def push_event(cx: int, kind: int, connection: int, a: int, b: int) -> None:
     """An event for Python; the caller has made sure that it fits."""
     count = get(cx, Context.EVENT_COUNT)
     event = get(cx, Context.EVENTS) + count * Event.STRIDE
@@ -86,16 +86,16 @@ def mark_stalled(cx: int, connection: int) -> None:
 
 
 @inlined
-def lose(cx: int, connection: int, error: int) -> None:
-    """The peer has gone, or nothing more can be sent: Python closes."""
+def mark_closing(cx: int, connection: int, error: int) -> None:
+    """The peer has closed, or sending failed: Python closes the connection."""
     row = connection_row(cx, connection)
     put(row, Connection.FLAGS, get(row, Connection.FLAGS) | Flag.CLOSING)
-    tell(cx, EventKind.CLOSED, connection, error, 0)
+    push_event(cx, EventKind.CLOSED, connection, error, 0)
 
 
 @inlined
 def note_sent(cx: int, row: int, sent: int) -> None:
-    """Bytes have left."""
+    """Count bytes that were sent."""
     put(row, Connection.BYTES_OUT, get(row, Connection.BYTES_OUT) + sent)
     put(row, Connection.LAST_NS, get(cx, Context.NOW_NS))
     put(cx, Context.STAT_BYTES_OUT, get(cx, Context.STAT_BYTES_OUT) + sent)
@@ -103,13 +103,13 @@ def note_sent(cx: int, row: int, sent: int) -> None:
 
 @inlined
 def send_once(cx: int, connection: int, address: int, size: int) -> int:
-    """One send: bytes that left; -1 when the connection is lost."""
+    """One send: bytes sent; -1 when the connection has failed."""
     row = connection_row(cx, connection)
     sent = send(get(row, Connection.FD), address, size, MSG_DONTWAIT | MSG_NOSIGNAL)
     if sent < 0:
         error = errno()
         if error != EAGAIN:
-            lose(cx, connection, error)
+            mark_closing(cx, connection, error)
             return -1
         sent = 0
     note_sent(cx, row, sent)
@@ -119,7 +119,7 @@ def send_once(cx: int, connection: int, address: int, size: int) -> int:
 @inlined
 def send_part(socket: int, file: int, start: int, length: int, more: int, scratch: int) -> int:
     """One system call for a part of some length, of memory (file -1; start: its address) or of a
-    file: bytes that left, 0 when the socket is full, or minus an errno (EIO: the file is shorter
+    file: bytes sent, 0 when the socket is full, or minus an errno (EIO: the file is shorter
     than it was). scratch: 8 bytes."""
     while True:
         if file < 0:

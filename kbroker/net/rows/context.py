@@ -47,7 +47,9 @@ class Context(Row, writer="network"):
     CHUNK_BYTES = word("bytes", "size of a chunk")
     FREE_CHUNKS = word("address", "stack of the numbers of free chunks")
     FREE_CHUNK_COUNT = word("count", "free chunks")
-    FREE_CHUNK_LOW = word("count", "lowest since it was last set: deeper chunks were not used meanwhile")
+    FREE_CHUNK_LOW = word(
+        "count", "minimum since it was last set: chunks below it in the stack were not used meanwhile"
+    )
     CURRENT = word("number", "chunk that small frames are received into, -1: none")
     BUMP = word("arena offset", "first unused byte of that chunk")
     RECEIVE_BYTES = word("bytes", "room that a receive wants")
@@ -72,9 +74,13 @@ class Context(Row, writer="network"):
 
     OUT = word("address", "scratch for answers")
     OUT_BYTES = word("bytes", "size of the scratch")
-    OUT_USED = word("bytes", "kept for Python: what a socket did not take this turn")
+    OUT_USED = word(
+        "bytes", "bytes at its start that Python has to send: what sockets did not take this turn"
+    )
     MAX_FRAME = word("bytes", "socket.request.max.bytes")
-    MAX_FIRST_FRAME = word("bytes", "sasl.server.max.receive.size: for a connection that is not HOT yet")
+    MAX_FIRST_FRAME = word(
+        "bytes", "sasl.server.max.receive.size: for a connection that is not authenticated yet"
+    )
     PIPELINE = word("count", "requests of one connection that may wait for completions")
     THROTTLE_MS = word("ms", "throttle time of the next answer to Produce; 0 but for a moment")
 
@@ -118,11 +124,10 @@ class Context(Row, writer="network"):
     PART_COUNT = word("count", "parts of the answer")
     SNAPSHOT = word("address", "a copy of one Slot")
     PROBE = word("flag", "1: cachestat works")
-    FETCHED = word("count", "fetches that the kernel served")
 
     BOXES = word("address", "rows of Box")
     FREE_BOX = word("number", "first free Box, -1: none")
-    APART_BYTES = word("bytes", "of files from which on a sender sends an answer")
+    SENDER_MIN_BYTES = word("bytes", "of file ranges: an answer with as many is sent by a sender")
     JOBS = word("descriptor", "pipe to the senders")
     SENT = word("descriptor", "pipe from them")
     BACK = word("address", "Box.BACK_BYTES for what senders give back")
@@ -130,17 +135,16 @@ class Context(Row, writer="network"):
     FORWARDING = word(
         "flag", "1: requests for control go into its block; 0: through Python (no link, quotas)"
     )
-    FORWARDED = word("address", "rows of Handed, by API key")
+    FORWARDED = word("address", "rows of ForwardedApi, by API key")
     LINK_OUT = word("address", "the block for control")
     LINK_BYTES = word("bytes", "size of that block")
     LINK_USED = word("bytes", "of it that hold messages")
     CALLS = word("count", "requests that went into blocks so far")
 
-    CACHED_ANSWERS = word("address", "the standing words, shared")
-    DIR_ERRORS = word("address", "log dir errors, shared: while there is one, no answer is kept or repeated")
+    CACHED_ANSWERS = word("address", "words of AnswerVersion, shared")
+    DIR_ERRORS = word("address", "log dir errors, shared: while there is one, no cached answer is used")
     DIR_COUNT = word("count", "log dirs")
-    COMPOSED = word("count", "answers that were tried to be made of parts")
-    REPEATED = word("count", "answers that were repeated")
+    COMPOSED = word("count", "attempts to compose an answer of parts")
     ANSWERS = word(AnswerTable, "whole answers")
     TOPIC_PARTS = word(AnswerTable, "parts of answers, by topic")
 

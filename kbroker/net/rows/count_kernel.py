@@ -143,7 +143,7 @@ def fetch_built(cx: int, row: int, began_ns: int, waited: bool) -> None:
 
 
 @inlined
-def fetch_left(cx: int, row: int) -> None:
+def fetch_sent(cx: int, row: int) -> None:
     """The socket has taken all of its answer, or will take no more."""
     if MEASURED:
         sending = monotonic_ns(cx) - get(row, Connection.BEGAN_NS)

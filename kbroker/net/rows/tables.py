@@ -25,17 +25,19 @@ class Connection(Row, writer="network", words=32):
     QUEUED = word("count", "of them")
     DIRTY_NEXT = word("number", "next connection of Context.DIRTY")
     STALLED_NEXT = word("number", "next connection of Context.STALLED")
-    LAST_NS = word("ns", "when bytes last moved, CLOCK_MONOTONIC")
+    LAST_NS = word("ns", "when bytes were last received or sent, CLOCK_MONOTONIC")
     BYTES_IN = word("bytes", "received")
     BYTES_OUT = word("bytes", "sent")
     REQUESTS = word("count", "requests so far")
     NEXT = word(ReadEnd, "where its last read without a session ended")
-    BOX = word("address", "Box with the rest of an answer that the kernel goes on sending (Flag.SENDING)")
+    BOX = word("address", "Box with the unsent rest of an answer (Flag.SENDING)")
     CALL = word("number", "the call that control is to answer, 0: none")
     API = word("bits", "of that request: API key | version << 16")
     REQUEST_BYTES = word("bytes", "of that request")
-    BEGAN_NS = word("ns", "when it was received; of a Fetch: when it began to wait, or its answer to leave")
-    QUEUED_NS = word("ns", "how long it had waited then; of an answer that leaves: how long all took before")
+    BEGAN_NS = word("ns", "when it was received; of a Fetch: when it began to wait, or when sending began")
+    QUEUED_NS = word(
+        "ns", "how long it had waited then; of an answer that is being sent: time of all phases before"
+    )
     PEER = word("address", "what control is sent of the client; 0: its requests go through Python")
     PEER_BYTES = word("bytes", "of that")
     ACCESS = word("address", "its row of Access; 0: everything is allowed")
@@ -46,7 +48,7 @@ class Flag(Values):
     """State of a connection."""
 
     OPEN = 1
-    HOT = 2  # plaintext and past authentication: the kernel receives, and serves Produce
+    AUTHENTICATED = 2  # or no login is needed: the kernel receives, and serves Produce
     BUSY = 4  # Python is answering a request
     STALLED = 8  # in the stalled list
     DRAINING = 16  # a request that is not Produce waits for the queue to empty
@@ -58,7 +60,7 @@ class Flag(Values):
     VERIFYING = 1024  # control is asked whether a transaction is open
     SENDING = 2048  # the kernel goes on with an answer when the socket is writable
     QUOTA = 4096  # Python sends the answers to Produce, one request at a time: a quota may apply
-    LENT = 8192  # a sender has the socket: no other thread sends, and it is not closed
+    LENT = 8192  # a sender thread sends: no other thread does, and the socket is not closed
     NOT_READING = BUSY | STALLED | DRAINING | CLOSING | MUTED | OUT_BLOCKED | VERIFYING
 
 
@@ -126,7 +128,7 @@ class ResultState(Values):
 
     FREE = 0
     WAITING = 1  # its append entry has not completed
-    DEEP = 2  # Python looks at its records
+    IN_PYTHON = 2  # Python checks its batch
     DONE = 3
 
 
@@ -185,7 +187,7 @@ class EventKind(Values):
     CLOSED = 2  # A: errno, 0 when the peer closed in order
     BAD_SIZE = 3  # A: the size announced
     BAD_REQUEST = 4  # A, B, C as REQUEST: a Produce that cannot be parsed
-    DEEP = 5  # A: result row, B: 0 when it only found no room in a ring
+    CHECK_BATCH = 5  # A: result row, B: why (check_kernel.py), 0 when only its ring had no room
     ANSWER = 6  # A: request row
     UNSENT = 7  # A: address, B: bytes
     WRITABLE = 8
@@ -207,7 +209,7 @@ class PartialRecord(Row, writer="network"):
     """The walk over the records of a compressed batch (partial_record_kernel.py)."""
 
     PHASE = word("value", "RecordPhase")
-    SKIP = word("bytes", "to pass over before the phase goes on")
+    SKIP = word("bytes", "to skip before the phase continues")
     LEFT = word("count", "records not seen yet; set to the header's count")
     OFFSET_DELTA = word("offset", "of the record that comes next")
     HEADERS = word("count", "of this record, not seen yet")
@@ -220,7 +222,7 @@ class PartialRecord(Row, writer="network"):
     LARGEST = word("ms", "largest timestamp; -1 when no record has one; set to -1")
     REFUSED = word("flag", "1: a record has an error of its own: a timestamp out of range or no key")
     ENDS = word("bytes", "of this record that are left by the size that its head says")
-    DISORDERED = word("flag", "1: offset deltas are others, and may be")
+    DISORDERED = word("flag", "1: some offset delta is not the expected one, which is allowed")
 
 
 class RecordPhase(Values):

@@ -20,6 +20,7 @@ from kbroker.net.rows import Access, Connection, Context, Grant, Topic
 UNDECIDED = -1
 TRIES = 1000  # a writer that died within its group would leave the counter odd
 
+
 @inlined
 def name_hash(address: int, length: int) -> int:
     """Hash of a topic name's bytes."""

@@ -287,14 +287,16 @@ class Logins:
         """From now on the client must log in again before anything else."""
         login.expired = True
         if connection.state is State.READY:
-            self._process.context.connections[connection.row, ConnectionRow.FLAGS] &= ~(Flag.HOT | Flag.FETCH)
+            self._process.context.connections[connection.row, ConnectionRow.FLAGS] &= ~(
+                Flag.AUTHENTICATED | Flag.FETCH
+            )
 
     def _set_state(self, connection: Connection, state: State) -> None:
         connection.state = state
         words = self._process.context.connections[connection.row]
-        words[ConnectionRow.FLAGS] &= ~(Flag.HOT | Flag.FETCH)
+        words[ConnectionRow.FLAGS] &= ~(Flag.AUTHENTICATED | Flag.FETCH)
         if state is State.READY:
-            words[ConnectionRow.FLAGS] |= Flag.HOT | Flag.FETCH
+            words[ConnectionRow.FLAGS] |= Flag.AUTHENTICATED | Flag.FETCH
             self._process.access.know(connection)
             if self._process.quotas.active:
                 self._process.quotas.start(connection)

@@ -127,7 +127,7 @@ class Quotas:
 
     def _mark(self, connection: Connection, produce: bool, fetch: bool) -> None:
         words = self._context.connections[connection.row]
-        flags = int(words[ConnectionRow.FLAGS]) & ~(Flag.QUOTA | Flag.FETCH) | Flag.HOT
+        flags = int(words[ConnectionRow.FLAGS]) & ~(Flag.QUOTA | Flag.FETCH) | Flag.AUTHENTICATED
         words[ConnectionRow.FLAGS] = flags | (Flag.QUOTA if produce else 0) | (0 if fetch else Flag.FETCH)
 
     # --- what was used ------------------------------------------------------------------------------

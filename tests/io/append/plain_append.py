@@ -51,7 +51,7 @@ class Log:
     leads: bool = True
     replicated: bool = False
     known_mark: int | None = None
-    reserve_most: int = 0
+    reserve_max_bytes: int = 0
     topic: str = "t"
 
     def __post_init__(self) -> None:
@@ -91,7 +91,7 @@ class Log:
     def bring_online(self, loaded: LoadedLog, epoch: int = 0) -> UnifiedLog:
         spec = LogSpec(
             self.slot, self.words, self.row, str(self.folder), self.topic, 0, b"\1" * 16, self.config,
-            self.leads, self.replicated, self.known_mark, self.reserve_most,
+            self.leads, self.replicated, self.known_mark, self.reserve_max_bytes,
         )  # fmt: skip
         self._opened = open_log(spec, loaded, epoch, self.producers, self.deletions, self.now_ms)
         return self._opened

@@ -128,7 +128,7 @@ def test_a_log_that_rolled_during_the_sync_is_synced_whole_next(case: DrainCase,
     threads.jobs()
     threads.done(case.slot)
     assert [(token, error) for token, error, _ in case.drain.take_synced(0)] == [
-        (-1 - case.slot, SyncRow.NOT_BEGUN)
+        (-1 - case.slot, SyncRow.NOT_STARTED)
     ]
     assert case.outcomes() == [(first, 0, 0)]
     assert threads.jobs() == []

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from kbroker.io.append.write_kernel import KEEP_MS, MIN_CHUNK
 from kbroker.io.append.rows import AppendRow
+from kbroker.io.append.write_kernel import KEEP_MS, MIN_CHUNK
 from kbroker.io.partition.active_segment import begin_reserving
 from tests.io.append.drain_case import NEVER, DrainCase, batch
 

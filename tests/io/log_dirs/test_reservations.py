@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from kbroker.io.append.write_kernel import KEEP_MS
 from kbroker.io.append.rows import AppendRow
+from kbroker.io.append.write_kernel import KEEP_MS
 from kbroker.io.files.log_dir import LogDir
 from kbroker.io.files.segment import reserve
 from kbroker.io.log_dirs import reservations as module
@@ -33,7 +33,7 @@ class Scene:
     """Two logs in a log dir each, both with 4 MiB reserved at NOW."""
 
     def __init__(self, root: Path) -> None:
-        self.node = Node(root, 2, reserve_most=MOST)
+        self.node = Node(root, 2, reserve_max_bytes=MOST)
         self.root = root
         self.failures: list[tuple[int, OSError]] = []
         self.room = {str(root / "0"): ROOM, str(root / "1"): ROOM}
@@ -142,7 +142,7 @@ def test_only_where_it_pays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_blocks_reserved_ahead_are_given_back_with_the_segment(tmp_path: Path) -> None:
-    log = Log(tmp_path, topic_config(segment_bytes=64 << 20), reserve_most=8 << 20)
+    log = Log(tmp_path, topic_config(segment_bytes=64 << 20), reserve_max_bytes=8 << 20)
     log.open()
     log.append(batch())
     assert log.row[AppendRow.RESERVE_MAX] == 8 << 20
@@ -158,7 +158,7 @@ def test_blocks_reserved_ahead_are_given_back_with_the_segment(tmp_path: Path) -
 
 
 def test_a_preallocated_log_reserves_nothing_more(tmp_path: Path) -> None:
-    log = Log(tmp_path, topic_config(preallocate="true", segment_bytes=4 << 20), reserve_most=8 << 20)
+    log = Log(tmp_path, topic_config(preallocate="true", segment_bytes=4 << 20), reserve_max_bytes=8 << 20)
     log.open()
     assert log.row[AppendRow.RESERVE_AT] == AppendRow.NEVER
 

@@ -14,14 +14,14 @@ COUNT = 5 * TAKEN_AT_ONCE + 3
 REASON = 9
 
 
-def deep_and_others(requests: int) -> tuple[ProduceChecks, Any]:
+def batches_and_others(requests: int) -> tuple[ProduceChecks, Any]:
     """COUNT batches of so many requests, with another event after every fourth; the events."""
     results = Result.table(COUNT)
     results[:, Result.REQUEST] = np.arange(COUNT) % requests
     words: Any = SimpleNamespace(results=results, shared=SimpleNamespace(slots=None))
     rows = []
     for number in range(COUNT):
-        rows.append((EventKind.DEEP, 1, number, REASON, 0))
+        rows.append((EventKind.CHECK_BATCH, 1, number, REASON, 0))
         if number % 4 == 0:
             rows.append((EventKind.ADVANCED, 0, number, 0, 0))
     return ProduceChecks(words, words, lambda _: None, lambda: None), np.array(rows, np.int64)
@@ -36,7 +36,7 @@ def looked_at(taken: ProduceChecks, monkeypatch: pytest.MonkeyPatch) -> list[int
 
 @pytest.mark.parametrize("requests", [1, 7])
 def test_many_batches_are_looked_at_in_their_order(monkeypatch: pytest.MonkeyPatch, requests: int) -> None:
-    taken, events = deep_and_others(requests)
+    taken, events = batches_and_others(requests)
     others = taken.take_many(events)
     assert others[:, Event.A].tolist() == list(range(0, COUNT, 4))
     assert set(others[:, Event.KIND].tolist()) == {EventKind.ADVANCED}
@@ -49,13 +49,13 @@ def test_many_batches_are_looked_at_in_their_order(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_request_is_not_decided_before_all_its_batches_are() -> None:
-    taken, events = deep_and_others(1)
+    taken, events = batches_and_others(1)
     taken.take_many(events)
     assert taken.undecided == {0: COUNT}
 
 
 def test_a_turn_takes_no_more_than_there_is_time_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    taken, events = deep_and_others(1)
+    taken, events = batches_and_others(1)
     taken.take_many(events)
     assert not taken._unlooked
     now = iter([0, 2])

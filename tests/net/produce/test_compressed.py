@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kbroker.kernels.codec_libraries import TABLE_WORDS, CodecLibraries
 from kbroker.kernels.lz4 import SLACK_BYTES
-from kbroker.net.produce.compressed_kernel import GZIP_PLAIN_BYTES, PLAIN_BYTES, all_fine
+from kbroker.net.produce.compressed_kernel import GZIP_PLAIN_BYTES, PLAIN_BYTES, records_are_valid
 from kbroker.net.produce.record_walk import Demands, Found, walk
 from kbroker.net.rows import Context, PartialRecord
 from kbroker.protocol import batch_layout as rb
@@ -36,7 +36,7 @@ def fine(
     words[Context.PLAIN], words[Context.PARTIAL] = plain.ctypes.data, partial.ctypes.data
     words[Context.LIBRARIES] = libraries.address
     codec = data[rb.ATTRIBUTES + 1] & rb.ATTRIBUTE_CODEC_MASK
-    yes = all_fine(words.ctypes.data, batch.ctypes.data, len(data), codec, keys, oldest, newest)
+    yes = records_are_valid(words.ctypes.data, batch.ctypes.data, len(data), codec, keys, oldest, newest)
     return int(words[Context.WALK_MAX_TIMESTAMP]) if yes else None
 
 

@@ -27,7 +27,7 @@ from kbroker.protocol.messages.sasl_authenticate import SaslAuthenticateRequest,
 from kbroker.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 
 ROW = 1
-SERVED = Flag.HOT | Flag.FETCH
+SERVED = Flag.AUTHENTICATED | Flag.FETCH
 SETTINGS = {
     "log.dirs": "/d",
     "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256",

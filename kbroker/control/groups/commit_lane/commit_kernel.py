@@ -1,12 +1,13 @@
-"""OffsetCommit of members that are known to be in order: a block of requests becomes record batches
-and ready answers.
+"""OffsetCommits and heartbeats with a cached decision: a block of requests becomes record batches
+and encoded answers.
 
-Runs in: control, called by `groups/commit_lane.py`. A request whose pass or rows are missing, or
-that is unusual in any way, keeps its call in the block and is left to Python.
+Runs in: control, called by `lane.py`. A request without a cached decision or without rows for its
+offsets, or that is unusual in any way, keeps its call in the block and is left to Python.
 """
 
-from kbroker.control.groups.commit_lane.find_kernel import find_pass
+from kbroker.control.groups.commit_lane.find_kernel import find_decision
 from kbroker.control.groups.commit_lane.layout import (
+    CachedDecision,
     Commit,
     CommitBatch,
     CommitEntry,
@@ -14,7 +15,6 @@ from kbroker.control.groups.commit_lane.layout import (
     Committed,
     HeartbeatVersion,
     Lane,
-    Pass,
 )
 from kbroker.control.groups.commit_lane.parse_kernel import take
 from kbroker.ipc.block_kernel import is_from, request_frame, write_answer
@@ -39,7 +39,7 @@ from kbroker.protocol import batch_layout as rb
 
 @inlined
 def _chain(cm: int, number: int, partition: int) -> None:
-    """Put a commit behind the others of its offsets partition."""
+    """Append a commit to the list of its offsets partition."""
     head = get(cm, Lane.HEADS) + partition * 16
     put(get(cm, Lane.COMMITS) + number * Commit.STRIDE, Commit.NEXT, -1)
     if load_i64(head) < 0:
@@ -51,12 +51,12 @@ def _chain(cm: int, number: int, partition: int) -> None:
 
 @inlined
 def _touch(cm: int, number: int) -> None:
-    row = get(cm, Lane.PASSES) + number * Pass.STRIDE
-    if get(row, Pass.TOUCHED_MS) == 0:
+    row = get(cm, Lane.DECISIONS) + number * CachedDecision.STRIDE
+    if get(row, CachedDecision.TOUCHED_MS) == 0:
         count = get(cm, Lane.TOUCHED_COUNT)
         store_i64(get(cm, Lane.TOUCHED) + 8 * count, number)
         put(cm, Lane.TOUCHED_COUNT, count + 1)
-    put(row, Pass.TOUCHED_MS, get(cm, Lane.NOW_MONOTONIC))
+    put(row, CachedDecision.TOUCHED_MS, get(cm, Lane.NOW_MONOTONIC))
 
 
 @inlined
@@ -72,7 +72,7 @@ def _varint_bytes(value: int) -> int:
 
 @inlined
 def _write_record(cm: int, entry: int, batch: int, out: int, delta: int) -> int:
-    """Write the record of an entry; the position behind it."""
+    """Write the record of an entry; the position after it."""
     row = get(cm, Lane.ROWS) + get(entry, CommitEntry.ROW) * Committed.STRIDE
     key_bytes = get(row, Committed.KEY_BYTES)
     metadata = get(entry, CommitEntry.METADATA_BYTES)
@@ -110,7 +110,7 @@ def _write_record(cm: int, entry: int, batch: int, out: int, delta: int) -> int:
 
 
 @inlined
-def _seal(cm: int, batch: int, size: int, records: int) -> None:
+def _write_batch_header(cm: int, batch: int, size: int, records: int) -> None:
     """Write the header of a batch."""
     store_i64_be(batch + rb.BASE_OFFSET, 0)
     store_i32_be(batch + rb.LENGTH, size - rb.LENGTH_OVERHEAD)
@@ -128,15 +128,15 @@ def _seal(cm: int, batch: int, size: int, records: int) -> None:
 
 
 @inlined
-def _is_of(row: int, message: int) -> bool:
-    """Whether a pass is for the sender of a message."""
-    peer_bytes = get(row, Pass.PEER_BYTES)
-    return peer_bytes == 0 or is_from(message, get(row, Pass.PEER), peer_bytes)
+def _is_for_sender(row: int, message: int) -> bool:
+    """Whether a cached decision is for the sender of a message."""
+    peer_bytes = get(row, CachedDecision.PEER_BYTES)
+    return peer_bytes == 0 or is_from(message, get(row, CachedDecision.PEER), peer_bytes)
 
 
 @inlined
-def _beat(cm: int, message: int) -> None:
-    """Answer a heartbeat that passes: nothing of it is written."""
+def _answer_heartbeat(cm: int, message: int) -> None:
+    """Answer a heartbeat with its cached decision; no record is written."""
     frame, end = request_frame(message)
     if end - frame < 10:
         return
@@ -152,20 +152,20 @@ def _beat(cm: int, message: int) -> None:
         return
     if start < 0:
         return
-    number = find_pass(cm, api << 8 | version, start, end - start)
+    number = find_decision(cm, api << 8 | version, start, end - start)
     if number < 0:
         return
-    row = get(cm, Lane.PASSES) + number * Pass.STRIDE
-    if not _is_of(row, message):
+    row = get(cm, Lane.DECISIONS) + number * CachedDecision.STRIDE
+    if not _is_for_sender(row, message):
         return
-    size = 8 + get(row, Pass.ANSWER_BYTES)
+    size = 8 + get(row, CachedDecision.ANSWER_BYTES)
     used = get(cm, Lane.PLAIN_USED)
     if used + MessageHead.SIZE + size + 8 > get(cm, Lane.PLAIN_ROOM):
         return
     answer = get(cm, Lane.SCRATCH)
     store_i32_be(answer, size - 4)
     copy(answer + 4, frame + 4, 4)
-    copy(answer + 8, get(row, Pass.ANSWER), get(row, Pass.ANSWER_BYTES))
+    copy(answer + 8, get(row, CachedDecision.ANSWER), get(row, CachedDecision.ANSWER_BYTES))
     out = get(cm, Lane.PLAIN) + used
     put(
         cm,
@@ -204,10 +204,10 @@ def _write_batch(
         message = block + get(commit, Commit.MESSAGE)
         call = load_i64(message + MessageHead.CALL)
         answer = write_answer(answer, call, get(commit, Commit.ANSWER), get(commit, Commit.ANSWER_BYTES))
-        store_i64(message + MessageHead.CALL, 0)  # taken: no call any more
+        store_i64(message + MessageHead.CALL, 0)  # served
         count += 1
         number = get(commit, Commit.NEXT)
-    _seal(cm, batch, out - batch, delta)
+    _write_batch_header(cm, batch, out - batch, delta)
     put(row, CommitBatch.BYTES, out - batch)
     put(row, CommitBatch.ANSWERS_BYTES, answer - get(cm, Lane.READY) - ready)
     put(row, CommitBatch.COMMITS, count)
@@ -217,8 +217,8 @@ def _write_batch(
 
 @kernel("int64(int64, int64, int64)")
 def take_commits(cm: int, block: int, length: int) -> int:
-    """Take what passes of a block of requests; the number of batches to write. What is taken has no
-    call any more."""
+    """Serve the requests of a block that have a cached decision; the number of batches to write. A
+    request that is served loses its call."""
     put(cm, Lane.PLAIN_USED, 0)
     put(cm, Lane.PLAIN_COUNT, 0)
     put(cm, Lane.PLAIN_CONSUMER_COUNT, 0)
@@ -235,21 +235,23 @@ def take_commits(cm: int, block: int, length: int) -> int:
         put(commit, Commit.ANSWER, get(cm, Lane.ANSWERS) + answered)
         if get(cm, Lane.ANSWER_ROOM) - answered < 256:
             break
-        _beat(cm, message)
+        _answer_heartbeat(cm, message)
         number = take(cm, commit, message)
-        if number >= 0 and not _is_of(get(cm, Lane.PASSES) + number * Pass.STRIDE, message):
+        if number >= 0 and not _is_for_sender(
+            get(cm, Lane.DECISIONS) + number * CachedDecision.STRIDE, message
+        ):
             number = -1
         if number >= 0 and get(commit, Commit.BOUND) + rb.RECORDS <= get(cm, Lane.MAX_BATCH):
             if bound + get(commit, Commit.BOUND) + rb.RECORDS > get(cm, Lane.RECORD_ROOM):
                 break
             bound += get(commit, Commit.BOUND) + rb.RECORDS
-            row = get(cm, Lane.PASSES) + number * Pass.STRIDE
-            group = get(row, Pass.GROUP)
+            row = get(cm, Lane.DECISIONS) + number * CachedDecision.STRIDE
+            group = get(row, CachedDecision.GROUP)
             put(commit, Commit.GROUP, group)
             counter = get(cm, Lane.IN_FLIGHT) + 8 * group
             store_i64(counter, load_i64(counter) + 1)
             _touch(cm, number)
-            _chain(cm, commits, get(row, Pass.PARTITION))
+            _chain(cm, commits, get(row, CachedDecision.PARTITION))
             entries += get(commit, Commit.ENTRIES)
             answered += get(commit, Commit.ANSWER_BYTES)
             commits += 1

@@ -1,6 +1,7 @@
-"""Finding passes and committed offsets by what a request says, and entering them."""
+"""The indexes of cached decisions and of committed offsets: look-up by the bytes of a request, and
+entry."""
 
-from kbroker.control.groups.commit_lane.layout import CommitLimit, Committed, Lane, Pass
+from kbroker.control.groups.commit_lane.layout import CachedDecision, CommitLimit, Committed, Lane
 from kbroker.kernels.hash_index import enter, next_row
 from kbroker.kernels.jit import inlined, kernel
 from kbroker.kernels.libc import memcmp
@@ -33,19 +34,19 @@ def _hash(address: int, length: int, seed: int) -> int:
 
 
 @inlined
-def find_pass(cm: int, kind: int, prefix: int, length: int) -> int:
-    """Number of the live pass with this beginning, -1 when there is none."""
+def find_decision(cm: int, kind: int, prefix: int, length: int) -> int:
+    """Number of the valid decision about requests that begin so, -1 when there is none."""
     wanted = _hash(prefix, length, kind)
-    index, mask = get(cm, Lane.PASS_INDEX), get(cm, Lane.PASS_MASK)
+    index, mask = get(cm, Lane.DECISION_INDEX), get(cm, Lane.DECISION_MASK)
     number, at = next_row(index, mask, wanted)
     while number >= 0:
-        row = get(cm, Lane.PASSES) + number * Pass.STRIDE
+        row = get(cm, Lane.DECISIONS) + number * CachedDecision.STRIDE
         if (
-            get(row, Pass.LIVE) != 0
-            and get(row, Pass.HASH) == wanted
-            and get(row, Pass.KIND) == kind
-            and get(row, Pass.PREFIX_BYTES) == length
-            and memcmp(get(row, Pass.PREFIX), prefix, length) == 0
+            get(row, CachedDecision.LIVE) != 0
+            and get(row, CachedDecision.HASH) == wanted
+            and get(row, CachedDecision.KIND) == kind
+            and get(row, CachedDecision.PREFIX_BYTES) == length
+            and memcmp(get(row, CachedDecision.PREFIX), prefix, length) == 0
         ):
             return number
         number, at = next_row(index, mask, at)
@@ -107,13 +108,15 @@ def begin_key(cm: int, group: int, group_bytes: int, topic: int, topic_bytes: in
 
 
 @kernel("void(int64, int64)")
-def enter_pass(cm: int, number: int) -> None:
-    """Index a pass whose other words are set; it is live from now on."""
-    row = get(cm, Lane.PASSES) + number * Pass.STRIDE
-    value = _hash(get(row, Pass.PREFIX), get(row, Pass.PREFIX_BYTES), get(row, Pass.KIND))
-    put(row, Pass.HASH, value)
-    put(row, Pass.LIVE, 1)
-    enter(get(cm, Lane.PASS_INDEX), get(cm, Lane.PASS_MASK), value, number)
+def enter_decision(cm: int, number: int) -> None:
+    """Index a decision whose other words are set; it is valid from now on."""
+    row = get(cm, Lane.DECISIONS) + number * CachedDecision.STRIDE
+    value = _hash(
+        get(row, CachedDecision.PREFIX), get(row, CachedDecision.PREFIX_BYTES), get(row, CachedDecision.KIND)
+    )
+    put(row, CachedDecision.HASH, value)
+    put(row, CachedDecision.LIVE, 1)
+    enter(get(cm, Lane.DECISION_INDEX), get(cm, Lane.DECISION_MASK), value, number)
 
 
 @kernel("void(int64, int64)")

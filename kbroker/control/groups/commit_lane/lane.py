@@ -1,11 +1,11 @@
 """The commit lane: the fast path for repeated OffsetCommits and heartbeats, served by compiled
 code.
 
-Runs in: control. Owner: the GroupService. A decision of the shard is valid while the group, its
-topics and its offsets do not change otherwise: the lane caches it as a *pass* and answers the next
-commits from it. Every other operation of a group first drops the group's passes and waits for its
-pending commits (`Runtime.lane`), so the machine sees one history. A commit is answered when its
-record is in the log; it is then the offset's row.
+Runs in: control. Owner: the GroupService. A decision of the coordinator is valid while the group,
+its topics and its offsets do not change otherwise: the lane caches it and answers the next commits
+from it. Every other operation on a group first invalidates the group's decisions and waits for its
+pending commits (`Runtime.lane`), so the coordinator sees one history. A commit is answered when its
+record is in the log; the record is then in the offset's row.
 """
 
 import logging
@@ -22,6 +22,7 @@ from kbroker.control import crash_point
 from kbroker.control.broker import Broker
 from kbroker.control.coordinator.append_error import coordinator_error
 from kbroker.control.coordinator.runtime import Runtime
+from kbroker.control.groups.commit_lane.cached_decisions import CachedDecisions, Renewal
 from kbroker.control.groups.commit_lane.commit_kernel import (
     apply_entries,
     end_commits,
@@ -29,7 +30,6 @@ from kbroker.control.groups.commit_lane.commit_kernel import (
     take_commits,
 )
 from kbroker.control.groups.commit_lane.layout import Commit, CommitBatch, CommitEntry, Lane
-from kbroker.control.groups.commit_lane.passes import CommitPasses, Renewal
 from kbroker.control.groups.offset_commit import refused
 from kbroker.control.groups.offset_record import encode_offset_key
 from kbroker.control.groups.shard import GroupShard
@@ -64,14 +64,15 @@ RECORD_BYTES: Final = 16 << 20
 PLAIN_BYTES: Final = 1 << 20
 NO_ERROR: Final = bind("kbroker_request_errors_total", api=int(ApiKey.OFFSET_COMMIT), error="NONE")
 ANSWERING: Final = f"answering-{int(ApiKey.OFFSET_COMMIT)}"
-BEATS: Final = tuple(
+HEARTBEATS: Final = tuple(
     (count, bind("kbroker_request_errors_total", api=int(api), error="NONE"), f"answering-{int(api)}")
     for count, api in (
         (Lane.PLAIN_COUNT, ApiKey.HEARTBEAT),
         (Lane.PLAIN_CONSUMER_COUNT, ApiKey.CONSUMER_GROUP_HEARTBEAT),
     )
 )
-"""Heartbeats: where they are counted in a block and in all, and their crash point."""
+"""By API of heartbeats: the word that counts them in a block, their metric, and their crash
+point."""
 NO_TAGS: Final = b"\0"
 
 
@@ -91,8 +92,8 @@ class Batch:
 
 
 class CommitLane:
-    """See above. `take` is given every block of requests; `learn` every commit that the machine has
-    decided."""
+    """See above. `take` is given every block of requests; `cache_commit` every commit that the
+    coordinator has decided."""
 
     def __init__(self, broker: Broker, runtime: Runtime, shard: GroupShard, appender: Appender) -> None:
         self._broker = broker
@@ -100,7 +101,7 @@ class CommitLane:
         self._shard = shard
         self._appender = appender
         self._rows = shard.table.offsets.rows
-        self._passes = CommitPasses(self._rows.words, self._rows.address, runtime.put_off)
+        self._decisions = CachedDecisions(self._rows.words, self._rows.address, runtime.put_off)
         self._waiting: dict[str, list[Callable[[], None]]] = {}
         self._pending = 0
         self._version = (-1, -1)
@@ -122,24 +123,24 @@ class CommitLane:
         words[Lane.PLAIN], words[Lane.PLAIN_ROOM] = self._plain.ctypes.data, PLAIN_BYTES
         words[Lane.READY] = self._ready.ctypes.data
         words[Lane.BATCHES] = self._batches.ctypes.data
-        runtime.before_timers(self._passes.settle_touched)
-        broker.listeners.acls.append(self._passes.forget_all)
+        runtime.before_timers(self._decisions.settle_touched)
+        broker.listeners.acls.append(self._decisions.forget_all)
         shard.table.offsets.on_change = broker.cached_answers.group_changed
 
-    # --- what may pass --------------------------------------------------------------------------------
+    # --- decisions --------------------------------------------------------------------------------
 
-    def learn(self, client: ClientRequest, request: OffsetCommitRequest) -> None:
-        """The machine has decided a commit, with no other operation of its group pending.
+    def cache_commit(self, client: ClientRequest, request: OffsetCommitRequest) -> None:
+        """Cache a decision about a commit, made with no other operation of its group pending.
 
-        From the second commit of an offset on there is one to replace, and the next request of its
-        kind may pass.
+        From the second commit of an offset on there is a row to replace, and the next request of
+        the same kind needs no coordinator.
         """
         if request.retention_time_ms != -1 or len(client.body) > REPEATABLE_BYTES:
             return
         renewal = self._shard.repeatable_commits(request)
         if renewal is None:
             return
-        self._look_at_topics()
+        self._check_topics()
         store = self._shard.table.offsets
         if not self._may_commit(client, store.of_group(request.group_id)):
             return
@@ -156,39 +157,39 @@ class CommitLane:
                 if commit.row < 0:
                     return
         partition = self._runtime.partition_for(request.group_id)
-        self._passes.enter(
+        self._decisions.enter(
             request.group_id, client.api_version, client.body, partition, renewal, self._peer(client)
         )
 
     def _may_commit(self, client: ClientRequest, topics: Iterable[str]) -> bool:
-        """Whether the client may commit to every offset that the group has: a pass looks at none of
-        them."""
+        """Whether the client may commit to every topic of the group: a cached decision checks
+        none."""
         authorizer = self._broker.authorizer
         return authorizer is None or all(
             authorizer.allows(client.principal, client.client_host, READ, TOPIC, name) for name in topics
         )
 
     def _peer(self, client: ClientRequest) -> bytes:
-        """The peer that a pass is bound to: with an authorizer each client's own, else none."""
+        """The peer that a decision is for: with an authorizer the client, else none (all)."""
         return b"" if self._broker.authorizer is None else pack_peer(peer_of(client))
 
-    def learn_heartbeat(
+    def cache_heartbeat(
         self, client: ClientRequest, request: HeartbeatRequest, answer: HeartbeatResponse
     ) -> None:
-        """The machine has answered a heartbeat, with no other operation of its group pending."""
+        """Cache the answer to a heartbeat, given with no other operation of its group pending."""
         renewal = self._shard.repeatable_heartbeats(request, answer)
         if renewal is not None and len(client.body) <= REPEATABLE_BYTES:
             peer = self._peer(client)
             self._enter_heartbeat(client, request.group_id, client.body, renewal, answer, peer)
 
-    def learn_consumer_heartbeat(
+    def cache_consumer_heartbeat(
         self,
         client: ClientRequest,
         request: ConsumerGroupHeartbeatRequest,
         answer: ConsumerGroupHeartbeatResponse,
     ) -> None:
-        """As `learn_heartbeat`. The group stores a member's client id and host, so the pass is this
-        client's alone."""
+        """As `cache_heartbeat`. The group stores a member's client id and host, so the decision is
+        for this client alone."""
         renewal = self._shard.consumer_repeatable_heartbeats(request, answer)
         if renewal is not None and len(client.body) <= REPEATABLE_BYTES:
             asked = client_id_bytes(client.client_id) + NO_TAGS + client.body
@@ -205,20 +206,19 @@ class CommitLane:
         answer: Struct,
         peer: bytes = b"",
     ) -> None:
-        self._look_at_topics()
+        self._check_topics()
         frame = encode_response(client.api_key, client.api_version, 0, answer)
         kind = client.api_key << 8 | client.api_version
-        self._passes.enter_heartbeat(group_id, kind, asked, renewal, frame[8:], peer)
+        self._decisions.enter_heartbeat(group_id, kind, asked, renewal, frame[8:], peer)
 
-    def _look_at_topics(self) -> None:
-        """Forget all passes when topics or features have changed: either may change any
-        decision."""
+    def _check_topics(self) -> None:
+        """Invalidate all decisions when topics or features have changed: either may change any."""
         catalogue = self._broker.catalogue
         version = catalogue.version, self._broker.features_epoch
         if self._version == version:
             return
         self._version = version
-        self._passes.forget_all()
+        self._decisions.forget_all()
         topic = catalogue.get(self._shard.topic)
         count = 0 if topic is None else len(topic.partitions)
         if count != len(self._heads):
@@ -229,20 +229,20 @@ class CommitLane:
     def forget(self, key: str) -> None:
         """Another operation of the group begins."""
         self._broker.cached_answers.group_changed(key)
-        self._passes.forget(key)
+        self._decisions.forget(key)
 
     def forget_all(self) -> None:
         """Another operation on all groups begins."""
         self._broker.cached_answers.groups_changed()
-        self._passes.forget_all()
+        self._decisions.forget_all()
 
     # --- commits --------------------------------------------------------------------------------------
 
     def take(self, link: AsyncLink, block: bytearray) -> None:
         """Serve the requests of a block that the fast path can decide; they need no further
         call."""
-        self._look_at_topics()
-        if not self._passes.count:
+        self._check_topics()
+        if not self._decisions.count:
             return
         words = self._rows.words
         now_ms = self._broker.now_ms()
@@ -250,14 +250,14 @@ class CommitLane:
         words[Lane.NOW_MONOTONIC] = monotonic_ms()
         words[Lane.MAX_BATCH] = self._broker.topic_config(self._shard.topic).max_message_bytes
         address = int(np.frombuffer(block, np.uint8).ctypes.data)
-        count = take_commits(self._rows.address, address, len(block))
+        batches = take_commits(self._rows.address, address, len(block))
         if used := int(words[Lane.PLAIN_USED]):
-            for counted, beaten, beating in BEATS:
-                if words[counted]:
-                    crash_point.reach(beating)
-                    self._broker.metrics.words[beaten] += int(words[counted])
+            for count, metric, place in HEARTBEATS:
+                if words[count]:
+                    crash_point.reach(place)
+                    self._broker.metrics.words[metric] += int(words[count])
             link.answer(self._plain[:used].tobytes())
-        for number, row in enumerate(self._batches[:count].tolist()):
+        for number, row in enumerate(self._batches[:batches].tolist()):
             self._write(link, block, number, row, now_ms)
 
     def _write(self, link: AsyncLink, block: bytearray, number: int, row: list[int], now_ms: int) -> None:
@@ -283,10 +283,10 @@ class CommitLane:
         self._pending -= 1
         if failure is None:
             self._apply(batch)
-            self._broker.cached_answers.words[self._passes.words_of(batch.commits[:, 0])] += 1
+            self._broker.cached_answers.words[self._decisions.words_of(batch.commits[:, 0])] += 1
         end_commits(self._rows.address, batch.commits.ctypes.data, len(batch.commits))
         if self._waiting:
-            self._tell_idle()
+            self._call_waiting()
         if failure is not None:
             log.warning("%s-%d: append failed: %s", self._shard.topic, batch.partition, failure)
             self._refuse(batch, failure)
@@ -321,13 +321,13 @@ class CommitLane:
 
     def in_flight(self, key: str) -> bool:
         """Whether commits of the group are being written."""
-        return self._passes.in_flight(key)
+        return self._decisions.in_flight(key)
 
     def when_idle(self, key: str, then: Callable[[], None]) -> None:
         """Call once when they are not any more."""
         self._waiting.setdefault(key, []).append(then)
 
-    def _tell_idle(self) -> None:
+    def _call_waiting(self) -> None:
         for key in [each for each in self._waiting if not self.in_flight(each)]:
             for then in self._waiting.pop(key):
                 then()

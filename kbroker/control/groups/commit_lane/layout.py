@@ -1,7 +1,7 @@
 """Tables of the commit lane, private to control.
 
-A *pass* is the verdict that requests with one beginning (group, generation, member, ...) may
-commit; a *committed* row is a committed offset that exists.
+A *cached decision* says that requests with the same first bytes (group, generation, member, ...)
+may commit; a *committed* row is a committed offset that exists.
 """
 
 from kbroker.kernels.row import Row, Values, word
@@ -10,9 +10,11 @@ from kbroker.kernels.row import Row, Values, word
 class Lane(Row, writer="control", words=40):
     """Addresses and sizes of the tables."""
 
-    PASSES = word("address", "rows of Pass")
-    PASS_INDEX = word("address", "open addressing: number + 1, 0 free; dead rows stay until it is rebuilt")
-    PASS_MASK = word("mask", "entries of PASS_INDEX - 1")
+    DECISIONS = word("address", "rows of CachedDecision")
+    DECISION_INDEX = word(
+        "address", "open addressing: number + 1, 0 free; dead rows stay until it is rebuilt"
+    )
+    DECISION_MASK = word("mask", "entries of DECISION_INDEX - 1")
     ROWS = word("address", "rows of Committed")
     ROW_INDEX = word("address", "the same by key of the offset")
     ROW_MASK = word("mask", "entries of ROW_INDEX - 1")
@@ -32,7 +34,7 @@ class Lane(Row, writer="control", words=40):
     SCRATCH = word("address", "a key")
     MAX_BATCH = word("bytes", "of a batch")
     TOPIC_COUNT = word("count", "offsets partitions")
-    TOUCHED = word("address", "numbers of passes used since their timers were looked at")
+    TOUCHED = word("address", "numbers of decisions used since their sessions were last extended")
     TOUCHED_COUNT = word("count", "of them")
     READY = word("address", "answers in the order of their batches")
     NOW = word("ms", "wall clock of this block, for records")
@@ -44,22 +46,23 @@ class Lane(Row, writer="control", words=40):
     PLAIN_CONSUMER_COUNT = word("count", "of them, of consumer groups")
 
 
-class Pass(Row, writer="control"):
-    """A verdict that requests of one beginning may commit, or are answered like the last."""
+class CachedDecision(Row, writer="control"):
+    """A decision that requests with the same first bytes may commit, or get the answer of the last
+    one."""
 
-    LIVE = word("flag", "1: it holds")
-    HASH = word("bits", "of its beginning")
+    LIVE = word("flag", "1: it is valid")
+    HASH = word("bits", "of PREFIX")
     KIND = word("bits", "API key << 8 | version")
     PREFIX = word(
-        "address", "beginning of the body; all of it for a heartbeat, of a consumer group with client id"
+        "address", "first bytes of the body; of a heartbeat the whole, of a consumer group's with client id"
     )
     PREFIX_BYTES = word("bytes", "of that")
     GROUP = word("number", "of its counter in Lane.IN_FLIGHT")
     PARTITION = word("number", "of __consumer_offsets")
-    TOUCHED_MS = word("ms", "last use, 0 when its timer knows")
+    TOUCHED_MS = word("ms", "last use, 0 when the session has been extended since")
     ANSWER = word("address", "of a heartbeat: what follows the correlation id")
     ANSWER_BYTES = word("bytes", "of that")
-    PEER = word("address", "the peer as it is in the block, whose alone the answer is; none: anybody's")
+    PEER = word("address", "the only peer that it is for, as in the block; none: for all")
     PEER_BYTES = word("bytes", "of that")
 
 

@@ -1,7 +1,7 @@
 """Reading an OffsetCommit request of the usual shape, and writing its answer for when its records
 are in the log."""
 
-from kbroker.control.groups.commit_lane.find_kernel import begin_key, find_pass, find_row
+from kbroker.control.groups.commit_lane.find_kernel import begin_key, find_decision, find_row
 from kbroker.control.groups.commit_lane.layout import (
     Commit,
     CommitEntry,
@@ -179,7 +179,7 @@ def _take_topics(
 
 @inlined
 def take(cm: int, commit: int, message: int) -> int:
-    """Read one message of a block into a commit row; the number of its pass, -1: not for here."""
+    """Read one message of a block into a commit row; the number of its decision, -1: none."""
     frame, end = request_frame(message)
     if end - frame < 10 or load_i16_be(frame) != ApiKey.OFFSET_COMMIT:
         return -1
@@ -193,7 +193,7 @@ def take(cm: int, commit: int, message: int) -> int:
     topics = _prefix_end(version, body, end)
     if topics < 0:
         return -1
-    number = find_pass(cm, ApiKey.OFFSET_COMMIT << 8 | version, body, topics - body)
+    number = find_decision(cm, ApiKey.OFFSET_COMMIT << 8 | version, body, topics - body)
     if number < 0:
         return -1
     group_bytes, group = read_length(body, end, compact, False)
@@ -209,7 +209,7 @@ def take(cm: int, commit: int, message: int) -> int:
 
 @kernel("int64(int64, int64, int64)")
 def prefix_bytes(version: int, body: int, length: int) -> int:
-    """Bytes of a request's body before its topics: what a pass stands for; -1 when it is too
+    """Bytes of a request's body before its topics: the key of a decision; -1 when it is too
     short."""
     end = _prefix_end(version, body, body + length)
     return end - body if end >= 0 else -1

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from kbroker.control.groups.commit_lane.passes import Renewal
+from kbroker.control.groups.commit_lane.cached_decisions import Renewal
 from kbroker.control.groups.consumer_group.classic_members import ClassicMembers
 from kbroker.control.groups.consumer_group.fencing import Fencing
 from kbroker.control.groups.consumer_group.heartbeat import ConsumerHeartbeat

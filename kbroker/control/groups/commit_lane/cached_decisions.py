@@ -1,4 +1,5 @@
-"""The passes of the commit lane (requests that may commit without the machine), and its groups.
+"""The cached decisions of the commit lane: which requests may commit without the coordinator; and
+its groups.
 
 Runs in: control. Owner: the CommitLane.
 """
@@ -9,16 +10,16 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kbroker.control.groups.commit_lane.find_kernel import enter_pass
-from kbroker.control.groups.commit_lane.layout import Lane, Pass
+from kbroker.control.groups.commit_lane.find_kernel import enter_decision
+from kbroker.control.groups.commit_lane.layout import CachedDecision, Lane
 from kbroker.control.groups.commit_lane.parse_kernel import prefix_bytes
 from kbroker.ipc.cached_answers import word_of
 from kbroker.kernels.codes import ApiKey
 
 Words = NDArray[np.int64]
 
-FIRST_PASSES: Final = 256
-MAX_PASSES: Final = 1 << 16
+INITIAL_DECISIONS: Final = 256
+MAX_DECISIONS: Final = 1 << 16
 INDEX_SHARE: Final = 2
 MAX_ANSWER_BYTES: Final = 64
 
@@ -30,7 +31,7 @@ class Renewal(NamedTuple):
     timeout_ms: int
 
 
-class CommitPasses:
+class CachedDecisions:
     """words, address: the context of the lane's kernels. put_off(timer, due_ms): extends a session.
 
     A commit extends its member's session only when the timer may be looked at: before timers fire
@@ -51,14 +52,14 @@ class CommitPasses:
         self._free_groups: list[int] = []
         self._in_flight: Words = np.zeros(0, np.int64)
         self._cached_answers: Words = np.zeros(0, np.int64)
-        self._table: Words = Pass.table(0)
+        self._table: Words = CachedDecision.table(0)
         self._index: Words = np.zeros(0, np.int64)
         self._touched: Words = np.zeros(0, np.int64)
         self._indexed = 0
 
     @property
     def count(self) -> int:
-        """Live passes."""
+        """Valid decisions."""
         return len(self._keys)
 
     def enter(
@@ -102,16 +103,16 @@ class CommitPasses:
         content = np.frombuffer(prefix + answer + peer, np.uint8)
         row = self._table[number]
         row[:] = 0
-        row[Pass.KIND] = kind
-        row[Pass.PREFIX] = content.ctypes.data
-        row[Pass.PREFIX_BYTES] = len(prefix)
-        row[Pass.GROUP] = self._group(group_id)
-        row[Pass.PARTITION] = partition
-        row[Pass.ANSWER] = content.ctypes.data + len(prefix)
-        row[Pass.ANSWER_BYTES] = len(answer)
-        row[Pass.PEER] = content.ctypes.data + len(prefix) + len(answer)
-        row[Pass.PEER_BYTES] = len(peer)
-        enter_pass(self._address, number)
+        row[CachedDecision.KIND] = kind
+        row[CachedDecision.PREFIX] = content.ctypes.data
+        row[CachedDecision.PREFIX_BYTES] = len(prefix)
+        row[CachedDecision.GROUP] = self._group(group_id)
+        row[CachedDecision.PARTITION] = partition
+        row[CachedDecision.ANSWER] = content.ctypes.data + len(prefix)
+        row[CachedDecision.ANSWER_BYTES] = len(answer)
+        row[CachedDecision.PEER] = content.ctypes.data + len(prefix) + len(answer)
+        row[CachedDecision.PEER_BYTES] = len(peer)
+        enter_decision(self._address, number)
         self._indexed += 1
         self._contents[number] = content
         self._renewal[number] = renewal
@@ -124,7 +125,7 @@ class CommitPasses:
         if number is None:
             if not self._free_groups:
                 old = len(self._in_flight)
-                grown: Words = np.zeros(max(FIRST_PASSES, 2 * old), np.int64)
+                grown: Words = np.zeros(max(INITIAL_DECISIONS, 2 * old), np.int64)
                 grown[:old] = self._in_flight
                 self._in_flight = grown
                 self._words[Lane.IN_FLIGHT] = grown.ctypes.data
@@ -135,26 +136,26 @@ class CommitPasses:
         return number
 
     def _make_room(self) -> bool:
-        """Rebuild the index without dead passes; grow when most are alive."""
+        """Rebuild the index without invalid decisions; grow when more than half are valid."""
         self.settle_touched()
         count = len(self._table)
         if 2 * self.count >= count:
-            count = max(FIRST_PASSES, 2 * count)
-            if count > MAX_PASSES:
+            count = max(INITIAL_DECISIONS, 2 * count)
+            if count > MAX_DECISIONS:
                 self.forget_all()
-                count = MAX_PASSES
-        table: Words = Pass.table(count)
+                count = MAX_DECISIONS
+        table: Words = CachedDecision.table(count)
         table[: len(self._table)] = self._table
         self._table = table
         self._index = np.zeros(INDEX_SHARE * count, np.int64)
         self._touched = np.zeros(count, np.int64)
         words = self._words
-        words[Lane.PASSES] = table.ctypes.data
-        words[Lane.PASS_INDEX] = self._index.ctypes.data
-        words[Lane.PASS_MASK] = len(self._index) - 1
+        words[Lane.DECISIONS] = table.ctypes.data
+        words[Lane.DECISION_INDEX] = self._index.ctypes.data
+        words[Lane.DECISION_MASK] = len(self._index) - 1
         words[Lane.TOUCHED] = self._touched.ctypes.data
         for number in self._keys:
-            enter_pass(self._address, number)
+            enter_decision(self._address, number)
         self._indexed = len(self._keys)
         self._free = [number for number in range(count - 1, -1, -1) if number not in self._keys]
         return True
@@ -162,19 +163,19 @@ class CommitPasses:
     # --- forgetting -----------------------------------------------------------------------------------
 
     def forget(self, group_id: str) -> None:
-        """No commit to the group passes any more."""
+        """Invalidate the decisions about a group."""
         numbers = self._of_group.pop(group_id, None)
         if numbers is not None:
             self.settle_touched()
             for number in numbers:
-                self._table[number, Pass.LIVE] = 0
+                self._table[number, CachedDecision.LIVE] = 0
                 del self._numbers[self._keys.pop(number)], self._renewal[number], self._contents[number]
                 self._free.append(number)
         if group_id in self._groups and not self.in_flight(group_id):
             self._free_groups.append(self._groups.pop(group_id))
 
     def forget_all(self) -> None:
-        """No commit passes any more."""
+        """Invalidate all decisions."""
         for group_id in list(self._of_group):
             self.forget(group_id)
 
@@ -188,12 +189,12 @@ class CommitPasses:
         return self._cached_answers[numbers]
 
     def settle_touched(self) -> None:
-        """Put off the sessions of those who have committed since this was last done."""
+        """Extend the sessions of the members that have committed since this was last done."""
         count = int(self._words[Lane.TOUCHED_COUNT])
         self._words[Lane.TOUCHED_COUNT] = 0
         for number in self._touched[:count].tolist():
-            touched_ms = int(self._table[number, Pass.TOUCHED_MS])
-            self._table[number, Pass.TOUCHED_MS] = 0
+            touched_ms = int(self._table[number, CachedDecision.TOUCHED_MS])
+            self._table[number, CachedDecision.TOUCHED_MS] = 0
             timer, timeout_ms = self._renewal[number]
             if timer:
                 self._put_off(timer, touched_ms + timeout_ms)
