@@ -1,9 +1,10 @@
 """DescribeProducers (key 61), v0: idempotent and transactional producers that a partition remembers
 (KIP-664)."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from kbroker.api.context import RequestContext
 from kbroker.api.later import Answer
@@ -24,15 +25,52 @@ from kbroker.protocol.messages.describe_producers import (
 )
 
 API = Api(ApiKey.DESCRIBE_PRODUCERS, 0, 0)
+SLOTS_AT_ONCE: Final = 64
 
 
 @dataclass(slots=True)
 class Asked:
-    """A request to one IO worker. parts: of the answer, in the order of the slots, to be filled by
-    its reply."""
+    """What one IO worker is asked, a bounded number of partitions and producers at a time: it does
+    nothing else meanwhile. parts: of the answer, by slot; a partition may be named many times."""
 
-    slots: list[int] = field(default_factory=list)
-    parts: list[PartitionResponse] = field(default_factory=list)
+    parts: dict[int, list[PartitionResponse]] = field(default_factory=dict)
+
+    def ask(self, broker: Broker, worker: int, done: Callable[[], object]) -> None:
+        """Fill the parts, then call `done`."""
+        slots = list(self.parts)
+
+        def ask(at: int, after: int) -> None:
+            call = DescribeProducers(tuple(slots[at : at + SLOTS_AT_ONCE]), after)
+            broker.links.ask_worker(worker, call, partial(answered, at, call.limit))
+
+        def answered(at: int, limit: int, reply: Any) -> None:
+            """reply: what DescribeProducers is replied with, or the KafkaError that all of it
+            is."""
+            if isinstance(reply, KafkaError):
+                for slot in slots[at:]:
+                    self._fail(slot, reply.code)
+                done()
+                return
+            states = 0
+            for slot, found in zip(slots[at:], reply, strict=False):
+                if isinstance(found, int):
+                    self._fail(slot, found)
+                else:
+                    states += len(found)
+                    self.parts[slot][0].active_producers += [ProducerState(*each) for each in found]
+            at += len(reply)
+            if states >= limit:
+                ask(at - 1, reply[-1][-1][0])
+            elif at < len(slots):
+                ask(at, -1)
+            else:
+                done()
+
+        ask(0, -1)
+
+    def _fail(self, slot: int, code: int) -> None:
+        for part in self.parts[slot]:
+            part.error_code, part.active_producers = code, []
 
 
 def handle(ctx: RequestContext, request: DescribeProducersRequest) -> Answer:
@@ -52,15 +90,14 @@ def handle(ctx: RequestContext, request: DescribeProducersRequest) -> Answer:
     answer = Deferred()
     left = len(asked)
 
-    def answered(parts: list[PartitionResponse], reply: Any) -> None:
+    def answered() -> None:
         nonlocal left
-        _fill(parts, reply)
         left -= 1
         if not left:
             answer.complete(response)
 
     for worker, each in asked.items():
-        broker.links.ask_worker(worker, DescribeProducers(tuple(each.slots)), partial(answered, each.parts))
+        each.ask(broker, worker, answered)
     return answer
 
 
@@ -93,17 +130,8 @@ def _part(broker: Broker, name: str, index: int, asked: dict[int, Asked]) -> Par
     each = asked.get(partition.worker)
     if each is None:
         each = asked[partition.worker] = Asked()
-    each.slots.append(partition.slot)
-    each.parts.append(part)
+    parts = each.parts.setdefault(partition.slot, [])
+    if parts:
+        part.active_producers = parts[0].active_producers
+    parts.append(part)
     return part
-
-
-def _fill(parts: list[PartitionResponse], reply: Any) -> None:
-    """reply: what DescribeProducers is replied with, or the KafkaError that all of it is."""
-    if isinstance(reply, KafkaError):
-        reply = [reply.code] * len(parts)
-    for part, found in zip(parts, reply, strict=True):
-        if isinstance(found, int):
-            part.error_code = found
-        else:
-            part.active_producers = [ProducerState(*each) for each in found]

@@ -50,19 +50,30 @@ class LogCommands:
         return {
             DeleteRecords: lambda body: self._logs.delete_records(body.slot, body.offset),
             EpochEndOffset: self._epoch_end_offset,
-            DescribeProducers: lambda body: tuple(map(self._producers_of, body.slots)),
+            DescribeProducers: self._producers,
             SetLeaderEpoch: self._set_leader_epoch,
         }
 
     def _epoch_end_offset(self, body: EpochEndOffset) -> tuple[int, int]:
         return self._logs.require(body.slot).end_offset_for(body.leader_epoch)
 
-    def _producers_of(self, slot: int) -> tuple[tuple[int, ...], ...] | int:
+    def _producers(self, body: DescribeProducers) -> tuple[list[list[int]] | int, ...]:
+        found: list[list[list[int]] | int] = []
+        after, room = body.after, body.limit
+        for slot in body.slots:
+            states = self._producers_of(slot, after, room)
+            found.append(states)
+            after = -1
+            room -= 0 if isinstance(states, int) else len(states)
+            if room <= 0:
+                break
+        return tuple(found)
+
+    def _producers_of(self, slot: int, after: int, limit: int) -> list[list[int]] | int:
         try:
-            states = self._logs.require(slot).producers.states()
+            return self._logs.require(slot).producers.states(after, limit)
         except KafkaError as error:
             return int(error.code)
-        return tuple(map(tuple, states))  # a link packs plain tuples several times as fast
 
     def _set_leader_epoch(self, body: SetLeaderEpoch) -> None:
         self._logs.require(body.slot).role.set_leader_epoch(body.leader_epoch)

@@ -342,9 +342,13 @@ class EpochEndOffset(Struct, frozen=True, array_like=True, tag=True):
 
 
 class DescribeProducers(Struct, frozen=True, array_like=True, tag=True):
-    """Replied with a tuple: for each slot the fields of its ProducerStates, or an error code."""
+    """Replied with a tuple: for each slot the fields of its ProducerStates, or an error code. It
+    ends with the slot at which the limit is reached. after: producer id before the first of the
+    first slot."""
 
     slots: tuple[int, ...]
+    after: int = -1
+    limit: int = 2000
 
 
 class ProducerState(NamedTuple):

@@ -114,6 +114,28 @@ def test_producers_of_what_is_not_there_are_an_error(made: World) -> None:
     assert producers(made, "a", 0).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
+def test_very_many_producers_come_in_pages_and_a_partition_that_is_named_often_comes_once(
+    made: World,
+) -> None:
+    first, second = (partition.slot for partition in made.broker.catalogue.topics["a"].partitions)
+    limit = m.DescribeProducers(()).limit
+    made.worker.producers = {
+        first: tuple((number, 0, 0, 0, -1, -1) for number in range(2 * limit)),
+        second: ((7, 0, 0, 0, -1, -1),),
+    }
+    request = DescribeProducersRequest([TopicRequest("a", [0, 0, 1, 0])])
+    (topic,) = asyncio.run(ask(made.broker, ApiKey.DESCRIBE_PRODUCERS, 0, request)).topics
+    found = [[each.producer_id for each in part.active_producers] for part in topic.partitions]
+    everything = list(range(2 * limit))
+    assert found == [everything, everything, [7], everything]
+    calls = [call for call in made.worker.calls if isinstance(call, m.DescribeProducers)]
+    assert [(call.slots, call.after) for call in calls] == [
+        ((first, second), -1),
+        ((first, second), limit - 1),
+        ((first, second), 2 * limit - 1),
+    ]
+
+
 def test_an_io_worker_is_asked_once_for_all_its_partitions(tmp_path: Path) -> None:
     with world(tmp_path, workers=2) as made:
         asyncio.run(create_topics(made.broker, [NewTopic("a", 5), NewTopic("b", 3)]))

@@ -144,7 +144,18 @@ class FakeWorker:
         return -1, -1
 
     def _DescribeProducers(self, call: m.DescribeProducers) -> tuple[Any, ...]:  # noqa: N802
-        return tuple(self.producers.get(slot, ()) for slot in call.slots)
+        found: list[Any] = []
+        after, room = call.after, call.limit
+        for slot in call.slots:
+            known = self.producers.get(slot, ())
+            if not isinstance(known, int):
+                known = [each for each in known if each[0] > after][:room]
+                room -= len(known)
+            found.append(known)
+            after = -1
+            if room <= 0:
+                break
+        return tuple(found)
 
     def append(self, partition: Partition, *records: NewRecord) -> None:
         """One batch at the end of the log, visible at once."""

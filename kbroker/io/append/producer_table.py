@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from kbroker.io.append import producer_columns
 from kbroker.io.files.producer_snapshot import BatchMetadata, ProducerEntry
-from kbroker.ipc.messages import ProducerState
 from kbroker.kernels import producers as kernel
-from kbroker.kernels.producer_rows import Producer, ProducerBatch, Sequence
+from kbroker.kernels.producer_rows import Producer, ProducerBatch
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,16 +74,23 @@ class ProducerTable:
         """Every producer of a partition, ordered by producer id."""
         return [_entry(self.rows[row]) for row in self._rows_of(slot)]
 
-    def states(self, slot: int) -> tuple[ProducerState, ...]:
-        """A partition's producers for DescribeProducers, by producer id. From the second call on,
-        an index replaces the scan of all rows, until a row is added or removed."""
+    def states(self, slot: int, after: int = -1, limit: int = 1 << 62) -> list[list[int]]:
+        """The fields of ProducerState of a partition's producers with ids after one, by producer
+        id, so many at most. From the second call on, an index replaces the scan of all rows, until
+        a row is added or removed."""
         if self._by_slot is None and self._asked:
             keys = self.rows[:, Producer.KEY]
             live = np.flatnonzero(keys > 0)
             live = live[np.lexsort((self.rows[live, Producer.ID], keys[live]))]
             self._by_slot = keys[live], live
         self._asked = True
-        return tuple(_state(self.rows[row].tolist()) for row in self._rows_of(slot).tolist())
+        rows = self._rows_of(slot)
+        first = int(np.searchsorted(self.rows[rows, Producer.ID], after, side="right"))
+        return producer_columns.states(self.rows, rows[first : first + limit])
+
+    def snapshot(self, slot: int) -> bytes:
+        """The bytes of a snapshot of a partition's producers."""
+        return producer_columns.snapshot(self.rows, self._rows_of(slot))
 
     def _rows_of(self, slot: int) -> NDArray[np.int64]:
         if self._by_slot is not None:
@@ -192,17 +199,4 @@ def _entry(row: NDArray[np.int64]) -> ProducerEntry:
         last_timestamp=words[Producer.LAST_TIMESTAMP],
         current_txn_first_offset=_open_since(words[Producer.TXN_FIRST_OFFSET]),
         batches=tuple(batches),
-    )
-
-
-def _state(words: list[int]) -> ProducerState:
-    batches = words[Producer.BATCH_COUNT]
-    last = Producer.BATCHES + (batches - 1) * ProducerBatch.WORDS + ProducerBatch.LAST_SEQUENCE
-    return ProducerState(
-        words[Producer.ID],
-        words[Producer.EPOCH],
-        words[last] if batches else Sequence.NONE,
-        words[Producer.LAST_TIMESTAMP],
-        words[Producer.COORDINATOR_EPOCH],
-        _open_since(words[Producer.TXN_FIRST_OFFSET]),
     )

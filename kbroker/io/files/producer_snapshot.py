@@ -112,13 +112,12 @@ def decode(data: bytes) -> list[ProducerEntry]:
     return _with_earlier(entries, body[count * ENTRY.size :])
 
 
-def write(folder: str, offset: int, entries: Iterable[ProducerEntry], sync: bool) -> str:
-    """Write ``<offset>.snapshot``; returns its path. Without sync the caller has it synced with the
-    segment."""
+def write(folder: str, offset: int, data: bytes, sync: bool) -> str:
+    """Write ``<offset>.snapshot`` with these bytes; returns its path. Without sync the caller has
+    it synced with the segment."""
     path = files.path(folder, offset, files.SNAPSHOT)
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
     try:
-        data = encode(entries)
         if is_armed("snapshot: half written"):
             os.write(fd, data[: len(data) // 2])
             crash_point("snapshot: half written")

@@ -10,7 +10,6 @@ from kbroker.io.files import producer_snapshot
 from kbroker.io.files.producer_snapshot import ProducerEntry
 from kbroker.io.partition.log_segments import LogSegments
 from kbroker.io.recovery.producer_replay import ProducerReplay
-from kbroker.ipc.messages import ProducerState
 from kbroker.log import files, transaction_index
 from kbroker.log.transaction_index import AbortedTransaction
 
@@ -30,9 +29,9 @@ class ProducerStateManager:
         """All of them, by producer id."""
         return self._table.entries(self._slot)
 
-    def states(self) -> tuple[ProducerState, ...]:
-        """All of them for DescribeProducers, by producer id."""
-        return self._table.states(self._slot)
+    def states(self, after: int, limit: int) -> list[list[int]]:
+        """For DescribeProducers: the fields of ProducerState, by producer id."""
+        return self._table.states(self._slot, after, limit)
 
     def load(self, entries: Iterable[ProducerEntry]) -> None:
         """Replace them."""
@@ -46,7 +45,7 @@ class ProducerStateManager:
 
     def snapshot(self, offset: int) -> None:
         """Write a snapshot; it is synced with the segment."""
-        producer_snapshot.write(self._segments.folder, offset, self.entries(), sync=False)
+        producer_snapshot.write(self._segments.folder, offset, self._table.snapshot(self._slot), sync=False)
 
     def last_snapshot(self, names: Sequence[str], sync: bool) -> None:
         """At a close: the producers at the log's end, and no snapshot of an earlier close (loading
@@ -54,7 +53,7 @@ class ProducerStateManager:
         folder, end = self._segments.folder, self._segments.active.next_offset
         snapshots = files.snapshots_among(names)
         if end > (snapshots[-1] if snapshots else 0):
-            producer_snapshot.write(folder, end, self.entries(), sync)
+            producer_snapshot.write(folder, end, self._table.snapshot(self._slot), sync)
             snapshots.append(end)
         for stray in producer_snapshot.strays(snapshots, self._segments.base_offsets):
             Path(files.path(folder, stray, files.SNAPSHOT)).unlink(missing_ok=True)

@@ -128,7 +128,7 @@ class ProducerReplay:
     def snapshot(self, offset: int) -> None:
         """Write the state as the snapshot at an offset. Not synced: its CRC reveals a torn one,
         which is ignored."""
-        producer_snapshot.write(self.folder, offset, self.entries(), sync=False)
+        producer_snapshot.write(self.folder, offset, self._table.snapshot(SLOT), sync=False)
 
     def entries(self) -> list[ProducerEntry]:
         """The producers, by id."""

@@ -3,8 +3,11 @@
 import random
 from dataclasses import replace
 
+import pytest
+
+from kbroker.io.append import producer_table
 from kbroker.io.append.producer_table import EndTxnMarker, ProducerTable
-from kbroker.io.files.producer_snapshot import BatchMetadata, ProducerEntry
+from kbroker.io.files.producer_snapshot import BatchMetadata, ProducerEntry, encode
 from kbroker.ipc.messages import ProducerState
 from kbroker.kernels import producers as kernel
 from kbroker.kernels.producer_rows import Producer
@@ -13,7 +16,7 @@ SLOTS = 5
 
 
 def entry(producer_id: int, draw: random.Random) -> ProducerEntry:
-    batches = [BatchMetadata(n, n + draw.randrange(9), n, n, 1000 + n) for n in range(draw.randrange(3))]
+    batches = [BatchMetadata(n, n + draw.randrange(9), n, n, 1000 + n) for n in range(draw.randrange(6))]
     return ProducerEntry(
         producer_id=producer_id,
         producer_epoch=draw.randrange(5),
@@ -33,6 +36,10 @@ def shown(found: ProducerEntry) -> ProducerState:
         found.coordinator_epoch,
         found.current_txn_first_offset,
     )
+
+
+def states(table: ProducerTable, slot: int) -> list[ProducerState]:
+    return [ProducerState(*each) for each in table.states(slot)]
 
 
 def change(table: ProducerTable, told: dict[tuple[int, int], ProducerEntry], draw: random.Random) -> None:
@@ -70,8 +77,12 @@ def test_the_states_of_a_partition_are_those_of_its_producers_in_order_of_their_
         for _ in range(draw.randrange(4)):
             slot = draw.randrange(SLOTS)
             wanted = [told[key] for key in sorted(told) if key[0] == slot]
-            assert table.states(slot) == tuple(map(shown, wanted))
+            assert states(table, slot) == list(map(shown, wanted))
             assert table.entries(slot) == wanted
+            assert table.snapshot(slot) == encode(wanted)
+            after, limit = draw.randrange(-1, 400), draw.randrange(1, 9)
+            page = [shown(each) for each in wanted if each.producer_id > after][:limit]
+            assert [ProducerState(*each) for each in table.states(slot, after, limit)] == page
 
 
 def test_a_listed_producers_later_appends_are_reported() -> None:
@@ -80,14 +91,23 @@ def test_a_listed_producers_later_appends_are_reported() -> None:
         table.put(0, entry(producer_id, draw))
     assert table.states(0) == table.states(0)
     table.rows[kernel.find(table.rows, 0, 2), Producer.LAST_TIMESTAMP] = 5000
-    assert [each.last_timestamp == 5000 for each in table.states(0)] == [False, True]
+    assert [each.last_timestamp == 5000 for each in states(table, 0)] == [False, True]
+
+
+def test_no_object_is_made_for_each_producer_of_a_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = ProducerTable()
+    table.put(0, entry(1, random.Random(1)))
+    wanted = encode(table.entries(0))
+    monkeypatch.setattr(producer_table, "_entry", None)
+    assert table.snapshot(0) == wanted
+    assert table.snapshot(1) == encode([])
 
 
 def test_no_transaction_is_open_behind_its_end() -> None:
     table = ProducerTable()
     table.put(0, replace(entry(1, random.Random(1)), current_txn_first_offset=40))
-    assert [each.current_txn_start_offset for each in table.states(0)] == [40]
+    assert [each.current_txn_start_offset for each in states(table, 0)] == [40]
     assert table.end_transaction(0, EndTxnMarker(1, 3, True, 0, 5000, 44)) == 40
-    assert [each.current_txn_start_offset for each in table.states(0)] == [-1]
+    assert [each.current_txn_start_offset for each in states(table, 0)] == [-1]
     assert [each.current_txn_first_offset for each in table.entries(0)] == [-1]
     assert table.end_transaction(0, EndTxnMarker(1, 3, True, 0, 5000, 45)) == -1

@@ -86,7 +86,7 @@ def test_stray_snapshots_are_those_of_no_segment_but_the_newest_at_the_end() -> 
 
 
 def test_files_are_named_by_offset(tmp_path: Path) -> None:
-    path = producer_snapshot.write(str(tmp_path), 42, [], sync=True)
+    path = producer_snapshot.write(str(tmp_path), 42, producer_snapshot.encode([]), sync=True)
     assert path == f"{tmp_path}/{42:020d}.snapshot"
     assert producer_snapshot.read(str(tmp_path), 42) == []
 
