@@ -8,7 +8,7 @@ from kbroker.control.metadata.config_resource import BROKER
 from kbroker.protocol.messages.describe_configs import DescribeConfigsResourceResult, DescribeConfigsSynonym
 
 Listed = list[DescribeConfigsResourceResult]
-MOST = 256
+MAX_KEPT = 256
 """Lists that are kept; who asks for every combination of keys does not fill the memory."""
 
 
@@ -29,7 +29,7 @@ class ConfigResults:
     ) -> Listed:
         """The settings of a resource that is there. Not to be changed. Raises KafkaError,
         ConfigError."""
-        if self._good_for != self._broker.version or len(self._kept) >= MOST:
+        if self._good_for != self._broker.version or len(self._kept) >= MAX_KEPT:
             self._kept.clear()
             self._good_for = self._broker.version
         overrides = tuple(self._broker.override(kind, name).items())

@@ -6,7 +6,7 @@ answer on. Its HMAC is the password.
 """
 
 from kbroker.api.context import RequestContext
-from kbroker.api.delegation_tokens import NO_TIME, NOBODY, may_ask
+from kbroker.api.delegation_tokens import ANONYMOUS_PRINCIPAL, NO_TIME, may_ask
 from kbroker.api.later import running
 from kbroker.api.row import Api
 from kbroker.config.principals import USER, parts_of, user_principal
@@ -49,7 +49,7 @@ def refuse(
     request: CreateDelegationTokenRequest, error: KafkaError, version: int
 ) -> CreateDelegationTokenResponse:
     """The request failed as a whole."""
-    nobody = parts_of(NOBODY)
+    nobody = parts_of(ANONYMOUS_PRINCIPAL)
     return CreateDelegationTokenResponse(error.code, *nobody, *nobody, NO_TIME, NO_TIME, NO_TIME)
 
 

@@ -4,7 +4,7 @@ from kbroker.api.context import RequestContext
 from kbroker.config.listeners import SecurityProtocol
 from kbroker.config.principals import ANONYMOUS, user_principal
 
-NOBODY = user_principal(ANONYMOUS)
+ANONYMOUS_PRINCIPAL = user_principal(ANONYMOUS)
 NO_TIME = -1
 """Time in the answer to a request that is refused at once."""
 
@@ -14,4 +14,4 @@ def may_ask(ctx: RequestContext) -> bool:
     if ctx.client.token_authenticated:
         return False
     protocol = ctx.endpoint.protocol
-    return protocol.sasl or (protocol is SecurityProtocol.SSL and ctx.client.principal != NOBODY)
+    return protocol.sasl or (protocol is SecurityProtocol.SSL and ctx.client.principal != ANONYMOUS_PRINCIPAL)

@@ -43,7 +43,7 @@ IOPRIO_SET = {"x86_64": 251, "aarch64": 30}
 IOPRIO_IDLE = 3 << 13
 JOIN_S = 10.0
 PAUSE_FACTOR = 10  # of a look's time, until the next: thousands of logs may be looked at, and change, at once
-RINGS_APART_S = 0.01
+MIN_CALL_INTERVAL_S = 0.01
 MAX_MAP_BYTES = (1 << 31) - 1  # as Kafka
 
 
@@ -106,7 +106,7 @@ class CleanerThread(threading.Thread):
         try:
             cleaned = self._log_cleaner().clean(job, wall_clock_ms())
         except (CorruptLog, MapTooSmall) as error:
-            log.warning("%s cannot be cleaned, it is left as it is: %s", job.folder, error)
+            log.warning("%s cannot be cleaned, it stays as it is: %s", job.folder, error)
             self._shift.failed(one, for_good=True)
             return None
         except LogChanged:
@@ -120,7 +120,7 @@ class CleanerThread(threading.Thread):
             self._shift.failed(one, for_good=False)
             return None
         self._caller.ask(self._worker, EndCleaning(one.slot, one.generation, cleaned.end))
-        _tell(job, cleaned, time.monotonic() - began)
+        _log_result(job, cleaned, time.monotonic() - began)
         return cleaned
 
     def _log_cleaner(self) -> LogCleaner:
@@ -159,11 +159,11 @@ def lower_priority() -> None:
 def main(context: ChildContext) -> None:
     """Entry of the role "cleaner": serve until the parent asks for a stop."""
     shift = Shift(context.config, Slots(context.shared.metrics[context.process]))
-    bell = context.shared.cleaner_event_fd
+    event_fd = context.shared.cleaner_event_fd
 
     def stop(*_: object) -> None:
         shift.stop.set()
-        os.eventfd_write(bell, 1)
+        os.eventfd_write(event_fd, 1)
 
     on_stop(stop)
     lower_priority()
@@ -177,24 +177,24 @@ def main(context: ChildContext) -> None:
             if number not in threads or not threads[number].is_alive():
                 threads[number] = CleanerThread(number, context, shift)
                 threads[number].start()
-        if _rung(bell, min(1.0, shift.config.get_int("log.cleaner.backoff.ms") / 1000) or 0.01):
+        if _called(event_fd, min(1.0, shift.config.get_int("log.cleaner.backoff.ms") / 1000) or 0.01):
             shift.look_now()
-            shift.stop.wait(RINGS_APART_S)
+            shift.stop.wait(MIN_CALL_INTERVAL_S)
     for thread in threads.values():
         thread.join(JOIN_S)
 
 
-def _rung(bell: int, seconds: float) -> bool:
-    """Wait for the bell; whether it was rung."""
+def _called(event_fd: int, seconds: float) -> bool:
+    """Wait for a call of an IO worker; whether there was one."""
     poll = select.poll()
-    poll.register(bell, select.POLLIN)
+    poll.register(event_fd, select.POLLIN)
     if not poll.poll(seconds * 1000):
         return False
-    os.eventfd_read(bell)
+    os.eventfd_read(event_fd)
     return True
 
 
-def _tell(job: CleaningJob, cleaned: Cleaned, seconds: float) -> None:
+def _log_result(job: CleaningJob, cleaned: Cleaned, seconds: float) -> None:
     read = cleaned.map_bytes + cleaned.bytes_read
     log.info(
         "%s: cleaned offsets %d to %d in %.2f s: %.1f MB read (%.1f MB/s), %d of %d records kept, %d segments written",
@@ -202,4 +202,4 @@ def _tell(job: CleaningJob, cleaned: Cleaned, seconds: float) -> None:
         *(cleaned.records_kept, cleaned.records_read, cleaned.swaps),
     )
     if cleaned.without_key:
-        log.warning("%s: %d records without a key were taken away", job.folder, cleaned.without_key)
+        log.warning("%s: %d records without a key were removed", job.folder, cleaned.without_key)

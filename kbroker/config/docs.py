@@ -30,7 +30,7 @@ kbroker reads a Kafka `server.properties`: names, defaults and checks are those 
 are looked
 up in this order: set at run time for this broker, set at run time for all brokers, `--override key=value`,
 the file,
-the default. *Change* tells how a broker setting may change while the broker runs: `read-only` needs a
+the default. *Change* is how a broker setting may change while the broker runs: `read-only` needs a
 restart,
 `cluster-wide` may be set for all brokers or for one, `per-broker` for one only. Topic, group and client
 metrics

@@ -8,7 +8,7 @@ from kbroker.config.cgroup import cpu_quota
 
 MAX_NETWORK_PROCESSES = 63
 """Each has a bit in a word of every partition's slot (`Slot.WAITERS`), and control has one."""
-_MOST = 8
+_MAX_DEFAULT = 8
 
 
 def cores() -> int:
@@ -32,7 +32,7 @@ def io_workers() -> int:
 def default_counts(available: int) -> tuple[int, int]:
     """Network processes and IO workers for so many cores: half of them, since parsing and sending
     is most of the work; and a quarter, since one worker appends for several network processes."""
-    return max(1, min(_MOST, available // 2)), max(1, min(_MOST, available // 4))
+    return max(1, min(_MAX_DEFAULT, available // 2)), max(1, min(_MAX_DEFAULT, available // 4))
 
 
 @cache

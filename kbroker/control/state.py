@@ -144,7 +144,7 @@ def _check_identities(broker: Broker, store: Store, directory_ids: Mapping[str, 
     usable = set(broker.online_dirs) - replaced
     for log_dir in broker.online_dirs:
         if log_dir in replaced and _begin_copies_anew(broker, store, log_dir, usable):
-            log.warning("log dir %s is a new one: its %d replicas are copied again", log_dir, held[log_dir])
+            log.warning("log dir %s was replaced: its %d replicas are copied again", log_dir, held[log_dir])
             store.put_meta(f"directory.{log_dir}", directory_ids[log_dir])
             continue
         here = directory_ids.get(log_dir, "")
@@ -241,7 +241,7 @@ def _configs(broker: Broker, topic: Topic, kafka: KafkaMetadata | None) -> dict[
             TopicConfig.resolve({**usable, key: value}, broker.config)
             usable[key] = value
         except ConfigError as error:
-            log.error("topic %s: config %s=%s is left out: %s", topic.name, key, value, error)
+            log.error("topic %s: config %s=%s is ignored: %s", topic.name, key, value, error)
     return usable
 
 
@@ -251,7 +251,7 @@ def _resume_moves(broker: Broker, new_run: bool) -> None:
     for one in adoption.futures(broker.online_dirs):
         replica = _copied(broker, one)
         if replica is None and new_run:
-            log.warning("%s is the copy of a log that is not here any more: put aside as stray", one.folder)
+            log.warning("%s is the copy of a log that no longer exists: renamed as stray", one.folder)
             put_aside(one, files.STRAY_FOLDER)
         elif replica is not None and replica.log_dir != one.log_dir:
             remember(broker, replica, one.log_dir)
@@ -307,7 +307,7 @@ def _partitions(broker: Broker, topic: Topic, found: list[adoption.FoundPartitio
     for index, (slot, generation) in zip(wanted, broker.slots.take(len(wanted)), strict=True):
         one = by_index.get(index)
         if one is None:
-            log.warning("%s-%d was not found on disk and starts empty", topic.name, index)
+            log.warning("%s-%d has no log on disk and starts empty", topic.name, index)
             (log_dir,) = place(1, broker.online_dirs, occupied)
             added.append(Partition(topic.name, index, log_dir, slot, generation))
         else:

@@ -258,7 +258,7 @@ class Control:
         elif isinstance(body, MoveFailed):
             self._services.moves.failed(body)
         else:
-            log.error("a message that control does not know: %s", type(body).__name__)
+            log.error("an unknown message: %s", type(body).__name__)
 
     async def _verify(self, link: AsyncLink, call_id: int, asked: VerifyTransaction) -> None:
         link.reply(call_id, await verify(self._services, asked))

@@ -133,9 +133,7 @@ class ControlView:
                 elif isinstance(body, Reply):
                     self._settle(body)
                 else:
-                    log.error(
-                        "control sent a message that the http process does not know: %s", type(body).__name__
-                    )
+                    log.error("control sent an unknown message: %s", type(body).__name__)
 
     def _settle(self, reply: Reply) -> None:
         with self._lock:

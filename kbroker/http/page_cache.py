@@ -74,7 +74,7 @@ class PageCache:
                 found[folder] = _look_at(folder)
         except OSError as error:
             if error.errno in REFUSED:
-                log.info("this kernel does not tell what is in the page cache: %s", error)
+                log.info("this kernel cannot report what is in the page cache: %s", error)
                 self.works = False
                 return
             log.debug("page cache: %s", error)

@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 FLUSH_SECONDS = bind("kbroker_flush_seconds")
 FLUSH_ERRORS = bind("kbroker_flush_errors_total")
 ALL = -1  # acks
-NOBODY = -1  # no generation of a slot
+NO_GENERATION = -1  # no generation of a slot
 DELAYED = bind("kbroker_purgatory_delayed", operation="Produce")
 WATCHED = bind("kbroker_purgatory_watched", operation="Produce")
 EXPIRED = bind("kbroker_purgatory_expired_total", operation="Produce")
@@ -211,7 +211,7 @@ class Durability:
         sync = self._drain.syncs[slot]
         if sync[SyncRow.STATE] != SyncState.IDLE:
             self._left.setdefault(slot, left)
-            sync[SyncRow.GENERATION] = NOBODY  # so that the kernel leaves its end to `_ended`
+            sync[SyncRow.GENERATION] = NO_GENERATION  # so that the kernel leaves its end to `_ended`
 
     def went_offline(self, slot: int) -> None:
         """The slot's log dir failed: what waits for it will never be on disk."""

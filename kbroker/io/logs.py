@@ -107,7 +107,7 @@ class Logs:
             )
             self._openings.finished(opening)
             return
-        if self._openings.recall(opening):
+        if self._openings.restore(opening):
             return
         trusted = self._openings.trusted_end(message)
         opening.known_mark = int(words[Slot.HIGH_WATERMARK]) if trusted else None
@@ -117,7 +117,7 @@ class Logs:
     def take_opened(self, begin_role: BeginRole) -> list[Reply]:
         """Bring online what is loaded; the answers to control's calls. begin_role: called with a
         log's role."""
-        if line := self._openings.tell():
+        if line := self._openings.progress_line():
             log.info("recovery: %s", line)
         replies = []
         for opening in self._openings.take():
@@ -362,6 +362,6 @@ class Logs:
             try:
                 loaded_log.write_closed(path, self._worker, closed_here)
             except OSError as error:
-                log.warning("the next start has to look at every log of %s: %s", path, error)
+                log.warning("the next start has to recover every log of %s: %s", path, error)
         self.checkpoint()
         return not_closed

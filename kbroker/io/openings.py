@@ -107,7 +107,7 @@ class Openings:
         self._done.append(opening)
         self._notify()
 
-    def recall(self, opening: Opening) -> bool:
+    def restore(self, opening: Opening) -> bool:
         """Whether the log opens from the state saved at the last shutdown; then the opening is
         finished."""
         message, key = opening.message, opening.key
@@ -117,7 +117,7 @@ class Openings:
         points, starts, first_dirty = self._checkpoints.at_start(message.log_dir)
         opening.first_dirty = first_dirty.get(key, -1)
         expired_before_ms = wall_clock_ms() - self._producers.expiration_ms
-        opening.loaded = loaded_log.recall(
+        opening.loaded = loaded_log.restore(
             closed,
             opening.folder,
             message.topic_id,
@@ -223,9 +223,9 @@ class Openings:
         set_state(self._slots[slot], SlotState.DELETED)
         self._slots[slot, Slot.WRITES] = 0
 
-    def tell(self) -> str | None:
-        """Log the progress of loading, when it is due."""
-        return self._progress.tell(time.monotonic_ns())
+    def progress_line(self) -> str | None:
+        """The progress of loading, when it is due to be logged."""
+        return self._progress.line(time.monotonic_ns())
 
     def close(self) -> None:
         """Load nothing more; returns when the current loads have ended."""
@@ -347,7 +347,7 @@ class RecoveryProgress:
         with self._lock:
             self._done += 1
 
-    def tell(self, now_ns: int) -> str | None:
+    def line(self, now_ns: int) -> str | None:
         """The progress line that is due now: once a second while loading takes longer, and at its
         end if logs were scanned."""
         with self._lock:

@@ -55,7 +55,7 @@ class Worker:
         self._notify_again: set[int] = set()
         self.drain = Drain(self.shared, context.index)
         self.sleeper = Sleeper(self.shared, context.process)
-        self.logs = Logs(context, self.drain, self.sleeper.ring)
+        self.logs = Logs(context, self.drain, self.sleeper.interrupt)
         self.cleaning = Cleaning(
             self.logs,
             self._notify_again.add,
@@ -71,7 +71,7 @@ class Worker:
         self.handles = FileHandles(
             self.drain.rows, process_limit(), self.durability.flush_now, self._sync_failed
         )
-        self.read_ahead = ReadAheadPool(self.sleeper.ring)
+        self.read_ahead = ReadAheadPool(self.sleeper.interrupt)
         self.metrics = self.drain.metrics
         self.housekeeping = Housekeeping(
             context.config, self.logs, self.drain, self.durability, self.cleaning, monotonic_ms()
@@ -90,7 +90,7 @@ class Worker:
         self.link: PolledLink | None = None
         self.stopping = False
         if is_armed(BEFORE_WRITE, WRITTEN):
-            self.drain.run = _mortal(self.drain)  # type: ignore[method-assign]
+            self.drain.run = _with_crash_points(self.drain)  # type: ignore[method-assign]
         self._due_ms = 0
         self._synced_fd = self.durability.fileno()
         self._poll = self._new_poll()
@@ -112,7 +112,7 @@ class Worker:
 
     def _stop(self, *_: object) -> None:
         self.stopping = True
-        self.sleeper.ring()
+        self.sleeper.interrupt()
 
     def _refuse_old_entries(self) -> None:
         """Answer what a predecessor left in the rings: its fate is unknown, retriable says just
@@ -143,17 +143,17 @@ class Worker:
             if not busy:
                 break
         else:
-            self._look(0)
+            self._wait_for_events(0)
             return
         self.sleeper.announce()
         waiting = self.drain.waiting
         if (waiting and not self._blocked()) or (self.replicas.active and self.replicas.pending()):
             self.sleeper.awake()
             return
-        patience = max(0, min(self._due_ms, self.drain.next_expiry_ms) - monotonic_ms())
+        timeout_ms = max(0, min(self._due_ms, self.drain.next_expiry_ms) - monotonic_ms())
         if self.replicas.active:
-            patience = min(patience, max(0, self.replicas.next_due_ms(monotonic_ms()) - monotonic_ms()))
-        self._look(min(patience, BLOCKED_MS) if waiting else patience)
+            timeout_ms = min(timeout_ms, max(0, self.replicas.next_due_ms(monotonic_ms()) - monotonic_ms()))
+        self._wait_for_events(min(timeout_ms, BLOCKED_MS) if waiting else timeout_ms)
         self.sleeper.awake()
 
     def _blocked(self) -> bool:
@@ -162,7 +162,7 @@ class Worker:
         return bool(self.drain.out[Drained.COUNT] == 0 and self.drain.out[Drained.STOP] == Stop.NONE)
 
     def _next_due_ms(self) -> int:
-        """When ``_rest`` is due at the latest."""
+        """When ``_serve_others`` is due at the latest."""
         now = monotonic_ms()
         due = [self.housekeeping.next_due_ms, now + 1000]
         if self.moves.count:
@@ -171,7 +171,7 @@ class Worker:
             due.append(now + RECONNECT_MS if self.link is None else now + 1)
         return min(due)
 
-    def _look(self, timeout_ms: int) -> None:
+    def _wait_for_events(self, timeout_ms: int) -> None:
         """Block for events. Mostly they are appends, which go straight back to the drain; the rest
         is looked at when control or a thread has something, or by the clock."""
         began = time.monotonic_ns()
@@ -186,14 +186,14 @@ class Worker:
                 rest |= self.durability.unanswered
             elif fd != self.sleeper.event_fd:
                 rest = True
-        if rest or self.sleeper.take_rung():
-            self._rest()
+        if rest or self.sleeper.take_interrupted():
+            self._serve_others()
             self._due_ms = self._next_due_ms()
 
-    def _rest(self) -> None:
+    def _serve_others(self) -> None:
         """Everything but appends."""
         if self.link is None and not self._connect():
-            log.debug("control is not there yet")
+            log.debug("no link to control yet")
         self._take_messages()
         self._reply(self.logs.take_opened(self.replicas.begin))
         for slot, error in self.read_ahead.take_failed():
@@ -210,7 +210,7 @@ class Worker:
         self.housekeeping.run(now)
         if self.moves.count and now >= self._moves_due_ms:
             self._moves_due_ms = now + MOVES_MS
-            self.moves.look(self._tell)
+            self.moves.look(self._send)
         self.drain.wake()
         for slot in list(self._notify_again):
             if not self.drain.notify(slot):
@@ -243,12 +243,12 @@ class Worker:
         self.logs.close(body.slot, body.delete)
         self.durability.forget(body.slot)
 
-    def _tell(self, body: object) -> None:
+    def _send(self, body: object) -> None:
         if self.link is not None:
             try:
                 self.link.send(body)
             except LinkClosed:
-                log.debug("control is away; it is notified again")
+                log.debug("no link to control; it is notified later")
 
     def _reply(self, replies: list[Reply]) -> None:
         if self.link is not None:
@@ -341,7 +341,7 @@ class Worker:
             raise SystemExit(1)
 
 
-def _mortal(drain: Drain) -> Callable[[], int]:
+def _with_crash_points(drain: Drain) -> Callable[[], int]:
     """The drain call with its crash points, which count calls that have something to append."""
     run = drain.run
 

@@ -103,8 +103,8 @@ def _send(channel: socket.socket, message: bytes) -> bool:
 
 
 def send_closed(channel: socket.socket, ids: list[int]) -> int:
-    """Tell the acceptor which connections have ended; returns how many of them were sent. EOFError:
-    it has gone."""
+    """Report to the acceptor which connections have ended; returns how many of them were sent.
+    EOFError: it has gone."""
     sent = 0
     while sent < len(ids):
         part = ids[sent : sent + IDS_PER_MESSAGE]
@@ -141,7 +141,7 @@ class Settings:
 
 
 def send_settings(channel: socket.socket, values: dict[str, str]) -> bool:
-    """Tell the acceptor its dynamic settings. False: the channel is full. EOFError: it has gone."""
+    """Send the acceptor its dynamic settings. False: the channel is full. EOFError: it has gone."""
     return _send(channel, _ID.pack(SETTINGS) + json.dumps(values).encode())
 
 

@@ -101,7 +101,7 @@ class AsyncLink(asyncio.Protocol):
                 else:
                     self._on_message(self, call_id, body)
         except Malformed as error:
-            log.error("a link is closed, because what came by it is no message: %s", error)
+            log.error("a link is closed, because of an invalid message: %s", error)
             if self._transport is not None:
                 self._transport.abort()
 
@@ -295,7 +295,7 @@ class PolledLink:
             try:
                 messages += self._reader.feed(data)
             except Malformed as error:
-                log.error("the link to control is closed, because what came by it is no message: %s", error)
+                log.error("the link to control is closed, because of an invalid message: %s", error)
                 raise LinkClosed(str(error)) from error
 
     def send(self, body: Any, call_id: int = 0) -> None:

@@ -115,7 +115,7 @@ class Sleeper:
     def __init__(self, shared: Shared, process: int) -> None:
         self.line = int(shared.processes[process].ctypes.data)
         self.event_fd = shared.event_fds[process]
-        self._rung = False
+        self._interrupted = False
 
     def announce(self) -> None:
         """Say "about to block"; the caller must look at its rings once more before it blocks."""
@@ -125,15 +125,15 @@ class Sleeper:
         """Say "busy": producers need not write the eventfd."""
         _claim_wake(self.line)
 
-    def ring(self) -> None:
+    def interrupt(self) -> None:
         """End the process's own sleep, from one of its threads or signal handlers."""
-        self._rung = True
+        self._interrupted = True
         os.eventfd_write(self.event_fd, 1)
 
-    def take_rung(self) -> bool:
-        """Whether ``ring`` was called since the last look."""
-        rung, self._rung = self._rung, False
-        return rung
+    def take_interrupted(self) -> bool:
+        """Whether ``interrupt`` was called since the last look."""
+        interrupted, self._interrupted = self._interrupted, False
+        return interrupted
 
     def clear(self) -> None:
         """Take the eventfd's count after a wake-up."""

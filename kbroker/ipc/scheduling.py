@@ -21,7 +21,7 @@ SCHED_OTHER = 0
 
 
 def slice_ns() -> int | None:
-    """The calling thread's slice; None where the kernel does not tell."""
+    """The calling thread's slice; None where the kernel does not report it."""
     attributes = _get()
     return None if attributes is None else attributes[5]
 

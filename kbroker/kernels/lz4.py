@@ -2,8 +2,8 @@
 checksums are.
 
 Frame and block format: lz4_Frame_format.md and lz4_Block_format.md of the LZ4 project. Only what is
-beyond doubt is taken: a block that the reference decoder may refuse, or a feature that producers do
-not use, is for a library to judge.
+with certainty is taken: a block that the reference decoder may refuse, or a feature that producers
+do not use, is for a library to judge.
 """
 
 from kbroker.kernels.jit import inlined

@@ -71,7 +71,6 @@ class Connection:
         "bytes_of",
         "client_id",
         "cold_ns",
-        "count_left",
         "earlier_ns",
         "end",
         "fd",
@@ -80,6 +79,7 @@ class Connection:
         "login",
         "long_peer",
         "met",
+        "on_answer_sent",
         "on_close",
         "on_end",
         "on_gone",
@@ -119,7 +119,9 @@ class Connection:
         self.purgatory_ns = self.cold_ns = 0  # how long it waited for records, and for the disk
         self.earlier_ns = 0  # how long of that before it came to Python
         self.answered_ns = 0  # when its answer was built
-        self.count_left: Callable[[Connection], None] | None = None  # once, when its answer has left
+        self.on_answer_sent: Callable[[Connection], None] | None = (
+            None  # called once, when its answer is sent
+        )
         self.long_peer: NDArray[np.uint8] | None = None  # see PackedPeers
         self.end = ""  # why it was closed
         self.login: Login | None = None  # on SASL listeners

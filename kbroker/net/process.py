@@ -230,7 +230,7 @@ class NetworkProcess:
             return
         connection.state = State.CLOSED
         connection.end = reason
-        self.counts.has_left(connection)
+        self.counts.answer_sent(connection)
         self.counts.closed(connection, reason)
         close_row(self.context.address, connection.row)
         self.access.forget(connection)
@@ -271,14 +271,14 @@ class NetworkProcess:
             parts = self.quotas.answered(connection, parts)
         self.counts.answered(connection, parts)
         if self._send(connection, parts):
-            then = self._wait_sent if connection.unsent else self._has_left
+            then = self._wait_sent if connection.unsent else self._answer_sent
             then(connection)
 
     def _wait_sent(self, connection: Connection) -> None:
-        self._hold(connection, partial(self._has_left, connection))
+        self._hold(connection, partial(self._answer_sent, connection))
 
-    def _has_left(self, connection: Connection) -> None:
-        self.counts.has_left(connection)
+    def _answer_sent(self, connection: Connection) -> None:
+        self.counts.answer_sent(connection)
         self.unbusy(connection.row)
 
     def _send(self, connection: Connection, parts: Sequence[Part]) -> bool:

@@ -35,7 +35,7 @@ def with_stored_settings(config: BrokerConfig) -> BrokerConfig:
             cluster=layers.get(CLUSTER_WIDE, {}), own=layers.get(str(config.node_id), {})
         )
     except ConfigError as error:
-        log.warning("stored settings are left out until control has read them: %s", error)
+        log.warning("stored settings are ignored until control has read them: %s", error)
         return config
 
 
@@ -52,5 +52,5 @@ def _read(path: Path) -> tuple[StoreVersion, Layers] | None:
                 layers.setdefault(resource, {})[name] = value
             return store_version_of(db), layers
     except (OSError, sqlite3.Error) as error:
-        log.warning("%s: its settings are left out until control has read them: %s", path, error)
+        log.warning("%s: its settings are ignored until control has read them: %s", path, error)
         return None

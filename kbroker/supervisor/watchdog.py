@@ -92,7 +92,7 @@ class Watchdog:
         if seen.still_ms < self._limits_ms[child.role.name]:
             return
         log.error(
-            "%s has not moved for %d s: this is where it is, then it is restarted",
+            "%s has not moved for %d s: its stack follows, then it is restarted",
             child.name,
             seen.still_ms // 1000,
         )

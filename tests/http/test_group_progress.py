@@ -77,7 +77,7 @@ def test_a_group_that_falls_behind_leaves_the_page_cache(scene: Scene) -> None:
     scene.now += 10
     found = committed(scene, 60)
     if not scene.page_cache.works:
-        pytest.skip("this kernel does not tell what is in the page cache")
+        pytest.skip("this kernel cannot report what is in the page cache")
     seconds = found.value("kbroker_group_cache_seconds", group="billing")
     assert seconds == pytest.approx(60 / 20 * 10, rel=0.1)  # 60 records more than its lag are cached
 

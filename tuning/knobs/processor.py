@@ -124,7 +124,7 @@ PROCESSOR: tuple[Knob[None], ...] = (
         whole_host,
         lambda situation, _: _word(situation.host.features.cachestat),
         unless("works", _CACHESTAT),
-        "Tells whether all of a fetch is in the page cache, before it is sent.",
+        "Reports whether all of a fetch is in the page cache, before it is sent.",
         TRIED + "; kbroker/net/fetch/residency.py",
     ),
     Knob(
@@ -132,7 +132,7 @@ PROCESSOR: tuple[Knob[None], ...] = (
         whole_host,
         lambda situation, _: _word(situation.host.features.nowait_reads),
         unless("works", _NOWAIT),
-        "The second way to tell what is in the page cache.",
+        "The second way to find out what is in the page cache.",
         TRIED + " on the log dir's file system",
     ),
     Knob(

@@ -50,7 +50,7 @@ def put_aside(copy: adoption.FutureCopy, suffix: str) -> None:
         name = files.dated_folder_name(copy.topic, copy.index, uuid.uuid4().hex, suffix)
         os.rename(copy.folder, Path(copy.log_dir, name))  # noqa: PTH104 as short as it gets
     except OSError as error:
-        log.error("%s could not be put out of the way: %s", copy.folder, error)
+        log.error("%s could not be renamed: %s", copy.folder, error)
 
 
 def _retire(one: Deletion) -> bool:
@@ -65,7 +65,7 @@ def _retire(one: Deletion) -> bool:
         name = files.dated_folder_name(partition.topic, partition.index, unique, files.DELETE_FOLDER)
         os.rename(folder, Path(partition.log_dir, name))  # noqa: PTH104 as short as it gets
     except OSError as error:
-        log.error("%s could not be put out of the way: %s", folder, error)
+        log.error("%s could not be renamed: %s", folder, error)
         return False
     log.info("%s: an interrupted deletion is finished", folder)
     return True

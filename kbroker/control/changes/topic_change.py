@@ -137,7 +137,7 @@ async def _create(broker: Broker, plans: list[TopicPlan]) -> dict[str, KafkaErro
 
 
 async def _publish(broker: Broker, topics: list[Topic]) -> None:
-    """Tell the network processes, then show the topics to clients."""
+    """Notify the network processes, then show the topics to clients."""
     broker.announcing.update({topic.name: topic for topic in topics})
     for topic in topics:
         broker.opening.pop(topic.name, None)

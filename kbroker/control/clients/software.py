@@ -6,11 +6,11 @@ from typing import Final
 
 from kbroker.ipc.client_messages import OTHER, SoftwareConnections
 
-MOST: Final = 20
+MAX_SHOWN: Final = 20
 
 
 def added_up(
-    reports: Collection[Iterable[SoftwareConnections]], most: int = MOST
+    reports: Collection[Iterable[SoftwareConnections]], most: int = MAX_SHOWN
 ) -> tuple[SoftwareConnections, ...]:
     """Connections by name, version and listener. Names with a version beyond the `most` that have
     the most connections are OTHER."""

@@ -6,7 +6,7 @@ from typing import Final
 from kbroker.control.telemetry.points import printable
 from kbroker.ipc.client_messages import OTHER, MovedBytes
 
-MOST: Final = 50
+MAX_CLIENTS: Final = 50
 MAX_OTHERS: Final = 1000
 """Maximum of client ids without a counter whose bytes are compared."""
 ROUND_MS: Final = 60_000
@@ -30,7 +30,7 @@ class TopClients:
     OTHER. One that has lost it begins at 0 again.
     """
 
-    def __init__(self, most: int = MOST) -> None:
+    def __init__(self, most: int = MAX_CLIENTS) -> None:
         self._most = most
         self._shown: dict[str, Moved] = {}
         self._other = Moved()

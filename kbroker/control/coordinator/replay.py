@@ -42,18 +42,18 @@ class OddRecords:
     def left_out(self, offset: int, what: str, reason: object) -> None:
         self._count += 1
         if self._count <= MAX_LINES:
-            log.warning("%s: %s %d is left out: %s", self._folder, what, offset, reason)
+            log.warning("%s: %s %d is skipped: %s", self._folder, what, offset, reason)
 
     def failed(self, offset: int) -> None:
         """As `left_out`, for an exception that replay should have foreseen."""
         self._count += 1
         if self._count <= MAX_LINES:
-            log.exception("%s: record %d is left out, its replay failed", self._folder, offset)
+            log.exception("%s: record %d is skipped, its replay failed", self._folder, offset)
 
     def end(self) -> None:
         """Log how many had no line."""
         if self._count > MAX_LINES:
-            log.warning("%s: %d more records are left out", self._folder, self._count - MAX_LINES)
+            log.warning("%s: %d more records are skipped", self._folder, self._count - MAX_LINES)
 
 
 async def load_partition(broker: Broker, partition: Partition, machine: Machine) -> int:

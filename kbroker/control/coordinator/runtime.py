@@ -160,7 +160,7 @@ class Runtime(CoordinatorTopic):
             except Exception as error:
                 error.__traceback__ = None  # its frames hold the request
                 if not answer.complete(error):
-                    log.error("%s: a late answer was not taken: %r", self.topic, error)
+                    log.error("%s: a late answer was dropped: %r", self.topic, error)
         self._loop.call_soon(self._decide, key, queued)
 
     def ask_beside(self, key: str, operation: Operation) -> Any:
@@ -208,7 +208,7 @@ class Runtime(CoordinatorTopic):
             elif code is not ErrorCode.NONE:
                 response = KafkaError(code)
         except Exception as error:
-            log.exception("%s-%d: an operation failed behind its append", self.topic, index)
+            log.exception("%s-%d: an operation failed after its append", self.topic, index)
             response = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error))
         ended()
         _give(answer, response)

@@ -41,14 +41,16 @@ def take_back(store: Store, log_dirs: Sequence[str], config: BrokerConfig) -> No
     if kafka is None:
         return
     stored = store.load()
-    if seen or not stored.topics:  # else adopted by an older kbroker: there is no telling who was here last
+    if (
+        seen or not stored.topics
+    ):  # else adopted by an older kbroker: the broker that used them last is unknown
         found = {(one.topic_id, one.index): one for one in adoption.scan(log_dirs)}
         change = _change(stored, kafka, found, config)
         store.apply(change)
         store.skip_producer_ids(kafka.next_producer_id or 0)
         if seen:
             log.info(
-                "Apache Kafka has used the log dirs: its settings hold from now on; %d topics are gone",
+                "Apache Kafka has used the log dirs: its settings apply from now on; %d topics were deleted",
                 len(change.deleted_topics),
             )
     store.put_meta(MARK, mark)
@@ -116,7 +118,7 @@ def _usable(key: ConfigKey, configs: Mapping[str, str], config: BrokerConfig) ->
         if problem is None:
             usable[name] = value
         else:
-            log.error("config %s=%s of %s is left out: %s", name, value, key[1] or "all brokers", problem)
+            log.error("config %s=%s of %s is ignored: %s", name, value, key[1] or "all brokers", problem)
     return usable
 
 

@@ -85,7 +85,7 @@ class LogReading:
             found = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(found))
         on_answer(found)
 
-    def _tell(self, findings: list[tuple[OnAnswer, Any]]) -> None:
+    def _call_back(self, findings: list[tuple[OnAnswer, Any]]) -> None:
         for on_answer, found in findings:
             try:
                 on_answer(found)
@@ -97,7 +97,7 @@ class LogReading:
         self._running = False
         if self._jobs:
             self._begin()
-        self._tell(findings)
+        self._call_back(findings)
 
     # --- on the thread ----------------------------------------------------------------------------------
 
@@ -112,7 +112,7 @@ class LogReading:
                 findings.append((on_answer, error))
             now = time.monotonic()
             if self._jobs and (len(findings) == TOGETHER or now - began > TELL_AFTER_S):
-                loop.call_soon_threadsafe(self._tell, findings)
+                loop.call_soon_threadsafe(self._call_back, findings)
                 findings, began = [], now
         loop.call_soon_threadsafe(self._rested, findings)
 

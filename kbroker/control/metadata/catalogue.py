@@ -40,7 +40,7 @@ class Partition:
     """One partition: its replicas, the preferred leader first, and which of them leads.
 
     has_leader: False when no replica that may lead is there; `leader` is the last one then. adding,
-    removing: log dirs of replicas that a reassignment brings and takes away. log_dir, slot,
+    removing: log dirs of replicas that a reassignment adds and removes. log_dir, slot,
     generation and worker are the leader's."""
 
     topic: str

@@ -12,7 +12,7 @@ from kbroker.ipc.layout import ProducerIds as ProducerIdRow
 from kbroker.ipc.producer_id_kernel import NO_ID, take_producer_id
 
 BLOCK = 1000
-MOST = 64_000
+MAX_BLOCK = 64_000
 """A block that lasts less than a second is followed by one twice as large, up to this."""
 SHORT_S = 1.0
 
@@ -48,7 +48,7 @@ class ProducerIds:
 
     async def _refill(self) -> None:
         now_s = time.monotonic()
-        self._block = min(2 * self._block, MOST) if now_s - self._since_s < SHORT_S else BLOCK
+        self._block = min(2 * self._block, MAX_BLOCK) if now_s - self._since_s < SHORT_S else BLOCK
         self._since_s = now_s
         first = await self._allocate(self._block)
         # no process takes ids while the end is not after the next id

@@ -129,7 +129,7 @@ async def _cancel(replication: Replication, topic: Topic, partition: Partition) 
 async def _drop(
     replication: Replication, topic: Topic, partition: Partition, gone: list[Replica]
 ) -> list[Deletion]:
-    """Store and tell a partition's new replicas; the logs that are to be closed and removed
+    """Store and announce a partition's new replicas; the logs that are to be closed and removed
     then."""
     broker = replication.broker
     partition.replicas = [r for r in partition.replicas if r not in gone]

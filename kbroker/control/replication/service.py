@@ -70,7 +70,7 @@ class Replication:
                 for step in self.each_look:
                     await step()
             except KafkaError as error:
-                log.error("replicas could not be looked after: %s", error)
+                log.error("replicas could not be checked: %s", error)
 
     def partitions(self) -> list[Partition]:
         """All that have more than one replica."""

@@ -77,7 +77,7 @@ class FetchSpec:
 class ShareService:
     """Runs in: control. Owner: the process's main. API handlers reach it by `of`.
 
-    announce(slot number): asks the slot's IO worker to tell when it advances.
+    announce(slot number): asks the slot's IO worker to notify when it advances.
     """
 
     def __init__(
@@ -243,7 +243,7 @@ class ShareService:
         return keys
 
     async def _enough(self, spec: FetchSpec, session: ShareSession, counted: Deliverable) -> bool:
-        """Whether there are min_bytes to acquire, or an error to tell."""
+        """Whether there are min_bytes to acquire, or an error to return."""
         found = 0
         limits = self.partitions.limits(spec.group_id)
         committed = self.partitions.reads_committed(spec.group_id)

@@ -73,7 +73,7 @@ def open_newest(log_dirs: Sequence[str], all_dirs: Sequence[str], cluster_id: st
     if 2 * len(gone) > len(written):
         store.close()
         raise StoreError(
-            f"{newest}/{FILE_NAME} may be out of date: the copies in {', '.join(gone)} are not to be had. Bring one of"
+            f"{newest}/{FILE_NAME} may be out of date: the copies in {', '.join(gone)} cannot be read. Bring one of"
             " them back, or take these log dirs out of log.dirs"
         )
     for log_dir, error in refused.items():
@@ -83,7 +83,7 @@ def open_newest(log_dirs: Sequence[str], all_dirs: Sequence[str], cluster_id: st
                 old.replace(f"{log_dir}/{FILE_NAME}{REFUSED}{old.name.removeprefix(FILE_NAME)}")
     if gone:
         log.warning(
-            "the store's copy in %s is not to be had; begins with that in %s", ", ".join(gone), newest
+            "the store's copy in %s cannot be read; starting with that in %s", ", ".join(gone), newest
         )
     store.reserve()
     return Chosen(store, bool(gone))

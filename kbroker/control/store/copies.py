@@ -22,7 +22,7 @@ from kbroker.ipc.crash_point import crash_point
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
-Tell = Callable[[Collection[str], Collection[str]], None]
+Report = Callable[[Collection[str], Collection[str]], None]
 
 PATIENCE_S = 1.0
 """Maximum time that a copy may take longer than the fastest."""
@@ -51,19 +51,19 @@ class StoreCopies:
     """Runs in: control, all but the constructor from the event loop. Owner: the Broker.
 
     wanted: log dirs that are to have a copy, as things are now; a copy in any other log dir is left
-    behind. tell: called with the log dirs whose copies count, and all that have or had one, when
+    behind. report: called with the log dirs whose copies count, and all that have or had one, when
     these change.
     """
 
     def __init__(
-        self, first: Store, wanted: Callable[[], Sequence[str]], tell: Tell = lambda *_: None
+        self, first: Store, wanted: Callable[[], Sequence[str]], report: Report = lambda *_: None
     ) -> None:
         self._copies = {str(first.path.parent): Copy(first)}
         self._leaving: dict[str, Future[Any]] = {}
         self._wanted = wanted
         self._changing = asyncio.Lock()
         self._expected = {*first.copies, *self._copies}
-        self._tell = tell
+        self._report = report
 
     @property
     def log_dirs(self) -> tuple[str, ...]:
@@ -89,7 +89,7 @@ class StoreCopies:
             for copy in self._copies.values():
                 copy.store.put_copies(self.log_dirs)
         self._expected.update(wanted)
-        self._tell(self.log_dirs, self._expected)
+        self._report(self.log_dirs, self._expected)
 
     async def run(self, step: Callable[[Store], T]) -> T:
         """A step in every copy, one after another: it does the same in each. Its result is on disk
@@ -165,10 +165,10 @@ class StoreCopies:
 
     async def _leave(self, log_dirs: dict[str, str]) -> None:
         for log_dir, why in log_dirs.items():
-            log.error("the store's copy in %s is left behind: %s", log_dir, why)
+            log.error("the store's copy in %s is not removed: %s", log_dir, why)
             self._leaving[log_dir] = self._copies.pop(log_dir).leave()
         counted = self.log_dirs
-        self._tell(counted, self._expected)
+        self._report(counted, self._expected)
         await self._everywhere(lambda store: store.put_copies(counted))
 
     async def _join(self, log_dir: str) -> None:
@@ -186,7 +186,7 @@ class StoreCopies:
         counted = self.log_dirs
         await self._everywhere(lambda store: store.put_copies(counted))
         self._expected.add(log_dir)
-        self._tell(self.log_dirs, self._expected)
+        self._report(self.log_dirs, self._expected)
         log.info("the store has a copy in %s again", log_dir)
 
 

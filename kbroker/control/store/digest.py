@@ -31,7 +31,7 @@ class RowDigest:
             raise DamagedStore(found)
         db.create_function("row_hash", -1, row_hash, deterministic=True)
         db.create_function("wrapping_sum", 2, wrapping_sum, deterministic=True)
-        db.execute("PRAGMA recursive_triggers=ON")  # else INSERT OR REPLACE would not tell what it replaces
+        db.execute("PRAGMA recursive_triggers=ON")  # else INSERT OR REPLACE would not report what it replaces
         tables = [name for (name,) in db.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")]
         total = 0
         for row in db.execute("SELECT name, sql FROM sqlite_schema"):

@@ -11,7 +11,7 @@ from crc32c import crc32c
 from kbroker.config.client_metrics import CLIENT_METRICS, ClientMetricsConfig
 from kbroker.protocol.errors import ErrorCode
 
-MOST: Final = 16_384
+MAX_INSTANCES: Final = 16_384
 EXPIRY_MS: Final = 60_000
 INTERVALS: Final = 3
 """An instance that is silent for so many of its intervals, and for EXPIRY_MS, is forgotten."""
@@ -111,7 +111,7 @@ class Instances:
         if earlier is not None:
             self._let_go(earlier)
         self.closed(instance.connection_id)  # a connection has one client
-        if len(self._by_id) >= MOST:
+        if len(self._by_id) >= MAX_INSTANCES:
             self.remove(next(iter(self._by_id)))
         self._by_id[instance.instance_id] = instance
         self._by_connection[instance.connection_id] = instance.instance_id

@@ -12,7 +12,7 @@ from typing import Any, Final
 from google.protobuf.message import DecodeError
 from opentelemetry.proto.metrics.v1.metrics_pb2 import AGGREGATION_TEMPORALITY_DELTA, MetricsData
 
-from kbroker.control.telemetry.points import LONGEST, Key, Labels, Point, printable
+from kbroker.control.telemetry.points import MAX_TEXT, Key, Labels, Point, printable
 from kbroker.protocol.errors import ErrorCode, KafkaError
 
 MAX_POINTS: Final = 1000
@@ -101,4 +101,4 @@ def _labels(*groups: Iterable[Any]) -> Labels:
             else:
                 others[name] = value
     text = ",".join(f"{name}={value}" for name, value in sorted(others.items()))
-    return Labels(columns["node"], columns["topic"], columns["partition"], text[: 4 * LONGEST])
+    return Labels(columns["node"], columns["topic"], columns["partition"], text[: 4 * MAX_TEXT])

@@ -2,7 +2,7 @@
 
 from typing import Final, NamedTuple
 
-LONGEST: Final = 128
+MAX_TEXT: Final = 128
 """Characters of a name or a value that are kept."""
 
 
@@ -33,5 +33,5 @@ class Point(NamedTuple):
 
 def printable(text: str) -> str:
     """The text as a label may show it."""
-    cut = text[:LONGEST]
+    cut = text[:MAX_TEXT]
     return cut if cut.isprintable() else "".join(c if c.isprintable() else "?" for c in cut)

@@ -29,7 +29,7 @@ ACCEPTED: Final = (Codec.ZSTD, Codec.LZ4, Codec.GZIP, Codec.SNAPPY)
 """Codecs that clients may use, in order of preference; uncompressed payloads are accepted, too."""
 ASK_AGAIN: Final = (ErrorCode.UNKNOWN_SUBSCRIPTION_ID, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
 """After these errors a client asks for its subscription at once."""
-LONGEST: Final = 255
+MAX_TEXT: Final = 255
 """Maximum of characters that are used of each text by which a client describes itself."""
 
 
@@ -128,7 +128,7 @@ class TelemetryService:
         try:
             self._subscriptions[name] = ClientMetricsConfig.resolve(overrides)
         except ConfigError as error:
-            log.warning("the client metrics subscription %s is left out: %s", name, error)
+            log.warning("the client metrics subscription %s is ignored: %s", name, error)
 
 
 def _attributes(instance_id: bytes, client: ClientRequest) -> Mapping[str, str]:
@@ -143,5 +143,5 @@ def _attributes(instance_id: bytes, client: ClientRequest) -> Mapping[str, str]:
         "client_instance_id": format_uuid(instance_id),
         "client_source_address": client.client_host,
         "client_source_port": str(client.client_port),
-        **{name: value[:LONGEST] for name, value in said.items() if value is not None},
+        **{name: value[:MAX_TEXT] for name, value in said.items() if value is not None},
     }

@@ -247,7 +247,7 @@ class TransactionService:
                 since_ms = min(since_ms, max(0, known.start_ms))
                 if self.shard.is_timed_out(known, now_ms):
                     words[TIMED_OUT] += 1
-                    log.info("%s: aborted, its transaction is past its timeout", known.transactional_id)
+                    log.info("%s: aborted: the transaction timed out", known.transactional_id)
                     abort = self._abort(known.transactional_id, known.producer_id)
                     aborts.append(self._start(abort, known.transactional_id))
                     if len(aborts) >= AT_ONCE:

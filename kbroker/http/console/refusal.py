@@ -4,7 +4,7 @@ from http import HTTPStatus
 
 from kbroker.protocol.errors import ErrorCode
 
-LONGEST = 500
+MAX_TEXT = 500
 _STATUS = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: HTTPStatus.NOT_FOUND,
     ErrorCode.UNKNOWN_TOPIC_ID: HTTPStatus.NOT_FOUND,
@@ -38,7 +38,7 @@ class Refusal(Exception):
         super().__init__(line)
         self.status = status
         self.code = code
-        self.text = line if len(line) <= LONGEST else line[: LONGEST - 3] + "..."
+        self.text = line if len(line) <= MAX_TEXT else line[: MAX_TEXT - 3] + "..."
 
 
 def bad_request(text: str) -> Refusal:

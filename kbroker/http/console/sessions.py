@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from kbroker.http.console.caller import Caller
 
-MOST = 64
+MAX_SESSIONS = 64
 IDLE_S = 1800.0
 MAX_S = 12 * 3600.0
 TRIES = 5
@@ -42,7 +42,7 @@ class Sessions:
         """Open a session; the least recently used one is closed when there are too many."""
         session = Session(caller, self._clock_s())
         with self._lock:
-            ended = [self._sessions.popitem(last=False)[1]] if len(self._sessions) >= MOST else []
+            ended = [self._sessions.popitem(last=False)[1]] if len(self._sessions) >= MAX_SESSIONS else []
             self._sessions[session.token] = session
         for each in ended:
             each.caller.close()

@@ -14,7 +14,7 @@ from kbroker.http.console.request import Request
 from kbroker.http.console.views.messages import Tail
 from kbroker.http.console.views.overview import shown
 
-MOST = 16
+MAX_STREAMS = 16
 SEND_S = 10.0
 """A client that reads nothing for this long is disconnected."""
 MAX_S = 3600.0
@@ -27,7 +27,7 @@ class Streams:
     """Runs in: http. Owner: the console."""
 
     def __init__(self) -> None:
-        self._room = threading.BoundedSemaphore(MOST)
+        self._room = threading.BoundedSemaphore(MAX_STREAMS)
 
     def enter(self) -> bool:
         """Take a place; `leave` frees it."""

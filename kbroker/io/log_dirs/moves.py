@@ -154,14 +154,14 @@ class Moves:
             move.log.role.resume()
             move.go_on()
 
-    def look(self, tell: Callable[[object], None]) -> None:
+    def look(self, send: Callable[[object], None]) -> None:
         """Once a second: report moves that failed or caught up to control."""
         for slot, move in list(self._moves.items()):
             if move.error is not None:
                 self._failed(slot, move.error)
-                tell(MoveFailed(slot, move.generation, move.target))
+                send(MoveFailed(slot, move.generation, move.target))
             elif not move.switched and move.caught_up:
-                tell(MoveCaughtUp(slot, move.generation, move.target))
+                send(MoveCaughtUp(slot, move.generation, move.target))
 
     @property
     def count(self) -> int:

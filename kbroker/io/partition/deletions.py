@@ -71,7 +71,7 @@ def sweep(log_dirs: Iterable[str], before_ns: int) -> None:
                 found = [entry for entry in entries if _is_deleted(entry.name)]
             remove(entry.path for entry in found if entry.stat().st_ctime_ns <= before_ns)
         except OSError as error:
-            log.warning("%s is not looked through for deleted logs: %s", log_dir, error)
+            log.warning("%s is not searched for deleted logs: %s", log_dir, error)
 
 
 def _is_deleted(name: str) -> bool:

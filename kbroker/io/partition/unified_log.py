@@ -292,7 +292,7 @@ class UnifiedLog:
         try:
             return [self.segments.mark_folder_deleted(self.topic, self.partition)]
         except OSError as error:  # of a disk that is left because it fails; the next start removes it
-            log.error("%s is left behind: %s", self.folder, error)
+            log.error("%s is not removed: %s", self.folder, error)
             return []
 
     # --- the end -------------------------------------------------------------------------------------------

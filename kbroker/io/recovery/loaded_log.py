@@ -138,13 +138,13 @@ def parse_closed(content: bytes) -> dict[TopicPartition, ClosedLog]:
     version."""
     head, _, body = content.partition(b"\n")
     if head != b"%s %s %08x" % (NAME, VERSION, crc32c(body)):
-        log.warning("what the last stop left of its logs is damaged; they are looked at")
+        log.warning("the saved state of the logs is damaged; they are recovered from their files")
         return {}
     found = [ClosedLog(*fields) for fields in json.loads(body)]
     return {(each.topic, each.partition): each for each in found}
 
 
-def recall(
+def restore(
     closed: ClosedLog,
     folder: str,
     topic_id: bytes,

@@ -64,7 +64,7 @@ class ProducerReplay:
             try:
                 entries = producer_snapshot.read(self.folder, offset)
             except CorruptSnapshot as damage:
-                log.warning("%s: snapshot at offset %d left out: %s", self.folder, offset, damage)
+                log.warning("%s: snapshot at offset %d skipped: %s", self.folder, offset, damage)
                 self._remove(offset)
                 continue
             for entry in entries:

@@ -85,7 +85,7 @@ class LogLoader:
         self.epochs.truncate_from_end(active.next_offset)
         self.epochs.truncate_from_start(log_start)
         if not before.issuperset(epoch for epoch, _ in self.epochs.entries):
-            self.epochs.write()  # entries that a scan found; what was taken away, the next loading takes again
+            self.epochs.write()  # entries that a scan found; what was removed, the next start removes again
         crash_point("recovery: epochs written")
         replay = self._replay(active.next_offset)
         crash_point("recovery: producers replayed")

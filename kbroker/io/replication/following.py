@@ -211,7 +211,7 @@ class Following:
         followed.agreed = True
         partition.role.follow(followed.body.leader_epoch)
         self._list_pairs()
-        self._tell(followed)
+        self._wake_leader(followed)
 
     def _beginning(self, followed: Followed, partition: UnifiedLog, words: list[int]) -> int:
         """The lowest offset that a copy may go on from: where the leader's first batch begins.
@@ -246,7 +246,7 @@ class Following:
         if copied:
             if partition.published.is_durable:
                 self._durability.flush((partition.slot,))
-            self._tell(followed)
+            self._wake_leader(followed)
         if words[Slot.LOG_START] > partition.log_start:
             self._starts[partition.slot] = words[Slot.LOG_START]
         return copied
@@ -254,7 +254,7 @@ class Following:
     def _copy_some(
         self, followed: Followed, partition: UnifiedLog, words: list[int], limits: list[tuple[int, int]]
     ) -> bool:
-        """One buffer from the leader's file; False when there is nothing to be had now."""
+        """One buffer from the leader's file; False when there is nothing to read now."""
         end_base, end_position = words[Slot.ACTIVE_BASE], words[Slot.ACTIVE_END]
         version = words[Slot.SEGMENTS_VERSION]
         if followed.place is None or followed.version != version:
@@ -274,7 +274,7 @@ class Following:
         followed.place = base, position + taken
         return True
 
-    def _tell(self, followed: Followed) -> None:
+    def _wake_leader(self, followed: Followed) -> None:
         wake_process(self._shared, self._shared.worker_process(followed.body.leader_worker))
 
 

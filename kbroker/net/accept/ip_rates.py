@@ -18,7 +18,7 @@ class IpRates:
 
     def __init__(self, handoff: socket.socket) -> None:
         self._handoff = handoff
-        self._news: AcceptorNews[dict[str, float]] = AcceptorNews(self._tell)
+        self._news: AcceptorNews[dict[str, float]] = AcceptorNews(self._send)
 
     def change(self, table: QuotaTable) -> None:
         """Called when quotas have changed."""
@@ -30,7 +30,7 @@ class IpRates:
         }
         self._news.change(wanted)
 
-    async def _tell(self, wanted: dict[str, float]) -> None:
+    async def _send(self, wanted: dict[str, float]) -> None:
         rates = {}
         for name, rate in wanted.items():
             rates[name and await _address(name)] = rate

@@ -14,13 +14,13 @@ State = TypeVar("State")
 
 
 class AcceptorNews(Generic[State]):
-    """Owner: the code that computes the state. tell: sends one state, see `until_sent`.
+    """Owner: the code that computes the state. send: sends one state, see `until_sent`.
 
     The first state is always sent: a predecessor of this process may have sent a different one."""
 
-    def __init__(self, tell: Callable[[State], Coroutine[Any, Any, None]]) -> None:
+    def __init__(self, send: Callable[[State], Coroutine[Any, Any, None]]) -> None:
         self._sent: State | None = None
-        self._tell = tell
+        self._send = send
         self._task: asyncio.Task[None] | None = None
 
     def change(self, wanted: State) -> None:
@@ -30,7 +30,7 @@ class AcceptorNews(Generic[State]):
         self._sent = wanted
         if self._task is not None:
             self._task.cancel()
-        self._task = asyncio.get_running_loop().create_task(self._tell(wanted))
+        self._task = asyncio.get_running_loop().create_task(self._send(wanted))
 
 
 async def until_sent(send: Callable[[], bool]) -> None:

@@ -23,12 +23,12 @@ class AcceptorSettings:
 
     def __init__(self, handoff: socket.socket) -> None:
         self._handoff = handoff
-        self._news: AcceptorNews[dict[str, str]] = AcceptorNews(self._tell)
+        self._news: AcceptorNews[dict[str, str]] = AcceptorNews(self._send)
 
     def change(self, settings: Mapping[str, str]) -> None:
         """Called when dynamic settings have changed: by name, and for listeners by prefixed
         name."""
         self._news.change({name: value for name, value in settings.items() if base_name(name) in KEPT_TO})
 
-    async def _tell(self, wanted: dict[str, str]) -> None:
+    async def _send(self, wanted: dict[str, str]) -> None:
         await until_sent(lambda: send_settings(self._handoff, wanted))

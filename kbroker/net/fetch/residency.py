@@ -54,7 +54,7 @@ def by_nowait(fd: int, position: int, length: int) -> bool:
 
 
 def always(_fd: int, _position: int, _length: int) -> bool:
-    """For systems that cannot tell."""
+    """For systems that cannot report residency."""
     return True
 
 

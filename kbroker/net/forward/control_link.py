@@ -88,7 +88,7 @@ class ControlLink:
             if body.full:
                 self.first_image.set()
         else:
-            log.error("control sent a message that a network process does not know: %s", type(body).__name__)
+            log.error("control sent an unknown message: %s", type(body).__name__)
 
     def _on_block(self, _: AsyncLink, block: bytearray) -> None:
         self._on_answers(block)

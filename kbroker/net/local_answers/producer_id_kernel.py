@@ -18,7 +18,7 @@ from kbroker.net.local_answers.cached_answer_kernel import answer_from
 from kbroker.net.rows import Context, ProducerIdVersion
 
 ANSWER_BYTES = 32  # at most
-NOBODY = -1
+NO_PRODUCER = -1
 
 
 @inlined
@@ -32,7 +32,11 @@ def answer_producer_id(cx: int, connection: int, frame: int, length: int, body: 
         return False
     position += 4  # transaction timeout
     if version >= ProducerIdVersion.WITH_PRODUCER:
-        if end - position < 10 or load_i64_be(position) != NOBODY or load_i16_be(position + 8) != NOBODY:
+        if (
+            end - position < 10
+            or load_i64_be(position) != NO_PRODUCER
+            or load_i16_be(position + 8) != NO_PRODUCER
+        ):
             return False
         position += 10
     if position > end or (compact and skip_tags(position, end) < 0):

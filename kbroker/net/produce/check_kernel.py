@@ -65,7 +65,7 @@ def check_single(address: int, length: int, version: int) -> int:
 def check_slot(slot: int, generation: int) -> int:
     """Whether the partition takes appends now. slot: address of its row.
 
-    min.insync.replicas is no hurdle: Kafka takes the number of replicas where that is lower, and
+    min.insync.replicas is not checked: Kafka takes the number of replicas where that is lower, and
     there is one.
     """
     state = get(slot, Slot.STATE)

@@ -79,8 +79,8 @@ class ProduceChecks:
         self._on_settled = on_settled
         self._ask_turn = ask_turn
         self._threads = ThreadPoolExecutor(THREADS, "record-checks")  # starts none before there is work
-        self._untaken: deque[Words] = deque()  # results and reasons
-        self._unlooked: OrderedDict[int, deque[tuple[int, int]]] = OrderedDict()
+        self._unsorted: deque[Words] = deque()  # results and reasons
+        self._unchecked: OrderedDict[int, deque[tuple[int, int]]] = OrderedDict()
         """By request: results and reasons. Requests take turns."""
         self._waiting: deque[int] = deque()  # results without room in ring or arena
         self._rewritten: dict[int, bytes] = {}  # result -> batch that has no place in the arena yet
@@ -92,13 +92,13 @@ class ProduceChecks:
     @property
     def waiting(self) -> bool:
         """Whether something waits to be looked at, or for room."""
-        return bool(self._untaken or self._unlooked or self._waiting)
+        return bool(self._unsorted or self._unchecked or self._waiting)
 
     def take(self, result: int, reason: int) -> None:
         """A batch that the kernel left to us; `look` looks at it."""
         request = self._request(result)
         self.undecided[request] = self.undecided.get(request, 0) + 1
-        self._unlooked.setdefault(request, deque()).append((result, reason))
+        self._unchecked.setdefault(request, deque()).append((result, reason))
 
     def take_many(self, events: Words) -> Words:
         """Take the batches of a turn with many events; the events that are no batches. Thousands of
@@ -110,15 +110,15 @@ class ProduceChecks:
         found = np.unique(self._context.results[batches[:, 0], Result.REQUEST], return_counts=True)
         for request, count in zip(*(words.tolist() for words in found), strict=True):
             self.undecided[request] = self.undecided.get(request, 0) + count
-        self._untaken.append(batches)
+        self._unsorted.append(batches)
         return events[~is_batch]
 
     def _take_some(self) -> None:
-        batches = self._untaken.popleft()
+        batches = self._unsorted.popleft()
         for result, reason in batches[:TAKEN_AT_ONCE].tolist():
-            self._unlooked.setdefault(self._request(result), deque()).append((result, reason))
+            self._unchecked.setdefault(self._request(result), deque()).append((result, reason))
         if len(batches) > TAKEN_AT_ONCE:
-            self._untaken.appendleft(batches[TAKEN_AT_ONCE:])
+            self._unsorted.appendleft(batches[TAKEN_AT_ONCE:])
 
     def look(self, now_ms: int) -> bool:
         """Look at the batches that were taken and push what has room, each for a part of a turn;
@@ -127,26 +127,26 @@ class ProduceChecks:
         return self._push_waiting(time.monotonic_ns() + LOOK_NS) or late
 
     def _look(self, now_ms: int, ends_ns: int) -> bool:
-        while self._untaken or self._unlooked:
+        while self._unsorted or self._unchecked:
             if time.monotonic_ns() > ends_ns:
                 return True
-            if self._untaken:
+            if self._unsorted:
                 self._take_some()
                 continue
-            request, batches = next(iter(self._unlooked.items()))
+            request, batches = next(iter(self._unchecked.items()))
             result, reason = batches.popleft()
             if batches:
-                self._unlooked.move_to_end(request)
+                self._unchecked.move_to_end(request)
             else:
-                del self._unlooked[request]
+                del self._unchecked[request]
             try:
-                self._look_at(result, reason, now_ms)
+                self._check_batch(result, reason, now_ms)
             except Exception:
                 log.exception("a batch could not be looked at")
                 self._refuse(result, Verdict(ErrorCode.UNKNOWN_SERVER_ERROR))
         return False
 
-    def _look_at(self, result: int, reason: int, now_ms: int) -> None:
+    def _check_batch(self, result: int, reason: int, now_ms: int) -> None:
         request = self._request(result)
         if reason == CHECKED:
             self._waiting.append(result)
@@ -177,10 +177,10 @@ class ProduceChecks:
                 return
             except TooLong:
                 pass
-        looking = self._threads.submit(self._look_long, data, rules, now_ms, topic)
-        looking.add_done_callback(partial(self._tell, asyncio.get_running_loop(), result))
+        looking = self._threads.submit(self._check_long, data, rules, now_ms, topic)
+        looking.add_done_callback(partial(self._report_check, asyncio.get_running_loop(), result))
 
-    def _look_long(self, data: bytes, rules: Rules, now_ms: int, topic: str) -> Verdict:
+    def _check_long(self, data: bytes, rules: Rules, now_ms: int, topic: str) -> Verdict:
         """Runs in: a thread."""
         try:
             registered = self._schemas.read() if rules.schemas is not None else None
@@ -189,11 +189,11 @@ class ProduceChecks:
             return Verdict(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
         return check(data, rules, now_ms, demand=_demand(topic, rules, registered))
 
-    def _tell(self, loop: asyncio.AbstractEventLoop, result: int, looking: "Future[Verdict]") -> None:
+    def _report_check(self, loop: asyncio.AbstractEventLoop, result: int, looking: "Future[Verdict]") -> None:
         """Runs in: a thread."""
-        loop.call_soon_threadsafe(self._looked, result, looking)
+        loop.call_soon_threadsafe(self._check_ended, result, looking)
 
-    def _looked(self, result: int, looking: "Future[Verdict]") -> None:
+    def _check_ended(self, result: int, looking: "Future[Verdict]") -> None:
         """A thread has looked at a batch."""
         if (error := looking.exception()) is not None:
             log.error("a batch could not be looked at", exc_info=error)

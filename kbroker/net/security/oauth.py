@@ -152,7 +152,7 @@ class OAuthExchange:
         try:
             user, ends_s = await self._checks.check(found)
         except BadToken as error:
-            log.info("a token was refused: %s", error)
+            log.info("a token was rejected: %s", error)
             self._refused = True
             return BAD_TOKEN.encode()
         if authzid and authzid != user:

@@ -21,7 +21,7 @@ MAX_REPORTED: Final = 200
 MAX_KEPT: Final = 4096
 """Numbers of client ids that may be in use before unused numbers are freed: closed connections keep
 theirs until the next report."""
-LONGEST: Final = 128
+MAX_CLIENT_ID: Final = 128
 """Of a client id in a report."""
 WORDS: Final = [int(ConnectionRow.BYTES_IN), int(ConnectionRow.BYTES_OUT)]
 
@@ -45,7 +45,7 @@ class ClientBytes:
 
     def named(self, connection: Connection, client_id: str | None) -> None:
         """A request has this client id."""
-        name = (client_id or "")[:LONGEST]
+        name = (client_id or "")[:MAX_CLIENT_ID]
         if name == connection.bytes_of:
             return
         if connection.bytes_of is not None:

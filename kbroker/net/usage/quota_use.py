@@ -6,9 +6,9 @@ from typing import Final
 from kbroker.config.client_quotas import Bound
 from kbroker.ipc.client_messages import Throttled
 
-MOST: Final = 1000
+MAX_CLIENTS: Final = 1000
 """Clients, and quotas, in a report."""
-LONGEST: Final = 255
+MAX_TEXT: Final = 255
 """Of a user or client id in a report; clients with longer ones are left out."""
 
 
@@ -21,7 +21,7 @@ class QuotaUse:
 
     def met(self, user: str, client_id: str) -> None:
         """A client that has quotas has sent a request."""
-        if len(self._met) < MOST and max(len(user), len(client_id)) <= LONGEST:
+        if len(self._met) < MAX_CLIENTS and max(len(user), len(client_id)) <= MAX_TEXT:
             self._met[user, client_id] = None
 
     def throttled(self, quota: str, bound: Bound, throttle_ms: int) -> None:
@@ -30,7 +30,7 @@ class QuotaUse:
         known = self._throttled.get(key)
         if known is not None:
             self._throttled[key] = known[0] + 1, known[1] + throttle_ms
-        elif len(self._throttled) < MOST and max(len(text) for text in key) <= LONGEST:
+        elif len(self._throttled) < MAX_CLIENTS and max(len(text) for text in key) <= MAX_TEXT:
             self._throttled[key] = 1, throttle_ms
 
     def take(self) -> tuple[tuple[Throttled, ...], tuple[tuple[str, str], ...]]:

@@ -81,20 +81,20 @@ class RequestCounts:
         """Its answer is ready, and begins to leave."""
         connection.answer_bytes = sum(len(part) for part in parts)
         connection.answered_ns = time.monotonic_ns()
-        connection.count_left = self._left
+        connection.on_answer_sent = self._count_sent
 
     def rest(self, connection: Connection) -> None:
-        """The rest of an answer that control gave begins to leave."""
+        """The rest of an answer from control begins to be sent."""
         connection.answered_ns = time.monotonic_ns()
-        connection.count_left = self._left_late
+        connection.on_answer_sent = self._count_sent_late
 
-    def has_left(self, connection: Connection) -> None:
+    def answer_sent(self, connection: Connection) -> None:
         """The socket has taken all of the answer, or will take no more."""
-        count, connection.count_left = connection.count_left, None
+        count, connection.on_answer_sent = connection.on_answer_sent, None
         if count is not None:
             count(connection)
 
-    def _left(self, connection: Connection) -> None:
+    def _count_sent(self, connection: Connection) -> None:
         sending_ns = time.monotonic_ns() - connection.answered_ns
         waited_ns = connection.purgatory_ns + connection.cold_ns
         served_ns = connection.answered_ns - connection.began_ns
@@ -118,7 +118,7 @@ class RequestCounts:
                 self.slow.answered(connection, local_ns, sending_ns)
         connection.answered_ns = connection.purgatory_ns = connection.cold_ns = connection.earlier_ns = 0
 
-    def _left_late(self, connection: Connection) -> None:
+    def _count_sent_late(self, connection: Connection) -> None:
         row = self._context.connections[connection.row]
         before_ns = int(row[ConnectionRow.QUEUED_NS])
         sending_ns = time.monotonic_ns() - connection.answered_ns

@@ -32,7 +32,7 @@ from kbroker.protocol.frame import parse_request
 log = logging.getLogger(__name__)
 
 MAX_A_SECOND: Final = 10
-LONGEST: Final = 128
+MAX_CLIENT_ID: Final = 128
 """Of a client id in a line."""
 NOT_SLOW: Final = ("total", "purgatory")
 Fields = dict[str, str | int | float | bool]
@@ -124,7 +124,7 @@ class SlowRequests:
                 log.warning("slow stages", extra={"fields": at_least | slow})
         self._counted = now
         if self._left_out:
-            log.warning("%d slow requests were left out", self._left_out)
+            log.warning("%d more slow requests were not logged", self._left_out)
         self._lines = self._left_out = 0
 
     def _unfinished(self, connections: Mapping[int, Connection]) -> None:
@@ -161,7 +161,7 @@ class SlowRequests:
     def _produce(self, connection: Connection, request: list[int]) -> Fields:
         start, size = request[Request.FRAME], request[Request.FRAME_BYTES]
         header, _ = parse_request(self._context.arena_bytes[start : start + size])
-        client_id = (header.client_id or "")[:LONGEST]
+        client_id = (header.client_id or "")[:MAX_CLIENT_ID]
         return _request(connection, ApiKey.PRODUCE, request[Request.VERSION], client_id)
 
     def _write(self, fields: Fields) -> None:

@@ -35,7 +35,7 @@ O_WRONLY, O_RDWR, O_CREAT, O_TRUNC, O_APPEND = 0o1, 0o2, 0o100, 0o1000, 0o2000
 O_TMPFILE: Final = 0o20000000
 WRITING: Final = O_WRONLY | O_RDWR | O_CREAT | O_TRUNC | O_APPEND | O_TMPFILE
 
-NOBODY: Final = (
+REFUSED_TO_ALL: Final = (
     "execve", "execveat", "ptrace", "process_vm_readv", "process_vm_writev", "pidfd_getfd", "kexec_load",
     "kexec_file_load", "init_module", "finit_module", "delete_module", "bpf", "perf_event_open", "userfaultfd",
     "mount", "umount2", "pivot_root", "chroot", "open_tree", "move_mount", "fsopen", "fsmount", "mount_setattr",
@@ -70,7 +70,7 @@ def refuse(writes_files: bool) -> bool:
 def program(machine: str, writes_files: bool) -> bytes:
     """The filter. Each block below ends with a return or falls through to the next one."""
     numbers = NUMBERS[machine]
-    refused = [*NOBODY, *(() if writes_files else NO_READER)]
+    refused = [*REFUSED_TO_ALL, *(() if writes_files else NO_READER)]
     code = [_is(LOAD, MACHINE_AT), _is(EQUAL, AUDIT_ARCH[machine], 1, 0), _refusal(), _is(LOAD, NUMBER_AT)]
     if machine == "x86_64":
         code += [_is(AT_LEAST, X32_BIT, 0, 1), _refusal()]

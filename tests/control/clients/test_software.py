@@ -1,6 +1,6 @@
 """Connections by software are added up over network processes, in a bounded number."""
 
-from kbroker.control.clients.software import MOST, added_up
+from kbroker.control.clients.software import MAX_SHOWN, added_up
 from kbroker.ipc.client_messages import SoftwareConnections as Software
 
 
@@ -15,11 +15,11 @@ def test_the_connections_of_all_network_processes_add_up() -> None:
 
 
 def test_the_software_with_the_most_connections_is_named_and_the_rest_is_other() -> None:
-    reports = [[Software(f"s-{number}", "1", "PLAINTEXT", number + 1) for number in range(MOST + 5)]]
+    reports = [[Software(f"s-{number}", "1", "PLAINTEXT", number + 1) for number in range(MAX_SHOWN + 5)]]
     found = {one.name: one.connections for one in added_up(reports)}
-    assert len(found) == MOST + 1
+    assert len(found) == MAX_SHOWN + 1
     assert found["other"] == 1 + 2 + 3 + 4 + 5
-    assert found[f"s-{MOST + 4}"] == MOST + 5
+    assert found[f"s-{MAX_SHOWN + 4}"] == MAX_SHOWN + 5
 
 
 def test_what_a_network_process_left_out_stays_other_however_much_it_is() -> None:

@@ -52,7 +52,7 @@ def loaded(folder: Path, fill: Callable[[World, Partition], None]) -> Picky:
 
 
 def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
-    return [each.getMessage() for each in caplog.records if "left out" in each.getMessage()]
+    return [each.getMessage() for each in caplog.records if "skipped" in each.getMessage()]
 
 
 def record(key: bytes | None, value: bytes = b"") -> NewRecord:

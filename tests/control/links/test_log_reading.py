@@ -38,14 +38,14 @@ def test_steps_are_answered_in_order_by_few_calls_of_the_loop(tmp_path: Path) ->
         logs, _ = reading()
         told: list[int] = []
         turns = 0
-        tell = logs._tell
+        call_back = logs._call_back
 
         def counted(findings: Any) -> None:
             nonlocal turns
             turns += 1
-            tell(findings)
+            call_back(findings)
 
-        logs._tell = counted  # type: ignore[method-assign]
+        logs._call_back = counted  # type: ignore[method-assign]
         for number in range(100):
             logs.ask(str(tmp_path), partial(_number, number), told.append)
         while len(told) < 100:

@@ -6,7 +6,7 @@ import asyncio
 import numpy as np
 import pytest
 
-from kbroker.control.metadata.producer_ids import BLOCK, MOST, ProducerIds
+from kbroker.control.metadata.producer_ids import BLOCK, MAX_BLOCK, ProducerIds
 from kbroker.ipc.layout import ProducerIds as ProducerIdRow
 from kbroker.ipc.producer_id_kernel import (
     NO_ID,
@@ -76,4 +76,4 @@ def test_blocks_grow_while_they_do_not_last(monkeypatch: pytest.MonkeyPatch) -> 
         now[0] += 0.5
     now[0] += 1
     asyncio.run(ids.take())
-    assert store.sizes == [BLOCK, 2000, 4000, 8000, 16000, 32000, MOST, MOST, BLOCK]
+    assert store.sizes == [BLOCK, 2000, 4000, 8000, 16000, 32000, MAX_BLOCK, MAX_BLOCK, BLOCK]

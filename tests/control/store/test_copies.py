@@ -38,11 +38,11 @@ class Dirs:
         chosen = open_newest(self.online, self.all, CLUSTER_ID)
         chosen.store.begin_run()
         chosen.store.put_meta("cluster_id", CLUSTER_ID)
-        self.copies = StoreCopies(chosen.store, lambda: tuple(self.online), self.tell)
+        self.copies = StoreCopies(chosen.store, lambda: tuple(self.online), self.report)
         self.copies.complete()
         return self.copies
 
-    def tell(self, current: Collection[str], expected: Collection[str]) -> None:
+    def report(self, current: Collection[str], expected: Collection[str]) -> None:
         self.told = sorted(current), sorted(expected)
 
     def values(self, log_dir: str) -> dict[str, str]:

@@ -13,7 +13,7 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import (
 )
 
 from kbroker.control.telemetry.otlp import MAX_POINTS, points
-from kbroker.control.telemetry.points import LONGEST, Key, Labels, Point
+from kbroker.control.telemetry.points import MAX_TEXT, Key, Labels, Point
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from tests.control.telemetry.payloads import counter, gauge, payload
 
@@ -54,8 +54,8 @@ def test_attributes_of_resource_and_point_become_labels() -> None:
 
 def test_texts_are_cut_and_printable() -> None:
     (found,) = points(payload(gauge("a\nb\x00" + "x" * 500, 1, topic="\u202e\t" + "y" * 500)))
-    assert found.key.metric == "a?b?" + "x" * (LONGEST - 4)
-    assert found.key.labels.topic == "??" + "y" * (LONGEST - 2)
+    assert found.key.metric == "a?b?" + "x" * (MAX_TEXT - 4)
+    assert found.key.labels.topic == "??" + "y" * (MAX_TEXT - 2)
 
 
 @pytest.mark.parametrize("value", [-1, -(2**62)])

@@ -210,7 +210,7 @@ def test_an_instance_is_forgotten_with_its_connection(case: Case) -> None:
 
 
 def test_instances_are_bounded(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(instances, "MOST", 10)
+    monkeypatch.setattr(instances, "MAX_INSTANCES", 10)
     for number in range(100):
         case.push(case.get(connection_id=number))
     assert case.service.pushed().instances == 10

@@ -63,7 +63,7 @@ def test_logout_and_unknown_tokens_give_no_session() -> None:
 def test_the_oldest_session_gives_way_when_there_are_too_many() -> None:
     sessions = Sessions(Clock())
     first, caller = begin(sessions)
-    for _ in range(module.MOST):
+    for _ in range(module.MAX_SESSIONS):
         last, _ = begin(sessions)
     assert sessions.of(first.token) is None
     assert caller.closed

@@ -30,7 +30,7 @@ def closed(log: Log) -> ClosedLog:
     return loaded_log.parse_closed(content)["t", 0]
 
 
-def recall(log: Log, left: ClosedLog, topic_id: bytes = TOPIC_ID, now_ms: int = NOW) -> LoadedLog | None:
+def restore(log: Log, left: ClosedLog, topic_id: bytes = TOPIC_ID, now_ms: int = NOW) -> LoadedLog | None:
     """At the next start; the checkpoints say what the stop wrote into them."""
     end, start = left.active[2], log.partition.checkpointed_log_start or 0
     log.__post_init__()
@@ -41,7 +41,7 @@ def load(
     log: Log, left: ClosedLog, topic_id: bytes, recovery_point: int, log_start: int, now_ms: int = NOW
 ) -> LoadedLog | None:
     expired = now_ms - DAY_MS
-    return loaded_log.recall(left, str(log.folder), topic_id, recovery_point, log_start, expired)
+    return loaded_log.restore(left, str(log.folder), topic_id, recovery_point, log_start, expired)
 
 
 def essence(loaded: LoadedLog) -> tuple[object, ...]:
@@ -87,7 +87,7 @@ def test_a_recalled_log_is_the_one_that_its_files_give(
             else:
                 left = partition.close() if a else None
                 if left is not None:
-                    loaded = recall(log, left)
+                    loaded = restore(log, left)
                     assert loaded is not None
                     log.bring_online(loaded, loaded.epochs.latest)
                 else:
@@ -95,17 +95,17 @@ def test_a_recalled_log_is_the_one_that_its_files_give(
                     log.reopen(log_start=start, epoch=epoch)  # epochs never go back
         left, start = log.partition.close(), log.partition.checkpointed_log_start or 0
         assert left is not None
-        recalled = recall(log, left)
-        assert recalled is not None
+        restored = restore(log, left)
+        assert restored is not None
         loaded = log.load(True, left.active[2], start)
         expected = essence(loaded)
-        assert essence(recalled)[:2] == expected[:2]
-        assert essence(recalled)[3:] == expected[3:]
+        assert essence(restored)[:2] == expected[:2]
+        assert essence(restored)[3:] == expected[3:]
         # an epoch that begins at the log's end is forgotten by loading, and begun anew there by the
         # leader
-        assert recalled.epochs.latest >= loaded.epochs.latest
-        recalled.epochs.truncate_from_end(loaded.active.next_offset)
-        assert recalled.epochs.entries == loaded.epochs.entries
+        assert restored.epochs.latest >= loaded.epochs.latest
+        restored.epochs.truncate_from_end(loaded.active.next_offset)
+        assert restored.epochs.entries == loaded.epochs.entries
 
 
 def test_a_recalled_log_takes_appends_and_its_epoch_goes_on_without_a_write(tmp_path: Path) -> None:
@@ -113,7 +113,7 @@ def test_a_recalled_log_takes_appends_and_its_epoch_goes_on_without_a_write(tmp_
     log.partition.role.set_leader_epoch(4)  # begins at the end
     left = closed(log)
     before = {name: (log.folder / name).stat().st_mtime_ns for name in names(log.folder)}
-    loaded = recall(log, left)
+    loaded = restore(log, left)
     assert loaded is not None
     log.bring_online(loaded, 4)
     assert {name: (log.folder / name).stat().st_mtime_ns for name in names(log.folder)} == before
@@ -175,7 +175,7 @@ def test_a_log_that_was_touched_since_is_loaded_from_its_files(
     left = closed(log)
     clock_moves(tmp_path)
     change(log)
-    assert recall(log, left) is None
+    assert restore(log, left) is None
 
 
 @pytest.mark.parametrize(
@@ -194,14 +194,14 @@ def test_a_log_start_above_its_segment_is_that_of_the_checkpoint(tmp_path: Path)
     log = appended(tmp_path, 9, segment_bytes=100_000)
     log.partition.delete_records(5)
     left = closed(log)
-    loaded = recall(log, left)
+    loaded = restore(log, left)
     assert loaded is not None
     assert loaded.log_start == 5
 
 
 def test_producers_that_have_expired_are_forgotten(tmp_path: Path) -> None:
     log = appended(tmp_path, 9)
-    loaded = recall(log, closed(log), now_ms=NOW + 8 + 86_400_000)
+    loaded = restore(log, closed(log), now_ms=NOW + 8 + 86_400_000)
     assert loaded is not None
     assert loaded.producers == []
 
@@ -238,7 +238,7 @@ def test_what_is_damaged_or_of_another_version_says_nothing(tmp_path: Path) -> N
 def test_closing_leaves_one_snapshot_behind_the_last_segment(tmp_path: Path) -> None:
     log = appended(tmp_path, 9, segment_bytes=100_000)
     for _ in range(3):
-        loaded = recall(log, closed(log))
+        loaded = restore(log, closed(log))
         assert loaded is not None
         log.bring_online(loaded)
         log.append(batch(0, [b"x"], [NOW]))

@@ -29,7 +29,7 @@ def batches_and_others(requests: int) -> tuple[ProduceChecks, Any]:
 
 def looked_at(taken: ProduceChecks, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     found: list[int] = []
-    monkeypatch.setattr(taken, "_look_at", lambda result, *_: found.append(result))
+    monkeypatch.setattr(taken, "_check_batch", lambda result, *_: found.append(result))
     assert not taken._look(0, time.monotonic_ns() + 10**12)
     return found
 
@@ -57,8 +57,8 @@ def test_a_request_is_not_decided_before_all_its_batches_are() -> None:
 def test_a_turn_takes_no_more_than_there_is_time_for(monkeypatch: pytest.MonkeyPatch) -> None:
     taken, events = batches_and_others(1)
     taken.take_many(events)
-    assert not taken._unlooked
+    assert not taken._unchecked
     now = iter([0, 2])
     monkeypatch.setattr("kbroker.net.produce.checks.time.monotonic_ns", lambda: next(now))
     assert taken._look(0, 1)
-    assert [len(batches) for batches in taken._unlooked.values()] == [TAKEN_AT_ONCE]
+    assert [len(batches) for batches in taken._unchecked.values()] == [TAKEN_AT_ONCE]

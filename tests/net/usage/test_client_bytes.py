@@ -7,7 +7,7 @@ import pytest
 
 from kbroker.ipc.client_messages import MovedBytes
 from kbroker.net.rows import Connection as ConnectionRow
-from kbroker.net.usage.client_bytes import LONGEST, MAX_KEPT, MAX_REPORTED, ClientBytes
+from kbroker.net.usage.client_bytes import MAX_CLIENT_ID, MAX_KEPT, MAX_REPORTED, ClientBytes
 
 
 class Scene:
@@ -120,4 +120,4 @@ def test_a_client_that_calls_itself_anew_with_each_request_is_bounded(scene: Sce
 def test_long_client_ids_are_cut(scene: Scene) -> None:
     scene.open(0, "c" * 10_000)
     scene.move(0, 1)
-    assert scene.bytes.take() == (MovedBytes("c" * LONGEST, 1, 0),)
+    assert scene.bytes.take() == (MovedBytes("c" * MAX_CLIENT_ID, 1, 0),)

@@ -2,23 +2,23 @@
 
 from kbroker.config.client_quotas import Bound
 from kbroker.ipc.client_messages import Throttled
-from kbroker.net.usage.quota_use import LONGEST, MOST, QuotaUse
+from kbroker.net.usage.quota_use import MAX_CLIENTS, MAX_TEXT, QuotaUse
 
 
 def test_a_report_is_bounded() -> None:
     use = QuotaUse()
-    for number in range(MOST + 10):
+    for number in range(MAX_CLIENTS + 10):
         use.met("u", str(number))
         use.throttled("request_percentage", Bound(1.0, "u", str(number)), 5)
     use.throttled("request_percentage", Bound(1.0, "u", "0"), 6)
     throttled, met = use.take()
-    assert (len(throttled), len(met)) == (MOST, MOST)
+    assert (len(throttled), len(met)) == (MAX_CLIENTS, MAX_CLIENTS)
     assert throttled[0] == Throttled("request_percentage", "u", "0", 2, 11)
     assert use.take() == ((), ())
 
 
 def test_names_too_long_for_a_report_are_left_out() -> None:
     use = QuotaUse()
-    use.met("u", "c" * (LONGEST + 1))
-    use.throttled("request_percentage", Bound(1.0, "u" * (LONGEST + 1), ""), 5)
+    use.met("u", "c" * (MAX_TEXT + 1))
+    use.throttled("request_percentage", Bound(1.0, "u" * (MAX_TEXT + 1), ""), 5)
     assert use.take() == ((), ())

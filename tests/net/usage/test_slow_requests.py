@@ -13,7 +13,7 @@ from kbroker.ipc.block import pack_answer
 from kbroker.metrics.slots import Slots, bind, private
 from kbroker.net.rows import Connection as ConnectionRow
 from kbroker.net.rows import Flag, Request
-from kbroker.net.usage.slow_requests import LONGEST, MAX_A_SECOND, SlowRequests
+from kbroker.net.usage.slow_requests import MAX_A_SECOND, MAX_CLIENT_ID, SlowRequests
 from kbroker.protocol.api_keys import ApiKey
 from tests.net.requests import batch, produce_frame
 
@@ -160,7 +160,7 @@ def test_lines_are_limited_and_those_left_out_are_counted(scene: Scene) -> None:
         scene.slow.answered(scene.connection, 200 * MS, 0)
     scene.slow.tick({})
     assert len(scene.lines) == MAX_A_SECOND + 1
-    assert scene.lines[-1]["message"] == "5 slow requests were left out"
+    assert scene.lines[-1]["message"] == "5 more slow requests were not logged"
     scene.slow.answered(scene.connection, 200 * MS, 0)
     scene.slow.tick({})
     assert len(scene.lines) == MAX_A_SECOND + 2
@@ -173,7 +173,7 @@ def test_a_client_id_is_cut(scene: Scene) -> None:
     scene.frame = head
     scene.produces(1000)
     scene.slow.tick({ROW: scene.connection})
-    assert scene.lines[0]["client_id"] == "c" * LONGEST
+    assert scene.lines[0]["client_id"] == "c" * MAX_CLIENT_ID
 
 
 def test_it_is_off_by_default(caplog: pytest.LogCaptureFixture) -> None:

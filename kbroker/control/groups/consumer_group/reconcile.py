@@ -80,7 +80,7 @@ class _Step:
         self.owner_epoch = owner_epoch
 
     def without_unsubscribed(self) -> ConsumerMember:
-        """Take away topics that the member no longer subscribes to, ahead of a new target."""
+        """Remove topics that the member no longer subscribes to, ahead of a new target."""
         member = self.member
         dropped = {key: each for key, each in member.assigned.items() if key not in self.subscribed}
         if not dropped:
