@@ -129,7 +129,10 @@ class Deliveries:
             limits,
             self._broker.now_ms(),
         )
-        await self._partitions.settle(key, partition)
+        try:
+            await self._partitions.settle(key, partition)
+        except KafkaError as error:  # what is passed over can be found out again
+            log.debug("%s: the state is not written: %s", key, error)
         if look is not None and not acquired and partition.next_offset(limits) > start:
             self._freed(key)  # nothing was due here: the fetch looks further
         return _records_of(pieces, acquired), acquired

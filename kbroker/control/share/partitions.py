@@ -112,7 +112,12 @@ class SharePartitions:
         """Write the changes, dead letters before the state that makes their records final, and set
         a timer for the remaining locks. Raises KafkaError."""
         self.watch(key, partition)
-        await self.store(key, partition)
+        try:
+            await self.store(key, partition)
+        except KafkaError:
+            if dead := partition.take_dead():
+                self._background.start(self._bury_later(key, partition, dead))
+            raise
         if dead := partition.take_dead():
             try:
                 await self._bury(key, partition, dead)
@@ -159,17 +164,20 @@ class SharePartitions:
         self._freed(key)
 
     async def store(self, key: ShareKey, partition: SharePartition) -> None:
-        """Write the changed state. Raises KafkaError; the partition is then loaded again at its
-        next use."""
+        """Write the changed state. Raises KafkaError, with the codes of Kafka's SharePartition;
+        members then hold what they had ended."""
+        ended = partition.take_ended()
         changes = partition.take_changes()
         if changes is None or self._live.get(key) is not partition:
             return
         start, changed = changes
         try:
             await self._runtime.run(str(key), lambda now_ms: self._shard.write(key, start, changed, now_ms))
-        except KafkaError:
-            self.forget(key)
-            raise
+        except KafkaError as error:
+            partition.roll_back(ended, changed)
+            if self._live.get(key) is partition:
+                self.watch(key, partition)
+            raise _not_written(error) from error
 
     def forget(self, key: ShareKey) -> None:
         """Out of use: what was acquired is free when it is loaded again."""
@@ -264,3 +272,9 @@ class SharePartitions:
         if partition.end_pauses(self._broker.now_ms()):
             self._freed(key)
         self.watch(key, partition)
+
+
+def _not_written(error: KafkaError) -> KafkaError:
+    """As Kafka's SharePartition answers an error of the state's coordinator."""
+    moved = (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    return KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, error.own_words) if error.code in moved else error

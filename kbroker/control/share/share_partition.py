@@ -10,8 +10,7 @@ record of a group with a dead-letter topic is finished only when its dead letter
 (KIP-1191).
 """
 
-from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby, pairwise
 from operator import itemgetter
 from typing import NamedTuple
@@ -19,6 +18,7 @@ from typing import NamedTuple
 from kbroker.control.share.acknowledging import AcknowledgedBatch, AcknowledgeType, range_after, specs_of
 from kbroker.control.share.acquiring import Offsets, Portion, Spec, choose
 from kbroker.control.share.limits import Limits
+from kbroker.control.share.portions import NEW, Portions
 from kbroker.control.share.ranges import DeliveryState, Range, Ranges
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.slices import in_order, paced
@@ -34,8 +34,6 @@ MAX_RANGES = 5000
 """In flight in a partition with delays; new records wait while there are more. Each is a part of
 the written state."""
 
-_NEW = -1
-"""In place of a portion's number: records that were never delivered."""
 _NOT_ACQUIRED = "The offset cannot be acknowledged. The offset is not acquired."
 _NO_RENEWAL = "Renewing acquisition locks is not enabled for the group."
 
@@ -57,11 +55,19 @@ class Dead(NamedTuple):
     why: str
 
 
+class Ended(NamedTuple):
+    """Offsets that a member held, and what its acknowledgement or the end of its session made of
+    them."""
+
+    before: Range
+    after: Range
+
+
 class SharePartition:
     """Runs in: control. Owner: the SharePartitions. Pure: time is passed.
 
-    changed: ranges whose state must be written; taken by `take_changes`. portion_starts: first
-    offsets of records that were given together. dead: given up, no dead letter is being written
+    changed: ranges whose state must be written; taken by `take_changes`. ended: by a
+    member, not yet written; taken by `take_ended`. dead: given up, no dead letter is being written
     yet; taken by `take_dead`.
     """
 
@@ -71,7 +77,8 @@ class SharePartition:
         self._ranges = Ranges()
         self._changed: list[Range] = []
         self._written_start = start_offset
-        self._portion_starts: list[int] = []
+        self._portions = Portions()
+        self._ended: list[Ended] = []
         self._dead: list[Dead] = []
         self._delay_ms = -1
         self._has_delays = False
@@ -81,7 +88,7 @@ class SharePartition:
                 if first > self.end_offset + 1:  # the state of the offsets between was never written
                     self._ranges.put(Range(self.end_offset + 1, first - 1, AVAILABLE, 0))
                 self._ranges.put(each.part(first, each.last))
-                self._portion_starts.append(first)
+                self._portions.begin(first)
                 self.end_offset = each.last
         self._advance()
 
@@ -132,7 +139,7 @@ class SharePartition:
         most = min(spec.max_records, room if room > 0 else self.end_offset - read[0][0] + 1)
         if room <= 0 or self.is_scattered:  # available ones in flight can still be acquired
             read = [(first, min(last, self.end_offset)) for first, last in read if first <= self.end_offset]
-        portions = self._portions(read)
+        portions = self._free_portions(read)
         if room <= 0 and self._has_delays:  # of these, those that take room already
             portions = [each for each in portions if each.size]
         given: list[Acquired] = []
@@ -145,12 +152,12 @@ class SharePartition:
             )
             self.end_offset = max(self.end_offset, each.last)
             if not each.delivery_count:
-                self._begin_portion(each.first)
+                self._portions.begin(each.first)
             given.append(Acquired(each.first, each.last, count))
         self._advance()
         return given
 
-    def _portions(self, read: Sequence[Offsets]) -> list[Portion]:
+    def _free_portions(self, read: Sequence[Offsets]) -> list[Portion]:
         """The available records of the batches that were read."""
         if not read:
             return []
@@ -158,35 +165,14 @@ class SharePartition:
         free: list[tuple[int, Range]] = []
         for each in self._ranges.between(first, min(last, self.end_offset)):
             if each.is_free:
-                free += self._by_portion(each) if each.delivery_count else [(_NEW, each)]
+                again = each.delivery_count
+                free += self._portions.cut(each, self.end_offset) if again else [(NEW, each)]
         if last > self.end_offset:
-            free.append((_NEW, Range(max(first, self.end_offset + 1), last, AVAILABLE, 0)))
+            free.append((NEW, Range(max(first, self.end_offset + 1), last, AVAILABLE, 0)))
         return [
-            Portion(self._portion_size(at), [each for _, each in group])
+            Portion(self._portions.size(at, self.end_offset), [each for _, each in group])
             for at, group in groupby(free, key=itemgetter(0))
         ]
-
-    def _begin_portion(self, first: int) -> None:
-        at = bisect_left(self._portion_starts, first)
-        if self._portion_starts[at : at + 1] != [first]:
-            self._portion_starts.insert(at, first)
-
-    def _by_portion(self, free: Range) -> list[tuple[int, Range]]:
-        """A range cut where records were not given together, with the numbers of their portions."""
-        parts: list[tuple[int, Range]] = []
-        first = free.first
-        while first <= free.last:
-            at = max(0, bisect_right(self._portion_starts, first) - 1)
-            last = min(free.last, max(first, self._portion_end(at)))
-            parts.append((at, free.part(first, last)))
-            first = last + 1
-        return parts
-
-    def _portion_size(self, at: int) -> int:
-        return 0 if at == _NEW else self._portion_end(at) - self._portion_starts[at] + 1
-
-    def _portion_end(self, at: int) -> int:
-        return self._portion_starts[at + 1] - 1 if at + 1 < len(self._portion_starts) else self.end_offset
 
     # --- acknowledging
 
@@ -216,7 +202,7 @@ class SharePartition:
                 raise KafkaError(ErrorCode.INVALID_RECORD_STATE, _NO_RENEWAL)
         for first, last, kind in specs:
             for each in list(self._ranges.between(max(first, self.start_offset), last)):
-                self._end(each, kind, limits, now_ms)
+                self._ended.append(self._end(each, kind, limits, now_ms))
         self._advance()
 
     def _check_long(self, member_id: str, batch: AcknowledgedBatch) -> None:
@@ -251,7 +237,7 @@ class SharePartition:
         too often are archived."""
         mine = [each for each in self._ranges if each.state is ACQUIRED and each.member_id == member_id]
         for each in mine:
-            self._end(each, AcknowledgeType.RELEASE, limits, now_ms)
+            self._ended.append(self._end(each, AcknowledgeType.RELEASE, limits, now_ms))
         self._advance()
         return bool(mine)
 
@@ -367,7 +353,37 @@ class SharePartition:
         self._written_start = self.start_offset
         return self.start_offset, changed
 
-    def _end(self, each: Range, kind: AcknowledgeType, limits: Limits, now_ms: int) -> None:
+    def take_ended(self) -> list[Ended]:
+        """What members have ended since the last call; for `roll_back`."""
+        ended, self._ended = self._ended, []
+        return ended
+
+    def roll_back(self, ended: Sequence[Ended], changed: Iterable[Range]) -> None:
+        """These changes could not be written: members hold again what they had ended, under the
+        same lock, unless it has changed since (Kafka's InFlightState.completeStateTransition). The
+        other changes are taken again with the next."""
+        ended = [each for each in ended if each.after.state is not ACQUIRED]
+        done = [each.after for each in ended if each.after.state.is_terminal]
+        start = self.start_offset
+        first = min((each.first for each in done), default=start)
+        if first < start:
+            self._ranges.put(Range(first, start - 1, ACKNOWLEDGED, 0))
+            self.start_offset = first
+        for each in done:
+            if each.first < start:
+                self._ranges.put(each.part(each.first, min(each.last, start - 1)))
+                self._portions.begin(each.first)
+        for before, after in ended:
+            for each in list(self._ranges.between(before.first, before.last)):
+                if each.like(after):
+                    self._ranges.put(before.part(each.first, each.last))
+                    self._dead = list(_without(self._dead, each.first, each.last))
+        undone = {id(each.after) for each in ended}
+        self._changed[:0] = [each for each in changed if id(each) not in undone]
+        self._written_start = -1
+        self._advance()
+
+    def _end(self, each: Range, kind: AcknowledgeType, limits: Limits, now_ms: int) -> Ended:
         """An acquired range is acknowledged, released, given up or acquired for longer."""
         after = range_after(each, kind, limits, now_ms)
         self._set(after, persisted=after.state not in (ACQUIRED, ARCHIVING))
@@ -377,6 +393,7 @@ class SharePartition:
             if self._dead and self._dead[-1][1:] == (first - 1, each.delivery_count, why):
                 first = self._dead.pop().first  # written together
             self._dead.append(Dead(first, each.last, each.delivery_count, why))
+        return Ended(each, after)
 
     def _set(self, new: Range, persisted: bool = True) -> None:
         self._ranges.put(new)
@@ -393,4 +410,13 @@ class SharePartition:
         if start > self.start_offset:
             self.start_offset = start
             self._ranges.drop_before(start)
-        del self._portion_starts[: max(0, bisect_right(self._portion_starts, self.start_offset) - 1)]
+        self._portions.drop_before(self.start_offset)
+
+
+def _without(dead: Iterable[Dead], first: int, last: int) -> Iterator[Dead]:
+    """The same without these offsets."""
+    for each in dead:
+        if each.first < first:
+            yield each._replace(last=min(each.last, first - 1))
+        if each.last > last:
+            yield each._replace(first=max(each.first, last + 1))

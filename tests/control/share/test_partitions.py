@@ -37,6 +37,7 @@ class Scene:
         self.broker = made.broker
         self.events: list[str] = []
         self.left_to_fail = 0
+        self.state_fails = False
         self.freed: list[ShareKey] = []
         self.shard = ShareStateShard()
         self.key = ShareKey("team", self.broker.catalogue.topics["orders"].topic_id, 0)
@@ -61,6 +62,8 @@ class Scene:
         """The state is loaded."""
 
     async def run(self, _: str, operation: Operation) -> None:
+        if self.state_fails:
+            raise KafkaError(ErrorCode.NOT_COORDINATOR)
         for record in operation(5).records:
             self.shard.replay(0, record.key, record.value, 5)
         self.events.append(STATE)
@@ -87,6 +90,12 @@ class Scene:
     async def reject(self, partition: SharePartition, first: int, last: int) -> None:
         batch = AcknowledgedBatch(first, last, [AcknowledgeType.REJECT])
         partition.acknowledge("a", [batch], self.partitions.limits("team"), 0)
+        await self.partitions.settle(self.key, partition)
+
+    async def end(self, partition: SharePartition, kind: AcknowledgeType, first: int, last: int) -> None:
+        batch = AcknowledgedBatch(first, last, [kind])
+        limits = self.partitions.limits("team")
+        partition.acknowledge("a", [batch], limits, self.broker.now_ms())
         await self.partitions.settle(self.key, partition)
 
     def waiting(self) -> int:
@@ -263,5 +272,71 @@ def test_without_the_setting_a_released_record_is_available_at_once(play: Play) 
         assert partition.release("a", scene.partitions.limits("team"), scene.broker.now_ms())
         assert partition.next_offset() == 0
         assert partition.next_deadline_ms() is None
+
+    play(test)
+
+
+NO_LETTERS = {"share.record.lock.duration.ms": "15000"}
+
+
+@pytest.mark.parametrize("kind", [AcknowledgeType.ACCEPT, AcknowledgeType.RELEASE, AcknowledgeType.REJECT])
+def test_what_is_not_written_is_held_until_the_lock_ends(play: Play, kind: AcknowledgeType) -> None:
+    """As in Kafka: not given again at once, with a count that begins again, while a disk is
+    full."""
+
+    async def test(scene: Scene) -> None:
+        partition = await scene.taken()
+        scene.state_fails = True
+        with pytest.raises(KafkaError) as refused:
+            await scene.end(partition, kind, 0, 3)
+        assert refused.value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert await scene.partitions.open(scene.key) is partition
+        assert (partition.start_offset, partition.next_offset(), partition.in_flight()) == (0, 10, 10)
+        scene.state_fails = False
+        await scene.end(partition, AcknowledgeType.ACCEPT, 0, 3)
+        assert scene.start_offset() == 4
+        late_ms = scene.broker.now_ms() + 60_000
+        partition.expire(scene.partitions.limits("team"), late_ms)
+        given = partition.acquire("b", [(0, 9)], Spec(10), scene.partitions.limits("team"), late_ms)
+        assert [(each.first, each.last, each.delivery_count) for each in given] == [(4, 9, 2)]
+
+    play(test, NO_LETTERS)
+
+
+def test_what_another_ended_meanwhile_stays(play: Play) -> None:
+    async def test(scene: Scene) -> None:
+        partition = await scene.taken()
+        limits, now_ms = scene.partitions.limits("team"), scene.broker.now_ms()
+        partition.acknowledge("a", [AcknowledgedBatch(2, 4, [AcknowledgeType.RELEASE])], limits, now_ms)
+        partition.acknowledge("a", [AcknowledgedBatch(0, 1, [AcknowledgeType.ACCEPT])], limits, now_ms)
+        ended, changes = partition.take_ended(), partition.take_changes()
+        assert changes is not None
+        partition.acquire("b", [(0, 9)], Spec(1), limits, now_ms)  # 2 to 4, released together
+        partition.acknowledge("b", [AcknowledgedBatch(2, 4, [AcknowledgeType.ACCEPT])], limits, now_ms)
+        partition.acknowledge("a", [AcknowledgedBatch(5, 6, [AcknowledgeType.ACCEPT])], limits, now_ms)
+        assert partition.start_offset == 7
+        partition.roll_back(ended, changes[1])
+        assert (partition.start_offset, partition.in_flight()) == (0, 5)  # 0, 1 and 7 to 9
+        partition.acknowledge("a", [AcknowledgedBatch(0, 1, [AcknowledgeType.ACCEPT])], limits, now_ms)
+        assert partition.start_offset == 7
+
+    play(test, NO_LETTERS)
+
+
+def test_a_rejection_that_is_not_written_has_no_dead_letter(play: Play) -> None:
+    async def test(scene: Scene) -> None:
+        partition = await scene.taken()
+        scene.state_fails = True
+        limits, now_ms = scene.partitions.limits("team"), scene.broker.now_ms()
+        rejected = AcknowledgedBatch(0, 1, [AcknowledgeType.REJECT])
+        partition.acknowledge(
+            "a", [rejected, AcknowledgedBatch(2, 3, [AcknowledgeType.ACCEPT])], limits, now_ms
+        )
+        with pytest.raises(KafkaError):
+            await scene.partitions.settle(scene.key, partition)
+        scene.state_fails = False
+        assert (partition.has_dead, partition.in_flight()) == (False, 10)
+        await scene.reject(partition, 0, 1)
+        assert (scene.events.count(LETTER), scene.events[-1]) == (2, STATE)
 
     play(test)

@@ -62,6 +62,19 @@ class PartitionAgainstDict(RuleBasedStateMachine):
         kind=st.sampled_from([GAP, ACCEPT, RELEASE, REJECT]),
     )
     def acknowledge(self, member: str, first: int, length: int, kind: AcknowledgeType) -> None:
+        self.end(member, first, length, kind, written=True)
+
+    @rule(
+        member=st.sampled_from("abc"),
+        first=st.integers(0, 60),
+        length=st.integers(1, 6),
+        kind=st.sampled_from([GAP, ACCEPT, RELEASE, REJECT]),
+    )
+    def acknowledge_in_vain(self, member: str, first: int, length: int, kind: AcknowledgeType) -> None:
+        """What cannot be written has not happened."""
+        self.end(member, first, length, kind, written=False)
+
+    def end(self, member: str, first: int, length: int, kind: AcknowledgeType, written: bool) -> None:
         first = max(first, self.part.start_offset)
         offsets = range(first, first + length)
         mine = all(self.held.get(offset, ("", 0, 0))[0] == member for offset in offsets)
@@ -72,6 +85,11 @@ class PartitionAgainstDict(RuleBasedStateMachine):
             assert not mine
             return
         assert mine
+        ended, changes = self.part.take_ended(), self.part.take_changes()
+        if not written:
+            assert changes is not None
+            self.part.roll_back(ended, changes[1])
+            return
         for offset in offsets:
             self.free(offset, done=kind is not RELEASE)
 
@@ -92,6 +110,7 @@ class PartitionAgainstDict(RuleBasedStateMachine):
     @rule(member=st.sampled_from("abc"))
     def session_ends(self, member: str) -> None:
         self.part.release(member, LIMITS, self.now_ms)
+        self.part.take_ended()
         for offset in [each for each, (holder, _, _) in self.held.items() if holder == member]:
             self.free(offset, done=False)
 
