@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from functools import lru_cache
+from time import monotonic
 
 from kbroker.http.registry.failure import Failure, invalid_schema, schema_not_found, unprocessable
 from kbroker.http.registry.formats import InvalidSchema, Parsed, parse
@@ -10,6 +11,8 @@ from kbroker.http.registry.state import State
 from kbroker.http.registry.topic_records import Reference, SchemaRow
 
 MAX_REFERENCES = 1000
+MAX_S = 10.0
+"""For the comparisons of one request: the topic is locked meanwhile."""
 
 
 @lru_cache(maxsize=2000)
@@ -64,9 +67,12 @@ def reasons_against(
     """Why a schema may not follow these versions (oldest first) at a level; empty when it may."""
     if level == "NONE" or not rows:
         return []
+    end = monotonic() + MAX_S
     for row in reversed(rows if level.endswith("_TRANSITIVE") else rows[-1:]):
         if row.schema_type != new.schema_type:
             return [f"Incompatible because of different schema type: {row.schema_type} and {new.schema_type}"]
+        if monotonic() > end:
+            return [f"Comparing with all versions takes more than {MAX_S:.0f} s"]
         try:
             old = parsed_row(state, row)
         except Failure as failure:

@@ -63,6 +63,70 @@ def test_an_invalid_json_schema_is_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "schema",
+    [
+        {"$schema": ["a"]},
+        {"$schema": {}},
+        {"pattern": "a{99999999999999999999}"},
+        {"patternProperties": {"a{99999999999999999999}": True}},
+        {"pattern": "("},
+        {"$ref": "http://[/#"},
+    ],
+)
+def test_an_odd_json_schema_is_refused(schema: Any) -> None:
+    with pytest.raises(InvalidSchema):
+        parse("JSON", json.dumps(schema), {})
+
+
+@pytest.mark.parametrize(
+    ("older", "newer"),
+    [
+        ({"prefixItems": [True]}, {"prefixItems": 5}),
+        ({"type": "object", "dependentRequired": {"a": ["b"]}}, {"type": "object", "dependentRequired": 5}),
+        ({"enum": [{"required": 5}], "$ref": "#/enum/0"}, {"enum": [{"required": 6}], "$ref": "#/enum/0"}),
+        ({"multipleOf": 3}, {"enum": [{"multipleOf": 0}], "$ref": "#/enum/0"}),
+        ({"maximum": 3, "$ref": "#/x"}, {"$ref": "#/x", "x": {"maximum": "y"}}),
+    ],
+)
+def test_parts_that_are_no_schemas_are_compared_without_a_failure(older: Any, newer: Any) -> None:
+    """Other drafts do not check them, nor does anything check what only a reference reaches."""
+    draft = {"$schema": "http://json-schema.org/draft-04/schema#"}
+    before, after = (parse("JSON", json.dumps({"x": {}} | draft | one), {}) for one in (older, newer))
+    assert after.reads(before)
+
+
+def test_long_enums_are_compared_in_linear_time() -> None:
+    """10^10 comparisons would not end."""
+    one, other = ([f"{start}{number}" for number in range(100_000)] for start in "ab")
+    before, after = (parse("JSON", json.dumps({"enum": values}), {}) for values in (one, [*one, *other]))
+    assert after.reads(before) == []
+    assert "ENUM_ARRAY_NARROWED" in before.reads(after)[0]
+
+
+@pytest.mark.parametrize(
+    ("older", "newer", "allowed"),
+    [
+        ([1], [1.0, 2], True),
+        ([1], [True], False),
+        ([[{"a": 2.0}]], [[{"a": 2}]], True),
+        ([0], [False], False),
+    ],
+)
+def test_values_of_enums_are_equal_as_in_json_schema(older: Any, newer: Any, allowed: bool) -> None:
+    before, after = (parse("JSON", json.dumps({"enum": values}), {}) for values in (older, newer))
+    assert (after.reads(before) == []) is allowed
+
+
+def test_wide_avro_unions_are_compared_up_to_a_bound() -> None:
+    def union(name: str) -> Parsed:
+        types = [{"type": "record", "name": f"{name}{number}", "fields": []} for number in range(400)]
+        return parse("AVRO", json.dumps(types), {})
+
+    assert union("a").reads(union("a")) == []
+    assert "pairs of types" in union("a").reads(union("b"))[0]
+
+
+@pytest.mark.parametrize(
     "level",
     [
         {"allOf": [{"$ref": "#/$defs/next"}, {"$ref": "#/$defs/next"}]},

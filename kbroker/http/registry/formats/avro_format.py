@@ -12,13 +12,35 @@ from avro.compatibility import ReaderWriterCompatibilityChecker, SchemaCompatibi
 from kbroker.http import finite_json
 from kbroker.http.registry.formats import InvalidSchema, Resolved
 
+MAX_PAIRS = 100_000
+"""Of types that are compared, in at most four seconds. The library compares each branch of a union with each
+of the other."""
 _NAMED = ("record", "error", "enum", "fixed")
+
+
+class _TooMany(Exception):
+    """More than MAX_PAIRS."""
+
+
+class _Checker(ReaderWriterCompatibilityChecker):
+    """One comparison, with a bound."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._pairs = 0
+
+    def calculate_compatibility(self, reader: Any, writer: Any, location: list[str]) -> Any:
+        self._pairs += 1
+        if self._pairs > MAX_PAIRS:
+            raise _TooMany
+        return super().calculate_compatibility(reader, writer, location)
 
 
 class AvroSchema:
     """A parsed schema."""
 
     def __init__(self, text: str, references: Resolved) -> None:
+        self._references = dict(references)
         names = avro.name.Names(validate_names=True)
         try:
             with warnings.catch_warnings():
@@ -37,8 +59,14 @@ class AvroSchema:
         return self.canonical
 
     def reads(self, written: "AvroSchema") -> list[str]:
-        checker: Any = ReaderWriterCompatibilityChecker()  # type: ignore[no-untyped-call]
-        result = checker.get_compatibility(self.schema, written.schema)
+        if (self.canonical, self._references) == (written.canonical, written._references):
+            return []
+        try:
+            result: Any = _Checker().get_compatibility(self.schema, written.schema)
+        except _TooMany:
+            return [
+                f"{{errorType:'UNKNOWN', description:'more than {MAX_PAIRS} pairs of types', additionalInfo:'/'}}"
+            ]
         if result.compatibility is SchemaCompatibilityType.compatible:
             return []
         kinds = [one.name for one in result.incompatibilities] or ["incompatible"]

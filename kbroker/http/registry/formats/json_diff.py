@@ -3,6 +3,7 @@ and path.
 
 The names are Confluent's. What cannot be decided counts as a change that is not allowed."""
 
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import count
 from typing import Any
@@ -73,7 +74,10 @@ class Document:
         """What a $ref points to. Raises InvalidSchema."""
         if reference in self._ids:
             return self._ids[reference]
-        url, fragment = urldefrag(reference)
+        try:
+            url, fragment = urldefrag(reference)
+        except ValueError as error:
+            raise InvalidSchema(f"reference {reference}: {error}") from None
         root = self.others.get(url, self._ids.get(url)) if url else self.schema
         if root is None:
             # A relative reference is resolved against $id: its last part is the name of the
@@ -134,7 +138,11 @@ def differences(old: Document, new: Document) -> list[Change]:
     """Changes that make the new schema refuse something the old one allows."""
     try:
         return list(dict.fromkeys(_Comparison(old, new, count()).compare(old.schema, new.schema, "#/", 0)))
-    except _TooMany:
+    except (_TooMany, RecursionError):
+        return [("UNKNOWN", "#/")]
+    except (TypeError, AttributeError, KeyError, ValueError, ArithmeticError):
+        # A part that only a reference or a keyword of another draft makes a schema was never
+        # checked to be one.
         return [("UNKNOWN", "#/")]
 
 
@@ -163,7 +171,9 @@ class _Comparison:
         self._open.add(pair)
         try:
             old, new = self.old.resolved(old), self.new.resolved(new)
-            if old is False or new is True or new == {} or (old == new and not self.new.refers(new)):
+            if old is False or new is True or new == {}:
+                return
+            if old == new and not self.new.refers(new) and _value(old) == _value(new):
                 return
             if new is False:
                 yield "TYPE_NARROWED", path
@@ -305,9 +315,23 @@ def _enum(old: dict[str, Any], new: dict[str, Any], path: str) -> Iterator[Chang
     allowed = old.get("enum", [old["const"]] if "const" in old else None)
     if allowed is None:
         yield "ENUM_ARRAY_ADDED", path
-    elif not all(one in new["enum"] for one in allowed):
-        kept = any(one in new["enum"] for one in allowed)
-        yield ("ENUM_ARRAY_NARROWED" if kept else "ENUM_ARRAY_CHANGED"), path
+        return
+    before, after = {_value(one) for one in allowed}, {_value(one) for one in new["enum"]}
+    if before - after:
+        yield ("ENUM_ARRAY_NARROWED" if before & after else "ENUM_ARRAY_CHANGED"), path
+
+
+def _value(value: Any) -> str:
+    """The same text for values that JSON Schema takes as equal: 1 and 1.0, not 1 and true."""
+    return json.dumps(_plain_numbers(value), sort_keys=True)
+
+
+def _plain_numbers(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _plain_numbers(one) for name, one in value.items()}
+    if isinstance(value, list):
+        return [_plain_numbers(one) for one in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _covered(keyword: str, old: dict[str, Any], new: dict[str, Any]) -> bool:

@@ -19,12 +19,16 @@ class JsonSchema:
         self.given = _load(text)
         if not isinstance(self.given, dict | bool):
             raise InvalidSchema("a JSON schema is an object or a boolean")
+        if isinstance(self.given, dict) and not isinstance(self.given.get("$schema", ""), str):
+            raise InvalidSchema("$schema is no string")
         others = {name: _load(one) for name, one in references.items()}
         kind = jsonschema.validators.validator_for(self.given, default=jsonschema.validators.Draft7Validator)
         try:
             kind.check_schema(self.given)
         except jsonschema.exceptions.SchemaError as error:
             raise InvalidSchema(f"{error.message} at {error.json_path}") from None
+        except OverflowError as error:  # of a pattern
+            raise InvalidSchema(str(error)) from None
         self.document = Document(self.given, others)
         self.document.check()
         self.canonical = json.dumps(self.given, separators=(",", ":"), ensure_ascii=False)
