@@ -101,3 +101,14 @@ def test_wrong_arguments_are_refused_before_anything_is_sent(shell: Shell) -> No
         ("describe", "--owner", ":ann"),
     ):
         assert shell("tokens", *words, "--bootstrap", "127.0.0.1:1", code=2).stderr
+
+
+@pytest.mark.compat
+def test_users_are_not_shown_without_the_right(shell: Shell, bootstrap: str, tmp_path: Path) -> None:
+    """librdkafka's own request ended the process here, with an invalid free."""
+    ann, root = (("--command-config", properties(tmp_path, bootstrap, user)) for user in ("ann", "root"))
+    assert "CLUSTER_AUTHORIZATION_FAILED" in shell("users", "list", *ann, code=1).stderr
+    assert "CLUSTER_AUTHORIZATION_FAILED" in shell("users", "remove", "bob", "--yes", *ann, code=1).stderr
+    refused = shell("users", "add", "bob", "--password-file", "-", *ann, stdin=b"x\n", code=1)
+    assert "CLUSTER_AUTHORIZATION_FAILED" in refused.stderr
+    shell("users", "list", *root)
