@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from kbroker.control.share.share_partition import Dead
+from kbroker.control.share.dead_offsets import Dead
 from kbroker.metrics.slots import Slots, bind
 from kbroker.protocol.errors import ErrorCode
 

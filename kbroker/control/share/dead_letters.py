@@ -11,9 +11,9 @@ from kbroker.control.metadata.catalogue import Partition, Topic
 from kbroker.control.metadata.topic_name import is_valid
 from kbroker.control.metadata.topic_plan import NewTopic
 from kbroker.control.share.dead_letter_counts import DeadLetterCounts, count_of
+from kbroker.control.share.dead_offsets import Dead
 from kbroker.control.share.letters import Origin, batches, letters
 from kbroker.control.share.reading import Originals, log_start_of, read_originals
-from kbroker.control.share.share_partition import Dead
 from kbroker.control.share.state_shard import ShareKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
 

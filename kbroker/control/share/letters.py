@@ -4,7 +4,7 @@ Pure."""
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from kbroker.control.share.share_partition import Dead
+from kbroker.control.share.dead_offsets import Dead
 from kbroker.protocol.batch_layout import HEADER_BYTES
 from kbroker.protocol.records import NewRecord, Record, build_batch
 

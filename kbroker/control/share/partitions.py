@@ -14,9 +14,10 @@ from kbroker.control.groups.service import GroupService
 from kbroker.control.metadata.catalogue import Partition
 from kbroker.control.share.dead_letter_counts import DeadLetterCounts
 from kbroker.control.share.dead_letters import Append, DeadLetters
+from kbroker.control.share.dead_offsets import Dead
 from kbroker.control.share.limits import Limits
 from kbroker.control.share.reading import limit_of, log_start_of, offset_at
-from kbroker.control.share.share_partition import Dead, SharePartition
+from kbroker.control.share.share_partition import SharePartition
 from kbroker.control.share.state_shard import ShareKey, ShareStateShard
 from kbroker.ipc.background import Background
 from kbroker.protocol.errors import ErrorCode, KafkaError

@@ -10,13 +10,14 @@ record of a group with a dead-letter topic is finished only when its dead letter
 (KIP-1191).
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import groupby, pairwise
 from operator import itemgetter
 from typing import NamedTuple
 
 from kbroker.control.share.acknowledging import AcknowledgedBatch, AcknowledgeType, range_after, specs_of
 from kbroker.control.share.acquiring import Offsets, Portion, Spec, choose
+from kbroker.control.share.dead_offsets import EXCEEDED, REJECTED, Dead, DeadOffsets
 from kbroker.control.share.limits import Limits
 from kbroker.control.share.portions import NEW, Portions
 from kbroker.control.share.ranges import DeliveryState, Range, Ranges
@@ -26,9 +27,6 @@ from kbroker.protocol.slices import in_order, paced
 AVAILABLE, ACQUIRED = DeliveryState.AVAILABLE, DeliveryState.ACQUIRED
 ACKNOWLEDGED, ARCHIVED = DeliveryState.ACKNOWLEDGED, DeliveryState.ARCHIVED
 ARCHIVING = DeliveryState.ARCHIVING
-
-REJECTED = "Offset rejected by client."
-EXCEEDED = "Offset delivery count exceeded the threshold."
 
 MAX_RANGES = 5000
 """In flight in a partition with delays; new records wait while there are more. Each is a part of
@@ -44,15 +42,6 @@ class Acquired(NamedTuple):
     first: int
     last: int
     delivery_count: int
-
-
-class Dead(NamedTuple):
-    """Offsets that were archived after this many deliveries, and why, in Kafka's words."""
-
-    first: int
-    last: int
-    delivery_count: int
-    why: str
 
 
 class Ended(NamedTuple):
@@ -79,7 +68,7 @@ class SharePartition:
         self._written_start = start_offset
         self._portions = Portions()
         self._ended: list[Ended] = []
-        self._dead: list[Dead] = []
+        self._dead = DeadOffsets()
         self._delay_ms = -1
         self._has_delays = False
         for each in stored:
@@ -326,13 +315,12 @@ class SharePartition:
     @property
     def has_dead(self) -> bool:
         """Whether dead letters are to be written."""
-        return bool(self._dead)
+        return not self._dead.is_empty
 
     def take_dead(self) -> list[Dead]:
         """Records that need a dead letter since the last call. The caller calls `archive` when the
         letter is written."""
-        dead, self._dead = self._dead, []
-        return dead
+        return self._dead.take()
 
     def archive(self, dead: Dead) -> None:
         """The dead letters are written."""
@@ -377,7 +365,7 @@ class SharePartition:
             for each in list(self._ranges.between(before.first, before.last)):
                 if each.like(after):
                     self._ranges.put(before.part(each.first, each.last))
-                    self._dead = list(_without(self._dead, each.first, each.last))
+                    self._dead.remove(each.first, each.last)
         undone = {id(each.after) for each in ended}
         self._changed[:0] = [each for each in changed if id(each) not in undone]
         self._written_start = -1
@@ -389,10 +377,7 @@ class SharePartition:
         self._set(after, persisted=after.state not in (ACQUIRED, ARCHIVING))
         if after.state is ARCHIVING:
             why = REJECTED if kind is AcknowledgeType.REJECT else EXCEEDED
-            first = each.first
-            if self._dead and self._dead[-1][1:] == (first - 1, each.delivery_count, why):
-                first = self._dead.pop().first  # written together
-            self._dead.append(Dead(first, each.last, each.delivery_count, why))
+            self._dead.add(Dead(each.first, each.last, each.delivery_count, why))
         return Ended(each, after)
 
     def _set(self, new: Range, persisted: bool = True) -> None:
@@ -411,12 +396,3 @@ class SharePartition:
             self.start_offset = start
             self._ranges.drop_before(start)
         self._portions.drop_before(self.start_offset)
-
-
-def _without(dead: Iterable[Dead], first: int, last: int) -> Iterator[Dead]:
-    """The same without these offsets."""
-    for each in dead:
-        if each.first < first:
-            yield each._replace(last=min(each.last, first - 1))
-        if each.last > last:
-            yield each._replace(first=max(each.first, last + 1))

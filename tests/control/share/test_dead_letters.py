@@ -15,7 +15,7 @@ from kbroker.control.metadata.config_resource import BROKER, TOPIC
 from kbroker.control.metadata.topic_plan import NewTopic
 from kbroker.control.share.dead_letter_counts import DeadLetterCounts
 from kbroker.control.share.dead_letters import AUTO_CREATE, COPY, ENABLE, PREFIX, DeadLetters
-from kbroker.control.share.share_partition import REJECTED, Dead
+from kbroker.control.share.dead_offsets import REJECTED, Dead
 from kbroker.control.share.state_shard import ShareKey
 from kbroker.ipc.layout import Slot
 from kbroker.metrics.slots import bind

@@ -5,9 +5,10 @@ import pytest
 
 from kbroker.control.share.acknowledging import AcknowledgedBatch, AcknowledgeType
 from kbroker.control.share.acquiring import Spec
+from kbroker.control.share.dead_offsets import EXCEEDED, REJECTED, Dead
 from kbroker.control.share.limits import Limits
 from kbroker.control.share.ranges import DeliveryState, Range
-from kbroker.control.share.share_partition import EXCEEDED, REJECTED, Acquired, Dead, SharePartition
+from kbroker.control.share.share_partition import Acquired, SharePartition
 from kbroker.protocol.errors import ErrorCode, KafkaError
 
 LIMITS = Limits(lock_ms=30_000, delivery_count=2, records=100, dead_letters=True)
