@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from kbroker.config.broker import BrokerConfig
-from kbroker.config.key_store import KeyStore, KeyStoreError, key_store, texts, trusted
+from kbroker.config.key_store import KeyStore, KeyStoreError, Text, key_store, texts, trusted
 from kbroker.config.principal_mapping import rules_of
 from kbroker.config.principals import ANONYMOUS
 from kbroker.config.setting import ConfigError
@@ -59,16 +59,25 @@ def context_of(config: BrokerConfig, listener: str) -> ssl.SSLContext:
         rules_of(str(config.of_listener(listener, "ssl.principal.mapping.rules")))
     except ConfigError as error:
         raise TlsError(str(error)) from None
-    try:
+    with _source(text, "ssl.keystore.location", "ssl.keystore.key"):
         _load_key(context, key_store(text))
-        context.verify_mode = CLIENT_AUTH[text("ssl.client.auth") or "none"]
-        if context.verify_mode is not ssl.CERT_NONE:
+    context.verify_mode = CLIENT_AUTH[text("ssl.client.auth") or "none"]
+    if context.verify_mode is not ssl.CERT_NONE:
+        with _source(text, "ssl.truststore.location", "ssl.truststore.certificates"):
             context.load_verify_locations(cadata=trusted(text))
+    return context
+
+
+@contextmanager
+def _source(text: Text, location: str, inline: str) -> Iterator[None]:
+    """Raises TlsError, which names the store, for what cannot be loaded inside."""
+    try:
+        yield
     except KeyStoreError as error:
         raise TlsError(str(error)) from None
     except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
-        raise TlsError(f"the key or trust store cannot be used: {error}") from None
-    return context
+        named = inline if (path := text(location)) is None else f"{location}={path}"
+        raise TlsError(f"{named} cannot be used: {error}") from None
 
 
 def _choose_ciphers(context: ssl.SSLContext, suites: tuple[str, ...]) -> None:

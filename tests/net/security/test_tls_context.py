@@ -177,7 +177,9 @@ def test_every_suite_of_openssl_has_the_name_that_rfcs_give_it() -> None:
     assert set(known.values()) <= {each["name"] for each in openssl.get_ciphers()}
 
 
-def test_the_end_of_a_certificate_is_known_and_changes_with_its_file(tmp_path: Path) -> None:
+def test_the_end_of_a_certificate_is_known_and_changes_with_its_file(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     def put(name: str, ends: datetime) -> None:
         dated(tmp_path, name, datetime(2020, 1, 1, tzinfo=UTC), ends)
         text = (tmp_path / f"{name}.key").read_text() + (tmp_path / f"{name}.crt").read_text()
@@ -203,3 +205,4 @@ def test_the_end_of_a_certificate_is_known_and_changes_with_its_file(tmp_path: P
     listeners._look_at_s = 0
     listeners._look()
     assert listeners._contexts["SSL"] is now
+    assert f"ssl.keystore.location={tmp_path / 'k.pem'} cannot be used" in caplog.text
