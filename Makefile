@@ -148,7 +148,7 @@ bench-profile: venv-bench peer kernels ## perf and py-spy of the broker: BENCH='
 # TUNE holds further options, for instance TUNE='--config server.properties --metrics 127.0.0.1:9404'; all: TUNE=--help
 .PHONY: tune
 tune: venv-run ## checks this host for a broker with its data in ./data; changes nothing (docs/tuning.md)
-	@$(BIN)/python -m tuning check $(if $(TUNE),$(TUNE),--dir $(DATA))
+	@$(BIN)/kbroker tune check $(if $(TUNE),$(TUNE),--dir $(DATA))
 
 ##—— load tests
 SECONDS ?= 600

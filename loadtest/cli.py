@@ -1,4 +1,4 @@
-"""`python -m loadtest`: run a load, prove a broker under faults, show a plan of faults, measure the
+"""`kbroker loadtest`: run a load, prove a broker under faults, show a plan of faults, measure the
 histories' cost."""
 
 import signal

@@ -38,7 +38,5 @@ def folder() -> Path:
     hand."""
     name = os.environ.get(VARIABLE)
     if not name:
-        raise SystemExit(
-            "start load tests with `python -m loadtest run`; it starts Locust with a run to play"
-        )
+        raise SystemExit("start load tests with `kbroker loadtest run`; it starts Locust with a run to play")
     return Path(name)

@@ -15,7 +15,10 @@ from spark_validation.verdict import CANNOT_JUDGE, CannotJudge, Verdict
 
 
 def parser() -> argparse.ArgumentParser:
-    made = argparse.ArgumentParser(prog="python -m spark_validation", description=__doc__)
+    own = sys.argv[0] == "kbroker"  # set by `kbroker judge`
+    made = argparse.ArgumentParser(
+        prog="kbroker" if own else "python -m spark_validation", description=__doc__
+    )
     commands = made.add_subparsers(dest="command", required=True)
     judge = commands.add_parser("judge", help="judge a run by its histories and the broker's log")
     evidence_options(judge)

@@ -1,5 +1,5 @@
-"""`python -m tuning`."""
+"""`python -m tuning` is `kbroker tune`."""
 
 from tuning.cli import app
 
-app(prog_name="tuning")
+app(prog_name="kbroker tune")

@@ -1,4 +1,4 @@
-"""`python -m tuning`: check a host, propose settings, print a script for its administrator, measure
+"""`kbroker tune`: check a host, propose settings, print a script for its administrator, measure
 it, size it, prove the advice."""
 
 import json

@@ -1,4 +1,4 @@
-"""What this host can do, as measured by `python -m tuning bench`, or careful guesses that say
+"""What this host can do, as measured by `kbroker tune bench`, or careful guesses that say
 so."""
 
 import json
@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 
 DEFAULT_FILE = Path("host.json")
-GUESSED = "careful guesses; measure with: python -m tuning bench --dir DIR"
+GUESSED = "careful guesses; measure with: kbroker tune bench --dir DIR"
 
 
 class WrongFile(ValueError):
@@ -95,4 +95,4 @@ class BrokerCosts:
 
 LOOP_CPU = 0.16
 """Sender and receiver together, CPU s a GB, on the machine of docs/benchmarks.md, by
-`python -m tuning bench`."""
+`kbroker tune bench`."""

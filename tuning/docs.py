@@ -14,7 +14,7 @@ _INTRO = """\
 Look up what a setting of the host or the broker should be, and why. Generated from `tuning/knobs/` and
 `tuning/broker/` by `make docs`; do not edit. How to use it: [tuning.md](tuning.md).
 
-`python -m tuning check` looks at each of these. What it wants depends on the host and the workload: the
+`kbroker tune check` looks at each of these. What it wants depends on the host and the workload: the
 value is the
 one that is well, and `check` says which one it proposes here.
 """
@@ -36,7 +36,7 @@ def _lines() -> Iterator[str]:
             yield f"| {knob.name} | `{setting}` | {value} | {knob.why} | {knob.source} |"
         yield ""
     yield "## Settings of the broker\n"
-    yield "What `python -m tuning propose` may propose; the reason it prints has the figures.\n"
+    yield "What `kbroker tune propose` may propose; the reason it prints has the figures.\n"
     yield "| setting | value | why |"
     yield "|---|---|---|"
     for rule in RULES:

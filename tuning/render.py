@@ -30,7 +30,7 @@ def _finding_lines(findings: Sequence[Finding], everything: bool) -> Iterator[st
     if not (counts[Severity.SERIOUS] or counts[Severity.ADVICE]):
         yield "Nothing is to be gained here that this check knows of."
     elif not everything:
-        yield "The rest: --all. The commands as a script, and one that takes back: python -m tuning script [--undo]"
+        yield "The rest: --all. The commands as a script, and one that takes back: kbroker tune script [--undo]"
 
 
 def _block(finding: Finding) -> Iterator[str]:

@@ -31,7 +31,7 @@ def _worth(findings: Sequence[Finding]) -> list[tuple[Finding, Remedy]]:
 
 def _apply_lines(pairs: Sequence[tuple[Finding, Remedy]]) -> Iterator[str]:
     yield "#!/bin/sh"
-    yield "# Read it before you run it, as root; print the way back first: python -m tuning script --undo > undo.sh"
+    yield "# Read it before you run it, as root; print the way back first: kbroker tune script --undo > undo.sh"
     yield "set -eu"
     kept: dict[str, list[str]] = {SYSCTL_FILE: [], UDEV_FILE: []}
     for finding, remedy in pairs:

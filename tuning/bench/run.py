@@ -34,7 +34,7 @@ def run(folder: Path, seconds: float, most_bytes: int, say: Say) -> Coefficients
     loopback = measure_loopback(folder, seconds * 0.3)
     say("memory ...")
     return Coefficients(
-        f"python -m tuning bench on {platform.node()}, {datetime.datetime.now():%Y-%m-%d %H:%M}",
+        f"kbroker tune bench on {platform.node()}, {datetime.datetime.now():%Y-%m-%d %H:%M}",
         str(folder.resolve()),
         disk.write_rate,
         disk.cold_read_rate,

@@ -79,9 +79,7 @@ def _free(situation: Situation, mount: Mount, _: str) -> Want:
             f"{show_bytes(situation.config.get_int('log.segment.bytes'))}, which retention leaves alone: "
             f"{show_bytes(active)} of {show_bytes(mount.total_bytes)}."
         )
-        return Want(
-            Severity.ADVICE, "", because, by_hand("lower log.segment.bytes: python -m tuning propose")
-        )
+        return Want(Severity.ADVICE, "", because, by_hand("lower log.segment.bytes: kbroker tune propose"))
     return Want(Severity.ADVICE, "", "It fills.", by_hand("plan for more room")) if share < LITTLE else FINE
 
 

@@ -40,7 +40,7 @@ def _dirty(situation: Situation, _: None, __: str) -> Want:
     seconds = limit / rate
     because = f"Here {show_bytes(limit)}, {show_seconds(seconds)} of writing."
     if not situation.coefficients.measured:
-        return Want(Severity.NOTE, "", because + " Whether that is much says: python -m tuning bench.")
+        return Want(Severity.NOTE, "", because + " Whether that is much says: kbroker tune bench.")
     if DIRTY_SECONDS[0] <= seconds <= DIRTY_SECONDS[1]:
         return Want(Severity.OK, "", because)
     wanted = int(10 * rate) // MiB * MiB

@@ -40,7 +40,7 @@ def _quota(situation: Situation, _: None, __: str) -> Want:
         Severity.SERIOUS,
         "",
         because,
-        by_hand("python -m tuning propose: num.network.threads, num.io.threads"),
+        by_hand("kbroker tune propose: num.network.threads, num.io.threads"),
     )
 
 
@@ -93,7 +93,7 @@ PROCESSOR: tuple[Knob[None], ...] = (
         lambda situation, _: situation.host.processors.clocksource,
         _clock,
         "Every phase of a request is stamped; a slow source makes each stamp a system call.",
-        "python -m tuning bench (clock_s)",
+        "kbroker tune bench (clock_s)",
     ),
     Knob(
         "clock",

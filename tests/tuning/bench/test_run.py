@@ -15,6 +15,6 @@ def test_all_of_it_makes_coefficients_that_say_where_they_are_from(tmp_path: Pat
     said: list[str] = []
     measured = run(tmp_path, 0.05, 1 << 20, said.append)
     assert measured.measured
-    assert measured.origin.startswith("python -m tuning bench on ")
+    assert measured.origin.startswith("kbroker tune bench on ")
     assert measured.directory == str(tmp_path)
     assert len(said) == 3

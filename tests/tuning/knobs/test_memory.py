@@ -44,7 +44,7 @@ def test_the_dirty_limit_is_judged_by_measured_seconds(
 def test_without_a_measurement_the_dirty_limit_is_only_reported(tmp_path: Path) -> None:
     found = ask(situation(tmp_path), "dirty limit (vm.dirty_bytes or vm.dirty_ratio)")
     assert (found.severity, found.remedy) == (Severity.NOTE, None)
-    assert "tuning bench" in found.why
+    assert "kbroker tune bench" in found.why
 
 
 def test_strict_overcommit_is_serious_when_the_arenas_do_not_fit(tmp_path: Path) -> None:

@@ -13,8 +13,8 @@ from kbroker.http import finite_json
 from kbroker.http.registry.formats import InvalidSchema, Resolved
 
 MAX_PAIRS = 100_000
-"""Of types that are compared, in at most four seconds. The library compares each branch of a union with each
-of the other."""
+"""Of types that are compared, in at most four seconds. The library compares each branch of a union
+with each of the other."""
 _NAMED = ("record", "error", "enum", "fixed")
 
 
