@@ -20,13 +20,16 @@ class Lag:
     A copy has caught up when its log reaches what its leader's was at the last look, under the
     leader's epoch. It may join the in-sync set when it has all below the high watermark and all
     that its leader began with: a new leader's high watermark may be behind what was acknowledged
-    before (Kafka's Partition.isFollowerInSync).
+    before (Kafka's Partition.isFollowerInSync). It must also have copied since it was out of sync,
+    or lack nothing: below min.insync.replicas the high watermark stands still, and a copy that hangs
+    has all below it. In Kafka it joins by a fetch, which a copy that hangs does not send.
     """
 
     def __init__(self, words: NDArray[np.int64], clock_ns: Callable[[], int] = time.monotonic_ns) -> None:
         self._words = words
         self._clock_ns = clock_ns
         self._ends: dict[int, int] = {}  # leaders' log ends at the last look, by slot
+        self._left: dict[int, int] = {}  # where copies out of sync began to catch up, by slot
         self._looked_ns = clock_ns()
 
     def look(self, partitions: Sequence[Partition], max_lag_ns: int) -> tuple[Pairs, Pairs]:
@@ -47,6 +50,7 @@ class Lag:
         now_ns = self._clock_ns()
         near = (ends >= wanted).tolist()
         late, joining = [], []
+        left: dict[int, int] = {}
         for n, (partition, replica) in enumerate(pairs):
             if follows[n] and level[n]:
                 replica.caught_up_ns = now_ns
@@ -57,8 +61,12 @@ class Lag:
             if replica.in_sync:
                 if now_ns - replica.caught_up_ns > max_lag_ns:
                     late.append((partition, replica))
-            elif follows[n] and near[n]:
+                continue
+            end = int(ends[n])
+            left[replica.slot] = min(end, self._left.get(replica.slot, end))
+            if follows[n] and near[n] and (level[n] or end > left[replica.slot]):
                 joining.append((partition, replica))
         self._looked_ns = now_ns
+        self._left = left
         self._ends = {p.slot: int(words[p.slot, Slot.LOG_END]) for p in partitions}
         return late, joining

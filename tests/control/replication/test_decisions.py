@@ -179,6 +179,32 @@ def test_a_copy_lags_after_its_time_and_joins_when_it_has_what_is_committed(tmp_
     assert look() == (0, 0)
 
 
+def test_a_copy_that_hangs_does_not_join_although_it_has_what_is_committed(tmp_path: Path) -> None:
+    """Below min.insync.replicas the high watermark does not move."""
+    made = sited(tmp_path, 2)
+    create(made, NewTopic("a", 1, 2))
+    words, partition = made.shared.slots, only(made)
+    leader, copy = partition.replicas
+    lag = Lag(words, lambda: 0)
+    words[leader.slot, Slot.LOG_END] = 10
+    words[leader.slot, Slot.HIGH_WATERMARK] = words[copy.slot, Slot.LOG_END] = 7
+
+    def joins() -> bool:
+        return bool(lag.look([partition], 250)[1])
+
+    assert not joins()
+    copy.in_sync = False
+    assert not any(joins() for _ in range(3))
+    words[copy.slot, Slot.LOG_END] = 8  # it copies again
+    assert joins()
+    words[copy.slot, Slot.LOG_END] = 10
+    copy.in_sync = True
+    assert not joins()
+    words[leader.slot, Slot.LOG_END] = 12
+    copy.in_sync = False
+    assert not joins()
+
+
 def test_preferred_replicas_that_are_in_sync_lead_again(tmp_path: Path) -> None:
     made = sited(tmp_path)
     create(made, NewTopic("a", 1, 3))
