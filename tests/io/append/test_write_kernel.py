@@ -1,16 +1,21 @@
-"""Blocks ahead of a log's end: a log that grows fast has them, a slow one does not, and writing
-never needs them."""
+"""Writes that the system cuts short are finished or fail; blocks ahead of a log's end are reserved
+for a log that grows fast, and writing never needs them."""
 
+import ctypes
 import fcntl
 import os
+import resource
 import time
 from pathlib import Path
 
 import pytest
 
-from kbroker.io.append.rows import AppendRow
+from kbroker.io.append import write_kernel
+from kbroker.io.append.rows import AppendRow, Environment
 from kbroker.io.append.write_kernel import KEEP_MS, MIN_CHUNK
 from kbroker.io.partition.active_segment import begin_reserving
+from kbroker.kernels import plain
+from kbroker.kernels.memory import load_i64
 from tests.io.append.drain_case import NEVER, DrainCase, batch
 
 MIB = 1 << 20
@@ -114,3 +119,60 @@ def test_what_can_not_be_reserved_is_done_without(case: DrainCase) -> None:
 def test_the_time_of_a_look_is_the_wall_clock(case: DrainCase) -> None:
     append_at(case, 0)
     assert abs(int(case.row[AppendRow.RESERVED_MS]) - time.time() * 1000) < 60_000
+
+
+def test_a_write_that_is_cut_short_and_then_fails_is_no_append(case: DrainCase) -> None:
+    """Python ignores SIGXFSZ, so the system writes up to the limit and then says EFBIG."""
+    append_at(case, 0)
+    before = int(case.row[AppendRow.POSITION])
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    case.push(batch())
+    resource.setrlimit(resource.RLIMIT_FSIZE, (before + 20, hard))
+    try:
+        case.drain.run()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert case.outcomes()[0][1] != 0
+    assert case.row[AppendRow.POSITION] == before
+
+
+@pytest.mark.skipif(not plain.ACTIVE, reason="replaces a call of a kernel")
+def test_a_write_that_is_cut_short_goes_on_where_it_stopped(
+    case: DrainCase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pieces_seen: list[int] = []
+
+    def a_few_bytes(fd: int, iov: int, pieces: int, position: int) -> int:
+        pieces_seen.append(pieces)
+        data = b"".join(
+            ctypes.string_at(load_i64(iov + 16 * n), load_i64(iov + 16 * n + 8)) for n in range(pieces)
+        )
+        return os.pwrite(fd, data[:50], position)
+
+    monkeypatch.setattr(write_kernel, "pwritev", a_few_bytes)
+    sent = [batch(payload=bytes([65 + number]) * 30) for number in range(5)]
+    for number, each in enumerate(sent):
+        case.push(each, client=number % 2)  # of two arenas, so that they are several pieces
+    case.drain.run()
+    assert [answer[1] for client in (0, 1) for answer in case.outcomes(client)] == [0] * 5
+    assert max(pieces_seen) > 1
+    written = os.pread(int(case.row[AppendRow.LOG_FD]), 1 << 16, 0)
+    assert len(written) == sum(len(each) for each in sent)
+    for number in range(5):
+        assert bytes([65 + number]) * 30 in written
+
+
+@pytest.mark.skipif(not plain.ACTIVE, reason="replaces a constant of a kernel")
+def test_more_pieces_than_one_call_takes_are_written_in_several(
+    case: DrainCase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Environment, "MAX_IOV", 2)
+    sent = [batch(payload=bytes([65 + number]) * (30 + number)) for number in range(7)]
+    for each in sent:
+        case.push(each)
+        case._arena_used[0] += 64  # so that no two are neighbours
+    case.drain.run()
+    assert [answer[1] for answer in case.outcomes()] == [0] * 7
+    written = os.pread(int(case.row[AppendRow.LOG_FD]), 1 << 16, 0)
+    assert [written.count(bytes([65 + number]) * (30 + number)) for number in range(7)] == [1] * 7
+    assert len(written) == sum(len(each) for each in sent)
