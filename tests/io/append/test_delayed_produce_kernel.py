@@ -131,6 +131,13 @@ def test_the_next_expiry_is_the_shortest_timeout(case: DrainCase) -> None:
     assert case.drain.next_expiry_ms >= before + 60_000
 
 
+def test_a_batch_waits_until_its_timeout_and_no_longer(case: DrainCase) -> None:
+    case.drain.hold(held(1, case.slot, 0, timeout_ms=20_000))
+    due = case.drain.next_expiry_ms
+    assert case.drain.expire(due - 1) == 0
+    assert (case.drain.expire(due), case.drain.delayed) == (1, 0)
+
+
 def test_an_in_sync_set_that_shrank_is_reported(case: DrainCase) -> None:
     case.words[Slot.FLAGS] = SlotFlag.REPLICATED
     case.drain.hold(held(1, case.slot, 0))
