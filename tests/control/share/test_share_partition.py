@@ -258,3 +258,23 @@ class TestState:
         assert part.start_offset == 4
         acknowledge(part, "a", 0, 9, ACCEPT)
         assert part.start_offset == 10
+
+
+class TestRollingBack:
+    def test_a_start_that_could_not_be_written_is_taken_again(self) -> None:
+        part = SharePartition(0)
+        part.archive_before(5)
+        assert part.take_changes() == (5, [])
+        part.roll_back([], [])
+        assert part.take_changes() == (5, [])
+
+    def test_records_that_are_held_again_stay_the_batch_of_their_first_delivery(self) -> None:
+        part = SharePartition(0)
+        take(part, "a", (0, 9))
+        take(part, "a", (10, 19))
+        acknowledge(part, "a", 0, 9, ACCEPT)
+        ended, changes = part.take_ended(), part.take_changes()
+        assert changes is not None
+        part.roll_back(ended, changes[1])
+        part.release("a", LIMITS, 0)
+        assert take(part, "b", (0, 9), (10, 19), most=5) == [Acquired(0, 9, 2)]

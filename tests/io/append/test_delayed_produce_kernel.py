@@ -138,6 +138,18 @@ def test_a_batch_waits_until_its_timeout_and_no_longer(case: DrainCase) -> None:
     assert (case.drain.expire(due), case.drain.delayed) == (1, 0)
 
 
+def test_with_replicas_and_flush_messages_a_batch_waits_for_both(case: DrainCase) -> None:
+    case.words[Slot.FLAGS] = SlotFlag.REPLICATED
+    case.row[AppendRow.FLUSH_RECORDS] = 1
+    case.drain.hold(held(1, case.slot, 0))
+    case.words[Slot.HIGH_WATERMARK] = 1
+    case.drain.release(case.slot)
+    assert case.outcomes() == []
+    case.words[Slot.DURABLE] = 1
+    case.drain.release(case.slot)
+    assert case.outcomes() == [(1, 0, 0)]
+
+
 def test_an_in_sync_set_that_shrank_is_reported(case: DrainCase) -> None:
     case.words[Slot.FLAGS] = SlotFlag.REPLICATED
     case.drain.hold(held(1, case.slot, 0))

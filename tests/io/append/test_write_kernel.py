@@ -176,3 +176,23 @@ def test_more_pieces_than_one_call_takes_are_written_in_several(
     written = os.pread(int(case.row[AppendRow.LOG_FD]), 1 << 16, 0)
     assert [written.count(bytes([65 + number]) * (30 + number)) for number in range(7)] == [1] * 7
     assert len(written) == sum(len(each) for each in sent)
+
+
+def test_the_first_of_equal_timestamps_is_the_largest(case: DrainCase) -> None:
+    """As in Kafka's LogSegment.append: ListOffsets names its offset."""
+    for timestamp in (1000, 3000, 3000, 2000):
+        case.push(batch(timestamp=timestamp))
+    case.drain.run()
+    assert case.row[AppendRow.MAX_TIMESTAMP] == 3000
+    assert case.row[AppendRow.MAX_TIMESTAMP_OFFSET] == 1
+
+
+def test_an_index_entry_comes_when_more_than_the_interval_was_written(case: DrainCase) -> None:
+    case.row[AppendRow.INDEX_INTERVAL] = len(batch())
+    for _ in range(2):
+        case.push(batch())
+    case.drain.run()
+    assert case.file("index") == b""
+    case.push(batch())
+    case.drain.run()
+    assert len(case.file("index")) == 8
