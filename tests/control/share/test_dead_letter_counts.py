@@ -3,7 +3,7 @@
 import pytest
 
 from kbroker.control.share.dead_letter_counts import REASONS, DeadLetterCounts
-from kbroker.control.share.share_partition import Dead
+from kbroker.control.share.dead_offsets import Dead
 from kbroker.metrics.labels import VALUES
 from kbroker.metrics.slots import Slots, bind, private
 from kbroker.protocol.errors import ErrorCode

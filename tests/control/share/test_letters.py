@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 import pytest
 
+from kbroker.control.share.dead_offsets import REJECTED, Dead
 from kbroker.control.share.letters import Origin, batches, letters
-from kbroker.control.share.share_partition import REJECTED, Dead
 from kbroker.protocol.records import NewRecord, Record, read_all, read_batches
 
 ORIGIN = Origin("team", "orders", 7)
