@@ -62,6 +62,7 @@ class TestTopics:
     def test_create_describe_grow_delete(self, admin: AdminClient, fresh: NameFactory) -> None:
         name = fresh("life")
         one(admin.create_topics([NewTopic(name, 2, 1)]))
+        eventually(lambda: name in admin.list_topics(timeout=TIMEOUT_S).topics)
         described = one(admin.describe_topics(TopicCollection([name]), include_authorized_operations=True))
         assert (described.name, len(described.partitions), described.is_internal) == (name, 2, False)
         assert [len(each.isr) for each in described.partitions] == [1, 1]
