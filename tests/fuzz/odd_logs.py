@@ -165,7 +165,7 @@ def _ask(kafka: Coordinator, group: str) -> None:
 
 def _rejoin(kafka: Coordinator, group: str, member_id: str) -> None:
     """What a member that the log had does next, in either protocol."""
-    known = kafka.shard.table.groups[group]
+    known = kafka.shard.table.groups.get(group)  # None if its last member left, and it was deleted
     kafka.send_join(member_id, group=group, protocols=PROTOCOLS, version=3)
     kafka.send_sync(member_id, getattr(known, "generation_id", 1), {member_id: b""}, group=group)
     epoch = getattr(getattr(known, "members", {}).get(member_id), "member_epoch", 0)
