@@ -164,16 +164,17 @@ def read_all(
 
 
 def watermarks(consumer: Consumer, partition: TopicPartition) -> tuple[int, int]:
-    """Log start and end. A new leader answers OFFSET_NOT_AVAILABLE until its high watermark is of
-    its own epoch; this call of the library does not try again."""
+    """Log start and end. A former leader, which the library may still ask, answers
+    NOT_LEADER_FOR_PARTITION, and a new one OFFSET_NOT_AVAILABLE until its high watermark is of its
+    own epoch; this call of the library does not try again."""
     deadline = time.monotonic() + 30
     while True:
         try:
             low, high = consumer.get_watermark_offsets(partition, timeout=30)
         except KafkaException as error:
             why = error.args[0]
-            early = isinstance(why, KafkaError) and why.code() == KafkaError.OFFSET_NOT_AVAILABLE
-            if not early or time.monotonic() > deadline:
+            early = KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.OFFSET_NOT_AVAILABLE
+            if not isinstance(why, KafkaError) or why.code() not in early or time.monotonic() > deadline:
                 raise
             time.sleep(0.1)
         else:
