@@ -1,9 +1,11 @@
 """A member of a share group: reads, and says of each record what becomes of it, until it is
 stopped."""
 
+import json
 import os
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,6 +29,7 @@ from loadtest.run import ConsumerClient
 POLL_S = 0.2
 COMMIT_S = 10.0
 RELEASED, REJECTED = 0.05, 0.02  # shares of what is given
+LOCK_S = 31.0  # share.record.lock.duration.ms, Kafka's own, and a little for the timer
 MAX_DELIVERIES = 3  # then it is accepted: nothing is given up for having been released too often
 UNANSWERED = -1
 SAID = {
@@ -158,12 +161,23 @@ class SharingPlayer(Player):
         )
 
     def _catch_up(self, consumer: Any) -> bool:
-        """The producers have ended: reads until QUIET_S without a record; False when records never
-        cease."""
+        """The producers have ended: reads until QUIET_S without a record, and until no fetch that a
+        fault left without an answer can hold one; False when records never cease."""
         began = last = time.monotonic()
-        while time.monotonic() - last < QUIET_S:
+        while time.monotonic() - last < QUIET_S or self.clock.now_ns() < free_ns(self.folder):
             if time.monotonic() - began > PATIENCE_S:
                 return False
             if self._turn(consumer):
                 last = time.monotonic()
         return True
+
+
+def free_ns(folder: Path) -> int:
+    """When the locks expire that members got in answers which the last fault lost, by the run's
+    clock; 0 without faults."""
+    try:
+        rows = (folder / "faults.jsonl").read_text().splitlines()
+    except FileNotFoundError:
+        return 0
+    ends_ns = [int(json.loads(row)["end_ns"]) for row in rows]
+    return max(ends_ns) + int(LOCK_S * 1e9) if ends_ns else 0

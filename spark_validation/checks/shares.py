@@ -155,12 +155,27 @@ def done_groups(evidence: Evidence) -> dict[str, int]:
     return until
 
 
+def expired_ns(evidence: Evidence) -> int:
+    """Nanoseconds from a delivery until its lock has surely expired."""
+    return (int(evidence.run.settings.get("share_lock_ms", LOCK_MS)) + SLACK_MS) * 1_000_000
+
+
+def never_held(evidence: Evidence, since_ns: Column, done_ns: Column) -> Column:
+    """Whether no answer that a fault lost can have held a record which was free from one time on,
+    until its group's members read no more."""
+    if evidence.faults_missing:
+        return F.lit(False)
+    last_ns = max((end_ns for _, end_ns in evidence.faults), default=0)
+    held_ns = last_ns + expired_ns(evidence) + QUIET_MS * 1_000_000
+    return (F.lit(last_ns + SLACK_MS * 1_000_000) < since_ns) | (F.lit(held_ns) <= done_ns)
+
+
 def forgotten(evidence: Evidence) -> DataFrame:
     """V10: records that were released, or whose lock expired, below the limit of deliveries, and
     that came no more though members read on."""
     done = done_groups(evidence)
     limit = int(evidence.run.settings.get("share_delivery_limit", LIMIT))
-    lock_ns = (int(evidence.run.settings.get("share_lock_ms", LOCK_MS)) + SLACK_MS) * 1_000_000
+    lock_ns = expired_ns(evidence)
     until = evidence.spark.createDataFrame(list(done.items()), "`group` string, done_ns bigint")
     last = F.struct("delivery", "acquired_ns", "answered_ns", "ack", "error", "consumer", "producer", "seq")
     ended = deliveries(evidence).groupBy(*RECORD).agg(F.max(last).alias("last"))
@@ -184,6 +199,7 @@ def forgotten(evidence: Evidence) -> DataFrame:
     proven = released | F.expr(f"last.ack in ({NOTHING}, {RELEASE})")
     for left_ns in departures(evidence):
         proven &= free_ns > left_ns
+    proven &= never_held(evidence, free_ns, F.col("done_ns"))
     return findings(waits, "V10", kind, detail, proven)
 
 
@@ -197,12 +213,12 @@ def undelivered(evidence: Evidence) -> DataFrame:
     members = [c for c in evidence.consumer_clients if c.role == "share" and c.group]
     done = done_groups(evidence)
     rows = [
-        (c.group, topic, c.isolation == "read_committed", c.offset_reset == "earliest")
+        (c.group, topic, c.isolation == "read_committed", c.offset_reset == "earliest", done[c.group])
         for c in members
         if c.group in done
         for topic in c.topics
     ]
-    schema = "`group` string, topic string, committed boolean, earliest boolean"
+    schema = "`group` string, topic string, committed boolean, earliest boolean, done_ns bigint"
     wanted = evidence.spark.createDataFrame(sorted(set(rows)), schema)
     given = deliveries(evidence)
     first = given.groupBy("group", "topic", "partition").agg(F.min("offset").alias("first"))
@@ -220,4 +236,6 @@ def undelivered(evidence: Evidence) -> DataFrame:
     )
     missing = log.where(inside & (F.col("offset") >= start))
     missing = missing.join(given.select(*RECORD).distinct(), RECORD, "left_anti")
-    return findings(missing, "V10", "never delivered to its share group", F.concat(F.lit("group "), "group"))
+    proven = never_held(evidence, F.coalesce("intended_ns", F.lit(0)), F.col("done_ns"))
+    detail = F.concat(F.lit("group "), "group")
+    return findings(missing, "V10", "never delivered to its share group", detail, proven)

@@ -23,7 +23,7 @@ from spark_validation.judge import Judge
 from spark_validation.opening import open_evidence
 from spark_validation.verdict import CANNOT_JUDGE, CLEAN, CONVICTED, CannotJudge, Verdict
 from tests.spark_validation.copy_mutations import copy_from
-from tests.spark_validation.share_mutations import share
+from tests.spark_validation.share_mutations import never_shared, release_and_forget, share
 from tests.spark_validation.world import START_NS, Batch, Topic, clean
 from tests.spark_validation.world_files import write
 
@@ -294,6 +294,28 @@ def test_members_and_producers_of_other_ends(tmp_path: Path, spark: SparkSession
     assert heard is not None
     assert {row["seq"] for row in heard.where("kind like 'acknowledged%'").collect()} == late
     assert late
+
+
+@pytest.mark.parametrize(("before_s", "convicts"), [(60, True), (36, True), (20, False), (1, False)])
+def test_a_lost_answer_may_hold_what_a_share_group_was_not_given(
+    tmp_path: Path, spark: SparkSession, before_s: int, convicts: bool
+) -> None:
+    """A fault lets go of a fetch's answer, but not of its locks: they last 30 s."""
+    topics = [clean("forgets", 1), clean("lacks", 2)]
+    release_and_forget(topics[0])
+    never_shared(topics[1])
+    write(tmp_path, topics)
+    edit_run(tmp_path, faults=1)
+    until = {
+        c.group: c.ended_ns for c in open_evidence(options(tmp_path)).consumer_clients if c.role == "share"
+    }
+    assert len(set(until.values())) == 1
+    end_ns = max(ended_ns or 0 for ended_ns in until.values()) - before_s * NS
+    fault = {"fault": "reset", "begin_ns": end_ns - NS, "end_ns": end_ns}
+    (tmp_path / "run" / "faults.jsonl").write_text(json.dumps(fault) + "\n")
+    evidence = open_evidence(options(tmp_path))
+    for check in (shares.forgotten, shares.undelivered):
+        assert [row["convicts"] for row in check(evidence).collect()] == [convicts], check.__name__
 
 
 def test_two_logs_of_one_partition_cannot_be_judged(tmp_path: Path, spark: SparkSession) -> None:
