@@ -58,12 +58,15 @@ def kraft(
     Name all log.dirs of a kbroker that was stopped cleanly, in their order. A server.properties for
     Apache Kafka goes to stdout. Nothing else changes: kbroker can start there again, and takes over
     what Apache Kafka did meanwhile (docs/move-out.md)."""
-    from kbroker.control.kraft.export import ExportError, sample_properties
-    from kbroker.control.kraft.export import export as write
-    from kbroker.control.store.choice import open_newest
-    from kbroker.control.store.store import StoreError
+    from kbroker.control.store.store import FILE_NAME, StoreError
 
     log_dirs = [os.path.abspath(path) for path in dirs]  # noqa: PTH100 links are kept: the store names dirs this way
+    if not any(Path(path, FILE_NAME).exists() for path in log_dirs):
+        raise UsageFailed(f"{', '.join(log_dirs)}: no {FILE_NAME} here, so no log directory of kbroker")
+    from kbroker.control.kraft.export import ExportError, sample_properties  # imports numba: seconds
+    from kbroker.control.kraft.export import export as write
+    from kbroker.control.store.choice import open_newest
+
     with ExitStack() as stack:
         folders = _locked(log_dirs, stack)
         cluster_id, node_id, directory_ids = _identities(log_dirs)
@@ -85,12 +88,9 @@ def kraft(
 def _locked(log_dirs: Sequence[str], stack: ExitStack) -> "list[LogDir]":
     """Log dirs that no broker uses while the stack lasts, after a clean stop. Raises
     CommandFailed."""
-    from kbroker.control.store.store import FILE_NAME
     from kbroker.io.files.log_dir import LogDir, LogDirInUse
     from kbroker.log import files
 
-    if not any(Path(path, FILE_NAME).exists() for path in log_dirs):
-        raise UsageFailed(f"{', '.join(log_dirs)}: no {FILE_NAME} here, so no log directory of kbroker")
     locked = [LogDir(path) for path in log_dirs]
     for folder in locked:
         try:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from kbroker.cli.backup.place import Backups
 from kbroker.cli.backup.point import PartitionFiles, Point, SegmentFile
-from kbroker.cli.failures import UsageFailed
+from kbroker.cli.failures import CommandFailed, UsageFailed
 from kbroker.control.kraft.snapshot import SnapshotId
 from kbroker.control.metadata.kafka_metadata import FOLDER
 from kbroker.control.metadata.topic_name import INTERNAL
@@ -37,7 +37,7 @@ def restore(
     if target.exists() and any(target.iterdir()):
         raise UsageFailed(f"{target} is not empty")
     if missing := sorted(set(topics) - {one.topic for one in point.partitions}):
-        raise UsageFailed(f"not in the backup of {point.name}: {', '.join(missing)}")
+        raise CommandFailed(f"not in the backup of {point.name}: {', '.join(missing)}")
     wanted = [one for one in point.partitions if not topics or one.topic in topics or one.topic in INTERNAL]
     folder = target.with_name(target.name + RESTORING)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -10,7 +10,7 @@ from kbroker.cli.backup.repository import Repository
 from kbroker.cli.backup.restoring import restore
 from kbroker.cli.backup.taking import take
 from kbroker.cli.connection import Connection
-from kbroker.cli.failures import CommandFailed, UsageFailed
+from kbroker.cli.failures import CommandFailed, ExitCode, UsageFailed
 from kbroker.control.metadata import kafka_metadata as km
 from kbroker.io.files.meta_properties import verify_or_create
 from kbroker.log import checkpoint, files
@@ -118,8 +118,9 @@ def test_a_point_is_restored_whole_and_into_an_empty_place_alone(
     assert found.configs[2, "orders"] == {"retention.ms": "7", "write.caching": "false"}
     with pytest.raises(UsageFailed, match="not empty"):
         restore(repository, point, target, [], lambda _: None)
-    with pytest.raises(UsageFailed, match=r"not in the backup of .*: other"):
+    with pytest.raises(CommandFailed, match=r"not in the backup of .*: other") as failure:
         restore(repository, point, tmp_path / "another", ["other"], lambda _: None)
+    assert failure.value.code == ExitCode.FAILED
 
 
 def test_a_cut_waits_until_no_transaction_ends_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
