@@ -144,13 +144,14 @@ def pump(cx: int) -> int:
     more = 1
     for _ in range(ROUNDS):
         _read_clocks(cx)
+        put(cx, Context.UNFINISHED, 0)
         taken = take_completions(cx)
         left = answer_dirty(cx)
         if get(cx, Context.STALLED) >= 0:
             _take_stalled(cx)
         ready = _poll(cx)
         _wake_workers(cx)
-        if events_left(cx) < 1024 or left > 0:
+        if events_left(cx) < 1024 or left > 0 or get(cx, Context.UNFINISHED) != 0:
             break
         if taken + ready == 0:
             left = answer_dirty(cx)

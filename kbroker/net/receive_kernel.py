@@ -16,6 +16,7 @@ from kbroker.net.forward.forward_kernel import ANSWERED, FORWARDED, forward
 from kbroker.net.produce.admit_kernel import admit, rings_have
 from kbroker.net.produce.queue_kernel import request_done
 from kbroker.net.produce.wire_kernel import MALFORMED, max_partitions, scan
+from kbroker.net.produce.work_kernel import begin_turn, turn_is_over
 from kbroker.net.rows import (
     Connection,
     Context,
@@ -44,7 +45,8 @@ NEXT = 0
 STOP = 1  # the connection waits for Python or for its queue; the frame was taken
 LATER = 2  # no room: the frame stays
 CLOSE = 3
-TOO_MANY = 4  # a Produce with more partitions than the tables have rows for: Python's
+NEXT_ROUND = 4  # others have their turn first: the frame stays
+TOO_MANY = 5  # a Produce with more partitions than the tables have rows for: Python's
 
 
 @inlined
@@ -231,7 +233,9 @@ def _move_region(cx: int, row: int, size: int) -> bool:
 
 @inlined
 def handle_region(cx: int, connection: int) -> None:
-    """Take every whole frame of the connection's region, until one makes it wait."""
+    """Take every whole frame of the connection's region, until one makes it wait, or their records
+    have cost enough for one turn."""
+    begin_turn(cx)
     row = connection_row(cx, connection)
     arena = get(cx, Context.ARENA)
     position = get(row, Connection.START)
@@ -259,6 +263,9 @@ def handle_region(cx: int, connection: int) -> None:
         if events_left(cx) < 64:
             outcome = LATER
             break
+        if turn_is_over(cx):
+            outcome = NEXT_ROUND
+            break
         outcome = _handle_frame(cx, connection, arena + position + 4, length, chunk)
         if outcome == NEXT or outcome == STOP:
             put(row, Connection.REQUESTS, get(row, Connection.REQUESTS) + 1)
@@ -274,6 +281,9 @@ def handle_region(cx: int, connection: int) -> None:
         if get(row, Connection.FLAGS) & Flag.DRAINING == 0:
             put(cx, Context.STAT_STALLS, get(cx, Context.STAT_STALLS) + 1)
             mark_stalled(cx, connection)
+    elif outcome == NEXT_ROUND:
+        put(cx, Context.UNFINISHED, 1)
+        mark_stalled(cx, connection)
     elif outcome == NEXT and not _move_region(cx, row, size):
         put(cx, Context.STAT_STALLS, get(cx, Context.STAT_STALLS) + 1)
         mark_stalled(cx, connection)

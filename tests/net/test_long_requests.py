@@ -1,6 +1,7 @@
 """Requests and answers of tens of megabytes: no callback of a network process's loop takes long for
 one of them."""
 
+import random
 import struct
 import threading
 import time
@@ -26,6 +27,7 @@ from tests.net.requests import (
     fetch_frame,
     now_ms,
     produce,
+    produce_frame,
     read_fetch,
     read_produce,
 )
@@ -201,6 +203,47 @@ def test_a_produce_of_many_partitions_or_topics(lag_node: NodeFactory, topics: i
         answer = ask(link, request)
         assert struct.unpack_from(">i", answer)[0] == 7
         assert len(answer) > 5 * (topics + partitions)
+
+    node.check_longest_ms(MAX_MS, produced)
+
+
+def short_records(codec: Codec) -> bytes:
+    """A batch of as many short records of random bytes as the kernel checks at once."""
+    values = random.Random(int(codec)).randbytes(5500)
+    records = [(None, values[at : at + 1], (), now_ms()) for at in range(len(values))]
+    return build_batch(records, codec=codec)
+
+
+@pytest.mark.parametrize("codec", Codec)
+def test_a_produce_of_many_batches_whose_records_take_long(lag_node: NodeFactory, codec: Codec) -> None:
+    node = lag_node({"t": 1})
+    link = node.connect()
+    data = short_records(codec)
+    parts = [PartitionProduceData(0, data) for _ in range(600 if codec else 2000)]
+    request = ProduceRequest(None, -1, 1000, [TopicProduceData("t", partition_data=parts)])
+    produce(link, data)
+    frame = encode_request(PRODUCE, 8, 7, "c", request)
+
+    def produced() -> None:
+        taken = read_produce(ask(link, frame), 8).responses[0].partition_responses
+        assert [part.error_code for part in taken] == [ErrorCode.NONE] * len(parts)
+
+    node.check_longest_ms(MAX_MS, produced)
+
+
+@pytest.mark.parametrize("codec", [Codec.GZIP, Codec.SNAPPY])
+def test_many_produces_of_one_client_whose_records_take_long(lag_node: NodeFactory, codec: Codec) -> None:
+    """In one turn it has few of them."""
+    node, count = lag_node({"t": 1}), 200
+    link = node.connect()
+    data = build_batch([(None, bytes(1000), (), now_ms())] * 60, codec=codec)
+    frame = produce_frame(data)
+    produce(link, data)
+
+    def produced() -> None:
+        link.sendall(frame * count)
+        for _ in range(count):
+            assert read_produce(read_frame(link), 7).responses[0].partition_responses[0].error_code == 0
 
     node.check_longest_ms(MAX_MS, produced)
 

@@ -7,25 +7,20 @@ from kbroker.kernels.batch_header import batch_bytes
 from kbroker.kernels.codes import Code
 from kbroker.kernels.jit import inlined, kernel
 from kbroker.kernels.memory import (
-    load_i8,
     load_i32_be,
     load_i64,
-    load_i64_be,
     store_i64,
     store_release,
 )
 from kbroker.kernels.rows import get, link_free, next_free, put
 from kbroker.kernels.wire import read_length, skip_tags
-from kbroker.metrics import layout as ml
-from kbroker.metrics.histogram_kernel import add
 from kbroker.net.produce.check_kernel import (
     NEEDS_PYTHON,
-    REFUSED,
     UNKNOWN_TOPIC,
-    check_batch,
     check_single,
     check_slot,
 )
+from kbroker.net.produce.verdict_kernel import is_without_log_start, verdict
 from kbroker.net.rows import (
     Connection,
     Context,
@@ -43,7 +38,6 @@ from kbroker.net.rows import (
 )
 from kbroker.net.rows.connection_kernel import connection_row, push_event
 from kbroker.net.rows.topic_kernel import may_use, topic_by_id, topic_by_name
-from kbroker.protocol import batch_layout as rb
 
 
 @inlined
@@ -137,7 +131,7 @@ def _partition(cx: int, topic: int, index: int) -> int:
 def _admit_partition(
     cx: int, request: int, topic: int, partition: int, address: int, length: int, result: int
 ) -> int:
-    """Check one partition's records: NONE, an error, NEEDS_PYTHON or REFUSED."""
+    """Check one partition's records: NONE, an error, NEEDS_PYTHON, REFUSED or LATER."""
     version = get(request, Request.VERSION)
     acks = get(request, Request.ACKS)
     row = get(cx, Context.RESULTS) + result * Result.STRIDE
@@ -160,40 +154,13 @@ def _admit_partition(
     put(row, Result.ADDRESS, address - get(cx, Context.ARENA))
     put(row, Result.LENGTH, size)
     put(row, Result.LOG_START, get(slot, Slot.LOG_START))
-    error = check_batch(cx, slot, address, size)
-    if error == Code.MESSAGE_TOO_LARGE:
-        add(get(cx, Context.METRICS) + 8 * ml.REJECTED_BYTES, length)
-    if error == Code.NONE or error == NEEDS_PYTHON or not _is_in_transaction(address, size):
-        return error
-    put(row, Result.ERROR, error)  # as Kafka, which looks at a batch once its partition has joined
-    return REFUSED
-
-
-@inlined
-def _is_in_transaction(address: int, size: int) -> bool:
-    return (
-        size >= rb.HEADER_BYTES
-        and load_i8(address + rb.ATTRIBUTES + 1) & rb.ATTRIBUTE_TRANSACTIONAL != 0
-        and load_i64_be(address + rb.PRODUCER_ID) >= 0
-    )
+    return verdict(cx, row, slot, length)
 
 
 @inlined
 def _note_failure(cx: int, slot: int) -> None:
     counter = get(cx, Context.COUNTERS) + (slot * Counter.WORDS + Counter.FAILED_PRODUCE) * 8
     store_i64(counter, load_i64(counter) + 1)
-
-
-@inlined
-def _without_log_start(error: int) -> bool:
-    """Errors that Kafka answers without the log start offset, though it knows the partition."""
-    return (
-        error == Code.CORRUPT_MESSAGE
-        or error == Code.UNKNOWN_TOPIC_OR_PARTITION
-        or error == Code.NOT_LEADER_OR_FOLLOWER
-        or error == Code.MESSAGE_TOO_LARGE
-        or error == Code.KAFKA_STORAGE_ERROR
-    )
 
 
 @inlined
@@ -254,7 +221,7 @@ def admit(cx: int, connection: int, number: int, end: int) -> int:
             if error == Code.NONE and ring_has_room(cx, get(row, Result.WORKER)):
                 push_append(cx, result)
                 pending += 1
-            elif error == Code.NONE or error == NEEDS_PYTHON or error == REFUSED or error == UNKNOWN_TOPIC:
+            elif error == Code.NONE or error >= NEEDS_PYTHON:
                 put(row, Result.STATE, ResultState.IN_PYTHON)
                 _ask_python(cx, connection, result, error)
                 pending += 1
@@ -262,7 +229,7 @@ def admit(cx: int, connection: int, number: int, end: int) -> int:
             else:
                 put(row, Result.ERROR, error)
                 put(request, Request.FAILED, 1)
-                if _without_log_start(error):
+                if is_without_log_start(error):
                     put(row, Result.LOG_START, -1)
                 if partition != 0:
                     _note_failure(cx, get(partition, Partition.SLOT))

@@ -23,6 +23,7 @@ from kbroker.kernels.memory import (
 from kbroker.kernels.rows import get, put
 from kbroker.kernels.wire import read_varint, read_varint32
 from kbroker.net.produce.compressed_kernel import ZSTD, records_are_valid
+from kbroker.net.produce.work_kernel import spend
 from kbroker.net.rows import Context
 from kbroker.protocol import batch_layout as rb
 
@@ -82,6 +83,7 @@ def check_slot(slot: int, generation: int) -> int:
 def check_batch(cx: int, slot: int, address: int, size: int) -> int:
     """Size, CRC, counts, codec, timestamps and keys of one batch: NONE, an error, or
     NEEDS_PYTHON."""
+    spend(cx, size)
     if size >= rb.HEADER_BYTES and load_i64_be(address + rb.BASE_OFFSET) != 0:
         return Code.INVALID_RECORD
     if size > get(slot, Slot.MAX_MESSAGE_BYTES):

@@ -21,12 +21,13 @@ from kbroker.ipc.layout import Slot
 from kbroker.kernels.batch_header import MIN_LEGACY_RECORD
 from kbroker.net.context import CHUNK_BYTES, Context, Words
 from kbroker.net.produce.admit_kernel import push_checked
-from kbroker.net.produce.check_kernel import REFUSED, UNKNOWN_TOPIC
+from kbroker.net.produce.check_kernel import NEEDS_PYTHON, REFUSED, UNKNOWN_TOPIC
 from kbroker.net.produce.queue_kernel import settle_checked
 from kbroker.net.produce.record_checks import Rules, Verdict, check
 from kbroker.net.produce.record_walk import TooLong
 from kbroker.net.produce.registered_schemas import Registered, RegisteredSchemas, Unreadable
 from kbroker.net.produce.schema_checks import SchemaDemand
+from kbroker.net.produce.verdict_kernel import LATER, late_verdict
 from kbroker.net.pump_kernel import wake_workers
 from kbroker.net.rows import Event, EventKind, Request, Result
 from kbroker.net.rows.chunk_kernel import reserve_bytes
@@ -148,10 +149,12 @@ class ProduceChecks:
 
     def _check_batch(self, result: int, reason: int, now_ms: int) -> None:
         request = self._request(result)
+        words = self._context.results[result]
+        if reason == LATER:
+            reason = late_verdict(self._context.address, result)
         if reason == CHECKED:
             self._waiting.append(result)
             return
-        words = self._context.results[result]
         if reason == UNKNOWN_TOPIC:
             start, end = int(words[Result.ADDRESS]), int(words[Result.ADDRESS] + words[Result.LENGTH])
             row = int(self._context.requests[request, Request.CONNECTION])
@@ -162,6 +165,10 @@ class ProduceChecks:
             return
         if reason == REFUSED:
             self._checked(result, Verdict(ErrorCode(int(words[Result.ERROR]))))
+            return
+        if reason != NEEDS_PYTHON:
+            settle_checked(self._context.address, result, reason, int(words[Result.LOG_START]))
+            self._decided(request)
             return
         address, length, slot = (int(words[i]) for i in (Result.ADDRESS, Result.LENGTH, Result.SLOT))
         data = bytes(self._context.arena_bytes[address : address + length])

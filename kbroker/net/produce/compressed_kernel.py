@@ -11,6 +11,7 @@ from kbroker.kernels.memory import load_i32_be, load_i64_be
 from kbroker.kernels.rows import get, put
 from kbroker.kernels.snappy import snappy
 from kbroker.net.produce import partial_record_kernel as pr
+from kbroker.net.produce.work_kernel import GZIP_WEIGHT, spend
 from kbroker.net.rows import Context, PartialRecord
 from kbroker.protocol import batch_layout as rb
 
@@ -50,7 +51,12 @@ def records_are_valid(
 
     oldest, newest: the timestamps allowed; -1 (no timestamp) always is."""
     plain = get(cx, Context.PLAIN)
-    found = decompress(cx, address + rb.RECORDS, length - rb.RECORDS, codec)
+    size = length - rb.RECORDS
+    found = decompress(cx, address + rb.RECORDS, size, codec)
+    cost = found
+    if found < 0:  # after a look at all that there is room for, or at nothing
+        cost = 0 if size > MAX_BYTES else (GZIP_PLAIN_BYTES if codec == GZIP else PLAIN_BYTES)
+    spend(cx, cost * GZIP_WEIGHT if codec == GZIP else cost * 2)
     if found < 0:
         return False
     walk = get(cx, Context.PARTIAL)

@@ -52,6 +52,23 @@ def test_each_batch_fault_has_kafkas_error(node_factory: NodeFactory) -> None:
     assert found == {name: error for name, (_, _, error) in CASES.items()}
 
 
+def test_batches_that_are_checked_later_have_the_same_answers(node_factory: NodeFactory) -> None:
+    """Those before them in the request cost more than one turn may."""
+    node = node_factory({"t": 2})
+    node.shared.slots[1, Slot.LOG_START] = 7
+    link = node.connect()
+    costly = PartitionProduceData(0, build_batch([(None, bytes(1000), (), now_ms())] * 60, codec=Codec.GZIP))
+    for name, (data, version, error) in CASES.items():
+        alone = produce(link, data, version, partition=1)
+        parts = [costly] * 40 + [PartitionProduceData(1, data)]
+        request = ProduceRequest(None, -1, 1000, [TopicProduceData("t", TOPIC_ID, parts)])
+        answer = read_produce(ask(link, encode_request(PRODUCE, version, 1, "test", request)), version)
+        *others, last = answer.responses[0].partition_responses
+        if last.error_code not in {part.error_code for part in others}:  # else it is of the whole request
+            assert {part.error_code for part in others} == {ErrorCode.NONE}, name
+        assert (last.error_code, last.log_start_offset) == (error, alone.log_start_offset), name
+
+
 @pytest.mark.parametrize("codec", CODECS)
 def test_compressed_records_are_looked_at(node_factory: NodeFactory, codec: Codec) -> None:
     node = node_factory({"t": 1})

@@ -1,0 +1,40 @@
+"""What the records of produced batches may cost in one turn of a connection, so that others do not
+wait longer than some milliseconds for it.
+
+The cost is counted in bytes that are looked at, a millisecond for about half a megabyte of the
+shortest records. A connection whose requests have cost TURN goes on in the next round, after all
+others. A single request may cost REQUEST more; the rest of its batches is checked one by one, when
+Python has time for it.
+"""
+
+from kbroker.kernels.jit import inlined
+from kbroker.kernels.rows import get, put
+from kbroker.net.rows import Context
+
+TURN = 2 << 20
+REQUEST = 4 << 20
+GZIP_WEIGHT = 4  # decompresses at a quarter of the speed at which records are looked at
+
+
+@inlined
+def begin_turn(cx: int) -> None:
+    """A connection's requests are served, in this round for the first time or again."""
+    put(cx, Context.WORK_LEFT, TURN)
+
+
+@inlined
+def spend(cx: int, count: int) -> None:
+    """So many bytes have been looked at."""
+    put(cx, Context.WORK_LEFT, get(cx, Context.WORK_LEFT) - count)
+
+
+@inlined
+def turn_is_over(cx: int) -> bool:
+    """Whether the connection's next request has to wait for the next round."""
+    return get(cx, Context.WORK_LEFT) <= 0
+
+
+@inlined
+def costs_too_much(cx: int) -> bool:
+    """Whether what is left of the request is checked later."""
+    return get(cx, Context.WORK_LEFT) <= -REQUEST
