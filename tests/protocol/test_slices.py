@@ -154,3 +154,25 @@ def test_outside_of_slices_nothing_is_emptied() -> None:
     items = [1, 2]
     emptied(items)
     assert items == [1, 2]
+
+
+def test_a_host_that_takes_the_cpu_away_does_not_end_a_slice() -> None:
+    """Else short work would wait behind all long work for it."""
+
+    def stopped() -> int:
+        for _ in range(3):
+            time.sleep(2 * SLICE_NS / 1e9)
+            breathe()
+        return 1
+
+    assert finish(stopped) == (1, 1)
+
+
+def test_work_that_computes_gives_way_after_a_slice() -> None:
+    def computes() -> None:
+        ends_ns = time.thread_time_ns() + 10 * SLICE_NS
+        while time.thread_time_ns() < ends_ns:
+            breathe()
+
+    _, slices = finish(computes)
+    assert 5 <= slices <= 11
