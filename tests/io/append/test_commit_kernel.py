@@ -6,12 +6,14 @@ import errno
 import os
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from kbroker.io.append.rows import AppendRow, Drained, Environment, SyncRow, SyncState, Wants
 from kbroker.io.group_commit import RECORD
-from kbroker.ipc.layout import Counter, Slot, SlotFlag, SlotState
-from tests.io.append.drain_case import DrainCase, batch
+from kbroker.ipc.layout import Completion, Counter, Slot, SlotFlag, SlotState
+from kbroker.ipc.ring import ring_push
+from tests.io.append.drain_case import CAPACITY, DrainCase, batch
 
 
 class Threads:
@@ -153,3 +155,31 @@ def test_a_sync_asked_for_by_somebody_else_is_followed_by_one_for_the_append(
     append(case)
     assert threads.jobs() == []
     assert case.drain.syncs[case.slot, SyncRow.AGAIN] == 1
+
+
+def test_a_waiter_whose_ring_is_full_is_left_to_python_and_waits_on(
+    case: DrainCase, threads: Threads
+) -> None:
+    append(case)
+    ring = case.shared.completion_ring(1, 0)
+    while ring_push(ring, CAPACITY, np.zeros(Completion.STRIDE // 8, np.int64)):
+        pass
+    case.words[Slot.WAITERS] = 1 << 1
+    threads.done(case.slot)
+    assert [(token, error) for token, error, _ in case.drain.take_synced(0)] == [
+        (-1 - case.slot, SyncRow.NOT_NOTIFIED)
+    ]
+    assert case.words[Slot.WAITERS] == 1 << 1
+    assert case.words[Slot.DURABLE] == 1
+
+
+def test_a_further_sync_that_no_thread_takes_is_left_to_python(case: DrainCase, threads: Threads) -> None:
+    first = append(case)
+    append(case)
+    fill(int(case.drain.env[Environment.SYNC_JOBS]))
+    threads.done(case.slot)
+    assert [(token, error) for token, error, _ in case.drain.take_synced(0)] == [
+        (-1 - case.slot, SyncRow.NOT_STARTED)
+    ]
+    assert case.outcomes() == [(first, 0, 0)]
+    assert case.drain.syncs[case.slot, SyncRow.STATE] == SyncState.IDLE
