@@ -218,9 +218,9 @@ def test_recovery_equals_the_model(
 
     model = Log(root / "b", config)
     model.open()
-    for end, appended in made:
+    for end, data in made:
         if end <= kept_end:
-            model.append(appended)
+            model.append(data)
     if model.partition.base_offsets[-1] != log.partition.base_offsets[-1]:
         model.partition.roll(NOW)  # the damaged log had rolled before the batch that is lost
     model.partition.abandon()
