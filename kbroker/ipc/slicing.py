@@ -14,6 +14,9 @@ from kbroker.protocol.slices import SLICE_NS, Work
 T = TypeVar("T")
 Spent = Callable[[int], None]
 LONG_SLICES: Final = 8
+"""Slices after which work is long."""
+FEW: Final = 8
+"""How many take turns before they are long."""
 REST_S: Final = 0.5
 MAX_RESTS: Final = 60
 MANY_OBJECTS: Final = 20_000
@@ -23,13 +26,18 @@ MANY_OBJECTS: Final = 20_000
 class Slicing:
     """Runs in: control, network. Owner: the process's main.
 
-    Work that waits for something else than its next slice lets the next work run. The garbage
-    collector is off meanwhile: one pass over the millions of objects of one request would stop all
+    Short work does not wait for long work before it: all work begins with a slice, and a few take
+    turns for the next ones. What is not done then takes the lane, one after the other, because the
+    objects of long requests take much memory. Work that waits for something else than its next
+    slice lets the next work run. The garbage collector is off meanwhile: one pass over the millions of objects of one request would stop all
     clients for as long.
     """
 
     def __init__(self) -> None:
         self._lane = asyncio.Lock()
+        self._first_slices = asyncio.Lock()
+        self._few = asyncio.Semaphore(FEW)
+        self._turns = asyncio.Lock()
         self._collector_off = 0
 
     async def run(self, function: Callable[[], Any], spent: Spent | None = None) -> Any:
@@ -37,7 +45,13 @@ class Slicing:
         `in_slices` go on in slices.
 
         spent: called with the nanoseconds of each slice."""
-        return await self.finish(self._work(function, spent), spent)
+        work = self._work(function, spent)
+        async with self._first_slices:
+            found = _slice(work, spent)
+            if work.done:
+                return found
+            await asyncio.sleep(0)  # in each turn of the loop no more than one of them is a whole one
+        return await self.finish(work, spent)
 
     def begin(self, function: Callable[[], Any], spent: Spent | None = None) -> tuple[Work, Any]:
         """Run the first slice of a function at once. If the work is not done then, `finish` runs
@@ -47,6 +61,13 @@ class Slicing:
 
     async def finish(self, work: Work, spent: Spent | None = None) -> Any:
         """Run all further slices; the result of the function."""
+        async with self._few:
+            while work.slices < LONG_SLICES:
+                async with self._turns:
+                    found = _slice(work, spent)
+                    if work.done:
+                        return found
+                    await asyncio.sleep(0)
         async with self._lane:
             self._stop_collector()
             try:
@@ -55,10 +76,7 @@ class Slicing:
                     await asyncio.sleep(0)
                     found = _slice(work, spent)
             finally:
-                if work.slices < LONG_SLICES:
-                    self._start_collector()
-                else:
-                    self._start_collector_later(MAX_RESTS)
+                self._start_collector_later(MAX_RESTS)
             return found
 
     def _work(self, function: Callable[[], Any], spent: Spent | None) -> Work:

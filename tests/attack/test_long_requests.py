@@ -6,6 +6,7 @@ import socket
 import struct
 import time
 from collections.abc import Callable
+from itertools import cycle
 from multiprocessing.synchronize import Event
 from typing import Any
 
@@ -87,13 +88,16 @@ REQUESTS: dict[str, tuple[ApiKey, int, Callable[[], Struct]]] = {
 
 
 def ask_again_and_again(port: int, begun: Event, stop: Event, waits: Any) -> None:
-    """Somebody else: asks control something short, every 5 ms; says how long each answer took."""
-    question = encode_request(ApiKey.LIST_GROUPS, 4, 1, "other", ListGroupsRequest(["Nix"]))
+    """Somebody else: asks control something short, in a short and in a longer request, every 5 ms;
+    says how long each answer took."""
+    states = ["Nix"], ["Nix"] * 400
+    asked = [encode_request(ApiKey.LIST_GROUPS, 4, 1, "other", ListGroupsRequest(each)) for each in states]
+    questions = cycle(asked)
     took = []
     with socket.create_connection(("127.0.0.1", port)) as link:
         while not stop.is_set():
             began = time.monotonic()
-            link.sendall(question)
+            link.sendall(next(questions))
             size = receive(link, 4)
             assert size is not None
             receive(link, struct.unpack(">i", size)[0])

@@ -3,13 +3,15 @@ nobody up."""
 
 import asyncio
 import gc
+import time
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 
 from kbroker.ipc import slicing
 from kbroker.ipc.slicing import Slicing
-from kbroker.protocol.slices import in_slices, paced
+from kbroker.protocol.slices import breathe, in_slices, paced
 
 
 @pytest.fixture(autouse=True)
@@ -143,5 +145,46 @@ def test_cancelled_work_makes_room_too() -> None:
         await asyncio.wait({endless})
         assert await asyncio.wait_for(lane.run(lambda: long_work(1000)), 60) == 1000
         await collecting()
+
+    asyncio.run(scene())
+
+
+def computing(milliseconds: int) -> int:
+    ends_ns = time.thread_time_ns() + milliseconds * 1_000_000
+    while time.thread_time_ns() < ends_ns:
+        breathe()
+    return milliseconds
+
+
+@pytest.mark.parametrize("milliseconds", [0, 4])
+def test_short_work_does_not_wait_for_long_work(milliseconds: int) -> None:
+    async def scene() -> None:
+        lane = Slicing()
+        endless = [asyncio.create_task(lane.run(lambda: long_work(10**9))) for _ in range(20)]
+        for _ in range(3):
+            found = await asyncio.wait_for(lane.run(partial(computing, milliseconds)), 30)
+            assert found == milliseconds
+        assert not any(each.done() for each in endless)
+        for each in endless:
+            each.cancel()
+        await asyncio.wait(endless)
+
+    asyncio.run(scene())
+
+
+def test_in_each_turn_of_the_loop_few_slices_run() -> None:
+    """However many requests are long."""
+
+    async def scene() -> None:
+        lane, longest = Slicing(), 0.0
+        endless = [asyncio.create_task(lane.run(lambda: long_work(10**9))) for _ in range(50)]
+        for _ in range(300):
+            began_ns = time.thread_time_ns()
+            await asyncio.sleep(0)
+            longest = max(longest, (time.thread_time_ns() - began_ns) / 1e6)
+        for each in endless:
+            each.cancel()
+        await asyncio.wait(endless)
+        assert longest < 20
 
     asyncio.run(scene())
