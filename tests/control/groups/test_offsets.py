@@ -280,6 +280,34 @@ class TestExpiration:
         kafka.expire_offsets()
         assert (kafka.committed(), kafka.committed("old")) == (1, -1)
 
+    def test_what_a_stable_group_no_longer_reads_expires_by_its_commit(self) -> None:
+        kafka = Coordinator(GroupSettings(offsets_retention_ms=60_000))
+        fields = {"protocols": (("range", SUBSCRIPTION),), "session_timeout_ms": 1_800_000}
+        (member,), generation = kafka.stable_group(**fields)
+        kafka.advance(50_000)
+        kafka.commit(2, member_id=member, generation=generation, topic="old")
+        kafka.advance(59_999)
+        kafka.expire_offsets()
+        assert kafka.committed("old") == 2
+        kafka.advance(1)
+        kafka.expire_offsets()
+        assert kafka.committed("old") == -1
+
+    def test_nothing_expires_of_a_group_that_rebalances(self) -> None:
+        kafka = Coordinator(GroupSettings(offsets_retention_ms=60_000))
+        fields = {
+            "protocols": (("range", SUBSCRIPTION),),
+            "session_timeout_ms": 1_800_000,
+            "rebalance_timeout_ms": 1_800_000,
+        }
+        (member,), generation = kafka.stable_group(**fields)
+        kafka.commit(2, member_id=member, generation=generation, topic="old")
+        kafka.send_join(kafka.new_member_id(**fields), **fields)
+        assert kafka.state() == "PreparingRebalance"
+        kafka.advance(120_000)
+        kafka.expire_offsets()
+        assert kafka.committed("old") == 2
+
     def test_nothing_expires_of_a_group_whose_subscription_cannot_be_read(self) -> None:
         kafka = Coordinator(GroupSettings(offsets_retention_ms=60_000))
         (member,), generation = kafka.stable_group(session_timeout_ms=1_800_000)

@@ -201,6 +201,14 @@ class TestTimeOut:
         world.write_markers()
         assert world.known().producer_id != producer[0]
 
+    def test_nothing_is_aborted_whose_id_is_gone_or_another_producers(self) -> None:
+        world = World()
+        producer = ongoing(world)
+        world.now_ms += 60_001
+        assert world.shard.abort_timed_out("other", producer[0], None, world.now_ms).records == []
+        assert world.shard.abort_timed_out(ID, producer[0] + 1, None, world.now_ms).records == []
+        assert world.abort_timed_out() == [ID]
+
     def test_nothing_is_aborted_that_ended_in_the_meantime(self) -> None:
         world = World()
         producer = ongoing(world)

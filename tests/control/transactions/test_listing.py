@@ -49,6 +49,8 @@ def test_filters_are_combined(world: World) -> None:
     assert listed(world, state_filters=["Ongoing"]) == ["open-1", "open-2"]
     assert listed(world, state_filters=["Ongoing"], duration_filter=4999) == ["open-1"]
     assert listed(world, state_filters=["Ongoing"], duration_filter=5000) == []
+    assert listed(world, duration_filter=0) == ["done", "open-1"], "open-2 is open for no time yet"
+    assert listed(world, duration_filter=-1) == ["done", "open-1", "open-2"]
     assert listed(world, producer_id_filters=[world.known("open-2").producer_id]) == ["open-2"]
     assert listed(world, transactional_id_pattern="open-.*") == ["open-1", "open-2"]
     assert listed(world, transactional_id_pattern="open") == [], "the whole id must match"
