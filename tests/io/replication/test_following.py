@@ -253,6 +253,20 @@ def test_a_damaged_batch_is_not_copied_and_the_copy_is_tried_again_later(scene: 
     case.assert_equal()
 
 
+def test_a_batch_that_begins_below_the_copys_end_and_ends_above_is_not_copied(scene: Make) -> None:
+    """An offset would be there twice."""
+    case = scene()
+    case.own.append(batch(0, [b"a", b"b"]))
+    case.leader.append(batch(0, [b"a"]))
+    case.leader.append(batch(0, [b"b", b"c"]))
+    before = case.files(case.own)
+    case.follow()
+    for _ in range(3):
+        case.look(later_ns=1_000_000_000)
+    assert case.end == 2
+    assert case.files(case.own) == before
+
+
 def test_a_transaction_ends_in_the_copy_where_it_ends_in_the_leader(scene: Make) -> None:
     case = scene()
     case.leader.append(batch(0, [b"a"], attributes=0x10, producer_id=5, producer_epoch=0, base_sequence=0))
