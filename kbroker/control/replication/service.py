@@ -315,7 +315,11 @@ class Replication:
     # --- publishing -----------------------------------------------------------------------------------------
 
     async def publish(self, changed: list[Partition]) -> None:
-        """Make decisions durable, then known to IO workers, network processes and clients."""
+        """Make decisions durable, then known to IO workers, network processes and clients.
+
+        Cached answers are out of date at once: others, computed meanwhile, show the decisions, and
+        clients of both would see a leader change twice."""
+        self.broker.catalogue.changed()
         await self._store(changed)
         crash_point("leader change: decision stored")
         await self._roles.send(changed)

@@ -83,6 +83,25 @@ def test_a_lost_worker_is_led_for_by_the_next_in_sync_replica(tmp_path: Path) ->
     assert shown(made) == (2, [1, 2, 3], [2, 3])
 
 
+def test_answers_of_before_are_out_of_date_as_soon_as_others_show_the_next_leader(tmp_path: Path) -> None:
+    """Before the decision is stored, which takes a while on a busy disk."""
+    made = sited(tmp_path)
+    create(made, NewTopic("a", 1, 3))
+    before, stored = made.broker.catalogue.version, made.broker.in_store
+    seen: list[tuple[int, bool]] = []
+
+    async def in_store(work: object) -> object:
+        seen.append((shown(made)[0], made.broker.catalogue.version > before))
+        return await stored(work)
+
+    vars(made.broker)["in_store"] = in_store
+    lose(made, 0)
+    asyncio.run(Replication(made.broker).worker_lost(0))
+    assert seen == [(2, True)]
+    at_last = made.broker.catalogue.version
+    assert at_last > before + 1, "what was cached with the decision on its way is out of date, too"
+
+
 def _others(made: World) -> tuple[tuple[int, int], ...]:
     return tuple((r.slot, r.worker) for r in only(made).replicas if r is not only(made).leader)
 
