@@ -29,8 +29,8 @@ class Slicing:
     Short work does not wait for long work before it: all work begins with a slice, and a few take
     turns for the next ones. What is not done then takes the lane, one after the other, because the
     objects of long requests take much memory. Work that waits for something else than its next
-    slice lets the next work run. The garbage collector is off meanwhile: one pass over the millions of objects of one request would stop all
-    clients for as long.
+    slice lets the next work run. The garbage collector is off meanwhile: one pass over the millions
+    of objects of one request would stop all clients for as long.
     """
 
     def __init__(self) -> None:

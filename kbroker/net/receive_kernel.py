@@ -232,6 +232,26 @@ def _move_region(cx: int, row: int, size: int) -> bool:
 
 
 @inlined
+def _end_turn(cx: int, connection: int, outcome: int, size: int) -> None:
+    """What becomes of a connection's region after its frames. size: what its next frame takes."""
+    row = connection_row(cx, connection)
+    if outcome == CLOSE:
+        put(row, Connection.FLAGS, get(row, Connection.FLAGS) | Flag.CLOSING)
+    elif get(row, Connection.START) == get(row, Connection.FILLED):
+        drop_region(cx, row)
+    elif outcome == LATER:
+        if get(row, Connection.FLAGS) & Flag.DRAINING == 0:
+            put(cx, Context.STAT_STALLS, get(cx, Context.STAT_STALLS) + 1)
+            mark_stalled(cx, connection)
+    elif outcome == NEXT_ROUND:
+        put(cx, Context.UNFINISHED, 1)
+        mark_stalled(cx, connection)
+    elif outcome == NEXT and not _move_region(cx, row, size):
+        put(cx, Context.STAT_STALLS, get(cx, Context.STAT_STALLS) + 1)
+        mark_stalled(cx, connection)
+
+
+@inlined
 def handle_region(cx: int, connection: int) -> None:
     """Take every whole frame of the connection's region, until one makes it wait, or their records
     have cost enough for one turn."""
@@ -273,20 +293,7 @@ def handle_region(cx: int, connection: int) -> None:
             position += size
             size = UNKNOWN_SIZE_ROOM
     put(row, Connection.START, position)
-    if outcome == CLOSE:
-        put(row, Connection.FLAGS, get(row, Connection.FLAGS) | Flag.CLOSING)
-    elif position == filled:
-        drop_region(cx, row)
-    elif outcome == LATER:
-        if get(row, Connection.FLAGS) & Flag.DRAINING == 0:
-            put(cx, Context.STAT_STALLS, get(cx, Context.STAT_STALLS) + 1)
-            mark_stalled(cx, connection)
-    elif outcome == NEXT_ROUND:
-        put(cx, Context.UNFINISHED, 1)
-        mark_stalled(cx, connection)
-    elif outcome == NEXT and not _move_region(cx, row, size):
-        put(cx, Context.STAT_STALLS, get(cx, Context.STAT_STALLS) + 1)
-        mark_stalled(cx, connection)
+    _end_turn(cx, connection, outcome, size)
 
 
 @inlined

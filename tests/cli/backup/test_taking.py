@@ -10,7 +10,8 @@ from kbroker.cli.backup.repository import Repository
 from kbroker.cli.backup.restoring import restore
 from kbroker.cli.backup.taking import take
 from kbroker.cli.connection import Connection
-from kbroker.cli.failures import CommandFailed, ExitCode, UsageFailed
+from kbroker.cli.exit_codes import ExitCode
+from kbroker.cli.failures import CommandFailed, UsageFailed
 from kbroker.control.metadata import kafka_metadata as km
 from kbroker.io.files.meta_properties import verify_or_create
 from kbroker.log import checkpoint, files

@@ -20,7 +20,7 @@ from kbroker.log.open_files import OpenFiles
 from kbroker.log.reader import WHOLE_LOG, LogReader
 from kbroker.log.walk import walk
 from tests.io.append.plain_append import NOW, Log, names, topic_config
-from tests.io.recovery.torn_log import appended, filled, indexes, load, offsets
+from tests.io.recovery.torn_log import filled, indexes, load, offsets
 from tests.log.batch_bytes import batch
 from tests.log.folder import Folder
 
@@ -394,26 +394,3 @@ def test_opening_thousands_of_logs_waits_for_no_disk(tmp_path: Path, monkeypatch
     log.partition.durability.flush()
     assert checkpoint_path in synced
     assert str(log.folder) in synced
-
-
-def test_a_recovered_log_has_a_snapshot_of_its_end(tmp_path: Path) -> None:
-    """The next start need not read a record for its producers."""
-    log = filled(tmp_path / "log", 20)
-    for snapshot in log.folder.glob("*.snapshot"):
-        snapshot.unlink()
-    loaded = load(log)
-    assert [entry.last_offset for entry in loaded.producers] == [18, 19]
-    assert 20 in files.list_snapshots(str(log.folder))
-    for path in sorted(log.folder.glob("*.log"))[:-1]:  # nothing of them is read
-        path.write_bytes(bytes(path.stat().st_size))
-    again = load(log, clean=True)
-    assert [entry.last_offset for entry in again.producers] == [18, 19]
-
-
-def test_a_clean_log_without_snapshots_gets_one_and_remembers_nobody(tmp_path: Path) -> None:
-    log = appended(tmp_path / "log", 20)
-    log.partition.close()
-    for snapshot in log.folder.glob("*.snapshot"):
-        snapshot.unlink()
-    assert list(load(log, clean=True).producers) == []
-    assert files.list_snapshots(str(log.folder)) == [20]
