@@ -131,7 +131,7 @@ def _partition(cx: int, topic: int, index: int) -> int:
 def _admit_partition(
     cx: int, request: int, topic: int, partition: int, address: int, length: int, result: int
 ) -> int:
-    """Check one partition's records: NONE, an error, NEEDS_PYTHON, REFUSED or LATER."""
+    """Check one partition's records: NONE, an error, NEEDS_PYTHON, REFUSED or CHECK_LATER."""
     version = get(request, Request.VERSION)
     acks = get(request, Request.ACKS)
     row = get(cx, Context.RESULTS) + result * Result.STRIDE

@@ -27,7 +27,7 @@ from kbroker.net.produce.record_checks import Rules, Verdict, check
 from kbroker.net.produce.record_walk import TooLong
 from kbroker.net.produce.registered_schemas import Registered, RegisteredSchemas, Unreadable
 from kbroker.net.produce.schema_checks import SchemaDemand
-from kbroker.net.produce.verdict_kernel import LATER, late_verdict
+from kbroker.net.produce.verdict_kernel import CHECK_LATER, late_verdict
 from kbroker.net.pump_kernel import wake_workers
 from kbroker.net.rows import Event, EventKind, Request, Result
 from kbroker.net.rows.chunk_kernel import reserve_bytes
@@ -150,7 +150,7 @@ class ProduceChecks:
     def _check_batch(self, result: int, reason: int, now_ms: int) -> None:
         request = self._request(result)
         words = self._context.results[result]
-        if reason == LATER:
+        if reason == CHECK_LATER:
             reason = late_verdict(self._context.address, result)
         if reason == CHECKED:
             self._waiting.append(result)

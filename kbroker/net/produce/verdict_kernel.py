@@ -13,38 +13,7 @@ from kbroker.net.produce.work_kernel import begin_turn, costs_too_much
 from kbroker.net.rows import Context, Result
 from kbroker.protocol import batch_layout as rb
 
-LATER = 1 << 23  # no error: Python has the batch checked when others had their turn
-
-
-@inlined
-def verdict(cx: int, row: int, slot: int, length: int) -> int:
-    """NONE, an error, NEEDS_PYTHON, REFUSED or LATER for the batch of a result. row, slot:
-    addresses of their rows. length: of the records that came, in bytes."""
-    if costs_too_much(cx):
-        return LATER
-    address = get(cx, Context.ARENA) + get(row, Result.ADDRESS)
-    size = get(row, Result.LENGTH)
-    error = check_batch(cx, slot, address, size)
-    if error == Code.MESSAGE_TOO_LARGE:
-        add(get(cx, Context.METRICS) + 8 * ml.REJECTED_BYTES, length)
-    if error == Code.NONE or error == NEEDS_PYTHON or not _is_in_transaction(address, size):
-        return error
-    put(row, Result.ERROR, error)  # as Kafka, which looks at a batch once its partition has joined
-    return REFUSED
-
-
-@kernel("int64(int64, int64)")
-def late_verdict(cx: int, result: int) -> int:
-    """The verdict on the batch of a result that was LATER; it is LATER no more."""
-    begin_turn(cx)
-    row = get(cx, Context.RESULTS) + result * Result.STRIDE
-    slot = get(cx, Context.SLOTS) + get(row, Result.SLOT) * Slot.STRIDE
-    error = check_slot(slot, get(row, Result.GENERATION))
-    if error == Code.NONE:
-        error = verdict(cx, row, slot, get(row, Result.LENGTH))
-    if is_without_log_start(error):
-        put(row, Result.LOG_START, -1)
-    return error
+CHECK_LATER = 1 << 23  # no error: Python has the batch checked when others had their turn
 
 
 @inlined
@@ -67,3 +36,34 @@ def is_without_log_start(error: int) -> bool:
         or error == Code.MESSAGE_TOO_LARGE
         or error == Code.KAFKA_STORAGE_ERROR
     )
+
+
+@inlined
+def verdict(cx: int, row: int, slot: int, length: int) -> int:
+    """NONE, an error, NEEDS_PYTHON, REFUSED or CHECK_LATER for the batch of a result. row, slot:
+    addresses of their rows. length: of the records that came, in bytes."""
+    if costs_too_much(cx):
+        return CHECK_LATER
+    address = get(cx, Context.ARENA) + get(row, Result.ADDRESS)
+    size = get(row, Result.LENGTH)
+    error = check_batch(cx, slot, address, size)
+    if error == Code.MESSAGE_TOO_LARGE:
+        add(get(cx, Context.METRICS) + 8 * ml.REJECTED_BYTES, length)
+    if error == Code.NONE or error == NEEDS_PYTHON or not _is_in_transaction(address, size):
+        return error
+    put(row, Result.ERROR, error)  # as Kafka, which looks at a batch once its partition has joined
+    return REFUSED
+
+
+@kernel("int64(int64, int64)")
+def late_verdict(cx: int, result: int) -> int:
+    """The verdict on the batch of a result that was CHECK_LATER; it is CHECK_LATER no more."""
+    begin_turn(cx)
+    row = get(cx, Context.RESULTS) + result * Result.STRIDE
+    slot = get(cx, Context.SLOTS) + get(row, Result.SLOT) * Slot.STRIDE
+    error = check_slot(slot, get(row, Result.GENERATION))
+    if error == Code.NONE:
+        error = verdict(cx, row, slot, get(row, Result.LENGTH))
+    if is_without_log_start(error):
+        put(row, Result.LOG_START, -1)
+    return error
