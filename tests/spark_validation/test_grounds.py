@@ -23,7 +23,7 @@ from spark_validation.judge import Judge
 from spark_validation.opening import open_evidence
 from spark_validation.verdict import CANNOT_JUDGE, CLEAN, CONVICTED, CannotJudge, Verdict
 from tests.spark_validation.copy_mutations import copy_from
-from tests.spark_validation.share_mutations import never_shared, release_and_forget, share
+from tests.spark_validation.share_mutations import RELEASED, never_shared, release_and_forget, share
 from tests.spark_validation.world import START_NS, Batch, Topic, clean
 from tests.spark_validation.world_files import write
 
@@ -316,6 +316,30 @@ def test_a_lost_answer_may_hold_what_a_share_group_was_not_given(
     evidence = open_evidence(options(tmp_path))
     for check in (shares.forgotten, shares.undelivered):
         assert [row["convicts"] for row in check(evidence).collect()] == [convicts], check.__name__
+
+
+@pytest.mark.parametrize(
+    ("error", "fault", "convicts"), [(-1, True, False), (-1, False, True), (0, True, True)]
+)
+def test_a_count_is_forgotten_by_who_dies_before_the_acknowledgement(
+    tmp_path: Path, spark: SparkSession, error: int, fault: bool, convicts: bool
+) -> None:
+    topic = clean("counts", 1)
+    share(topic)
+    first, second = (
+        row for row in topic.rows["shares"] if (row["partition"], row["offset"]) == (0, RELEASED)
+    )
+    first["error"], second["delivery"] = error, 1
+    write(tmp_path, [topic])
+    if fault:
+        edit_run(tmp_path, faults=1)
+        between_ns = (first["acquired_ns"] + second["acquired_ns"]) // 2
+        row = {"fault": "kill", "begin_ns": between_ns - 1, "end_ns": between_ns}
+        (tmp_path / "run" / "faults.jsonl").write_text(json.dumps(row) + "\n")
+    found = shares.repeated(open_evidence(options(tmp_path))).collect()
+    assert [(row["kind"], row["convicts"]) for row in found if row["kind"] == shares.TWICE] == [
+        (shares.TWICE, convicts)
+    ]
 
 
 def test_two_logs_of_one_partition_cannot_be_judged(tmp_path: Path, spark: SparkSession) -> None:
