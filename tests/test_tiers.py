@@ -134,3 +134,29 @@ def test_what_short_ran_is_left_out_after_it_but_no_kills(monkeypatch: pytest.Mo
     for tier, repeated in (("compat", True), ("crash", False), ("fast", False)):
         assert ("and not short" in tiers.chosen(tier, after_short=True)[1]) == repeated
         assert "short" not in tiers.chosen(tier, after_short=False)[1]
+
+
+DEADLY = """
+import ctypes
+import time
+
+
+def test_that_ends_while_others_run():
+    time.sleep(1)
+    ctypes.string_at(8)
+"""
+
+
+def test_a_process_that_dies_ends_the_tier_and_is_no_flaky_test(
+    cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(tiers, "ROOT", tmp_path)
+    (tmp_path / "test_deadly.py").write_text(DEADLY)
+    (tmp_path / "test_short.py").write_text("def test_that_passes():\n    pass\n")
+    monkeypatch.setattr(tiers, "chosen", lambda *_: tiers.PARALLEL)
+    monkeypatch.setenv("KBROKER_FLAKY_ALLOWED", "2")
+    assert tiers.main(["plain"]) == 1
+    printed = capsys.readouterr().out
+    assert "FAILED (a process died)" in printed
+    assert printed.count("node down") == 1, "another process took its place"
+    assert "they run once more" not in printed

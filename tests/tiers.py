@@ -29,7 +29,9 @@ ROOT = Path(__file__).resolve().parent.parent
 LAST_FAILED = ROOT / ".pytest_cache" / "v" / "cache" / "lastfailed"
 KNOWN_FLAKY = ROOT / "tests" / "flaky.txt"
 
-PARALLEL = ("-n", "2", "--dist", "loadfile")
+# A process that dies ends the run. A new one in its place would wait for work for good once the
+# other one has been told that none is left.
+PARALLEL = ("-n", "2", "--dist", "loadfile", "--max-worker-restart", "0")
 # These wait for other programs half of their time. Their slow modules come early in the alphabet:
 # in that order the end is not one process with a long module, as it is when modules with most tests
 # come first.
@@ -37,6 +39,7 @@ WAITING = (*PARALLEL, "--no-loadscope-reorder")
 # Real clients and Apache Kafka's tools leave two processors idle for a third of the time with two
 # of them.
 CROWDED = ("-n", "3", *WAITING[2:])
+DIED = re.compile(r"^worker '\w+' crashed while running ")
 
 PLAIN_FOLDERS = ("tests/kernels", "tests/ipc", "tests/io", "tests/purgatory", "tests/cleaner", "tests/log")
 ENVIRONMENT = {"plain": {"KBROKER_NO_KERNELS": "1"}}
@@ -85,6 +88,7 @@ REPEATS = ("compat", "slow")  # tiers whose tests are the same ones in `short`
 NAMES_SEEDS = ("fuzz",)  # a second run draws other seeds and proves nothing about the first
 SOME_FAILED = 1
 NOTHING_COLLECTED = 5
+PROCESS_DIED = 99  # not of pytest: it counts what ran in a process that died as one failed test
 PASSED = re.compile(r"(\d+) passed")
 
 
@@ -101,12 +105,13 @@ class Outcome:
 
 
 def pytest_run(*arguments: str) -> tuple[int, int]:
-    """Runs pytest and shows its output; gives its exit code and how many tests passed."""
+    """Runs pytest and shows its output; gives its exit code, or PROCESS_DIED, and how many tests
+    passed."""
     command = [sys.executable, "-m", "pytest", "-q", *arguments]
     # Where no bytecode is written, as in many containers, every process compiles all it imports.
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     kept["PYTHONPYCACHEPREFIX"] = str(ROOT / ".cache" / "pycache")
-    passed = 0
+    passed, died = 0, False
     with subprocess.Popen(
         command, cwd=ROOT, env=kept, stdout=subprocess.PIPE, text=True, errors="replace"
     ) as process:
@@ -116,7 +121,8 @@ def pytest_run(*arguments: str) -> tuple[int, int]:
             sys.stdout.flush()
             if found := PASSED.search(line):
                 passed = int(found[1])
-    return process.returncode, passed
+            died = died or DIED.match(line) is not None
+    return PROCESS_DIED if died else process.returncode, passed
 
 
 def last_failed() -> list[str]:
@@ -185,6 +191,8 @@ def judge(code: int, passed: int, name: str, in_ci: bool) -> Outcome:
     if empty:
         fails = in_ci or name == "fast"
         return Outcome("FAILED (no test ran)" if fails else "empty", fails)
+    if code == PROCESS_DIED:
+        return Outcome("FAILED (a process died)", True)
     return Outcome("passed", False) if code == 0 else Outcome(f"FAILED ({code})", True)
 
 
