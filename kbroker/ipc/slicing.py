@@ -46,12 +46,8 @@ class Slicing:
 
         spent: called with the nanoseconds of each slice."""
         work = self._work(function, spent)
-        async with self._first_slices:
-            found = _slice(work, spent)
-            if work.done:
-                return found
-            await asyncio.sleep(0)  # in each turn of the loop no more than one of them is a whole one
-        return await self.finish(work, spent)
+        found = await _in_turn(self._first_slices, work, spent)
+        return found if work.done else await self.finish(work, spent)
 
     def begin(self, function: Callable[[], Any], spent: Spent | None = None) -> tuple[Work, Any]:
         """Run the first slice of a function at once. If the work is not done then, `finish` runs
@@ -63,11 +59,9 @@ class Slicing:
         """Run all further slices; the result of the function."""
         async with self._few:
             while work.slices < LONG_SLICES:
-                async with self._turns:
-                    found = _slice(work, spent)
-                    if work.done:
-                        return found
-                    await asyncio.sleep(0)
+                found = await _in_turn(self._turns, work, spent)
+                if work.done:
+                    return found
         async with self._lane:
             self._stop_collector()
             try:
@@ -116,6 +110,15 @@ async def in_turns(items: Iterable[T]) -> AsyncIterator[T]:
         if time.monotonic_ns() >= ends_ns:
             await asyncio.sleep(0)
             ends_ns = time.monotonic_ns() + SLICE_NS
+
+
+async def _in_turn(turns: asyncio.Lock, work: Work, spent: Spent | None) -> Any:
+    """A slice; in each turn of the loop no more than one under a lock is a whole one."""
+    async with turns:
+        found = _slice(work, spent)
+        if not work.done:
+            await asyncio.sleep(0)
+        return found
 
 
 def _slice(work: Work, spent: Spent | None) -> Any:

@@ -32,6 +32,11 @@ def deliveries(evidence: Evidence) -> DataFrame:
     return evidence.rows("shares").withColumnsRenamed({"key": "record_key"})
 
 
+def lock_ms(evidence: Evidence) -> int:
+    """For how long a delivery holds its record."""
+    return int(evidence.run.settings.get("share_lock_ms", LOCK_MS))
+
+
 def undisturbed(evidence: Evidence, since_ns: Column, until_ns: Column) -> Column:
     """No member was killed, and no fault fell between two times: each delivery has a row, and
     nothing freed a lock."""
@@ -49,7 +54,7 @@ def undisturbed(evidence: Evidence, since_ns: Column, until_ns: Column) -> Colum
 def repeated(evidence: Evidence) -> DataFrame:
     """V19: deliveries that the acknowledgements and counts before them do not allow."""
     limit = int(evidence.run.settings.get("share_delivery_limit", LIMIT))
-    lock_ns = (int(evidence.run.settings.get("share_lock_ms", LOCK_MS)) - SLACK_MS) * 1_000_000
+    lock_ns = (lock_ms(evidence) - SLACK_MS) * 1_000_000
     order = Window.partitionBy(*RECORD).orderBy("delivery", "acquired_ns", "consumer")
     before = order.rowsBetween(Window.unboundedPreceding, -1)
     confirmed = F.col("error") == 0
@@ -160,7 +165,7 @@ def done_groups(evidence: Evidence) -> dict[str, int]:
 
 def expired_ns(evidence: Evidence) -> int:
     """Nanoseconds from a delivery until its lock has surely expired."""
-    return (int(evidence.run.settings.get("share_lock_ms", LOCK_MS)) + SLACK_MS) * 1_000_000
+    return (lock_ms(evidence) + SLACK_MS) * 1_000_000
 
 
 def never_held(evidence: Evidence, since_ns: Column, done_ns: Column) -> Column:

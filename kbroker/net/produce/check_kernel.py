@@ -31,6 +31,7 @@ from kbroker.protocol import batch_layout as rb
 NEEDS_PYTHON = 1 << 20  # Python must decompress and look at the records, or rewrite the batch
 REFUSED = 1 << 21  # Python asks control about the transaction first, and then refuses with Result.ERROR
 UNKNOWN_TOPIC = 1 << 22  # Python looks whether the producer may know that there is no such topic
+CHECK_LATER = 1 << 23  # Python has the batch checked when others had their turn
 
 ANY_CODEC = -1  # Slot.COMPRESSION of a topic that keeps what producers chose
 LAST_CODEC = 4

@@ -21,13 +21,13 @@ from kbroker.ipc.layout import Slot
 from kbroker.kernels.batch_header import MIN_LEGACY_RECORD
 from kbroker.net.context import CHUNK_BYTES, Context, Words
 from kbroker.net.produce.admit_kernel import push_checked
-from kbroker.net.produce.check_kernel import NEEDS_PYTHON, REFUSED, UNKNOWN_TOPIC
+from kbroker.net.produce.check_kernel import CHECK_LATER, NEEDS_PYTHON, REFUSED, UNKNOWN_TOPIC
 from kbroker.net.produce.queue_kernel import settle_checked
 from kbroker.net.produce.record_checks import Rules, Verdict, check
 from kbroker.net.produce.record_walk import TooLong
 from kbroker.net.produce.registered_schemas import Registered, RegisteredSchemas, Unreadable
 from kbroker.net.produce.schema_checks import SchemaDemand
-from kbroker.net.produce.verdict_kernel import CHECK_LATER, late_verdict
+from kbroker.net.produce.verdict_kernel import late_verdict
 from kbroker.net.pump_kernel import wake_workers
 from kbroker.net.rows import Event, EventKind, Request, Result
 from kbroker.net.rows.chunk_kernel import reserve_bytes
@@ -160,15 +160,13 @@ class ProduceChecks:
             row = int(self._context.requests[request, Request.CONNECTION])
             allowed = self.may_write(row, bytes(self._context.arena_bytes[start:end]))
             code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if allowed else ErrorCode.TOPIC_AUTHORIZATION_FAILED
-            settle_checked(self._context.address, result, code, -1)
-            self._decided(request)
+            self._settle(result, code, -1)
             return
         if reason == REFUSED:
             self._checked(result, Verdict(ErrorCode(int(words[Result.ERROR]))))
             return
         if reason != NEEDS_PYTHON:
-            settle_checked(self._context.address, result, reason, int(words[Result.LOG_START]))
-            self._decided(request)
+            self._settle(result, reason, int(words[Result.LOG_START]))
             return
         address, length, slot = (int(words[i]) for i in (Result.ADDRESS, Result.LENGTH, Result.SLOT))
         data = bytes(self._context.arena_bytes[address : address + length])
@@ -281,7 +279,12 @@ class ProduceChecks:
         slot = int(words[Result.SLOT])
         known = verdict.error not in (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.CORRUPT_MESSAGE)
         log_start = int(self._context.shared.slots[slot, Slot.LOG_START]) if known else -1
-        settle_checked(self._context.address, result, int(verdict.error), log_start)
+        self._settle(result, int(verdict.error), log_start)
+
+    def _settle(self, result: int, code: int, log_start: int) -> None:
+        """The batch is refused, and decided."""
+        request = self._request(result)
+        settle_checked(self._context.address, result, code, log_start)
         self._decided(request)
 
     def refuse_unverified(self, result: int, code: int, text: str | None) -> None:

@@ -11,7 +11,7 @@ from kbroker.kernels.memory import load_i32_be, load_i64_be
 from kbroker.kernels.rows import get, put
 from kbroker.kernels.snappy import snappy
 from kbroker.net.produce import partial_record_kernel as pr
-from kbroker.net.produce.work_kernel import GZIP_WEIGHT, spend
+from kbroker.net.produce.work_kernel import CODEC_WEIGHT, GZIP_WEIGHT, spend
 from kbroker.net.rows import Context, PartialRecord
 from kbroker.protocol import batch_layout as rb
 
@@ -56,7 +56,7 @@ def records_are_valid(
     cost = found
     if found < 0:  # after a look at all that there is room for, or at nothing
         cost = 0 if size > MAX_BYTES else (GZIP_PLAIN_BYTES if codec == GZIP else PLAIN_BYTES)
-    spend(cx, cost * GZIP_WEIGHT if codec == GZIP else cost * 2)
+    spend(cx, cost * (GZIP_WEIGHT if codec == GZIP else CODEC_WEIGHT))
     if found < 0:
         return False
     walk = get(cx, Context.PARTIAL)

@@ -8,12 +8,10 @@ from kbroker.kernels.memory import load_i8, load_i64_be
 from kbroker.kernels.rows import get, put
 from kbroker.metrics import layout as ml
 from kbroker.metrics.histogram_kernel import add
-from kbroker.net.produce.check_kernel import NEEDS_PYTHON, REFUSED, check_batch, check_slot
+from kbroker.net.produce.check_kernel import CHECK_LATER, NEEDS_PYTHON, REFUSED, check_batch, check_slot
 from kbroker.net.produce.work_kernel import begin_turn, costs_too_much
 from kbroker.net.rows import Context, Result
 from kbroker.protocol import batch_layout as rb
-
-CHECK_LATER = 1 << 23  # no error: Python has the batch checked when others had their turn
 
 
 @inlined

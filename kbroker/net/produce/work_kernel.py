@@ -14,6 +14,7 @@ from kbroker.net.rows import Context
 TURN = 2 << 20
 REQUEST = 4 << 20
 GZIP_WEIGHT = 4  # decompresses at a quarter of the speed at which records are looked at
+CODEC_WEIGHT = 2  # the other codecs
 
 
 @inlined
