@@ -38,7 +38,7 @@ class TimingWheel:
     Not thread-safe.
     """
 
-    __slots__ = ("_buckets", "_count", "_now_ms", "_used")
+    __slots__ = ("_buckets", "_count", "_now_ms", "_partly_moved", "_used")
 
     def __init__(self, now_ms: int) -> None:
         self._now_ms = now_ms
@@ -47,6 +47,7 @@ class TimingWheel:
         # entry.
         self._buckets: list[list[dict[TimerEntry, None]]] = [[{} for _ in range(_SLOTS)]]
         self._used = [0]
+        self._partly_moved = 0  # the level whose first bucket `advance` has not emptied yet; 0: none
 
     def __len__(self) -> int:
         return self._count
@@ -124,6 +125,7 @@ class TimingWheel:
             some = list(islice(bucket, most))
             for entry in some:
                 del bucket[entry]
+            self._partly_moved = level
             return some
         self._used[level] = bits ^ lowest
         self._buckets[level][lowest.bit_length() - 1] = {}
@@ -148,21 +150,27 @@ class TimingWheel:
         self._used[level] |= 1 << slot
 
     def _first_level(self) -> int | None:
-        """The lowest level with an entry; bits of buckets that cancellation emptied are cleared on
-        the way.
+        """The level whose first bucket is the next to come due: the lowest one with an entry, but
+        for a bucket that is moved in parts, whose entries may expire before those moved already.
         """
         if not self._count:
             return None
-        for level, bits in enumerate(self._used):
-            buckets = self._buckets[level]
-            while bits:
-                lowest = bits & -bits
-                if buckets[lowest.bit_length() - 1]:
-                    self._used[level] = bits
-                    return level
-                bits ^= lowest
-            self._used[level] = 0
-        return None
+        level = self._partly_moved
+        if level:
+            if self._is_used(level) and self._start(level) <= self._now_ms:
+                return level
+            self._partly_moved = 0
+        return next((level for level in range(len(self._used)) if self._is_used(level)), None)
+
+    def _is_used(self, level: int) -> bool:
+        """Whether a level has an entry. Bits of buckets that cancellation emptied are cleared up to
+        the first one in use."""
+        bits = self._used[level]
+        buckets = self._buckets[level]
+        while bits and not buckets[(bits & -bits).bit_length() - 1]:
+            bits &= bits - 1
+        self._used[level] = bits
+        return bits != 0
 
     def _start(self, level: int) -> int:
         """Start time of the first bucket in use of `level`."""

@@ -124,3 +124,26 @@ def test_time_never_goes_back() -> None:
     wheel.advance(START_MS + 10)
     wheel.advance(START_MS)
     assert wheel.now_ms == START_MS + 10
+
+
+def test_what_is_moved_in_parts_keeps_its_order() -> None:
+    """Two entries of one bucket of a higher level: the later one is moved first."""
+    wheel = TimingWheel(0)
+    late, early = TimerEntry(64 + 60), TimerEntry(64 + 5)
+    wheel.add(late)
+    wheel.add(early)
+    assert wheel.advance(64 + 10, most=1) == []
+    assert wheel.next_expiry_ms() == 64
+    assert wheel.advance(64 + 10) == [early]
+    assert wheel.next_expiry_ms() == late.expiry_ms
+
+
+def test_a_bucket_moved_in_parts_may_lose_the_rest_of_its_entries() -> None:
+    wheel = TimingWheel(0)
+    late, early, beyond = TimerEntry(64 + 60), TimerEntry(64 + 5), TimerEntry(2 * 64 + 1)
+    for entry in (late, early, beyond):
+        wheel.add(entry)
+    assert wheel.advance(64, most=1) == []
+    assert wheel.cancel(early)
+    assert wheel.next_expiry_ms() == late.expiry_ms
+    assert wheel.advance(2 * 64 + 1) == [late, beyond]
