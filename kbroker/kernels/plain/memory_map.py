@@ -5,17 +5,27 @@ Runs in: any process with KBROKER_NO_KERNELS=1. Owner: the process.
 """
 
 import ctypes
+import gc
 import sys
 import threading
 from bisect import bisect_left, bisect_right, insort
 from collections import OrderedDict
 from dataclasses import dataclass, field
 from types import CodeType, FrameType
+from typing import Any
 
 from kbroker.kernels.plain.writers import Rows
 
 BORROWED = 4096  # buffers whose arrays are gone, and which may still be there
 HERE = "kbroker.kernels.plain"
+
+
+_READ, _WRITE = 0x100, 0x200  # PyBUF_READ and PyBUF_WRITE
+_memoryview_of: Any = ctypes.pythonapi.PyMemoryView_FromMemory
+_memoryview_of.restype, _memoryview_of.argtypes = (
+    ctypes.py_object,
+    (ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_int),
+)
 
 
 class MemoryFault(Exception):
@@ -48,6 +58,29 @@ KERNELS: dict[CodeType, str] = {}
 """Names of the kernels by their code."""
 
 
+class _Exclusive:
+    """For `with`: one thread at a time, and no garbage collection, which would free arrays, and so
+    remove blocks, in the midst of a change."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._depth = 0
+        self._collects = False
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+        if self._depth == 0:
+            self._collects = gc.isenabled()
+            gc.disable()
+        self._depth += 1
+
+    def __exit__(self, *_: object) -> None:
+        self._depth -= 1
+        if self._depth == 0 and self._collects:
+            gc.enable()
+        self._lock.release()
+
+
 class MemoryMap:
     """Every block by its address; two never overlap."""
 
@@ -56,12 +89,11 @@ class MemoryMap:
         self._blocks: dict[int, Block] = {}
         self._starts: list[int] = []
         self._borrowed: OrderedDict[int, None] = OrderedDict()
-        self._lock = threading.RLock()
+        self._lock = _Exclusive()
 
     def add(self, start: int, size: int, writable: bool = True) -> Block:
         """Memory that is there from now on; what was known of these addresses is forgotten."""
-        view = memoryview((ctypes.c_ubyte * size).from_address(start)).cast("B")
-        block = Block(start, start + size, view if writable else view.toreadonly())
+        block = Block(start, start + size, _memoryview_of(start, size, _WRITE if writable else _READ))
         with self._lock:
             self._forget_overlapping(start, start + size)
             self._blocks[start] = block
@@ -89,17 +121,18 @@ class MemoryMap:
                 return
             self._borrowed.pop(start, None)
             at = bisect_left(self._starts, start)
-            if self._starts[at : at + 1] == [start]:
+            if at < len(self._starts) and self._starts[at] == start:
                 del self._starts[at]
             if self.last is block:
                 self.last = NOTHING
 
     def find(self, address: int, size: int, action: str) -> Block:
         """The block that holds so many bytes at an address. Raises MemoryFault."""
-        block = self._at(address)
-        if block is None or address + size > block.end:
-            raise self._fault(address, size, action, block)
-        self.last = block
+        with self._lock:
+            block = self._at(address)
+            if block is None or address + size > block.end:
+                raise self._fault(address, size, action, block)
+            self.last = block
         return block
 
     def check(self, address: int, size: int, action: str) -> None:
