@@ -93,6 +93,12 @@ class Mirrors:
         return found
 
 
+def of_this_tree() -> Mirrors:
+    """The mirrors of all modules that lie here."""
+    tops = (ROOT / top for top in ("kbroker", "tests"))
+    return Mirrors([str(path.relative_to(ROOT)) for top in tops for path in sorted(top.rglob("*.py"))])
+
+
 def listed() -> dict[str, str]:
     """mirrors.txt: the test module of each module that the rules do not find one for."""
     lines = TABLE.read_text().splitlines()
@@ -119,8 +125,6 @@ def _imports(tree: ast.Module) -> set[str]:
 
 
 if __name__ == "__main__":
-    mirrors = Mirrors(
-        [str(path.relative_to(ROOT)) for top in ("kbroker", "tests") for path in (ROOT / top).rglob("*.py")]
-    )
+    mirrors = of_this_tree()
     for module in sys.argv[1:]:
         print(module, mirrors.of(module) or listed().get(module))
