@@ -32,6 +32,7 @@ ARITHMETIC: dict[type[ast.operator], type[ast.operator]] = {
     ast.BitOr: ast.BitAnd,
 }
 OPPOSITE_CALLS = {"min": "max", "max": "min", "any": "all", "all": "any"}
+ZERO = "Outcome.TO_PYTHON"  # a name of 0
 EMPTY = {"int": "0", "bool": "False", "float": "0.0", "str": "''", "bytes": "b''"}
 
 
@@ -136,7 +137,7 @@ def _result(node: ast.Return, value: ast.expr, returns: ast.expr | None) -> Iter
     empty = EMPTY.get(
         kind, "[]" if kind.startswith("list[") else "{}" if kind.startswith("dict[") else "None"
     )
-    if given != empty:
+    if given != empty and given != ZERO:
         yield "return", node, f"return {empty}"
 
 

@@ -202,7 +202,6 @@ def plan_reads(cx: int, connection_row: int) -> int:
                 min_one = False
                 left = max(0, left - length)
                 total += length
-    put(cx, Context.PLAN_TOTAL, total)
     if total >= get(cx, Context.PLAN_MIN_BYTES) or get(cx, Context.PLAN_MAX_WAIT) <= 0:
         return Outcome.READY
     return Outcome.WAITING

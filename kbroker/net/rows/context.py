@@ -120,7 +120,6 @@ class Context(Row, writer="network"):
     PLAN_MIN_BYTES = word("bytes", "min_bytes of that request")
     PLAN_MAX_BYTES = word("bytes", "max_bytes of that request")
     PLAN_SESSION = word("address", "its row of Session, 0 without one")
-    PLAN_TOTAL = word("bytes", "records in the answer")
     PLAN_COMMITTED = word("flag", "1: read_committed")
     PARTS = word("address", "rows of Part")
     PART_COUNT = word("count", "parts of the answer")

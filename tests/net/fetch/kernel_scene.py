@@ -163,6 +163,25 @@ class KernelScene:
         self.client.settimeout(0 if outcome < 3 else 5)
         return outcome, read_fetch(read_frame(self.client), version) if outcome == Outcome.SERVED else None
 
+    def expected(self, number: int, offset: int, end: int, left: int, most: int, first: bool) -> bytes:
+        """Bytes of a partition: from the batch that holds the offset, as many as limits and segment
+        allow."""
+        log = self.logs[number]
+        if offset >= end:
+            return b""
+        segment, position = log.place(offset)
+        end_segment, end_position = log.place(end)
+        if (segment, position) >= (end_segment, end_position):
+            return b""
+        batch = next(each for each in log.batches if (each.segment, each.position) == (segment, position))
+        stop = end_position if segment == end_segment else len(log.segments[segment])
+        allowed = min(left, most)
+        if allowed < len(batch.data):
+            if not first:
+                return b""
+            allowed = len(batch.data)
+        return log.segments[segment][position : min(stop, position + allowed)]
+
     def close(self) -> None:
         """Close what is open."""
         self.client.close()

@@ -1,7 +1,9 @@
-"""Fetches that the kernel serves by itself, against what the files hold: positions, limits, waiting,
-and what it leaves to Python."""
+"""Fetches that the kernel serves by itself, against what the files hold: positions, limits,
+waiting, and what it leaves to Python."""
 
-from collections.abc import Callable, Iterator
+import mmap
+import os
+from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -11,44 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kbroker.ipc.layout import Slot, SlotState
-from kbroker.net.fetch.fetch_session import Session, Wanted
-from kbroker.net.rows import Connection, Outcome, Read, ReadEnd, Segment, SessionEntry
+from kbroker.net.fetch.residency import by_cachestat
+from kbroker.net.rows import Connection, Outcome, Read, ReadEnd, Segment
 from kbroker.net.rows import Context as ContextRow
-from kbroker.net.rows import Session as SessionRow
+from kbroker.protocol.records import build_batch
 from tests.net.fetch.kernel_scene import EPOCH, FIRST_SLOT, KernelScene, needs_cachestat
-from tests.net.requests import TOPIC_ID
 
 COMMITTED = 1
-
-
-@pytest.fixture
-def scene(tmp_path: Path) -> Iterator[KernelScene]:
-    needs_cachestat(tmp_path)
-    found = KernelScene(tmp_path, [4, 11])
-    yield found
-    found.close()
-
-
-def expected(
-    scene: KernelScene, number: int, offset: int, end: int, left: int, most: int, first: bool
-) -> bytes:
-    """Bytes of a partition: from the batch that holds the offset, as many as limits and segment
-    allow."""
-    log = scene.logs[number]
-    if offset >= end:
-        return b""
-    segment, position = log.place(offset)
-    end_segment, end_position = log.place(end)
-    if (segment, position) >= (end_segment, end_position):
-        return b""
-    batch = next(each for each in log.batches if (each.segment, each.position) == (segment, position))
-    stop = end_position if segment == end_segment else len(log.segments[segment])
-    allowed = min(left, most)
-    if allowed < len(batch.data):
-        if not first:
-            return b""
-        allowed = len(batch.data)
-    return log.segments[segment][position : min(stop, position + allowed)]
 
 
 @given(st.data())
@@ -94,7 +65,7 @@ def _ask_anything(scene: KernelScene, data: st.DataObject) -> None:
     first = True
     for part in topic.partitions:
         number = part.partition_index
-        records = expected(scene, number, wanted[number], ends[number], left, most, first)
+        records = scene.expected(number, wanted[number], ends[number], left, most, first)
         words = scene.slot(number)
         assert bytes(part.records or b"") == records
         assert (part.error_code, part.high_watermark) == (0, words[Slot.HIGH_WATERMARK])
@@ -200,6 +171,57 @@ def test_an_uncommon_state_is_left_to_python(
     assert scene.serve(partitions={0: offset})[0] == Outcome.TO_PYTHON
 
 
+def test_a_segment_that_is_not_open_is_left_to_python(scene: KernelScene) -> None:
+    scene.show()
+    first, *_, last = scene.logs[1].batches
+    assert first.segment != last.segment
+    number = int(scene.table.reads[FIRST_SLOT + 1, [Read.FIRST, Read.COUNT]].sum()) - 1
+    assert scene.serve(partitions={1: last.base})[0] == Outcome.SERVED
+    scene.context.connections[scene.row, Connection.NEXT] = 0
+    scene.table.segments[number, Segment.LOG_FD] = -1
+    assert scene.serve(partitions={1: last.base})[0] == Outcome.TO_PYTHON
+    assert scene.serve(partitions={1: first.base})[0] == Outcome.SERVED
+
+
+def test_nothing_is_looked_for_at_the_last_stable_offset(scene: KernelScene) -> None:
+    log = scene.logs[0]  # whose files the kernel does not know
+    stable = log.batches[1].base
+    scene.set_mark(0, log.end, stable)
+    outcomes = {
+        offset: scene.serve(partitions={0: offset}, isolation=COMMITTED)[0]
+        for offset in (stable - 1, stable, stable + 1)
+    }
+    assert list(outcomes.values()) == [Outcome.TO_PYTHON, Outcome.SERVED, Outcome.SERVED]
+
+
+def test_a_range_of_which_a_page_is_not_cached_is_left_to_python(scene: KernelScene) -> None:
+    """The last of four pages is evicted; a search reads the first three itself."""
+    log = scene.logs[0]
+    base = max(log.segments)
+    path = log.folder / f"{base:020d}.log"
+    first = len(log.segments[base])
+    page, last = mmap.PAGESIZE, 3 * mmap.PAGESIZE
+    data = build_batch([(b"k", bytes(3 * page), (), 0)], base_offset=log.end)
+    for part in (data[: last - first], data[last - first :]):  # which the page cache keeps apart
+        with path.open("ab") as file:
+            file.write(part)
+            file.flush()
+            os.fsync(file.fileno())
+    scene.slot(0)[[Slot.LOG_END, Slot.HIGH_WATERMARK, Slot.LAST_STABLE]] = log.end + 1
+    scene.slot(0)[[Slot.HW_BASE, Slot.HW_POSITION]] = base, first + len(data)
+    scene.show()
+    for fd in set(scene.table.segments[:, Segment.LOG_FD].tolist()) - {-1}:
+        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_RANDOM)  # a look at the first page brings no other
+    with path.open("rb") as file:
+        file.read()
+        assert scene.serve(partitions={0: log.end})[0] == Outcome.SERVED
+        scene.context.connections[scene.row, Connection.NEXT] = 0
+        os.posix_fadvise(file.fileno(), last, 0, os.POSIX_FADV_DONTNEED)
+        if by_cachestat(file.fileno(), last, 1):
+            pytest.skip("this file system keeps its pages")
+        assert scene.serve(partitions={0: log.end})[0] == Outcome.TO_PYTHON
+
+
 UNCOMMON: list[dict[str, Any]] = [
     {"epoch": EPOCH - 1},
     {"epoch": EPOCH + 1},
@@ -219,8 +241,8 @@ UNCOMMON: list[dict[str, Any]] = [
 @pytest.mark.parametrize("how", UNCOMMON, ids=str)
 @pytest.mark.parametrize("version", [7, 11, 12, 13])
 def test_an_uncommon_request_is_left_to_python(scene: KernelScene, how: dict[str, Any], version: int) -> None:
-    if "epoch" in how and version < 9:
-        pytest.skip("the version has no epochs")
+    if "epoch" in how:
+        version = max(version, 9)
     scene.show()
     offset = scene.logs[0].start + 1
     assert scene.serve(version, partitions={0: offset}, epoch=EPOCH)[0] == Outcome.SERVED
@@ -270,125 +292,3 @@ def test_a_fetch_waits_for_min_bytes_of_all_its_partitions(scene: KernelScene) -
     assert outcome(bytes_there + 1, max_wait_ms=0) == Outcome.SERVED
     assert outcome(bytes_there + 1, max_wait_ms=1) == Outcome.WAITING
     assert outcome(bytes_there + 1, max_bytes=bytes_there) == Outcome.SERVED, "more is never there"
-
-
-class SessionModel:
-    """A session that the kernel serves: what it must hold, in the order in which it is read."""
-
-    def __init__(self, scene: KernelScene, most: int) -> None:
-        self.most = most
-        self.offsets = {number: log.start for number, log in enumerate(scene.logs)}
-        self.order = list(self.offsets)
-        self.reported = dict.fromkeys(self.order, -1)
-        partitions = {
-            ("t", n): Wanted("t", bytes(16), n, at, most, -1, -1) for n, at in self.offsets.items()
-        }  # fmt: skip
-        self.session = Session(scene.sessions.new_id(), dict(partitions), False, 0)
-        self.epoch = self.session.epoch
-        scene.sessions.lend(self.session)
-
-    def ask(self, scene: KernelScene, changes: dict[int, int], left: int) -> None:
-        """One request; the answer has what is new, and nothing else."""
-        self.offsets |= changes
-        outcome, answer = scene.serve(
-            partitions=changes,
-            partition_max_bytes=self.most,
-            max_bytes=left,
-            session=(self.session.id, self.epoch),
-            min_bytes=0,
-        )
-        assert outcome == Outcome.SERVED
-        assert answer is not None
-        assert answer.session_id == self.session.id
-        found = [part for topic in answer.responses for part in topic.partitions]
-        wanted, first = {}, True
-        for number in self.order:
-            mark = int(scene.slot(number)[Slot.HIGH_WATERMARK])
-            records = expected(scene, number, self.offsets[number], mark, left, self.most, first)
-            if records or mark != self.reported[number]:
-                wanted[number] = records
-                self.reported[number] = mark
-            if records:
-                first, left = False, max(0, left - len(records))
-        assert [(part.partition_index, bytes(part.records or b"")) for part in found] == list(wanted.items())
-        for number in [each for each in self.order if wanted.get(each)]:
-            self.order.remove(number)
-            self.order.append(number)
-        self.epoch = 1 if self.epoch == (1 << 31) - 1 else self.epoch + 1
-
-
-@given(st.data())
-@settings(max_examples=60, deadline=None)
-def test_a_session_answers_with_what_is_new(data: st.DataObject) -> None:
-    with TemporaryDirectory() as folder:
-        needs_cachestat(Path(folder))
-        scene = KernelScene(Path(folder), [1, 2, 3])
-        try:
-            scene.show()
-            model = SessionModel(scene, data.draw(st.sampled_from((1, 300, 1 << 20))))
-            numbers = st.integers(0, 2)
-            for _ in range(data.draw(st.integers(1, 6))):
-                for number in data.draw(st.sets(numbers)):
-                    scene.set_mark(number, data.draw(st.sampled_from(scene.logs[number].boundaries())))
-                changes = {
-                    number: data.draw(st.integers(scene.logs[number].start, scene.logs[number].end))
-                    for number in data.draw(st.lists(numbers, unique=True))
-                }
-                model.ask(scene, changes, data.draw(st.sampled_from((1, 500, 1 << 20))))
-            scene.sessions.take_back(model.session)
-            assert model.session.epoch == model.epoch
-            kept = [(each.partition, each.fetch_offset) for each in model.session.partitions.values()]
-            assert kept == [(number, model.offsets[number]) for number in model.order]
-            assert scene.serve(partitions={}, session=(model.session.id, model.epoch))[0] == Outcome.TO_PYTHON
-        finally:
-            scene.close()
-
-
-def test_the_epoch_of_a_session_begins_anew_at_1(scene: KernelScene) -> None:
-    scene.show()
-    model = SessionModel(scene, 1 << 20)
-    row = scene.sessions._row(model.session)
-    row[SessionRow.EPOCH] = model.epoch = (1 << 31) - 1
-    model.ask(scene, {}, 1 << 20)
-    assert row[SessionRow.EPOCH] == model.epoch == 1
-    model.ask(scene, {}, 1 << 20)
-
-
-@pytest.mark.parametrize("change", ["epoch", "ids", "topics", "unplanned", "gone"])
-def test_a_session_that_differs_from_the_request_is_left_to_python(scene: KernelScene, change: str) -> None:
-    scene.show()
-    model = SessionModel(scene, 1 << 20)
-    model.ask(scene, {}, 1 << 20)
-    version, epoch, partitions = 11, model.epoch, {0: scene.logs[0].start}
-    match change:
-        case "epoch":
-            epoch += 1
-        case "ids":
-            version = 13
-        case "topics":
-            scene.topics.apply([], ("another",), False, 2)
-            scene.context.words[ContextRow.TOPICS_VERSION] += 1
-        case "unplanned":
-            entries, _ = scene.sessions._lent[model.session.id]
-            entries[1, SessionEntry.INDEX] = 0
-            partitions = {1: 0}
-        case "gone":
-            scene.sessions.drop(model.session.id)
-    how: dict[str, Any] = {"partitions": partitions, "session": (model.session.id, epoch)}
-    assert scene.serve(version, **how)[0] == Outcome.TO_PYTHON
-
-
-def test_topics_are_named_by_id_in_a_session_that_began_so(scene: KernelScene) -> None:
-    scene.show()
-    start = scene.logs[0].start
-    wanted = {(TOPIC_ID, 0): Wanted("t", TOPIC_ID, 0, start, 1 << 20, -1, -1)}
-    session = Session(scene.sessions.new_id(), dict(wanted), True, 0)
-    scene.sessions.lend(session)
-    how: dict[str, Any] = {"partitions": {}, "session": (session.id, session.epoch)}
-    assert scene.serve(12, **how)[0] == Outcome.TO_PYTHON
-    outcome, answer = scene.serve(13, **how)
-    assert outcome == Outcome.SERVED
-    assert answer is not None
-    (topic,) = answer.responses
-    assert (topic.topic_id, [part.partition_index for part in topic.partitions]) == (TOPIC_ID, [0])
-    assert topic.partitions[0].records

@@ -1,0 +1,139 @@
+"""Fetch sessions that the kernel serves, against a model."""
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kbroker.ipc.layout import Slot
+from kbroker.net.fetch.fetch_session import Session, Wanted
+from kbroker.net.rows import Context as ContextRow
+from kbroker.net.rows import Outcome, SessionEntry
+from kbroker.net.rows import Session as SessionRow
+from tests.net.fetch.kernel_scene import KernelScene, needs_cachestat
+from tests.net.requests import TOPIC_ID
+
+
+class SessionModel:
+    """A session that the kernel serves: what it must hold, in the order in which it is read."""
+
+    def __init__(self, scene: KernelScene, most: int) -> None:
+        self.most = most
+        self.offsets = {number: log.start for number, log in enumerate(scene.logs)}
+        self.order = list(self.offsets)
+        self.reported = dict.fromkeys(self.order, -1)
+        partitions = {
+            ("t", n): Wanted("t", bytes(16), n, at, most, -1, -1) for n, at in self.offsets.items()
+        }  # fmt: skip
+        self.session = Session(scene.sessions.new_id(), dict(partitions), False, 0)
+        self.epoch = self.session.epoch
+        scene.sessions.lend(self.session)
+
+    def ask(self, scene: KernelScene, changes: dict[int, int], left: int) -> None:
+        """One request; the answer has what is new, and nothing else."""
+        self.offsets |= changes
+        outcome, answer = scene.serve(
+            partitions=changes,
+            partition_max_bytes=self.most,
+            max_bytes=left,
+            session=(self.session.id, self.epoch),
+            min_bytes=0,
+        )
+        assert outcome == Outcome.SERVED
+        assert answer is not None
+        assert answer.session_id == self.session.id
+        found = [part for topic in answer.responses for part in topic.partitions]
+        wanted, first = {}, True
+        for number in self.order:
+            mark = int(scene.slot(number)[Slot.HIGH_WATERMARK])
+            records = scene.expected(number, self.offsets[number], mark, left, self.most, first)
+            if records or mark != self.reported[number]:
+                wanted[number] = records
+                self.reported[number] = mark
+            if records:
+                first, left = False, max(0, left - len(records))
+        assert [(part.partition_index, bytes(part.records or b"")) for part in found] == list(wanted.items())
+        for number in [each for each in self.order if wanted.get(each)]:
+            self.order.remove(number)
+            self.order.append(number)
+        self.epoch = 1 if self.epoch == (1 << 31) - 1 else self.epoch + 1
+
+
+@given(st.data())
+@settings(max_examples=60, deadline=None)
+def test_a_session_answers_with_what_is_new(data: st.DataObject) -> None:
+    with TemporaryDirectory() as folder:
+        needs_cachestat(Path(folder))
+        scene = KernelScene(Path(folder), [1, 2, 3])
+        try:
+            scene.show()
+            model = SessionModel(scene, data.draw(st.sampled_from((1, 300, 1 << 20))))
+            numbers = st.integers(0, 2)
+            for _ in range(data.draw(st.integers(1, 6))):
+                for number in data.draw(st.sets(numbers)):
+                    scene.set_mark(number, data.draw(st.sampled_from(scene.logs[number].boundaries())))
+                changes = {
+                    number: data.draw(st.integers(scene.logs[number].start, scene.logs[number].end))
+                    for number in data.draw(st.lists(numbers, unique=True))
+                }
+                model.ask(scene, changes, data.draw(st.sampled_from((1, 500, 1 << 20))))
+            scene.sessions.take_back(model.session)
+            assert model.session.epoch == model.epoch
+            kept = [(each.partition, each.fetch_offset) for each in model.session.partitions.values()]
+            assert kept == [(number, model.offsets[number]) for number in model.order]
+            assert scene.serve(partitions={}, session=(model.session.id, model.epoch))[0] == Outcome.TO_PYTHON
+        finally:
+            scene.close()
+
+
+def test_the_epoch_of_a_session_begins_anew_at_1(scene: KernelScene) -> None:
+    scene.show()
+    model = SessionModel(scene, 1 << 20)
+    row = scene.sessions._row(model.session)
+    row[SessionRow.EPOCH] = model.epoch = (1 << 31) - 1
+    model.ask(scene, {}, 1 << 20)
+    assert row[SessionRow.EPOCH] == model.epoch == 1
+    model.ask(scene, {}, 1 << 20)
+
+
+@pytest.mark.parametrize("change", ["epoch", "ids", "topics", "unplanned", "gone"])
+def test_a_session_that_differs_from_the_request_is_left_to_python(scene: KernelScene, change: str) -> None:
+    scene.show()
+    model = SessionModel(scene, 1 << 20)
+    model.ask(scene, {}, 1 << 20)
+    version, epoch, partitions = 11, model.epoch, {0: scene.logs[0].start}
+    match change:
+        case "epoch":
+            epoch += 1
+        case "ids":
+            version = 13
+        case "topics":
+            scene.topics.apply([], ("another",), False, 2)
+            scene.context.words[ContextRow.TOPICS_VERSION] += 1
+        case "unplanned":
+            entries, _ = scene.sessions._lent[model.session.id]
+            entries[1, SessionEntry.INDEX] = 0
+            partitions = {1: 0}
+        case "gone":
+            scene.sessions.drop(model.session.id)
+    how: dict[str, Any] = {"partitions": partitions, "session": (model.session.id, epoch)}
+    assert scene.serve(version, **how)[0] == Outcome.TO_PYTHON
+
+
+def test_topics_are_named_by_id_in_a_session_that_began_so(scene: KernelScene) -> None:
+    scene.show()
+    start = scene.logs[0].start
+    wanted = {(TOPIC_ID, 0): Wanted("t", TOPIC_ID, 0, start, 1 << 20, -1, -1)}
+    session = Session(scene.sessions.new_id(), dict(wanted), True, 0)
+    scene.sessions.lend(session)
+    how: dict[str, Any] = {"partitions": {}, "session": (session.id, session.epoch)}
+    assert scene.serve(12, **how)[0] == Outcome.TO_PYTHON
+    outcome, answer = scene.serve(13, **how)
+    assert outcome == Outcome.SERVED
+    assert answer is not None
+    (topic,) = answer.responses
+    assert (topic.topic_id, [part.partition_index for part in topic.partitions]) == (TOPIC_ID, [0])
+    assert topic.partitions[0].records
