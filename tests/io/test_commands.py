@@ -1,0 +1,91 @@
+"""Messages of control to an IO worker: each one gets a reply, whatever becomes of it."""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kbroker.io.commands import Commands, LogCommands
+from kbroker.io.files.producer_snapshot import ProducerEntry
+from kbroker.ipc.layout import Slot
+from kbroker.ipc.messages import DeleteRecords, DescribeProducers, EpochEndOffset, Reply, SetLeaderEpoch
+from kbroker.protocol.errors import ErrorCode, KafkaError
+from tests.io.append.plain_append import NOW, Log
+from tests.log.batch_bytes import batch
+
+SLOTS = (3, 4)
+UNKNOWN = 9
+
+
+class Scene:
+    """The logs of two partitions, which are all that this worker has."""
+
+    def __init__(self, root: Path) -> None:
+        self.opened = {slot: Log(root, slot=slot, topic=f"t{slot}") for slot in SLOTS}
+        for log in self.opened.values():
+            log.open(epoch=0)
+        logs: Any = SimpleNamespace(require=self._require, delete_records=self._delete_records)
+        self.commands = Commands(LogCommands(logs).handlers)
+
+    def _require(self, slot: int) -> Any:
+        if slot not in self.opened:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"no log in slot {slot}")
+        return self.opened[slot].partition
+
+    def _delete_records(self, slot: int, offset: int) -> int:
+        if slot == UNKNOWN:
+            raise OSError(28, "No space left on device")
+        return offset + 1
+
+    def reply(self, body: Any) -> Reply:
+        return self.commands.handle(17, body)
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Scene:
+    return Scene(tmp_path)
+
+
+def test_an_unknown_message_has_a_reply(scene: Scene) -> None:
+    reply = scene.reply(SimpleNamespace())
+    assert (reply.call_id, reply.value, reply.error) == (17, None, ErrorCode.UNKNOWN_SERVER_ERROR)
+    assert "unknown message" in reply.message
+
+
+def test_a_failed_command_has_a_reply(scene: Scene) -> None:
+    refused = scene.reply(SetLeaderEpoch(UNKNOWN, 2))
+    assert (refused.value, refused.error) == (None, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    assert "no log in slot 9" in refused.message
+    full = scene.reply(DeleteRecords(UNKNOWN, 5))
+    assert (full.value, full.error) == (None, ErrorCode.KAFKA_STORAGE_ERROR)
+    assert "No space left" in full.message
+    assert scene.reply(DeleteRecords(3, 5)) == Reply(17, 6)
+
+
+def test_an_epoch_ends_where_the_next_one_begins(scene: Scene) -> None:
+    log = scene.opened[3]
+    log.append(batch(0, [b"v", b"w"], [NOW, NOW]))
+    assert scene.reply(SetLeaderEpoch(3, 4)) == Reply(17)
+    log.append(batch(0, [b"x"], [NOW]))
+    assert log.words[Slot.LEADER_EPOCH] == 4
+    assert scene.reply(EpochEndOffset(3, 0)) == Reply(17, (0, 2))
+    assert scene.reply(EpochEndOffset(3, 4)) == Reply(17, (4, 3))
+    assert scene.reply(EpochEndOffset(3, 5)) == Reply(17, (-1, -1))
+
+
+def test_producers_of_several_logs_end_at_the_limit(scene: Scene) -> None:
+    for slot, ids in ((3, (5, 6, 7)), (4, (8,))):
+        for producer in ids:
+            scene.opened[slot].producers.put(slot, ProducerEntry(producer, 0, -1, NOW, -1))
+
+    def found(slots: tuple[int, ...], **how: int) -> list[list[int] | int]:
+        answer = scene.reply(DescribeProducers(slots, **how)).value
+        return [each if isinstance(each, int) else [state[0] for state in each] for each in answer]
+
+    assert found((3, 4)) == [[5, 6, 7], [8]]
+    assert found((3, 4), after=5) == [[6, 7], [8]], "the first producer is that of the first slot alone"
+    assert found((3, 4), limit=2) == [[5, 6]]
+    assert found((3, 4), limit=3) == [[5, 6, 7]]
+    assert found((3, 4), limit=4) == [[5, 6, 7], [8]]
+    assert found((UNKNOWN, 4), limit=1) == [int(ErrorCode.NOT_LEADER_OR_FOLLOWER), [8]]
