@@ -124,7 +124,8 @@ class KernelScene:
             self.set_mark(number, log.end)
             parts.append(PartitionImage(number, FIRST_SLOT + number, GENERATION, str(log.folder)))
         self.topics = Topics(self.context)
-        self.topics.apply([TopicImage("t", TOPIC_ID, False, tuple(parts))], (), True, 1)
+        other = TopicImage("other", b"o" * 16, False, (PartitionImage(0, 0, 1, "/nowhere"),))
+        self.topics.apply([other, TopicImage("t", TOPIC_ID, False, tuple(parts))], (), True, 1)
         self.sessions = SessionTable(self.context, self.topics, 10, seed=1)
         self.client, self.served = socket.socketpair()
         self.client.settimeout(5)
@@ -155,7 +156,12 @@ class KernelScene:
         self, version: int = 11, force: bool = False, **how: object
     ) -> tuple[int, FetchResponse | None]:
         """Outcome of a request, and its answer."""
-        frame = fetch_frame(0, version, **how)[4:]
+        return self.serve_frame(fetch_frame(0, version, **how)[4:], version, force)
+
+    def serve_frame(
+        self, frame: bytes, version: int, force: bool = False
+    ) -> tuple[int, FetchResponse | None]:
+        """As `serve`. frame: without its size."""
         view = np.frombuffer(frame, np.uint8).copy()
         self.context.words[[ContextRow.OUT_USED, ContextRow.EVENT_COUNT]] = 0
         address = int(view.ctypes.data)

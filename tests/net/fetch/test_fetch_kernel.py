@@ -3,6 +3,7 @@ waiting, and what it leaves to Python."""
 
 import mmap
 import os
+import struct
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,6 +19,7 @@ from kbroker.net.rows import Connection, Outcome, Read, ReadEnd, Segment
 from kbroker.net.rows import Context as ContextRow
 from kbroker.protocol.records import build_batch
 from tests.net.fetch.kernel_scene import EPOCH, FIRST_SLOT, KernelScene, needs_cachestat
+from tests.net.requests import fetch_frame
 
 COMMITTED = 1
 
@@ -225,7 +227,7 @@ def test_a_range_of_which_a_page_is_not_cached_is_left_to_python(scene: KernelSc
 UNCOMMON: list[dict[str, Any]] = [
     {"epoch": EPOCH - 1},
     {"epoch": EPOCH + 1},
-    {"topic": "other"},
+    {"topic": "nowhere"},
     {"partitions": {2: 0}},
     {"partitions": {-1: 0}},
     {"partitions": {}},
@@ -247,6 +249,31 @@ def test_an_uncommon_request_is_left_to_python(scene: KernelScene, how: dict[str
     offset = scene.logs[0].start + 1
     assert scene.serve(version, partitions={0: offset}, epoch=EPOCH)[0] == Outcome.SERVED
     assert scene.serve(version, **{"partitions": {0: offset}, **how})[0] == Outcome.TO_PYTHON
+
+
+REPLICA_ID = 2 + 2 + 4 + 2 + len("test")  # its place in a request of version 11
+
+
+def test_a_replica_is_left_to_python(scene: KernelScene) -> None:
+    scene.show()
+    frame = fetch_frame(0, 11, partitions={0: scene.logs[0].start + 1})[4:]
+    assert frame[REPLICA_ID : REPLICA_ID + 4] == b"\xff" * 4
+    for replica, outcome in ((-1, Outcome.SERVED), (0, Outcome.TO_PYTHON), (3, Outcome.TO_PYTHON)):
+        changed = frame[:REPLICA_ID] + struct.pack(">i", replica) + frame[REPLICA_ID + 4 :]
+        assert scene.serve_frame(changed, 11)[0] == outcome, replica
+
+
+@pytest.mark.parametrize("version", [4, 7, 11, 12, 13, 17])
+def test_a_request_that_is_cut_is_left_to_python(scene: KernelScene, version: int) -> None:
+    """Wherever it is cut; nothing is read behind its end."""
+    scene.show()
+    frame = fetch_frame(0, version, partitions={0: scene.logs[0].start, 1: scene.logs[1].start})[4:]
+    whole = 0
+    for size in range(8, len(frame)):
+        whole += scene.serve_frame(frame[:size], version)[0] == Outcome.SERVED
+    tail = 3 if version >= 12 else 2 if version >= 11 else 0  # rack, and tags, which the kernel does not need
+    assert whole <= tail
+    assert scene.serve_frame(frame, version)[0] == Outcome.SERVED
 
 
 def test_offsets_outside_of_the_log_are_left_to_python(scene: KernelScene) -> None:
