@@ -80,11 +80,13 @@ def fetch_frame(
     forget: list[int] | None = None,
     topic: str = "t",
     epoch: int = -1,
+    last_epoch: int = -1,
     isolation: int = 0,
 ) -> bytes:
     wanted = {partition: offset} if partitions is None else partitions
     parts = [
-        FetchPartition(p, epoch, at, partition_max_bytes=partition_max_bytes) for p, at in wanted.items()
+        FetchPartition(p, epoch, at, last_epoch, partition_max_bytes=partition_max_bytes)
+        for p, at in wanted.items()
     ]
     request = FetchRequest(
         max_wait_ms=max_wait_ms,

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec import structs
 from numpy.typing import NDArray
 
 from kbroker.config.broker import BrokerConfig
@@ -124,7 +125,8 @@ class KernelScene:
             self.set_mark(number, log.end)
             parts.append(PartitionImage(number, FIRST_SLOT + number, GENERATION, str(log.folder)))
         self.topics = Topics(self.context)
-        other = TopicImage("other", b"o" * 16, False, (PartitionImage(0, 0, 1, "/nowhere"),))
+        mirrored = tuple(structs.replace(part, index=at) for at, part in enumerate(reversed(parts)))
+        other = TopicImage("u", b"u" * 16, False, mirrored)  # of the same logs, the last one first
         self.topics.apply([other, TopicImage("t", TOPIC_ID, False, tuple(parts))], (), True, 1)
         self.sessions = SessionTable(self.context, self.topics, 10, seed=1)
         self.client, self.served = socket.socketpair()

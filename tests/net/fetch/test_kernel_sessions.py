@@ -137,3 +137,23 @@ def test_topics_are_named_by_id_in_a_session_that_began_so(scene: KernelScene) -
     (topic,) = answer.responses
     assert (topic.topic_id, [part.partition_index for part in topic.partitions]) == (TOPIC_ID, [0])
     assert topic.partitions[0].records
+
+
+def test_partitions_of_one_number_in_two_topics_are_told_apart(scene: KernelScene) -> None:
+    scene.show()
+    starts = [log.start for log in scene.logs]
+    wanted = {("t", 0): starts[0], ("u", 0): starts[1]}
+    partitions = {key: Wanted(key[0], bytes(16), 0, at, 1 << 20, -1, -1) for key, at in wanted.items()}
+    session = Session(scene.sessions.new_id(), dict(partitions), False, 0)
+    scene.sessions.lend(session)
+    later = scene.logs[1].batches[1].base
+    outcome, answer = scene.serve(
+        topic="u", partitions={0: later}, session=(session.id, session.epoch), min_bytes=0
+    )
+    assert outcome == Outcome.SERVED
+    assert answer is not None
+    found = {topic.topic: bytes(topic.partitions[0].records or b"") for topic in answer.responses}
+    ends = [log.end for log in scene.logs]
+    first = scene.expected(0, starts[0], ends[0], 1 << 20, 1 << 20, True)
+    second = scene.expected(1, later, ends[1], 1 << 20, 1 << 20, False)
+    assert found == {"t": first, "u": second}
