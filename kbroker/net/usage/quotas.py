@@ -166,16 +166,18 @@ class Quotas:
         first = bytes(parts[0])
         limits = self._of(connection)
         reported_ms = throttle_time_ms(first, key, connection.api_version) if key in MUTATIONS else 0
+        throttle_ms, quota = reported_ms, "mutation"
         spent_ms = self._spent(limits.request, 0)  # control has counted the request's time
+        if spent_ms >= throttle_ms:
+            throttle_ms, quota = spent_ms, "request"
         if key == ApiKey.SHARE_FETCH:
-            size = sum(len(part) for part in parts)
-            spent_ms = max(spent_ms, self._used(limits.fetch, size))
-        self._hold(
-            connection, max(reported_ms, spent_ms), "mutation" if reported_ms > spent_ms else "request"
-        )
-        if spent_ms > reported_ms:
+            bytes_ms = self._used(limits.fetch, sum(len(part) for part in parts))
+            if bytes_ms > throttle_ms:
+                throttle_ms, quota = bytes_ms, "fetch"
+        self._hold(connection, throttle_ms, quota)
+        if throttle_ms > reported_ms:
             whole = len(parts) == 1
-            return [with_throttle_time(first, key, connection.api_version, spent_ms, whole), *parts[1:]]
+            return [with_throttle_time(first, key, connection.api_version, throttle_ms, whole), *parts[1:]]
         return parts
 
     def _time_of(self, connection: Connection) -> int:

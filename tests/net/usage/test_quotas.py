@@ -30,6 +30,7 @@ from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.frame import encode_response
 from kbroker.protocol.messages.create_topics import CreateTopicsResponse
 from kbroker.protocol.messages.heartbeat import HeartbeatResponse
+from kbroker.protocol.messages.share_fetch import ShareFetchResponse
 
 SECOND_NS = 1_000_000_000
 ROW = 1
@@ -73,10 +74,11 @@ class Scene:
     def answered(self, key: int, answer: object) -> int:
         """The throttle time that the answer holds."""
         self.connection.api_key = key
-        parts: list[Part] = [encode_response(key, 4, 7, answer)]
+        version = self.connection.api_version
+        parts: list[Part] = [encode_response(key, version, 7, answer)]
         (frame,) = self.quotas.answered(self.connection, parts)
         assert isinstance(frame, bytes)
-        return throttle_time_ms(frame, key, 4)
+        return throttle_time_ms(frame, key, version)
 
     def pass_the_time(self) -> None:
         for _, step, *arguments in self.later:
@@ -178,6 +180,27 @@ def test_any_other_answer_says_how_long_its_client_is_throttled(scene: Make) -> 
     kbroker.produced(1, kbroker.now_ns - 2 * SECOND_NS)
     assert kbroker.answered(ApiKey.HEARTBEAT, HeartbeatResponse()) == 1000
     assert kbroker.has(Flag.MUTED)
+
+
+def test_records_of_a_share_group_are_a_consumers_bytes(scene: Make) -> None:
+    """The longer of the times of both quotas counts, under its own name."""
+    answer = ShareFetchResponse()
+    size = len(encode_response(ApiKey.SHARE_FETCH, 1, 7, answer))
+    for spent_ns in (0, 2 * SECOND_NS):
+        kbroker = scene(**{CONSUMER_BYTE_RATE: size / 5, REQUEST_PERCENTAGE: 10})
+        kbroker.quotas.meet(kbroker.connection, "c")
+        kbroker.connection.api_version = 1
+        if spent_ns:
+            kbroker.produced(1, kbroker.now_ns - spent_ns)
+        before = kbroker.throttled.copy()
+        assert kbroker.answered(ApiKey.SHARE_FETCH, answer) == 2000
+        assert kbroker.throttled - before == {THROTTLED["fetch"]: 1}
+    kbroker = scene(**{CONSUMER_BYTE_RATE: size / 3.5, REQUEST_PERCENTAGE: 10})
+    kbroker.quotas.meet(kbroker.connection, "c")
+    kbroker.connection.api_version = 1
+    kbroker.produced(1, kbroker.now_ns - 2 * SECOND_NS)
+    assert kbroker.answered(ApiKey.SHARE_FETCH, answer) == 1000
+    assert kbroker.throttled == {THROTTLED["request"]: 2}
 
 
 def test_a_throttled_change_of_topics_holds_its_client_back(scene: Make) -> None:
