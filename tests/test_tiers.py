@@ -160,3 +160,14 @@ def test_a_process_that_dies_ends_the_tier_and_is_no_flaky_test(
     assert "FAILED (a process died)" in printed
     assert printed.count("node down") == 1, "another process took its place"
     assert "they run once more" not in printed
+
+
+def test_a_tier_that_does_not_end_is_ended(
+    cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(tiers, "ROOT", tmp_path)
+    monkeypatch.setattr(tiers, "TIER_LIMIT_S", 2.0)
+    monkeypatch.setattr(tiers, "chosen", lambda *_: ())
+    (tmp_path / "test_endless.py").write_text("import time\n\n\ndef test_endless():\n    time.sleep(50)\n")
+    assert tiers.main(["plain"]) == 1
+    assert "FAILED (-9)" in capsys.readouterr().out

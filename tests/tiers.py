@@ -18,6 +18,7 @@ import os
 import re
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -87,6 +88,7 @@ AFTER_SHORT = "--after-short"
 REPEATS = ("compat", "slow")  # tiers whose tests are the same ones in `short`
 NAMES_SEEDS = ("fuzz",)  # a second run draws other seeds and proves nothing about the first
 SOME_FAILED = 1
+TIER_LIMIT_S = 2700.0  # the longest takes a third of it; one that hangs must not take the others' time
 NOTHING_COLLECTED = 5
 PROCESS_DIED = 99  # not of pytest: it counts what ran in a process that died as one failed test
 PASSED = re.compile(r"(\d+) passed")
@@ -116,12 +118,15 @@ def pytest_run(*arguments: str) -> tuple[int, int]:
         command, cwd=ROOT, env=kept, stdout=subprocess.PIPE, text=True, errors="replace"
     ) as process:
         assert process.stdout is not None
+        limit = threading.Timer(TIER_LIMIT_S, process.kill)
+        limit.start()
         for line in process.stdout:
             sys.stdout.write(line)
             sys.stdout.flush()
             if found := PASSED.search(line):
                 passed = int(found[1])
             died = died or DIED.match(line) is not None
+        limit.cancel()
     return PROCESS_DIED if died else process.returncode, passed
 
 
