@@ -3,7 +3,7 @@
 from kbroker.kernels.jit import inlined
 from kbroker.kernels.memory import load_i8, load_i16_be, load_i32_be, load_i64, load_i64_be
 from kbroker.kernels.rows import get, put
-from kbroker.kernels.wire import read_length, skip_request_header, skip_tags
+from kbroker.kernels.wire import read_length, read_uvarint, skip_request_header, skip_tags
 from kbroker.net.rows import Context, FetchVersion, Outcome, Partition, Plan, Session, SessionEntry, Topic
 from kbroker.net.rows.topic_kernel import topic_by_id, topic_by_name
 from kbroker.net.rows.versions import Isolation
@@ -201,5 +201,14 @@ def plan_request(cx: int, frame: int, length: int) -> int:
     if version >= FetchVersion.SESSIONS:
         forgotten, position = read_length(position, end, compact, True)
         if position < 0 or forgotten > 0:
+            return Outcome.TO_PYTHON
+    if version >= FetchVersion.PREFERRED_REPLICA:
+        rack, position = read_length(position, end, compact, False)
+        if position < 0 or rack < 0 or rack > end - position:
+            return Outcome.TO_PYTHON
+        position += rack
+    if compact:
+        tags, position = read_uvarint(position, end)
+        if position < 0 or tags != 0:  # of a replica
             return Outcome.TO_PYTHON
     return Outcome.READY if get(cx, Context.PLAN_COUNT) > 0 else Outcome.TO_PYTHON
