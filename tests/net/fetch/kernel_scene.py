@@ -155,17 +155,18 @@ class KernelScene:
                 self.table.note(FIRST_SLOT + number, GENERATION, version, self._readers[number], base)
 
     def serve(
-        self, version: int = 11, force: bool = False, **how: object
+        self, version: int = 11, force: bool = False, out_used: int = 0, **how: object
     ) -> tuple[int, FetchResponse | None]:
         """Outcome of a request, and its answer."""
-        return self.serve_frame(fetch_frame(0, version, **how)[4:], version, force)
+        return self.serve_frame(fetch_frame(0, version, **how)[4:], version, force, out_used)
 
     def serve_frame(
-        self, frame: bytes, version: int, force: bool = False
+        self, frame: bytes, version: int, force: bool = False, out_used: int = 0
     ) -> tuple[int, FetchResponse | None]:
-        """As `serve`. frame: without its size."""
+        """As `serve`. frame: without its size. out_used: bytes of Context.OUT that are in use."""
         view = np.frombuffer(frame, np.uint8).copy()
-        self.context.words[[ContextRow.OUT_USED, ContextRow.EVENT_COUNT]] = 0
+        self.context.out[: 1 << 16] = 0xEE  # what an earlier answer left there
+        self.context.words[[ContextRow.OUT_USED, ContextRow.EVENT_COUNT]] = out_used, 0
         address = int(view.ctypes.data)
         outcome = serve_fetch(self.context.address, self.row, address, len(frame), int(force))
         self.client.settimeout(0 if outcome < 3 else 5)

@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kbroker.ipc.layout import Slot, SlotState
+from kbroker.ipc.layout import Counter, Slot, SlotState
+from kbroker.net.fetch import answer_kernel
 from kbroker.net.fetch.residency import by_cachestat
 from kbroker.net.rows import Connection, Outcome, Read, ReadEnd, Segment
 from kbroker.net.rows import Context as ContextRow
@@ -249,6 +250,38 @@ def test_an_uncommon_request_is_left_to_python(scene: KernelScene, how: dict[str
     offset = scene.logs[0].start + 1
     assert scene.serve(version, partitions={0: offset}, epoch=EPOCH)[0] == Outcome.SERVED
     assert scene.serve(version, **{"partitions": {0: offset}, **how})[0] == Outcome.TO_PYTHON
+
+
+def test_an_answer_that_has_no_room_is_left_to_python(scene: KernelScene) -> None:
+    """Small ranges are copied behind their headers. The bound is for the longest headers there
+    are, and the smallest room that the kernel takes has them."""
+    scene.context.words[ContextRow.SENDFILE_MIN] = 1 << 20
+    scene.show()
+    wanted = {number: log.batches[-1].base for number, log in enumerate(scene.logs)}
+    size = sum(len(log.batches[-1].data) for log in scene.logs)
+    rooms = range(size, size + 2000)
+
+    def served(room: int, used: int = 0) -> bool:
+        scene.context.words[ContextRow.OUT_BYTES] = room + used
+        scene.context.words[ContextRow.OUT_USED] = used
+        return scene.serve(partitions=wanted, out_used=used)[0] == Outcome.SERVED
+
+    least = next(room for room in rooms if served(room))
+    headers = answer_kernel.HEADER_BOUND + 2 * (answer_kernel.TOPIC_BOUND + answer_kernel.PARTITION_BOUND)
+    assert least == size + headers
+    assert served(least, used=100)
+    assert not served(least - 1, used=100)
+
+
+def test_what_is_sent_is_counted(scene: KernelScene) -> None:
+    scene.show()
+    counters = scene.shared.counters[0][FIRST_SLOT : FIRST_SLOT + 2, [Counter.FETCHES, Counter.BYTES_OUT]]
+    before = counters.copy()
+    log = scene.logs[1]
+    for _ in range(2):
+        assert scene.serve(partitions={1: log.batches[-1].base})[0] == Outcome.SERVED
+    after = scene.shared.counters[0][FIRST_SLOT : FIRST_SLOT + 2, [Counter.FETCHES, Counter.BYTES_OUT]]
+    assert (after - before).tolist() == [[0, 0], [2, 2 * len(log.batches[-1].data)]]
 
 
 REPLICA_ID = 2 + 2 + 4 + 2 + len("test")  # its place in a request of version 11

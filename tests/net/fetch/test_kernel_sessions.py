@@ -139,7 +139,8 @@ def test_topics_are_named_by_id_in_a_session_that_began_so(scene: KernelScene) -
     assert topic.partitions[0].records
 
 
-def test_partitions_of_one_number_in_two_topics_are_told_apart(scene: KernelScene) -> None:
+@pytest.mark.parametrize("version", [11, 12])
+def test_partitions_of_one_number_in_two_topics_are_told_apart(scene: KernelScene, version: int) -> None:
     scene.show()
     starts = [log.start for log in scene.logs]
     wanted = {("t", 0): starts[0], ("u", 0): starts[1]}
@@ -148,7 +149,7 @@ def test_partitions_of_one_number_in_two_topics_are_told_apart(scene: KernelScen
     scene.sessions.lend(session)
     later = scene.logs[1].batches[1].base
     outcome, answer = scene.serve(
-        topic="u", partitions={0: later}, session=(session.id, session.epoch), min_bytes=0
+        version, topic="u", partitions={0: later}, session=(session.id, session.epoch), min_bytes=0
     )
     assert outcome == Outcome.SERVED
     assert answer is not None
