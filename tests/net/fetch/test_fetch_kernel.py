@@ -9,14 +9,15 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kbroker.ipc.layout import Counter, Slot, SlotState
+from kbroker.ipc.layout import Slot, SlotState
 from kbroker.net.fetch import answer_kernel
 from kbroker.net.fetch.residency import by_cachestat
-from kbroker.net.rows import Connection, Outcome, Read, ReadEnd, Segment
+from kbroker.net.rows import Access, Connection, Grant, May, Outcome, Read, ReadEnd, Segment
 from kbroker.net.rows import Context as ContextRow
 from kbroker.protocol.records import build_batch
 from tests.net.fetch.kernel_scene import EPOCH, FIRST_SLOT, KernelScene, needs_cachestat
@@ -273,15 +274,26 @@ def test_an_answer_that_has_no_room_is_left_to_python(scene: KernelScene) -> Non
     assert not served(least - 1, used=100)
 
 
-def test_what_is_sent_is_counted(scene: KernelScene) -> None:
+def test_topics_that_the_client_may_not_read_are_left_to_python(scene: KernelScene) -> None:
+    """Python says TOPIC_AUTHORIZATION_FAILED. Topic "u" holds the same logs."""
     scene.show()
-    counters = scene.shared.counters[0][FIRST_SLOT : FIRST_SLOT + 2, [Counter.FETCHES, Counter.BYTES_OUT]]
-    before = counters.copy()
-    log = scene.logs[1]
-    for _ in range(2):
-        assert scene.serve(partitions={1: log.batches[-1].base})[0] == Outcome.SERVED
-    after = scene.shared.counters[0][FIRST_SLOT : FIRST_SLOT + 2, [Counter.FETCHES, Counter.BYTES_OUT]]
-    assert (after - before).tolist() == [[0, 0], [2, 2 * len(log.batches[-1].data)]]
+    may = np.zeros(8, np.uint8)
+    access, grant = Access.row(), Grant.row()
+    grant[Grant.TOPICS] = may.ctypes.data
+    access[Access.GRANT] = grant.ctypes.data
+    scene.context.connections[scene.row, Connection.ACCESS] = access.ctypes.data
+    starts = [log.start for log in scene.logs]
+    offsets = {"t": dict(enumerate(starts)), "u": dict(enumerate(reversed(starts)))}
+
+    def served(topic: str) -> bool:
+        return scene.serve(topic=topic, partitions=offsets[topic])[0] == Outcome.SERVED
+
+    assert not served("t")
+    for allowed, denied in (("t", "u"), ("u", "t")):
+        may[:] = May.WRITE | May.DESCRIBE
+        may[scene.topics.row_of(allowed)] = May.READ
+        assert served(allowed)
+        assert not served(denied)
 
 
 REPLICA_ID = 2 + 2 + 4 + 2 + len("test")  # its place in a request of version 11
