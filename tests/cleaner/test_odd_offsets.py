@@ -66,6 +66,24 @@ def test_a_batch_whose_offsets_do_not_rise_stays_as_it_is(
 
 
 @PLAIN_OR_PACKED
+@pytest.mark.parametrize("size", [0, -1, 1 << 20, 12])
+def test_a_record_that_ends_elsewhere_is_damage(tmp_path: Path, size: int, codec: Codec) -> None:
+    """Its checksum is right. 12: one byte more than there are."""
+    record = b"\0" + varint(0) + varint(0) + varint(1) + b"a" + varint(3) + b"odd" + varint(0) + b"\0"
+    assert len(record) == 11
+    case = Compacted(tmp_path)
+    body = compress(codec, varint(size) + record)
+    case.log.append(_seal(0, 0, (int(codec), 0, NOW, NOW, -1, -1, -1, 1), body))
+    case.append([(b"a", b"2")])
+    case.roll()
+    path = case.log.folder / f"{0:020d}.log"
+    before = path.read_bytes()
+    with pytest.raises(CorruptLog):
+        case.clean()
+    assert path.read_bytes() == before
+
+
+@PLAIN_OR_PACKED
 def test_offsets_with_gaps_are_no_odd_ones(tmp_path: Path, codec: Codec) -> None:
     case = Compacted(tmp_path)
     case.log.append(crafted((0, 3), codec, last=5))

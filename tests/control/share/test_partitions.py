@@ -157,6 +157,24 @@ def test_letters_are_written_before_the_state(play: Play) -> None:
     play(test)
 
 
+def test_a_partition_that_is_not_there_has_kafkas_error(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test(scene: Scene) -> None:
+        key = scene.key
+
+        def code(wanted: ShareKey) -> ErrorCode:
+            with pytest.raises(KafkaError) as refused:
+                scene.partitions.log_of(wanted)
+            return refused.value.code
+
+        assert scene.partitions.log_of(key).index == key.partition
+        assert code(key._replace(topic_id=b"x" * 16)) is ErrorCode.UNKNOWN_TOPIC_ID
+        assert code(key._replace(partition=1)) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        monkeypatch.setattr(scene.broker, "is_online", lambda _: False)
+        assert code(key) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    play(test)
+
+
 def test_a_letter_that_fails_is_written_later_and_its_record_is_not_final_before(play: Play) -> None:
     async def test(scene: Scene) -> None:
         partition = await scene.taken()

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbroker.ipc.schema_rules import SchemaRules, Strategy
+from kbroker.net.produce import record_checks
 from kbroker.net.produce.record_checks import AT_ONCE_RECORDS, Rules, Verdict, check
 from kbroker.net.produce.record_stream import PREFIX_BYTES, prefixes
 from kbroker.net.produce.record_walk import TooLong
@@ -62,6 +63,16 @@ def test_every_other_record_is_named_in_the_answer(codec: Codec) -> None:
     assert texts[4] == "Schema 8 is not registered for the value in topic t (TopicNameStrategy)"
     assert verdict.message is not None
     assert "6 record errors in total" in verdict.message
+
+
+def test_an_answer_names_so_many_errors_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(record_checks, "MAX_ERRORS", 3)
+    verdict = look(of(b"raw", GOOD, b"raw", b"raw", b"raw", b"raw"))
+    assert [index for index, _ in verdict.record_errors] == [0, 2, 3]
+    monkeypatch.setattr(record_checks, "MAX_RECORDS", 5)
+    verdict = look(of(*[GOOD] * 6))
+    assert (verdict.error, verdict.record_errors) == (ErrorCode.INVALID_RECORD, ())
+    assert look(of(*[GOOD] * 5)) == Verdict()
 
 
 def test_keys_are_looked_at_when_asked_for() -> None:
