@@ -17,6 +17,7 @@ from kbroker.net.fetch.outbox_kernel import serve_outboxes
 from kbroker.net.rows import Box, BoxPart
 from tests.net.conftest import NodeFactory
 from tests.net.doubles import NetNode, read_frame
+from tests.net.fetch.kernel_scene import KernelScene
 from tests.net.requests import batch, fetch, fetch_frame, offsets, produce, read_fetch
 
 HEAD, TAIL = b"head of the answer", b"tail"
@@ -123,6 +124,17 @@ def everything() -> bytes:
 
 def descriptors(node: NetNode) -> int:
     return len(list(Path(f"/proc/{node.pid}/fd").iterdir()))
+
+
+def test_files_of_an_outbox_are_in_use_until_its_last_part_is_sent(scene: KernelScene) -> None:
+    """They must not be closed before."""
+    boxes = scene.senders.boxes
+    for number, parts in ((0, (5, 6)), (1, (7,)), (2, ())):
+        boxes[number, Box.COUNT] = len(parts)
+        for at, fd in enumerate((*parts, 99)):
+            boxes[number, Box.PARTS + at * BoxPart.WORDS + BoxPart.FILE] = fd
+    assert scene.senders.files() == {5, 6, 7}
+    assert scene.senders.used() == 2
 
 
 def test_requests_behind_a_large_answer_wait_their_turn(node_factory: NodeFactory) -> None:
