@@ -138,8 +138,7 @@ class Quotas:
         limits = self.meet(connection, client_id)
         bytes_ms = self._used(limits.produce, size)
         spent_ms = self._spent(limits.request, time.monotonic_ns() - began_ns) if began_ns else 0
-        self._hold(connection, max(bytes_ms, spent_ms), "produce" if bytes_ms > spent_ms else "request")
-        return max(bytes_ms, spent_ms)
+        return self._hold(connection, {"request": spent_ms, "produce": bytes_ms})
 
     def fetched(self, connection: Connection, size: int) -> int:
         """A Fetch is about to be answered with so many bytes. Returns ms to throttle: then it is
@@ -147,10 +146,9 @@ class Quotas:
         limits = self._of(connection)
         spent_ms = self._spent(limits.request, self._time_of(connection))
         bytes_ms = self._used(limits.fetch, size)
-        throttle_ms = max(bytes_ms, spent_ms)
+        throttle_ms = self._hold(connection, {"request": spent_ms, "fetch": bytes_ms})
         if throttle_ms and limits.fetch is not None:
             self._sensors.add(limits.fetch, -size, monotonic_ms())
-        self._hold(connection, throttle_ms, "fetch" if bytes_ms > spent_ms else "request")
         return throttle_ms
 
     def most_to_fetch(self, connection: Connection) -> float:
@@ -166,15 +164,11 @@ class Quotas:
         first = bytes(parts[0])
         limits = self._of(connection)
         reported_ms = throttle_time_ms(first, key, connection.api_version) if key in MUTATIONS else 0
-        throttle_ms, quota = reported_ms, "mutation"
-        spent_ms = self._spent(limits.request, 0)  # control has counted the request's time
-        if spent_ms >= throttle_ms:
-            throttle_ms, quota = spent_ms, "request"
+        # control has counted the request's time
+        times = {"request": self._spent(limits.request, 0), "mutation": reported_ms}
         if key == ApiKey.SHARE_FETCH:
-            bytes_ms = self._used(limits.fetch, sum(len(part) for part in parts))
-            if bytes_ms > throttle_ms:
-                throttle_ms, quota = bytes_ms, "fetch"
-        self._hold(connection, throttle_ms, quota)
+            times["fetch"] = self._used(limits.fetch, sum(len(part) for part in parts))
+        throttle_ms = self._hold(connection, times)
         if throttle_ms > reported_ms:
             whole = len(parts) == 1
             return [with_throttle_time(first, key, connection.api_version, throttle_ms, whole), *parts[1:]]
@@ -197,17 +191,21 @@ class Quotas:
 
     # --- holding back -------------------------------------------------------------------------------
 
-    def _hold(self, connection: Connection, throttle_ms: int, quota: str) -> None:
-        """Read nothing from the connection for a while."""
+    def _hold(self, connection: Connection, times: dict[str, int]) -> int:
+        """Read nothing from the connection for the longest of these times, in ms by quota, which
+        counts under the quota that asks for it: the first of several. Returns it."""
+        quota = max(times, key=times.__getitem__)
+        throttle_ms = times[quota]
         connection.throttle_ms = max(0, throttle_ms)
         if throttle_ms <= 0:
-            return
+            return throttle_ms
         self._context.metrics.words[THROTTLED[quota]] += 1
         bound = self._table.bound(KEYS[quota], connection.user, connection.client_id)
         if bound is not None:
             self.use.throttled(KEYS[quota], bound, throttle_ms)
         self._context.connections[connection.row, ConnectionRow.FLAGS] |= Flag.MUTED
         asyncio.get_running_loop().call_later(throttle_ms / 1000, self._let_go, connection)
+        return throttle_ms
 
     def _let_go(self, connection: Connection) -> None:
         if connection.state is State.CLOSED or self._stopping:
