@@ -19,7 +19,6 @@ from kbroker.kernels.plain.writers import Rows
 BORROWED = 4096  # buffers whose arrays are gone, and which may still be there
 HERE = "kbroker.kernels.plain"
 
-
 _READ, _WRITE = 0x100, 0x200  # PyBUF_READ and PyBUF_WRITE
 _memoryview_of: Any = ctypes.pythonapi.PyMemoryView_FromMemory
 _memoryview_of.restype, _memoryview_of.argtypes = (
@@ -155,14 +154,18 @@ class MemoryMap:
 
     def block_at(self, address: int) -> Block | None:
         """The block that holds an address."""
-        return self._at(address)
+        with self._lock:
+            return self._at(address)
+
+    # --- with the lock held ---------------------------------------------------------------------------
+
+    def _before(self, address: int) -> Block | None:
+        """The last block that begins at an address or before it."""
+        at = bisect_right(self._starts, address) - 1
+        return self._blocks.get(self._starts[at]) if at >= 0 else None
 
     def _at(self, address: int) -> Block | None:
-        with self._lock:
-            at = bisect_right(self._starts, address) - 1
-            if at < 0:
-                return None
-            block = self._blocks.get(self._starts[at])
+        block = self._before(address)
         return block if block is not None and address < block.end else None
 
     def _forget_overlapping(self, start: int, end: int) -> None:
@@ -174,9 +177,7 @@ class MemoryMap:
 
     def _fault(self, address: int, size: int, action: str, block: Block | None) -> MemoryFault:
         if block is None:
-            with self._lock:
-                at = bisect_right(self._starts, address) - 1
-                block = self._blocks.get(self._starts[at]) if at >= 0 else None
+            block = self._before(address)
             beyond = address - block.end if block else None
             near = (
                 f"{beyond} bytes after the end of {block.describe()}" if block and beyond is not None else ""
