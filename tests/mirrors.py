@@ -48,6 +48,10 @@ class Mirrors:
             (found for user in self._users_in_room(module) if (found := self._direct(user))), None
         )
 
+    def found(self, module: str) -> str | None:
+        """As `of`, or as mirrors.txt says."""
+        return self.of(module) or self._listed.get(module)
+
     def _direct(self, module: str) -> str | None:
         room = _room_of_tests(module)
         named = f"{room}/test_{Path(module).stem}.py"
@@ -71,6 +75,10 @@ class Mirrors:
     def _users_in_room(self, module: str) -> list[str]:
         room = self._rooms[str(Path(module).parent)]
         return [name for name in room if name != module and _dotted(module) in self._imports[name]]
+
+    @cached_property
+    def _listed(self) -> dict[str, str]:
+        return listed()
 
     @cached_property
     def _tests_of(self) -> dict[str, list[str]]:
@@ -127,4 +135,4 @@ def _imports(tree: ast.Module) -> set[str]:
 if __name__ == "__main__":
     mirrors = of_this_tree()
     for module in sys.argv[1:]:
-        print(module, mirrors.of(module) or listed().get(module))
+        print(module, mirrors.found(module))

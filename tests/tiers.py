@@ -40,7 +40,6 @@ WAITING = (*PARALLEL, "--no-loadscope-reorder")
 # Real clients and Apache Kafka's tools leave two processors idle for a third of the time with two
 # of them.
 CROWDED = ("-n", "3", *WAITING[2:])
-DIED = re.compile(r"^worker '\w+' crashed while running ")
 
 PLAIN_FOLDERS = ("tests/kernels", "tests/ipc", "tests/io", "tests/purgatory", "tests/cleaner", "tests/log")
 ENVIRONMENT = {"plain": {"KBROKER_NO_KERNELS": "1"}}
@@ -88,10 +87,11 @@ AFTER_SHORT = "--after-short"
 REPEATS = ("compat", "slow")  # tiers whose tests are the same ones in `short`
 NAMES_SEEDS = ("fuzz",)  # a second run draws other seeds and proves nothing about the first
 SOME_FAILED = 1
-TIER_LIMIT_S = 2700.0  # the longest takes a third of it; one that hangs must not take the others' time
 NOTHING_COLLECTED = 5
 PROCESS_DIED = 99  # not of pytest: it counts what ran in a process that died as one failed test
 PASSED = re.compile(r"(\d+) passed")
+DIED = re.compile(r"^worker '\w+' crashed while running ")
+TIER_LIMIT_S = 2700.0  # the longest takes a third of it; one that hangs must not take the others' time
 
 
 @dataclass
@@ -120,13 +120,15 @@ def pytest_run(*arguments: str) -> tuple[int, int]:
         assert process.stdout is not None
         limit = threading.Timer(TIER_LIMIT_S, process.kill)
         limit.start()
-        for line in process.stdout:
-            sys.stdout.write(line)
-            sys.stdout.flush()
-            if found := PASSED.search(line):
-                passed = int(found[1])
-            died = died or DIED.match(line) is not None
-        limit.cancel()
+        try:
+            for line in process.stdout:
+                sys.stdout.write(line)
+                sys.stdout.flush()
+                if found := PASSED.search(line):
+                    passed = int(found[1])
+                died = died or DIED.match(line) is not None
+        finally:  # its thread would keep an interrupted run from ending
+            limit.cancel()
     return PROCESS_DIED if died else process.returncode, passed
 
 

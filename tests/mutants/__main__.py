@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.mirrors import listed, of_this_tree
+from tests.mirrors import of_this_tree
 from tests.mutants.import_graph import ImportGraph
 from tests.mutants.ledger import KILLED, SURVIVED, TIMED_OUT, Ledger, reasons
 from tests.mutants.mutant import Mutant
@@ -35,14 +35,13 @@ class Trials:
         self._copy = copy
         self._graph = ImportGraph(copy.folder)
         self._mirrors = of_this_tree()
-        self._listed = listed()
         self._seconds = seconds
         self._passed: set[str] = set()
         self.broken: set[str] = set()
 
     def verdict(self, mutant: Mutant) -> tuple[str, str]:
         """The verdict, and the test that noticed."""
-        mirror = self._mirrors.of(mutant.module) or self._listed.get(mutant.module)
+        mirror = self._mirrors.found(mutant.module)
         near = self._graph.tests_of(mutant.module, DISTANCE)
         files = list(dict.fromkeys([*([mirror] if mirror else []), *near]))
         left = self._seconds
