@@ -27,15 +27,24 @@ def varint(value: int) -> bytes:
     return bytes([*found, zigzag])
 
 
+def content(delta: int, key: int) -> bytes:
+    """A record without its size."""
+    return b"\0" + varint(0) + varint(delta) + varint(1) + bytes([key]) + varint(3) + b"odd" + varint(0)
+
+
+def sealed(body: bytes, count: int, last: int, codec: Codec) -> bytes:
+    """A batch of these records."""
+    return _seal(0, 0, (int(codec), last, NOW, NOW, -1, -1, -1, count), compress(codec, body))
+
+
 def crafted(deltas: Sequence[int], codec: Codec = Codec.NONE, last: int | None = None) -> bytes:
     """A batch with offsets for as many records as it has, or up to `last`: one of each key, `a`
     first."""
     body = b""
     for delta, key in zip(deltas, b"abcdef", strict=False):
-        record = b"\0" + varint(0) + varint(delta) + varint(1) + bytes([key]) + varint(3) + b"odd" + varint(0)
+        record = content(delta, key)
         body += varint(len(record)) + record
-    delta = len(deltas) - 1 if last is None else last
-    return _seal(0, 0, (int(codec), delta, NOW, NOW, -1, -1, -1, len(deltas)), compress(codec, body))
+    return sealed(body, len(deltas), len(deltas) - 1 if last is None else last, codec)
 
 
 def batches(case: Compacted) -> dict[int, bytes]:
@@ -69,11 +78,10 @@ def test_a_batch_whose_offsets_do_not_rise_stays_as_it_is(
 @pytest.mark.parametrize("size", [0, -1, 1 << 20, 12])
 def test_a_record_that_ends_elsewhere_is_damage(tmp_path: Path, size: int, codec: Codec) -> None:
     """Its checksum is right. 12: one byte more than there are."""
-    record = b"\0" + varint(0) + varint(0) + varint(1) + b"a" + varint(3) + b"odd" + varint(0) + b"\0"
+    record = content(0, ord("a")) + b"\0"
     assert len(record) == 11
     case = Compacted(tmp_path)
-    body = compress(codec, varint(size) + record)
-    case.log.append(_seal(0, 0, (int(codec), 0, NOW, NOW, -1, -1, -1, 1), body))
+    case.log.append(sealed(varint(size) + record, 1, 0, codec))
     case.append([(b"a", b"2")])
     case.roll()
     path = case.log.folder / f"{0:020d}.log"

@@ -1,16 +1,11 @@
 """A connection's row begins anew, but stays in the lists of the pump that it is in."""
 
-from pathlib import Path
-
-from kbroker.config.broker import BrokerConfig
-from kbroker.ipc.shared import Shared, Sizes
-from kbroker.net.context import Context
 from kbroker.net.rows import Connection, Flag
+from tests.net.contexts import new_context
 
 
-def test_a_row_that_is_used_again_keeps_its_lists_and_nothing_else(tmp_path: Path) -> None:
-    config = BrokerConfig({"log.dirs": str(tmp_path), "listeners": "PLAINTEXT://127.0.0.1:0"})
-    context = Context(Shared(Sizes(2, 1, 16, 64, 64 << 20)), 0, config)
+def test_a_row_that_is_used_again_keeps_its_lists_and_nothing_else() -> None:
+    context = new_context()
     number = context.take_row(7, Flag.AUTHENTICATED, 11)
     row = context.connections[number]
     first = int(row[Connection.GENERATION])

@@ -8,9 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kbroker.config.broker import BrokerConfig
 from kbroker.ipc.messages import PartitionImage, TopicImage
-from kbroker.ipc.shared import Shared, Sizes
 from kbroker.kernels.wire import read_uvarint, read_varint, read_varint32
 from kbroker.net.context import CHUNK_BYTES, Context
 from kbroker.net.produce.check_kernel import WALK_BROKEN, WALK_DAMAGED, WALK_REFUSED, WALK_VALID, walk_records
@@ -27,6 +25,7 @@ from kbroker.protocol.errors import ErrorCode
 from kbroker.protocol.records import build_batch, read_batches, read_records
 from kbroker.protocol.schema import ProtocolError
 from tests.log.batch_bytes import FIELDS, padded_record
+from tests.net.contexts import new_context
 from tests.net.produce.compressed_cases import with_body
 
 FAR = 1 << 62
@@ -147,10 +146,13 @@ def test_varints(data: bytes) -> None:
         assert (signed, behind_signed - view.ctypes.data) == ((value >> 1) ^ -(value & 1), end)
 
 
+def small_context() -> Context:
+    return new_context({"socket.request.max.bytes": "16777216"}, arena_bytes=32 << 20)
+
+
 @pytest.fixture
 def context() -> Context:
-    config = BrokerConfig({"listeners": "PLAINTEXT://127.0.0.1:0", "socket.request.max.bytes": "16777216"})
-    return Context(Shared(Sizes(2, 1, 64, 64, 32 << 20)), 0, config)
+    return small_context()
 
 
 def lookup(context: Context, name: str, topic_id: bytes) -> tuple[int, int]:
@@ -170,8 +172,7 @@ def image(name: str, partitions: int, salt: int) -> TopicImage:
 @given(st.data())
 @settings(max_examples=30, deadline=None)
 def test_the_kernels_topic_table_is_the_dict(data: st.DataObject) -> None:
-    config = BrokerConfig({"listeners": "PLAINTEXT://127.0.0.1:0", "socket.request.max.bytes": "16777216"})
-    context = Context(Shared(Sizes(2, 1, 64, 64, 32 << 20)), 0, config)
+    context = small_context()
     topics = Topics(context)
     names = [f"topic-{n}" * (1 + n % 3) for n in range(60)]
     known: dict[str, TopicImage] = {}
@@ -206,8 +207,7 @@ def test_the_kernels_topic_table_is_the_dict(data: st.DataObject) -> None:
 @given(st.lists(st.tuples(st.booleans(), st.integers(1, 9 << 20)), max_size=60), st.integers(0, 1 << 30))
 @settings(max_examples=60, deadline=None)
 def test_reserved_ranges_never_overlap_and_all_come_back(steps: list[tuple[bool, int]], seed: int) -> None:
-    config = BrokerConfig({"listeners": "PLAINTEXT://127.0.0.1:0", "socket.request.max.bytes": "16777216"})
-    context = Context(Shared(Sizes(2, 1, 64, 64, 32 << 20)), 0, config)
+    context = small_context()
     chance = random.Random(seed)
     held: list[tuple[int, int]] = []
     for take, size in steps:

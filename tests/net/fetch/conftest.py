@@ -5,12 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.net.fetch.kernel_scene import KernelScene, needs_cachestat
+from tests.net.fetch.kernel_scene import KernelScene, opened
 
 
 @pytest.fixture
 def scene(tmp_path: Path) -> Iterator[KernelScene]:
-    needs_cachestat(tmp_path)
-    found = KernelScene(tmp_path, [4, 11])
-    yield found
-    found.close()
+    with opened(tmp_path, [4, 11]) as found:
+        yield found

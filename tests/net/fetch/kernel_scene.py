@@ -4,6 +4,8 @@ neighbours."""
 import random
 import socket
 import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,24 +14,22 @@ import pytest
 from msgspec import structs
 from numpy.typing import NDArray
 
-from kbroker.config.broker import BrokerConfig
 from kbroker.ipc.layout import Slot, SlotState
 from kbroker.ipc.messages import PartitionImage, TopicImage
-from kbroker.ipc.shared import Shared, Sizes
 from kbroker.log import files
 from kbroker.log.open_files import OpenFiles
 from kbroker.log.reader import LogReader
-from kbroker.net.context import Context
 from kbroker.net.fetch.fetch_kernel import serve_fetch
 from kbroker.net.fetch.read_table import ReadTable
 from kbroker.net.fetch.residency import by_cachestat
 from kbroker.net.fetch.senders import Senders
 from kbroker.net.fetch.session_table import SessionTable
+from kbroker.net.rows import Connection, Flag, Outcome, ReadEnd
 from kbroker.net.rows import Context as ContextRow
-from kbroker.net.rows import Flag, Outcome
 from kbroker.net.topics import Topics
 from kbroker.protocol.messages.fetch import FetchResponse
 from kbroker.protocol.records import build_batch
+from tests.net.contexts import new_context
 from tests.net.doubles import read_frame
 from tests.net.requests import TOPIC_ID, fetch_frame, read_fetch
 
@@ -52,8 +52,8 @@ class Batch:
 
 
 class KernelLog:
-    """A log with an index entry for every other batch. ends[offset]: segment and position of what
-    begins there."""
+    """A log with an index entry for every other batch. segments: the bytes of each by its base
+    offset."""
 
     def __init__(self, folder: Path, seed: int) -> None:
         folder.mkdir()
@@ -101,13 +101,8 @@ class KernelScene:
     """The logs of a topic's partitions, and one client."""
 
     def __init__(self, root: Path, seeds: list[int]) -> None:
-        config = BrokerConfig({
-            "log.dirs": str(root),
-            "listeners": "PLAINTEXT://127.0.0.1:0",
-            "kbroker.sendfile.min.bytes": str(SENDFILE_MIN),
-        })  # fmt: skip
-        self.shared = Shared(Sizes(2, 1, 16, 64, 64 << 20))
-        self.context = Context(self.shared, 0, config)
+        self.context = new_context({"kbroker.sendfile.min.bytes": str(SENDFILE_MIN)})
+        self.shared = self.context.shared
         self.senders = Senders(self.context)
         self.table = ReadTable(self.context, self.senders)
         self.context.words[ContextRow.PROBE] = 1
@@ -147,6 +142,21 @@ class KernelScene:
         words[Slot.LAST_STABLE] = mark if stable is None else stable
         words[Slot.HW_BASE], words[Slot.HW_POSITION] = self.logs[number].place(mark)
 
+    def set_end(self, number: int, end: int, position: int) -> None:
+        """More was written to the last segment, and all of it may be read."""
+        words = self.slot(number)
+        words[[Slot.LOG_END, Slot.HIGH_WATERMARK, Slot.LAST_STABLE]] = end
+        words[[Slot.HW_BASE, Slot.HW_POSITION]] = max(self.logs[number].segments), position
+
+    def forget(self) -> None:
+        """Have the kernel not know where the client's last read ended."""
+        self.context.connections[self.row, Connection.NEXT + ReadEnd.SLOT] = 0
+
+    def last_batches(self) -> tuple[dict[int, int], int]:
+        """Where the last batch of each partition begins, and the bytes of all of them."""
+        last = [log.batches[-1] for log in self.logs]
+        return {number: one.base for number, one in enumerate(last)}, sum(len(one.data) for one in last)
+
     def show(self) -> None:
         """Have the kernel know all segments, as after reads by Python."""
         for number, log in enumerate(self.logs):
@@ -154,22 +164,27 @@ class KernelScene:
                 version = int(self.slot(number)[Slot.SEGMENTS_VERSION])
                 self.table.note(FIRST_SLOT + number, GENERATION, version, self._readers[number], base)
 
-    def serve(
-        self, version: int = 11, force: bool = False, out_used: int = 0, **how: object
-    ) -> tuple[int, FetchResponse | None]:
-        """Outcome of a request, and its answer."""
-        return self.serve_frame(fetch_frame(0, version, **how)[4:], version, force, out_used)
+    def answer(self, version: int = 11, **how: object) -> FetchResponse:
+        """Of a request that the kernel serves."""
+        outcome, answer = self.serve_frame(fetch_frame(0, version, **how)[4:], version)
+        assert outcome == Outcome.SERVED
+        assert answer is not None
+        return answer
+
+    def outcome(self, version: int = 11, force: bool = False, out_used: int = 0, **how: object) -> int:
+        """What the kernel does with a request."""
+        return self.serve_frame(fetch_frame(0, version, **how)[4:], version, force, out_used)[0]
 
     def serve_frame(
         self, frame: bytes, version: int, force: bool = False, out_used: int = 0
     ) -> tuple[int, FetchResponse | None]:
-        """As `serve`. frame: without its size. out_used: bytes of Context.OUT that are in use."""
+        """Outcome of a request, and its answer. frame: without its size. out_used: bytes of
+        Context.OUT that are in use."""
         view = np.frombuffer(frame, np.uint8).copy()
         self.context.out[: 1 << 16] = 0xEE  # what an earlier answer left there
         self.context.words[[ContextRow.OUT_USED, ContextRow.EVENT_COUNT]] = out_used, 0
         address = int(view.ctypes.data)
         outcome = serve_fetch(self.context.address, self.row, address, len(frame), int(force))
-        self.client.settimeout(0 if outcome < 3 else 5)
         return outcome, read_fetch(read_frame(self.client), version) if outcome == Outcome.SERVED else None
 
     def expected(self, number: int, offset: int, end: int, left: int, most: int, first: bool) -> bytes:
@@ -207,3 +222,14 @@ def needs_cachestat(folder: Path) -> None:
             by_cachestat(file.fileno(), 0, 1)
         except OSError as error:
             pytest.skip(f"no cachestat: {error}")
+
+
+@contextmanager
+def opened(folder: Path, seeds: list[int]) -> Iterator[KernelScene]:
+    """A scene with a partition for each seed, closed at the end."""
+    needs_cachestat(folder)
+    scene = KernelScene(folder, seeds)
+    try:
+        yield scene
+    finally:
+        scene.close()

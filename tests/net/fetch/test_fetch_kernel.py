@@ -20,7 +20,7 @@ from kbroker.net.fetch.residency import by_cachestat
 from kbroker.net.rows import Access, Connection, Grant, May, Outcome, Read, ReadEnd, Segment
 from kbroker.net.rows import Context as ContextRow
 from kbroker.protocol.records import build_batch
-from tests.net.fetch.kernel_scene import EPOCH, FIRST_SLOT, KernelScene, needs_cachestat
+from tests.net.fetch.kernel_scene import EPOCH, FIRST_SLOT, KernelScene, opened
 from tests.net.requests import fetch_frame
 
 COMMITTED = 1
@@ -30,17 +30,11 @@ COMMITTED = 1
 @settings(max_examples=150, deadline=None)
 def test_an_answer_holds_what_the_files_hold(data: st.DataObject) -> None:
     """Versions, isolation, limits, high watermarks and last stable offsets at any batch."""
-    with TemporaryDirectory() as folder:
-        needs_cachestat(Path(folder))
-        scene = KernelScene(
-            Path(folder), data.draw(st.lists(st.integers(0, 1 << 20), min_size=1, max_size=3))
-        )
-        try:
-            scene.show()
-            for _ in range(3):
-                _ask_anything(scene, data)
-        finally:
-            scene.close()
+    seeds = data.draw(st.lists(st.integers(0, 1 << 20), min_size=1, max_size=3))
+    with TemporaryDirectory() as folder, opened(Path(folder), seeds) as scene:
+        scene.show()
+        for _ in range(3):
+            _ask_anything(scene, data)
 
 
 def _ask_anything(scene: KernelScene, data: st.DataObject) -> None:
@@ -55,15 +49,13 @@ def _ask_anything(scene: KernelScene, data: st.DataObject) -> None:
     order = data.draw(st.permutations(sorted(wanted)))
     most, left = (data.draw(st.sampled_from((1, 100, 350, 700, 1 << 20))) for _ in range(2))
     version = data.draw(st.sampled_from((4, 5, 7, 9, 11, 12, 13, 15, 17)))
-    outcome, answer = scene.serve(
+    answer = scene.answer(
         version,
         partitions={number: wanted[number] for number in order},
         partition_max_bytes=most,
         max_bytes=left,
         isolation=COMMITTED if committed else 0,
     )
-    assert (outcome, answer is None) == (Outcome.SERVED, False)
-    assert answer is not None
     (topic,) = answer.responses
     assert [part.partition_index for part in topic.partitions] == order
     first = True
@@ -88,7 +80,7 @@ def test_a_reader_goes_on_where_its_last_read_ended(scene: KernelScene, sendfile
     log = scene.logs[0]
     segment = log.batches[-1].segment
     start = log.batches[-1].base
-    assert scene.serve(partitions={0: start})[0] == Outcome.SERVED
+    assert scene.outcome(partitions={0: start}) == Outcome.SERVED
     scene.table.reads[FIRST_SLOT, Read.COUNT] = 0
     mark = log.batches[-1].last + 1
     # more is written behind it
@@ -96,19 +88,16 @@ def test_a_reader_goes_on_where_its_last_read_ended(scene: KernelScene, sendfile
     before = path.stat().st_size
     with path.open("ab") as file:
         file.write(log.batches[0].data.replace(log.batches[0].data[:8], mark.to_bytes(8, "big"), 1))
-    scene.slot(0)[[Slot.LOG_END, Slot.HIGH_WATERMARK, Slot.LAST_STABLE]] = mark + 1
-    scene.slot(0)[[Slot.HW_BASE, Slot.HW_POSITION]] = segment, path.stat().st_size
+    scene.set_end(0, mark + 1, path.stat().st_size)
 
     def ask(offset: int, partition: int = 0) -> int:
-        return scene.serve(partitions={partition: offset})[0]
+        return scene.outcome(partitions={partition: offset})
 
     memory = scene.context.connections[scene.row, Connection.NEXT : Connection.NEXT + ReadEnd.WORDS]
     kept = memory.copy()
     assert kept[ReadEnd.POSITION] == before
     assert ask(start) == Outcome.TO_PYTHON, "not where it ended"
-    outcome, answer = scene.serve(partitions={0: mark})
-    assert outcome == Outcome.SERVED
-    assert answer is not None
+    answer = scene.answer(partitions={0: mark})
     assert bytes(answer.responses[0].partitions[0].records or b"") == path.read_bytes()[before:]
     for word, value in (
         (ReadEnd.SLOT, FIRST_SLOT + 2),
@@ -169,10 +158,10 @@ def test_an_uncommon_state_is_left_to_python(
 ) -> None:
     scene.show()
     offset = scene.logs[0].start + 1
-    assert scene.serve(partitions={0: offset})[0] == Outcome.SERVED
-    scene.context.connections[scene.row, Connection.NEXT] = 0  # and forget where that ended
+    assert scene.outcome(partitions={0: offset}) == Outcome.SERVED
+    scene.forget()
     change(scene)
-    assert scene.serve(partitions={0: offset})[0] == Outcome.TO_PYTHON
+    assert scene.outcome(partitions={0: offset}) == Outcome.TO_PYTHON
 
 
 def test_a_segment_that_is_not_open_is_left_to_python(scene: KernelScene) -> None:
@@ -180,11 +169,11 @@ def test_a_segment_that_is_not_open_is_left_to_python(scene: KernelScene) -> Non
     first, *_, last = scene.logs[1].batches
     assert first.segment != last.segment
     number = int(scene.table.reads[FIRST_SLOT + 1, [Read.FIRST, Read.COUNT]].sum()) - 1
-    assert scene.serve(partitions={1: last.base})[0] == Outcome.SERVED
-    scene.context.connections[scene.row, Connection.NEXT] = 0
+    assert scene.outcome(partitions={1: last.base}) == Outcome.SERVED
+    scene.forget()
     scene.table.segments[number, Segment.LOG_FD] = -1
-    assert scene.serve(partitions={1: last.base})[0] == Outcome.TO_PYTHON
-    assert scene.serve(partitions={1: first.base})[0] == Outcome.SERVED
+    assert scene.outcome(partitions={1: last.base}) == Outcome.TO_PYTHON
+    assert scene.outcome(partitions={1: first.base}) == Outcome.SERVED
 
 
 def test_nothing_is_looked_for_at_the_last_stable_offset(scene: KernelScene) -> None:
@@ -192,7 +181,7 @@ def test_nothing_is_looked_for_at_the_last_stable_offset(scene: KernelScene) -> 
     stable = log.batches[1].base
     scene.set_mark(0, log.end, stable)
     outcomes = {
-        offset: scene.serve(partitions={0: offset}, isolation=COMMITTED)[0]
+        offset: scene.outcome(partitions={0: offset}, isolation=COMMITTED)
         for offset in (stable - 1, stable, stable + 1)
     }
     assert list(outcomes.values()) == [Outcome.TO_PYTHON, Outcome.SERVED, Outcome.SERVED]
@@ -211,19 +200,18 @@ def test_a_range_of_which_a_page_is_not_cached_is_left_to_python(scene: KernelSc
             file.write(part)
             file.flush()
             os.fsync(file.fileno())
-    scene.slot(0)[[Slot.LOG_END, Slot.HIGH_WATERMARK, Slot.LAST_STABLE]] = log.end + 1
-    scene.slot(0)[[Slot.HW_BASE, Slot.HW_POSITION]] = base, first + len(data)
+    scene.set_end(0, log.end + 1, first + len(data))
     scene.show()
     for fd in set(scene.table.segments[:, Segment.LOG_FD].tolist()) - {-1}:
         os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_RANDOM)  # a look at the first page brings no other
     with path.open("rb") as file:
         file.read()
-        assert scene.serve(partitions={0: log.end})[0] == Outcome.SERVED
-        scene.context.connections[scene.row, Connection.NEXT] = 0
+        assert scene.outcome(partitions={0: log.end}) == Outcome.SERVED
+        scene.forget()
         os.posix_fadvise(file.fileno(), last, 0, os.POSIX_FADV_DONTNEED)
         if by_cachestat(file.fileno(), last, 1):
             pytest.skip("this file system keeps its pages")
-        assert scene.serve(partitions={0: log.end})[0] == Outcome.TO_PYTHON
+        assert scene.outcome(partitions={0: log.end}) == Outcome.TO_PYTHON
 
 
 UNCOMMON: list[dict[str, Any]] = [
@@ -249,8 +237,8 @@ def test_an_uncommon_request_is_left_to_python(scene: KernelScene, how: dict[str
     version = max(version, 9 if "epoch" in how else 12 if "last_epoch" in how else 0)
     scene.show()
     offset = scene.logs[0].start + 1
-    assert scene.serve(version, partitions={0: offset}, epoch=EPOCH)[0] == Outcome.SERVED
-    assert scene.serve(version, **{"partitions": {0: offset}, **how})[0] == Outcome.TO_PYTHON
+    assert scene.outcome(version, partitions={0: offset}, epoch=EPOCH) == Outcome.SERVED
+    assert scene.outcome(version, **{"partitions": {0: offset}, **how}) == Outcome.TO_PYTHON
 
 
 def test_an_answer_that_has_no_room_is_left_to_python(scene: KernelScene) -> None:
@@ -258,14 +246,12 @@ def test_an_answer_that_has_no_room_is_left_to_python(scene: KernelScene) -> Non
     are, and the smallest room that the kernel takes has them."""
     scene.context.words[ContextRow.SENDFILE_MIN] = 1 << 20
     scene.show()
-    wanted = {number: log.batches[-1].base for number, log in enumerate(scene.logs)}
-    size = sum(len(log.batches[-1].data) for log in scene.logs)
+    wanted, size = scene.last_batches()
     rooms = range(size, size + 2000)
 
     def served(room: int, used: int = 0) -> bool:
         scene.context.words[ContextRow.OUT_BYTES] = room + used
-        scene.context.words[ContextRow.OUT_USED] = used
-        return scene.serve(partitions=wanted, out_used=used)[0] == Outcome.SERVED
+        return scene.outcome(partitions=wanted, out_used=used) == Outcome.SERVED
 
     least = next(room for room in rooms if served(room))
     headers = answer_kernel.HEADER_BOUND + 2 * (answer_kernel.TOPIC_BOUND + answer_kernel.PARTITION_BOUND)
@@ -286,7 +272,7 @@ def test_topics_that_the_client_may_not_read_are_left_to_python(scene: KernelSce
     offsets = {"t": dict(enumerate(starts)), "u": dict(enumerate(reversed(starts)))}
 
     def served(topic: str) -> bool:
-        return scene.serve(topic=topic, partitions=offsets[topic])[0] == Outcome.SERVED
+        return scene.outcome(topic=topic, partitions=offsets[topic]) == Outcome.SERVED
 
     assert not served("t")
     for allowed, denied in (("t", "u"), ("u", "t")):
@@ -326,7 +312,7 @@ def test_offsets_outside_of_the_log_are_left_to_python(scene: KernelScene) -> No
     scene.show()
     log = scene.logs[0]
     outcomes = {
-        offset: scene.serve(partitions={0: offset})[0]
+        offset: scene.outcome(partitions={0: offset})
         for offset in (log.start - 1, log.start, log.end, log.end + 1)
     }
     assert list(outcomes.values()) == [
@@ -341,7 +327,7 @@ def test_read_committed_behind_aborted_transactions_is_left_to_python(scene: Ker
     scene.slot(0)[Slot.LAST_ABORTED] = middle
 
     def outcome(offset: int, isolation: int = COMMITTED) -> int:
-        return scene.serve(partitions={0: offset}, isolation=isolation)[0]
+        return scene.outcome(partitions={0: offset}, isolation=isolation)
 
     assert outcome(middle) == outcome(log.start) == Outcome.TO_PYTHON
     assert outcome(middle + 1) == outcome(middle, 0) == Outcome.SERVED
@@ -351,13 +337,12 @@ def test_read_committed_behind_aborted_transactions_is_left_to_python(scene: Ker
 
 def test_a_fetch_waits_for_min_bytes_of_all_its_partitions(scene: KernelScene) -> None:
     scene.show()
-    wanted = {number: log.batches[-1].base for number, log in enumerate(scene.logs)}
-    bytes_there = sum(len(log.batches[-1].data) for log in scene.logs)
+    wanted, bytes_there = scene.last_batches()
 
     def outcome(min_bytes: int, max_wait_ms: int = 100, force: bool = False, max_bytes: int = 1 << 20) -> int:
-        return scene.serve(
+        return scene.outcome(
             partitions=wanted, min_bytes=min_bytes, max_wait_ms=max_wait_ms, force=force, max_bytes=max_bytes
-        )[0]
+        )
 
     assert outcome(bytes_there) == Outcome.SERVED
     assert outcome(bytes_there + 1) == Outcome.WAITING

@@ -24,9 +24,8 @@ def test_metrics_count_requests_records_and_how_they_were_sent(scene: KernelScen
         ml.ERRORS + ApiKey.FETCH * ml.ERROR_COUNT + 1,
     )
     before = [words[name] for name in names]
-    wanted = {number: log.batches[-1].base for number, log in enumerate(scene.logs)}
-    size = sum(len(log.batches[-1].data) for log in scene.logs)
-    assert scene.serve(partitions=wanted)[0] == Outcome.SERVED
+    wanted, size = scene.last_batches()
+    assert scene.outcome(partitions=wanted) == Outcome.SERVED
     by_file = size if sendfile else 0
     found = [words[name] - old for name, old in zip(names, before, strict=True)]
     assert found == [size, by_file, size - by_file, 2]
@@ -37,10 +36,10 @@ def test_the_time_that_a_fetch_waited_is_its_purgatorys(scene: KernelScene) -> N
     row = scene.context.connections[scene.row]
     how: dict[str, Any] = {"partitions": {0: scene.logs[0].start}, "min_bytes": 1 << 20, "max_wait_ms": 100}
     row[[Connection.BEGAN_NS, Connection.QUEUED_NS]] = 0
-    assert scene.serve(**how)[0] == Outcome.WAITING
+    assert scene.outcome(**how) == Outcome.WAITING
     began_ns = int(row[Connection.BEGAN_NS])
     assert began_ns > 0
-    assert scene.serve(**how, force=True)[0] == Outcome.SERVED
+    assert scene.outcome(**how, force=True) == Outcome.SERVED
     assert row[Connection.BEGAN_NS] > began_ns
 
 
@@ -50,6 +49,6 @@ def test_what_is_sent_is_counted(scene: KernelScene) -> None:
     before = counters.copy()
     log = scene.logs[1]
     for _ in range(2):
-        assert scene.serve(partitions={1: log.batches[-1].base})[0] == Outcome.SERVED
+        assert scene.outcome(partitions={1: log.batches[-1].base}) == Outcome.SERVED
     after = scene.shared.counters[0][FIRST_SLOT : FIRST_SLOT + 2, [Counter.FETCHES, Counter.BYTES_OUT]]
     assert (after - before).tolist() == [[0, 0], [2, 2 * len(log.batches[-1].data)]]

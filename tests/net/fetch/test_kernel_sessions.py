@@ -9,12 +9,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kbroker.ipc.layout import Slot
-from kbroker.net.fetch.fetch_session import Session, Wanted
+from kbroker.net.fetch.fetch_session import Key, Session, Wanted
 from kbroker.net.rows import Context as ContextRow
 from kbroker.net.rows import Outcome, SessionEntry
 from kbroker.net.rows import Session as SessionRow
-from tests.net.fetch.kernel_scene import KernelScene, needs_cachestat
+from tests.net.fetch.kernel_scene import KernelScene, opened
 from tests.net.requests import TOPIC_ID
+
+
+def begun(scene: KernelScene, wanted: list[Wanted], uses_ids: bool = False) -> Session:
+    """A session that the kernel serves from now on."""
+    partitions: dict[Key, Wanted] = {
+        (each.topic_id if uses_ids else each.topic, each.partition): each for each in wanted
+    }
+    session = Session(scene.sessions.new_id(), partitions, uses_ids, 0)
+    scene.sessions.lend(session)
+    return session
 
 
 class SessionModel:
@@ -25,25 +35,20 @@ class SessionModel:
         self.offsets = {number: log.start for number, log in enumerate(scene.logs)}
         self.order = list(self.offsets)
         self.reported = dict.fromkeys(self.order, -1)
-        partitions = {
-            ("t", n): Wanted("t", bytes(16), n, at, most, -1, -1) for n, at in self.offsets.items()
-        }  # fmt: skip
-        self.session = Session(scene.sessions.new_id(), dict(partitions), False, 0)
+        wanted = [Wanted("t", bytes(16), n, at, most, -1, -1) for n, at in self.offsets.items()]
+        self.session = begun(scene, wanted)
         self.epoch = self.session.epoch
-        scene.sessions.lend(self.session)
 
     def ask(self, scene: KernelScene, changes: dict[int, int], left: int) -> None:
         """One request; the answer has what is new, and nothing else."""
         self.offsets |= changes
-        outcome, answer = scene.serve(
+        answer = scene.answer(
             partitions=changes,
             partition_max_bytes=self.most,
             max_bytes=left,
             session=(self.session.id, self.epoch),
             min_bytes=0,
         )
-        assert outcome == Outcome.SERVED
-        assert answer is not None
         assert answer.session_id == self.session.id
         found = [part for topic in answer.responses for part in topic.partitions]
         wanted, first = {}, True
@@ -65,28 +70,23 @@ class SessionModel:
 @given(st.data())
 @settings(max_examples=60, deadline=None)
 def test_a_session_answers_with_what_is_new(data: st.DataObject) -> None:
-    with TemporaryDirectory() as folder:
-        needs_cachestat(Path(folder))
-        scene = KernelScene(Path(folder), [1, 2, 3])
-        try:
-            scene.show()
-            model = SessionModel(scene, data.draw(st.sampled_from((1, 300, 1 << 20))))
-            numbers = st.integers(0, 2)
-            for _ in range(data.draw(st.integers(1, 6))):
-                for number in data.draw(st.sets(numbers)):
-                    scene.set_mark(number, data.draw(st.sampled_from(scene.logs[number].boundaries())))
-                changes = {
-                    number: data.draw(st.integers(scene.logs[number].start, scene.logs[number].end))
-                    for number in data.draw(st.lists(numbers, unique=True))
-                }
-                model.ask(scene, changes, data.draw(st.sampled_from((1, 500, 1 << 20))))
-            scene.sessions.take_back(model.session)
-            assert model.session.epoch == model.epoch
-            kept = [(each.partition, each.fetch_offset) for each in model.session.partitions.values()]
-            assert kept == [(number, model.offsets[number]) for number in model.order]
-            assert scene.serve(partitions={}, session=(model.session.id, model.epoch))[0] == Outcome.TO_PYTHON
-        finally:
-            scene.close()
+    with TemporaryDirectory() as folder, opened(Path(folder), [1, 2, 3]) as scene:
+        scene.show()
+        model = SessionModel(scene, data.draw(st.sampled_from((1, 300, 1 << 20))))
+        numbers = st.integers(0, 2)
+        for _ in range(data.draw(st.integers(1, 6))):
+            for number in data.draw(st.sets(numbers)):
+                scene.set_mark(number, data.draw(st.sampled_from(scene.logs[number].boundaries())))
+            changes = {
+                number: data.draw(st.integers(scene.logs[number].start, scene.logs[number].end))
+                for number in data.draw(st.lists(numbers, unique=True))
+            }
+            model.ask(scene, changes, data.draw(st.sampled_from((1, 500, 1 << 20))))
+        scene.sessions.take_back(model.session)
+        assert model.session.epoch == model.epoch
+        kept = [(each.partition, each.fetch_offset) for each in model.session.partitions.values()]
+        assert kept == [(number, model.offsets[number]) for number in model.order]
+        assert scene.outcome(partitions={}, session=(model.session.id, model.epoch)) == Outcome.TO_PYTHON
 
 
 def test_the_epoch_of_a_session_begins_anew_at_1(scene: KernelScene) -> None:
@@ -120,20 +120,16 @@ def test_a_session_that_differs_from_the_request_is_left_to_python(scene: Kernel
         case "gone":
             scene.sessions.drop(model.session.id)
     how: dict[str, Any] = {"partitions": partitions, "session": (model.session.id, epoch)}
-    assert scene.serve(version, **how)[0] == Outcome.TO_PYTHON
+    assert scene.outcome(version, **how) == Outcome.TO_PYTHON
 
 
 def test_topics_are_named_by_id_in_a_session_that_began_so(scene: KernelScene) -> None:
     scene.show()
     start = scene.logs[0].start
-    wanted = {(TOPIC_ID, 0): Wanted("t", TOPIC_ID, 0, start, 1 << 20, -1, -1)}
-    session = Session(scene.sessions.new_id(), dict(wanted), True, 0)
-    scene.sessions.lend(session)
+    session = begun(scene, [Wanted("t", TOPIC_ID, 0, start, 1 << 20, -1, -1)], uses_ids=True)
     how: dict[str, Any] = {"partitions": {}, "session": (session.id, session.epoch)}
-    assert scene.serve(12, **how)[0] == Outcome.TO_PYTHON
-    outcome, answer = scene.serve(13, **how)
-    assert outcome == Outcome.SERVED
-    assert answer is not None
+    assert scene.outcome(12, **how) == Outcome.TO_PYTHON
+    answer = scene.answer(13, **how)
     (topic,) = answer.responses
     assert (topic.topic_id, [part.partition_index for part in topic.partitions]) == (TOPIC_ID, [0])
     assert topic.partitions[0].records
@@ -143,16 +139,12 @@ def test_topics_are_named_by_id_in_a_session_that_began_so(scene: KernelScene) -
 def test_partitions_of_one_number_in_two_topics_are_told_apart(scene: KernelScene, version: int) -> None:
     scene.show()
     starts = [log.start for log in scene.logs]
-    wanted = {("t", 0): starts[0], ("u", 0): starts[1]}
-    partitions = {key: Wanted(key[0], bytes(16), 0, at, 1 << 20, -1, -1) for key, at in wanted.items()}
-    session = Session(scene.sessions.new_id(), dict(partitions), False, 0)
-    scene.sessions.lend(session)
+    wanted = zip("tu", starts, strict=True)
+    session = begun(scene, [Wanted(topic, bytes(16), 0, at, 1 << 20, -1, -1) for topic, at in wanted])
     later = scene.logs[1].batches[1].base
-    outcome, answer = scene.serve(
+    answer = scene.answer(
         version, topic="u", partitions={0: later}, session=(session.id, session.epoch), min_bytes=0
     )
-    assert outcome == Outcome.SERVED
-    assert answer is not None
     found = {topic.topic: bytes(topic.partitions[0].records or b"") for topic in answer.responses}
     ends = [log.end for log in scene.logs]
     first = scene.expected(0, starts[0], ends[0], 1 << 20, 1 << 20, True)

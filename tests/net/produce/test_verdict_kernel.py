@@ -1,16 +1,12 @@
 """The kernel's verdict on one batch: an error, none, or that Python has to look."""
 
 import struct
-from pathlib import Path
 
 import pytest
 
-from kbroker.config.broker import BrokerConfig
 from kbroker.ipc.layout import Slot, SlotFlag, SlotState
-from kbroker.ipc.shared import Shared, Sizes
 from kbroker.kernels.crc32c import crc32c
 from kbroker.metrics import layout as ml
-from kbroker.net.context import Context
 from kbroker.net.produce.check_kernel import FOREVER, NEEDS_PYTHON, REFUSED
 from kbroker.net.produce.verdict_kernel import late_verdict
 from kbroker.net.produce.work_kernel import CODEC_WEIGHT, GZIP_WEIGHT, TURN
@@ -20,6 +16,7 @@ from kbroker.protocol import batch_layout as rb
 from kbroker.protocol.compression import Codec
 from kbroker.protocol.errors import ErrorCode
 from kbroker.protocol.records import build_batch
+from tests.net.contexts import new_context
 from tests.net.produce.produce_cases import CASES, resealed
 
 NOW = 1_700_000_000_000
@@ -35,12 +32,10 @@ OF_THE_REQUEST = {  # found before the verdict on a batch
 class Scene:
     """A partition that keeps what producers choose, and one produced batch."""
 
-    def __init__(self, root: Path) -> None:
-        config = BrokerConfig({"log.dirs": str(root), "listeners": "PLAINTEXT://127.0.0.1:0"})
-        self.shared = Shared(Sizes(2, 1, 16, 64, 64 << 20))
-        self.context = Context(self.shared, 0, config)
+    def __init__(self) -> None:
+        self.context = new_context()
         self.context.words[ContextRow.NOW_MS] = NOW
-        self.slot = self.shared.slots[SLOT]
+        self.slot = self.context.shared.slots[SLOT]
         self.slot[Slot.STATE] = SlotState.ONLINE
         self.slot[Slot.GENERATION] = GENERATION
         self.slot[Slot.COMPRESSION] = -1
@@ -63,8 +58,8 @@ class Scene:
 
 
 @pytest.fixture
-def scene(tmp_path: Path) -> Scene:
-    return Scene(tmp_path)
+def scene() -> Scene:
+    return Scene()
 
 
 def batch(

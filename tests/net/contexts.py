@@ -1,0 +1,11 @@
+"""Contexts of a network process, for kernels that are called without one."""
+
+from kbroker.config.broker import BrokerConfig
+from kbroker.ipc.shared import Shared, Sizes
+from kbroker.net.context import Context
+
+
+def new_context(settings: dict[str, str] | None = None, arena_bytes: int = 64 << 20) -> Context:
+    """Of the first of two clients beside one IO worker, in shared memory of its own."""
+    config = BrokerConfig({"listeners": "PLAINTEXT://127.0.0.1:0", **(settings or {})})
+    return Context(Shared(Sizes(2, 1, 64, 64, arena_bytes)), 0, config)
