@@ -219,7 +219,8 @@ def test_no_catch_all_modules() -> None:
 def test_the_repo_names_no_registry_host_and_no_path_of_a_machine() -> None:
     hosts = re.compile(
         r"https?://[^\s\"'<>)]*(/simple\b|/maven2?\b|\.whl\b|\.jar\b|\.tgz\b|\.crate\b|/packages/[0-9a-f]{2}/)"
-        r"|\b(pypi\.org|pythonhosted\.org|repo1?\.maven)|--(extra-)?index-url|--find-links"
+        r"|\b(pypi\.org|pythonhosted\.org|repo1?\.maven|crates\.io|registry\.npmjs|proxy\.golang)"
+        r"|--(extra-)?index-url|--find-links"
     )
     machine = re.compile("|".join(("/ro" + "ot/", "/wo" + "rk/", "/ho" + r"me/\w+/", "/tm" + "p/w/")))
     found = [

@@ -3,17 +3,15 @@
 import os
 import shutil
 import subprocess
-from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
+from tests.compat.neighbours.building import CACHE, HERE, built, rust_sources
 from tests.conftest import BrokerFactory
 
 pytestmark = [pytest.mark.compat, pytest.mark.slow, pytest.mark.timeout(580)]
 
-HERE = Path(__file__).parent
-CACHE = Path(__file__).parents[3] / ".cache" / "neighbours"
 KAFKAJS = "kafkajs@2.2.4"
 PLATFORMATIC = "@platformatic/kafka@1.35.0"  # the last that runs on Node.js 20
 
@@ -47,23 +45,6 @@ def node_with(package: str) -> tuple[str, str]:
     return node, str(home / "node_modules")
 
 
-def built(command: list[str], folder: str, **environment: str) -> None:
-    """A program of that folder. Skips the test when it cannot be built."""
-    if shutil.which(command[0]) is None:
-        pytest.skip(f"no {command[0]}")
-    CACHE.mkdir(parents=True, exist_ok=True)
-    done = subprocess.run(
-        command,
-        cwd=HERE / folder,
-        capture_output=True,
-        text=True,
-        timeout=500,
-        env={**os.environ, **environment},
-    )
-    if done.returncode:
-        pytest.skip(f"{command[0]} cannot build it: {done.stderr[-300:]}")
-
-
 def test_kafkajs_writes_and_reads_in_a_group(broker_factory: BrokerFactory) -> None:
     node, modules = node_with(KAFKAJS)
     broker = broker_factory()
@@ -81,7 +62,7 @@ def test_platformatic_writes_and_reads_in_a_group(broker_factory: BrokerFactory)
 
 def test_franz_go_writes_and_reads_in_a_group(broker_factory: BrokerFactory) -> None:
     program = CACHE / "franz"
-    built(["go", "build", "-o", str(program), "."], "franz_go")
+    built(["go", "build", "-o", str(program), "."], HERE / "franz_go")
     broker = broker_factory()
     run([str(program), broker.bootstrap, "of-go"])
     assert committed(broker.bootstrap, "franz", "of-go", 1) == 100
@@ -89,7 +70,7 @@ def test_franz_go_writes_and_reads_in_a_group(broker_factory: BrokerFactory) -> 
 
 def test_sarama_writes_and_reads_in_a_group(broker_factory: BrokerFactory) -> None:
     program = CACHE / "sarama"
-    built(["go", "build", "-o", str(program), "."], "sarama")
+    built(["go", "build", "-o", str(program), "."], HERE / "sarama")
     broker = broker_factory()
     run([str(program), broker.bootstrap, "of-go"])
     assert committed(broker.bootstrap, "sarama", "of-go", 1) == 100
@@ -98,7 +79,8 @@ def test_sarama_writes_and_reads_in_a_group(broker_factory: BrokerFactory) -> No
 @pytest.mark.long  # it compiles for minutes
 def test_rdkafka_of_rust_writes_and_reads_in_a_group(broker_factory: BrokerFactory) -> None:
     target = CACHE / "rust"
-    built(["cargo", "build", "--quiet", "--release", "--locked"], "rdkafka", CARGO_TARGET_DIR=str(target))
+    build = ["cargo", "build", "--quiet", "--release", "--locked"]
+    built(build, rust_sources("rdkafka"), CARGO_TARGET_DIR=str(target))
     broker = broker_factory()
     run([str(target / "release" / "of-rust"), broker.bootstrap, "of-rust"])
     assert committed(broker.bootstrap, "rust", "of-rust", 1) == 100

@@ -6,7 +6,7 @@ import pytest
 
 from tests.compat.clients.conftest import SETTINGS
 from tests.compat.clients.test_telemetry import metrics_of, subscribe
-from tests.compat.neighbours.test_other_languages import CACHE, built
+from tests.compat.neighbours.building import CACHE, HERE, built
 from tests.conftest import BrokerFactory
 from tests.peer.eventually import eventually
 from tests.peer.scrape import scrape
@@ -18,7 +18,7 @@ PRODUCER = "org.apache.kafka.producer."
 
 def test_franz_go_pushes_what_its_subscription_names(broker_factory: BrokerFactory) -> None:
     program = CACHE / "franz-metrics"
-    built(["go", "build", "-o", str(program), "."], "franz_go_metrics")
+    built(["go", "build", "-o", str(program), "."], HERE / "franz_go_metrics")
     node = broker_factory(SETTINGS | {"kbroker.client.telemetry.enable": "true"})
     subscribe(node, "franz", metrics=PRODUCER, match="client_id=franz-.*", **{"interval.ms": "500"})
     with subprocess.Popen([str(program), node.bootstrap, "of-go"]) as running:
