@@ -13,9 +13,10 @@ from bench.congestion import CongestionUnavailable
 from bench.generator import CACHE, LoadFailed
 from bench.report import PAGE, generator_note, summary, write_page
 from bench.results import LIMIT, Results, Sample, compare, failures
-from bench.scenario import FULL, QUICK, Scenario
+from bench.scenario import Scenario
 from bench.scenarios import SCENARIOS
 from bench.session import NothingToResume, Plan, begin, latest, measure, new_file
+from bench.size import FULL, QUICK
 from bench.tables import figure, text_table
 from bench.targets import KafkaOptions, TargetFailed
 from tests.peer.artifacts import PeerUnavailable

@@ -19,8 +19,8 @@ from statistics import median, quantiles
 
 from bench.generator import CACHE, LoadFailed
 from bench.run import Run, make_generator, running, work_folder
-from bench.scenario import QUICK
 from bench.scenarios import SCENARIOS
+from bench.size import QUICK
 from bench.targets import KbrokerTarget, TargetFailed
 from kbroker.kernels.cache import METRICS_OFF
 

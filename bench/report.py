@@ -10,9 +10,10 @@ from pathlib import Path
 from bench import kept
 from bench.plots import draw
 from bench.results import BASELINE, SUBJECT, Results, Row, compare, dear_generators, failures, losses
-from bench.scenario import FULL, Scenario
+from bench.scenario import Scenario
 from bench.scenarios import SCENARIOS
 from bench.schedule import DIFFER, EVERYWHERE
+from bench.size import FULL
 from bench.tables import loops_table, markdown_table, text_table
 from docs.bars import picture
 from docs.wrap import wrapped

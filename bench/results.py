@@ -6,7 +6,9 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from statistics import median
 
-from bench.scenario import FULL, Measure, Measures, Scenario
+from bench.scenario import Measure, Scenario
+from bench.size import FULL
+from bench.turn import Measures
 
 BASELINE, SUBJECT = "kafka", "kbroker"
 

@@ -12,10 +12,11 @@ from confluent_kafka import KafkaException
 from bench.generator import Generator, LoadFailed, compile_generator, find_librdkafka
 from bench.profiler import Profiler
 from bench.results import LIMIT, Sample
-from bench.scenario import Measures, Scenario, Size
+from bench.scenario import Scenario
 from bench.schedule import COST, Schedule
+from bench.size import Size
 from bench.targets import KafkaOptions, KafkaTarget, KbrokerTarget, Target, TargetFailed
-from bench.turn import Turn
+from bench.turn import Measures, Turn
 from bench.warm_up import warm_up
 
 

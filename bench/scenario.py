@@ -2,12 +2,10 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-if TYPE_CHECKING:
-    from bench.turn import Turn
-
-Measures = dict[str, float]
+from bench.size import Size
+from bench.turn import Measures, Turn
 
 
 @dataclass(frozen=True)
@@ -39,7 +37,7 @@ class Limit:
     """The measure."""
     loop: str
     """What the loop does, as the page says it."""
-    run: Callable[["Turn"], float]
+    run: Callable[[Turn], float]
     """Gives the loop's figure, in the measure's unit; the turn has just done the scenario."""
     goal: float | None = None
     """Share of the loop's figure that kbroker is to reach."""
@@ -55,7 +53,7 @@ class Scenario:
     name: str
     title: str
     measures: tuple[Measure, ...]
-    run: Callable[["Turn"], Measures]
+    run: Callable[[Turn], Measures]
     new_broker: bool = False
     """The turn starts a broker of its own (starts, restarts, recovery): there is nothing to warm
     up."""
@@ -64,43 +62,8 @@ class Scenario:
     scenario's own."""
     limit: Limit | None = None
 
-    def title_at(self, size: "Size") -> str:
+    def title_at(self, size: Size) -> str:
         return self.title.format(**vars(size), many=size.many_partitions, twice=2 * size.partitions)
-
-
-@dataclass(frozen=True)
-class Size:
-    """Duration and amount of load. Warm-up is never part of a figure."""
-
-    warm_seconds: float
-    seconds: float
-    produced_bytes: int
-    """No produce scenario writes more, so that write-back of one turn does not meet the next."""
-    cached_bytes: int
-    cold_bytes: int
-    partitions: int
-    """Number in the scenarios with many. Apache Kafka flushes several small files for each."""
-    settle_seconds: float
-    sync: bool
-    jvm_warm_seconds: float = 0
-    """A JVM does the same work for at least so long before its first measured turn, and longer
-    while the figure still improves."""
-    jvm_again_seconds: float = 0
-    """The same for a scenario whose kind of work this JVM has been warmed up with before."""
-    limit_seconds: float = 0.3
-    """Of a bare loop."""
-
-    @property
-    def many_partitions(self) -> int:
-        """Number in the scenario with most of them."""
-        return 10 * self.partitions
-
-
-FULL = Size(
-    1.5, 4, 2 << 30, 2 << 30, 3 << 30, 1000, settle_seconds=2, sync=True, jvm_warm_seconds=20,
-    jvm_again_seconds=5, limit_seconds=1,
-)  # fmt: skip
-QUICK = Size(0.6, 1.0, 384 << 20, 192 << 20, 192 << 20, 200, settle_seconds=0.5, sync=False)
 
 
 def rate(goal: float | None = None, unit: str = "messages/s") -> Measure:

@@ -11,8 +11,9 @@ from bench.generator import CACHE, Generator
 from bench.machine import describe
 from bench.results import Results, Sample
 from bench.run import Run, make_generator, make_targets, work_folder
-from bench.scenario import Scenario, Size
+from bench.scenario import Scenario
 from bench.schedule import DIFFER, EVERYWHERE, Schedule
+from bench.size import Size
 from bench.targets import KafkaOptions
 from bench.thread_counts import best_threads
 

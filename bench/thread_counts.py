@@ -8,10 +8,10 @@ from statistics import median
 
 from bench.generator import Generator
 from bench.run import running
-from bench.scenario import QUICK, Measures
 from bench.scenarios.raw_produce import SCENARIOS
+from bench.size import QUICK
 from bench.targets import KafkaOptions, KafkaTarget, Target
-from bench.turn import Turn
+from bench.turn import Measures, Turn
 from bench.warm_up import warm_up
 
 TRIED = ((3, 8), (2, 4), (2, 2), (1, 2))

@@ -12,10 +12,13 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from bench.generator import Generator
 from bench.measure import cpu_seconds, pss_bytes
 from bench.profiler import Profiler
-from bench.scenario import Measures, Size
+from bench.size import Size
 from bench.targets import Target
 
 READ_BYTES = 1 << 20
+
+Measures = dict[str, float]
+"""Figures of a turn by the keys of its scenario's measures."""
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,8 @@ import time
 from collections.abc import Callable
 from typing import Literal
 
-from bench.scenario import Measures, Scenario
+from bench.scenario import Scenario
+from bench.turn import Measures
 
 STEADY = 1.03
 """A figure that is less than 3 % better than the last one's rises no more."""

@@ -7,6 +7,7 @@ import counts once for each pair of modules, or of rooms, that it joins.
 
 import ast
 from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -47,6 +48,18 @@ def figures(package: str) -> Figures:
     return Figures(flat, len(files), len(pairs), sum(one != other for one, other in rooms))
 
 
+def circle(folder: Path) -> list[str]:
+    """Modules of a folder that import each other in a circle, in their order; none where there is
+    no circle. Imports within functions and for type checking count, too."""
+    files = {_dotted(path, folder.parent): path for path in folder.rglob("*.py")}
+    graph = {name: {*_imports(path, files)} - {name} for name, path in files.items()}
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        return [str(name) for name in error.args[1]]
+    return []
+
+
 def _imports(path: Path, files: dict[str, Path]) -> Iterator[str]:
     """Modules among files that a file imports; those of a package's names count as the package."""
     for node in ast.walk(ast.parse(path.read_text())):
@@ -61,8 +74,8 @@ def _room(name: str, top: str) -> str:
     return ".".join(name.split(".")[: len(top.split(".")) + 1])
 
 
-def _dotted(path: Path) -> str:
-    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+def _dotted(path: Path, root: Path = ROOT) -> str:
+    return ".".join(path.relative_to(root).with_suffix("").parts).removesuffix(".__init__")
 
 
 def _name(path: Path) -> str:

@@ -10,7 +10,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
+from docs.generated import GENERATED, ROOT
+
 COLUMNS = 100
 
 _ITEM = re.compile(r"(\s*)([-*+]|\d+[.)])(\s+)")
@@ -23,8 +24,6 @@ _GLUE = "\0"
 
 def pages() -> list[Path]:
     """Pages that are written by hand, not generated."""
-    from docs.generate import GENERATED
-
     names = [ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")]
     found = [*names, *(ROOT / "docs").glob("*.md"), *(ROOT / "docs").glob("*/*.md")]
     return sorted(page for page in found if str(page.relative_to(ROOT)) not in GENERATED)

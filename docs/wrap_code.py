@@ -13,7 +13,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from docs.wrap import COLUMNS, ROOT, fill
+from docs.generated import ROOT
+from docs.wrap import COLUMNS, fill
 
 _ITEM = re.compile(r"(?:[-*+]|\d+[.)])\s+")
 _KEPT = re.compile(r"[|>`]|={3,}|-{3,}|\+[-=+]+\+|#{2,}")

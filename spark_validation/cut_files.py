@@ -8,19 +8,21 @@ import re
 from pathlib import Path
 
 from loadtest.history import KINDS
-from spark_validation.evidence import Evidence
+from loadtest.run import ConsumerClient, ProducerClient
 
 NAME = re.compile(r"(\w\d+)-(\d+)\.parquet")
 OF_PRODUCERS = ("sends", "transactions", "copies")
 
 
-def cut_files(evidence: Evidence) -> dict[str, list[int]]:
-    """History -> the clients of which a file of it is missing."""
-    producers = {f"p{p.producer:06d}": (p.producer, p.files) for p in evidence.producer_clients}
-    consumers = {f"c{c.consumer:06d}": (c.consumer, c.files) for c in evidence.consumer_clients}
+def cut_files(
+    folder: Path, of_producers: list[ProducerClient], of_consumers: list[ConsumerClient]
+) -> dict[str, list[int]]:
+    """History -> the clients of which a file of it is missing. folder: of all histories."""
+    producers = {f"p{p.producer:06d}": (p.producer, p.files) for p in of_producers}
+    consumers = {f"c{c.consumer:06d}": (c.consumer, c.files) for c in of_consumers}
     found = {}
     for kind in KINDS:
-        there = numbers_of(evidence.folder / kind)
+        there = numbers_of(folder / kind)
         if there is None:
             continue
         clients = producers if kind in OF_PRODUCERS else consumers

@@ -20,6 +20,8 @@ from loadtest.run import (
     load_producers,
     load_run,
 )
+from spark_validation.cut_files import cut_files
+from spark_validation.lossy_consumers import lossy_consumers
 
 SPARK_TYPES = {
     pa.int8(): "tinyint",
@@ -193,16 +195,14 @@ class Evidence:
     def lossy_consumers(self) -> list[int]:
         """Consumers whose histories lack whole portions: what they were not given proves
         nothing."""
-        from spark_validation.cut_histories import lossy_consumers
-
-        return sorted({*lossy_consumers(self), *self.cut.get("reads", ())})
+        reads = self.rows("reads", every_topic=True)
+        lossy = lossy_consumers(reads, self.consumer_clients, self.run)
+        return sorted({*lossy, *self.cut.get("reads", ())})
 
     @cached_property
     def cut(self) -> dict[str, list[int]]:
         """History -> clients of which a file of it is missing."""
-        from spark_validation.cut_files import cut_files
-
-        return cut_files(self)
+        return cut_files(self.folder, self.producer_clients, self.consumer_clients)
 
     def topics(self, *modes: str, compacted: bool = False) -> list[str]:
         """Names of the run's topics of modes (all modes when none is named) that are compacted, or

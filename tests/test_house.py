@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from docs import rooms
-from docs.generate import GENERATED, stale
+from docs.generate import stale
+from docs.generated import GENERATED
 from tests.mirrors import Mirrors, listed
 
 ROOT = Path(__file__).parents[1]
@@ -175,6 +176,13 @@ def test_imports_between_rooms_stay_few(package: str, most: int) -> None:
     found = rooms.figures(package)
     assert found.rooms <= most, "move the thing to its room: python -m docs.rooms counts"
     assert found.flat <= MAX_FLAT
+
+
+@pytest.mark.parametrize(
+    "package", ["kbroker", "bench", "docs", "loadtest", "spark_validation", "tests", "tuning"]
+)
+def test_no_modules_import_each_other_in_a_circle(package: str) -> None:
+    assert not rooms.circle(ROOT / package), "move what both need to a module below"
 
 
 def long_functions() -> set[str]:

@@ -15,7 +15,7 @@ from bench.many_cores.observing import WORKS, observe_all
 from bench.many_cores.page import BEGIN, END, figure, section
 from bench.many_cores.samples import Samples
 from bench.run import make_generator, work_folder
-from bench.scenario import FULL
+from bench.size import FULL
 from bench.targets import TargetFailed
 from docs.wrap import wrapped
 

@@ -11,8 +11,8 @@ from bench.generator import Generator
 from bench.many_cores.model import CONTROL, IO, NETWORK, PARENT, Counts, Observation
 from bench.measure import process_seconds, tree_pids
 from bench.run import running
-from bench.scenario import Size
 from bench.scenarios import groups
+from bench.size import Size
 from bench.targets import KbrokerTarget
 from bench.turn import Load, Turn
 

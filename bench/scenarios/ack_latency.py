@@ -1,8 +1,8 @@
 """Ack latency at 1,000 records a second, open loop: time counts from when a record was due."""
 
 from bench import limits
-from bench.scenario import Measures, Scenario, cpu_per_message, latency, lateness
-from bench.turn import Turn
+from bench.scenario import Scenario, cpu_per_message, latency, lateness
+from bench.turn import Measures, Turn
 
 
 def run(turn: Turn) -> Measures:

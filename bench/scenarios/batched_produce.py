@@ -1,8 +1,8 @@
 """Batched 100 B produce, as a log shipper does it. librdkafka fills batches as fast as it can."""
 
 from bench import limits
-from bench.scenario import Measures, Scenario, client_cpu, cpu_per_message, rate
-from bench.turn import Turn
+from bench.scenario import Scenario, client_cpu, cpu_per_message, rate
+from bench.turn import Measures, Turn
 
 CLIENT = "acks=all,linger.ms=5,batch.num.messages=10000,queue.buffering.max.messages=500000"
 # what its batches come to, over as many connections

@@ -1,8 +1,8 @@
 """Large batches as fast as they are taken."""
 
 from bench import limits
-from bench.scenario import Measures, Scenario, client_cpu, cpu_per_gb, megabytes
-from bench.turn import Turn
+from bench.scenario import Scenario, client_cpu, cpu_per_gb, megabytes
+from bench.turn import Measures, Turn
 
 RECORDS = 500
 PARTITIONS = 4

@@ -1,8 +1,8 @@
 """Acks at 1,000/s while another client reads data that is no longer in the page cache."""
 
 from bench import limits
-from bench.scenario import Measure, Measures, Scenario, latency
-from bench.turn import Turn
+from bench.scenario import Measure, Scenario, latency
+from bench.turn import Measures, Turn
 
 MAX_READ_SECONDS = 45
 

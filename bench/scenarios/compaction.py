@@ -12,9 +12,9 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 from bench import limits
 from bench.generator import LoadFailed
 from bench.measure import cpu_seconds
-from bench.scenario import Measure, Measures, Scenario, cpu_per_gb, megabytes
+from bench.scenario import Measure, Scenario, cpu_per_gb, megabytes
 from bench.targets import Target
-from bench.turn import Turn
+from bench.turn import Measures, Turn
 
 KEYS = 100_000
 VALUE_BYTES = 1000

@@ -8,8 +8,8 @@ import time
 from pathlib import Path
 
 from bench import limits
-from bench.scenario import Measures, Scenario, client_cpu, cpu_per_message, latency, rate
-from bench.turn import Turn
+from bench.scenario import Scenario, client_cpu, cpu_per_message, latency, rate
+from bench.turn import Measures, Turn
 from kbroker.protocol.compression import Codec
 from kbroker.protocol.records import build_batch
 

@@ -2,8 +2,8 @@
 them open."""
 
 from bench import limits
-from bench.scenario import Measure, Measures, Scenario
-from bench.turn import Turn
+from bench.scenario import Measure, Scenario
+from bench.turn import Measures, Turn
 
 CONNECTIONS = 5000
 

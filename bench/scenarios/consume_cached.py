@@ -1,8 +1,8 @@
 """Consume 1 KB records that are in the page cache; the first quarter is warm-up."""
 
 from bench import limits
-from bench.scenario import Measures, Scenario, client_cpu, cpu_per_gb, megabytes
-from bench.turn import Turn
+from bench.scenario import Scenario, client_cpu, cpu_per_gb, megabytes
+from bench.turn import Measures, Turn
 
 CLIENT = "fetch.wait.max.ms=100,queued.min.messages=1000000,queued.max.messages.kbytes=131072,fetch.queue.backoff.ms=5"
 

@@ -6,8 +6,8 @@ write.caching=false, where one sync serves all appends that wait.
 """
 
 from bench import limits
-from bench.scenario import Measures, Scenario, client_cpu, cpu_per_message, latency, rate
-from bench.turn import Turn
+from bench.scenario import Scenario, client_cpu, cpu_per_message, latency, rate
+from bench.turn import Measures, Turn
 
 PRODUCERS = 64
 PARTITIONS = 8

@@ -1,8 +1,8 @@
 """End to end at 1,000 records a second: from when a record was due to when a waiting consumer holds
 it."""
 
-from bench.scenario import Measures, Scenario, cpu_per_message, latency, lateness
-from bench.turn import Turn
+from bench.scenario import Scenario, cpu_per_message, latency, lateness
+from bench.turn import Measures, Turn
 
 WHAT = "end to end"
 

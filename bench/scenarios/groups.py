@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 
 from bench import limits
 from bench.members import CORRELATION_ID, VERSIONS, Member, gather_group, rebalance, request_frame
-from bench.scenario import Measure, Measures, Scenario, client_cpu, cpu_per_message, latency, rate
-from bench.turn import Turn
+from bench.scenario import Measure, Scenario, client_cpu, cpu_per_message, latency, rate
+from bench.turn import Measures, Turn
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.frame import encode_response
 from kbroker.protocol.messages.heartbeat import HeartbeatResponse

@@ -1,8 +1,8 @@
 """1 KB records, idempotent, acks=all: the settings of a careful application."""
 
 from bench import limits
-from bench.scenario import Measures, Scenario, client_cpu, cpu_per_gb, megabytes
-from bench.turn import Turn
+from bench.scenario import Scenario, client_cpu, cpu_per_gb, megabytes
+from bench.turn import Measures, Turn
 
 CLIENT = "enable.idempotence=true,acks=all,linger.ms=5,batch.size=1000000,queue.buffering.max.messages=200000"
 RAW = {"connections": 1, "in_flight": 5, "records": 900, "value_bytes": 1024}

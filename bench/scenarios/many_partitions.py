@@ -8,8 +8,8 @@ the cost that grows with their number.
 import time
 
 from bench.measure import all_stats, mappings, open_files, pss_bytes, tree_of
-from bench.scenario import Measure, Measures, Scenario
-from bench.turn import Turn
+from bench.scenario import Measure, Scenario
+from bench.turn import Measures, Turn
 
 TOPICS = 10
 

@@ -1,8 +1,8 @@
 """Produce over 1,000 partitions: each request carries one record for each of a tenth of them."""
 
 from bench import limits
-from bench.scenario import Measures, Scenario, client_cpu, cpu_per_message, latency, rate
-from bench.turn import Turn
+from bench.scenario import Scenario, client_cpu, cpu_per_message, latency, rate
+from bench.turn import Measures, Turn
 
 CONNECTIONS = 10
 WARM_ROUNDS = 200

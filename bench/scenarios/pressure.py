@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 
 from bench import limits
-from bench.scenario import Measure, Measures, Scenario, client_cpu, cpu_per_message, latency, rate
-from bench.turn import Turn
+from bench.scenario import Measure, Scenario, client_cpu, cpu_per_message, latency, rate
+from bench.turn import Measures, Turn
 
 GREEDY = {"connections": 50, "in_flight": 5, "value_bytes": 1000}
 MODEST_PER_SECOND = 200

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 from bench import limits
 from bench.members import CORRELATION_ID
-from bench.scenario import Measures, Scenario, client_cpu, cpu_per_message, latency, rate
-from bench.turn import Turn
+from bench.scenario import Scenario, client_cpu, cpu_per_message, latency, rate
+from bench.turn import Measures, Turn
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.frame import encode_request
 from kbroker.protocol.messages.find_coordinator import FindCoordinatorRequest

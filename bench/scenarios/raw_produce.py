@@ -2,8 +2,8 @@
 request."""
 
 from bench import limits
-from bench.scenario import Measures, Scenario, client_cpu, cpu_per_message, latency, rate
-from bench.turn import Turn
+from bench.scenario import Scenario, client_cpu, cpu_per_message, latency, rate
+from bench.turn import Measures, Turn
 
 PARTITIONS = 8
 

@@ -9,9 +9,9 @@ import os
 import time
 
 from bench.measure import cpu_seconds, tree_pids
-from bench.scenario import Measure, Measures, Scenario
+from bench.scenario import Measure, Scenario
 from bench.targets import Target
-from bench.turn import Turn
+from bench.turn import Measures, Turn
 
 PARTITIONS = 10
 SHORT_SESSION = {"broker.session.timeout.ms": "2000", "broker.heartbeat.interval.ms": "500"}

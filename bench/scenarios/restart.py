@@ -2,8 +2,8 @@
 
 import time
 
-from bench.scenario import Measure, Measures, Scenario
-from bench.turn import Turn
+from bench.scenario import Measure, Scenario
+from bench.turn import Measures, Turn
 
 
 def run(turn: Turn) -> Measures:

@@ -2,8 +2,8 @@
 batch."""
 
 from bench import limits
-from bench.scenario import Measures, Scenario, client_cpu, cpu_per_message, rate
-from bench.turn import Turn
+from bench.scenario import Scenario, client_cpu, cpu_per_message, rate
+from bench.turn import Measures, Turn
 
 CLIENT = "acks=all,linger.ms=0,batch.num.messages=1,queue.buffering.max.messages=10000"
 RAW = {"connections": 1, "in_flight": 100, "value_bytes": 100}

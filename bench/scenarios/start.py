@@ -4,8 +4,8 @@ load."""
 import time
 
 from bench.measure import pss_bytes
-from bench.scenario import Measure, Measures, Scenario
-from bench.turn import Turn
+from bench.scenario import Measure, Scenario
+from bench.turn import Measures, Turn
 
 MEGABYTE = 1e6
 

@@ -13,12 +13,11 @@ from kbroker.config import group
 from kbroker.config.broker import (
     BROKER,
     DYNAMIC_ONLY,
-    LISTENER_KEY,
     BrokerConfig,
-    base_name,
     is_dynamic,
     row_of,
 )
+from kbroker.config.broker_values import LISTENER_KEY, base_name
 from kbroker.config.client_metrics import BadMetricsRequest, ClientMetricsConfig
 from kbroker.config.setting import PER_BROKER, ConfigError, Setting, Type, render
 from kbroker.config.topic import TOPIC, TopicConfig

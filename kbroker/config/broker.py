@@ -6,12 +6,10 @@ brokers at run time, set in the file or on the command line; then comes the defa
 `listener.name.NAME.MECHANISM.KEY`) sets KEY for one listener.
 """
 
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Self
 
-from kbroker.config import listeners as endpoints
 from kbroker.config.broker_groups import GROUPS
 from kbroker.config.broker_kbroker import KBROKER
 from kbroker.config.broker_log import LOG
@@ -19,6 +17,7 @@ from kbroker.config.broker_network import NETWORK
 from kbroker.config.broker_security import SECURITY
 from kbroker.config.broker_topics import TOPICS
 from kbroker.config.broker_transactions import TRANSACTIONS
+from kbroker.config.broker_values import BrokerValues, base_name
 from kbroker.config.checks import at_least
 from kbroker.config.crosschecks import crosscheck, warnings_of
 from kbroker.config.inert import INERT_GROUPS
@@ -55,12 +54,6 @@ DYNAMIC_ONLY = table(
     )
 )
 
-LISTENER_KEY = re.compile(r"listener\.name\.([^.]*)\.(.*)")
-_WITH_MECHANISM = (
-    "sasl.jaas.config", "sasl.login.callback.handler.class", "sasl.login.class",
-    "sasl.server.callback.handler.class", "connections.max.reauth.ms",
-)  # fmt: skip
-
 _SAME = (
     ("log.roll.ms", "log.roll.hours"),
     ("log.roll.jitter.ms", "log.roll.jitter.hours"),
@@ -69,17 +62,7 @@ _SAME = (
 _SYNONYMS = {name: names for names in _SAME for name in names} | {
     "log.flush.interval.ms": ("log.flush.interval.ms", "log.flush.scheduler.interval.ms")
 }
-_HOUR_MS = 3_600_000
 _NOTHING: Mapping[str, str] = MappingProxyType({})
-
-
-def base_name(name: str) -> str:
-    """KEY of `listener.name.NAME.KEY` or `listener.name.NAME.MECHANISM.KEY`, else the name
-    itself."""
-    match = LISTENER_KEY.fullmatch(name)
-    if match is None:
-        return name
-    return next((key for key in _WITH_MECHANISM if match[2].endswith(key)), match[2])
 
 
 def synonyms(name: str) -> tuple[str, ...]:
@@ -99,11 +82,11 @@ def is_dynamic(name: str) -> bool:
     return row is not None and row.dynamic is not NO
 
 
-class BrokerConfig:
+class BrokerConfig(BrokerValues):
     """Effective settings of one broker. Runs in: all processes. Immutable; a change makes a new
     one."""
 
-    __slots__ = ("_values", "cluster", "own", "static")
+    __slots__ = ("cluster", "own", "static")
 
     def __init__(
         self,
@@ -140,118 +123,6 @@ class BrokerConfig:
     def with_dynamic(self, *, cluster: Mapping[str, str], own: Mapping[str, str]) -> "BrokerConfig":
         """The same file under other dynamic layers. Raises ConfigError."""
         return BrokerConfig(self.static, cluster, own)
-
-    def value(self, name: str) -> Value:
-        """Effective value of a row, or of a key with listener prefix that is set."""
-        if name in self._values:
-            return self._values[name]
-        return self._values[base_name(name)]
-
-    def items(self) -> Iterable[tuple[str, Value]]:
-        """Every row's effective value, and the prefixed keys that are set."""
-        return self._values.items()
-
-    def get_int(self, name: str) -> int:
-        value = self._values[name]
-        assert isinstance(value, int), name
-        return value
-
-    def get_bool(self, name: str) -> bool:
-        value = self._values[name]
-        assert isinstance(value, bool), name
-        return value
-
-    def get_float(self, name: str) -> float:
-        value = self._values[name]
-        assert isinstance(value, float | int), name
-        return float(value)
-
-    def get_str(self, name: str) -> str:
-        value = self._values[name]
-        assert isinstance(value, str), name
-        return value
-
-    def get_optional_str(self, name: str) -> str | None:
-        value = self._values[name]
-        assert value is None or isinstance(value, str), name
-        return value
-
-    def get_list(self, name: str) -> tuple[str, ...]:
-        value = self._values[name]
-        assert isinstance(value, tuple), name
-        return value
-
-    def of_listener(self, listener: str, name: str, mechanism: str = "") -> Value:
-        """Value of `name` for one listener (and SASL mechanism): the most specific key that is
-        set."""
-        prefix = f"listener.name.{listener.lower()}."
-        keys = [f"{prefix}{mechanism.lower()}.{name}"] if mechanism else []
-        keys.append(f"{prefix}{name}")
-        return next((self._values[key] for key in keys if key in self._values), self._values[name])
-
-    @property
-    def node_id(self) -> int:
-        return self.get_int("node.id")
-
-    @property
-    def log_dirs(self) -> tuple[str, ...]:
-        """log.dirs, or log.dir when it is unset."""
-        return self.get_list("log.dir" if self._values["log.dirs"] is None else "log.dirs")
-
-    @property
-    def log_roll_ms(self) -> int:
-        return self._first("log.roll.ms", ("log.roll.hours", _HOUR_MS))
-
-    @property
-    def log_roll_jitter_ms(self) -> int:
-        return self._first("log.roll.jitter.ms", ("log.roll.jitter.hours", _HOUR_MS))
-
-    @property
-    def log_retention_ms(self) -> int:
-        """-1 is without limit."""
-        minutes, hours = ("log.retention.minutes", 60_000), ("log.retention.hours", _HOUR_MS)
-        return max(-1, self._first("log.retention.ms", minutes, hours))
-
-    @property
-    def log_flush_interval_ms(self) -> int:
-        return self._first("log.flush.interval.ms", ("log.flush.scheduler.interval.ms", 1))
-
-    def _first(self, name: str, *others: tuple[str, int]) -> int:
-        for key, factor in ((name, 1), *others):
-            value = self._values[key]
-            if isinstance(value, int):
-                return value * factor
-        raise KeyError(name)
-
-    @property
-    def protocol_map(self) -> dict[str, endpoints.SecurityProtocol]:
-        """Security protocol of each listener name."""
-        key = "listener.security.protocol.map"
-        return endpoints.parse_protocol_map(key, self.get_str(key))
-
-    @property
-    def listeners(self) -> tuple[endpoints.Endpoint, ...]:
-        """The listeners to open: those that are not a controller's."""
-        return self._endpoints("listeners")
-
-    @property
-    def advertised_listeners(self) -> tuple[endpoints.Endpoint, ...]:
-        """The addresses that clients get. An empty host or port 0 means the listener's bound
-        one."""
-        unset = self._values["advertised.listeners"] is None
-        return self._endpoints("listeners" if unset else "advertised.listeners")
-
-    def _endpoints(self, key: str) -> tuple[endpoints.Endpoint, ...]:
-        controllers = {name.upper() for name in self.get_list("controller.listener.names")}
-        entries = (e for e in self.get_list(key) if endpoints.listener_name(e) not in controllers)
-        return endpoints.parse_listeners(entries, self.protocol_map)
-
-    @property
-    def inter_broker_listener(self) -> str:
-        """Name of the listener given out where only one can be: named, or the first of the named
-        protocol."""
-        named = self.get_optional_str("inter.broker.listener.name")
-        return (named or self.get_str("security.inter.broker.protocol")).upper()
 
 
 def _with_node_id(static: Mapping[str, str]) -> dict[str, str]:

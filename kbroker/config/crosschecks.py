@@ -1,8 +1,8 @@
 """Checks over several settings: contradictions (KafkaConfig.validateValues), and warnings."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING
 
+from kbroker.config.broker_values import BrokerValues
 from kbroker.config.checks import connections_per_ip
 from kbroker.config.inert import INERT_REASON
 from kbroker.config.listeners import check_distinct
@@ -11,14 +11,11 @@ from kbroker.config.removed import removed_because
 from kbroker.config.setting import ConfigError, Setting
 from kbroker.config.sites import sites_of
 
-if TYPE_CHECKING:
-    from kbroker.config.broker import BrokerConfig
-
 _MIB = 1 << 20
 _PLUGIN_PREFIXES = ("config.providers.", "rlmm.config.", "rsm.config.")
 
 
-def crosscheck(config: "BrokerConfig") -> Iterator[str]:
+def crosscheck(config: BrokerValues) -> Iterator[str]:
     """Problems between settings that are each fine by themselves, one text each."""
     yield from _identity(config)
     yield from _logs(config)
@@ -34,7 +31,7 @@ def crosscheck(config: "BrokerConfig") -> Iterator[str]:
         yield str(error)
 
 
-def _identity(config: "BrokerConfig") -> Iterator[str]:
+def _identity(config: BrokerValues) -> Iterator[str]:
     broker_id = config.get_int("broker.id")
     if broker_id not in (-1, config.node_id):
         yield "You must set `node.id` to the same value as `broker.id`."
@@ -42,7 +39,7 @@ def _identity(config: "BrokerConfig") -> Iterator[str]:
         yield "Invalid value controller for configuration process.roles: kbroker is always a broker"
 
 
-def _logs(config: "BrokerConfig") -> Iterator[str]:
+def _logs(config: BrokerValues) -> Iterator[str]:
     if config.log_roll_ms < 1:
         yield "log.roll.ms must be greater than or equal to 1"
     if config.log_roll_jitter_ms < 0:
@@ -72,7 +69,7 @@ def _logs(config: "BrokerConfig") -> Iterator[str]:
         )
 
 
-def _sockets(config: "BrokerConfig") -> Iterator[str]:
+def _sockets(config: BrokerValues) -> Iterator[str]:
     queued, largest = config.get_int("queued.max.request.bytes"), config.get_int("socket.request.max.bytes")
     if 0 < queued < largest:
         yield "queued.max.request.bytes must be larger or equal to socket.request.max.bytes"
@@ -98,7 +95,7 @@ def _sockets(config: "BrokerConfig") -> Iterator[str]:
         )
 
 
-def _groups(config: "BrokerConfig") -> Iterator[str]:
+def _groups(config: BrokerValues) -> Iterator[str]:
     if config.get_int("group.min.session.timeout.ms") > config.get_int("group.max.session.timeout.ms"):
         yield "group.max.session.timeout.ms must be greater than or equal to group.min.session.timeout.ms"
     for kind, name in (
@@ -123,7 +120,7 @@ def _groups(config: "BrokerConfig") -> Iterator[str]:
         yield "Disabling the 'classic' protocol is not supported."
 
 
-def _listeners(config: "BrokerConfig") -> Iterator[str]:
+def _listeners(config: BrokerValues) -> Iterator[str]:
     """Raises ConfigError where the entries themselves cannot be read."""
     opened, advertised = config.listeners, config.advertised_listeners
     check_distinct("listeners", opened, ports=True)
@@ -150,7 +147,7 @@ def _listeners(config: "BrokerConfig") -> Iterator[str]:
         )
 
 
-def _may_choose(config: "BrokerConfig") -> bool:
+def _may_choose(config: BrokerValues) -> bool:
     """One node has no inter-broker traffic, so an unnamed listener need not exist."""
     return config.get_optional_str("inter.broker.listener.name") is None
 

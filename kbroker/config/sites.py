@@ -4,12 +4,9 @@
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from kbroker.config.broker_values import BrokerValues
 from kbroker.config.setting import ConfigError
-
-if TYPE_CHECKING:
-    from kbroker.config.broker import BrokerConfig
 
 KEY = "kbroker.replica.sites"
 
@@ -28,7 +25,7 @@ def port_key(listener: str, site: int) -> str:
     return f"{listener}@{site}" if site else listener
 
 
-def sites_of(config: "BrokerConfig") -> tuple[Site, ...]:
+def sites_of(config: BrokerValues) -> tuple[Site, ...]:
     """The sites of a broker: one that holds every log dir when the setting is empty. Raises
     ConfigError."""
     text = config.get_str(KEY)

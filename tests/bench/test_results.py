@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from bench.results import Results, Sample, compare, dear_generators, failures, losses, ratio_of
-from bench.scenario import Limit, Measure, Measures, Scenario
+from bench.scenario import Limit, Measure, Scenario
+from bench.turn import Measures
 
 
 def never_run(_: object) -> Measures:

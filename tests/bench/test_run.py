@@ -6,7 +6,9 @@ from typing import Any
 
 from bench.generator import LoadFailed
 from bench.run import Run
-from bench.scenario import QUICK, Measure, Measures, Scenario
+from bench.scenario import Measure, Scenario
+from bench.size import QUICK
+from bench.turn import Measures
 
 
 def refuse(_: object) -> Measures:

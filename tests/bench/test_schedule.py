@@ -2,8 +2,9 @@
 for."""
 
 from bench.results import Sample
-from bench.scenario import Measure, Measures, Scenario
+from bench.scenario import Measure, Scenario
 from bench.schedule import Schedule
+from bench.turn import Measures
 
 RATE = Measure("rate", "rate", "requests/s", "higher")
 BOTH = ("kafka", "kbroker")

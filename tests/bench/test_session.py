@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from bench.results import Results, Sample
-from bench.scenario import FULL, QUICK
 from bench.scenarios import SCENARIOS
 from bench.session import NothingToResume, Plan, begin, latest
+from bench.size import FULL, QUICK
 from bench.targets import KafkaOptions
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bench.scenario import QUICK
+from bench.size import QUICK
 from bench.turn import Turn
 from kbroker.net.fetch.residency import by_cachestat
 

@@ -5,7 +5,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from bench.scenario import FULL, Measure, Measures, Scenario
+from bench.scenario import Measure, Scenario
+from bench.size import FULL
+from bench.turn import Measures
 from bench.warm_up import warm_up
 
 RATE = Measure("rate", "rate", "requests/s", "higher")

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from kbroker.config.broker import BROKER, BrokerConfig, base_name, is_dynamic, is_sensitive, synonyms
+from kbroker.config.broker import BROKER, BrokerConfig, is_dynamic, is_sensitive, synonyms
+from kbroker.config.broker_values import base_name
 from kbroker.config.processes import io_workers, network_processes
 from kbroker.config.setting import ConfigError
 

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from docs.generate import GENERATED
+from docs.generated import GENERATED
 
 ROOT = Path(__file__).parents[2]
 RUN = ("sh", "console", "python")

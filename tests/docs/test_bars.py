@@ -1,7 +1,7 @@
 """The bars of the README show the figures of the table, to scale."""
 
-from bench.scenario import FULL
 from bench.scenarios import SCENARIOS
+from bench.size import FULL
 from docs.bars import LONGEST, PAGE, SHOWN, Bar, measured, picture
 
 TABLE = "\n".join(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from docs.wrap import ROOT
+from docs.generated import ROOT
 from tests.docs.blocks import Block, blocks, by_hand, pages
 from tests.docs.session import Session, available
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from docs.wrap import ROOT
+from docs.generated import ROOT
 
 PAGES = [page for page in (ROOT / "docs").rglob("*.md") if "adr" not in page.parts]
 

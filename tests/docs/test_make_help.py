@@ -3,7 +3,7 @@
 import re
 import subprocess
 
-from docs.wrap import ROOT
+from docs.generated import ROOT
 
 MAX_COLUMNS = 120
 

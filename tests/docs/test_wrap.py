@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from docs.wrap import COLUMNS, ROOT, pages, too_long, wrapped
+from docs.generated import ROOT
+from docs.wrap import COLUMNS, pages, too_long, wrapped
 
 LONG = "word " * 40
 

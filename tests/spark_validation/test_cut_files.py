@@ -2,21 +2,21 @@
 
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 pytest.importorskip("pyspark", reason="`make venv-spark` brings it")
 
 from spark_validation.cut_files import cut_files
-from spark_validation.evidence import Evidence
 
 
-def evidence(folder: Path, counted: dict[str, int] | None) -> Evidence:
-    """Of a consumer 7 that counted its files, or did not say, and a producer without any."""
-    consumer, producer = SimpleNamespace(consumer=7, files=counted), SimpleNamespace(producer=7, files=None)
-    made: Any = SimpleNamespace(folder=folder, consumer_clients=[consumer], producer_clients=[producer])
-    return cast(Evidence, made)
+def cut(folder: Path, counted: dict[str, int] | None) -> dict[str, list[int]]:
+    """Cut files of a consumer 7 that counted its files, or did not, and of a producer without
+    any."""
+    consumer: Any = SimpleNamespace(consumer=7, files=counted)
+    producer: Any = SimpleNamespace(producer=7, files=None)
+    return cut_files(folder, [producer], [consumer])
 
 
 def files(folder: Path, *names: str) -> None:
@@ -27,13 +27,13 @@ def files(folder: Path, *names: str) -> None:
 
 def test_all_that_were_counted_are_there(tmp_path: Path) -> None:
     files(tmp_path, "commits/c000007-0000.parquet", "commits/c000007-0001.parquet")
-    assert cut_files(evidence(tmp_path, {"commits": 2, "reads": 0})) == {}
-    assert cut_files(evidence(tmp_path, None)) == {}
+    assert cut(tmp_path, {"commits": 2, "reads": 0}) == {}
+    assert cut(tmp_path, None) == {}
 
 
 def test_the_last_file_is_missing_as_its_client_counted_it(tmp_path: Path) -> None:
     files(tmp_path, "commits/c000007-0000.parquet")
-    assert cut_files(evidence(tmp_path, {"commits": 2, "assignments": 1})) == {
+    assert cut(tmp_path, {"commits": 2, "assignments": 1}) == {
         "commits": [7],
         "assignments": [7],
     }
@@ -41,9 +41,9 @@ def test_the_last_file_is_missing_as_its_client_counted_it(tmp_path: Path) -> No
 
 def test_a_file_before_another_one_is_missing_whoever_counted(tmp_path: Path) -> None:
     files(tmp_path, "shares/c000007-0000.parquet", "shares/c000007-0002.parquet")
-    assert cut_files(evidence(tmp_path, None)) == {"shares": [7]}
+    assert cut(tmp_path, None) == {"shares": [7]}
 
 
 def test_of_files_with_other_names_nothing_is_said(tmp_path: Path) -> None:
     files(tmp_path, "reads/part-0000-c000.snappy.parquet")
-    assert cut_files(evidence(tmp_path, {"reads": 3})) == {}
+    assert cut(tmp_path, {"reads": 3}) == {}

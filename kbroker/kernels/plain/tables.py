@@ -1,16 +1,13 @@
 """Rows whose writers are checked: what `Row.table` gives while kernels are plain."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kbroker.kernels.plain.memory_map import MEMORY, place
 from kbroker.kernels.plain.numpy_memory import note, watch
-from kbroker.kernels.plain.writers import WORD_BYTES, Rows, process
-
-if TYPE_CHECKING:
-    from kbroker.kernels.row import RowType
+from kbroker.kernels.plain.writers import WORD_BYTES, Declaration, Rows, process
 
 
 class CheckedRows(np.ndarray[Any, np.dtype[np.int64]]):
@@ -42,7 +39,7 @@ class CheckedRows(np.ndarray[Any, np.dtype[np.int64]]):
         return set(np.ravel((first + np.broadcast_to(places, plain.shape)[key]) % words).tolist())
 
 
-def declare(row: "RowType", array: NDArray[np.int64], writer: str = "") -> NDArray[np.int64]:
+def declare(row: Declaration, array: NDArray[np.int64], writer: str = "") -> NDArray[np.int64]:
     """The array as rows of a kind, whose writers are checked from now on. writer: in place of the
     declared one."""
     watch()

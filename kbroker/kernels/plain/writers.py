@@ -5,10 +5,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import FrameType
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from kbroker.kernels.row import RowType
+from typing import Protocol
 
 WORD_BYTES = 8
 ROOMS = {
@@ -51,13 +48,33 @@ def may_write(writer: str, who: str) -> bool:
     return not named or not who or who in named
 
 
+class Field(Protocol):
+    """A declared field of a row."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def writer(self) -> str: ...
+
+
+class Declaration(Protocol):
+    """A declared kind of row (`kernels/row.py`)."""
+
+    __name__: str
+    writer: str
+    WORDS: int
+
+    def field_at(self, number: int) -> Field | None: ...
+
+
 @dataclass(frozen=True, eq=False, slots=True)
 class Rows:
     """A table in memory. writer: in place of the declared one, of a copy that its owner keeps."""
 
     start: int
     end: int
-    row: "RowType"
+    row: Declaration
     writer: str = ""
 
     def check(self, address: int, size: int, place: Callable[[], str]) -> None:

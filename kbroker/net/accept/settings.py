@@ -6,7 +6,7 @@ Runs in: the first network process.
 import socket
 from collections.abc import Mapping
 
-from kbroker.config.broker import base_name
+from kbroker.config.broker_values import base_name
 from kbroker.ipc.fds import send_settings
 from kbroker.net.accept.news import AcceptorNews, until_sent
 
