@@ -94,13 +94,20 @@ def serve(
         list[str] | None,
         typer.Option(metavar="KEY=VALUE", help="A setting that wins over the file's; repeat it for more."),
     ] = None,
+    environment: Annotated[
+        bool,
+        typer.Option(
+            "--environment",
+            help="Take settings from variables, too, as Apache Kafka's images do: KAFKA_LOG_DIRS is log.dirs.",
+        ),
+    ] = False,
 ) -> None:
     """Run the broker in the foreground until Ctrl-C or SIGTERM; logs go to stderr.
 
     All settings: docs/config.md."""
     from kbroker.cli.serve import serve as run_broker
 
-    raise typer.Exit(run_broker(properties, override or []))
+    raise typer.Exit(run_broker(properties, override or [], environment))
 
 
 app.command("status", rich_help_panel="The broker", epilog=status.EXAMPLES)(status.status)

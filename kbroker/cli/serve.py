@@ -11,7 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from kbroker.config import properties
+from kbroker.config import environment, properties
 from kbroker.config.broker import BrokerConfig
 from kbroker.config.setting import ConfigError
 from kbroker.kernels import image
@@ -31,8 +31,9 @@ WARM = (
 )
 
 
-def serve(file: Path | None, overrides: list[str]) -> int:
-    """Run a broker with the settings of a server.properties file and of ``key=value`` overrides.
+def serve(file: Path | None, overrides: list[str], from_environment: bool = False) -> int:
+    """Run a broker with the settings of a server.properties file, of variables ``KAFKA_*`` if they
+    are asked for, and of ``key=value`` overrides; the later ones win.
 
     Returns the process's exit code: 0 after an orderly stop, 1 when it could not start or stop
     cleanly, 2 for bad settings.
@@ -45,6 +46,8 @@ def serve(file: Path | None, overrides: list[str]) -> int:
     harden(overrides)
     try:
         pairs = properties.read(file) if file else {}
+        if from_environment:
+            pairs = environment.over(pairs, os.environ)
         config, warnings = BrokerConfig.load(pairs, properties.parse_overrides(overrides))
     except ConfigError as error:
         for line in str(error).splitlines():

@@ -1,6 +1,9 @@
 """Plain arguments of `serve` are read without the option parser, and mean what the option parser
 says they mean."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,19 +15,23 @@ from tests.cli.conftest import Shell
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        ([], (None, [])),
-        (["server.properties"], (Path("server.properties"), [])),
-        (["--override", "a=1", "f", "--override=b=2=3"], (Path("f"), ["a=1", "b=2=3"])),
+        ([], (None, [], False)),
+        (["server.properties"], (Path("server.properties"), [], False)),
+        (["--override", "a=1", "f", "--override=b=2=3"], (Path("f"), ["a=1", "b=2=3"], False)),
+        (["--environment", "f"], (Path("f"), [], True)),
     ],
 )
 def test_plain_arguments_agree_with_the_option_parser(
-    shell: Shell, monkeypatch: pytest.MonkeyPatch, words: list[str], expected: tuple[Path | None, list[str]]
+    shell: Shell,
+    monkeypatch: pytest.MonkeyPatch,
+    words: list[str],
+    expected: tuple[Path | None, list[str], bool],
 ) -> None:
     assert parse(words) == expected
     given: list[object] = []
 
-    def serve(file: Path | None, overrides: list[str]) -> int:
-        given.append((file, overrides))
+    def serve(file: Path | None, overrides: list[str], environment: bool) -> int:
+        given.append((file, overrides, environment))
         return 7
 
     monkeypatch.setattr("kbroker.cli.serve.serve", serve)
@@ -42,3 +49,11 @@ def test_the_rest_is_left_to_the_option_parser(words: list[str]) -> None:
 def test_mistakes_still_get_their_usage_error(shell: Shell) -> None:
     assert "--override" in shell("serve", "--override", code=2).stderr
     assert "No such option" in shell("serve", "--frob", code=2).stderr
+
+
+def test_serve_takes_settings_from_variables_when_asked() -> None:
+    wrong = {**os.environ, "KAFKA_NUM_PARTITIONS": "three"}
+    command = [sys.executable, "-m", "kbroker", "serve", "--environment"]
+    done = subprocess.run(command, env=wrong, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2
+    assert "num.partitions" in done.stderr

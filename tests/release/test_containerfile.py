@@ -1,4 +1,4 @@
-"""The health check of the container says what the broker's readiness says."""
+"""The container: its health check is the readiness probe, its default command line starts a broker."""
 
 import json
 import subprocess
@@ -8,6 +8,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+
+from kbroker.cli.serve_arguments import parse
+from kbroker.config import environment, properties
+from kbroker.config.broker import BrokerConfig
 
 TEXT = (Path(__file__).parents[2] / "release" / "Containerfile").read_text()
 
@@ -36,3 +40,32 @@ def test_the_health_check_is_the_readiness_probe(status: int, healthy: bool) -> 
         threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         assert (check(server.server_port) == 0) is healthy
         server.shutdown()
+
+
+def default_settings() -> dict[str, str]:
+    """The settings file that the image copies to where its command line looks for it."""
+    source, target = next(line.split()[1:] for line in TEXT.splitlines() if line.startswith("COPY release/"))
+    (entry,) = (
+        line.removeprefix("ENTRYPOINT ") for line in TEXT.splitlines() if line.startswith("ENTRYPOINT")
+    )
+    (default,) = (line.removeprefix("CMD ") for line in TEXT.splitlines() if line.startswith("CMD"))
+    program, command, *words = json.loads(entry) + json.loads(default)
+    assert (program, command) == ("kbroker", "serve")
+    assert parse(words) == (Path(target), [], True)
+    return properties.read(Path(__file__).parents[2] / source)
+
+
+def test_the_default_command_serves_the_host_of_the_container() -> None:
+    config, warnings = BrokerConfig.load(default_settings(), {})
+    assert not warnings
+    assert config.log_dirs == ("/data/logs",)
+    assert [(one.host, one.port) for one in config.advertised_listeners] == [("127.0.0.1", 9092)]
+
+
+def test_variables_of_a_compose_file_win_over_the_defaults() -> None:
+    variables = {
+        "KAFKA_LISTENERS": "PLAINTEXT://0.0.0.0:9094",
+        "KAFKA_ADVERTISED_LISTENERS": "PLAINTEXT://kbroker:9094",
+    }
+    config, _ = BrokerConfig.load(environment.over(default_settings(), variables), {})
+    assert [(one.host, one.port) for one in config.advertised_listeners] == [("kbroker", 9094)]

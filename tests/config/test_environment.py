@@ -1,0 +1,60 @@
+"""Variables as settings; the cases are those of Kafka's KafkaDockerWrapperTest."""
+
+import pytest
+
+from kbroker.config import environment
+from kbroker.config.broker import BrokerConfig
+
+
+def test_variables_name_settings_as_in_kafkas_images() -> None:
+    variables = {
+        "KAFKA_TOOLS_LOG4J_LOGLEVEL": "TRACE",
+        "KAFKA_VALID_PROPERTY": "Value",
+        "SOME_VARIABLE": "Some Value",
+        "KAFKA_VALID___PROPERTY__ALL_CASES": "All Cases Value",
+        "KAFKA_KAFKA_VALID_PROPERTY": "Value",
+    }
+    assert environment.settings(variables) == {
+        "valid.property": "Value",
+        "valid-property_all.cases": "All Cases Value",
+        "kafka.valid.property": "Value",
+    }
+
+
+@pytest.mark.parametrize("variable", [*sorted(environment.NO_SETTINGS), "KAFKA_", "KAFKA", "kafka_log_dirs"])
+def test_variables_of_scripts_and_other_programs_are_no_settings(variable: str) -> None:
+    assert environment.setting_of(variable) is None
+
+
+def test_the_environment_wins_over_the_file() -> None:
+    found = environment.over(
+        {"log.dirs": "/file", "num.partitions": "2"}, {"KAFKA_LOG_DIRS": "/variable", "HOME": "/"}
+    )
+    assert found == {"log.dirs": "/variable", "num.partitions": "2"}
+
+
+def test_listeners_of_the_environment_replace_what_the_file_advertises() -> None:
+    file = {"listeners": "PLAINTEXT://:1", "advertised.listeners": "PLAINTEXT://file:1"}
+    found = environment.over(file, {"KAFKA_LISTENERS": "PLAINTEXT://:2"})
+    assert found == {"listeners": "PLAINTEXT://:2"}
+    both = {"KAFKA_LISTENERS": "PLAINTEXT://:2", "KAFKA_ADVERTISED_LISTENERS": "PLAINTEXT://here:2"}
+    assert environment.over(file, both)["advertised.listeners"] == "PLAINTEXT://here:2"
+
+
+def test_a_compose_file_written_for_apache_kafka_gives_valid_settings() -> None:
+    variables = {
+        "KAFKA_NODE_ID": "1",
+        "KAFKA_PROCESS_ROLES": "broker,controller",
+        "KAFKA_LISTENERS": "PLAINTEXT://localhost:9092,CONTROLLER://localhost:9093",
+        "KAFKA_ADVERTISED_LISTENERS": "PLAINTEXT://localhost:9092",
+        "KAFKA_CONTROLLER_LISTENER_NAMES": "CONTROLLER",
+        "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+        "KAFKA_CONTROLLER_QUORUM_VOTERS": "1@localhost:9093",
+        "KAFKA_OFFSETS_TOPIC_REPLICATION_FACTOR": "1",
+        "KAFKA_GROUP_INITIAL_REBALANCE_DELAY_MS": "0",
+        "KAFKA_NUM_PARTITIONS": "3",
+    }
+    config, warnings = BrokerConfig.load(environment.over({}, variables), {})
+    assert [(one.host, one.port) for one in config.listeners] == [("localhost", 9092)]
+    assert config.get_int("num.partitions") == 3
+    assert all("has no effect" in warning for warning in warnings)
