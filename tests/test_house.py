@@ -41,7 +41,6 @@ ONE_WORD: set[str] = {
 # change many local words; a part of one would take and return them all.
 LONG_FUNCTIONS: set[str] = {
     "kbroker/cleaner/retain_kernel.py::_decide",
-    "kbroker/cleaner/retain_kernel.py::filter_batches",
     "kbroker/control/groups/commit_lane/commit_kernel.py::take_commits",
     "kbroker/control/groups/commit_lane/parse_kernel.py::_take_topics",
     "kbroker/io/append/append_kernel.py::plan_append",

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from kbroker.cleaner.key_map_kernel import SPECIAL_ATTRIBUTES, find_offset, is_odd, next_batch
 from kbroker.cleaner.rows import CleanStop, KeyMap, Retain
+from kbroker.kernels.batch_header import last_offset
 from kbroker.kernels.batches import describe
 from kbroker.kernels.crc32c import crc32c_at
 from kbroker.kernels.hash128 import hash128
@@ -38,20 +39,23 @@ EMPTY_ATTRIBUTES = b.ATTRIBUTE_LOG_APPEND_TIME | b.ATTRIBUTE_TRANSACTIONAL | b.A
 
 
 @inlined
+def _horizon(header: int) -> int:
+    """The delete horizon of the batch at an address, else NO_HORIZON."""
+    if load_i16_be(header + b.ATTRIBUTES) & b.ATTRIBUTE_DELETE_HORIZON:
+        return load_i64_be(header + b.BASE_TIMESTAMP)
+    return NO_HORIZON
+
+
+@inlined
 def _decide(
-    address: int,
-    end: int,
-    count: int,
-    base_offset: int,
-    last_delta: int,
-    base_timestamp: int,
-    horizon: int,
-    flags: Bytes,
-    table: Words,
-    state: Words,
-    words: Words,
+    header: int, address: int, end: int, flags: Bytes, table: Words, state: Words, words: Words
 ) -> int:
-    """Flag the records that stay. TAKEN, DAMAGED, or ODD: all stay."""
+    """Flag the records that stay. TAKEN, DAMAGED, or ODD: all stay. header: of their batch."""
+    count = load_i32_be(header + b.RECORD_COUNT)
+    base_offset = load_i64_be(header + b.BASE_OFFSET)
+    last_delta = load_i32_be(header + b.LAST_OFFSET_DELTA)
+    base_timestamp = load_i64_be(header + b.BASE_TIMESTAMP)
+    horizon = _horizon(header)
     words[Retain.KEPT] = words[Retain.TOMBSTONES] = 0
     words[Retain.MAX_TIMESTAMP] = -1
     position = address
@@ -67,11 +71,10 @@ def _decide(
         delta, position = read_varint(position, following)  # any number: `is_odd` refuses what does not fit
         if position == BAD:
             return CleanStop.DAMAGED
-        length, position = read_varint32(position, following)
-        if position == BAD or length > following - position:
+        length, key = read_varint32(position, following)
+        if key == BAD or length > following - key:
             return CleanStop.DAMAGED
-        key = position
-        value, position = read_varint32(position + max(length, 0), following)
+        value, position = read_varint32(key + max(length, 0), following)
         if position == BAD or value > following - position:
             return CleanStop.DAMAGED
         if is_odd(delta, previous, last_delta):
@@ -82,14 +85,13 @@ def _decide(
         previous = delta
         offset = base_offset + delta
         stays = offset > state[KeyMap.LATEST]
-        if not stays:
-            if length < 0:
-                words[Retain.WITHOUT_KEY] += 1
-            else:
-                low, high = hash128(key, length, state[KeyMap.SEED])
-                stays = offset >= find_offset(table, state[KeyMap.SLOTS], low, high) and (
-                    value >= 0 or horizon == NO_HORIZON or words[Retain.NOW] < horizon
-                )
+        if not stays and length < 0:
+            words[Retain.WITHOUT_KEY] += 1
+        elif not stays:
+            low, high = hash128(key, length, state[KeyMap.SEED])
+            stays = offset >= find_offset(table, state[KeyMap.SLOTS], low, high) and (
+                value >= 0 or horizon == NO_HORIZON or words[Retain.NOW] < horizon
+            )
         flags[n] = stays
         if stays:
             words[Retain.KEPT] += 1
@@ -146,37 +148,13 @@ def _copy_records(address: int, end: int, count: int, flags: Bytes, shift: int, 
     return target
 
 
-@kernel(
-    "int64(int64, int64, int64, int64, int64, int64, int64, uint8[::1], int64[:, ::1], int64[::1], int64[::1])"
-)
+@kernel("int64(int64, int64, int64, uint8[::1], int64[:, ::1], int64[::1], int64[::1])")
 def decide(
-    address: int,
-    size: int,
-    count: int,
-    base_offset: int,
-    last_delta: int,
-    base_timestamp: int,
-    horizon: int,
-    flags: Bytes,
-    table: Words,
-    state: Words,
-    words: Words,
+    header: int, address: int, size: int, flags: Bytes, table: Words, state: Words, words: Words
 ) -> int:
     """Flag the records of one plain records section that stay (flags: a byte each); counts go to
-    ``words``."""
-    return _decide(
-        address,
-        address + size,
-        count,
-        base_offset,
-        last_delta,
-        base_timestamp,
-        horizon,
-        flags,
-        table,
-        state,
-        words,
-    )
+    ``words``. header: of their batch."""
+    return _decide(header, address, address + size, flags, table, state, words)
 
 
 @kernel("int64(int64, int64, int64, uint8[::1], int64, int64)")
@@ -243,6 +221,28 @@ def _holds(offsets: Words, offset: int) -> bool:
     return low < offsets.size and offsets[low] == offset
 
 
+@inlined
+def _write_kept(at: int, size: int, flags: Bytes, last_offsets: Words, words: Words, target: int) -> int:
+    """Write what stays of a batch, given its flags; returns the bytes, 0 when nothing stays."""
+    count = load_i32_be(at + b.RECORD_COUNT)
+    new_horizon = NO_HORIZON
+    if words[Retain.TOMBSTONES] > 0 and _horizon(at) == NO_HORIZON:
+        new_horizon = words[Retain.NOW] + words[Retain.DELETE_RETENTION]
+    if count > 0 and words[Retain.KEPT] == count and new_horizon == NO_HORIZON:
+        copy(target, at, size)
+        return size
+    if words[Retain.KEPT] > 0:
+        words[Retain.CHANGED] += 1
+        return _write_filtered(at, size, flags, new_horizon, words, target)
+    written = 0
+    last = last_offset(at)
+    sequenced = load_i64_be(at + b.PRODUCER_ID) >= 0 and _holds(last_offsets, last)
+    if sequenced or words[Retain.POSITION] + size == words[Retain.KEEP_END]:
+        written = _write_empty(at, target)
+    words[Retain.CHANGED] += written != size
+    return written
+
+
 @kernel(
     "int64(uint8[::1], int64, uint8[::1], int64[:, ::1], uint8[::1], int64[::1], int64[:, ::1], int64[::1], int64[::1])"
 )
@@ -278,49 +278,15 @@ def filter_batches(
         if words[Retain.OUT] + most > out.size or words[Retain.ROWS] == rows.shape[0] or count > flags.size:
             words[Retain.NEXT_SIZE] = most
             return CleanStop.OUT_FULL
-        base_offset = load_i64_be(at + b.BASE_OFFSET)
-        base_timestamp = load_i64_be(at + b.BASE_TIMESTAMP)
-        horizon = base_timestamp if attributes & b.ATTRIBUTE_DELETE_HORIZON else NO_HORIZON
-        if (
-            _decide(
-                at + b.RECORDS,
-                at + size,
-                count,
-                base_offset,
-                load_i32_be(at + b.LAST_OFFSET_DELTA),
-                base_timestamp,
-                horizon,
-                flags,
-                table,
-                state,
-                words,
-            )
-            == CleanStop.DAMAGED
-        ):
+        if _decide(at, at + b.RECORDS, at + size, flags, table, state, words) == CleanStop.DAMAGED:
             return CleanStop.DAMAGED
-        here = target + words[Retain.OUT]
-        written = 0
-        new_horizon = NO_HORIZON
-        if words[Retain.TOMBSTONES] > 0 and horizon == NO_HORIZON:
-            new_horizon = words[Retain.NOW] + words[Retain.DELETE_RETENTION]
-        if count > 0 and words[Retain.KEPT] == count and new_horizon == NO_HORIZON:
-            copy(here, at, size)
-            written = size
-        elif words[Retain.KEPT] > 0:
-            written = _write_filtered(at, size, flags, new_horizon, words, here)
-            words[Retain.CHANGED] += 1
-        else:
-            last = base_offset + load_i32_be(at + b.LAST_OFFSET_DELTA)
-            sequenced = load_i64_be(at + b.PRODUCER_ID) >= 0 and _holds(last_offsets, last)
-            if sequenced or words[Retain.POSITION] + size == words[Retain.KEEP_END]:
-                written = _write_empty(at, here)
-            words[Retain.CHANGED] += written != size
+        written = _write_kept(at, size, flags, last_offsets, words, target + words[Retain.OUT])
         if written > 0:
+            here = target + words[Retain.OUT]
             describe(here, words[Retain.FILE_POSITION] + words[Retain.OUT], written, rows, words[Retain.ROWS])
             if words[Retain.KEPT] == 0:
-                rows[
-                    words[Retain.ROWS], ScannedBatch.MAX_TIMESTAMP
-                ] = -1  # no record has it: not for the time index
+                # no record has it: not for the time index
+                rows[words[Retain.ROWS], ScannedBatch.MAX_TIMESTAMP] = -1
             words[Retain.OUT] += written
             words[Retain.ROWS] += 1
         words[Retain.POSITION] += size

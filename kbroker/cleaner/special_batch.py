@@ -81,7 +81,7 @@ class SpecialFilter:
             )
         if not discard and batch.record_count:
             plain = _plain(batch)
-            flags = None if plain is None else self._decide(batch, plain, horizon)
+            flags = None if plain is None else self._decide(batch, plain)
             if plain is None or flags is None:
                 return data
             if self.words[Retain.KEPT]:
@@ -97,9 +97,7 @@ class SpecialFilter:
         self.words[Retain.CHANGED] += batch.size == b.HEADER_BYTES
         return None
 
-    def _decide(
-        self, batch: RecordBatch, plain: bytes | memoryview, horizon: int
-    ) -> NDArray[np.uint8] | None:
+    def _decide(self, batch: RecordBatch, plain: bytes | memoryview) -> NDArray[np.uint8] | None:
         """Flags of the records that stay; None when the batch stays as it is."""
         if batch.is_control:
             self.words[Retain.KEPT], self.words[Retain.TOMBSTONES] = batch.record_count, 0
@@ -109,8 +107,9 @@ class SpecialFilter:
             return np.ones(batch.record_count, np.uint8)
         section, flags = np.frombuffer(plain, np.uint8), np.empty(batch.record_count, np.uint8)
         found = rk.decide(
-            *(int(section.ctypes.data), len(section), batch.record_count),
-            *(batch.base_offset, batch.last_offset_delta, batch.base_timestamp, horizon),
+            np.frombuffer(batch.data, np.uint8).ctypes.data,
+            section.ctypes.data,
+            len(section),
             flags,
             self.offset_map.table,
             self.offset_map.state,

@@ -17,50 +17,41 @@ MAX_TAGS = 64  # Kafka has none in what kernels read; millions would be skipped 
 
 
 @inlined
-def read_uvarint(position: int, end: int) -> tuple[int, int]:
-    """Unsigned varint of up to 32 bits: (value, position after it)."""
+def _read_groups(position: int, end: int, max_bits: int) -> tuple[int, int]:
+    """Groups of 7 bits up to one without the continuation bit: (value, position after it)."""
     value = 0
     shift = 0
-    while position < end and shift < 35:
+    while position < end and shift < max_bits:
         byte = load_u8(position)
         position += 1
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
-            return (value, position) if value < 1 << 32 else (0, BAD)
+            return value, position
         shift += 7
     return 0, BAD
 
 
 @inlined
+def read_uvarint(position: int, end: int) -> tuple[int, int]:
+    """Unsigned varint of up to 32 bits: (value, position after it)."""
+    value, position = _read_groups(position, end, 35)
+    return (value, position) if value < 1 << 32 else (0, BAD)
+
+
+@inlined
 def read_varint(position: int, end: int) -> tuple[int, int]:
     """Zigzag varint of up to 64 bits: (value, position after it)."""
-    value = 0
-    shift = 0
-    while position < end and shift < 70:
-        byte = load_u8(position)
-        position += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return ((value >> 1) & 0x7FFFFFFFFFFFFFFF) ^ -(value & 1), position
-        shift += 7
-    return 0, BAD
+    value, position = _read_groups(position, end, 70)
+    return ((value >> 1) & 0x7FFFFFFFFFFFFFFF) ^ -(value & 1), position
 
 
 @inlined
 def read_varint32(position: int, end: int) -> tuple[int, int]:
     """Zigzag varint of at most 5 bytes: (value, position after it). What the fifth has beyond 32
     bits is left out, as by Kafka."""
-    value = 0
-    shift = 0
-    while position < end and shift < 35:
-        byte = load_u8(position)
-        position += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            value &= 0xFFFFFFFF
-            return (value >> 1) ^ -(value & 1), position
-        shift += 7
-    return 0, BAD
+    value, position = _read_groups(position, end, 35)
+    value &= 0xFFFFFFFF
+    return (value >> 1) ^ -(value & 1), position
 
 
 @inlined
