@@ -1,4 +1,5 @@
-"""Writes every generated page and file, or with --check lists those that are stale (exit code 1)."""
+"""Writes every generated page and file, or with --check lists those that are stale (exit code
+1)."""
 
 import importlib
 import sys

@@ -1,4 +1,5 @@
-"""The values of a broker's settings: by type, by listener, and where several settings decide one."""
+"""The values of a broker's settings: by type, by listener, and where several settings decide
+one."""
 
 import re
 from collections.abc import Iterable

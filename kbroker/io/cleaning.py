@@ -66,7 +66,7 @@ def cleanable_range(log: UnifiedLog, now: int) -> CleanableRange:
         young = (segment for segment in dirty if log.segments.largest_timestamp_of(segment) > now - lag)
         upper = min(upper, next((segment.base_offset for segment in young), upper))
     upper = max(first_dirty, upper)
-    # the segment that holds `upper` is left alone as a whole
+    # the whole segment that contains `upper` is not cleaned
     upper = next(
         (segment.base_offset for n, segment in enumerate(closed) if _end(closed, n, active) > upper), active
     )
@@ -85,7 +85,7 @@ def _is_overdue(log: UnifiedLog, dirty: list[Segment], now: int) -> bool:
 
 
 class Cleaning:
-    """Runs in: io. Owner: the IO worker. Answers what the cleaner asks."""
+    """Runs in: io. Owner: the IO worker. Answers the requests of the cleaner."""
 
     def __init__(
         self,
@@ -95,7 +95,7 @@ class Cleaning:
         call_cleaner: Callable[[], object] = lambda: None,
     ) -> None:
         """notify: wakes the fetches that wait at a slot. call_cleaner: wakes the cleaner, which
-        then looks for dirty logs."""
+        then searches for dirty logs."""
         self._logs = logs
         self._notify = notify
         self._clock_ms = clock_ms
@@ -116,7 +116,7 @@ class Cleaning:
         }
 
     def cleanable(self, _: CleanableLogs) -> tuple[CleanableLog, ...]:
-        """Every compacted log that is not empty, and how dirty it is."""
+        """Every compacted log that is not empty, with its dirty ratio."""
         now = self._clock_ms()
         found = []
         for log in self._logs:
@@ -168,7 +168,7 @@ class Cleaning:
         )  # fmt: skip
 
     def swap(self, body: SwapSegments) -> bool:
-        """Put a cleaned segment in place; whether it was done."""
+        """Put a cleaned segment in place; returns whether that was possible."""
         log = self._log(body.slot, body.generation)
         try:
             return log.swap(body, self._clock_ms())

@@ -1,5 +1,5 @@
-"""Commands of control and the cleaner to an IO worker: each message of ``kbroker.ipc.messages``
-goes to the part of the worker that handles its type.
+"""Commands of control and the cleaner to an IO worker: dispatches each message of
+``kbroker.ipc.messages`` to the part of the worker that handles its type.
 """
 
 import logging

@@ -1,4 +1,4 @@
-"""Durability of appends: appends that wait for a sync, and the syncs that they wait for.
+"""Durability of appends: appends that wait for a sync, and these syncs.
 
 A held append is a delayed produce, a row that the kernels keep (delayed_produce_kernel.py). It
 completes when the slot's durable offset has passed it, and expires with REQUEST_TIMED_OUT after the
@@ -79,8 +79,8 @@ class Durability:
         return self._drain.unanswered or bool(self._unanswered)
 
     def hold(self, held: HeldAppend) -> None:
-        """Answer when the slot's durable offset allows: at once for a slot that does not wait for
-        the disk."""
+        """Answer once the slot's durable offset allows it: at once for a slot that does not wait
+        for the disk."""
         flags = int(self._shared.slots[held.slot, Slot.FLAGS])
         waits_for_flush = self._drain.rows[held.slot, AppendRow.FLUSH_RECORDS] < AppendRow.NEVER
         replicated = flags & SlotFlag.REPLICATED and held.acks == ALL
@@ -91,7 +91,8 @@ class Durability:
         self._drain.release(held.slot)
 
     def advanced(self, slot: int) -> None:
-        """The high watermark of a replicated slot has moved: answer what waited for it."""
+        """The high watermark of a replicated slot has advanced: answer the appends that waited for
+        it."""
         self._drain.release(slot)
 
     def flush(self, slots: Iterable[int]) -> None:
@@ -113,7 +114,8 @@ class Durability:
         return bool(durable or row[AppendRow.UNFLUSHED_RECORDS] >= row[AppendRow.FLUSH_RECORDS])
 
     def _ask(self, slots: Iterable[int], rolled_only: bool = False) -> None:
-        """One commit a slot at a time: what is appended during it waits for the next."""
+        """One commit per slot at a time: records that are appended meanwhile wait for the next
+        one."""
         commits = []
         for slot in slots:
             partition = self._logs.get(slot)
@@ -132,7 +134,7 @@ class Durability:
             self._drain.env[Environment.SYNC_JOBS] = self._commit.jobs
 
     def take_flushed(self) -> None:
-        """Publish finished syncs and answer what waited for them."""
+        """Publish finished syncs and answer the appends that waited for them."""
         left = self._drain.take_synced(FLUSH_SECONDS)
         again = [slot for token, error, time_ns in left if (slot := self._ended(token, error, time_ns)) >= 0]
         if again:
@@ -202,7 +204,8 @@ class Durability:
                 self._answer(held, error)
 
     def forget(self, slot: int, error: ErrorCode = ErrorCode.NOT_LEADER_OR_FOLLOWER) -> None:
-        """The slot is closed: what waits for it gets an error, as after a change of leader."""
+        """The slot is closed: appends that wait for it get an error, as after a change of
+        leader."""
         self._drain.fail(slot, error)
 
     def moved(self, slot: int, left: str) -> None:
@@ -214,16 +217,17 @@ class Durability:
             sync[SyncRow.GENERATION] = NO_GENERATION  # so that the kernel leaves its end to `_ended`
 
     def went_offline(self, slot: int) -> None:
-        """The slot's log dir failed: what waits for it will never be on disk."""
+        """The slot's log dir failed: appends that wait for it get an error, because their records
+        will never be on disk."""
         self.forget(slot, ErrorCode.KAFKA_STORAGE_ERROR)
 
     def expire(self, now_ms: int) -> None:
-        """Answer what has waited too long."""
+        """Answer the delayed produces that have expired."""
         if now_ms >= self._drain.next_expiry_ms and (expired := self._drain.expire(now_ms)):
             self._drain.metrics.words[EXPIRED] += expired
 
     def measure(self) -> None:
-        """Metrics of what waits."""
+        """Update the metrics of waiting appends."""
         self._drain.metrics.words[DELAYED] = self._drain.delayed
         self._drain.metrics.words[WATCHED] = self._drain.delayed
 
@@ -237,7 +241,7 @@ class Durability:
         return bool(np.any(self._drain.syncs[:, SyncRow.STATE] != SyncState.IDLE))
 
     def close(self) -> None:
-        """Finish the syncs in progress, answer what waited for them."""
+        """Finish the syncs in progress, answer the appends that waited for them."""
         while self._syncing:
             self.wait()
             self.take_flushed()

@@ -1,7 +1,8 @@
-"""Records that expire: the log starts after those that are older than kbroker.record.ttl.ms.
+"""Records that expire: the log start advances beyond the records that are older than
+kbroker.record.ttl.ms.
 
-A batch expires as a whole, with its newest record, and no sooner than all before it. Segments below
-the log start go with the next retention run.
+A batch expires as a whole, with its newest record, and not before the batches ahead of it. The next
+retention run deletes the segments below the log start.
 """
 
 import logging
@@ -72,15 +73,15 @@ class Expiry:
             self._advance(starts)
 
     def _advance(self, starts: Mapping[int, int]) -> None:
-        """Advance log starts and count the expired records: none of a log whose log dir fails
-        meanwhile."""
+        """Advance log starts and count the expired records: records of a log whose log dir fails
+        meanwhile are not counted."""
         before = [(each, each.log_start) for slot in starts if (each := self._logs.get(slot)) is not None]
         self._logs.advance_log_starts(starts)
         for partition, start in before:
             self._counters[partition.slot, Counter.EXPIRED] += partition.log_start - start
 
     def _start_of(self, partition: UnifiedLog, now_ms: int) -> int:
-        """Where the log is to start."""
+        """The offset at which the log will start."""
         start, mark, ttl_ms = partition.log_start, partition.high_watermark, partition.config.ttl_ms
         if start >= mark:
             return start

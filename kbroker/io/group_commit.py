@@ -1,6 +1,6 @@
 """Group commit: one sync for all appends that wait on a log, in threads beside the drain.
 
-The drain continues during a sync; everything that is appended meanwhile shares the next sync. This
+The drain continues during a sync; all records that are appended meanwhile share the next sync. This
 makes durable acks cheap: their number per second is the size of a group divided by the time of a
 sync. Several logs are synced at the same time, because a journaling file system then serves all of
 them with one commit of its journal. Most syncs are plain, and the drain kernel requests them itself
@@ -50,10 +50,10 @@ class GroupCommit:
     """Threads that run commits. Runs in: io. Owner: the IO worker, which alone calls it. Not
     thread-safe.
 
-    A commit of the active segment alone goes by a pipe to compiled threads; one of closed segments,
-    too, is whole work for a Python thread. Results come by a pipe: its reader passes those with a
-    token of ``ask`` to
-    ``result``. A slot has at most one commit in progress: the owner asks again when it has taken the result.
+    A commit of the active segment alone goes by a pipe to compiled threads; a commit that includes
+    closed segments is the work of a Python thread. Results come by a pipe: its reader passes those
+    with a token of ``ask`` to ``result``. A slot has at most one commit in progress: the owner asks
+    again when it has taken the result.
     """
 
     def __init__(self, clock_ns: Callable[[], int]) -> None:
@@ -92,8 +92,8 @@ class GroupCommit:
         self._send()
 
     def _send(self) -> None:
-        """Pass to the threads as many commits as the pipe has room for; the rest follows when
-        results have come."""
+        """Pass as many commits to the threads as the pipe has room for; the others follow when
+        results have arrived."""
         while self._unsent:
             token = self._unsent[0]
             try:
@@ -116,8 +116,8 @@ class GroupCommit:
         poll.poll()
 
     def close(self) -> None:
-        """End the threads, which finish what they were given. The owner has taken every result that
-        it wants."""
+        """End the threads, which finish what they were given. The owner has already taken the
+        results that it needs."""
         if self._whole is not None:
             self._whole.shutdown()
         os.set_blocking(self._jobs, True)

@@ -90,7 +90,7 @@ class Housekeeping:
         return min(task.due_ms for task in self._tasks)
 
     def run(self, now_ms: int) -> None:
-        """Do what is due."""
+        """Run the tasks that are due."""
         for task in self._tasks:
             if task.due_ms <= now_ms:
                 task.due_ms = now_ms + task.interval_ms
@@ -121,7 +121,7 @@ class Housekeeping:
         self._producers.expiration_ms = self._config.get_int("producer.id.expiration.ms")
 
     def _retain(self) -> None:
-        """Begin a run over all logs; it goes on in slices, so that appends need not wait for
+        """Begin a run over all logs. It continues in slices, so that appends do not wait for
         thousands of logs."""
         self._logs.sweep_deleted(self._config.get_int("log.segment.delete.delay.ms"))
         self._to_retain = [partition.slot for partition in self._logs]

@@ -90,7 +90,7 @@ class Logs:
     # --- opening -------------------------------------------------------------------------------------
 
     def open(self, message: OpenPartition, call_id: int) -> None:
-        """Begin to open a partition; ``take_opened`` answers when it is online."""
+        """Begin to open a partition; ``take_opened`` answers once it is online."""
         slot = message.slot
         if (pending := self._openings.get(slot)) is not None:
             pending.call_ids.append(call_id)
@@ -115,8 +115,8 @@ class Logs:
         self._openings.load(opening, trusted)
 
     def take_opened(self, begin_role: BeginRole) -> list[Reply]:
-        """Bring online what is loaded; the answers to control's calls. begin_role: called with a
-        log's role."""
+        """Bring the loaded logs online; returns the answers to control's calls. begin_role: called
+        with a log's role."""
         if line := self._openings.progress_line():
             log.info("recovery: %s", line)
         replies = []
@@ -211,8 +211,8 @@ class Logs:
             self.reservations.give_back(files.log_dir_of(partition.folder))
 
     def _dir_failed(self, log_dir: str, error: OSError) -> None:
-        """Every partition of a failed log dir answers KAFKA_STORAGE_ERROR from now on; the others
-        go on."""
+        """From now on every partition of a failed log dir answers KAFKA_STORAGE_ERROR; the others
+        are not affected."""
         folder = self._dirs.get(log_dir)
         if folder is not None:
             folder.fail(error)
@@ -227,7 +227,7 @@ class Logs:
     def _abandon(self, slot: int, partition: UnifiedLog) -> None:
         try:
             partition.abandon()
-        except OSError as error:  # closing may report what an earlier write met
+        except OSError as error:  # closing may report the error of an earlier write
             log.debug("%s: %s", partition.folder, error)
         self._drain.notify(slot)
         for listener in self.offline_listeners:

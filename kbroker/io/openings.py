@@ -36,7 +36,7 @@ from kbroker.protocol.kafka_uuid import format_uuid
 
 EVERY_NS = 1_000_000_000  # between two lines on the progress
 NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM}
-"""Errors that may be temporary: a full disk, no more files, no more memory. Any other error of a
+"""Errors that may be temporary: a full disk, too many open files, no memory. Any other error of a
 write takes the log dir offline."""
 
 
@@ -103,7 +103,7 @@ class Openings:
         return self._pending.get(slot)
 
     def finished(self, opening: Opening) -> None:
-        """Whether the log is loaded, or need not be."""
+        """Whether the log is loaded, or does not need loading."""
         self._done.append(opening)
         self._notify()
 
@@ -143,7 +143,7 @@ class Openings:
         return published_end(words)
 
     def load(self, opening: Opening, trusted: TrustedEnd | None) -> None:
-        """Have a thread load the log. trusted: see `loaded_log.TrustedEnd`."""
+        """Load the log in a thread. trusted: see `loaded_log.TrustedEnd`."""
         self._pending[opening.message.slot] = opening
         self._progress.begin(time.monotonic_ns())
         if opening.message.new:  # there is nothing to check, and gigabytes of others may be ahead
@@ -228,7 +228,7 @@ class Openings:
         return self._progress.line(time.monotonic_ns())
 
     def close(self) -> None:
-        """Load nothing more; returns when the current loads have ended."""
+        """Stop loading; returns when the current loads have ended."""
         for executor in (self._executor, self._creators):
             executor.shutdown(wait=True, cancel_futures=True)
 
@@ -343,7 +343,7 @@ class RecoveryProgress:
             self._bytes += count
 
     def finish(self) -> None:
-        """One log is loaded, or cannot be."""
+        """One log is loaded, or has failed to load."""
         with self._lock:
             self._done += 1
 

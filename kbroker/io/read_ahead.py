@@ -17,14 +17,14 @@ from kbroker.ipc.scheduling import ask_for_slice
 log = logging.getLogger(__name__)
 
 THREADS = 4
-SLICE_US = 3000  # they copy megabytes and nobody waits for microseconds of theirs: appends go first
+SLICE_US = 3000  # they copy megabytes, and microseconds do not matter to them: appends have priority
 SECTOR = 512
 REMEMBERED = 256  # ended streams: a read that starts at the end of one is sequential
 PIECE_BYTES = 1 << 20
 FIRST_WINDOW_BYTES = 4 << 20
 MAX_WINDOW_BYTES = 32 << 20
-LOOK_BYTES = 128 << 10  # of a piece, one byte of so many is waited for
-SUBMITTED_BYTES = 2 << 20  # asked of the disk beyond what is being waited for
+LOOK_BYTES = 128 << 10  # the step, in bytes, at which a piece is sampled to wait for it
+SUBMITTED_BYTES = 2 << 20  # bytes requested from the disk ahead of the piece that is waited for
 
 
 class ColdStream:
@@ -32,8 +32,8 @@ class ColdStream:
     sequential reader.
 
     Runs in: io, its worker and one thread of the pool; everything shared is under the lock. window:
-    bytes to read beyond the last wanted range, 0 for a reader that has not shown yet that it goes
-    on where it ended.
+    bytes to read beyond the last wanted range, 0 until the reader has continued where its last
+    range ended.
     """
 
     def __init__(self, file: Path, request: ReadAhead, window: int) -> None:
@@ -52,7 +52,7 @@ class ColdStream:
         return self._target
 
     def join(self, request: ReadAhead) -> bool:
-        """Take a range in, if it lies where this stream is reading."""
+        """Add a range, if it lies where this stream is reading."""
         with self._lock:
             begins, ends = request.position, request.position + request.length
             near = self._position - PIECE_BYTES <= begins <= self._target
@@ -89,7 +89,7 @@ class ColdStream:
             return done
 
     def _submit(self, fd: int, position: int, target: int) -> None:
-        """Keep the disk busy with what comes next, while this piece is waited for."""
+        """Request the next pieces from the disk while this piece is waited for."""
         until = min(target, position + PIECE_BYTES + SUBMITTED_BYTES)
         begin = max(position, self._submitted)
         if until > begin:
@@ -97,7 +97,7 @@ class ColdStream:
             self._submitted = until
 
     def abandon(self) -> list[ReadAhead]:
-        """The file cannot be read: give back what still waits."""
+        """The file cannot be read: return the ranges that still wait."""
         with self._lock:
             self._ended = True
             left, self._wanted = list(self._wanted), deque()
@@ -105,13 +105,11 @@ class ColdStream:
 
 
 class ReadAheadPool:
-    """Reads ranges into nothing: what counts is that the page cache holds them afterwards.
-
-    A reader that goes on where its last range ended gets a growing window read ahead of it, so that
-    it waits for the disk once in many fetches. Runs in: io. Owner: the IO worker. ``notify`` is
-    called from a thread when a range is done; ``take`` gives the done ones to the worker, failed
-    ones too (the reader will see the error itself), and
-    ``take_from_disk`` what the disk had to give for them and for the windows.
+    """Reads ranges into the page cache and drops the bytes. A reader that continues where its last
+    range ended gets a growing window of read-ahead, so that it waits for the disk once in many
+    fetches. Runs in: io. Owner: the IO worker. ``notify`` is called from a thread when a range is
+    done; ``take`` gives the done ones to the worker, failed ones too (the reader will see the error
+    itself), and ``take_from_disk`` the bytes that were read from disk for them and for the windows.
     """
 
     def __init__(self, notify: Callable[[], None]) -> None:
@@ -152,14 +150,14 @@ class ReadAheadPool:
         return failed
 
     def take_from_disk(self) -> list[tuple[int, int]]:
-        """(slot, bytes that the disk gave) since the last call."""
+        """(slot, bytes read from disk) since the last call."""
         counts = []
         while self._from_disk:
             counts.append(self._from_disk.popleft())
         return counts
 
     def close(self) -> None:
-        """Drop what has not begun, and windows."""
+        """Drop the ranges that have not begun, and the windows."""
         self._closing = True
         self._executor.shutdown(wait=True, cancel_futures=True)
 
@@ -201,12 +199,10 @@ class ReadAheadPool:
 
 
 def _await(fd: int, position: int, piece: memoryview) -> int:
-    """Wait until a piece that the disk was asked for is in the page cache; its bytes, fewer at the
-    end of the file.
-
-    A byte that can be read says that the disk has given what was asked for before it. Reading all
-    of a large piece would copy it for nobody; what the disk gives out of order is waited for by
-    whoever sends it.
+    """Wait until a requested piece is in the page cache; returns its bytes, fewer at the end of the
+    file. When a byte can be read, the disk has usually delivered the bytes before it. Reading all
+    of a large piece would copy it for no use; if the disk delivers out of order, the sender waits
+    for the rest.
     """
     if len(piece) == PIECE_BYTES:
         for at in range(position + LOOK_BYTES - 1, position + PIECE_BYTES, LOOK_BYTES):
@@ -218,11 +214,11 @@ def _await(fd: int, position: int, piece: memoryview) -> int:
 
 
 def disk_bytes() -> int:
-    """What the calling thread has made the disk give, as in /proc/PID/io: the kernel's own
-    read-ahead, too."""
+    """Bytes that the calling thread has read from disk, as in /proc/PID/io: the kernel's own
+    read-ahead included."""
     return resource.getrusage(resource.RUSAGE_THREAD).ru_inblock * SECTOR
 
 
 def grown(window: int) -> int:
-    """The next window of a reader that goes on and on."""
+    """The next, larger window of a sequential reader."""
     return min(MAX_WINDOW_BYTES, max(FIRST_WINDOW_BYTES, 2 * window))

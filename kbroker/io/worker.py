@@ -115,8 +115,8 @@ class Worker:
         self.sleeper.interrupt()
 
     def _refuse_old_entries(self) -> None:
-        """Answer what a predecessor left in the rings: its fate is unknown, retriable says just
-        that."""
+        """Answer the entries that a predecessor left in the rings with a retriable error: their
+        outcome is unknown."""
         while self.drain.run():  # no row is open yet, so everything is NOT_LEADER_OR_FOLLOWER
             self._finish_held()
         for client in range(self.shared.sizes.clients):
@@ -172,8 +172,8 @@ class Worker:
         return min(due)
 
     def _wait_for_events(self, timeout_ms: int) -> None:
-        """Block for events. Mostly they are appends, which go straight back to the drain; the rest
-        is looked at when control or a thread has something, or by the clock."""
+        """Block for events. Most are appends, which return to the drain at once; all other work is
+        done when control or a thread has sent something, or on a timer."""
         began = time.monotonic_ns()
         ready = self._poll.poll(timeout_ms / 1000)
         woken = time.monotonic_ns()
@@ -191,7 +191,7 @@ class Worker:
             self._due_ms = self._next_due_ms()
 
     def _serve_others(self) -> None:
-        """Everything but appends."""
+        """Do all work except appends."""
         if self.link is None and not self._connect():
             log.debug("no link to control yet")
         self._take_messages()
@@ -260,7 +260,8 @@ class Worker:
     # --- appends -----------------------------------------------------------------------------------
 
     def _append(self) -> bool:
-        """One drain and what it leaves to Python; whether there may be more."""
+        """Drain once and handle the entries that are left to Python; returns whether there may be
+        more."""
         taken = self.drain.run()
         out = self.drain.out
         if out[Drained.FAILED]:

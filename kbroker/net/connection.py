@@ -105,19 +105,19 @@ class Connection:
         self.state = State.READY
         self.user = ANONYMOUS
         self.token_authenticated = False  # the user has logged in by a delegation token
-        self.client_id = ""  # of its last request that Python saw while there were quotas
+        self.client_id = ""  # of its last request that Python served while quotas were set
         self.met = False  # the quotas of its client are known
         self.bytes_of: str | None = None  # the client id that its bytes are counted for
         self.throttle_ms = 0  # of its last answer, while there are quotas
         self.unsent: deque[Part] = deque()
         self.on_sent: Callable[[], None] | None = None  # once, when unsent has become empty
-        self.on_close: Callable[[], None] | None = None  # cancels what waits for this client
+        self.on_close: Callable[[], None] | None = None  # cancels operations that wait for this client
         self.api_key = -1  # of the request that Python is answering
         self.api_version = self.request_bytes = 0
         self.answer_bytes = 0
         self.began_ns = self.queued_ns = 0  # of that request, see RequestCounts
-        self.purgatory_ns = self.cold_ns = 0  # how long it waited for records, and for the disk
-        self.earlier_ns = 0  # how long of that before it came to Python
+        self.purgatory_ns = self.cold_ns = 0  # times that it waited for records, and for the disk
+        self.earlier_ns = 0  # of it, the time before Python got the request
         self.answered_ns = 0  # when its answer was built
         self.on_answer_sent: Callable[[Connection], None] | None = (
             None  # called once, when its answer is sent
@@ -125,12 +125,14 @@ class Connection:
         self.long_peer: NDArray[np.uint8] | None = None  # see PackedPeers
         self.end = ""  # why it was closed
         self.login: Login | None = None  # on SASL listeners
-        self.grant: Grant | None = None  # what it may do; None: everything
+        self.grant: Grant | None = None  # its permissions; None: everything is allowed
         self.access: tuple[NDArray[np.int64], object] | None = (
-            None  # its row for kernels, and what that names
+            None  # the access row of the kernels, and the objects that the row refers to
         )
-        self.answer_scope = 0  # of answers that depend on who asks
-        self.on_end: Callable[[], None] | None = None  # as on_close, but kept for the life of the connection
+        self.answer_scope = 0  # of answers that depend on the client
+        self.on_end: Callable[[], None] | None = (
+            None  # as on_close, but it stays for the life of the connection
+        )
         self.on_gone: Callable[[], None] | None = None  # notifies control, if control requested it
         self.software_name = self.software_version = ""  # of the client, by its ApiVersions request
 
@@ -149,8 +151,8 @@ class Connection:
         return user_principal(self.user)
 
     def send(self, parts: Sequence[Part]) -> int:
-        """Send in order, after what is unsent; returns bytes that left now. OSError: the peer has
-        gone."""
+        """Send in order, after the unsent bytes; returns the bytes that were sent now. OSError: the
+        peer has disconnected."""
         first = parts[0]
         if len(parts) == 1 and not self.unsent and isinstance(first, bytes) and len(first) <= AT_ONCE:
             return self._send_whole(first)
@@ -158,7 +160,7 @@ class Connection:
         return self.flush()
 
     def _send_whole(self, answer: bytes) -> int:
-        """Nearly every answer that control gives leaves at once."""
+        """Send an answer in one call: nearly every answer of control fits into the socket."""
         try:
             sent = os.write(self.fd, answer)
         except BlockingIOError:
@@ -168,8 +170,8 @@ class Connection:
         return sent
 
     def flush(self) -> int:
-        """Send what the socket takes, or enough for a turn; returns bytes that left. OSError when
-        the peer has gone."""
+        """Send until the socket is full, or enough for a turn; returns the bytes that were sent.
+        OSError when the peer has disconnected."""
         unsent = self.unsent
         total = 0
         while unsent and total < AT_ONCE:

@@ -1,5 +1,5 @@
-"""The tables of a network process, made once at its start: what the kernels and the Python side
-share.
+"""The tables of a network process, made once at its start: the kernels and the Python side share
+them.
 
 Runs in: network. Owner: the process; nothing here is visible to other processes.
 """
@@ -47,7 +47,7 @@ PIPELINE: Final = 256
 PLAN_ROWS: Final = 4096
 FIRST_CONNECTIONS: Final = 1024
 NEW_ROW: Final = Connection.row()
-"""Of a connection that has sent nothing yet."""
+"""Request number of a connection that has sent nothing yet."""
 NEW_ROW[[Connection.CHUNK, Connection.HEAD, Connection.TAIL]] = -1
 
 
@@ -124,7 +124,7 @@ class Context:
             row[Worker.EVENT_FD] = shared.event_fds[shared.worker_process(worker)]
 
     def _own_tables(self) -> dict[int, int]:
-        """Words about tables of this process."""
+        """Set the words that describe tables of this process."""
         return {
             ContextRow.REQUESTS: self.requests.ctypes.data,
             ContextRow.RESULTS: self.results.ctypes.data,
@@ -152,7 +152,7 @@ class Context:
         }
 
     def _shared_tables(self) -> dict[int, int]:
-        """Words about tables that other processes see."""
+        """Set the words that describe tables shared with other processes."""
         shared, client = self.shared, self.client
         process = shared.processes[client]
         return {
@@ -171,7 +171,7 @@ class Context:
         }
 
     def _limits(self, config: BrokerConfig) -> dict[int, int]:
-        """Words about sizes that settings or this process bound."""
+        """Set the words with limits, from settings and from this process."""
         return {
             ContextRow.MAX_FRAME: min(
                 config.get_int("socket.request.max.bytes"),
@@ -219,7 +219,7 @@ class Context:
         self.free_rows.append(number)
 
     def trim(self) -> None:
-        """Let ``give_back`` have the free chunks that were not used since the last call.
+        """Mark the free chunks that were not used since the last call, for ``give_back``.
 
         Pages that are not touched cost nothing: after a burst its memory is released."""
         words = self.words
@@ -227,7 +227,7 @@ class Context:
         words[ContextRow.FREE_CHUNK_LOW] = words[ContextRow.FREE_CHUNK_COUNT]
 
     def give_back(self) -> bool:
-        """Release the memory of one of them; False when there is none left. One at a time, because
+        """Release the memory of one marked chunk; False when none is left. One at a time, because
         it costs 0.25 ms of kernel time for each MiB, by which answers are delayed."""
         unused = min(self._unused, int(self.words[ContextRow.FREE_CHUNK_LOW]))
         free = self.free_chunks[:unused]

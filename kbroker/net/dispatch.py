@@ -39,7 +39,7 @@ LocalHandler = Callable[[ClientRequest, Learn], bytes | None]
 Versions = Mapping[int, tuple[int, int]]  # API key -> (lowest, highest) version that is answered
 
 CONTROL_RETRY_SECONDS = 0.05
-CONTROL_PATIENCE = 60  # retries: clients need not notice a restart of control
+CONTROL_PATIENCE = 60  # retries: clients do not notice a restart of control
 
 
 class Dispatch:
@@ -66,8 +66,8 @@ class Dispatch:
         fetches.in_slices = self.in_slices
 
     def take(self, connection: Connection, frame: bytes) -> None:
-        """Serve one request: a frame without its size. Its connection reads no further until it is
-        answered."""
+        """Serve one request: a frame without its size. Its connection reads no further request
+        until this one is answered."""
         try:
             if (begun := self._begin(connection, frame)) is None:
                 return

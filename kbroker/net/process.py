@@ -102,7 +102,7 @@ class NetworkProcess:
         }
 
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Listen to the acceptor and to the sockets it passes on."""
+        """Watch the acceptor's channel and the sockets that it passes on."""
         self._loop = loop
         self._handoff.setblocking(False)
         self._register(int(self.context.words[ContextRow.EVENT_FD]), Epoll.IN | Epoll.ET, OWN_EVENT_FD)
@@ -120,7 +120,7 @@ class NetworkProcess:
     # --- turns ------------------------------------------------------------------------------------
 
     def turn(self) -> None:
-        """Pump and serve its events, a few times; then return to the event loop."""
+        """Pump and serve the events, a few times; then return to the event loop."""
         self._turn_asked = False
         self._in_turn = True
         try:
@@ -166,8 +166,8 @@ class NetworkProcess:
                     self.close(connection, "internal error")
 
     def kernel_answered(self, connection: Connection) -> None:
-        """The kernel has answered a request out of turn: take what it could not send, then let the
-        client go on."""
+        """The kernel has answered a request out of turn: take the bytes that it could not send,
+        then resume the connection."""
         count = int(self.context.words[ContextRow.EVENT_COUNT])
         first, self._served_events = self._served_events, count
         self._serve_events(first, count)
@@ -175,7 +175,7 @@ class NetworkProcess:
             self.unbusy(connection.row)
 
     def ask_turn(self) -> None:
-        """Have a turn soon."""
+        """Request a turn."""
         if not self._turn_asked:
             self._turn_asked = True
             self._loop.call_soon(self.turn)
@@ -193,7 +193,7 @@ class NetworkProcess:
             if fd == LOST:
                 self.warn("the connection from %s is lost: too many open files", accepted.host)
                 self._closed_ids.append(accepted.connection_id)
-                self.ask_turn()  # the turn reports them
+                self.ask_turn()  # the turn logs them
             else:
                 self._open(accepted, fd)
 
@@ -264,7 +264,7 @@ class NetworkProcess:
     # --- answers ------------------------------------------------------------------------------------
 
     def reply(self, connection: Connection, parts: Sequence[Part]) -> None:
-        """Send the answer to the request that Python served, then go on with the connection."""
+        """Send the answer to a request that Python served, then resume the connection."""
         if connection.state is State.CLOSED:
             return
         if self.quotas.active and connection.state is State.READY:
@@ -282,7 +282,7 @@ class NetworkProcess:
         self.unbusy(connection.row)
 
     def _send(self, connection: Connection, parts: Sequence[Part]) -> bool:
-        """False: the peer has gone, and the connection is closed."""
+        """False: the peer has disconnected, and the connection is closed."""
         row = self.context.connections[connection.row]
         try:
             sent = connection.send(parts) if parts else connection.flush()
@@ -347,7 +347,7 @@ class NetworkProcess:
         row = connection.row
         try:
             parts = self.answers.answer(connection, request)
-        except ProtocolError as error:  # what the kernel does not look at: text that is not UTF-8
+        except ProtocolError as error:  # text that is not UTF-8, which the kernel does not check
             self.refuse(connection, str(error))
             return
         if connection.state is State.CLOSED:  # closed meanwhile, and its request is freed

@@ -29,7 +29,7 @@ from kbroker.net.rows.connection_kernel import (
 )
 from kbroker.net.rows.count_kernel import end_runs
 
-ROUNDS = 4  # in one call, before Python has a turn
+ROUNDS = 4  # rounds in one call, before Python has a turn
 OWN_EVENT_FD = -1  # epoll data of the process's own eventfd
 SENDERS = -2  # epoll data of the pipe by which senders return outboxes
 FLAGS_SERVED = (
@@ -54,7 +54,7 @@ def _take_stalled(cx: int) -> None:
 
 @inlined
 def read_again(cx: int, connection: int) -> None:
-    """Go on with received bytes, and have epoll report the connection again."""
+    """Continue with received bytes, and let epoll report the connection again."""
     row = connection_row(cx, connection)
     if get(row, Connection.FLAGS) & Flag.NOT_READING != 0:
         return

@@ -20,7 +20,7 @@ class RateLimitedLog:
         self._left_out = 0
 
     def __call__(self, text: str, *values: object) -> None:
-        """Log a warning, or count it as left out."""
+        """Log a warning, or count it as omitted."""
         if self._bucket.refill(self._clock()) < 1:
             self._left_out += 1
             return
@@ -44,5 +44,5 @@ def bad_size(size: int, limit: int) -> str:
 
 
 def not_served(api_key: int, version: int) -> str:
-    """Explain the end of a connection whose request the broker does not serve."""
+    """Explain why a connection is closed: the broker does not serve its request."""
     return f"API key {api_key} version {version} is not served"

@@ -40,12 +40,12 @@ UNKNOWN_SIZE_ROOM = 4096  # reserved for a frame whose size has not arrived
 MAX_FETCH = 1 << 16  # bytes; longer ones are served by Python, in slices
 
 
-# what became of a frame
+# outcomes of a frame
 NEXT = 0
 STOP = 1  # the connection waits for Python or for its queue; the frame was taken
-LATER = 2  # no room: the frame stays
+LATER = 2  # no room: the frame stays in the arena
 CLOSE = 3
-NEXT_ROUND = 4  # others have their turn first: the frame stays
+NEXT_ROUND = 4  # other connections have their turn first: the frame stays
 TOO_MANY = 5  # a Produce with more partitions than the tables have rows for: Python's
 
 
@@ -183,8 +183,8 @@ def _serves(cx: int, frame: int) -> bool:
 
 @inlined
 def _refuse_head(cx: int, connection: int, frame: int) -> int:
-    """Close because of the head of a frame, before its rest arrives, and after the answers to
-    earlier requests."""
+    """Close the connection because of a frame's head, before the rest arrives and after the answers
+    to earlier requests."""
     row = connection_row(cx, connection)
     if get(row, Connection.HEAD) >= 0:
         put(row, Connection.FLAGS, get(row, Connection.FLAGS) | Flag.DRAINING)
@@ -233,7 +233,8 @@ def _move_region(cx: int, row: int, size: int) -> bool:
 
 @inlined
 def _end_turn(cx: int, connection: int, outcome: int, size: int) -> None:
-    """What becomes of a connection's region after its frames. size: what its next frame takes."""
+    """Keep, move or drop a connection's region after its frames. size: bytes that its next frame
+    needs."""
     row = connection_row(cx, connection)
     if outcome == CLOSE:
         put(row, Connection.FLAGS, get(row, Connection.FLAGS) | Flag.CLOSING)
@@ -253,8 +254,8 @@ def _end_turn(cx: int, connection: int, outcome: int, size: int) -> None:
 
 @inlined
 def handle_region(cx: int, connection: int) -> None:
-    """Take every whole frame of the connection's region, until one makes it wait, or their records
-    have cost enough for one turn."""
+    """Take the whole frames of the connection's region, until one makes the connection wait, or
+    until the records have cost enough for one turn."""
     begin_turn(cx)
     row = connection_row(cx, connection)
     arena = get(cx, Context.ARENA)
@@ -306,7 +307,7 @@ def _disarm_stalled(cx: int, connection: int) -> None:
 
 @inlined
 def receive(cx: int, connection: int) -> None:
-    """One recv of a readable connection, and all that follows from its bytes."""
+    """Receive once from a readable connection and handle the frames."""
     row = connection_row(cx, connection)
     if get(row, Connection.FLAGS) & Flag.NOT_READING != 0:
         # resumed when it reads again. A send that waits for room keeps waiting: an outbox that a
@@ -358,7 +359,7 @@ def receive(cx: int, connection: int) -> None:
 
 @inlined
 def forget_requests(cx: int, connection: int) -> None:
-    """The connection has gone: its requests are freed when their appends have completed."""
+    """The connection is closed: free its requests when their appends have completed."""
     row = connection_row(cx, connection)
     number = get(row, Connection.HEAD)
     while number >= 0:

@@ -1,5 +1,5 @@
-"""Requests that have arrived in part: how much of the arena they hold, and which are closed when
-the arena is short.
+"""Requests that have arrived in part: the bytes of the arena that they hold, and which of them are
+closed when the arena is nearly full.
 
 Runs in: network. Owner: the process's upkeep. The client that holds the most (a principal once it
 is logged in, before that an address) loses its oldest request first. So a client that sends slowly
@@ -19,10 +19,10 @@ from kbroker.net.rows import Context, Flag
 from kbroker.net.rows.chunk_kernel import RESERVED_SHARE
 from kbroker.net.usage.request_counts import SHORT
 
-GRACE_NS = 2_000_000_000  # a request that is sent in one go is never this old
+GRACE_NS = 2_000_000_000  # a request that is sent at once never gets this old
 EMPTY_GRACE_NS = 900_000_000  # when there is no room for small requests either
-STALLED_GRACE_NS = 5_000_000_000  # of a request that itself waits for room
-WANTED_SHARE = 8  # one in this many of the arena's chunks is to be free afterwards
+STALLED_GRACE_NS = 5_000_000_000  # of a request that waits for room itself
+WANTED_SHARE = 8  # the share of the arena's chunks that is free afterwards: one in so many
 
 
 class UnfinishedRequests:
@@ -52,7 +52,8 @@ class UnfinishedRequests:
         self._seen = now_seen
 
     def give_way(self, now_ns: int) -> int:
-        """Close connections until enough of the arena is free, if it is short; returns how many."""
+        """Close connections until enough of the arena is free, if it is nearly full; returns how
+        many."""
         words = self._context.words
         free, count = int(words[Context.FREE_CHUNK_COUNT]), int(words[Context.CHUNK_COUNT])
         if words[Context.STALLED] < 0 or free > count // RESERVED_SHARE:

@@ -81,7 +81,7 @@ async def _serve(
     dispatch = process.server = Dispatch(process, control, fetches, local_handlers, served)
     images.logins = dispatch.logins
     if not await _before(stop, _linked(control)):
-        return  # no client was served, nothing is owned
+        return  # no client was served yet
     process.start(loop)
     context.shared.processes[context.process, ProcessLine.READY] = context.epoch
     ticking = loop.create_task(_tick(upkeep, fetches))
@@ -116,7 +116,7 @@ async def _linked(control: ControlLink) -> None:
 
 
 async def _before(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> bool:
-    """Do the work unless the stop comes first; returns whether it was done."""
+    """Run the work unless the stop comes first; returns whether it was finished."""
     working, stopping = asyncio.ensure_future(work), asyncio.ensure_future(stop.wait())
     await asyncio.wait((working, stopping), return_when=asyncio.FIRST_COMPLETED)
     stopping.cancel()

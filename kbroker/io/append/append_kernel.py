@@ -66,7 +66,7 @@ def transaction_version(producers: Table, known: int) -> int:
 
 @inlined
 def check_producer(producers: Table, batch: Words, transactional: bool) -> int:
-    """Idempotence of a batch with a producer id: IN_SEQUENCE, DUPLICATE (offsets filled in),
+    """Check a batch with a producer id for idempotence: IN_SEQUENCE, DUPLICATE (offsets filled in),
     UNVERIFIED or an error.
 
     Leaves the producer's row, -1 when unknown, in Batch.PRODUCER_ROW. A transactional batch
@@ -222,7 +222,7 @@ def plan_append(slots: Table, rows: Table, producers: Table, chains: Table, batc
         outcome = check_producer(producers, batch, transactional)
         if outcome == Sequence.DUPLICATE:
             if batch[Batch.HELD] != 0 and batch[Batch.LAST_OFFSET] < acknowledged_below(slots, row, slot):
-                batch[Batch.HELD] = 0  # no later step of this drain answers it
+                batch[Batch.HELD] = 0  # no later step of this drain may answer it
             return Stop.NONE
         if outcome != Sequence.IN_SEQUENCE:
             batch[Batch.ERROR] = outcome

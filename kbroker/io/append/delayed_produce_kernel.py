@@ -34,7 +34,8 @@ def acks_of(packed: int) -> int:
 
 @inlined
 def hold(env: Words, delayed: Table, lists: Table, batch: Words, now_ns: int) -> None:
-    """A delayed produce for a written batch. The caller knows that there is a free row."""
+    """Add a delayed produce for a written batch. The caller has checked that there is a free
+    row."""
     number = env[Environment.DELAYED_FREE]
     row = delayed[number]
     env[Environment.DELAYED_FREE] = row[DelayedProduce.NEXT]
@@ -57,7 +58,7 @@ def hold(env: Words, delayed: Table, lists: Table, batch: Words, now_ns: int) ->
 def finish(
     env: Words, clients: Table, slots: Table, delayed: Table, lists: Table, number: int, error: int, now_ns: int
 ) -> None:  # fmt: skip
-    """Answer a row that is in no list any more and free it; a client without room gets its answer
+    """Answer and free a row that has left all lists; a client whose ring is full gets its answer
     later."""
     row = delayed[number]
     client = clients[row[DelayedProduce.CLIENT]]
@@ -83,8 +84,8 @@ def finish(
 def release(
     env: Words, clients: Table, slots: Table, rows: Table, delayed: Table, lists: Table, slot: int, now_ns: int
 ) -> int:  # fmt: skip
-    """Answer what a slot's durable offset or high watermark has reached; returns how many. The
-    caller then calls ``wake_clients``."""
+    """Answer the delayed produces that a slot's durable offset or high watermark has reached;
+    returns how many. The caller then calls ``wake_clients``."""
     durable = slots[slot, Slot.DURABLE]
     replicated = acknowledged_below(slots, rows[slot], slot)
     farthest = max(durable, replicated)
@@ -130,7 +131,7 @@ def hold_one(env: Words, delayed: Table, lists: Table, batch: Words, now_ns: int
 def fail_slot(
     env: Words, clients: Table, slots: Table, delayed: Table, lists: Table, slot: int, error: int
 ) -> int:
-    """Answer all of a slot with an error; returns how many."""
+    """Answer all delayed produces of a slot with an error; returns how many."""
     now_ns = clock_ns(CLOCK_MONOTONIC, env[Environment.CLOCK])
     count = 0
     number = lists[slot, DelayedList.HEAD]
@@ -144,8 +145,8 @@ def fail_slot(
 
 @kernel("int64(int64[::1], int64[:, ::1], int64[:, ::1], int64[:, ::1], int64[:, ::1], int64)")
 def expire_due(env: Words, clients: Table, slots: Table, delayed: Table, lists: Table, now_ms: int) -> int:
-    """Answer what has waited too long (CLOCK_MONOTONIC); returns how many. It reads every row, so
-    it is called once in the shortest timeout."""
+    """Answer the delayed produces that have expired (CLOCK_MONOTONIC); returns how many. It reads
+    every row, so it is called once per shortest timeout."""
     now_ns = clock_ns(CLOCK_MONOTONIC, env[Environment.CLOCK])
     count = 0
     due = DelayedProduce.NEVER
@@ -173,7 +174,7 @@ def expire_due(env: Words, clients: Table, slots: Table, delayed: Table, lists: 
 
 @kernel("int64(int64[::1], int64[:, ::1], int64[:, ::1], int64[:, ::1], int64[:, ::1])")
 def answer_late(env: Words, clients: Table, slots: Table, delayed: Table, lists: Table) -> int:
-    """Try again to answer those whose client had no room; returns how many still wait."""
+    """Retry the answers whose client's ring was full; returns how many still wait."""
     now_ns = clock_ns(CLOCK_MONOTONIC, env[Environment.CLOCK])
     which = lists.shape[0] - 1
     last = lists[which, DelayedList.TAIL]

@@ -156,7 +156,7 @@ class Drain:
         return int(self.out[Drained.COUNT])
 
     def make_room(self) -> None:
-        """The kernel stopped because the producer table has no room."""
+        """Grow the producer table: the kernel stopped because it was full."""
         self.producers.make_room(Batch.ROWS)
 
     @property
@@ -174,7 +174,7 @@ class Drain:
         return [(slot, error) for slot, error in self._failed[: self.out[Drained.FAILED]].tolist()]
 
     def held(self) -> list[MarkerAppend | ReadAhead]:
-        """Entries of the last run that Python has to complete, in order."""
+        """Entries of the last run that Python must complete, in order."""
         batches = self._batches[: self.out[Drained.COUNT]]
         held: list[MarkerAppend | ReadAhead] = []
         for row in batches[batches[:, Batch.HELD] > Held.APPEND].tolist():
@@ -233,7 +233,7 @@ class Drain:
         return bool(self._lists[-1, DelayedList.HEAD])
 
     def hold(self, held: HeldAppend) -> None:
-        """A delayed produce for an append that came to Python."""
+        """Add a delayed produce for an append that Python handles."""
         if self.env[Environment.DELAYED_COUNT] > self._delayed_room:
             self._grow()
         batch: Words = Batch.row()
@@ -248,8 +248,8 @@ class Drain:
         delayed_kernel.hold_one(self.env, self._delayed, self._lists, batch, time.monotonic_ns())
 
     def release(self, slot: int) -> int:
-        """Answer what a slot's durable offset or high watermark has reached; returns how many. The
-        caller then calls ``wake``."""
+        """Answer the delayed produces that a slot's durable offset or high watermark has reached;
+        returns how many. The caller then calls ``wake``."""
         return int(
             delayed_kernel.release_slot(
                 self.env, self._clients, self.shared.slots, self.rows, self._delayed, self._lists, slot
@@ -257,7 +257,7 @@ class Drain:
         )
 
     def fail(self, slot: int, error: int) -> int:
-        """Answer everything that waits on a slot with an error; returns how many. The caller then
+        """Answer all delayed produces of a slot with an error; returns how many. The caller then
         calls ``wake``."""
         return int(
             delayed_kernel.fail_slot(
@@ -266,8 +266,8 @@ class Drain:
         )
 
     def expire(self, now_ms: int) -> int:
-        """Answer what has waited too long with REQUEST_TIMED_OUT; returns how many. The caller then
-        calls ``wake``."""
+        """Answer the expired delayed produces with REQUEST_TIMED_OUT; returns how many. The caller
+        then calls ``wake``."""
         return int(
             delayed_kernel.expire_due(
                 self.env, self._clients, self.shared.slots, self._delayed, self._lists, now_ms
@@ -275,12 +275,12 @@ class Drain:
         )
 
     def answer_late(self) -> None:
-        """Try again where a client's ring was full. The caller then calls ``wake``."""
+        """Retry the answers whose client's ring was full. The caller then calls ``wake``."""
         delayed_kernel.answer_late(self.env, self._clients, self.shared.slots, self._delayed, self._lists)
 
     def take_synced(self, flush_seconds: int) -> list[tuple[int, int, int]]:
-        """Publish and answer what the threads have synced; returns the results that Python must
-        handle (``take_synced``).
+        """Publish the results of the sync threads and answer the appends that waited for them;
+        returns the results that Python must handle (``take_synced``).
 
         flush_seconds: slot of the metric of a sync's time."""
         count = group_commit_kernel.take_synced(

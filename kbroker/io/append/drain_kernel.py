@@ -1,12 +1,14 @@
-"""The append drain of an IO worker: one compiled call takes what is in the rings and writes it.
+"""The append drain of an IO worker: one compiled call takes the entries of the rings and writes
+them.
 
 Four passes over one batch array: ``plan`` copies ring entries and decides each one's outcome and
 offsets (append_kernel.py); ``write_batches`` gathers the accepted batches of each partition into
 few pwritev and adds index entries (write_kernel.py); ``publish`` makes the new ends visible;
 ``complete`` answers the senders. An entry that waits for a sync or for replicas becomes a delayed
-produce (delayed_produce_kernel.py), and the sync is asked for (group_commit_kernel.py). Python runs
-between calls only for what is rare: a roll, a full producer table, a control batch, a failed write.
-Ring tails move last, so a crash leaves unanswered entries in the rings. Arrays: ``rows.py``.
+produce (delayed_produce_kernel.py), and the kernel requests the sync (group_commit_kernel.py).
+Python runs between calls only for rare events: a roll, a full producer table, a control batch, a
+failed write. Ring tails move last, so a crash leaves unanswered entries in the rings. Arrays:
+``rows.py``.
 """
 # mypy: disable-error-code="no-untyped-call"
 
@@ -126,7 +128,7 @@ def plan(
 
 @inlined
 def count_appends(env: Words, batches: Table, out: Words) -> None:
-    """Metrics of what this call has written."""
+    """Count the batches and bytes that this call has written."""
     metrics = env[Environment.METRICS]
     now_ns = out[Drained.NOW_NS]
     size = 0

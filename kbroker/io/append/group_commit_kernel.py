@@ -2,8 +2,8 @@
 they have ended.
 
 A plain sync is one fdatasync of a slot's active .log. All slots that a drain has appended to go to
-the threads in one write. Each slot has one sync in progress; what is appended meanwhile shares the
-next. Tables: SyncRow and SyncJob.
+the threads in one write. Each slot has one sync in progress; records that are appended meanwhile
+share the next one. Tables: SyncRow and SyncJob.
 """
 
 import numpy as np
@@ -112,16 +112,17 @@ def take_synced(
     env: Words, clients: Table, slots: Table, rows: Table, delayed: Table, lists: Table, syncs: Table,
     counters: Table, left: Table, flush_seconds: int,
 ) -> int:  # fmt: skip
-    """Publish and answer what the threads have synced, and sync again what was appended meanwhile.
+    """Publish the results of the sync threads, answer the appends that waited for them, and begin
+    syncs of the records that were appended meanwhile.
 
     Returns how many results are left to Python, in ``left[3 * SyncJob.MAX_JOBS, 3]`` as (token,
-    errno, nanoseconds): whole syncs, failures, slots that have changed; and what could not be done,
-    as NOT_STARTED, NOT_NOTIFIED."""
+    errno, nanoseconds): whole syncs, failures, slots that have changed; and failed steps, as
+    NOT_STARTED, NOT_NOTIFIED."""
     scratch = env[Environment.SYNC_SCRATCH]
     size = read(env[Environment.SYNC_RESULTS], scratch, SyncJob.STRIDE * SyncJob.MAX_JOBS)
     now_ns = clock_ns(CLOCK_MONOTONIC, env[Environment.CLOCK])
     count = 0
-    again = 0  # records of the scratch that start again: never more than were read before
+    again = 0  # records of the scratch that begin another sync: never more than were read before
     n = 0
     while (n + 1) * SyncJob.STRIDE <= size:
         record = scratch + n * SyncJob.STRIDE

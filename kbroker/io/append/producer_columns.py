@@ -1,5 +1,5 @@
 """Many rows of the table of producers at once, column by column: a partition may have hundreds of
-thousands, and its IO worker serves others, too."""
+thousands of producers, and its IO worker also serves other partitions."""
 
 from typing import Final
 

@@ -30,8 +30,7 @@ class EndTxnMarker:
 class ProducerTable:
     """Entries keyed by (slot, producer id). ``rows`` changes identity when the table grows.
 
-    expiration_ms: producer.id.expiration.ms, as it is set now: loading a log forgets idle
-    producers, too.
+    expiration_ms: the current producer.id.expiration.ms: loading a log also removes idle producers.
     """
 
     def __init__(self, capacity: int = 1024) -> None:
@@ -57,7 +56,8 @@ class ProducerTable:
         return int(np.count_nonzero(self.rows[:, Producer.KEY] > 0))
 
     def make_room(self, wanted: int) -> None:
-        """Grow (or sweep deleted rows) until ``wanted`` more producers have room."""
+        """Grow the table (or sweep deleted rows) until there is room for ``wanted`` more
+        producers."""
         if self.room >= wanted:
             return
         live = int(np.count_nonzero(self.rows[:, Producer.KEY] > 0))
@@ -100,7 +100,7 @@ class ProducerTable:
         return rows[np.argsort(self.rows[rows, Producer.ID])]
 
     def _moved(self) -> None:
-        """A row has come or gone."""
+        """A row was added or removed."""
         self._by_slot = None
         self._asked = False
 

@@ -1,6 +1,6 @@
-"""What other processes see of an append: changes of the partition's slot, each as one group under
-the slot's sequence counter; entries of the completion rings; and wake-ups of the processes that
-wait.
+"""Makes appends visible to other processes: changes of the partition's slot, each as one group
+under the slot's sequence counter; entries of the completion rings; and wake-ups of the processes
+that wait.
 
 Part of the drain kernel. Python calls some of the kernels for the answers that it completes itself.
 """

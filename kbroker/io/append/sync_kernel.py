@@ -20,8 +20,8 @@ fdatasync = external("fdatasync", "int32", "int32")
 
 @kernel("int64(int64, int64, int64)")
 def serve_syncs(jobs: int, results: int, scratch: int) -> int:
-    """Serve until END; how many syncs it made. jobs, results: ends of pipes that block; scratch: 64
-    bytes."""
+    """Serve until END; returns the number of syncs. jobs, results: ends of pipes that block;
+    scratch: 64 bytes."""
     served = 0
     while take_record(jobs, scratch, SyncJob.STRIDE):
         if get(scratch, SyncJob.FD) == SyncJob.END:

@@ -3,9 +3,9 @@ of a log that grows fast (docs/adr/0019). Part of the drain kernel.
 
 Rules: Kafka's LogSegment.append, OffsetIndex.append and TimeIndex.maybeAppend.
 
-A log is checked for a reservation each time it has grown by a stretch. If that took no longer than
-KEEP_MS, the next chunk is reserved without making the file longer. So reserved blocks are bounded
-by what was appended lately, and a quiet log has none. `reservations.py` frees them.
+A log is checked for a reservation each time it has grown by a stretch. If the stretch took at most
+KEEP_MS, the next chunk is reserved without making the file longer. So the recent rate of appends
+bounds the reserved blocks, and a quiet log has none. `reservations.py` frees them.
 """
 # mypy: disable-error-code="no-untyped-call"
 

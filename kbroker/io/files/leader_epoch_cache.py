@@ -26,8 +26,8 @@ class LeaderEpochFileCache:
 
     @classmethod
     def load(cls, folder: str) -> "LeaderEpochFileCache":
-        """From the folder's checkpoint; one that does not parse counts as empty (recovery fills it
-        from batches)."""
+        """From the folder's checkpoint; a damaged checkpoint counts as empty (recovery fills the
+        cache from batches)."""
         try:
             read = read_leader_epochs(folder)
             loaded = cls(folder, read)
@@ -72,8 +72,8 @@ class LeaderEpochFileCache:
             self._on_disk = list(self._entries)
 
     def end_offset_for(self, epoch: int, log_end: int) -> tuple[int, int]:
-        """OffsetForLeaderEpoch's answer: (epoch, end offset) of the largest known epoch <= the one
-        asked for."""
+        """OffsetForLeaderEpoch's answer: (epoch, end offset) of the largest known epoch <= the
+        requested one."""
         if epoch < 0 or not self._entries:
             return UNDEFINED
         if epoch == self.latest:
@@ -90,7 +90,7 @@ class LeaderEpochFileCache:
         return self._entries[following - 1][0] if following else -1
 
     def truncate_from_end(self, end_offset: int) -> bool:
-        """Forget epochs that begin at or after the log's end; True when there were some."""
+        """Remove epochs that begin at or after the log's end; True when there were any."""
         kept = bisect_left(self._entries, end_offset, key=_start)
         removed = kept < len(self._entries)
         del self._entries[kept:]
@@ -139,10 +139,8 @@ def agreed_end(
     high_watermark: int,
 ) -> int:
     """The offset up to which the follower's log equals the leader's; the follower truncates the
-    rest.
-
-    high_watermark: the follower's, below which everything is the leader's, too; it counts when
-    epochs say nothing. Rules: KIP-101, KIP-279 (AbstractFetcherThread.getOffsetTruncationState)."""
+    rest. high_watermark: of the follower; both logs are equal below it. It is used when no epoch is
+    known. Rules: KIP-101, KIP-279 (AbstractFetcherThread.getOffsetTruncationState)."""
     asked, offset = mine.latest, my_end
     while asked >= 0:
         epoch, end = leader.end_offset_for(asked, leader_end)

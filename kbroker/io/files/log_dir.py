@@ -35,8 +35,8 @@ class LogDir:
         self._lock_fd = -1
 
     def lock(self) -> None:
-        """Create the folder if needed and take it for this broker until `unlock` or the death of
-        all its processes.
+        """Create the folder if needed and lock it for this broker until `unlock`, or until all of
+        its processes have ended.
 
         Two locks on ``.lock``: flock, which forked children share, and a POSIX record lock, which
         is what Apache Kafka takes. Raises LogDirInUse, OSError."""
@@ -54,7 +54,7 @@ class LogDir:
         self._lock_fd = fd
 
     def unlock(self) -> None:
-        """Give the log dir back."""
+        """Release the locks."""
         if self._lock_fd >= 0:
             os.close(self._lock_fd)
             self._lock_fd = -1
@@ -65,8 +65,7 @@ class LogDir:
             self.failed = error
 
     def check(self) -> None:
-        """Raise OSError when the folder is not the one that it was at the first call: its mount is
-        gone."""
+        """Raise OSError when the folder is not the same as at the first call: its mount is gone."""
         status = Path(self.path).stat()
         identity = (status.st_dev, status.st_ino)
         if self._identity is None:
@@ -77,12 +76,12 @@ class LogDir:
     # --- clean shutdown --------------------------------------------------------------------------------
 
     def take_clean_marker(self) -> bool:
-        """Whether the last stop was clean. The marker is removed at once, so that a crash while
-        starting is seen as one (KAFKA-10471)."""
+        """Whether the last stop was clean. The marker is removed at once, so that a crash during
+        the start counts as a crash (KAFKA-10471)."""
         try:
             Path(self._marker).unlink()
         except FileNotFoundError:
-            take_closed(self.path)  # of an older stop: they are out of date
+            take_closed(self.path)  # of an older stop, and outdated
             return False
         files.sync_folder(self.path)
         self.closed_logs = take_closed(self.path)
@@ -186,7 +185,7 @@ def take_closed(log_dir: str) -> list[bytes]:
 
 
 def finish_future(log_dir: str, topic: str, partition: int, topic_id: bytes) -> None:
-    """Give a complete copy its name: a move to this log dir was stored, but not finished."""
+    """Give a complete copy its name: a move to this log dir was decided, but not finished."""
     folder = Path(log_dir, files.folder_name(topic, partition))
     if not folder.exists():
         for future in futures_of(log_dir, topic, partition, topic_id)[:1]:

@@ -5,11 +5,11 @@ snapshots at an offset (Kafka's ProducerSnapshot message version 1).
 epoch int16, last sequence int32, last offset int64, offset delta int32, timestamp int64,
 coordinator epoch int32, current transaction's first offset int64; big-endian.
 
-That holds only the last batch of a producer, but one with several requests in flight may repeat any
-of the last five. When some producer has more than one batch, the earlier ones follow Kafka's
-message: MAGIC, then to the end of the file producer id int64, base sequence int32, last sequence
-int32, base offset int64, last offset int64, timestamp int64, a producer's oldest first. The CRC
-covers them; Apache Kafka reads its own fields and leaves the rest
+Kafka's format holds only the last batch of a producer, but a producer with several requests in
+flight may repeat any of the last five. When some producer has more than one batch, the earlier ones
+follow Kafka's message: MAGIC, then to the end of the file producer id int64, base sequence int32,
+last sequence int32, base offset int64, last offset int64, timestamp int64, a producer's oldest
+first. The CRC covers them; Apache Kafka reads its own fields and leaves the rest
 (ProducerStateManager.readSnapshot), and its snapshots have nothing there.
 """
 
@@ -113,8 +113,8 @@ def decode(data: bytes) -> list[ProducerEntry]:
 
 
 def write(folder: str, offset: int, data: bytes, sync: bool) -> str:
-    """Write ``<offset>.snapshot`` with these bytes; returns its path. Without sync the caller has
-    it synced with the segment."""
+    """Write ``<offset>.snapshot`` with these bytes; returns its path. Without sync the caller must
+    sync it with the segment."""
     path = files.path(folder, offset, files.SNAPSHOT)
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
     try:

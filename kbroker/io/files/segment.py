@@ -58,9 +58,9 @@ class SegmentFds:
 
 @dataclass(slots=True)
 class ActiveState:
-    """Where appending to a segment goes on: the fields of its append row. max_timestamp_offset:
-    last offset of the batch that raised it. first_timestamp: largest of the first batch, -1 when
-    the segment is empty."""
+    """The state from which appending to a segment continues: the fields of its append row.
+    max_timestamp_offset: last offset of the batch that raised it. first_timestamp: largest of the
+    first batch, -1 when the segment is empty."""
 
     base_offset: int
     position: int
@@ -89,7 +89,7 @@ def open_files(folder: str, base_offset: int) -> SegmentFds:
 
 def reserve(log_fd: int, length: int) -> None:
     """Reserve disk space for a .log up to a length without making the file longer, so that syncs
-    need not wait for allocation. On a file system that cannot do it nothing happens."""
+    need not wait for allocation. Without effect on a file system that cannot reserve."""
     _libc.fallocate(log_fd, FALLOC_FL_KEEP_SIZE, 0, length)
 
 
@@ -153,9 +153,8 @@ class IndexEnds(NamedTuple):
 
 
 def read_ends(index_fd: int, time_index_fd: int, log_bytes: int) -> IndexEnds | None:
-    """Where the entries of both indexes end; None when one of them cannot be trusted: it points
-    beyond
-    ``log_bytes``, its entries do not rise, or its length fits no entries."""
+    """The ends of the entries of both indexes; None when one of them cannot be trusted: it points
+    beyond ``log_bytes``, its entries do not rise, or its length fits no entries."""
     if os.fstat(index_fd).st_size % OFFSET_ENTRY or os.fstat(time_index_fd).st_size % TIME_ENTRY:
         return None
     index_bytes = _used(index_fd, OFFSET_ENTRY)

@@ -2,8 +2,8 @@
 
 A log opens its files when something is appended to it, so a node with thousands of quiet partitions
 holds few open files. Above the limit, the logs with the oldest appends close theirs. A log with
-unsynced records is synced by a thread first, because nobody would see a write-back error of a
-closed file.
+unsynced records is synced by a thread first, because a write-back error of a closed file would go
+unnoticed.
 """
 
 import resource
@@ -17,7 +17,7 @@ from kbroker.io.partition.unified_log import UnifiedLog
 
 Words = NDArray[np.int64]
 FILES_OF_A_LOG = 3
-SPARE = 1024  # descriptors for everything else: loading, syncing, cleaning, links
+SPARE = 1024  # descriptors for all other purposes: loading, syncing, cleaning, links
 SHARE = 8  # one in this many logs closes its files at a time, so that the search is rare
 MAX_SYNCS = 64  # at a time: each has a descriptor of its own
 MARGIN = 64  # logs above the limit that may stay open while their syncs are pending

@@ -16,7 +16,7 @@ from kbroker.metrics.slots import bind
 
 log = logging.getLogger(__name__)
 
-ROOM_TO_HEAL = 32 << 20  # bytes; with less the disk would be full again at once
+ROOM_TO_HEAL = 32 << 20  # bytes; with fewer bytes the disk would be full again at once
 REFUSED = bind("kbroker_produce_refused_partitions")
 
 
@@ -55,8 +55,8 @@ class FullDisks:
         return refused
 
     def heal(self) -> None:
-        """Let logs whose disk has room append again: truncate partly written batches, and forget
-        the producer state of batches that were not written."""
+        """Resume appends to logs whose disk has room again: truncate partly written batches, and
+        forget the producer state of batches that were not written."""
         for slot in list(self._slots):
             partition = self._get(slot)
             if partition is None:

@@ -4,7 +4,7 @@ The log stays in use meanwhile. Each round compares the copy with the current se
 inodes) and copies what differs, so rolls, retention, deletions and compaction need no special
 handling. After a truncation, as of a follower whose leader changes, everything after the cut is
 copied again. The last bytes of the active segment, at most LAST_BYTES, are copied while appends are
-held off.
+paused.
 
 The ``-future`` folder is the only state of a move that survives a crash: it exists from the first
 answer to the end of the move.
@@ -110,7 +110,7 @@ class LogMove:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def leave(self) -> None:
-        """End the thread; the copy stays, so that the move can be resumed."""
+        """End the thread and keep the copy, so that the move can be resumed."""
         self._ended.set()
         self._thread.join()
 
@@ -221,7 +221,7 @@ class LogMove:
         for suffix in (*files.SEGMENT_SUFFIXES, files.SNAPSHOT):
             Path(files.path(self.folder, base, suffix)).unlink(missing_ok=True)
 
-    # --- the end, in the worker, with appends held off -----------------------------------------------------
+    # --- the end, in the worker, with appends paused ----------------------------------------------------
 
     def complete(self) -> bool:
         """Copy the rest and sync the whole copy; False when too much is left. Raises OSError.
@@ -264,8 +264,8 @@ class LogMove:
 
 
 def _retire_remainder(log_dir: str, log: UnifiedLog) -> None:
-    """Rename what an interrupted earlier move left in the log dir: it has the name that the copy
-    needs."""
+    """Rename a folder that an interrupted earlier move left in the log dir: it has the name that
+    the copy needs."""
     folder = Path(log_dir, files.folder_name(log.topic, log.partition))
     if folder.is_dir():
         unique = uuid.uuid4().hex

@@ -1,8 +1,8 @@
 """Moves of one IO worker's logs to other log dirs, as control requests them.
 
 BeginMove starts the copying. When little is left, MoveCaughtUp is sent to control repeatedly until
-SwitchMove comes, which holds appends off and completes the copy. Control then stores and announces
-the new log dir, and FinishMove switches the log to it. If the worker dies in between, its successor
+SwitchMove comes, which pauses appends and completes the copy. Control then stores and announces the
+new log dir, and FinishMove switches the log to it. If the worker dies in between, its successor
 finds the stored log dir in its OpenPartition call. If control dies, its successor's OpenPartition
 call carries the stored log dir, and an undecided move continues.
 """
@@ -83,7 +83,7 @@ class Moves:
         return inf if value is None else max(1.0, float(value))
 
     def cancel(self, body: CancelMove) -> None:
-        """Stop a move; what was copied is removed."""
+        """Stop a move and remove the copy."""
         move = self._moves.get(body.slot)
         self.drop(body.slot)
         if move is not None and move.switched:
@@ -107,7 +107,7 @@ class Moves:
         return tuple(MoveProgress(slot, move.bytes, move.next_offset) for slot, move in self._moves.items())
 
     def switch(self, body: SwitchMove) -> bool:
-        """Hold appends off and complete the copy; False when too much is left to copy, and then
+        """Pause appends and complete the copy; False when too much is left to copy, and then
         appends continue."""
         partition, move = self._logs.require(body.slot), self._moves.get(body.slot)
         if move is None or partition.published.generation != body.generation:
@@ -143,8 +143,8 @@ class Moves:
         log.info("%s: moved here", partition.folder)
 
     def reopened(self, slot: int, log_dir: str) -> None:
-        """Control has restarted and sends a log's stored log dir: finish a decided move, continue
-        an undecided one."""
+        """Control has restarted and sends a log's stored log dir: finish a decided move, or
+        continue an undecided one."""
         move = self._moves.get(slot)
         if move is None or not move.switched:
             return
@@ -175,6 +175,6 @@ class Moves:
             self.drop(slot)
 
     def close(self) -> None:
-        """Leave everything where it is."""
+        """End all threads and keep the copies."""
         for slot in list(self._moves):
             self.leave(slot)

@@ -114,7 +114,7 @@ Failures = list[tuple[str, OSError]]
 
 class RecoveryNotes:
     """Writes recovery points soon after closed segments were synced, before the next checkpoint of
-    all logs. A start after a crash then scans only what was not on disk.
+    all logs. A start after a crash then scans only records that were not on disk.
 
     A thread writes, because it waits for the disk. It reads the points while the log dir's
     checkpoints are locked, so a point that was lowered meanwhile (by a truncation) is not written
@@ -171,7 +171,7 @@ class RecoveryNotes:
         self._writing = self._executor.submit(_write, writable)
 
     def close(self) -> None:
-        """Finish what is in progress; nothing is written after this."""
+        """Finish the writes in progress; nothing is written after this."""
         if self._executor is not None:
             self._executor.shutdown(wait=True)
         if self._writing is not None:
@@ -188,7 +188,7 @@ class RecoveryNotes:
 
 
 def _write(by_dir: Sequence[tuple[LogDir, list[UnifiedLog]]]) -> tuple[Failures, float]:
-    """In a thread. Returns what could not be written, and the seconds it took."""
+    """Runs in a thread. Returns the points that could not be written, and the seconds it took."""
     began, failures = time.monotonic(), []
     for folder, partitions in by_dir:
         try:

@@ -72,7 +72,7 @@ class Reservations:
                 self._give_back(partition, partition.active.reserve_max_bytes)
 
     def give_back(self, log_dir: str) -> None:
-        """Free all reserved blocks: the space is needed."""
+        """Free all reserved blocks, because the space is needed."""
         for partition in self._held():
             if files.log_dir_of(partition.folder) == log_dir:
                 self._give_back(partition, most=0)

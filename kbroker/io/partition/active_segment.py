@@ -15,8 +15,8 @@ Words = NDArray[np.int64]
 
 
 class ActiveSegment:
-    """Runs in: io. Owner: the log's LogSegments. While the log is open, the row is the truth about
-    the segment.
+    """Runs in: io. Owner: the log's LogSegments. While the log is open, the row is authoritative
+    for the segment.
 
     row: an AppendRow. reserve_max_bytes: bytes of the largest chunk that `write_kernel` reserves, 0
     for none.
@@ -27,7 +27,7 @@ class ActiveSegment:
         self.reserve_max_bytes = reserve_max_bytes
         self.is_open = False
         self._folder = folder
-        self._fds: SegmentFds | None = None  # None while the log rests
+        self._fds: SegmentFds | None = None  # None while its files are closed
         self._created_ms = 0
         self._jitter_ms = 0
 
@@ -65,7 +65,7 @@ class ActiveSegment:
 
     @property
     def state(self) -> ActiveState:
-        """The state as the drain kernel left it."""
+        """The segment's state, as the drain kernel left it."""
         row = self.row
         return ActiveState(
             base_offset=self.base_offset,
@@ -138,7 +138,7 @@ class ActiveSegment:
         os.ftruncate(self.files.log, self.position)
         begin_reserving(self.row, most)
 
-    # --- what goes with its records ------------------------------------------------------------------------
+    # --- epochs and transactions -----------------------------------------------------------------------
 
     @property
     def leader_epoch(self) -> int:
@@ -196,19 +196,20 @@ class ActiveSegment:
         return self._fds
 
     def _set_files(self, fds: SegmentFds | None) -> None:
-        """The files that the drain kernel writes; None: it has to ask for them first."""
+        """The files that the drain kernel writes; None: it must first have them opened."""
         self._fds = fds
         self.row[AppendRow.LOG_FD] = AppendRow.NO_FD if fds is None else fds.log
         self.row[AppendRow.INDEX_FD] = AppendRow.NO_FD if fds is None else fds.index
         self.row[AppendRow.TIME_INDEX_FD] = AppendRow.NO_FD if fds is None else fds.time_index
 
     def open_files(self) -> None:
-        """Let the drain kernel append: open the files if they are not. Raises OSError."""
+        """Open the files if they are closed, so that the drain kernel can append. Raises
+        OSError."""
         self._set_files(self.files)
 
     def rest(self) -> None:
-        """Close the files until somebody needs them. Unsynced data must not rest: nobody would see
-        an error of writing it back."""
+        """Close the files until they are needed. The data must be synced first: a write-back error
+        of a closed file would go unnoticed."""
         if (fds := self.take_files()) is not None:
             fds.close()
 
@@ -220,12 +221,12 @@ class ActiveSegment:
         return fds
 
     def close(self) -> SegmentFds | None:
-        """The log is closed; gives away its open files."""
+        """Close the row; returns the open files."""
         self.is_open = False
         return self.take_files()
 
     def finish(self) -> ActiveState:
-        """Bring the files to their exact length, as of a segment that stops being active; its
+        """Cut the files to their exact length, as when a segment stops being active; returns its
         state."""
         state = self.state
         finish(self.files, state)
@@ -244,7 +245,7 @@ class ActiveSegment:
         self._set_files(open_files(folder, self.base_offset))
         begin_reserving(self.row, reserve_max_bytes)
 
-    # --- who may append ------------------------------------------------------------------------------------
+    # --- appends -----------------------------------------------------------------------------------
 
     def let_append(self) -> None:
         """Open the row to the drain kernel."""

@@ -20,16 +20,15 @@ class Deletions:
     removes files, because removing a large one takes as long as freeing its pages: 10 ms and more
     for 100 MB.
 
-    What is left here when the process ends is found again: files when their log is loaded
-    (leftovers.py), folders by
-    `sweep`."""
+    If the process ends first, the paths are found again: files when their log is loaded
+    (leftovers.py), folders by `sweep`."""
 
     def __init__(self) -> None:
         self._due: list[tuple[int, str]] = []
         self._thread: ThreadPoolExecutor | None = None
 
     def add(self, paths: Iterable[str], due_ms: int) -> None:
-        """Have paths (files or folders) removed at a time."""
+        """Remove paths (files or folders) at a later time."""
         for path in paths:
             heapq.heappush(self._due, (due_ms, path))
 
@@ -39,21 +38,21 @@ class Deletions:
         return self._due[0][0] if self._due else None
 
     def take_due(self, now_ms: int) -> list[str]:
-        """Paths whose time has come."""
+        """Paths that are due."""
         found = []
         while self._due and self._due[0][0] <= now_ms:
             found.append(heapq.heappop(self._due)[1])
         return found
 
     def remove_due(self, now_ms: int) -> Future[None] | None:
-        """Have removed what is due; None when nothing is."""
+        """Remove the paths that are due; None when none is."""
         if not (paths := self.take_due(now_ms)):
             return None
         return self._submit(remove, paths)
 
     def sweep(self, log_dirs: Iterable[str], before_ns: int) -> Future[None]:
-        """Have removed what died with other processes: folders of deleted logs that were renamed
-        before a time."""
+        """Remove folders of deleted logs that were renamed before a time by other processes, which
+        have ended."""
         return self._submit(sweep, list(log_dirs), before_ns)
 
     def _submit(self, work: Callable[..., None], *arguments: object) -> Future[None]:
@@ -80,7 +79,7 @@ def _is_deleted(name: str) -> bool:
 
 
 def remove(paths: Iterable[str]) -> None:
-    """Remove files and folders; one that is gone or cannot be removed is logged, not raised."""
+    """Remove files and folders; a path that cannot be removed is logged, not raised."""
     for name in paths:
         path = Path(name)
         try:

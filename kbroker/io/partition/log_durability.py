@@ -1,5 +1,5 @@
-"""Which records of an open log are on disk, and the syncs that put them there. This bounds the loss
-of a crash; durable acks wait for it."""
+"""Tracks which records of an open log are on disk, and makes the syncs that put them there. A crash
+loses no other records; durable acks wait for this."""
 
 import os
 from collections.abc import Sequence
@@ -64,7 +64,7 @@ class FlushJob:
             self.close()
 
     def close(self) -> None:
-        """Give up the descriptors of a job that is not run."""
+        """Close the descriptors of a job that is not run."""
         for _, fds in self.closed:
             fds.close()
         self.closed = ()

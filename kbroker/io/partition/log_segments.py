@@ -1,8 +1,8 @@
 """The segments of one log: rolls, deletes, truncates and replaces them (Kafka's LocalLog and
 LogSegments).
 
-Works on files and the append row alone. What other processes see of it, leader epochs and producers
-are its callers'.
+Works on files and the append row alone. Its callers handle leader epochs, producers and the slot
+that other processes see.
 """
 
 import os
@@ -35,8 +35,8 @@ NO_CUT = 1 << 62
 
 
 class Unsynced:
-    """What of a log is not on disk, apart from records of the active segment. Runs in: io. Owner:
-    the log.
+    """Files of a log that are not on disk, apart from records of the active segment. Runs in: io.
+    Owner: the log.
 
     Segments rolled since the last sync, their files still open. names: folder and file names, since
     it was opened.
@@ -73,7 +73,7 @@ class LogSegments:
 
     folder: the partition's. closed: segments without the active one, oldest first. unsynced: what
     is not on disk. cuts, lowest_cut: truncations that are done, and the lowest offset of all.
-    OSError out of any method means that the log dir cannot be trusted any more.
+    After an OSError of any method the log dir cannot be trusted any more.
     """
 
     def __init__(
@@ -140,8 +140,8 @@ class LogSegments:
     # --- growing -------------------------------------------------------------------------------------------
 
     def load(self, closed: list[Segment], deleted: Iterable[str], now_ms: int) -> None:
-        """Take over what was loaded, the active segment's row being set. deleted: renamed files to
-        remove."""
+        """Take over the loaded segments; the active segment's row is already set. deleted: renamed
+        files to remove."""
         self.closed = closed
         self.unsynced.names = True
         self.delete_later(deleted, now_ms)
@@ -176,7 +176,7 @@ class LogSegments:
     # --- shrinking -----------------------------------------------------------------------------------------
 
     def delete_later(self, paths: Iterable[str], now_ms: int) -> None:
-        """Have renamed files removed after file.delete.delay.ms."""
+        """Remove renamed files after file.delete.delay.ms."""
         self._deletions.add(paths, now_ms + self.config.file_delete_delay_ms)
 
     def _mark_deleted(self, bases: Iterable[int], now_ms: int) -> None:
@@ -228,7 +228,7 @@ class LogSegments:
         self.start_segment(now_ms)
 
     def _close_active(self) -> None:
-        """Its files count as unsynced ones of a closed segment, until they are synced or
+        """Count its files as unsynced files of a closed segment, until they are synced or
         deleted."""
         base, fds = self.active.base_offset, self.active.files
         self.active.take_files()
@@ -254,7 +254,7 @@ class LogSegments:
     def replace(
         self, found: Sequence[Segment], request: SwapSegments, deleted: Sequence[str], now_ms: int
     ) -> None:
-        """List a cleaned segment in the place of those it was made of, whose files were renamed."""
+        """List a cleaned segment in place of its originals, whose files were renamed."""
         new = Segment(found[0].base_offset, request.size, request.modified_ms, request.max_timestamp)
         at = self.closed.index(found[0])
         self.closed[at : at + len(found)] = [new]
@@ -272,13 +272,13 @@ class LogSegments:
     # --- the end -------------------------------------------------------------------------------------------
 
     def finish(self) -> ActiveState:
-        """Bring the active segment to what it is when it is loaded again."""
+        """Finish the active segment, so that it is loaded again as it is."""
         state = self.active.finish()
         seal(files.path(self.folder, state.base_offset, files.TXN_INDEX))
         return state
 
     def close(self) -> None:
-        """Close all files; what was not synced stays so."""
+        """Close all files without syncing."""
         if (fds := self.active.close()) is not None:
             fds.close()
         self.unsynced.drop()

@@ -1,4 +1,4 @@
-"""What other processes see of an open log: its fields in the partition slot, written as one group
+"""Publishes an open log to other processes: its fields in the partition slot, written as one group
 under the slot's sequence."""
 
 import numpy as np
@@ -54,7 +54,7 @@ class LogSlot:
         return bool(self.words[Slot.FLAGS] & SlotFlag.DURABLE)
 
     def sync_moves_mark(self, synced_end: int) -> bool:
-        """Whether the high watermark goes on to where a sync has come."""
+        """Whether the high watermark follows the durable offset."""
         return sync_moves_mark(int(self.words[Slot.FLAGS]), self.high_watermark, synced_end)
 
     def forget_largest_timestamp(self) -> None:

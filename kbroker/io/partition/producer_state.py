@@ -79,7 +79,7 @@ class ProducerStateManager:
         active, end = self._segments.active, marker.offset
         first_offset = self._table.end_transaction(self._slot, marker)
         first_unstable = active.first_unstable
-        if 0 <= first_offset <= first_unstable:  # it was the earliest: which one is now?
+        if 0 <= first_offset <= first_unstable:  # it was the earliest one: find the next
             first_unstable = self._table.first_open_transaction(self._slot)
         if not marker.commit and first_offset >= 0:
             stable = first_unstable if first_unstable >= 0 else end + 1

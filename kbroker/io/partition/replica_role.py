@@ -50,7 +50,7 @@ class ReplicaRole:
 
     def first_mark(self, known_mark: int | None) -> int:
         """High watermark of a log that was just opened: the log end, unless there are other
-        replicas. known_mark: what a predecessor of this run published."""
+        replicas. known_mark: the one that a predecessor in this run published."""
         end, start = self._segments.active.next_offset, self._slot.log_start
         if not self.replicated:
             return end
@@ -110,7 +110,8 @@ class ReplicaRole:
         self._slot.publish(high_watermark=min(max(mark, self._slot.high_watermark), end))
 
     def publish_high_watermark(self, mark: int) -> None:
-        """Every in-sync replica has the records below. Raises OSError, CorruptLog."""
+        """Publish a high watermark: every in-sync replica has the records below it. Raises OSError,
+        CorruptLog."""
         self._slot.publish(high_watermark=mark, place=self._place_of(mark))
 
     def _place_of(self, offset: int) -> tuple[int, int]:
@@ -127,15 +128,15 @@ class ReplicaRole:
     # --- while the log moves to another log dir --------------------------------------------------------------
 
     def pause(self) -> None:
-        """Nothing is appended, copied, deleted or read from now on: NOT_LEADER_OR_FOLLOWER, as
-        while a log is recovered. Roles may change meanwhile."""
+        """Stop appends, copies, deletions and reads: clients get NOT_LEADER_OR_FOLLOWER, as while a
+        log is recovered. Roles may change meanwhile."""
         self._was_full = self._segments.active.is_disk_full
         self.paused = True
         self._segments.active.stop_appends()
         self._slot.publish(SlotState.RECOVERING)
 
     def resume(self) -> None:
-        """Go on where `pause` left off."""
+        """End the pause."""
         self.end_pause()
         if self._was_full:
             self._segments.active.refuse_appends()

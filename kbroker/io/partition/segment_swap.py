@@ -42,7 +42,7 @@ def swap_steps(folder: str, base_offset: int, replaced: Sequence[int], deleted: 
     )  # readers need no name, but freeing a large file here would hold up appends
     deleted.append(log + files.DELETED)
     yield "old .log linked"
-    second = log + files.SWAP + files.DELETED  # recovery removes it whatever it finds beside it
+    second = log + files.SWAP + files.DELETED  # recovery removes it, whatever other files it finds
     _link(log + files.SWAP, second)
     yield "new .log linked"
     Path(second).rename(log)
@@ -59,8 +59,8 @@ def swap_steps(folder: str, base_offset: int, replaced: Sequence[int], deleted: 
 
 
 def files_unchanged(folder: str, request: SwapSegments) -> bool:
-    """Whether the files are the very ones that the cleaner read and wrote, not successors of the
-    same names."""
+    """Whether the files are still the ones that the cleaner read and wrote, and not later files of
+    the same names."""
     paths = [(files.path(folder, base, files.LOG), inode) for base, _, inode in request.replaced]
     cleaned = files.path(folder, request.replaced[0][0], files.LOG + files.CLEANED)
     try:
@@ -70,8 +70,8 @@ def files_unchanged(folder: str, request: SwapSegments) -> bool:
 
 
 def _claim(folder: str, base_offset: int) -> Iterator[str]:
-    """From ``.cleaned``, which is the cleaner's, to ``.swap``, which is ours; undone when a file is
-    missing."""
+    """Rename the files from ``.cleaned``, which belong to the cleaner, to ``.swap``, which belong
+    to the IO worker; undone when a file is missing."""
     taken: list[Path] = []
     for suffix in (*INDEXES, files.LOG):
         path = files.path(folder, base_offset, suffix)

@@ -1,6 +1,6 @@
-"""The log of one partition as its IO worker owns it (Kafka's UnifiedLog): everything but the append
-itself, which the drain kernel does. Composed of its segments, leader epochs, producers, durability,
-replica role and slot.
+"""The log of one partition as its IO worker owns it (Kafka's UnifiedLog): everything except
+appending, which is the drain kernel's work. Composed of its segments, leader epochs, producers,
+durability, replica role and slot.
 """
 
 import logging
@@ -34,7 +34,7 @@ class UnifiedLog:
     """Runs in: io. Owner: the IO worker. Not thread-safe, but for FlushJob.run. Times are wall
     clock ms.
 
-    OSError out of any method means that the log dir cannot be trusted any more.
+    After an OSError of any method the log dir cannot be trusted any more.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class UnifiedLog:
         self.role = role
 
     def bring_online(self, loaded: LoadedLog, leader_epoch: int, known_mark: int | None, now_ms: int) -> None:
-        """Take a loaded log over, lead it if it leads, and let the drain kernel append."""
+        """Take over a loaded log, begin its role, and let the drain kernel append if it leads."""
         self.published.log_start = loaded.log_start
         self.epochs.take(loaded.epochs)
         self.producers.load(loaded.producers)
@@ -75,7 +75,7 @@ class UnifiedLog:
             changed=True,
         )
 
-    # --- asked about the log -------------------------------------------------------------------------------
+    # --- queries ------------------------------------------------------------------------------
 
     @property
     def active(self) -> ActiveSegment:
@@ -143,15 +143,15 @@ class UnifiedLog:
         self.published.publish(changed=True)
 
     def complete_transaction(self, marker: EndTxnMarker) -> None:
-        """A transaction's marker is in the log: the last stable offset goes on. Raises OSError."""
+        """A transaction's marker is in the log: advance the last stable offset. Raises OSError."""
         self.producers.complete_transaction(marker)
         self.published.publish()
 
     # --- deleting ------------------------------------------------------------------------------------------
 
     def delete_records(self, offset: int) -> int:
-        """Advance the log start (-1: to the high watermark); returns it. Segments below go with the
-        next retention run. Raises OFFSET_OUT_OF_RANGE beyond the high watermark,
+        """Advance the log start (-1: to the high watermark); returns it. The next retention run
+        deletes the segments below it. Raises OFFSET_OUT_OF_RANGE beyond the high watermark,
         NOT_LEADER_OR_FOLLOWER while paused."""
         if self.role.paused:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -165,7 +165,7 @@ class UnifiedLog:
         return self.log_start
 
     def advance_log_start(self, offset: int) -> None:
-        """The log starts there, if not later."""
+        """Advance the log start, unless it is already higher."""
         if offset > self.log_start:
             self.published.log_start = offset
             if self.epochs.truncate_from_start(offset):
@@ -237,9 +237,9 @@ class UnifiedLog:
         self.published.publish(high_watermark=offset, durable=offset, changed=True)
 
     def repair(self, now_ms: int) -> None:
-        """After a failed append: cut what it left after the published end, forget the producers'
-        state of it, and let the drain kernel append again. Raises OSError when the files do not
-        even take that."""
+        """After a failed append: cut the bytes after the published end, remove the producers' state
+        of them, and let the drain kernel append again. Raises OSError when the files cannot be
+        cut."""
         self.active.cut_to_state()
         self.producers.reload(now_ms)
         self.role.let_append()
@@ -252,11 +252,9 @@ class UnifiedLog:
         self.first_dirty = offset
 
     def swap(self, request: SwapSegments, now_ms: int) -> bool:
-        """Put a cleaned segment in the place of those it was made of; False when these are not
-        there any more.
-
-        The cleaner has it on disk already. Raises OSError: some files are renamed, recovery goes on
-        from there."""
+        """Put a cleaned segment in place of its originals; False when these have changed or are
+        gone. The cleaner has already synced it. Raises OSError; some files may be renamed then, and
+        recovery finishes the swap."""
         found = self.segments.listed(request.replaced)
         if self.role.paused or found is None or not files_unchanged(self.folder, request):
             return False
@@ -275,8 +273,8 @@ class UnifiedLog:
     # --- moving to another log dir -------------------------------------------------------------------------
 
     def relocate(self, folder: str, reserve_max_bytes: int, now_ms: int) -> None:
-        """Go on, while paused, in a folder that holds the same files, all on disk; the old one is
-        removed later. Raises OSError."""
+        """Continue, while paused, in a folder that holds the same files, all on disk; the old one
+        is removed later. Raises OSError."""
         self.segments.unsynced.drop()
         self.active.rest()
         gone = self._put_away()  # before readers list the segments again: a late one finds none
@@ -299,7 +297,7 @@ class UnifiedLog:
 
     def close(self, sync: bool = True) -> ClosedLog | None:
         """Clean close: all on disk, last index entry, producer snapshot; the slot is free
-        afterwards. Returns what spares the next start the reading of it, if that is possible.
+        afterwards. Returns the state with which the next start need not read the log, if possible.
 
         sync=False leaves the syncing to the caller, who syncs the file system once for many logs
         before it says that the stop was clean."""
@@ -325,7 +323,7 @@ class UnifiedLog:
         return loaded_log.describe((self.topic, self.partition), self.folder, self.topic_id, names, loaded)
 
     def abandon(self, state: int = SlotState.OFFLINE) -> None:
-        """Let go of the files as they are: the log dir failed, or the partition is deleted."""
+        """Close the files as they are: the log dir failed, or the partition is deleted."""
         if self.is_open:
             self.active.stop_appends()
             self._release(state)

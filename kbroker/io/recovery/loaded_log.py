@@ -1,5 +1,4 @@
-"""A log as it is loaded, and as it is saved at a clean shutdown, so that it opens without being
-read.
+"""A loaded log, and its saved state of a clean shutdown, with which it opens without being read.
 
 Each IO worker writes one file in each log dir: a line of NAME, VERSION and the CRC-32C of the rest,
 then JSON, an array of ClosedLog. The supervisor removes these files together with the clean
@@ -67,8 +66,8 @@ class LoadRequest:
 
 @dataclass(slots=True)
 class LoadedLog:
-    """A log ready to be served: closed segments by base offset, the active one's state, and what is
-    around them.
+    """A log ready to be served: closed segments by base offset, the active one's state, epochs,
+    producers and checkpoints.
 
     deleted: renamed files that are due for removal after file.delete.delay.ms. truncated_bytes: cut
     from a torn tail.
@@ -109,8 +108,8 @@ class ClosedLog(NamedTuple):
 def describe(
     key: TopicPartition, folder: str, topic_id: bytes, names: Collection[str], loaded: LoadedLog
 ) -> ClosedLog | None:
-    """A log whose files have just been closed; None when the next start has to look at them. names:
-    of its folder. loaded: as it would be loaded. Raises OSError."""
+    """A log whose files have just been closed; None when the next start must read them. names: of
+    its folder. loaded: as it would be loaded. Raises OSError."""
     indexed = any(name.endswith(files.TXN_INDEX) for name in names)
     if indexed or loaded.first_unstable >= 0 or len(loaded.producers) > MAX_PRODUCERS or has_leftovers(names):
         return None
@@ -152,8 +151,8 @@ def restore(
     log_start: int,
     expired_before_ms: int,
 ) -> LoadedLog | None:
-    """The log as it was left; None when its files say something else. recovery_point, log_start: of
-    the checkpoints, 0 where they know none. expired_before_ms: producers whose last timestamp is
+    """The log as it was saved; None when its files have changed since. recovery_point, log_start:
+    of the checkpoints, 0 where they know none. expired_before_ms: producers whose last timestamp is
     not above it are forgotten."""
     active = ActiveState(*closed.active)
     first_base = closed.closed[0][0] if closed.closed else active.base_offset

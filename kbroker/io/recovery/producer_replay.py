@@ -52,11 +52,9 @@ class ProducerReplay:
         """Start from the newest whole snapshot at or below an offset; later ones and damaged ones
         are removed.
 
-        offsets: those there are, ascending, when that is known.
-
-        Other than in Apache Kafka the one of the oldest segment counts, too: a producer may repeat
-        a batch that was deleted from the log before the producer heard that it had been
-        appended."""
+        offsets: of the existing snapshots, ascending, if known. Unlike in Apache Kafka, the
+        snapshot of the oldest segment counts, too: a producer may repeat a batch that was deleted
+        from the log before the producer heard that it had been appended."""
         for offset in reversed(files.list_snapshots(self.folder) if offsets is None else offsets):
             if offset > at_most:
                 self._remove(offset)
@@ -146,7 +144,8 @@ class ProducerReplay:
         return int(rows[open_, Producer.TXN_FIRST_OFFSET].min()) if open_.any() else -1
 
     def _end_transaction(self, row: list[int]) -> AbortedTransaction | None:
-        """Replay an end marker; what it aborted, None for a commit or when nothing was open."""
+        """Replay an end marker; returns the transaction that it aborted, None for a commit or when
+        none was open."""
         control = row[ScannedBatch.CONTROL_TYPE]
         if control not in (ABORT, COMMIT):
             return None  # another control record, or a marker whose transaction compaction has removed

@@ -56,8 +56,8 @@ class LogLoader:
         self._states: dict[int, tuple[SegmentFds, ActiveState]] = {}
 
     def load(self) -> LoadedLog:
-        """Raises OSError, CorruptLog (a log that is damaged where a clean stop had been, or of an
-        old format)."""
+        """Raises OSError, CorruptLog (a log that is damaged after a clean shutdown, or has an old
+        format)."""
         try:
             return self._load()
         finally:
@@ -211,8 +211,8 @@ class LogLoader:
         return cut > 0
 
     def _flushed_position(self, fds: SegmentFds, base: int, size: int) -> int:
-        """Byte up to which the recovery point vouches for the contents: their headers are read,
-        their CRC is not."""
+        """Position up to which the records are below the recovery point: only their headers are
+        read, their CRC is not checked."""
         point = self.request.recovery_point
         if point <= base:
             return 0
@@ -241,8 +241,8 @@ class LogLoader:
     # --- after the crash of a writer --------------------------------------------------------------------
 
     def _trust(self, end: TrustedEnd) -> None:
-        """Cut to a published end without looking at what lies before it; scan when the files do not
-        fit it."""
+        """Cut the log at a published end without reading the bytes before it; scan it when the
+        files do not fit that end."""
         bases = [segment.base_offset for segment in self._segments]
         if end.active_base in bases:
             n = bases.index(end.active_base)
@@ -290,8 +290,8 @@ class LogLoader:
         return ActiveState(base, 0, base, max_timestamp_offset=base)
 
     def _start_over(self, log_start: int) -> ActiveState:
-        """The log ends below its start: files were lost, what is left is of no use (Kafka deletes
-        it, too)."""
+        """The log ends below its start: files were lost, and the rest is useless (Kafka deletes it,
+        too)."""
         log.warning(
             "%s: the log ends before its start offset %d, starting over", self.folder, self.request.log_start
         )

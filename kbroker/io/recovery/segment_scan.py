@@ -36,7 +36,7 @@ FAULTS = {
 
 @dataclass(slots=True)
 class Scanned:
-    """How far a scan came: bytes of good batches, offset after them, and the fault there (None:
+    """The result of a scan: bytes of good batches, offset after them, and the fault there (None:
     none up to the end)."""
 
     position: int
@@ -104,7 +104,7 @@ class Scan:
             if stop == ScanStop.NEED_BUFFER:
                 buffer = np.empty(int(state[ScanState.NEXT_SIZE]) + bt.CONTROL_PEEK, np.uint8)
                 continue
-            if stop == ScanStop.TORN and end < self._end:  # crc_from is no batch start after all
+            if stop == ScanStop.TORN and end < self._end:  # no batch begins at crc_from
                 self._crc_from = self.result.position
                 continue
             self._stop(stop)
@@ -165,8 +165,8 @@ def rebuild_indexes(
 
 
 def resume(fds: SegmentFds, base: int, log_bytes: int) -> ActiveState | None:
-    """Where appending goes on in a segment whose indexes and batches are believed: reads only what
-    follows the last index entry. None when something does not fit, and the segment must be
+    """The state from which appending continues, if indexes and batches are trusted: reads only the
+    bytes after the last index entry. None when something does not fit, and the segment must be
     scanned."""
     ends = segment.read_ends(fds.index, fds.time_index, log_bytes)
     if ends is None:

@@ -1,5 +1,5 @@
-"""Copies bytes from a leader's segment file into a follower's log, and does what the copy kernel
-leaves to Python.
+"""Copies bytes from a leader's segment file into a follower's log; handles the events that the copy
+kernel leaves to Python.
 """
 
 import os
@@ -97,7 +97,7 @@ class Copier:
             raise CopyFailed(error) from error
 
     def _prepare(self, partition: UnifiedLog, stop: int, done: int) -> None:
-        """Do what the kernel stopped for."""
+        """Handle the event for which the kernel stopped."""
         try:
             if stop == CopyStop.ROLL:
                 partition.roll(wall_clock_ms())

@@ -1,8 +1,8 @@
 """Appends a leader's batches unchanged to a follower's log, with the rows and rules of the drain
 kernel.
 
-Rules: Kafka's UnifiedLog.appendAsFollower. The leader has checked what a leader checks
-(idempotence, sizes, times).
+Rules: Kafka's UnifiedLog.appendAsFollower. The leader has already checked idempotence, sizes and
+timestamps.
 """
 # mypy: disable-error-code="no-untyped-call"
 
@@ -101,7 +101,7 @@ def copy_batches(
     """Write the whole batches of buffer[0:length] that fit the active segment; results in ``out``
     (Copied).
 
-    Batches wholly below the log's end are passed over. Publishing is the caller's."""
+    Batches wholly below the log's end are passed over. The caller publishes."""
     out[:] = 0
     out[Copied.MARKER] = -1
     position = row[AppendRow.POSITION]
@@ -157,8 +157,8 @@ def copy_batches(
 
 @kernel("int64(int64[:, ::1], int64[::1], int64, int64)")
 def least_end(slots: Table, members: Words, leader_epoch: int, word: int) -> int:
-    """The least value of a word (log end or durable offset) over follower slots; -1 when one of
-    them is not following this leader epoch yet, or is being written."""
+    """The minimum of a word (log end or durable offset) over follower slots; -1 when one of them is
+    not following this leader epoch yet, or is being written."""
     least = (1 << 63) - 1
     for n in range(members.size):
         words = slots[members[n]]

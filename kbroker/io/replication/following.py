@@ -34,10 +34,10 @@ from kbroker.log.reader import LogReader
 
 log = logging.getLogger(__name__)
 
-PAUSE_NS = 1_000_000_000  # after a failure that time may heal
-BREATH_NS = 20_000_000  # after something that is over in a moment
+PAUSE_NS = 1_000_000_000  # after a failure that may be temporary
+BREATH_NS = 20_000_000  # after a condition that is over in a moment
 HELD_NS = 50_000_000  # while the throttle of replication holds
-TRIES = 100  # of reading a slot's group while its writer is at it
+TRIES = 100  # attempts to read a slot while its writer changes it
 PULLS = 8  # buffers of one partition in a turn
 
 
@@ -76,7 +76,7 @@ class Following:
         return len(self._followed)
 
     def follow(self, body: Follow) -> None:
-        """Take no appends for the slot any more and copy it. Raises KafkaError, OSError."""
+        """Stop appends to the slot and copy its leader. Raises KafkaError, OSError."""
         partition = self._logs.require(body.slot)
         known = self._followed.get(body.slot)
         if known is not None and known.body == body:
@@ -97,7 +97,7 @@ class Following:
         self.look()
 
     def forget(self, slot: int) -> None:
-        """The slot is not copied here any more."""
+        """Stop copying the slot."""
         found = self._followed.pop(slot, None)
         if found is not None:
             self._files.forget_folder(found.body.leader_folder)
@@ -110,11 +110,11 @@ class Following:
     # --- copying -----------------------------------------------------------------------------------------
 
     def behind(self) -> bool:
-        """Whether a leader has what its copy here lacks."""
+        """Whether a leader's log is longer than its copy here."""
         return len(self._pairs) > 0 and bool(any_behind(self._shared.slots, self._pairs))
 
     def pull(self) -> bool:
-        """Copy what is there to be copied; whether anything was."""
+        """Copy the new records of all leaders; returns whether there were any."""
         if not self.behind():
             return False
         words = self._shared.slots
@@ -125,8 +125,8 @@ class Following:
         return any(copied)
 
     def look(self) -> None:
-        """By the clock and after a change: leaders that are there now, high watermarks, log starts,
-        pauses that end."""
+        """Called on a timer and after changes: handle leaders that are available again, high
+        watermarks, log starts and pauses that end."""
         now_ns = time.monotonic_ns()
         for slot, followed in list(self._followed.items()):
             if now_ns >= followed.paused_until_ns:
@@ -140,7 +140,7 @@ class Following:
 
     @property
     def waiting(self) -> bool:
-        """Whether ``look`` is to come soon: a leader is not there yet, or a pause is to end."""
+        """Whether ``look`` is to come soon: a leader is not available yet, or a pause will end."""
         return len(self._pairs) < len(self._followed)
 
     def _pull(self, slot: int) -> bool:
@@ -193,7 +193,8 @@ class Following:
         return None
 
     def _agree(self, followed: Followed, partition: UnifiedLog, words: list[int]) -> None:
-        """Cut what the leader does not have, then say that this log follows its epoch."""
+        """Truncate the records that the leader does not have, then publish that this log follows
+        the leader's epoch."""
         leader = LeaderEpochFileCache.load(followed.body.leader_folder)
         if not Path(followed.body.leader_folder).is_dir():  # it has moved: control sends the new folder
             raise FileNotFoundError(followed.body.leader_folder)
@@ -279,7 +280,7 @@ class Following:
 
 
 def _own(step: Callable[..., object], *arguments: int) -> None:
-    """Run a step on the own log: its errors are errors of the own log dir."""
+    """Run a step on this log: its errors are errors of this log dir."""
     try:
         step(*arguments)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Partitions that this IO worker leads and that have other replicas: advances their high
+"""Partitions that this IO worker leads and that have other replicas: it advances their high
 watermarks.
 
 Rules: Kafka's Partition.maybeIncrementLeaderHW and checkEnoughReplicasReachOffset.
@@ -53,9 +53,9 @@ class Leading:
         return len(self._led)
 
     def lead(self, body: Lead) -> bool:
-        """Begin to lead, or continue with a changed in-sync set; whether every member has what is
-        below the high watermark, and what the log held when this leadership began: that may have
-        been acknowledged.
+        """Begin to lead, or continue with a changed in-sync set; returns whether every member has
+        the records below the high watermark, and the records that the log held when this leadership
+        began: they may have been acknowledged.
 
         Raises KafkaError (the log is not open), OSError."""
         partition = self._logs.require(body.slot)
@@ -89,7 +89,7 @@ class Leading:
         return slot in self._led
 
     def forget(self, slot: int) -> None:
-        """The slot is not led here any more."""
+        """Stop leading the slot."""
         if self._led.pop(slot, None) is not None:
             self._unsettled.discard(slot)
             self._drain.rows[slot, AppendRow.TOO_FEW] = 0
@@ -132,7 +132,7 @@ class Leading:
         return min(own, int(least_end(self._shared.slots, led.in_sync, led.leader_epoch, word)))
 
     def _mark(self, slot: int, led: Led) -> int | None:
-        """A high watermark above the present one. Below min.insync.replicas it does not advance
+        """A high watermark above the current one. Below min.insync.replicas it does not advance
         (KIP-966)."""
         if self._drain.rows[slot, AppendRow.TOO_FEW]:
             return None

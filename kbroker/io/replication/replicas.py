@@ -21,7 +21,7 @@ SOON_MS = 5  # while a leader is not there yet
 class Replicas:
     """Runs in: io. Owner: the IO worker.
 
-    active: whether this worker has any such partition; while it has none nothing here is called.
+    active: whether this worker has any such partition; while it has none, no method is called.
     """
 
     def __init__(self, context: ChildContext, drain: Drain, logs: Logs, durability: Durability) -> None:
@@ -36,7 +36,7 @@ class Replicas:
 
     @property
     def handlers(self) -> Mapping[type, Callable[[Any], object]]:
-        """What it does for messages of control."""
+        """Handlers of messages from control."""
         return {Lead: self.take_role, Follow: self.take_role}
 
     def take_role(self, role: Lead | Follow) -> object:
@@ -80,11 +80,11 @@ class Replicas:
         return advanced or copied
 
     def pending(self) -> bool:
-        """Whether ``turn`` would do something."""
+        """Whether ``turn`` has work."""
         return self.following.behind() or self.leading.can_advance()
 
     def next_due_ms(self, now_ms: int) -> int:
-        """When ``turn`` is to be called though nobody has woken the worker."""
+        """When ``turn`` must be called even if no process has woken the worker."""
         if self.following.waiting:
             return min(self._look_due_ms, now_ms + SOON_MS)
         return self._look_due_ms

@@ -17,7 +17,7 @@ MAX_RATE = (1 << 63) - 1
 
 
 class Debt:
-    """How far a growing total is ahead of a rate. Unused rate is not saved up."""
+    """The excess of a growing total over a rate. Unused rate is not saved up."""
 
     def __init__(self) -> None:
         self._paid = -1.0
@@ -54,7 +54,7 @@ class Throttle:
         self._debts = {(site, side): Debt() for site in range(sites) for side in (LEADER, FOLLOWER)}
 
     def limits(self, config: TopicConfig, index: int, leader_worker: int) -> list[tuple[int, int]]:
-        """(site, side) of the limits that a replica of this worker's is under, in sync or not."""
+        """(site, side) of the limits that apply to a replica of this worker, in sync or not."""
         found = []
         for side, replicas, worker in (
             (LEADER, config.leader_replication_throttled_replicas, leader_worker),
@@ -66,7 +66,7 @@ class Throttle:
         return found
 
     def holds(self, slot: int, limits: list[tuple[int, int]]) -> bool:
-        """Whether nothing may be copied to the slot just now."""
+        """Whether copying to the slot must wait now."""
         if self._in_sync[slot]:
             return False
         held = False

@@ -1,4 +1,4 @@
-"""Accepting: listening sockets, connection limits and rates; hands each connection to a network
+"""Accepting: listening sockets, connection limits and rates; passes each connection to a network
 process.
 
 May be called by the supervisor and by `net.worker`. The acceptor runs in the parent; the modules

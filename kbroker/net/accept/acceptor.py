@@ -41,7 +41,7 @@ ACCEPTS_PER_TURN = 64
 FULL_SECONDS = 0.005
 WAITING_MAX = 8192  # accepted, and no network process has room yet; further ones wait in the backlog
 WAITING_SECONDS = 0.001
-MAX_BACKLOG = 1 << 16  # the kernel cuts it down to net.core.somaxconn
+MAX_BACKLOG = 1 << 16  # the kernel limits it to net.core.somaxconn
 ACCEPTED = bind("kbroker_connections_accepted_total")  # + number of the listener
 REFUSED = bind("kbroker_connections_refused_total")
 OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
@@ -115,7 +115,7 @@ class Acceptor:
         return [listening.fileno() for listening in self._listening]
 
     def close(self) -> None:
-        """Stop listening; connections that were accepted live on."""
+        """Stop listening; accepted connections stay open."""
         for listening in self._listening:
             listening.close()
         self._listening.clear()
@@ -136,8 +136,8 @@ class Acceptor:
         return max(0.0, self._held[0][0] - self._clock()) if self._held else None
 
     def take_turn(self) -> None:
-        """Pass on connections that waited for room; close connections above the rate that were held
-        long enough."""
+        """Pass on connections that waited for room; close the connections above the rate whose
+        delay is over."""
         self._pass_on()
         while self._held and self._held[0][0] <= self._clock():
             _, _, held = heapq.heappop(self._held)
@@ -204,7 +204,7 @@ class Acceptor:
         return True
 
     def _prepare(self, fd: int, host: str) -> bool:
-        """Set the options of a socket. False: the client has gone already."""
+        """Set the options of a socket. False: the client has already disconnected."""
         try:
             client = socket.socket(fileno=fd)
         except OSError:
@@ -218,7 +218,7 @@ class Acceptor:
         return True
 
     def _pass_on(self) -> None:
-        """Connections go to the network processes in the order in which they came, while there is
+        """Pass connections to the network processes in the order of their arrival, while there is
         room."""
         takers = set(range(len(self._handoffs)))
         while self._waiting and takers:
@@ -233,7 +233,7 @@ class Acceptor:
                     self._waiting.extendleft(reversed(batch))
 
     def _batches(self, takers: set[int]) -> dict[int, list[tuple[int, Accepted]]]:
-        """The next connections, each for the process that has the fewest."""
+        """The next connections, each assigned to the process with the fewest connections."""
         batches: dict[int, list[tuple[int, Accepted]]] = {}
         for _ in range(min(len(self._waiting), CONNECTIONS_PER_MESSAGE)):
             process = min(takers, key=self._load.__getitem__)
@@ -242,7 +242,7 @@ class Acceptor:
         return batches
 
     def _send(self, process: int, batch: Sequence[tuple[int, Accepted]]) -> bool:
-        """False: the network process has no room, or has gone."""
+        """False: the network process has no room, or has ended."""
         try:
             return send_connections(self._handoffs[process], batch)
         except OSError as error:
@@ -273,7 +273,7 @@ class Acceptor:
     def _configure(self, settings: dict[str, str]) -> None:
         try:
             self._limits.configure(self._config.with_dynamic(cluster={}, own=settings))
-        except ConfigError as error:  # control has checked them, but the acceptor must survive an error
+        except ConfigError as error:  # control has validated them, but an error must not end the acceptor
             log.error("connection limits stay as they were: %s", error)
 
     def _forget(self, connection_id: int) -> None:

@@ -47,7 +47,7 @@ class ConnectionLimits:
         return self._new.per_second == UNLIMITED or self._new.refill(self._clock()) >= 1
 
     def refusal(self, host: str) -> str:
-        """Why a connection from this address is closed at once; empty when it is not."""
+        """The reason to close a connection from this address at once; empty when it may stay."""
         limit = self._overrides.get(host, self._per_host)
         if self._by_host[host] < limit:
             return ""
@@ -61,7 +61,7 @@ class ConnectionLimits:
         self._new.take()
 
     def closed(self, listener: str, host: str) -> None:
-        """Count it out."""
+        """Stop counting a connection."""
         self._total -= 1
         self._by_listener[listener] -= 1
         self._by_host[host] -= 1

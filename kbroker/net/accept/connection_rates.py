@@ -9,11 +9,11 @@ from collections.abc import Mapping
 
 from kbroker.ipc.rate_limit import excess_ms, samples_ms
 
-DEFAULT = ""  # the address of the quota for all that have none of their own
+DEFAULT = ""  # the address of the quota of addresses without a quota of their own
 
 
 class ConnectionRates:
-    """Limits by address, and what was opened. samples, window_ms: quota.window.num and
+    """Limits and opened connections by address. samples, window_ms: quota.window.num and
     .size.seconds."""
 
     def __init__(self, samples: int, window_ms: int) -> None:
@@ -23,7 +23,7 @@ class ConnectionRates:
         self._opened: dict[str, Counter[int]] = {}  # address -> window -> connections
 
     def change(self, limits: Mapping[str, float], first: bool) -> None:
-        """Add limits; first: forget the earlier ones."""
+        """Add limits. first: remove the earlier limits."""
         if first:
             self._limits.clear()
         self._limits.update(limits)

@@ -1,5 +1,5 @@
 """Sends the acceptor the connection rates of addresses. Host names are resolved here, where a slow
-DNS answer blocks nobody.
+DNS answer blocks no client.
 
 Runs in: the first network process.
 """

@@ -14,7 +14,7 @@ State = TypeVar("State")
 
 
 class AcceptorNews(Generic[State]):
-    """Owner: the code that computes the state. send: sends one state, see `until_sent`.
+    """Owner: the object that computes the state. send: sends one state, see `until_sent`.
 
     The first state is always sent: a predecessor of this process may have sent a different one."""
 
@@ -34,8 +34,8 @@ class AcceptorNews(Generic[State]):
 
 
 async def until_sent(send: Callable[[], bool]) -> None:
-    """Retry until sent. send: False while the channel is full; EOFError when the acceptor has
-    gone."""
+    """Retry until sent. send: returns False while the channel is full, raises EOFError when the
+    acceptor has ended."""
     with suppress(EOFError):
         while not send():
             await asyncio.sleep(RETRY_SECONDS)

@@ -2,7 +2,7 @@
 host.
 
 A loopback connection has no line to share and no delay: pacing (BBR) and windows of 100 KiB only
-cost it processor time, three times as much for a received gigabyte
+cost processor time, three times as much for a received gigabyte
 (docs/adr/0010-sockets-of-local-clients.md).
 """
 
@@ -60,7 +60,7 @@ class SocketOptions:
 
 
 def is_local(client: socket.socket, host: str) -> bool:
-    """Whether the peer is on this host: it comes from the address that it connected to, or from
+    """Whether the peer is on this host: its address is the one that it connected to, or
     loopback."""
     return is_loopback(host) or host == str(client.getsockname()[0]).removeprefix("::ffff:")
 

@@ -11,7 +11,7 @@ from kbroker.protocol.frame import RequestHeader
 class Fetch:
     """One request in progress. sessionless: the answer names every partition and no session.
 
-    create: make a session of what was read."""
+    create: create a session from the partitions that were read."""
 
     connection: Connection
     header: RequestHeader

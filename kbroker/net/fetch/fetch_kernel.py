@@ -101,8 +101,8 @@ def serve(cx: int, connection: int, frame: int, length: int, force: bool) -> int
     """Answer a Fetch request (address of its header) if it is a common one: SERVED, WAITING or
     TO_PYTHON.
 
-    force: the fetch has waited; answer with the present bytes. WAITING and TO_PYTHON change nothing
-    that the answer depends on.
+    force: the fetch has waited; answer with the bytes that exist. WAITING and TO_PYTHON leave
+    everything unchanged that the answer depends on.
     """
     where = connection_row(cx, connection)
     began_ns = monotonic_ns(cx)

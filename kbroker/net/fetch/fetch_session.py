@@ -36,17 +36,18 @@ class Wanted:
     last_fetched_epoch: int
     reported_high_watermark: int = -1
     reported_log_start: int = -1
-    refused: bool = False  # the client of this request may not read it
+    refused: bool = False  # the client has no permission to read it
 
     def ask(self, part: FetchPartition) -> None:
-        """Update it by a request."""
+        """Apply the fields of a request."""
         self.fetch_offset = part.fetch_offset
         self.max_bytes = part.partition_max_bytes
         self.leader_epoch = part.current_leader_epoch
         self.last_fetched_epoch = part.last_fetched_epoch
 
     def changed(self, error: int, high_watermark: int, log_start: int, length: int, diverging: bool) -> bool:
-        """Whether an incremental answer must hold this partition; notes what it reports."""
+        """Whether an incremental answer must include this partition; remembers the values that it
+        reports."""
         news = length > 0 or error != 0 or diverging
         news |= high_watermark != self.reported_high_watermark or log_start != self.reported_log_start
         self.reported_high_watermark = -1 if error else high_watermark
@@ -73,7 +74,7 @@ class Session:
 
 
 class Sessions:
-    """The session cache of one process, of ``slots`` sessions."""
+    """The session cache of one process, with room for ``slots`` sessions."""
 
     def __init__(
         self,

@@ -50,7 +50,7 @@ from kbroker.purgatory.purgatory import Purgatory
 FIRST_SESSION_VERSION = 7
 FIRST_TOPIC_ID_VERSION = 13
 MANY_PARTITIONS = 1024  # of a session; requests of longer ones are served in slices
-ANSWER_BYTES = 64  # about what an answer and each partition in it take besides records
+ANSWER_BYTES = 64  # approximate bytes of an answer, and of each partition in it, without records
 Reply = Callable[[Connection, Sequence[Part]], None]
 Close = Callable[[Connection, str], None]
 Slots = dict[int, list[Wanted]]
@@ -146,7 +146,8 @@ class Fetches:
             self._wait(found, interesting, request.max_wait_ms)
 
     def _refuse(self, fetch: Fetch) -> None:
-        """Mark what the client may not read, which it may have been allowed before."""
+        """Mark the partitions that the client has no permission to read; the permission may have
+        been revoked."""
         for wanted in paced(list(fetch.partitions.values())):
             name = self.reader.name_of(wanted)
             wanted.refused = name is not None and not self.may(fetch.connection, READ, name)
@@ -181,8 +182,8 @@ class Fetches:
         return fetch
 
     def _read(self, fetch: Fetch, wanted: Sequence[Wanted]) -> list[Reading]:
-        """Read in order; the first partition with bytes gets a whole batch, the limits hold from
-        then on."""
+        """Read the partitions in order. The first one with bytes gets a whole batch; after it the
+        limits apply."""
         left = fetch.max_bytes
         min_one = True
         readings = []
@@ -195,8 +196,8 @@ class Fetches:
         return readings
 
     def _answer(self, fetch: Fetch, readings: Selected) -> None:
-        """Select what the session has not returned yet, build, and send once all of it is in
-        memory."""
+        """Select the partitions to return, build the answer, and send it once its bytes are in the
+        page cache."""
         if self._quotas.active and self._held_back(fetch, readings):
             return
         seen = {id(wanted) for wanted, _ in paced(readings)}
@@ -267,7 +268,7 @@ class Fetches:
         self._send(fetch.connection, FetchAnswer(fetch.header, self._node_id).build(there, 0, session_id))
 
     def _go_on(self, fetch: Fetch, partitions: int, work: Callable[[], None]) -> None:
-        """Continue a fetch that has waited; its answer includes partitions that do not exist."""
+        """Answer a fetch that has waited; the answer includes partitions that do not exist."""
         if partitions > MANY_PARTITIONS:
             self.in_slices(fetch.connection, work)
         else:
@@ -384,7 +385,8 @@ class Fetches:
         self.set_timer()
 
     def measure(self) -> None:
-        """Once a second: metrics of what waits and of sessions; files that are no longer read."""
+        """Once a second: update the metrics of waiting fetches and sessions, close files that are
+        no longer read."""
         self.reads.sweep()
         sessions = self.sessions
         self._counts.fetches(
@@ -396,5 +398,5 @@ class Fetches:
         )
 
     def finish_all(self) -> None:
-        """The broker stops: waiting fetches are answered with the present bytes."""
+        """The broker stops: waiting fetches are answered with the bytes that exist."""
         self.purgatory.expire(1 << 62)

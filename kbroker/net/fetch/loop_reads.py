@@ -1,9 +1,9 @@
 """Bytes read from disk for answers that the event loop sends itself: the operating system reads
 ahead of sequential readers.
 
-Runs in: network. Owner: the upkeep. A system call for each small answer would cost more than it
-shows, so the thread's count is looked at once a second and shared among the partitions that were
-read in it, by their bytes.
+Runs in: network. Owner: the upkeep. A system call for each small answer would be too expensive. So
+the thread's count is read once a second and divided among the partitions that were read in that
+second, by their bytes.
 """
 
 import resource

@@ -76,7 +76,7 @@ def _cork(socket: int, on: int, scratch: int) -> None:
 
 @inlined
 def _disk_bytes(usage: int) -> int:
-    """Bytes that the calling thread has read from disk, with the read-ahead of its sends.
+    """Bytes that the calling thread has read from disk, including the read-ahead of its sends.
     usage: RUSAGE_BYTES."""
     getrusage(RUSAGE_THREAD, usage)
     return load_i64(usage + RU_INBLOCK) * SECTOR
@@ -87,8 +87,8 @@ def empty_box(box: int, usage: int) -> None:
     """Send parts until all has left, the socket is full, or there is an error (Box.NEXT, Box.MOVED,
     Box.ERROR).
 
-    usage: memory of RUSAGE_BYTES, and what the disk gives is noted in the parts; 0: it is not
-    looked at."""
+    usage: memory of RUSAGE_BYTES; the bytes read from disk are noted in the parts. 0: they are not
+    counted."""
     put(box, Box.MOVED, 0)
     put(box, Box.ERROR, 0)
     before = _disk_bytes(usage) if usage != 0 else 0
@@ -121,8 +121,8 @@ def empty_box(box: int, usage: int) -> None:
 
 @kernel("void(int64, int64, int64)")
 def serve_outboxes(jobs: int, sent: int, scratch: int) -> None:
-    """Thread of a sender: empty the outboxes that come by the one pipe and give them back by the
-    other, until one without a socket comes. Both pipes block; scratch: Box.RECORD_BYTES and
+    """Thread of a sender: empty the outboxes that arrive by one pipe and return them by the other,
+    until an outbox without a socket arrives. Both pipes block; scratch: Box.RECORD_BYTES and
     RUSAGE_BYTES."""
     while take_record(jobs, scratch, Box.RECORD_BYTES):
         box = load_i64(scratch)

@@ -44,12 +44,12 @@ class Reading:
 
     @property
     def length(self) -> int:
-        """Bytes of records."""
+        """Number of bytes of records."""
         return self.range.length if self.range is not None else 0
 
     @property
     def reported(self) -> tuple[int, int, int, int, bool]:
-        """What an incremental session compares with its last answer."""
+        """The values that an incremental session compares with its last answer."""
         return self.error, self.high_watermark, self.log_start, self.length, self.diverging is not None
 
 
@@ -103,7 +103,7 @@ class PartitionReader:
         return topic, topic.partitions[wanted.partition]
 
     def read(self, wanted: Wanted, limits: Limits) -> Reading:
-        """The result without the bytes."""
+        """The result of a read: the place of the bytes, or an error."""
         found = self.find(wanted)
         if isinstance(found, ErrorCode):
             return Reading(found, aborted=[])
@@ -133,8 +133,8 @@ class PartitionReader:
         return reading
 
     def available(self, wanted: Wanted, isolation: int) -> int:
-        """About how many bytes a read would return now; negative when it must be answered at
-        once."""
+        """The approximate number of bytes that a read would return now; negative when the fetch
+        must be answered at once."""
         found = self.find(wanted)
         if isinstance(found, ErrorCode):
             return -1
@@ -217,8 +217,8 @@ class PartitionReader:
             reading.aborted = aborted_transactions(reader, wanted.fetch_offset, upper, version)
             if version % 2 or self._slots[part.slot, Slot.SEGMENTS_VERSION] != version:
                 # segments are being replaced: batches and transaction indexes may not belong
-                # together. Nothing for now; the IO worker wakes this fetch when the files are in
-                # place
+                # together. Return nothing for now; the IO worker wakes this fetch when the files
+                # are in place
                 reading.place = reading.range = None
                 reading.aborted = []
 
@@ -246,7 +246,7 @@ class PartitionReader:
 
 
 def epoch_end(folder: str, epoch: int, log_end: int) -> tuple[int, int]:
-    """(epoch, end offset) of the largest known leader epoch <= the one asked for; (-1, -1) when
+    """(epoch, end offset) of the largest known leader epoch <= the requested one; (-1, -1) when
     there is none.
 
     From leader-epoch-checkpoint: version, count, then a line "epoch start-offset" each. Raises

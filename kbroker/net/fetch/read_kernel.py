@@ -29,7 +29,8 @@ def segment_row(cx: int, number: int) -> int:
 
 @inlined
 def next_words(row: int, connection_row: int) -> int:
-    """Address of what a plan row's reader remembers: in its session's entry, or the connection."""
+    """Address of the words that remember the reader's last read: in its session's entry, or in the
+    connection."""
     entry = get(row, Plan.ENTRY)
     return entry + 8 * SessionEntry.NEXT if entry != 0 else connection_row + 8 * Connection.NEXT
 

@@ -51,8 +51,8 @@ class ReadTable:
         return self._open[segment].log
 
     def note(self, slot: int, generation: int, version: int, reader: LogReader, base: int) -> None:
-        """Python has read in the segment with this base offset: make the kernel able to do the next
-        read."""
+        """Python has read in the segment with this base offset: enter the segment, so that the
+        kernel can do the next read."""
         read = self.reads[slot]
         if not self._is_listed(read, generation, version) and not self._list(
             read, generation, version, reader.base_offsets(version)
@@ -127,7 +127,7 @@ class ReadTable:
         self.segments[at, Segment.LOG_FD : Segment.INDEX_FD + 1] = -1
 
     def sweep(self) -> None:
-        """Close files that no pending answer is sent from."""
+        """Close the files that no pending answer needs."""
         if self._leaving:
             busy = self._senders.files()
             self._leaving = [log for log in self._leaving if log.fd in busy]

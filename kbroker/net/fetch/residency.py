@@ -59,9 +59,8 @@ def always(_fd: int, _position: int, _length: int) -> bool:
 
 
 def choose(log_dirs: Iterable[str]) -> Probe:
-    """The best probe that works in the first log dir that can be asked.
-
-    Tried on a file that each log dir has: a disk may be full when a network process starts.
+    """The best probe that works in the first log dir that answers. It is tried on a file that every
+    log dir has: a disk may be full when a network process starts.
     """
     for folder in log_dirs:
         try:

@@ -101,7 +101,7 @@ def send_parts(cx: int, connection: int, end: int) -> None:
         fetch_sent(cx, row)
 
 
-# --- what is in an outbox ------------------------------------------------------------------------------------------
+# --- outboxes -----------------------------------------------------------------------------------------
 
 
 @inlined
@@ -128,7 +128,7 @@ def _send_on(cx: int, connection: int, box: int) -> None:
 
 @inlined
 def _tried(cx: int, connection: int, box: int) -> None:
-    """The socket has taken what it could of an outbox: count the bytes, and continue or finish."""
+    """An outbox was sent until the socket was full: count the bytes, and continue or finish."""
     row = connection_row(cx, connection)
     note_sent(cx, row, get(box, Box.MOVED))
     if get(box, Box.ERROR) != 0:

@@ -20,14 +20,14 @@ from kbroker.net.rows import Box, BoxPart
 from kbroker.net.rows import Context as ContextRow
 
 THREADS = 3
-"""Two that wait for their disks do not keep the readers of others; and fetches of 1 MiB over 8
+"""While two of them wait for their disks, the readers of others go on; and fetches of 1 MiB over 8
 connections on two cores move 6.2, 6.6, 7.6 and 7.6 GB/s with 1, 2, 3 and 4."""
 SENDER_MIN_BYTES = 256 << 10
 SLICE_US = 3000  # bulk work: the thread that answers small requests runs first
 
 
 class Senders:
-    """The outboxes, and the threads from ``start`` to ``stop``; before and after it nothing is
+    """The outboxes, and the threads from ``start`` to ``stop``; before and after it no outbox is
     lent."""
 
     def __init__(self, context: Context) -> None:
@@ -51,7 +51,7 @@ class Senders:
         words[ContextRow.SENDER_MIN_BYTES] = np.iinfo(np.int64).max
 
     def fileno(self) -> int:
-        """Readable when outboxes have come back."""
+        """Readable when senders have returned outboxes."""
         return self._sent
 
     def start(self) -> None:

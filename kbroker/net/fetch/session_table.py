@@ -98,7 +98,8 @@ class SessionTable:
         row[SessionRow.ID] = session.id
 
     def take_back(self, session: Session) -> None:
-        """What the kernel has changed since it was lent; the kernel serves it no more."""
+        """Copy back the kernel's changes since the session was lent; the kernel no longer serves
+        it."""
         lent = self._lent.pop(session.id, None)
         if lent is None:
             return

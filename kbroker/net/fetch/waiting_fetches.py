@@ -21,7 +21,8 @@ Serve = Callable[[Connection, bytes], None]
 
 
 class WaitingFetch(DelayedOperation):
-    """One request. ended(waiting, served): the kernel has answered it, or it is Python's now."""
+    """One request. ended(waiting, served): called when the kernel has answered it, or Python
+    must."""
 
     __slots__ = ("_address", "_context", "_ended", "_frame", "began_ns", "connection")
 
@@ -80,7 +81,7 @@ class WaitingFetches:
         self._on_ended = ended
 
     def take(self, connection: Connection, frame: bytes, now_ms: int) -> None:
-        """A request that the kernel found too few bytes for."""
+        """Delay a request for which there are too few bytes."""
         waiting = WaitingFetch(self._context, connection, frame, self._ended)
         state = waiting.look()
         if state == Outcome.TO_PYTHON:

@@ -119,7 +119,7 @@ class ControlLink:
 
     async def request_long(self, request: ClientRequest, body: memoryview, answered: Answered) -> None:
         """As `request`, of a request without its body, which crosses in pieces. Returns when the
-        body is needed no more."""
+        body is no longer needed."""
         if self._link is None:
             answered(None)
             return
@@ -133,13 +133,13 @@ class ControlLink:
             self._link.send_block(block)
 
     def send(self, message: AuditEvents | LoginSucceeded | ClientReport) -> None:
-        """A message without an answer; what comes while control is away is lost."""
+        """A message without an answer; it is lost while there is no link to control."""
         if self._link is not None:
             self._link.send(message)
 
     def report_closed(self, connection_id: int) -> None:
-        """Let control know that a connection is no more; a control that starts later knows none of
-        it anyway."""
+        """Report to control that a connection is closed. After a restart control does not know the
+        connection."""
         if self._link is not None:
             self._link.send(ConnectionClosed(connection_id))
 
@@ -151,7 +151,7 @@ class ControlLink:
         return answers
 
     async def attempt_login(self, asked: AttemptLogin) -> float | None:
-        """Seconds that a password waits before it is looked at; None: not at all. Raises
+        """Seconds to wait before a password is checked; None: it is not checked. Raises
         LinkClosed."""
         if self._link is None:
             raise LinkClosed("control is not there")
@@ -166,7 +166,7 @@ class ControlLink:
         return found
 
     async def find_token(self, asked: FindTokenCredential) -> TokenCredential | None:
-        """What a login by a delegation token is checked with. Raises LinkClosed."""
+        """What with which a login by a delegation token is checked. Raises LinkClosed."""
         if self._link is None:
             raise LinkClosed("control is not there")
         found: TokenCredential | None = await self._link.call(asked)

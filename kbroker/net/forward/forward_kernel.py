@@ -32,7 +32,7 @@ from kbroker.net.rows.topic_kernel import may_take_producer_id
 
 ROW_MASK = (1 << MessageHead.CALL_ROW_BITS) - 1
 
-# what became of a request
+# outcomes of a request
 TO_PYTHON = 0
 FORWARDED = 1
 ANSWERED = 2
@@ -105,7 +105,8 @@ def _count(cx: int, row: int, size: int) -> None:
 
 @inlined
 def _send(cx: int, connection: int, address: int, size: int, position: int) -> None:
-    """One send of an answer; a rest is Python's to send. position: of the answer in its block."""
+    """Send an answer once; Python sends what the socket does not take. position: of the answer in
+    its block."""
     row = connection_row(cx, connection)
     sent = send_once(cx, connection, address, size)
     if 0 <= sent < size:
@@ -156,7 +157,7 @@ def answer_forwarded(cx: int, block: int, position: int, end: int) -> int:
                 _count(cx, row, size)
                 if (
                     get(row, Connection.FLAGS) & Flag.OUT_BLOCKED != 0
-                ):  # after what still waits for the socket
+                ):  # after the bytes that still wait for the socket
                     push_event(cx, EventKind.ANSWER_REST, connection, position + MessageHead.SIZE, size)
                 else:
                     _send(cx, connection, message + MessageHead.SIZE, size, position + MessageHead.SIZE)

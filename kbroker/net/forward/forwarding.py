@@ -41,7 +41,7 @@ _SIZE: Final = struct.Struct("<I")
 
 
 class Process(Protocol):
-    """The process, as far as it is needed here."""
+    """The methods of the process that are used here."""
 
     context: Context
     connections: dict[int, Connection]
@@ -57,9 +57,8 @@ class Process(Protocol):
 class Forwarding:
     """One network process's requests at control.
 
-    send: writes a block to control's link. serve(first, end): has events of the kernel served.
-    wait_sent: goes on with a connection when its socket has taken what is unsent. go_on: has a turn
-    soon.
+    send: writes a block to control's link. serve(first, end): serves events of the kernel.
+    wait_sent: continues with a connection once its unsent bytes are sent. go_on: requests a turn.
     """
 
     def __init__(
@@ -97,14 +96,14 @@ class Forwarding:
         words[ContextRow.DIR_COUNT] = len(shared.log_dir_errors)
 
     def serves(self, served: Mapping[int, tuple[int, int]], local: Iterable[int]) -> None:
-        """Set what is served at all, and what may be forwarded: what control serves and no local
-        handler does."""
+        """Set which APIs are served, and which may be forwarded: those that control serves and no
+        local handler does."""
         self._serve_versions(0, ForwardedApi.APIS, (1, 0))
         for api, versions in served.items():
             self._serve_versions(api, api + 1, versions)
         self._serve_versions(
             ApiKey.PRODUCE, ApiKey.PRODUCE + 1, PRODUCE_VERSIONS
-        )  # it is announced from 0 on
+        )  # its announced versions begin at 0
         self._serve_versions(ApiKey.API_VERSIONS, ApiKey.API_VERSIONS + 1, ANY_VERSION)  # KIP-511
         for api, (lowest, highest) in served.items():
             if api in local or api in NEVER or api in WATCHED or not 0 <= api < ForwardedApi.APIS:
@@ -142,7 +141,7 @@ class Forwarding:
         row[ConnectionRow.ANSWER_SCOPE] = (
             connection.answer_scope << 16 | accepted.listener << 8 | accepted.site
         )
-        if connection.answer_scope < 0:  # nothing may be kept for it
+        if connection.answer_scope < 0:  # its answers may not be cached
             row[ConnectionRow.PEER] = 0
 
     def forget_answers(self) -> None:
@@ -162,7 +161,7 @@ class Forwarding:
     # --- answers --------------------------------------------------------------------------------------
 
     def take_answers(self, block: bytearray) -> None:
-        """Control has answered: send each answer, as far as its socket takes it."""
+        """Control has answered: send each answer, as many bytes as its socket takes."""
         self._answers = block
         if self._slow.on:
             self._slow.forwarded(block, self._connections)
@@ -177,7 +176,7 @@ class Forwarding:
             self.go_on()
 
     def take_long_answer(self, call: int, answer: LongFrame) -> None:
-        """Control has answered a request of a block with more than a block shall hold."""
+        """Control has answered a request of a block with more bytes than a block may hold."""
         row = row_of(call)
         words = self._context.connections[row]
         connection = self._connections.get(row)
@@ -207,7 +206,7 @@ class Forwarding:
         self._close(self._connections[row], why)
 
     def lost(self) -> None:
-        """Control has gone: its requests get no answer."""
+        """The link to control is lost: its requests get no answer."""
         self.linked = False
         self._words[ContextRow.FORWARDING] = 0
         for row in np.flatnonzero(self._context.connections[:, ConnectionRow.CALL]).tolist():
@@ -215,8 +214,8 @@ class Forwarding:
 
 
 def _table(words: NDArray[np.int64], first: int, capacity: int) -> list[NDArray[Any]]:
-    """An empty table of answers or parts (`answer_table_kernel.py`); and its arrays, which must
-    live as long."""
+    """An empty table of answers or parts (`answer_table_kernel.py`), and its arrays, which must
+    live as long as the table."""
     rows: NDArray[np.int64] = Answer.table(capacity)
     index: NDArray[np.int64] = np.zeros(4 * capacity, np.int64)
     pool: NDArray[np.uint8] = np.zeros(AnswerTable.MAX_POOL_BYTES, np.uint8)

@@ -13,7 +13,7 @@ from kbroker.net.connection import Connection
 
 PLACE_BYTES: Final = 256
 PLACES: Final = 1024
-"""Of one slab. Slabs are made when rows need them, and never move."""
+"""Places in a slab. Slabs are made when rows need them, and never move."""
 
 
 class PackedPeers:

@@ -65,7 +65,8 @@ def answer_from(
 
 @inlined
 def disks_failed(cx: int) -> bool:
-    """A partition that goes offline with its log dir changes answers without control."""
+    """Whether a log dir has failed: its partitions go offline, which changes answers before control
+    sends an image."""
     for number in range(get(cx, Context.DIR_COUNT)):
         if load_acquire(get(cx, Context.DIR_ERRORS) + 8 * number) != 0:
             return True

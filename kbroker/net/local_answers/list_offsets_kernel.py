@@ -28,7 +28,7 @@ from kbroker.net.rows.versions import Isolation
 
 LATEST = -1
 EARLIEST = -2
-EARLIEST_LOCAL = -4  # the same where nothing is tiered
+EARLIEST_LOCAL = -4  # the same as without tiered storage
 CONSUMER = -1
 MAX_OFFSET_TOPICS = 64
 OFFSET_ENTRY_BYTES = 32  # of a partition in the answer, at most
@@ -41,7 +41,7 @@ HEAD_BYTES = 64  # room that the head of an answer takes at most, or that of a t
 def _named_topic(
     cx: int, position: int, end: int, compact: bool, out: int, limit: int
 ) -> tuple[int, int, int]:
-    """The topic that is named next in a request, and its name in the answer: (its row, position in
+    """Read the next topic of a request, and write its name into the answer: (its row, position in
     the request, in the answer). The row is 0 when it cannot be answered from here."""
     name_bytes, name = read_length(position, end, compact, False)
     if name < 0 or name_bytes <= 0 or name_bytes > end - name or name_bytes + HEAD_BYTES > limit - out:
@@ -54,7 +54,7 @@ def _named_topic(
 
 @inlined
 def _end_struct(position: int, end: int, compact: bool, out: int) -> tuple[int, int]:
-    """The end of a partition, or of a topic: (position in the request, in the answer); -1 if the
+    """Skip the end of a partition or topic: (position in the request, in the answer); -1 if the
     request is malformed."""
     if compact:
         store_u8(out, 0)
@@ -94,7 +94,7 @@ def _find(cx: int, asked: int, version: int, committed: bool) -> tuple[int, int]
 
 @inlined
 def _asked_before(entries: int, count: int, stride: int, index: int) -> bool:
-    """Whether the first entries of an answer have a partition already."""
+    """Whether the first entries of an answer already contain a partition."""
     for number in range(count):  # noqa: SIM110  a kernel has no generators
         if load_i32_be(entries + number * stride) == index:
             return True
@@ -120,7 +120,7 @@ def _topic(
     cx: int, topic: int, version: int, committed: bool, position: int, end: int, out: int, limit: int
 ) -> tuple[int, int, int]:
     """Answer for the partitions of a topic: (position in the request, in the answer, partitions);
-    -1: not from here."""
+    -1: control answers."""
     compact = version >= ListOffsetsVersion.FLEXIBLE
     count, position = read_length(position, end, compact, True)
     if position < 0 or count <= 0 or count * OFFSET_ENTRY_BYTES > limit - out:

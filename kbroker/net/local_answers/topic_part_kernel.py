@@ -66,7 +66,7 @@ def _named(position: int, end: int, compact: bool, with_ids: bool) -> tuple[int,
 @inlined
 def _topics(body: int, end: int, compact: bool, with_ids: bool) -> tuple[int, int, int, int]:
     """(topics of a request, position of the first, of what follows the last, 1 when all are named
-    by id); 0 topics: it is not answered in parts."""
+    by id); 0 topics: control answers."""
     count, first = read_length(body, end, compact, True)
     if first < 0 or count <= 0 or count > MAX_PART_TOPICS:
         return 0, 0, 0, 0
@@ -118,7 +118,7 @@ def _gather(
     cx: int, head: int, position: int, end: int, count: int, compact: bool, with_ids: bool, in_order: bool
 ) -> tuple[int, int, int]:
     """The parts of an answer as a list: (the first one, bytes, error codes); 0: some are missing,
-    or too many."""
+    or there are too many."""
     table = cx + 8 * Context.TOPIC_PARTS
     made = get(cx, Context.COMPOSED) + 1
     put(cx, Context.COMPOSED, made)

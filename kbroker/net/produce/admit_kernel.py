@@ -165,10 +165,10 @@ def _note_failure(cx: int, slot: int) -> None:
 
 @inlined
 def admit(cx: int, connection: int, number: int, end: int) -> int:
-    """Check and push every partition of request row ``number``, which was scanned; returns how many
-    are left to Python.
+    """Check and push every partition of the scanned request ``number``; returns how many are left
+    to Python.
 
-    Result rows and events have room for all (the caller looked). An entry that no ring takes now is
+    Result rows and events have room for all (the caller looked). An entry whose ring is full is
     left to Python.
     """
     request = get(cx, Context.REQUESTS) + number * Request.STRIDE

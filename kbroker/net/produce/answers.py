@@ -16,7 +16,7 @@ from kbroker.protocol.frame import parse_request
 from kbroker.protocol.long_frame import LongFrame
 
 LONG_BYTES: Final = 1 << 15
-"""Of what an answer may have: about seven hundred partitions."""
+"""Maximum bytes of an answer that is built at once: about seven hundred partitions."""
 
 
 class ProduceAnswers:

@@ -27,11 +27,11 @@ from kbroker.net.produce.work_kernel import spend
 from kbroker.net.rows import Context
 from kbroker.protocol import batch_layout as rb
 
-# not errors, but reasons to ask Python: beyond all error codes
+# reasons to leave a batch to Python; the numbers are above all error codes
 NEEDS_PYTHON = 1 << 20  # Python must decompress and look at the records, or rewrite the batch
 REFUSED = 1 << 21  # Python asks control about the transaction first, and then refuses with Result.ERROR
-UNKNOWN_TOPIC = 1 << 22  # Python looks whether the producer may know that there is no such topic
-CHECK_LATER = 1 << 23  # Python has the batch checked when others had their turn
+UNKNOWN_TOPIC = 1 << 22  # Python checks whether the producer may learn that the topic does not exist
+CHECK_LATER = 1 << 23  # Python checks the batch after other connections had their turn
 
 ANY_CODEC = -1  # Slot.COMPRESSION of a topic that keeps what producers chose
 LAST_CODEC = 4
@@ -39,7 +39,7 @@ FOREVER = (1 << 63) - 1
 
 # outcomes of a walk over records
 WALK_VALID = 0
-WALK_BROKEN = 1  # not the records the header promises
+WALK_BROKEN = 1  # the records contradict the header
 WALK_REFUSED = 2  # a timestamp out of range or a missing key: the records have errors of their own
 WALK_DAMAGED = 3  # a size of more than 5 bytes: Kafka has no error of its own for it
 
@@ -141,7 +141,7 @@ def _check_records(cx: int, slot: int, address: int, size: int, codec: int) -> i
 
 @inlined
 def _skip_field(position: int, end: int) -> int:
-    """Position after a varint length and its bytes (none when negative), -1 when they do not
+    """Position after a field: a varint length and its bytes (none when negative). -1: they do not
     fit."""
     size, position = read_varint32(position, end)
     if position < 0 or size > end - position:

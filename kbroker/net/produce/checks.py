@@ -48,22 +48,21 @@ from kbroker.protocol.slices import is_sliced
 
 CHECKED = 0  # Event.B of a batch that only found no room in its ring
 AT_ONCE_BYTES = 8 << 10
-"""A batch of no more may be looked at by the loop: a fifth of a millisecond."""
+"""A batch of at most so many bytes is checked by the loop: a fifth of a millisecond."""
 TAKEN_AT_ONCE = 256
-"""Batches: a fifth of a millisecond, too."""
+"""Batches that are taken at a time: a fifth of a millisecond."""
 THREADS = 2
 LOOK_NS = 1_000_000
-"""Of a turn, for batches of one request with thousands of them."""
+"""Time in a turn for batches of one request with thousands of them."""
 
 log = logging.getLogger(__name__)
 
 
 class ProduceChecks:
     """on_settled(row): every batch of the connection's request has been decided; it may go on.
-    ask_turn(): have `look` called soon.
-    consent(result, then): then(code, text) is called once control has been asked about a
-    transactional batch. may_write(row, topic): whether a connection's client may write to a topic,
-    which need not exist."""
+    ask_turn(): requests a call of `look`. consent(result, then): then(code, text) is called once
+    control has decided about a transactional batch. may_write(row, topic): whether a connection's
+    client may write to a topic, which need not exist."""
 
     consent: Callable[[int, Callable[[int, str | None], None]], None]
     may_write: Callable[[int, bytes], bool]
@@ -79,7 +78,9 @@ class ProduceChecks:
         self._topics = topics
         self._on_settled = on_settled
         self._ask_turn = ask_turn
-        self._threads = ThreadPoolExecutor(THREADS, "record-checks")  # starts none before there is work
+        self._threads = ThreadPoolExecutor(
+            THREADS, "record-checks"
+        )  # it starts no thread before there is work
         self._unsorted: deque[Words] = deque()  # results and reasons
         self._unchecked: OrderedDict[int, deque[tuple[int, int]]] = OrderedDict()
         """By request: results and reasons. Requests take turns."""
@@ -96,14 +97,14 @@ class ProduceChecks:
         return bool(self._unsorted or self._unchecked or self._waiting)
 
     def take(self, result: int, reason: int) -> None:
-        """A batch that the kernel left to us; `look` looks at it."""
+        """Take a batch that the kernel left to Python; `look` checks it."""
         request = self._request(result)
         self.undecided[request] = self.undecided.get(request, 0) + 1
         self._unchecked.setdefault(request, deque()).append((result, reason))
 
     def take_many(self, events: Words) -> Words:
-        """Take the batches of a turn with many events; the events that are no batches. Thousands of
-        batches may be of one request, so `look` takes them in parts."""
+        """Take the batches of a turn with many events; returns the other events. Thousands of
+        batches may belong to one request, so `look` takes them in parts."""
         is_batch = events[:, Event.KIND] == EventKind.CHECK_BATCH
         batches = events[is_batch][:, (Event.A, Event.B)]
         if not len(batches):
@@ -122,8 +123,8 @@ class ProduceChecks:
             self._unsorted.appendleft(batches[TAKEN_AT_ONCE:])
 
     def look(self, now_ms: int) -> bool:
-        """Look at the batches that were taken and push what has room, each for a part of a turn;
-        whether that was too short."""
+        """Check the batches that were taken and push those that have room, each for a part of a
+        turn; returns whether work is left."""
         late = self._look(now_ms, time.monotonic_ns() + LOOK_NS)
         return self._push_waiting(time.monotonic_ns() + LOOK_NS) or late
 
@@ -232,7 +233,8 @@ class ProduceChecks:
         self._decided(request)
 
     def _push_waiting(self, ends_ns: int) -> bool:
-        """Push what has room now; whether the time was too short for all."""
+        """Push the batches that have room now; returns whether the time was too short for all of
+        them."""
         late, kept = False, []
         while self._waiting:
             if late := time.monotonic_ns() > ends_ns:
@@ -248,7 +250,7 @@ class ProduceChecks:
         return late
 
     def close(self) -> None:
-        """The process ends: nobody waits for what is being looked at."""
+        """The process ends: drop the batches that are being checked."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def _request(self, result: int) -> int:
@@ -288,7 +290,7 @@ class ProduceChecks:
         self._decided(request)
 
     def refuse_unverified(self, result: int, code: int, text: str | None) -> None:
-        """Control does not let a transactional batch begin a transaction."""
+        """Refuse a batch: control does not let it begin a transaction."""
         if text is not None:
             self._verdicts[result] = Verdict(ErrorCode(code), text)
             self._context.requests[self._context.results[result, Result.REQUEST], Request.PYTHON] = 1
@@ -299,12 +301,12 @@ class ProduceChecks:
         if not self.undecided[request]:
             del self.undecided[request]
             row = int(self._context.requests[request, Request.CONNECTION])
-            if row >= 0:  # else the connection has gone, and its row may be another's
+            if row >= 0:  # else the connection is closed, and its row may belong to another one
                 self._on_settled(row)
 
     def answer(self, number: int, throttle_ms: int, gone: Callable[[], bool]) -> Frame:
         """The framed answer to a complete request. In slices it ends early, with no answer, once
-        the connection is gone: the request's rows and its frame may be another's then."""
+        the connection is gone: the request's rows and its frame may have been reused."""
         request = self._context.requests[number].tolist()
         start, size = request[Request.FRAME], request[Request.FRAME_BYTES]
         frame = self._context.arena_bytes[start : start + size]

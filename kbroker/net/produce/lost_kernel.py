@@ -12,8 +12,8 @@ from kbroker.net.rows import Context, Result, ResultState, Worker
 
 @kernel("int64(int64, int64)")
 def settle_lost(cx: int, results: int) -> int:
-    """Answer what died with an IO worker: entries that it took, never completed, and that its
-    successor does not know.
+    """Answer the entries that were lost with an IO worker: it took them and never completed them,
+    and its successor does not know them.
 
     To be called when the completions have been taken. results: rows of the result table. Returns
     how many were lost.

@@ -15,7 +15,7 @@ from kbroker.net.rows import PartialRecord, RecordPhase
 # Phases: what is read next. Attributes are skipped after the size.
 
 BROKEN = -1  # not the records that the header promises: INVALID_RECORD
-DAMAGED = -2  # what Kafka has no error of its own for: UNKNOWN_SERVER_ERROR
+DAMAGED = -2  # damage without an error code of Kafka's: UNKNOWN_SERVER_ERROR
 MAX_VARINT = 10
 MAX_VARINT32 = 5
 
@@ -80,8 +80,8 @@ def _take(walk: int, value: int) -> int:
 
 @inlined
 def continue_walk(walk: int, address: int, length: int) -> int:
-    """Go on with a walk over the piece at an address: bytes taken (less than MAX_VARINT are left,
-    for the front of the next piece), BROKEN or DAMAGED."""
+    """Continue a walk over the piece at an address; returns the bytes taken (fewer than MAX_VARINT
+    are left, for the front of the next piece), BROKEN or DAMAGED."""
     position = address
     end = address + length
     while position < end:

@@ -25,7 +25,7 @@ from kbroker.net.rows.count_kernel import count_completion, count_produce, count
 
 @inlined
 def free_request(cx: int, number: int) -> None:
-    """Give back a request row, its results and its hold on the chunk."""
+    """Free a request row and its results, and release its chunk."""
     request = get(cx, Context.REQUESTS) + number * Request.STRIDE
     result = get(request, Request.RESULT)
     while result >= 0:
@@ -61,7 +61,7 @@ def settle(cx: int, result: int, error: int, base_offset: int, append_time: int,
 
 @inlined
 def request_done(cx: int, number: int) -> None:
-    """Nothing of the request is pending any more."""
+    """All appends of the request have completed."""
     request = get(cx, Context.REQUESTS) + number * Request.STRIDE
     connection = get(request, Request.CONNECTION)
     if connection < 0:
@@ -152,7 +152,8 @@ def pop_head(cx: int, connection: int) -> None:
 
 @inlined
 def send_some(cx: int, connection: int, address: int, size: int) -> None:
-    """One send; what the socket does not take stays where it is, and Python gets an event."""
+    """Send once; bytes that the socket does not take stay where they are, and Python gets an
+    event."""
     row = connection_row(cx, connection)
     sent = send_once(cx, connection, address, size)
     if 0 <= sent < size:

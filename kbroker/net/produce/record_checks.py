@@ -23,7 +23,7 @@ from kbroker.protocol.streamed_compression import TooLarge, compress_pieces
 
 NO_TIMESTAMP = -1
 SHOWN_ERRORS = 3
-AT_ONCE_RECORDS = 100  # whose schemas a loop looks up: a fifth of a millisecond
+AT_ONCE_RECORDS = 100  # maximum records whose schemas the loop looks up: a fifth of a millisecond
 MAX_ERRORS = 10_000  # that an answer names
 MAX_RECORDS = 1_000_000  # that are looked at for errors of their own
 
@@ -79,10 +79,8 @@ class Verdict:
 def check(
     batch_bytes: bytes, rules: Rules, now_ms: int, at_once: bool = False, demand: SchemaDemand | None = None
 ) -> Verdict:
-    """Look at every record of one batch whose header the kernel has found in order.
-
-    at_once: raises TooLong where a loop that others wait for should not do it. demand: the schemas
-    that its records must name."""
+    """Check every record of one batch whose header the kernel has checked. at_once: raises TooLong
+    when that would delay the event loop. demand: the schemas that its records must name."""
     batch = next(read_batches(batch_bytes, check_crc=False))
     if at_once and (
         rules.codec_for(batch) != batch.codec or (demand is not None and batch.record_count > AT_ONCE_RECORDS)
@@ -117,8 +115,8 @@ def _demands(batch: RecordBatch, rules: Rules, now_ms: int) -> Demands:
 
 
 def _refused(batch: RecordBatch, rules: Rules, now_ms: int) -> Verdict | None:
-    """The errors of a batch's records, one by one; None when they have none. Of a batch with very
-    many records or errors the first ones are shown: an answer has an end."""
+    """The errors of a batch's records, one by one; None when they have none. Of very many records
+    or errors only the first ones are listed, which bounds the answer."""
     errors: list[tuple[int, ErrorCode, str]] = []
     try:
         for index, head in enumerate(heads(batch)):

@@ -90,7 +90,7 @@ def counted(batch: RecordBatch) -> Iterator[bytes | memoryview]:
 
 
 class _Plain:
-    """The plain bytes of a batch from `at` on; beyond a piece, only as much as is asked for."""
+    """The plain bytes of a batch from `at` on; beyond a piece, only as many as are requested."""
 
     __slots__ = ("_pieces", "at", "data")
 
@@ -100,7 +100,7 @@ class _Plain:
         self.at = 0
 
     def ensure(self, count: int) -> None:
-        """Have so many bytes, or all there are."""
+        """Read until there are so many bytes, or no more."""
         while len(self.data) - self.at < count:
             more = next(self._pieces, None)
             if more is None:

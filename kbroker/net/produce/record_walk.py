@@ -17,7 +17,7 @@ from kbroker.protocol.schema import ProtocolError
 
 AT_ONCE_BYTES = 128 << 10
 LZ4_INDEPENDENT = 0x60
-"""Version 1, and blocks that need none before them: what Kafka's reader of lz4 asks of a frame."""
+"""Version 1, and blocks that need none before them: required by Kafka's reader of lz4."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Demands:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """error: the batch is not what its header promises. refused: a record has an error of its own.
+    """error: the records contradict the batch's header. refused: a record has an error of its own.
     disordered: offset deltas do not count up from 0. largest: the largest timestamp, ms, -1 when
     none has one."""
 
@@ -50,8 +50,7 @@ class TooLong(Exception):
 
 
 def walk(batch: RecordBatch, body: memoryview, demands: Demands, at_once: bool = False) -> Found:
-    """Look at every record. body: the batch after its header, as it came. at_once: raises
-    TooLong."""
+    """Check every record. body: the batch after its header, as it came. at_once: raises TooLong."""
     words = PartialRecord.row()
     words[PartialRecord.LEFT] = batch.record_count
     words[PartialRecord.BASE_TIMESTAMP] = batch.base_timestamp

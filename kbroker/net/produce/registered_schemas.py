@@ -1,9 +1,9 @@
 """The schemas that are registered, as the network process reads them from the topic `_schemas`.
 
-A schema counts from the moment its record is in the log: whoever looks compares the high watermark
-of the topic, which is in shared memory, with what has been read, and reads the rest first. So an id
-that the registry has answered is known, and an unknown one costs nothing but this comparison.
-Runs in: network.
+A schema counts from the moment its record is in the log: each check compares the high watermark of
+the topic, which is in shared memory, with what has been read, and reads the rest first. So an id
+that the registry has answered is known, and an unknown one costs nothing but this comparison. Runs
+in: network.
 """
 
 import json
@@ -32,7 +32,8 @@ log = logging.getLogger(__name__)
 
 OPEN_FILES: Final = 16
 ANEW_S: Final = 3600.0
-"""After so long the topic is read from its start: tombstones may have been cleaned away."""
+"""The topic is read from its start after so long, because compaction may have removed
+tombstones."""
 DEFAULT_CONTEXT = ":.:"
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _PACKAGE = re.compile(r"\bpackage\s+([\w.]+)\s*;")
@@ -70,7 +71,7 @@ class Registered:
         return (name if strategy is Strategy.RECORD_NAME else f"{topic}-{name}") in subjects
 
     def apply(self, key: bytes | None, value: bytes | None) -> None:
-        """One record of the topic. What is no schema, or cannot be understood, changes nothing."""
+        """One record of the topic. Records that are no schema or cannot be parsed are ignored."""
         try:
             name = json.loads(key or b"null")
             kind = name["keytype"]
@@ -122,7 +123,7 @@ class RegisteredSchemas:
         self._began_at = 0.0
 
     def at_once(self) -> Registered | None:
-        """What is registered; None when there is something to read first."""
+        """The registered schemas; None when there are records to read first."""
         part = self._partition()
         if part is None:
             return Registered()
@@ -133,7 +134,7 @@ class RegisteredSchemas:
         return self._known if current and online else None
 
     def read(self) -> Registered:
-        """What is registered, read to the end. Raises Unreadable."""
+        """The registered schemas, after reading to the end of the topic. Raises Unreadable."""
         with self._lock:
             part = self._partition()
             if part is None:
@@ -177,7 +178,7 @@ class RegisteredSchemas:
 
 def record_name(kind: str, schema: str) -> str | None:
     """The name that strategies use: of the record, of the first message, or the title. Raises
-    ValueError and its kin for what is no schema."""
+    ValueError, KeyError or TypeError for a text that is no schema."""
     if kind == "PROTOBUF":
         return _message_name(schema)
     found = json.loads(schema)

@@ -15,7 +15,7 @@ from kbroker.protocol.records import RecordBatch
 
 MAGIC: Final = 0
 MAX_IDS: Final = 1024
-"""Ids of one batch whose answers are remembered."""
+"""Maximum number of ids of one batch whose results are cached."""
 
 
 class SchemaDemand(NamedTuple):

@@ -30,13 +30,13 @@ from kbroker.protocol.schema import ProtocolError
 log = logging.getLogger(__name__)
 
 ADDS_FROM = 12  # Produce version whose batches add their partition to the transaction
-MAX_TRIES = 10  # each one more means that a marker came in between
+MAX_TRIES = 10  # each further one means that a marker came in between
 HEAD_BYTES = 1 << 17  # of a request: more than its header and transactional id can take
 BASE_OFFSET = struct.Struct(">q")
 PRODUCER = struct.Struct(">qh")
 LENGTH = struct.Struct(">h")
 CONTROL_RETRY_S = 0.05
-CONTROL_TRIES = 200  # a restart of control is not the clients' business
+CONTROL_TRIES = 200  # clients do not notice a restart of control
 
 Answer = tuple[int, str | None]
 Ask = Callable[[VerifyTransaction], Awaitable[tuple[Answer, ...]]]
@@ -52,8 +52,8 @@ class Claim(NamedTuple):
 
 
 class Held(NamedTuple):
-    """One batch. holder: connection row and its generation; verified_at: what the IO worker wants
-    to see again."""
+    """One batch. holder: connection row and its generation; verified_at: value that the IO worker
+    expects in the repeated entry."""
 
     result: int
     holder: tuple[int, int]
@@ -63,7 +63,7 @@ class Held(NamedTuple):
 
 @dataclass(slots=True)
 class Question:
-    """Batches of one claim: those that control is being asked about, and those that came later."""
+    """Batches of one claim: those in the current question to control, and those that came later."""
 
     asked: list[Held] = field(default_factory=list)
     later: list[Held] = field(default_factory=list)
@@ -98,7 +98,8 @@ class TransactionChecks:
         return bool(self._allowed or self._pushed)
 
     def take(self, row: int, result: int, verified_at: int) -> None:
-        """An IO worker wants consent for a batch. row: its connection, -1 when that is closed."""
+        """An IO worker requires control's consent for a batch. row: its connection, -1 when that is
+        closed."""
         words = self._context.results[result]
         holder = (row, int(self._context.connections[row, Connection.GENERATION]) if row >= 0 else 0)
         self.held[holder] = self.held.get(holder, 0) + 1
@@ -161,7 +162,7 @@ class TransactionChecks:
         )
 
     async def _settle(self, claim: Claim, question: Question) -> None:
-        """Ask until nothing is left to ask about this claim."""
+        """Ask control until no batch of this claim is left."""
         while question.later:
             question.asked, question.later = question.later, []
             partitions = tuple(dict.fromkeys(held.partition for held in question.asked))

@@ -49,7 +49,7 @@ def verdict(cx: int, row: int, slot: int, length: int) -> int:
         add(get(cx, Context.METRICS) + 8 * ml.REJECTED_BYTES, length)
     if error == Code.NONE or error == NEEDS_PYTHON or not _is_in_transaction(address, size):
         return error
-    put(row, Result.ERROR, error)  # as Kafka, which looks at a batch once its partition has joined
+    put(row, Result.ERROR, error)  # as in Kafka, which checks a batch once its partition has joined
     return REFUSED
 
 

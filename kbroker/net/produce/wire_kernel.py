@@ -3,8 +3,8 @@ the answer from the request's frame and its result rows.
 
 Reading checks every length before anything is done, and changes nothing. It ends at the first sign
 of more topics or partitions than one request may have: Python reads such a request in slices. A
-malformed request closes the connection; one that does not fit into the rings and tables now stays
-where it is and is tried again.
+malformed request closes the connection; a request that does not fit into the rings and tables now
+stays where it is and is retried.
 """
 
 from kbroker.kernels.batch_header import whole_batch_of_any_format
@@ -72,7 +72,7 @@ def scan(cx: int, position: int, end: int, version: int) -> int:
     bound = 32
     transactional = False
     corrupt = (
-        False  # Kafka looks for transactions first, and a batch it cannot step over fails the whole request
+        False  # Kafka looks for transactions first, and a batch that it cannot skip fails the whole request
     )
     for _ in range(topics):
         if version >= ProduceVersion.TOPIC_IDS:

@@ -1,5 +1,5 @@
-"""What the records of produced batches may cost in one turn of a connection, so that others do not
-wait longer than some milliseconds for it.
+"""Limits the cost of the records of produced batches in one turn of a connection, so that other
+connections wait some milliseconds at most.
 
 The cost is counted in bytes that are looked at, a millisecond for about half a megabyte of the
 shortest records. A connection whose requests have cost TURN goes on in the next round, after all
@@ -13,7 +13,7 @@ from kbroker.net.rows import Context
 
 TURN = 2 << 20
 REQUEST = 4 << 20
-GZIP_WEIGHT = 4  # decompresses at a quarter of the speed at which records are looked at
+GZIP_WEIGHT = 4  # decompresses at a quarter of the speed of the check of records
 CODEC_WEIGHT = 2  # the other codecs
 
 
@@ -25,7 +25,7 @@ def begin_turn(cx: int) -> None:
 
 @inlined
 def spend(cx: int, count: int) -> None:
-    """So many bytes have been looked at."""
+    """Count bytes that were checked."""
     put(cx, Context.WORK_LEFT, get(cx, Context.WORK_LEFT) - count)
 
 
@@ -37,5 +37,5 @@ def turn_is_over(cx: int) -> bool:
 
 @inlined
 def costs_too_much(cx: int) -> bool:
-    """Whether what is left of the request is checked later."""
+    """Whether the rest of the request is checked later."""
     return get(cx, Context.WORK_LEFT) <= -REQUEST

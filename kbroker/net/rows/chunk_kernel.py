@@ -139,7 +139,7 @@ def ensure_room(cx: int, size: int) -> bool:
         if get(chunk_row(cx, current), Chunk.REFS) == 1:
             put(
                 cx, Context.BUMP, current * chunk_bytes
-            )  # the chunk is unused: start at its begin, which is in the cache
+            )  # the chunk is unused: start at its beginning, which is in the cache
         if get(cx, Context.BUMP) + size <= (current + 1) * chunk_bytes:
             return True
     fresh = take_chunk(cx)

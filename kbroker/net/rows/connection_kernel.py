@@ -75,13 +75,14 @@ def _enter(cx: int, connection: int, flag: int, following: int, first: int) -> N
 
 @inlined
 def mark_dirty(cx: int, connection: int) -> None:
-    """Have the connection's answers built in this turn."""
+    """Mark the connection: its answers are built in this turn."""
     _enter(cx, connection, Flag.DIRTY, Connection.DIRTY_NEXT, Context.DIRTY)
 
 
 @inlined
 def mark_stalled(cx: int, connection: int) -> None:
-    """Have the connection's received bytes looked at again, in this turn or when there is room."""
+    """Mark the connection: its received bytes are handled again, in this turn or when there is
+    room."""
     _enter(cx, connection, Flag.STALLED, Connection.STALLED_NEXT, Context.STALLED)
 
 

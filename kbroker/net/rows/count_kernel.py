@@ -120,7 +120,7 @@ def count_fetch(
 
 @inlined
 def fetch_waits(row: int, began_ns: int) -> None:
-    """A Fetch that the kernel began to serve waits for bytes. row: its connection."""
+    """Remember that a Fetch waits for bytes. row: its connection."""
     put(row, Connection.QUEUED_NS, began_ns - get(row, Connection.LAST_NS))
     put(row, Connection.BEGAN_NS, began_ns)
 
@@ -144,7 +144,7 @@ def fetch_built(cx: int, row: int, began_ns: int, waited: bool) -> None:
 
 @inlined
 def fetch_sent(cx: int, row: int) -> None:
-    """The socket has taken all of its answer, or will take no more."""
+    """All of its answer is sent, or the connection has failed."""
     if MEASURED:
         sending = monotonic_ns(cx) - get(row, Connection.BEGAN_NS)
         metrics = get(cx, Context.METRICS)

@@ -105,7 +105,7 @@ class BoxPart(Row, writer="network or sender"):
     START = word("bytes", "position in the file, or address")
     LENGTH = word("bytes", "that have not left")
     SLOT = word("number", "of the partition; -1: memory")
-    FROM_DISK = word("bytes", "that the disk gave a sender for it, not yet counted")
+    FROM_DISK = word("bytes", "read from disk by a sender for it, not yet counted")
 
 
 class Box(Row, writer="network or sender", words=512):

@@ -38,7 +38,7 @@ class Connection(Row, writer="network", words=32):
     QUEUED_NS = word(
         "ns", "how long it had waited then; of an answer that is being sent: time of all phases before"
     )
-    PEER = word("address", "what control is sent of the client; 0: its requests go through Python")
+    PEER = word("address", "client data that control gets with requests; 0: its requests go through Python")
     PEER_BYTES = word("bytes", "of that")
     ACCESS = word("address", "its row of Access; 0: everything is allowed")
     ANSWER_SCOPE = word("number", "clients with the same number get the same answer to the same request")

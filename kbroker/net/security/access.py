@@ -62,7 +62,7 @@ class Access:
     # --- connections ----------------------------------------------------------------------------------
 
     def know(self, connection: Connection) -> None:
-        """The client's principal or its permissions have changed: apply them from now on."""
+        """Apply a changed principal or changed permissions from now on."""
         self.forget(connection)
         authorizer = self._authorizer
         connection.answer_scope = 0
@@ -123,7 +123,7 @@ class Access:
     # --- changes --------------------------------------------------------------------------------------
 
     def change(self, delta: AclDelta | None, full: bool) -> None:
-        """Apply the ACLs of control's image; they hold for open connections at once."""
+        """Apply the ACLs of control's image; they apply to open connections at once."""
         authorizer = self._authorizer
         if authorizer is None or delta is None:
             return

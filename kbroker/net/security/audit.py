@@ -1,5 +1,5 @@
-"""What a network process sees for the audit log: logins, refused data, samples. Control writes the
-lines.
+"""Events of a network process for the audit log: logins, refused requests, samples. Control writes
+the lines.
 
 Refusals are counted for a second by client and resource, so that a client which repeats a refused
 request a hundred thousand times fills neither the link nor the log; none is left out.

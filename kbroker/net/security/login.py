@@ -36,6 +36,6 @@ class Login:
         self.bare = False  # tokens are not wrapped in requests
         self.again = False  # this is a re-authentication
         self.bad_mechanism = ""
-        self.began_ns = 0  # of the last login that was not the first
+        self.began_ns = 0  # time of the last re-authentication
         self.expired = False
         self.timer: asyncio.TimerHandle | None = None

@@ -90,7 +90,7 @@ class TokenChecks:
         return subject, float(claims["exp"])
 
     def _key(self, kid: object) -> "PyJWK":
-        """The key of an id. An unknown key is fetched, but not for each made-up id."""
+        """The key of an id. An unknown key is fetched, but not for every invented id."""
         now_s = time.monotonic()
         if now_s >= self._fetch_at_s or (kid not in self._keys and now_s >= self._look_at_s):
             self._look_at_s = now_s + NEW_KEYS_S

@@ -1,7 +1,7 @@
 """Bytes of a network process's connections by client id, since the last report to control.
 
-The pump counts the bytes of each connection in its row; once a second what has moved is added up by
-client id. A connection has the client id of its last request that Python has served, which is
+The pump counts the bytes of each connection in its row; once a second the moved bytes are added up
+by client id. A connection has the client id of its last request that Python has served, which is
 ApiVersions with nearly every client.
 """
 
@@ -39,7 +39,7 @@ class ClientBytes:
         self._moved: dict[str, tuple[int, int]] = {}
 
     def opened(self, connection: Connection) -> None:
-        """Its row counts from 0 on."""
+        """Start counting its row from 0."""
         self._grow()
         self._of_row[connection.row] = self._seen[connection.row] = 0
 
@@ -58,12 +58,12 @@ class ClientBytes:
         self._of_row[connection.row] = number
 
     def closed(self, connection: Connection) -> None:
-        """What it has moved is kept."""
+        """Keep the bytes that it has moved."""
         self._settle(connection.row, connection.bytes_of or "")
         self._of_row[connection.row] = 0
 
     def take(self) -> tuple[MovedBytes, ...]:
-        """What has moved; the next report begins with nothing."""
+        """The moved bytes; the next report starts from zero."""
         self._grow()
         now = np.array(self._context.connections[:, WORDS])
         moved = now - self._seen

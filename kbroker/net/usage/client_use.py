@@ -1,7 +1,6 @@
-"""What /metrics shows of a network process's clients: the software of their connections, their
-bytes, and what is throttled.
-
-Once a second what has changed is reported to control, which adds up all network processes.
+"""The clients of a network process for /metrics: the software of their connections, their bytes,
+and throttled requests. Changes are reported once a second to control, which adds up all network
+processes.
 """
 
 from collections import Counter
@@ -68,7 +67,7 @@ class ClientUse:
         self._bytes.closed(connection)
 
     def tick(self, quotas: QuotaUse) -> None:
-        """Once a second: report what has changed."""
+        """Report the changes; called once a second."""
         if not self._on or not self._linked:
             return
         software = tuple(self._largest()) if self._changed else None

@@ -1,5 +1,5 @@
-"""Which clients of a network process have quotas, and what was throttled, since the last report to
-control."""
+"""The clients of a network process that have quotas, and throttled requests, since the last report
+to control."""
 
 from typing import Final
 
@@ -34,8 +34,7 @@ class QuotaUse:
             self._throttled[key] = 1, throttle_ms
 
     def take(self) -> tuple[tuple[Throttled, ...], tuple[tuple[str, str], ...]]:
-        """What was throttled, and the clients that were met; the next report begins with
-        nothing."""
+        """Throttled requests, and the clients that were seen; the next report starts empty."""
         throttled, self._throttled = self._throttled, {}
         met, self._met = self._met, {}
         return tuple(Throttled(*key, *counts) for key, counts in throttled.items()), tuple(met)

@@ -1,5 +1,5 @@
-"""Client quotas in a network process: the quotas of a connection, what was used, and how long to
-throttle it.
+"""Client quotas in a network process: the quotas of a connection, its use of them, and its throttle
+time.
 
 As in Kafka (KIP-13, KIP-124, KIP-219) the answer is sent at once with throttle_time_ms, and for
 this time nothing more is read from the connection. While no quota is set, the only cost is a test
@@ -73,7 +73,7 @@ class Quotas:
         self.active = False
         self.use = QuotaUse()
 
-    # --- which quotas hold --------------------------------------------------------------------------
+    # --- quotas in force -------------------------------------------------------------------------
 
     def change(self, table: QuotaTable, connections: Iterable[Connection]) -> None:
         """Called when quotas have changed."""
@@ -84,8 +84,8 @@ class Quotas:
             self.start(connection)
 
     def start(self, connection: Connection) -> None:
-        """The quotas of a connection are not known (any more): Python serves all of its requests to
-        which they may apply."""
+        """The quotas of a connection are not known, or no longer: Python serves all of its requests
+        to which quotas may apply."""
         connection.met = False
         connection.throttle_ms = 0
         if connection.state is State.READY:
@@ -130,7 +130,7 @@ class Quotas:
         flags = int(words[ConnectionRow.FLAGS]) & ~(Flag.QUOTA | Flag.FETCH) | Flag.AUTHENTICATED
         words[ConnectionRow.FLAGS] = flags | (Flag.QUOTA if produce else 0) | (0 if fetch else Flag.FETCH)
 
-    # --- what was used ------------------------------------------------------------------------------
+    # --- use -----------------------------------------------------------------------------
 
     def produced(self, connection: Connection, client_id: str | None, size: int, began_ns: int) -> int:
         """A Produce request is answered. began_ns: 0 for acks=0, whose time does not count. Returns
@@ -141,8 +141,8 @@ class Quotas:
         return self._hold(connection, {"request": spent_ms, "produce": bytes_ms})
 
     def fetched(self, connection: Connection, size: int) -> int:
-        """A Fetch is about to be answered with so many bytes. Returns ms to throttle: then it is
-        answered without any, and they do not count."""
+        """A Fetch is about to be answered with so many bytes. Returns ms to throttle: then the
+        answer has no records, and these bytes do not count."""
         limits = self._of(connection)
         spent_ms = self._spent(limits.request, self._time_of(connection))
         bytes_ms = self._used(limits.fetch, size)
@@ -189,7 +189,7 @@ class Quotas:
         """Request time is throttled for one window at most."""
         return min(self._used(sensor, nanoseconds), self._sensors.window_ms)
 
-    # --- holding back -------------------------------------------------------------------------------
+    # --- throttling ------------------------------------------------------------------------------
 
     def _hold(self, connection: Connection, times: dict[str, int]) -> int:
         """Read nothing from the connection for the longest of these times, in ms by quota, which

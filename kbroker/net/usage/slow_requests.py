@@ -1,9 +1,10 @@
-"""The log of slow requests, while kbroker.slow.request.ms is set: which stage took the time, and
-for which client.
+"""The log of slow requests, while kbroker.slow.request.ms is set: the stage that took the time, and
+the client.
 
 Requests that Python or control answers are written one by one, and so are Produce requests of
 clients that may have a quota. Of those that kernels answer there are samples, once a second:
-Produce requests that have waited for long by then, and how many requests each stage took that long.
+Produce requests that have waited for long by then, and for each stage the number of requests that
+it delayed that long.
 
 A Fetch is not slow because it waits for records.
 """
@@ -39,8 +40,8 @@ Fields = dict[str, str | int | float | bool]
 
 
 class SlowRequests:
-    """Runs in: network. Owner: RequestCounts. on: whether anything is written; if not, no method
-    may be called."""
+    """Runs in: network. Owner: RequestCounts. on: whether the log is enabled; if not, no method may
+    be called."""
 
     def __init__(self, context: Context, config: BrokerConfig) -> None:
         self._limit_ns = config.get_int("kbroker.slow.request.ms") * 1_000_000

@@ -14,8 +14,8 @@ _MS: Final = struct.Struct(">i")
 
 
 def throttle_time_ms(frame: bytes, api_key: int, version: int) -> int:
-    """Throttle time of an answer; 0 when its API has none. Of a long one the first part is enough
-    where the field comes first."""
+    """Throttle time of an answer; 0 when its API has none. The first part of a long answer is
+    enough, because the field comes first."""
     place = _place(frame, api_key, version)
     if place:
         return int(_MS.unpack_from(frame, place)[0])
