@@ -146,8 +146,7 @@ class Fetches:
             self._wait(found, interesting, request.max_wait_ms)
 
     def _refuse(self, fetch: Fetch) -> None:
-        """Mark the partitions that the client has no permission to read; the permission may have
-        been revoked."""
+        """Mark the partitions that the client has no permission to read, perhaps no longer."""
         for wanted in paced(list(fetch.partitions.values())):
             name = self.reader.name_of(wanted)
             wanted.refused = name is not None and not self.may(fetch.connection, READ, name)
@@ -385,8 +384,7 @@ class Fetches:
         self.set_timer()
 
     def measure(self) -> None:
-        """Once a second: update the metrics of waiting fetches and sessions, close files that are
-        no longer read."""
+        """Once a second: update metrics, close files that are no longer read."""
         self.reads.sweep()
         sessions = self.sessions
         self._counts.fetches(
