@@ -45,14 +45,15 @@ def _kept(link: re.Match[str], here: Path, files: Files) -> str:
     label, target = link[1], link[2]
     if target.startswith(("#", "http://", "https://", "mailto:")):
         return link[0]
-    path = (here / target.partition("#")[0]).resolve()
+    name = target.partition("#")[0]
+    path = (here / name).resolve()
     if path.name in FROM_ROOT and path.parent == ROOT:
         return f"[{label}]({'../' * (len(here.relative_to(ROOT).parts) - 1)}{path.name})"
     if path.is_relative_to(ROOT / "docs") and not path.is_dir():
         return link[0]
     if path.is_dir() and (path / "index.md").exists():
         return f"[{label}]({target.rstrip('/')}/index.md)"
-    if not path.exists() and files.get_file_from_path(target) is None:
+    if not path.exists() and files.get_file_from_path(name) is None:
         raise PluginError(f"{here}: {target} does not exist")
     return f"`{path.relative_to(ROOT)}`" if path.exists() else link[0]
 
