@@ -1,2 +1,2 @@
-"""The one place of cluster-like state: topic catalogue, config store, producer ids,
+"""The controller and the coordinators: topic catalogue, config store, producer ids,
 coordinators."""

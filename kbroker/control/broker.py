@@ -123,11 +123,11 @@ class Broker:
         workers = workers_of_sites([site.log_dirs for site in self.sites], shared.sizes.workers)
         self.ownership = LogOwnership(shared, self.slots, workers)
 
-    # --- what is known ---------------------------------------------------------------------------------
+    # --- queries --------------------------------------------------------------------------------
 
     @property
     def version(self) -> int:
-        """Grows whenever an answer that was made from topics or settings may be out of date."""
+        """Grows whenever an answer that was computed from topics or settings may be outdated."""
         return self.cached_answers.topics
 
     def now_ms(self) -> int:
@@ -170,7 +170,7 @@ class Broker:
         return copy_dirs([site.log_dirs for site in self.sites], self.online_dirs)
 
     def site_of(self, log_dir: str) -> Site:
-        """The site of a log directory; the first site for a directory that is in none any more."""
+        """The site of a log directory; the first site for a directory that no site has any more."""
         return self._site_of.get(log_dir, self.sites[0])
 
     def endpoint(self, listener: str, site: int) -> Endpoint:
@@ -186,7 +186,7 @@ class Broker:
         return [self.node_of(replica) for replica in replicas]
 
     def logs_of(self, worker: int) -> list[tuple[Topic, Partition, Replica]]:
-        """Logs that an IO worker writes, those that are being made included."""
+        """Logs that an IO worker writes, including those that are being created."""
         known = [(topic, p) for topic in self.catalogue.topics.values() for p in topic.partitions]
         coming = [(topic, p) for topic, partitions in self.opening.values() for p in partitions]
         return [(topic, p, r) for topic, p in known + coming for r in p.replicas if r.worker == worker]
@@ -204,8 +204,8 @@ class Broker:
         return done
 
     def settings_changed(self, config: BrokerConfig | None = None, topics: Iterable[str] = ()) -> None:
-        """Forget what was resolved, of the named topics, or of all when the broker's own settings
-        changed, and what was answered."""
+        """Drop the resolved configs of the named topics, or of all when the broker's own settings
+        changed, and the cached answers."""
         self.cached_answers.topics_changed()
         if config is not None:
             self.config = config
@@ -214,7 +214,7 @@ class Broker:
             self._topic_configs.pop(name, None)
 
     def acls_changed(self) -> None:
-        """Forget what was answered."""
+        """Drop the cached answers."""
         self.cached_answers.topics_changed()
         for listener in self.listeners.acls:
             listener()
@@ -252,8 +252,8 @@ class Broker:
         )
 
     async def open_logs(self, logs: Sequence[NewLogs], new: bool = False) -> dict[str, KafkaError]:
-        """Have the IO workers open partitions whose slots are published; by topic the first error,
-        if any. new: as of `open_call`."""
+        """Let the IO workers open partitions whose slots are published; returns the first error by
+        topic, if any. new: as of `open_call`."""
         replicas = [(t, p, replica) for t, partitions in logs for p in partitions for replica in p.replicas]
         calls = [
             partial(self.links.call_worker, replica.worker, self.open_call(topic, partition, replica, new))
@@ -277,18 +277,18 @@ class Broker:
         return await self.in_store(lambda store: store.allocate_producer_ids(count))
 
     def close(self) -> None:
-        """Finish what the store has been asked to do, and close it."""
+        """Finish the pending work of the store, and close it."""
         self.logs.close()
         self.stores.close()
 
 
 def absolute(log_dir: str) -> str:
-    """Absolute path, symbolic links kept: the name that partitions are stored with."""
+    """Absolute path, symbolic links kept, as stored with partitions."""
     return os.path.abspath(log_dir)  # noqa: PTH100 Path.resolve would follow links
 
 
 def _fresh_answers(shared: Shared) -> AnswerVersions:
-    """The versions of cached answers; those of the previous process end."""
+    """The versions of cached answers; the answers of the previous process become invalid."""
     answers = AnswerVersions(shared.cached_answers)
     answers.topics_changed()
     answers.groups_changed()

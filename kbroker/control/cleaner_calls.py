@@ -7,8 +7,8 @@ from kbroker.protocol.errors import ErrorCode, KafkaError
 
 
 async def pass_on(broker: Broker, link: AsyncLink, call_id: int, asked: AskWorker) -> None:
-    """Call an IO worker for the cleaner and give it the reply. A worker that is away is not waited
-    for: a log that is being recovered is not cleaned."""
+    """Call an IO worker for the cleaner and give it the reply. Control does not wait for a worker
+    that is restarting: a log that is being recovered is not cleaned."""
     worker = broker.links.worker(asked.worker)
     if worker is None:
         link.reply(call_id, error=ErrorCode.NOT_LEADER_OR_FOLLOWER, message=f"io {asked.worker} is away")

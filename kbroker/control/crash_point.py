@@ -4,10 +4,9 @@ The environment variable names a file; while the file is there and says ``<place
 kills itself when it comes to the place for the n-th time, and removes the file first; with
 ``<place> <n> hang`` it loops for ever. Only tests set the variable.
 
-Places: ``pushed`` (records were handed to an IO worker), ``appended`` (they are in the log, no
-answer was sent),
-``stored`` (the store has committed a change), ``switched`` (appends are held back for the switch to another log dir),
-``answering-<API key>`` (the answer is built, not sent).
+Places: ``pushed`` (records were passed to an IO worker), ``appended`` (they are in the log, no
+answer was sent), ``stored`` (the store has committed a change), ``switched`` (appends are paused
+for the switch to another log dir), ``answering-<API key>`` (the answer is built, not sent).
 """
 
 import os

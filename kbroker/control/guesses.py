@@ -53,7 +53,8 @@ class Guesses:
         return cls(user, address)
 
     def attempt(self, host: str, user: str, now_ns: int) -> float | None:
-        """Seconds that this attempt waits; None: too many wait already, it is refused unseen."""
+        """Seconds that this attempt waits; None: too many attempts wait already, and it is refused
+        unchecked."""
         now_s = now_ns / NS
         buckets = [(key, self._bucket(key, allowance, now_s)) for key, allowance in self._keys(host, user)]
         wait = max((bucket.wait_s() for _, bucket in buckets), default=0.0)

@@ -1,4 +1,4 @@
-"""Images of the broker's state, for network processes: all of it, or what has changed."""
+"""Images of the broker's state, for network processes: all of it, or the changes."""
 
 from kbroker.config.acls import Acl
 from kbroker.config.client_quotas import QuotaTable

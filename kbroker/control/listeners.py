@@ -1,4 +1,4 @@
-"""The callbacks of coordinators: what happens in control that they have to follow."""
+"""The callbacks of coordinators for events in control."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field

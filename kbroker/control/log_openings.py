@@ -52,7 +52,7 @@ class LogOpenings:
         return name in self._pending
 
     async def wait(self, names: Iterable[str]) -> None:
-        """Until no log of these topics is being opened. To be called before topics are changed or
+        """Wait until no log of these topics is being opened. Called before topics are changed or
         deleted."""
         wanted = set(names)
         while not wanted.isdisjoint(self._pending):

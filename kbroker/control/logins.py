@@ -1,5 +1,5 @@
-"""What network processes ask and report about logins: credentials, guesses of passwords, the audit
-log."""
+"""Requests and reports of network processes about logins: credentials, guesses of passwords, the
+audit log."""
 
 import logging
 import time

@@ -12,8 +12,8 @@ NS_PER_PERCENT = 1e7
 
 
 class RequestTime:
-    """Runs in: control. Owner: its main. The network process that answers looks whether it was too
-    much."""
+    """Runs in: control. Owner: its main. The network process that sends the answer checks the
+    quota."""
 
     def __init__(self, broker: Broker) -> None:
         window_ms = broker.config.get_int("quota.window.size.seconds") * 1000
@@ -30,7 +30,7 @@ class RequestTime:
         return self._counts
 
     def spent(self, client: ClientRequest, began_ns: int) -> None:
-        """A request has been served up to where it waits or is answered."""
+        """Count the time of a request that is answered, or that waits now."""
         user = name_of(client.principal)
         bound = self._broker.quotas.bound(REQUEST_PERCENTAGE, user, client.client_id or "")
         sensor = sensor_of(REQUEST_PERCENTAGE, bound, NS_PER_PERCENT)

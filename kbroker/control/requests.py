@@ -52,7 +52,7 @@ LISTS: Final = frozenset(
         ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS,
     )
 )
-"""APIs whose short requests may ask for all that there is of something, however many."""
+"""APIs whose short requests may ask for everything of a kind, however much."""
 ANSWERING = defaultdict(lambda: "answering", {int(key): f"answering-{key}" for key in ApiKey})
 
 
@@ -137,7 +137,7 @@ class Requests:
 def _reply(
     link: AsyncLink, call_id: int, client: ClientRequest, answer: Frame | Deferred | Exception | None
 ) -> None:
-    """Reply with the answer when it is there; an unexpected exception closes the connection."""
+    """Reply with the answer when it is complete; an unexpected exception closes the connection."""
     if isinstance(answer, Deferred):
         answer.on_complete(partial(_reply, link, call_id, client))
         return

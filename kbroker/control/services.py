@@ -1,5 +1,5 @@
-"""The services of control, by name: what requests and messages are served with, besides the
-broker's state."""
+"""The services of control, by name: the objects besides the broker's state that serve requests and
+messages."""
 
 from msgspec.structs import replace
 
@@ -44,7 +44,7 @@ class Services:
         self._shares = shares
 
     def client_metrics(self) -> ClientMetrics:
-        """What /metrics shows of clients."""
+        """The metrics of clients."""
         return replace(self.telemetry.pushed(), use=self.clients.use())
 
     @property

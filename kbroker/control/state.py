@@ -1,4 +1,5 @@
-"""Control's state at start: what the store knows, what lies on disk, and slots for all of it."""
+"""Control's state at start: built from the store and from the folders on disk, with slots for all
+of it."""
 
 import errno
 import logging
@@ -40,8 +41,8 @@ PRODUCER_IDS_PER_MS = 1000
 """Producer ids that start at the time of adoption in microseconds lie far above any counted from
 0."""
 EPOCHS_IN_DOUBT = 1000
-"""Leader epochs go so far ahead of a store that may be out of date: those of the lost one are not
-used again."""
+"""Leader epochs advance so far beyond those of a store that may be outdated, so that epochs of the
+lost one are not used again."""
 
 
 def build(
@@ -281,7 +282,7 @@ def _retire_moved(broker: Broker) -> None:
 
 
 def _known(broker: Broker) -> set[str]:
-    """Folders that the IO workers will look into, and so need not be read here."""
+    """Folders that the IO workers will read, so that they need not be read here."""
     return {replica.folder for replica in broker.catalogue.replicas()}
 
 
@@ -298,8 +299,8 @@ def _is_there(replica: Replica) -> bool:
 
 
 def _partitions(broker: Broker, topic: Topic, found: list[adoption.FoundPartition]) -> list[Partition]:
-    """Partitions for what was found; holes between them (other brokers had those) become empty
-    ones."""
+    """Partitions for the found folders; gaps between them (other brokers had those) become empty
+    partitions."""
     by_index = {one.index: one for one in found}
     wanted = range(len(topic.partitions), max(by_index) + 1)
     occupied = [replica.log_dir for replica in broker.catalogue.replicas()]

@@ -1,4 +1,4 @@
 """The audit log: who did what from where, and whether it was allowed.
 
-Runs in control; network processes send what they see. May be called by `control.worker` and `api`.
+Runs in control; network processes send their events. May be called by `control.worker` and `api`.
 """

@@ -1,5 +1,4 @@
-"""Lines of the audit log about what network processes have seen: logins, refusals, samples of
-data."""
+"""Lines of the audit log about events of network processes: logins, refusals, samples of data."""
 
 from typing import Any
 
@@ -8,7 +7,7 @@ from kbroker.ipc.messages import AuditEvent
 
 
 def written(audit: AuditLog | None, events: tuple[AuditEvent, ...]) -> None:
-    """Write what a network process has seen."""
+    """Write an event of a network process."""
     if audit is not None:
         for event in events:
             audit.write(line_of(event), event.time_ms)

@@ -11,8 +11,8 @@ MODE: Final = 0o600
 
 
 class AuditFiles:
-    """Blocks. Runs in: control, on the audit thread alone. max_bytes: of one file. max_files: with
-    the present one."""
+    """Blocks. Runs in: control, on the audit thread alone. max_bytes: of one file. max_files:
+    including the current one."""
 
     def __init__(self, folder: Path, max_bytes: int, max_files: int) -> None:
         self._path = folder / NAME
@@ -39,7 +39,7 @@ class AuditFiles:
         self._synced = False
 
     def sync(self) -> None:
-        """Have it on disk. Raises OSError."""
+        """Sync the file. Raises OSError."""
         if not self._synced:
             os.fdatasync(self._fd)
             self._synced = True
@@ -56,7 +56,7 @@ class AuditFiles:
         fd = os.open(self._path, flags, MODE)
         try:
             self._size = os.fstat(fd).st_size
-            if self._size and os.pread(fd, 1, self._size - 1) != b"\n":  # a crash has cut a line
+            if self._size and os.pread(fd, 1, self._size - 1) != b"\n":  # a crash left a partial line
                 self._size += os.write(fd, b"\n")
         except OSError:
             os.close(fd)

@@ -1,8 +1,7 @@
-"""Lines of the audit log, from the event loop to the disk: never waited for, never without bound.
-
-The loop encodes a line and queues it; a thread appends what is queued and syncs at most once a
-second. While the disk refuses, lines wait; beyond MAX_QUEUED_BYTES they are counted, and the count
-becomes a line later.
+"""Lines of the audit log, from the event loop to the disk. The loop never waits for them, and the
+queue is bounded. The loop encodes a line and queues it; a thread appends the queued lines and syncs
+at most once a second. While the disk fails, lines wait; beyond MAX_QUEUED_BYTES they are dropped
+and counted, and the count becomes a line later.
 """
 
 import json
@@ -48,7 +47,7 @@ class AuditLog:
 
     @classmethod
     def of(cls, config: Any, slots: Slots) -> "AuditLog | None":
-        """The one that the settings ask for."""
+        """The audit log of the settings, None when it is disabled."""
         folder = config.get_optional_str(DIR_SETTING)
         if not folder:
             return None
@@ -75,7 +74,7 @@ class AuditLog:
             self._changed.notify()
 
     def close(self) -> None:
-        """Write what is queued, as long as the disk takes it."""
+        """Write the queued lines, unless the disk fails."""
         with self._changed:
             self._closing = True
             self._changed.notify()
@@ -146,7 +145,7 @@ class AuditLog:
 
 
 def encoded(line: Mapping[str, Any]) -> bytes:
-    """One line in ASCII: what a client sent can neither end it nor reach a terminal."""
+    """One line in ASCII, so that bytes of a client can neither end it nor reach a terminal."""
     return json.dumps(line, separators=(",", ":"), default=str).encode() + b"\n"
 
 

@@ -23,8 +23,7 @@ ANY_NAMES: Final = {1: "ANY"}
 async def create_acls(
     broker: Broker, authorizer: Authorizer, entries: Sequence[Acl]
 ) -> list[KafkaError | None]:
-    """Add ACLs; those that are there already are no error. Raises KafkaError when nothing could be
-    stored."""
+    """Add ACLs; existing ones are no error. Raises KafkaError when nothing could be stored."""
     async with broker.changing:
         results = [_refusal(acl) for acl in entries]
         new = dict.fromkeys(
@@ -45,7 +44,8 @@ async def create_acls(
 async def delete_acls(
     broker: Broker, authorizer: Authorizer, filters: Sequence[AclFilter]
 ) -> list[list[Acl] | KafkaError]:
-    """Drop what each filter selects; gives that. Raises KafkaError when nothing could be stored."""
+    """Remove the ACLs that each filter selects; returns them. Raises KafkaError when nothing could
+    be stored."""
     async with broker.changing:
         results: list[list[Acl] | KafkaError] = []
         gone: dict[Acl, None] = {}
@@ -78,7 +78,7 @@ async def _apply(
 
 
 def _refusal(acl: Acl) -> KafkaError | None:
-    """Why an ACL cannot be added."""
+    """The reason that an ACL cannot be added."""
     text = None
     if acl.resource_type == acls.CLUSTER and acl.resource_name != acls.CLUSTER_NAME:
         text = f"The only valid name for the CLUSTER resource is {acls.CLUSTER_NAME}"
@@ -100,7 +100,7 @@ def _refusal(acl: Acl) -> KafkaError | None:
 
 
 def _filter_refusal(wanted: AclFilter) -> KafkaError | None:
-    """Why a filter selects nothing."""
+    """The reason that a filter is invalid."""
     if wanted.resource_type not in (acls.ANY, *acls.RESOURCES) or wanted.pattern_type not in (
         acls.ANY,
         acls.MATCH,

@@ -30,7 +30,8 @@ class QuotaAlteration:
 async def alter_client_quotas(
     broker: Broker, alterations: Sequence[QuotaAlteration], validate_only: bool
 ) -> dict[Entity, str | None]:
-    """Apply alterations; gives for each entity None, or why it was refused (all INVALID_REQUEST).
+    """Apply alterations; returns for each entity None, or the reason for its refusal (all
+    INVALID_REQUEST).
 
     Raises KafkaError when nothing could be stored."""
     async with broker.changing:

@@ -76,7 +76,8 @@ async def _alter(
 
 
 def _min_isr_note(broker: Broker, kind: int, name: str) -> str:
-    """A new min.insync.replicas is above what there is; empty when it is not."""
+    """The note that a new min.insync.replicas exceeds the number of replicas; empty when it does
+    not."""
     if kind == BROKER:
         return broker_min_isr_note(broker.config, len(broker.sites))
     if kind != TOPIC or not is_clamped(name, broker.config, len(broker.sites)):

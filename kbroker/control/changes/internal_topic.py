@@ -54,14 +54,15 @@ def spec_for(name: str, config: BrokerConfig) -> NewTopic:
 
 
 def _min_isr(config: BrokerConfig, prefix: str) -> str:
-    """One, when replication factors are clamped: the usual 2 of 3 replicas may lose one, and so
-    must the two that are there on two sites. `clamp.py` alone would leave 2 of 2."""
+    """The topic's min.insync.replicas: 1 when replication factors are clamped. With the usual 2 of
+    3 replicas one may fail, and so it must be with two replicas on two sites; `clamp.py` alone
+    would leave 2 of 2."""
     wanted = config.get_int(f"{prefix}.min.isr")
     return str(min(wanted, 1) if config.get_bool("kbroker.clamp.replication.factor") else wanted)
 
 
 async def ensure(broker: Broker, name: str) -> Topic:
-    """The internal topic; created if there is none. Raises KafkaError when it cannot be."""
+    """The internal topic; created if it does not exist. Raises KafkaError when that fails."""
     if (topic := broker.catalogue.get(name)) is not None:
         return topic
     result = (await create_topics(broker, [spec_for(name, broker.config)]))[name]

@@ -1,11 +1,11 @@
 """Moves of partitions between log dirs (KIP-113), led by the controller.
 
-An IO worker copies the log to a ``-future`` folder while it goes on. When little is left: the
-worker holds appends back and completes the copy; the new log dir is stored, which decides; the
-network processes get an image; the worker goes on there. After a crash of control or of the broker
-the stored log dir is the truth, and a ``-future`` folder elsewhere is a move that continues. Each
-replica of a partition moves on its own, within its site; the others and the in-sync set are not
-affected.
+An IO worker copies the log to a ``-future`` folder while it stays in use. When little is left, the
+worker pauses appends and completes the copy. Control stores the new log dir, which decides the
+move; the network processes get an image; the worker continues there. After a crash of control or of
+the broker the stored log dir is authoritative, and a ``-future`` folder elsewhere is a move that
+continues. Each replica of a partition moves on its own, within its site; the others and the in-sync
+set are not affected.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class FutureReplica:
-    """A copy that is being made. lag: records that it lacks."""
+    """A copy in progress. lag: number of records that it lacks."""
 
     replica: Replica
     log_dir: str
@@ -60,8 +60,8 @@ class LogDirMoves:
         self._storing: dict[int, asyncio.Event] = {}  # by slot
 
     async def alter(self, name: str, index: int, log_dir: str, site: int) -> None:
-        """Begin to move a site's replica of a partition; to where it is: end a move. Raises
-        KafkaError."""
+        """Begin to move a site's replica of a partition; the replica's own log dir as target ends a
+        move. Raises KafkaError."""
         async with self._broker.changing:  # no replica switches meanwhile
             await self._alter(name, index, log_dir, site)
 
@@ -104,18 +104,18 @@ class LogDirMoves:
         return replica
 
     def greeted(self, worker: int) -> None:
-        """A worker has sent Hello: its predecessor holds no log any more, whatever it has
+        """A worker has sent Hello: its predecessor no longer holds any log, whatever it has
         replied."""
         self._greetings[worker] += 1
 
     async def decided(self, replica: Replica) -> None:
-        """Until it is known in which log dir a worker that starts finds the replica."""
+        """Wait until it is decided in which log dir a starting worker finds the replica."""
         while (storing := self._storing.get(replica.slot)) is not None:
             await storing.wait()
 
     async def begin_again(self, worker: int, link: AsyncLink) -> None:
-        """A worker has opened its logs: what its predecessor was copying, or the last run of the
-        broker."""
+        """A worker has opened its logs: resume the copies of its predecessor, or of the last run of
+        the broker."""
         for replica in list(self._broker.catalogue.replicas()):
             target = self._targets.get(key_of(replica))
             if replica.worker == worker and target is not None and target != replica.log_dir:
@@ -134,7 +134,7 @@ class LogDirMoves:
             del self._targets[key]
 
     async def caught_up(self, report: MoveCaughtUp) -> None:
-        """A worker's copy lacks little: switch.
+        """A worker's copy has nearly caught up: switch.
 
         Not while control opens the topic's logs at the worker: an OpenPartition call on its way,
         with the log dir of before, would end the worker's half of the switch. The worker reports
@@ -182,16 +182,14 @@ class LogDirMoves:
         await broker.links.announce(next_image(broker, (topic.image(),)))
         await broker.links.call_worker(replica.worker, FinishMove(replica.slot, log_dir))
         await broker.logs.forget([old.folder])
-        # usually the worker has put it out of the way, unless it died just now
+        # usually the worker has renamed it, unless it has just died
         await asyncio.to_thread(retire_all, [Deletion(topic.topic_id, old)])
         log.info("%s was moved from %s", replica.folder, old.log_dir)
 
     async def _store(self, replica: Replica, log_dir: str, greeting: int, change: Change) -> bool:
-        """Decide that a replica lies in another log dir; False, and it stays, when the worker that
-        holds it is gone.
-
-        Its successor may have opened the log by now and append where it was. One that comes while
-        this is being stored waits for the end of it."""
+        """Decide that a replica lies in another log dir; False, and it stays, when its worker has
+        died. The successor may already have opened the log in the old place and append there. A
+        successor that starts while this is being stored waits for the end of it."""
         if self._greetings[replica.worker] != greeting:
             return False
         storing = self._storing[replica.slot] = asyncio.Event()

@@ -48,6 +48,6 @@ def check(name: str, operation: int, level: str | None) -> None:
 
 
 def apply(name: str, level: str | None) -> None:
-    """Set a level; None goes back to the parent's."""
+    """Set a level; None restores the parent's."""
     logger = logging.getLogger("" if name == ROOT else name)
     logger.setLevel(logging.NOTSET if level is None else LEVELS[level.strip()])

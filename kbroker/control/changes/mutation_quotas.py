@@ -2,7 +2,7 @@
 (KIP-599).
 
 Kafka's TokenBucket: credits grow with the rate up to (samples x window), and all credits may be
-spent at once; below zero nothing more is allowed. Clients that do not know
+spent at once; below zero every request is refused. Clients that do not know
 THROTTLING_QUOTA_EXCEEDED are throttled instead.
 """
 
@@ -22,7 +22,7 @@ REMEMBERED = 10_000
 
 
 class MutationQuotas:
-    """Buckets by who shares them. Runs in: control. Owner: Services."""
+    """Buckets by the clients that share them. Runs in: control. Owner: Services."""
 
     def __init__(self, broker: Broker) -> None:
         config = broker.config
@@ -41,7 +41,7 @@ class MutationQuotas:
         return MutationQuota(self, bound, client.api_version >= strict_from)
 
     def bucket(self, bound: Bound, now_s: float) -> TokenBucket:
-        """The bucket of a quota, with the credits of now."""
+        """The bucket of a quota, with its current credits."""
         key = (bound.user, bound.client_id)
         bucket = self._buckets.get(key)
         if bucket is None:
@@ -54,7 +54,7 @@ class MutationQuotas:
         return bucket
 
     def used(self, bound: Bound, partitions: int) -> None:
-        """Count what is allowed, for /metrics."""
+        """Count allowed mutations, for /metrics."""
         sensor = sensor_of(CONTROLLER_MUTATION_RATE, bound)
         if sensor is not None:
             self._sensors.add(sensor, partitions, monotonic_ms())

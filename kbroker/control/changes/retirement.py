@@ -26,11 +26,9 @@ NOWHERE: Mapping[str, Collection[str]] = MappingProxyType({})
 def retire_all(
     deletions: Iterable[Deletion], targets: Mapping[str, Collection[str]] = NOWHERE
 ) -> list[Deletion]:
-    """Put the folders out of the way; those for which this is done, or there was nothing to do.
-    Blocks.
-
-    targets: by log dir, those to which logs in it may have been on their way; what was copied goes,
-    too."""
+    """Rename the folders for removal; returns those that are renamed or do not exist. Blocks.
+    targets: by log dir, the log dirs to which its logs may have been moving; their copies are
+    renamed, too."""
     done = [one for one in deletions if _retire(one)]
     gone = {
         (one.topic_id, one.partition.index, target)

@@ -1,8 +1,8 @@
 """Changing SCRAM credentials: checked, stored, then used by every login from the answer on
 (KIP-554).
 
-Kafka's ScramControlManager. A client sends the salted password, of which only the two keys are kept
-that follow from it and do not lead back (RFC 5802).
+Kafka's ScramControlManager. A client sends the salted password. Only the two keys that are derived
+from it are stored; they do not reveal it (RFC 5802).
 """
 
 import hashlib
@@ -32,8 +32,8 @@ async def alter_scram_credentials(
     deletions: Sequence[ScramCredentialDeletion],
     upsertions: Sequence[ScramCredentialUpsertion],
 ) -> dict[str, KafkaError | None]:
-    """Apply to each user what is asked; None, or why it was refused. Raises KafkaError when nothing
-    could be stored."""
+    """Alter the credentials of each user; returns None, or the reason for its refusal. Raises
+    KafkaError when nothing could be stored."""
     async with broker.changing:
         changes: dict[str, tuple[ScramKey, ScramCredential | None]] = {}
         errors: dict[str, KafkaError] = {}

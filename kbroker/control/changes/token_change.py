@@ -1,5 +1,5 @@
-"""Changing delegation tokens: checked, stored, then in force for every login from the answer on
-(KIP-48, KIP-373).
+"""Changing delegation tokens: checked, stored, then valid for every login after the answer (KIP-48,
+KIP-373).
 
 Kafka's DelegationTokenControlManager. Whether the client may ask at all is checked by the APIs.
 """
@@ -49,8 +49,8 @@ async def create_token(
 
 
 async def renew_token(broker: Broker, principal: str, hmac: bytes, period_ms: int) -> int:
-    """Give a token more time: the period, at most and without one the broker's. Returns when it
-    expires now. Raises KafkaError."""
+    """Give a token more time: the requested period, limited by the broker's, which is also the
+    default. Returns the new expiry time. Raises KafkaError."""
     async with broker.changing:
         now_ms = broker.now_ms()
         token = _of_hmac(broker, hmac)
@@ -62,8 +62,8 @@ async def renew_token(broker: Broker, principal: str, hmac: bytes, period_ms: in
 
 
 async def expire_token(broker: Broker, principal: str, hmac: bytes, period_ms: int) -> int:
-    """Let a token expire after the period, or at once when that is negative, which ends one that
-    has expired, too. Returns when it expires. Raises KafkaError."""
+    """Let a token expire after the period, or at once if the period is negative, which also removes
+    an expired token. Returns the expiry time. Raises KafkaError."""
     async with broker.changing:
         now_ms = broker.now_ms()
         token = _of_hmac(broker, hmac)
@@ -76,7 +76,7 @@ async def expire_token(broker: Broker, principal: str, hmac: bytes, period_ms: i
 
 
 async def remove_expired(broker: Broker, now_ms: int) -> None:
-    """Remove the tokens whose time is over. Raises KafkaError."""
+    """Remove expired tokens. Raises KafkaError."""
     expired = [token for token in broker.tokens if token.has_expired(now_ms)]
     for first in range(0, len(expired), REMOVED_AT_ONCE):
         async with broker.changing:

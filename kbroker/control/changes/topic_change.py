@@ -1,8 +1,6 @@
-"""Creating, deleting and growing topics: stored, then opened by the IO workers, then known to every
-network process.
-
-Only then is the change visible and answered, so no client sees two truths. One change at a time; a
-change names as many topics as its request.
+"""Creating, deleting and growing topics: stored, then opened by the IO workers, then sent to every
+network process. Only then is the change visible and answered, so that all clients see the same
+state. Changes run one at a time; a change may name many topics.
 """
 
 import asyncio
@@ -40,7 +38,7 @@ log = logging.getLogger(__name__)
 
 
 def _uncounted(_: int) -> None:
-    """Partitions that no quota counts."""
+    """The default for `count`: partitions without a quota."""
 
 
 async def create_topics(
@@ -49,7 +47,8 @@ async def create_topics(
     validate_only: bool = False,
     count: Callable[[int], None] = _uncounted,
 ) -> dict[str, TopicPlan | KafkaError]:
-    """Create topics; each one's plan, or why it was refused. With validate_only nothing is made.
+    """Create topics; returns each one's plan, or the reason for its refusal. With validate_only
+    nothing is created.
 
     count: called with each topic's partitions before they are created; may raise a KafkaError
     (quotas)."""
@@ -57,7 +56,7 @@ async def create_topics(
     if validate_only:
         return _planned(broker, specs, count)
     refused: dict[str, TopicPlan | KafkaError] = {}
-    if is_sliced():  # many names: those that are refused anyway keep no other change waiting
+    if is_sliced():  # with many names: names that are refused anyway do not delay other changes
         refused = _planned(broker, specs, _uncounted)
         specs = [spec for spec in paced(specs) if isinstance(refused[spec.name], TopicPlan)]
     async with broker.changing:
@@ -74,8 +73,8 @@ async def create_topics(
 def _planned(
     broker: Broker, specs: Sequence[NewTopic], count: Callable[[int], None]
 ) -> dict[str, TopicPlan | KafkaError]:
-    """Each topic's plan, or why it is refused. Raises KafkaError when all plans together are too
-    large."""
+    """Each topic's plan, or the reason for its refusal. Raises KafkaError when all plans together
+    are too large."""
     results: dict[str, TopicPlan | KafkaError] = {}
     records = 0
     for spec in paced(specs):
@@ -184,8 +183,8 @@ def add_partitions(
     """Append `count` partitions to a topic not visible yet: directories, slots, IO workers.
     KafkaError: no room.
 
-    assignments: node ids for each partition, or empty. others: logs that are being made along with
-    them and are not in the catalogue.
+    assignments: node ids for each partition, or empty. others: logs that are created at the same
+    time and are not in the catalogue.
     """
     occupied = [r.log_dir for r in broker.catalogue.replicas()]
     occupied += [r.log_dir for r in others]
@@ -212,8 +211,8 @@ def add_partitions(
 async def delete_topics(
     broker: Broker, choose: Callable[[], Sequence[Topic]], count: Callable[[int], None] = _uncounted
 ) -> list[KafkaError | None]:
-    """Delete topics: first clients lose sight of them, then the network processes, then the IO
-    workers close.
+    """Delete topics: first clients no longer see them, then the network processes remove them, then
+    the IO workers close them.
 
     choose: gives the topics; called when every earlier change is done, so that it sees a topic that
     was being created. count: as of `create_topics`. Each topic's error, if any."""
@@ -260,11 +259,9 @@ def _deletions(topics: list[Topic]) -> list[Deletion]:
 
 
 async def close_deleted(broker: Broker, deletions: Sequence[Deletion], link: AsyncLink | None = None) -> None:
-    """Have logs closed and their folders put out of the way, then free their slots.
-
-    A deletion that fails is logged, keeps its slot, and is tried again at the next start. link: of
-    the IO worker that owns them all, when it has just sent Hello. Raises LinkClosed when this
-    worker dies.
+    """Close logs and rename their folders for removal, then free their slots. A failed deletion is
+    logged, keeps its slot, and is retried at the next start. link: of the IO worker that owns them
+    all, when it has just sent Hello. Raises LinkClosed when this worker dies.
     """
 
     def close(one: Deletion) -> Awaitable[Any]:

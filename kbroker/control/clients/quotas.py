@@ -1,5 +1,5 @@
-"""Quotas as /metrics shows them: the limit, the rate that is used, and what was throttled; a
-bounded number."""
+"""Quotas as /metrics shows them: the limit, the used rate, and throttled requests; their number is
+bounded."""
 
 from collections.abc import Iterator
 from itertools import islice

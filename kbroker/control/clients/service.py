@@ -1,4 +1,4 @@
-"""The reports of network processes about their clients, and what /metrics is given of them."""
+"""The reports of network processes about their clients, and their sums for /metrics."""
 
 from collections.abc import Callable
 
@@ -11,8 +11,8 @@ from kbroker.ipc.clock import monotonic_ms
 
 
 class ClientReports:
-    """Runs in: control. Owner: Services. Connections are known by their link: what a network
-    process had open is gone with it."""
+    """Runs in: control. Owner: Services. Connections are counted by link: those of a network
+    process end with it."""
 
     def __init__(self, broker: Broker, clock_ms: Callable[[], int] = monotonic_ms) -> None:
         self._clock_ms = clock_ms
@@ -33,6 +33,6 @@ class ClientReports:
         self._software.pop(link, None)
 
     def use(self) -> ClientUse:
-        """What /metrics shows."""
+        """The values that /metrics shows."""
         software = added_up(self._software.values())
         return ClientUse(software, *self._quotas.use(self._clock_ms()), self._top.all())

@@ -32,7 +32,7 @@ class CoordinatorTopic:
         broker.listeners.deletion.append(self._deleted)
 
     def attach(self, machine: Machine) -> None:
-        """Give it the machine, which needs this runtime for its timers."""
+        """Set the machine, which needs this runtime for its timers."""
         assert machine.topic == self.topic
         self._machine = machine
 
@@ -77,7 +77,7 @@ class CoordinatorTopic:
             raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
     async def ready(self) -> None:
-        """Make the topic if there is none, load what is new of it. Raises KafkaError."""
+        """Create the topic if it does not exist, and load its new partitions. Raises KafkaError."""
         await ensure(self._broker, self.topic)
         await self.load()
 
@@ -98,15 +98,15 @@ class CoordinatorTopic:
                 self._begin(partition)
 
     def _begin(self, partition: Partition) -> None:
-        """Have the machine start the timers of what was found. Should that fail, the rest is served
-        nevertheless: control would only be restarted to fail again."""
+        """Let the machine start the timers of the loaded state. If that fails, the coordinator
+        serves nevertheless: control would only restart and fail again."""
         try:
             self.machine.loaded(partition.index, self._broker.now_ms())
         except Exception:
             log.exception("%s: not every timer was started", partition.folder)
 
     def _deleted(self, topic: Topic) -> None:
-        """Somebody has deleted the coordinator's own topic, and with it all that it knew."""
+        """The coordinator's own topic was deleted, and all of its state with it."""
         if topic.name == self.topic:
             loaded, self.loaded = self.loaded, set()
             self._forget_all()
@@ -114,7 +114,7 @@ class CoordinatorTopic:
                 self.machine.unloaded(index)
 
     def _forget_all(self) -> None:
-        """The topic is gone, and nothing of it is decided any more."""
+        """The topic is gone: drop the state of all keys."""
 
     def _partition(self, key: str) -> Partition:
         """The loaded partition of a key. Raises COORDINATOR_NOT_AVAILABLE,

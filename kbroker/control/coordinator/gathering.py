@@ -13,7 +13,7 @@ from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.records import build_batch
 
 TOGETHER = 64
-"""Maximum of operations in one batch: the IO worker begins on them while others are decided."""
+"""Maximum of operations in one batch: the IO worker begins with them while others are decided."""
 RECORD_BYTES = 40
 """No record takes more besides its key and value: lengths, deltas and attributes are varints."""
 BATCH_BYTES = 61
@@ -21,7 +21,7 @@ BATCH_BYTES = 61
 
 @dataclass(slots=True)
 class Gathered:
-    """The records of one batch to be. size: an upper bound of its bytes."""
+    """The records of a future batch. size: an upper bound of its bytes."""
 
     partition: Partition
     now_ms: int
@@ -46,8 +46,8 @@ class Gathering:
         self._open: dict[int, Gathered] = {}
 
     def add(self, partition: Partition, records: list[Record], now_ms: int, done: Done) -> None:
-        """Append an operation's records with whatever else this turn of the loop appends to the
-        partition."""
+        """Append an operation's records together with the other records that this turn of the loop
+        appends to the partition."""
         size = sum(RECORD_BYTES + len(record.key) + len(record.value or b"") for record in records)
         limit = self._max_bytes()
         gathered = self._open.get(partition.index)

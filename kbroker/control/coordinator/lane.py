@@ -5,8 +5,8 @@ from typing import Protocol
 
 
 class Lane(Protocol):
-    """Operations that are decided past the machine, as long as nothing else happens to their key
-    (`lane.py`)."""
+    """Operations that are decided without the machine, as long as no other operation changes their
+    key (`lane.py`)."""
 
     def forget(self, key: str) -> None:
         """Another operation of the key begins: decide nothing more for it."""
@@ -18,4 +18,4 @@ class Lane(Protocol):
         """Whether records of the key are being written."""
 
     def when_idle(self, key: str, then: Callable[[], None]) -> None:
-        """Call once when they are not any more."""
+        """Call once when they have been written."""

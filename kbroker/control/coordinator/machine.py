@@ -1,7 +1,7 @@
 """The contract of a coordinator: a pure machine over one internal topic, run by `runtime.py`.
 
 A machine decides in functions of (state, request, now_ms) and never waits, writes or reads a clock.
-It returns its changes as records; its state of record changes only in `replay`, which sees every
+It returns its changes as records; its durable state changes only in `replay`, which sees every
 record again after a restart. Kafka's CoordinatorShard and CoordinatorRuntime split the work the
 same way.
 """
@@ -35,7 +35,7 @@ class Deferred:
         self._callback: Callable[[Any], object] | None = None
 
     def complete(self, response: Any) -> bool:
-        """Give the answer; False when it had been given before."""
+        """Complete with the answer; False when it was completed before."""
         if self.done:
             return False
         self.done, self._response = True, response
@@ -61,12 +61,11 @@ class Outcome:
     """The outcome of one operation.
 
     records: appended as one batch to the key's partition, all or none; each is replayed after the
-    append. response: anything the caller understands, or a Deferred. It leaves after the records
+    append. response: anything the caller understands, or a Deferred. It is sent after the records
     are durable. then: called once, after the replay with ErrorCode.NONE, or instead of it with the
-    append's error (as
-    `coordinator_error` maps it). Deferreds are completed here. Without `then` an append error is raised to the
-    caller as KafkaError. apply: called with the partition instead of the replay, when the operation
-    knows the effect of its records.
+    append's error (as `coordinator_error` maps it). Deferreds are completed here. Without `then` an
+    append error is raised to the caller as KafkaError. apply: called with the partition instead of
+    the replay, when the operation knows the effect of its records.
     """
 
     records: list[Record] = field(default_factory=list)
@@ -86,7 +85,7 @@ class Timers(Protocol):
         """Run the operation after delay_ms, in turn with the key's other operations."""
 
     def schedule_if_absent(self, name: str, delay_ms: int, key: str, operation: Operation) -> None:
-        """The same, but a timer that runs already stays as it is."""
+        """The same, but a running timer is not changed."""
 
     def cancel(self, name: str) -> None:
         """Forget a timer; nothing when there is none."""
@@ -103,10 +102,10 @@ class Machine(Protocol):
         order."""
 
     def loaded(self, partition: int, now_ms: int) -> None:
-        """Every record of the partition has been replayed: start the timers of what was found."""
+        """Every record of the partition has been replayed: start the timers of the loaded state."""
 
     def unloaded(self, partition: int) -> None:
-        """Forget what the partition held: it has been deleted."""
+        """Drop the state of the partition: it has been deleted."""
 
 
 @runtime_checkable
@@ -135,7 +134,7 @@ class Coordinator(Protocol):
         """Whether the topic exists and is loaded: ``ready`` has nothing to do."""
 
     async def ready(self) -> None:
-        """Make the internal topic if there is none. Raises KafkaError when it cannot be made."""
+        """Create the internal topic if it does not exist. Raises KafkaError when that fails."""
 
 
 class Transactions(Protocol):

@@ -1,8 +1,7 @@
 """Timers whose operations wait for their turn: until one begins, its name can still be replaced or
 cancelled.
 
-As Kafka's CoordinatorTimerImpl, where a fired task first looks whether it is still the one of its
-key.
+As Kafka's CoordinatorTimerImpl, where a fired task first checks that its key has no newer one.
 """
 
 import asyncio
@@ -25,8 +24,8 @@ class OperationTimers:
     """Runs in: control. Owner: a Runtime.
 
     start: runs an operation of a key in turn with the key's others; the future is done after it, or
-    when it cannot begin. A fired timer's name is kept until then: a heartbeat that was decided in
-    between has renewed the session, and the expiry that waits behind it must not happen.
+    when it cannot begin. A fired timer keeps its name until then: if a heartbeat that was decided
+    in between has renewed the session, the expiry that waits must not run.
     """
 
     def __init__(self, wheel: WheelTimers, start: Callable[[str, Operation], "asyncio.Future[Any]"]) -> None:

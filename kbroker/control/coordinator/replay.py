@@ -1,8 +1,8 @@
 """Loads a coordinator's partition: every record of its log, in order, through the machine's
 replay.
 
-A record that is odd (of a later version of Kafka, damaged, impossible) is left out, and the rest is
-loaded. Apache Kafka leaves out unknown types alone, and does not load the partition for any other.
+An odd record (of a later version of Kafka, damaged, impossible) is skipped, and the rest is loaded.
+Apache Kafka skips only unknown types, and does not load the partition for other odd records.
 """
 
 import asyncio
@@ -68,7 +68,7 @@ async def load_partition(broker: Broker, partition: Partition, machine: Machine)
     count = 0
     if (
         partition.replicated
-    ):  # the mark of a log that was just opened is not known yet; Kafka reads to the end, too
+    ):  # the high watermark of a log that was just opened is not known yet; Kafka also reads to the end
         end = (int(words[Slot.ACTIVE_BASE]), int(words[Slot.ACTIVE_END]))
     elif int(words[Slot.HIGH_WATERMARK]) == start:
         return count

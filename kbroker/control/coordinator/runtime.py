@@ -1,8 +1,8 @@
-"""Runs a coordinator: the machine decides, its records are appended and replayed, the answer
-leaves.
+"""Runs a coordinator: the machine decides, its records are appended and replayed, and the answer is
+sent.
 
 As Kafka's CoordinatorRuntime, with one difference: operations of one key run one after the other,
-each seeing the replayed records of the one before, so nothing ever has to be rolled back.
+each sees the replayed records of the previous one, so nothing is ever rolled back.
 """
 
 import asyncio
@@ -51,8 +51,8 @@ class Independent:
 
 @dataclass(slots=True)
 class Queued:
-    """Operations of one key that wait for the one before the first of them, and then are decided
-    one after the other. tail: ends with the last one."""
+    """Operations of one key that wait for an earlier one, and are then decided one after the other.
+    tail: ends with the last one."""
 
     tail: "asyncio.Future[None]"
     operations: deque[tuple[Operation, Deferred]] = field(default_factory=deque)
@@ -100,12 +100,11 @@ class Runtime(CoordinatorTopic):
         """As `run`, but without a task, and decided before this returns when no other operation of
         the key is pending.
 
-        by_records: what it changes that the lane's verdicts depend on, it changes by records alone.
-
-        The response itself when nothing has to be written or waited for, or a Deferred of it (or of
-        the KafkaError). Raises KafkaError.
+        by_records: the operation changes the state that the lane's decisions depend on by records
+        alone. Returns the response when there is nothing to write or wait for, else a Deferred of
+        it (or of the KafkaError). Raises KafkaError.
         """
-        if is_sliced():  # it may stand still in the middle, while others of the key have to wait
+        if is_sliced():  # it may stop in the middle, while other operations of the key wait
             return Running(self.run(key, operation))
         if not by_records:
             self._leave_lane(key)
@@ -127,7 +126,7 @@ class Runtime(CoordinatorTopic):
 
     def _ask_later(self, key: str, operation: Operation) -> Deferred:
         """The response of an operation that waits for pending ones. A rebalance has hundreds of
-        these: no task for each, and no turn of the loop."""
+        these: so that each needs no task and no turn of the loop."""
         queued = self._queued.get(key)
         if queued is None or self._tails[key] is not queued.tail:
             before = self._tails[key]
@@ -233,8 +232,8 @@ class Runtime(CoordinatorTopic):
             self._next_turn(key, group.tail)
 
     def _leave_lane(self, key: str) -> None:
-        """An operation that is decided here waits for the fast path's pending ones, as for the
-        independent ones."""
+        """An operation that is decided here waits for the pending operations of the fast path, as
+        for the independent ones."""
         lane = self.lane
         if lane is None:
             return
@@ -366,7 +365,7 @@ class Runtime(CoordinatorTopic):
 
 
 def _give(answer: Deferred, response: Any) -> None:
-    """Complete the answer with the response, or when that Deferred is complete."""
+    """Complete the answer with the response, or once the response, a Deferred, is complete."""
     if isinstance(response, Deferred):
         response.on_complete(answer.complete)
     else:

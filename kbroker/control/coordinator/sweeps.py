@@ -1,4 +1,4 @@
-"""Operations on very many keys that the clock, or a change elsewhere, begins: a few in each turn of
+"""Operations on very many keys, started by a timer or by a change elsewhere: a few in each turn of
 the loop."""
 
 import asyncio
@@ -34,13 +34,13 @@ class Sweeps:
     def repeat(
         self, name: str, keys: Callable[[], Iterable[str]], wanted: Callable[[str], Operation | None]
     ) -> None:
-        """As `start`; nothing while the last one of this name goes on."""
+        """As `start`; does nothing while the last sweep of this name runs."""
         if name not in self._in_progress:
             self._in_progress.add(name)
             self._background.start(self._repeat(name, keys(), wanted))
 
     def start(self, keys: Iterable[str], wanted: Callable[[str], Operation | None]) -> None:
-        """Run the operation that `wanted` has for each key, if any. keys: must stand changes
+        """Run the operation that `wanted` returns for each key, if any. keys: may change
         meanwhile."""
         self._background.start(self._run(keys, wanted))
 

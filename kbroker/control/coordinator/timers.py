@@ -48,8 +48,8 @@ class WheelTimers:
     def schedule(self, name: str, delay_ms: int, action: Callable[[], None]) -> None:
         """Run the action after delay_ms; replaces a timer of the same name.
 
-        One that is only put off, as a session is by each heartbeat, stays in its place until the
-        wheel comes to it.
+        A timer that is only postponed, as a session by each heartbeat, stays in its place until the
+        wheel reaches it.
         """
         due_ms = self._clock_ms() + delay_ms
         known = self._timers.get(name)
@@ -80,7 +80,7 @@ class WheelTimers:
         return self._clock_ms()
 
     def advance(self) -> None:
-        """Run what is due, some of it in each turn of the loop."""
+        """Run the timers that are due, some of them in each turn of the loop."""
         self._wake = None
         if self.before_advance is not None:
             self.before_advance()

@@ -1,5 +1,5 @@
-"""State of a classic group: members, generation, chosen protocol, leader, and where its rebalance
-stands."""
+"""State of a classic group: members, generation, chosen protocol, leader, and the state of its
+rebalance."""
 
 from collections.abc import Collection
 from enum import StrEnum
@@ -17,7 +17,7 @@ from kbroker.protocol.messages.sync_group import SyncGroupResponse
 from kbroker.protocol.record_types import encode_key
 
 CONSUMER: Final = "consumer"
-"""Protocol type of consumers; their metadata is ours to read."""
+"""Protocol type of consumers; the coordinator reads their metadata."""
 
 
 class ClassicState(StrEnum):
@@ -215,7 +215,7 @@ class ClassicGroup(Group):
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """The longest any member asks for."""
+        """The maximum of the members' rebalance timeouts."""
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     def validate_member(self, member_id: str, instance_id: str | None) -> None:
@@ -252,7 +252,7 @@ class ClassicGroup(Group):
     # --- protocols
 
     def supports(self, protocol_type: str, names: Collection[str]) -> bool:
-        """Whether a member of this type and these protocols fits those who are in."""
+        """Whether a member of this type and with these protocols may join the current members."""
         if self.is_empty:
             return bool(protocol_type) and bool(names)
         everybody = len(self.members)
@@ -279,7 +279,7 @@ class ClassicGroup(Group):
         return self.protocol_type == CONSUMER
 
     def refresh_subscribed_topics(self) -> None:
-        """Read the members' subscriptions; None when they are not ours to read (KIP-496)."""
+        """Read the members' subscriptions; None when they cannot be read (KIP-496)."""
         self.subscribed_topics = None
         if not self.uses_consumer_protocol:
             return
@@ -354,7 +354,7 @@ class ClassicGroup(Group):
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {self.group_id} is in dead state.")
 
     def expiry_base_ms(self, commit_timestamp: int) -> int | None:
-        """Offsets of a group that rebalances, or whose subscriptions we cannot read, stay
+        """Offsets of a group that rebalances, or whose subscriptions cannot be read, do not expire
         (KIP-211)."""
         if self.protocol_type is None:
             return commit_timestamp

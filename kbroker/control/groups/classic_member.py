@@ -1,5 +1,4 @@
-"""One member of a classic group: identity, timeouts, what it can do, and the request it waits
-on."""
+"""One member of a classic group: identity, timeouts, protocols, and the pending request."""
 
 from collections.abc import Collection, Sequence
 

@@ -66,8 +66,8 @@ def list_groups(
     """Groups in one of the states and of one of the types; no filter means all. Case does not
     matter.
 
-    In Kafka's order, on which suites rely: by partition (of so many) of the groups' topic, each
-    with a map of its own.
+    In Kafka's order, on which test suites rely: by partition of the groups' topic, each with its
+    own map. partitions: their number.
     """
     wanted_states = {state.strip().lower() for state in states}
     wanted_types = {name.strip().lower() for name in types}

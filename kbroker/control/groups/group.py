@@ -25,7 +25,7 @@ class Group(ABC):
     @property
     @abstractmethod
     def is_empty(self) -> bool:
-        """Nobody is in it."""
+        """The group has no members."""
 
     @property
     @abstractmethod

@@ -16,7 +16,7 @@ _GROUP_METADATA_VERSION = 3
 
 
 def group_metadata(group: ClassicGroup, assignment: Mapping[str, bytes]) -> Record:
-    """The group as it must survive: its generation and what each member does in it."""
+    """The durable state of the group: its generation, and each member's part in it."""
     members = [
         MemberMetadata(
             member_id=member.member_id,

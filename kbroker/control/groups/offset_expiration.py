@@ -1,5 +1,4 @@
-"""Forgetting offsets: expired ones (KIP-211), those of deleted topics, and those of deleted
-groups."""
+"""Removes offsets: expired ones (KIP-211), those of deleted topics, and those of deleted groups."""
 
 from collections.abc import Iterable
 

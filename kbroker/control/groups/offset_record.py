@@ -1,5 +1,5 @@
-"""The record of a committed offset, written and read by hand: commits are what a coordinator does
-all day.
+"""The record of a committed offset, written and read by hand: commits are most of a coordinator's
+work.
 
 The bytes are those of the generated classes (OffsetCommitKey, OffsetCommitValue v4), which the
 tests hold them to; other versions are left to them.

@@ -48,7 +48,7 @@ class Commit:
                 self.put(value, sequence)
 
     def leave(self) -> None:
-        """Give the row back."""
+        """Free the row."""
         if self.row >= 0:
             self._settle()
             self._rows.drop(self.row)
@@ -56,7 +56,7 @@ class Commit:
 
     @property
     def sequence(self) -> int:
-        """Grows with each replayed record; orders two commits."""
+        """Grows with each replayed record, and thus orders commits."""
         self._settle()
         return self._sequence
 
@@ -173,8 +173,8 @@ class OffsetStore:
         return group_id
 
     def end_transaction(self, producer_id: int, commit: bool, group_ids: Set[str]) -> None:
-        """Replay a marker: the transaction's offsets of these groups count, unless newer ones do,
-        or vanish."""
+        """Replay a marker: the transaction's offsets of these groups are committed, unless newer
+        ones exist, or removed."""
         groups = self._pending.get(producer_id, {})
         # a group is open to the transaction also when the offsets it had there have been deleted
         # since
@@ -232,7 +232,7 @@ def _checked(value: bytes) -> bytes:
 
 
 def _remove(groups: dict[str, Commits], group_id: str, topic: str, partition: int) -> None:
-    """Take one offset out, and what becomes empty with it."""
+    """Remove one offset, and the maps that become empty."""
     topics = groups.get(group_id, {})
     partitions = topics.get(topic, {})
     partitions.pop(partition, None)

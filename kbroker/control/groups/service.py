@@ -155,7 +155,7 @@ def each(
     ask: Callable[[str], T],
     failed: Callable[[str, KafkaError], T],
 ) -> list[T]:
-    """Ask about several groups; the answers in the order of the ids, errors by `failed`."""
+    """Query several groups; returns the answers in the order of the ids, errors by `failed`."""
 
     def one(group_id: str) -> T:
         try:

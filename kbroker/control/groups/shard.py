@@ -1,4 +1,4 @@
-"""The group coordinator as one machine over `__consumer_offsets`: the entry to this package.
+"""The group coordinator as one machine over `__consumer_offsets`, and the entry to this package.
 
 Each operation decides for one group (its key in the runtime) and returns an Outcome; KafkaError
 refuses the whole request. Reads return their answer at once. Kafka's GroupCoordinatorShard.
@@ -250,7 +250,7 @@ class GroupShard:
         return self._commits.delete(request)
 
     def expire_offsets(self, group_id: str, now_ms: int) -> Outcome:
-        """To be run for each of `group_ids` every offsets.retention.check.interval.ms."""
+        """Called for each of `group_ids` every offsets.retention.check.interval.ms."""
         return offset_expiration.expire_offsets(self.table, group_id, now_ms)
 
     def partitions_deleted(self, group_id: str, partitions: list[tuple[str, int]]) -> Outcome:
@@ -305,5 +305,5 @@ class GroupShard:
         self._replay.loaded(partition, now_ms)
 
     def unloaded(self, partition: int) -> None:
-        """Answer what waits with NOT_COORDINATOR and forget the groups of the partition."""
+        """Answer waiting requests with NOT_COORDINATOR and drop the groups of the partition."""
         self._replay.unloaded(partition)

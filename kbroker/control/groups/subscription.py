@@ -1,8 +1,8 @@
 """The consumer protocol inside a classic group's metadata and assignments (KIP-429 and before).
 
-Versions newer than ours are read as ours, as Kafka's ConsumerProtocol does. Anything may be in
-there: clients of other languages send what they like, so what cannot be read is None, never an
-error.
+Versions newer than ours are read as ours, as Kafka's ConsumerProtocol does. The bytes may be
+anything, because clients of other languages choose them; an unreadable subscription is None, never
+an error.
 """
 
 import struct

@@ -1,4 +1,4 @@
-"""All groups of this broker and what every operation on them shares."""
+"""All groups of this broker, and the objects that all operations on them share."""
 
 from typing import TypeVar
 

@@ -75,8 +75,8 @@ def is_own(name: str) -> bool:
 
 
 def fingerprint(log_dirs: Iterable[str]) -> str:
-    """Which files the metadata log has and how long they are: others after each run of Kafka. Empty
-    without one."""
+    """Which files the metadata log has and how long they are: they differ after each run of Kafka.
+    Empty without one."""
     folder = kafka_metadata.folder_of(log_dirs)
     if folder is None:
         return ""
@@ -130,7 +130,7 @@ def export(
 
 
 def portable(store: Store, node_id: int, directory_id: str, release: str, now_ms: int) -> bytes:
-    """A snapshot for a backup: what the store holds, kbroker's own settings included, every
+    """A snapshot for a backup: the store's contents, including kbroker's own settings, every
     partition once, in one log dir."""
     stored = store.load()
     directory = _uuid(directory_id)

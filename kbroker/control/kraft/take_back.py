@@ -1,9 +1,9 @@
 """Log dirs that come (back) from Apache Kafka: its metadata replaces the store's.
 
-Looked at when control starts, before the store is loaded: topics that Kafka deleted go, settings,
-quotas and users are Kafka's, leader epochs go on above Kafka's. New topics and partitions are found
-on disk (`adoption.py`). What only kbroker knows stays. Nothing is done unless Kafka has run since
-kbroker last saw its metadata log.
+Looked at when control starts, before the store is loaded: topics that Kafka deleted are removed,
+settings, quotas and users are replaced by Kafka's, and leader epochs continue above Kafka's. New
+topics and partitions are found on disk (`adoption.py`). Settings that only kbroker knows stay.
+Nothing is done unless Kafka has run since kbroker last saw its metadata log.
 """
 
 import logging
@@ -109,7 +109,7 @@ def _difference(
 
 
 def _usable(key: ConfigKey, configs: Mapping[str, str], config: BrokerConfig) -> dict[str, str]:
-    """Those that kbroker takes; others are logged."""
+    """The configs that kbroker accepts; others are logged."""
     usable: dict[str, str] = {}
     if _problem(key, configs, config) is None:
         return dict(configs)

@@ -1,4 +1,4 @@
-"""Control's links to the other processes: who is connected, appends to internal topics, reading
+"""Control's links to the other processes: connected processes, appends to internal topics, reading
 logs.
 
 May be called by every room of control but `metadata`. Runs in control.

@@ -195,8 +195,8 @@ class Appender:
     def worker_restarted(self, worker: int) -> None:
         """An IO worker sends Hello: batches that its predecessor took and did not answer are lost.
 
-        To be called before the successor gets its first OpenPartition: until then it refuses what
-        it takes without looking at it, so no space that is given back here is still being read.
+        Must be called before the successor gets its first OpenPartition: until then it refuses
+        every entry without reading it, so no space that is freed here is still being read.
         """
         unread = int(ring_length(self._shared.append_ring(self._client, worker)))
         taken = self._pushed[worker] - unread

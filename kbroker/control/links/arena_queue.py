@@ -47,7 +47,7 @@ class ArenaQueue:
         return space
 
     def give(self, space: Space) -> None:
-        """The space is no longer in use by anyone."""
+        """Free a space."""
         space.free = True
         while self._taken and self._taken[0].free:
             self._taken.popleft()

@@ -1,8 +1,8 @@
 """The controller's links to the other processes: the connected ones, and broadcasts to all of them.
 
-A process that dies is not waited for: a network process's successor starts from a full Image, an IO
-worker's successor from OpenPartition calls for everything it owns, so both have what was being sent
-to their predecessor.
+Control does not wait for a process that dies: a network process's successor starts with a full
+Image, an IO worker's successor with OpenPartition calls for everything it owns, so both get the
+changes that were being sent to their predecessor.
 """
 
 import asyncio

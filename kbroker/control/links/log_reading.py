@@ -44,7 +44,7 @@ class LogReading:
         self._running = self._closed = False
 
     def ask(self, folder: str, step: Callable[[LogReader], Any], on_answer: OnAnswer) -> None:
-        """Have a step run with the folder's reader. An unreadable log is KAFKA_STORAGE_ERROR."""
+        """Run a step with the folder's reader. An unreadable log is KAFKA_STORAGE_ERROR."""
         self._put(partial(self._run, folder, step), partial(self._read, folder, on_answer))
 
     async def read(self, folder: str, step: Callable[[LogReader], T]) -> T:
@@ -54,13 +54,14 @@ class LogReading:
         return await found
 
     async def forget(self, folders: list[str]) -> None:
-        """Partitions that are gone: a successor of the same name starts from nothing."""
+        """Drop the readers of deleted partitions: a new one of the same name starts from
+        nothing."""
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._put(partial(self._forget, folders), partial(_settle, done))
         await done
 
     def close(self) -> None:
-        """Wait for what is to be read."""
+        """Finish the pending reads."""
         self._closed = True
         self._thread.shutdown(wait=True)
 

@@ -61,7 +61,7 @@ class FutureCopy:
 
 
 def futures(log_dirs: Iterable[str]) -> list[FutureCopy]:
-    """Every copy that is being made, or was when the broker ended."""
+    """Every copy in progress, also of the last run of the broker."""
     found = []
     for log_dir in log_dirs:
         with suppress(OSError):
@@ -98,8 +98,7 @@ def topic_id_of(folder: str) -> bytes | None:
 
 
 def unknown(found: Iterable[FoundPartition], catalogue: Catalogue) -> Mapping[str, list[FoundPartition]]:
-    """Found partitions that the catalogue lacks, by topic; contradictions are logged and left
-    alone.
+    """Found partitions that the catalogue lacks, by topic; contradictions are logged and skipped.
 
     A folder found in two directories counts once; one whose topic id is not the catalogue's (or not
     that of the topic's other folders) is a remnant of a deleted topic of the same name.

@@ -37,7 +37,7 @@ class Replica:
 
 @dataclass(slots=True, init=False, eq=False)
 class Partition:
-    """One partition: its replicas, the preferred leader first, and which of them leads.
+    """One partition: its replicas, the preferred leader first, and the leading one.
 
     has_leader: False when no replica that may lead is there; `leader` is the last one then. adding,
     removing: log dirs of replicas that a reassignment adds and removes. log_dir, slot,

@@ -1,9 +1,8 @@
-"""Features a cluster can finalize (KIP-584): which levels this broker knows, and which are in
-force.
+"""Features a cluster can finalize (KIP-584): the levels that this broker knows, and those in force.
 
 A feature is listed only when the APIs that its levels promise are served; level 0 is "off". Two of
-Kafka's say nothing that could differ on one host: which replicas may lead a partition without any
-in sync (KIP-966), and how voters of the metadata quorum change (KIP-853).
+Kafka's features make no difference on one host: which replicas may lead a partition without any in
+sync (KIP-966), and how voters of the metadata quorum change (KIP-853).
 """
 
 from collections.abc import Collection, Mapping

@@ -1,4 +1,4 @@
-"""Which IO worker writes which log, and how many each has."""
+"""The IO worker that writes each log, and the number of logs of each worker."""
 
 from collections.abc import Iterable, Mapping
 
@@ -26,7 +26,7 @@ class LogOwnership:
         self._load[replica.worker] += 1
 
     def release(self, replicas: Iterable[Replica]) -> None:
-        """Logs that are gone: their slots and their share of load."""
+        """Free the slots of deleted logs, and their share of the load."""
         gone = list(replicas)
         for replica in gone:
             self._load[replica.worker] -= 1

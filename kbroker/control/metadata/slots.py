@@ -16,7 +16,9 @@ from kbroker.ipc.layout import Slot, SlotFlag
 from kbroker.ipc.schema_rules import SchemaRules, packed
 from kbroker.protocol.errors import ErrorCode, KafkaError
 
-TRIES = 10_000  # of reading what is being written: some milliseconds, its writer needs a microsecond
+TRIES = (
+    10_000  # attempts to read a slot that is being written: some milliseconds, its writer needs a microsecond
+)
 CODECS = {"producer": -1, "uncompressed": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 
 
@@ -93,7 +95,7 @@ class Slots:
         return taken
 
     def release(self, slots: Iterable[int]) -> None:
-        """Give slots back: their partitions are closed everywhere, or never came to be."""
+        """Free slots: their partitions are closed everywhere, or were never created."""
         for slot in slots:
             self._taken.discard(slot)
             heapq.heappush(self._free, slot)
@@ -134,8 +136,8 @@ class Slots:
         return int(self._words[slot, index])
 
     def group(self, slot: int) -> NDArray[np.int64]:
-        """A copy of a slot's words, those of the IO worker consistent. NOT_LEADER_OR_FOLLOWER when
-        that one has died while it wrote them."""
+        """A copy of a slot's words, those of the IO worker consistent. Raises
+        NOT_LEADER_OR_FOLLOWER when the worker died while it wrote them."""
         line = self._words[slot]
         for _ in range(TRIES):
             before = int(line[Slot.SEQUENCE])

@@ -34,9 +34,9 @@ class NewTopic:
 class TopicPlan:
     """A topic that may be created: checked name, number of partitions and config overrides.
 
-    assignments: node ids of the replicas of each partition when the spec named them. note: what the
-    topic does not get of what was asked for, for the log and the answer; None when it gets
-    everything."""
+    assignments: node ids of the replicas of each partition when the spec named them. note: the part
+    of the request that was not granted, for the log and the answer; None when all of it was
+    granted."""
 
     name: str
     num_partitions: int

@@ -1,5 +1,5 @@
-"""Which replica leads: the first of the assignment that is in sync and there. Pure but for what it
-is given.
+"""The choice of a leader: the first replica of the assignment that is in sync and available. Pure,
+except for the callables that it gets.
 
 Source: Kafka's PartitionChangeBuilder.electLeader.
 """

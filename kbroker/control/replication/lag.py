@@ -1,4 +1,4 @@
-"""Which copies lag and which have caught up, from the slots' words alone (Kafka's
+"""Finds the copies that lag and those that have caught up, from the slots' words alone (Kafka's
 Replica.isCaughtUp)."""
 
 import time

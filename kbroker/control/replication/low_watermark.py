@@ -1,8 +1,6 @@
-"""Deletion of records from a partition with several replicas: done when they are gone from all of
-those that are there.
-
-Or else they would be there again under the next leader. Source: Kafka's DelayedDeleteRecords and
-Partition.lowWatermarkIfLeader.
+"""Deletion of records from a partition with several replicas: complete when all available replicas
+have deleted them. Otherwise they would reappear under the next leader. Source: Kafka's
+DelayedDeleteRecords and Partition.lowWatermarkIfLeader.
 """
 
 import asyncio

@@ -1,4 +1,5 @@
-"""Moving replicas between sites: new copies are made first, then the old ones go (KIP-455).
+"""Moving replicas between sites: new copies are made first, then the old ones are removed
+(KIP-455).
 
 Source: Kafka's ReplicationControlManager.alterPartitionReassignments and
 PartitionReassignmentReplicas.

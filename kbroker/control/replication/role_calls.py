@@ -79,12 +79,12 @@ class RoleCalls:
         return answer
 
     async def replace(self, replica: Replica, role: Lead | Follow) -> None:
-        """Send a role for the time being: the next `send` replaces it."""
+        """Send a temporary role: the next `send` replaces it."""
         await self._call(replica, role)
         self.forget(replica)
 
     async def _call(self, replica: Replica, body: Lead | Follow) -> Any:
-        """The reply, or its KafkaError; a worker that is away gets the role when it is back."""
+        """The reply, or its KafkaError; a worker that is restarting gets the role afterwards."""
         link = self._broker.links.worker(replica.worker)
         if link is None:
             return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)

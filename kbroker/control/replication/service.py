@@ -55,7 +55,7 @@ class Replication:
         return self._deciding
 
     async def run(self) -> None:
-        """Look at everything again and again; started when every IO worker has opened its logs."""
+        """Check all replicas periodically; started when every IO worker has opened its logs."""
         await self.settle(self.partitions())
         config = self.broker.config
         interval_s = config.get_int("leader.imbalance.check.interval.seconds")
@@ -73,7 +73,7 @@ class Replication:
                 log.error("replicas could not be checked: %s", error)
 
     def partitions(self) -> list[Partition]:
-        """All that have more than one replica."""
+        """All partitions that have more than one replica."""
         return [partition for partition in self.broker.catalogue.partitions() if partition.replicated]
 
     def there(self, replica: Replica) -> bool:
@@ -113,7 +113,7 @@ class Replication:
             await self.settle(mine)
 
     async def worker_back(self, worker: int) -> None:
-        """Its successor has opened its logs, in the roles of a moment ago."""
+        """The successor of an IO worker has opened its logs, in their last roles."""
         mine = [p for p in self.partitions() if any(r.worker == worker for r in p.replicas)]
         if mine:
             await self.settle(mine)
@@ -121,7 +121,8 @@ class Replication:
                 await self._roles.send(mine)
 
     async def look(self) -> None:
-        """By the clock: logs that went offline, copies that lag, copies that have caught up."""
+        """Called on a timer: handle logs that went offline, copies that lag, and copies that have
+        caught up."""
         partitions = self.partitions()
         if not partitions:
             return
@@ -149,8 +150,8 @@ class Replication:
     # --- decisions ---------------------------------------------------------------------------------------
 
     async def settle(self, partitions: Iterable[Partition]) -> None:
-        """Elect where the leader is not there, and take what is not there out of the in-sync
-        sets."""
+        """Elect leaders for partitions whose leader is unavailable, and remove unavailable replicas
+        from the in-sync sets."""
         async with self._deciding:
             changed = [partition for partition in partitions if self._decide(partition)]
             if changed:
@@ -252,8 +253,8 @@ class Replication:
         self.elect(partition, target)
 
     async def prefer(self) -> int:
-        """Give leadership back to preferred replicas that are in sync again; how many partitions
-        that were.
+        """Return leadership to preferred replicas that are in sync again; returns the number of
+        partitions.
 
         Source: Kafka's ReplicationControlManager.maybeBalancePartitionLeaders."""
         moved = 0
@@ -262,7 +263,7 @@ class Replication:
                 continue
             if moved == MAX_BALANCED:
                 break
-            with suppress(KafkaError):  # it is away, or another change was faster
+            with suppress(KafkaError):  # it is unavailable, or another change was faster
                 await self.elect_on_demand(partition, unclean=False)
                 moved += 1
         if moved:
@@ -315,7 +316,8 @@ class Replication:
     # --- publishing -----------------------------------------------------------------------------------------
 
     async def publish(self, changed: list[Partition]) -> None:
-        """Make decisions durable, then known to IO workers, network processes and clients.
+        """Store decisions, then send them to IO workers and network processes, then show them to
+        clients.
 
         Cached answers are out of date at once: others, computed meanwhile, show the decisions, and
         clients of both would see a leader change twice."""

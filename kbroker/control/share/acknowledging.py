@@ -1,4 +1,4 @@
-"""A member's acknowledgements: their types, and what each makes of an acquired range. Pure."""
+"""A member's acknowledgements: their types, and the effect of each on an acquired range. Pure."""
 
 from collections.abc import Sequence
 from enum import IntEnum
@@ -34,7 +34,7 @@ Spec = tuple[int, int, AcknowledgeType]
 
 
 def specs_of(batch: AcknowledgedBatch, last_type: AcknowledgeType) -> list[Spec]:
-    """What the batch says, with neighbours of one type together. Raises INVALID_REQUEST."""
+    """The batch as ranges, with neighbours of one type merged. Raises INVALID_REQUEST."""
     length = batch.last - batch.first + 1
     if length < 1 or len(batch.types) not in (1, length):
         raise KafkaError(ErrorCode.INVALID_REQUEST)

@@ -1,4 +1,4 @@
-"""What /metrics shows of dead letters: written ones by group, attempts that failed, what waits."""
+"""Metrics of dead letters: written ones by group, failed attempts, waiting records."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -24,7 +24,7 @@ WAITING: Final = bind("kbroker_dead_letters_waiting")
 
 
 def count_of(dead: Iterable[Dead]) -> int:
-    """Records that they are about."""
+    """The number of records."""
     return sum(each.last - each.first + 1 for each in dead)
 
 
@@ -49,7 +49,7 @@ class DeadLetterCounts:
         self._written.setdefault(group_id, Counter())[topic] += 0
 
     def written(self, group_id: str, topic: str, count: int) -> None:
-        """So many letters are in their log."""
+        """Count letters that are in their log."""
         self._written.setdefault(group_id, Counter())[topic] += count
 
     def failed(self, code: ErrorCode) -> None:
@@ -70,8 +70,8 @@ class DeadLetterCounts:
         self._show_waiting()
 
     def end(self, dead: list[Dead]) -> None:
-        """Nobody waits for the list any more: it is written, or its records go to the group
-        again."""
+        """Stop showing the list as waiting: it is written, or its records are delivered to the
+        group again."""
         self._late.pop(id(dead), None)
         self._show_waiting()
 

@@ -1,5 +1,5 @@
-"""What a share fetch takes from a partition: the batches of the log, and which of their records the
-member has acquired."""
+"""The result of a share fetch from a partition: batches of the log, and the records in them that
+the member has acquired."""
 
 import logging
 from bisect import bisect_right
@@ -31,8 +31,8 @@ class Look(NamedTuple):
     waits: Sequence[Wait]
 
     def hold_back(self, partition: SharePartition, pieces: Sequence[Piece]) -> list[Piece]:
-        """The pieces to acquire from, without what is not due. Left out is a piece whose records
-        came free since the look: the next fetch looks at it."""
+        """The pieces to acquire from, without records that are not due. A piece whose records were
+        released since the look is skipped: the next fetch reads it."""
         for wait in self.waits:
             if not partition.is_scattered or wait.first <= partition.end_offset:
                 partition.hold_back(*wait)
@@ -44,7 +44,7 @@ class Look(NamedTuple):
 
 
 class Deliveries:
-    """Runs in: control. Owner: the ShareService. One fetch at a time is at a partition.
+    """Runs in: control. Owner: the ShareService. One fetch at a time reads a partition.
 
     is_open: whether a session is. freed(key): called when others may have the partition.
     """
@@ -85,9 +85,8 @@ class Deliveries:
     async def take(
         self, key: ShareKey, session: ShareSession, max_bytes: int, spec: Spec
     ) -> tuple[bytes, list[Acquired]] | None:
-        """(batches of the log, offsets of them); None while the group can be given nothing more,
-        and while another fetch is at this partition: this one is woken after it. Raises
-        KafkaError."""
+        """(batches of the log, offsets of them); None while no records are available, or while
+        another fetch reads this partition: this fetch is woken after it. Raises KafkaError."""
         if key in self._fetching:
             self._passed_by.add(key)
             return None
@@ -131,10 +130,10 @@ class Deliveries:
         )
         try:
             await self._partitions.settle(key, partition)
-        except KafkaError as error:  # what is passed over can be found out again
+        except KafkaError as error:  # skipped records can be found again
             log.debug("%s: the state is not written: %s", key, error)
         if look is not None and not acquired and partition.next_offset(limits) > start:
-            self._freed(key)  # nothing was due here: the fetch looks further
+            self._freed(key)  # nothing was due here: the fetch continues with the next records
         return _records_of(pieces, acquired), acquired
 
     async def _look(

@@ -1,4 +1,4 @@
-"""Dead letters: the records that are written in place of those a share group gave up (KIP-1191).
+"""Dead letters: records that are written for the records that a share group gave up (KIP-1191).
 Pure."""
 
 from collections.abc import Iterable, Iterator, Mapping

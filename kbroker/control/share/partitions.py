@@ -1,5 +1,5 @@
-"""The shared partitions that are in use: loaded from their state, written down when they change,
-locks watched."""
+"""The shared partitions that are in use: it loads their state, writes their changes, and watches
+their locks."""
 
 import asyncio
 import logging
@@ -128,7 +128,7 @@ class SharePartitions:
             await self.store(key, partition)
 
     async def _bury(self, key: ShareKey, partition: SharePartition, dead: list[Dead]) -> None:
-        """Write dead letters; what has one is archived and taken from the list. Raises
+        """Write dead letters; records with a letter are archived and removed from the list. Raises
         KafkaError."""
         while dead and self._live.get(key) is partition:
             await self._dead_letters.write(key, dead[0])
@@ -155,7 +155,8 @@ class SharePartitions:
         log.warning("%s: dead letters are not written yet: %s", key, error)
 
     async def _settle_later(self, key: ShareKey, partition: SharePartition) -> None:
-        """As `settle`, without a caller: an error is logged, and it may be out of use by now."""
+        """As `settle`, without a caller: an error is logged, and the partition may no longer be in
+        use."""
         if self._live.get(key) is not partition:
             return
         try:
@@ -166,7 +167,7 @@ class SharePartitions:
 
     async def store(self, key: ShareKey, partition: SharePartition) -> None:
         """Write the changed state. Raises KafkaError, with the codes of Kafka's SharePartition;
-        members then hold what they had ended."""
+        members then hold the records again that they had finished."""
         ended = partition.take_ended()
         changes = partition.take_changes()
         if changes is None or self._live.get(key) is not partition:
@@ -181,7 +182,7 @@ class SharePartitions:
             raise _not_written(error) from error
 
     def forget(self, key: ShareKey) -> None:
-        """Out of use: what was acquired is free when it is loaded again."""
+        """Stop using a partition: its acquired records are free when it is loaded again."""
         self._live.pop(key, None)
         self._timers.cancel(str(key))
 
@@ -250,7 +251,8 @@ class SharePartitions:
     # --- locks
 
     def watch(self, key: ShareKey, partition: SharePartition) -> None:
-        """See to it that locks and pauses end: one timer per partition, for the first of them."""
+        """Set the timer that ends locks and pauses: one timer per partition, for the first of
+        them."""
         deadline_ms = partition.next_deadline_ms()
         if deadline_ms is None:
             self._timers.cancel(str(key))

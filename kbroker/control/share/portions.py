@@ -1,4 +1,4 @@
-"""Which records of a shared partition were given together at their first delivery. Pure."""
+"""Groups of records of a shared partition that were first delivered together. Pure."""
 
 from bisect import bisect_left, bisect_right
 

@@ -1,5 +1,5 @@
-"""Keeps `__share_group_state` short: it is not compacted, so what later snapshots replace is
-deleted from its front."""
+"""Keeps `__share_group_state` short: it is not compacted, so records that later snapshots replace
+are deleted from its front."""
 
 import logging
 from functools import partial
@@ -23,9 +23,9 @@ FEW_RECORDS = 1000
 class StatePruning:
     """Runs in: control. Owner: the ShareService.
 
-    Every state is written as a snapshot after the present end of the log; everything before that
-    end is then of no use. (Kafka waits for snapshots to come by themselves; a state that is at rest
-    there holds up the deletion.)
+    Every state is written as a snapshot at the end of the log; all earlier records are then
+    useless. (Kafka waits until each state is written as a snapshot; a state that does not change
+    delays the deletion there.)
     """
 
     def __init__(self, broker: Broker, runtime: Runtime, shard: ShareStateShard) -> None:

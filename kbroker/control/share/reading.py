@@ -1,4 +1,4 @@
-"""Reading what a share group may be given: whole batches of a log, from an offset to what a reader
+"""Reads records for a share group: whole batches of a log, from an offset to the end that readers
 may see; and single records, for dead letters."""
 
 from collections.abc import Callable, Iterator
@@ -79,8 +79,8 @@ class Count(NamedTuple):
 
 
 class Deliverable:
-    """Counts what a waiting fetch could be given; what it has counted once is not read again. Runs
-    in: control. Owner: one fetch."""
+    """Counts the bytes available to a waiting fetch; counted batches are not read again. Runs in:
+    control. Owner: one fetch."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
@@ -169,8 +169,8 @@ async def read_originals(
 
 
 def _records(batch: RecordBatch, first: int, last: int) -> dict[int, Record]:
-    """Nothing of a batch that is damaged or too large: a letter without a copy is better than
-    none."""
+    """The records of a batch; none of a batch that is damaged or too large, whose letters have no
+    copies then."""
     if batch.is_control:
         return {}
     try:

@@ -1,8 +1,8 @@
-"""ShareFetch and ShareAcknowledge at work: sessions, acquiring, waiting for records, acknowledging
+"""ShareFetch and ShareAcknowledge: sessions, acquiring, waiting for records, acknowledging
 (KIP-932).
 
-Records are read here and forwarded as bytes: a share fetch gives away what it acquires, so one
-process decides.
+Records are read here and forwarded as bytes: a share fetch acquires the records that it returns, so
+one process must decide.
 """
 
 import asyncio
@@ -270,11 +270,9 @@ class ShareService:
         results: dict[TopicPartition, Fetched],
         read: set[TopicPartition],
     ) -> bool:
-        """Acquire what there is now; whether there is something to answer with. read: partitions
-        that were looked into.
-
-        What has been found does not wait for partitions that are still to be loaded, as in Kafka:
-        clients count on a first answer of one partition.
+        """Acquire the available records; returns whether there is something to answer. read:
+        partitions that were read. As in Kafka, found records do not wait for partitions that are
+        still being loaded: clients rely on a first answer of one partition.
         """
         answerable = False
         max_bytes, max_records = spec.max_bytes, spec.records.max_records
@@ -320,7 +318,7 @@ class ShareService:
     # --- offsets
 
     def lag(self, key: ShareKey) -> int:
-        """Records that the group has not done yet, -1 when that is not known."""
+        """The number of records that the group has not finished yet, -1 when it is unknown."""
         start = self.partitions.start_offset(key)
         try:
             partition = self.partitions.log_of(key)

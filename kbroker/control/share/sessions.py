@@ -1,5 +1,5 @@
-"""Share sessions: what a member fetches, and that its requests come in order (KIP-932, Kafka's
-ShareSessionCache)."""
+"""Share sessions: the partitions that a member fetches, and the order of its requests (KIP-932,
+Kafka's ShareSessionCache)."""
 
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
@@ -43,7 +43,7 @@ class ShareSession:
             self.unanswered.discard(each)
 
     def turn(self) -> None:
-        """Begin with another partition next time, so that none starves."""
+        """Begin with the next partition next time, so that none starves."""
         if self.partitions:
             first = next(iter(self.partitions))
             del self.partitions[first]

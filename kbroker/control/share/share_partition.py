@@ -3,10 +3,10 @@ SharePartition).
 
 Offsets start_offset..end_offset are in flight; before them all records are finished, after them all
 are available. A member acquires records under a lock that expires, and then accepts, releases or
-rejects them, or is too late. A group may have a pause before what was released is available again
-(`Limits.retry_at`); until then it has a deadline. So have records of a topic with a delay until
-they may be due; they take no room, or nothing would be delivered past many of them. Given up, a
-record of a group with a dead-letter topic is finished only when its dead letter is written
+rejects them, or its lock expires. A group may have a pause before what was released is available
+again (`Limits.retry_at`); until then it has a deadline. So have records of a topic with a delay
+until they may be due; they take no room, or nothing would be delivered past many of them. Given up,
+a record of a group with a dead-letter topic is finished only when its dead letter is written
 (KIP-1191).
 """
 
@@ -45,8 +45,8 @@ class Acquired(NamedTuple):
 
 
 class Ended(NamedTuple):
-    """Offsets that a member held, and what its acknowledgement or the end of its session made of
-    them."""
+    """Offsets that a member held, and their state after its acknowledgement or the end of its
+    session."""
 
     before: Range
     after: Range
@@ -93,7 +93,7 @@ class SharePartition:
         return self.end_offset + 1
 
     def in_flight(self) -> int:
-        """Offsets that are not done."""
+        """The number of offsets in flight that are not finished."""
         return sum(each.last - each.first + 1 for each in self._ranges if not each.state.is_terminal)
 
     def may_acquire(self, limits: Limits) -> bool:
@@ -104,8 +104,8 @@ class SharePartition:
         return self._room(limits) > 0 and not self.is_scattered
 
     def _room(self, limits: Limits) -> int:
-        """How many new records may be acquired. With delays, those in flight that no member has had
-        take none."""
+        """How many new records may be acquired. With delays, records in flight that no member has
+        had take no room."""
         taken = self.in_flight()
         if self._has_delays:
             taken -= sum(each.last - each.first + 1 for each in self._ranges if each.is_new)
@@ -240,13 +240,14 @@ class SharePartition:
         return bool(late)
 
     def pause_retries(self, limits: Limits, now_ms: int) -> None:
-        """After a restart, which keeps no deadlines: what was delivered before pauses again."""
+        """After a restart, which keeps no deadlines: records that were delivered before pause
+        again."""
         for each in [each for each in self._ranges if each.state is AVAILABLE]:
             if retry_at := limits.retry_at(each.delivery_count, now_ms):
                 self._ranges.put(Range(each.first, each.last, AVAILABLE, each.delivery_count, "", retry_at))
 
     def end_pauses(self, now_ms: int) -> bool:
-        """Make available what may be delivered again by now; whether there was anything."""
+        """Make records available whose pause is over; returns whether there were any."""
         due = [each for each in self._ranges if each.state is AVAILABLE and 0 < each.deadline_ms <= now_ms]
         for each in due:
             self._ranges.put(Range(each.first, each.last, AVAILABLE, each.delivery_count))
@@ -300,8 +301,8 @@ class SharePartition:
         return any(each.is_new and each.is_free for each in self._ranges.between(first, last))
 
     def hold_back(self, first: int, last: int, look_ms: int) -> None:
-        """Nobody gets these records before they are looked at again; those excepted that a member
-        has had."""
+        """Hold these records back until they are checked again, except records that a member has
+        had."""
         first = max(first, self.start_offset)
         if last > self.end_offset:
             self._ranges.put(Range(self.end_offset + 1, last, AVAILABLE, 0))
@@ -342,7 +343,7 @@ class SharePartition:
         return self.start_offset, changed
 
     def take_ended(self) -> list[Ended]:
-        """What members have ended since the last call; for `roll_back`."""
+        """Records that members have finished since the last call; for `roll_back`."""
         ended, self._ended = self._ended, []
         return ended
 
@@ -386,7 +387,7 @@ class SharePartition:
             self._changed.append(new)
 
     def _advance(self) -> None:
-        """Move the start over what is done."""
+        """Advance the start offset beyond finished records."""
         start = self.start_offset
         for each in self._ranges:
             if each.first > start or not each.state.is_terminal:

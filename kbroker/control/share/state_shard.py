@@ -69,7 +69,7 @@ class ShareStateShard:
         return self._states.get(key)
 
     def keys_of(self, group_id: str) -> list[ShareKey]:
-        """Everything that a group shares or has shared."""
+        """The keys of all partitions that a group shares or has shared."""
         return [key for key in self._states if key.group_id == group_id]
 
     def keys_of_topic(self, topic_id: bytes) -> list[ShareKey]:
@@ -77,7 +77,7 @@ class ShareStateShard:
         return [key for key in self._states if key.topic_id == topic_id]
 
     def keys_in(self, partition: int) -> list[ShareKey]:
-        """Everything whose records are in a partition of the topic."""
+        """The keys whose records are in a partition of the topic."""
         return [key for key in self._in_partition.get(partition, ()) if key in self._states]
 
     # --- operations
@@ -103,7 +103,7 @@ class ShareStateShard:
         return Outcome([self._snapshot(key, fresh, start_offset, (), now_ms)])
 
     def rewrite(self, key: ShareKey, now_ms: int) -> Outcome:
-        """The state once more, as a snapshot: older records of it are of no use then."""
+        """Write the state again, as a snapshot, so that its older records are useless."""
         stored = self._states.get(key)
         if stored is None:
             return Outcome()
@@ -170,7 +170,7 @@ class ShareStateShard:
         stored.ranges.drop_before(stored.start_offset)
 
     def loaded(self, partition: int, now_ms: int) -> None:
-        """Nothing has to be started."""
+        """Does nothing: this machine has no timers."""
 
     def unloaded(self, partition: int) -> None:
         for key in self._in_partition.pop(partition, set()):

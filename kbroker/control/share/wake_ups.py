@@ -7,7 +7,7 @@ from kbroker.protocol.slices import paced
 
 
 class WakeUps:
-    """Runs in: control. Owner: the ShareService. Who waits is woken once, by any of its keys."""
+    """Runs in: control. Owner: the ShareService. A waiter is woken once, by any of its keys."""
 
     def __init__(self) -> None:
         self._waiting: dict[Hashable, set[asyncio.Future[None]]] = {}
@@ -28,7 +28,7 @@ class WakeUps:
                     del self._waiting[key]
 
     def notify(self, key: Hashable) -> None:
-        """Something happened to the key."""
+        """Wake the waiters of the key."""
         for future in self._waiting.pop(key, ()):
             if not future.done():
                 future.set_result(None)

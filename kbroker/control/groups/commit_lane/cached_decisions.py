@@ -80,7 +80,7 @@ class CachedDecisions:
         begins after the correlation id."""
         if len(answer) > MAX_ANSWER_BYTES:
             return
-        if (kind, asked) in self._numbers:  # another client's: the request came to the machine
+        if (kind, asked) in self._numbers:  # of another client, whose request the machine has answered
             self.forget(group_id)
         self._enter(group_id, kind, asked, renewal, 0, answer, peer)
 
@@ -189,7 +189,7 @@ class CachedDecisions:
         return self._cached_answers[numbers]
 
     def settle_touched(self) -> None:
-        """Extend the sessions of the members that have committed since this was last done."""
+        """Extend the sessions of the members that have committed since the last call."""
         count = int(self._words[Lane.TOUCHED_COUNT])
         self._words[Lane.TOUCHED_COUNT] = 0
         for number in self._touched[:count].tolist():

@@ -2,7 +2,7 @@
 and encoded answers.
 
 Runs in: control, called by `lane.py`. A request without a cached decision or without rows for its
-offsets, or that is unusual in any way, keeps its call in the block and is left to Python.
+offsets, or an unusual request, keeps its call in the block and is left to Python.
 """
 
 from kbroker.control.groups.commit_lane.find_kernel import find_decision
@@ -319,7 +319,7 @@ def apply_entries(cm: int, entries: int, count: int, batch: int) -> int:
 
 @kernel("void(int64, int64, int64)")
 def end_commits(cm: int, groups: int, count: int) -> None:
-    """Commits of these groups are in progress no more."""
+    """Commits of these groups have ended."""
     for at in range(count):
         counter = get(cm, Lane.IN_FLIGHT) + 8 * load_i64(groups + 16 * at)
         store_i64(counter, load_i64(counter) - 1)

@@ -4,8 +4,8 @@ code.
 Runs in: control. Owner: the GroupService. A decision of the coordinator is valid while the group,
 its topics and its offsets do not change otherwise: the lane caches it and answers the next commits
 from it. Every other operation on a group first invalidates the group's decisions and waits for its
-pending commits (`Runtime.lane`), so the coordinator sees one history. A commit is answered when its
-record is in the log; the record is then in the offset's row.
+pending commits (`Runtime.lane`), so that the coordinator sees all changes in order. A commit is
+answered when its record is in the log; the record is then in the offset's row.
 """
 
 import logging
@@ -133,7 +133,7 @@ class CommitLane:
         """Cache a decision about a commit, made with no other operation of its group pending.
 
         From the second commit of an offset on there is a row to replace, and the next request of
-        the same kind needs no coordinator.
+        the same kind bypasses the coordinator.
         """
         if request.retention_time_ms != -1 or len(client.body) > REPEATABLE_BYTES:
             return
@@ -299,7 +299,9 @@ class CommitLane:
     def _apply(self, batch: Batch) -> None:
         address = int(np.frombuffer(batch.content, np.uint8).ctypes.data)
         if apply_entries(self._rows.address, batch.entries.ctypes.data, len(batch.entries), address):
-            for record in read_all(batch.content):  # an offset went meanwhile: the machine sees them all
+            for record in read_all(
+                batch.content
+            ):  # an offset was removed meanwhile: the machine replays all records
                 self._shard.replay(batch.partition, record.key or b"", record.value, batch.now_ms)
 
     def _refuse(self, batch: Batch, failure: KafkaError) -> None:
@@ -324,7 +326,7 @@ class CommitLane:
         return self._decisions.in_flight(key)
 
     def when_idle(self, key: str, then: Callable[[], None]) -> None:
-        """Call once when they are not any more."""
+        """Call once when they have been written."""
         self._waiting.setdefault(key, []).append(then)
 
     def _call_waiting(self) -> None:

@@ -2,7 +2,7 @@
 find and write.
 
 Runs in: control. Owner: the OffsetStore. A row holds the key of its records and the last value that
-the lane wrote; the store's own `Commit` takes it over when somebody asks (`offset_store.py`).
+the lane wrote; the store's own `Commit` takes it over on the next read (`offset_store.py`).
 """
 
 from typing import Final
@@ -48,8 +48,7 @@ class OffsetRows:
     def enter(self, key: bytes, topic_id: bytes, idle: bool) -> int:
         """A row for the offset with this record key; -1 when it does not fit or there are too many.
 
-        idle: no batch of the lane is on its way, so that rows which were given back may be used
-        again.
+        idle: no batch of the lane is pending, so that freed rows may be reused.
         """
         if len(key) > Committed.KEY_ROOM or len(topic_id) != 16:
             return -1

@@ -1,5 +1,5 @@
-"""Reading an OffsetCommit request of the usual shape, and writing its answer for when its records
-are in the log."""
+"""Reads an OffsetCommit request of the usual shape, and prepares the answer that is sent once its
+records are in the log."""
 
 from kbroker.control.groups.commit_lane.find_kernel import begin_key, find_decision, find_row
 from kbroker.control.groups.commit_lane.layout import (
@@ -67,7 +67,7 @@ def _prefix_end(version: int, position: int, end: int) -> int:
 
 @inlined
 def _take_entry(cm: int, entry: int, key_length: int, version: int, position: int, end: int) -> int:
-    """Read one partition of a request into an entry; the position behind it, -1: not for here."""
+    """Read one partition of a request into an entry; the position after it, -1: left to Python."""
     compact = version >= CommitVersion.FLEXIBLE
     fixed = 16 if version >= CommitVersion.WITH_EPOCH else 12
     if end - position < fixed:
@@ -106,7 +106,7 @@ def _take_topics(
     cm: int, commit: int, group: int, group_bytes: int, version: int, position: int, end: int
 ) -> int:
     """Read the topics of a request into entries and write its answer to ANSWER; the answer's end,
-    -1: not here."""
+    -1: left to Python."""
     compact = version >= CommitVersion.FLEXIBLE
     topics, position = read_length(position, end, compact, True)
     if position < 0 or topics <= 0:

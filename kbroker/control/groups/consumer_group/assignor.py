@@ -11,8 +11,8 @@ Counts = Mapping[bytes, int]
 
 @dataclass(frozen=True, slots=True)
 class Subscriber:
-    """One member as an assignor sees it. topics: what it subscribes to and exists. current: its
-    target so far."""
+    """One member as an assignor sees it. topics: the existing topics that it subscribes to.
+    current: its target so far."""
 
     member_id: str
     instance_id: str | None

@@ -1,4 +1,4 @@
-"""Members that go: by their own will, because they kept silent, or in favour of the classic
+"""Members that are removed: they left, their session expired, or the group changed to the classic
 protocol."""
 
 from collections.abc import Sequence

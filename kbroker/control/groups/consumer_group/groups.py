@@ -1,4 +1,4 @@
-"""Everything of consumer groups together, as the shard uses it."""
+"""The parts of the coordinator of consumer groups, as the shard uses them."""
 
 from dataclasses import replace
 

@@ -36,7 +36,7 @@ def check_heartbeat(
 
 
 def _check_first(request: ConsumerGroupHeartbeatRequest) -> None:
-    """A member that (re-)joins must say everything about itself."""
+    """A member that (re-)joins must send all of its fields."""
     if request.rebalance_timeout_ms == -1:
         raise _invalid("RebalanceTimeoutMs must be provided in first request.")
     if request.topic_partitions is None or request.topic_partitions:

@@ -1,4 +1,4 @@
-"""A member of a consumer group: what it subscribes to, and how far its assignment has come."""
+"""A member of a consumer group: its subscription, and the progress of its assignment."""
 
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
@@ -62,7 +62,7 @@ class ConsumerMember(ModernMember):
         return self.classic is not None
 
     def with_epoch(self, epoch: int) -> "ConsumerMember":
-        """Moved to an epoch; the one before stays valid for a repeated heartbeat."""
+        """The member in a new epoch; the previous one stays valid for a repeated heartbeat."""
         return replace(self, member_epoch=epoch, previous_member_epoch=self.member_epoch)
 
     def is_reconciled_to(self, epoch: int) -> bool:

@@ -1,7 +1,7 @@
 """Keeping the topics of regular-expression subscriptions up to date.
 
-All expressions of a group are resolved together, in an operation of its own after the heartbeat
-that asked for it, so that one change of topics makes one rebalance.
+All expressions of a group are resolved together, in a separate operation after the heartbeat that
+requested it, so that one change of topics makes one rebalance.
 """
 
 import logging
@@ -43,8 +43,8 @@ def update_regex(
     out: list[Record],
     sees: Callable[[str], bool] = lambda _: True,
 ) -> RegexChange:
-    """Write what the change of a subscription means, and see to it that expressions are resolved,
-    to topics that the member may see.
+    """Write the records of a changed subscription, and have expressions resolved to topics that the
+    member may see.
 
     Raises INVALID_REGULAR_EXPRESSION.
     """

@@ -1,4 +1,4 @@
-"""State of a consumer group: members, target assignment, who owns which partition, resolved
+"""State of a consumer group: members, target assignment, owners of partitions, resolved
 expressions."""
 
 from collections.abc import Iterable

@@ -1,5 +1,5 @@
-"""The timers of a consumer group's members: those of every modern group, and what classic members
-must do in time."""
+"""The timers of a consumer group's members: those of every modern group, and those of classic
+members."""
 
 from kbroker.control.groups.consumer_group.state import ConsumerGroup
 from kbroker.control.groups.modern_group.timers import MemberTimers

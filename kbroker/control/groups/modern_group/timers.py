@@ -1,5 +1,4 @@
-"""The time that a member of a modern group has for what it must do, by Kafka's names of the
-timers."""
+"""Timers of members of modern groups, under Kafka's names."""
 
 import logging
 from collections.abc import Callable
@@ -19,7 +18,7 @@ class MemberTimers(Generic[G]):
     """Runs in: control. Owner: the groups of one type.
 
     session_timeout_ms: the broker's; a group may have its own.
-    remove(group, member_id, now_ms): what becomes of a member that was too late.
+    remove(group, member_id, now_ms): removes a member that was too late.
     """
 
     def __init__(
@@ -35,7 +34,7 @@ class MemberTimers(Generic[G]):
         self._remove = remove
 
     def session(self, group_id: str, member_id: str, timeout_ms: int | None = None) -> None:
-        """The member has been heard of. timeout_ms: its own, where it has one."""
+        """The member has sent a heartbeat. timeout_ms: its own, where it has one."""
         timer, own_ms = self.session_of(group_id, member_id)
         expired = self.fence(group_id, member_id, "its session expired")
         self._table.timers.schedule(timer, own_ms if timeout_ms is None else timeout_ms, group_id, expired)
@@ -54,11 +53,11 @@ class MemberTimers(Generic[G]):
         self._table.timers.schedule(_rebalance(group_id, member_id), timeout_ms, group_id, expired)
 
     def end_revocation(self, group_id: str, member_id: str) -> None:
-        """Stop the timer: the member has nothing to revoke any more."""
+        """Stop the timer: the member has revoked everything."""
         self._table.timers.cancel(_rebalance(group_id, member_id))
 
     def end_all(self, group_id: str, member_id: str) -> None:
-        """The member is gone."""
+        """Stop all timers of a removed member."""
         self._table.timers.cancel(_session(group_id, member_id))
         self.end_revocation(group_id, member_id)
 

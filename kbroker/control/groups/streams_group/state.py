@@ -1,4 +1,4 @@
-"""State of a streams group: members, target assignment, topology, and who holds which task."""
+"""State of a streams group: members, target assignment, topology, and holders of tasks."""
 
 from collections import Counter
 from collections.abc import Mapping
