@@ -1,5 +1,5 @@
-"""Figures of the house: `python -m docs.rooms` prints hand-written lines and, for net/, io/ and
-control/, flat modules and imports.
+"""Figures of the house: `python -m docs.rooms` prints hand-written lines, names of constants that
+kernels import and, for net/, io/ and control/, flat modules and imports.
 
 A room is a folder of a package; a module that lies flat in the package is a room of its own. An
 import counts once for each pair of modules, or of rooms, that it joins.
@@ -34,6 +34,17 @@ def hand_written() -> tuple[int, int]:
     """(lines, files) of kbroker/ that no program writes."""
     names = [path for path in (ROOT / "kbroker").rglob("*.py") if not _name(path).startswith(GENERATED)]
     return sum(len(path.read_text().splitlines()) for path in names), len(names)
+
+
+def constants() -> int:
+    """Names of constants that modules of kernels import one by one."""
+    return sum(
+        alias.name.isupper()
+        for path in (ROOT / "kbroker").rglob("*kernel*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    )
 
 
 def figures(package: str) -> Figures:
@@ -85,6 +96,7 @@ def _name(path: Path) -> str:
 def main() -> None:
     lines, files = hand_written()
     print(f"kbroker/: {lines:,} hand-written lines in {files} files")
+    print(f"kernels import {constants()} names of constants")
     for package in PACKAGES:
         found = figures(package)
         print(

@@ -178,7 +178,7 @@ class RegisteredSchemas:
 
 def record_name(kind: str, schema: str) -> str | None:
     """The name that strategies use: of the record, of the first message, or the title. Raises
-    ValueError, KeyError or TypeError for a text that is no schema."""
+    ValueError or RecursionError for a text that is no schema."""
     if kind == "PROTOBUF":
         return _message_name(schema)
     found = json.loads(schema)
