@@ -66,8 +66,7 @@ Stored = Mapping[str, str]
 
 
 def replacing(stored: Stored, pairs: Iterable[tuple[str, str | None]]) -> list[Alteration]:
-    """AlterConfigs as operations: what is named is set, what is not named goes back to its
-    default."""
+    """AlterConfigs as operations: a named config is set, any other goes back to its default."""
     named = [Alteration(name, Op.SET, value) for name, value in pairs]
     kept = {alteration.name for alteration in named}
     return named + [Alteration(name, Op.DELETE, None) for name in stored if name not in kept]
@@ -305,7 +304,7 @@ def _jumps(before: BrokerConfig, after: BrokerConfig) -> Iterator[str]:
 
 
 def _local_retention(config: BrokerConfig) -> Iterator[str]:
-    """What local storage would keep must not be more than what is kept; -2 is as much."""
+    """Local retention must not exceed retention; -2 means the same amount."""
     for unit, most in (("ms", config.log_retention_ms), ("bytes", config.get_int("log.retention.bytes"))):
         name, whole = f"log.local.retention.{unit}", f"log.retention.{unit}"
         local = config.get_int(name)

@@ -54,8 +54,8 @@ def entity_of(pairs: Iterable[tuple[str, str | None]]) -> Entity:
 
 
 def in_kafkas_order(quotas: Quotas, sort: Sort = sorted) -> Iterator[tuple[Entity, list[tuple[str, float]]]]:
-    """Entities and their values in Kafka's order: that of HashMaps which were filled out of
-    others."""
+    """Entities and their values in Kafka's order: the order of HashMaps that are filled from
+    other HashMaps."""
     for entity in map_order(map_order(quotas, _entity_hash, sort=sort), _entity_hash, 1, sort):
         values = quotas[entity]
         keys = map_order(map_order(values, string_hash), string_hash, 1)
@@ -63,7 +63,7 @@ def in_kafkas_order(quotas: Quotas, sort: Sort = sorted) -> Iterator[tuple[Entit
 
 
 def _entity_hash(entity: Entity) -> int:
-    """ClientQuotaEntity.hashCode: that of its map of names by type, in a list of one."""
+    """ClientQuotaEntity.hashCode: the hash of a list that holds one map, of names by type."""
     pairs = (string_hash(kind) ^ (0 if name is None else string_hash(name)) for kind, name in entity)
     return 31 + sum(pairs) & 0xFFFFFFFF
 
@@ -107,8 +107,8 @@ def check_value(keys: Mapping[str, tuple[str, float] | None], key: str, value: f
 
 
 class Bound(NamedTuple):
-    """A quota that holds: its value, and who shares it. user or client_id is empty where it does
-    not matter."""
+    """A quota in force: its value and the clients that share it. user or client_id is empty where
+    it does not matter."""
 
     limit: float
     user: str
@@ -117,8 +117,8 @@ class Bound(NamedTuple):
 
 @dataclass(frozen=True)
 class QuotaTable:
-    """All quotas, to look up which one holds. Runs in: control and network; a change makes a new
-    one."""
+    """Finds the quota in force for a client. Runs in: control and network. Immutable: a change
+    creates a new table."""
 
     quotas: Quotas
 

@@ -155,9 +155,9 @@ def _may_choose(config: BrokerValues) -> bool:
 def warnings_of(
     static: Mapping[str, str], row_of: Callable[[str], Setting | None], names: Iterable[str]
 ) -> Iterator[str]:
-    """One text for each key that will not do what it says: removed, without effect, or unknown.
+    """One warning for each key without effect: removed, ignored here, or unknown.
 
-    names: of all settings, to find the one that was meant."""
+    names: of all settings, to suggest one with a similar name."""
     for name in static:
         reason = removed_because(name)
         if reason is not None:

@@ -200,7 +200,7 @@ def _hide(name: str, text: str | None) -> str | None:
 
 
 def _wanted(names: Iterable[str], keys: Keys) -> Iterator[str]:
-    """All names, or those asked for; no keys and an empty list both ask for all."""
+    """The names among `keys`, or all names when keys is None or empty."""
     return (name for name in _listed(tuple(names)) if not keys or name in keys)
 
 

@@ -35,7 +35,7 @@ class KeyStore:
 
 
 def texts(config: BrokerConfig, listener: str) -> Text:
-    """The text settings of a listener; None for what is unset or empty."""
+    """The text settings of a listener; None for those that are unset or empty."""
 
     def text(name: str) -> str | None:
         value = config.of_listener(listener, name)

@@ -37,5 +37,5 @@ def default_counts(available: int) -> tuple[int, int]:
 
 @cache
 def _quota() -> float | None:
-    """As it was when it was first asked for: a default does not change while the broker runs."""
+    """The quota at the first call: a default does not change while the broker runs."""
     return cpu_quota()

@@ -30,8 +30,8 @@ def is_provider_key(name: str) -> bool:
 
 
 def resolved(pairs: Mapping[str, str]) -> dict[str, str]:
-    """The settings with what they refer to. Raises ConfigError with every problem found, one a
-    line; none shows a value."""
+    """The settings with all references resolved. Raises ConfigError with one line for each problem;
+    no line shows a value."""
     problems: list[str] = []
     providers = dict(_providers(pairs, problems))
     found = dict(pairs)

@@ -28,7 +28,7 @@ from kbroker.config.setting import (
 
 DELIVERY_DELAY, RECORD_TTL = "kbroker.delivery.delay.ms", "kbroker.record.ttl.ms"
 MAX_DELAY_MS = 7 * 86_400_000
-"""Until the delivery of a record, whatever its topic or its header asks for."""
+"""The maximum delay of a record, by its topic or by its header."""
 SCHEMAS = "_schemas"
 """The topic that the schema registry writes."""
 WRITTEN_HERE = "a topic of the broker or its schema registry"
@@ -246,9 +246,9 @@ class TopicConfig:
         return cls(**{name.replace(".", "_"): value for name, value in values.items()})
 
     def check(self, written_here: bool) -> None:
-        """Refuse what a change of the topic must not ask for; when a broker's setting brings it
-        about, it has no effect. written_here: the broker or its schema registry writes the topic.
-        Raises ConfigError."""
+        """Refuse combinations that a change of the topic must not contain; when a setting of the
+        broker causes one, it has no effect. written_here: the broker or its schema registry writes
+        the topic. Raises ConfigError."""
         if self.kbroker_record_ttl_ms >= 0 and (written_here or not self.delete):
             why = WRITTEN_HERE if written_here else "cleanup.policy without delete"
             raise ConfigError(

@@ -1,4 +1,5 @@
-"""The container: its health check is the readiness probe, its default command line starts a broker."""
+"""The container: its health check is the readiness probe, its default command line starts a
+broker."""
 
 import json
 import subprocess
