@@ -184,6 +184,19 @@ def test_no_modules_import_each_other_in_a_circle(package: str) -> None:
     assert not rooms.circle(ROOT / package), "move what both need to a module below"
 
 
+def test_tests_import_from_no_test_module() -> None:
+    """What two test modules need is in a support module beside them. A program that a test starts is
+    text, so lines count, not only statements."""
+    found = [
+        f"{name}:{number}: {line.strip()}"
+        for name in tracked(".py")
+        if name.startswith("tests/")
+        for number, line in enumerate((ROOT / name).read_text().splitlines(), 1)
+        if re.match(r"\s*(from|import) tests\.([\w.]+\.)?test_\w+", line)
+    ]
+    assert not found, "move the shared names to a support module, named by a noun"
+
+
 def long_functions() -> set[str]:
     return {
         f"{name}::{node.name}"

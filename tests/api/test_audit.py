@@ -12,7 +12,6 @@ from kbroker.api.registry import APIS
 from kbroker.config import acls
 from kbroker.config.authorizer import Authorizer
 from kbroker.control.audit.events import line_of
-from kbroker.control.audit.log import AuditLog
 from kbroker.ipc.messages import AuditEvent, AuditEvents
 from kbroker.ipc.wire import FrameReader, pack
 from kbroker.protocol.api_keys import ApiKey
@@ -31,6 +30,7 @@ from kbroker.protocol.messages.incremental_alter_configs import (
 from kbroker.protocol.messages.join_group import JoinGroupRequest
 from kbroker.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.api.in_process import ask
+from tests.api.kept_lines import Kept
 from tests.control.fakes import World, world
 
 READING = frozenset(
@@ -39,16 +39,6 @@ READING = frozenset(
 OF_CLIENTS_WORK = frozenset(
     ("PRODUCE", "GROUP", "TXN", "COMMIT", "HEARTBEAT", "INIT_PRODUCER_ID", "SHARE_ACKNOWLEDGE", "TELEMETRY")
 )
-
-
-class Kept(AuditLog):
-    """Keeps the lines."""
-
-    def __init__(self) -> None:
-        self.lines: list[dict[str, Any]] = []
-
-    def write(self, line: Any, time_ms: int | None = None) -> None:
-        self.lines.append(dict(line))
 
 
 @pytest.fixture

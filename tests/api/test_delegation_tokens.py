@@ -28,7 +28,7 @@ from kbroker.protocol.messages.expire_delegation_token import ExpireDelegationTo
 from kbroker.protocol.messages.renew_delegation_token import RenewDelegationTokenRequest
 from kbroker.protocol.schema import Struct
 from tests.api.in_process import client_request, dispatch_of
-from tests.api.test_audit import Kept
+from tests.api.kept_lines import Kept
 from tests.control.coordinator.runtime_scene import answer_of
 from tests.control.fakes import World, world
 

@@ -18,7 +18,7 @@ from kbroker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchT
 from kbroker.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kbroker.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from kbroker.protocol.messages.sasl_handshake import SaslHandshakeRequest
-from tests.attack.test_password_guesses import MODULE, logs_in
+from tests.attack.logins import MODULE, logs_in
 from tests.conftest import BrokerFactory
 from tests.net.doubles import ask
 from tests.net.requests import batch

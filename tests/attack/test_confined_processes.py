@@ -6,12 +6,12 @@ import psutil
 import pytest
 
 from kbroker.supervisor.confinement import capabilities, landlock
-from tests.attack.test_local_user import ROLES, family, until
+from tests.attack.processes import ROLES, family, until
 from tests.conftest import BrokerFactory
 from tests.peer.kbroker_node import KBroker
 from tests.peer.scrape import base, get
 from tests.supervisor.confinement.child import in_child
-from tests.supervisor.confinement.test_confine import has_seccomp
+from tests.supervisor.confinement.kernel_features import has_seccomp
 
 pytestmark = pytest.mark.slow
 

@@ -5,9 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,23 +14,12 @@ import pytest
 
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from tests.attack.processes import ROLES, family, until
 from tests.compat.raw import SocketPeer
 from tests.conftest import BrokerFactory
 from tests.peer.kbroker_node import ROOT, KBroker
 
 pytestmark = pytest.mark.slow
-
-ROLES = ("control", "io 0", "network 0", "http", "cleaner")
-
-
-def family(broker: KBroker) -> dict[str, psutil.Process]:
-    """Every process of a broker by its role; the parent is ""."""
-    parent = psutil.Process(broker.pid)
-    found = {"": parent}
-    for child in parent.children():
-        with suppress(psutil.NoSuchProcess):
-            found[" ".join(child.cmdline()).removeprefix("kbroker: ").strip()] = child
-    return found
 
 
 def unix_names(process: psutil.Process) -> list[str]:
@@ -47,15 +33,6 @@ def unix_names(process: psutil.Process) -> list[str]:
     lines = Path("/proc/net/unix").read_text().splitlines()[1:]
     rows = [line.split(maxsplit=7) for line in lines]
     return [row[7] for row in rows if len(row) == 8 and f"socket:[{row[6]}]" in own]
-
-
-def until(what: Callable[[], Any], seconds: float = 30) -> Any:
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if found := what():
-            return found
-        time.sleep(0.02)
-    raise AssertionError("it did not happen")
 
 
 def successor(broker: KBroker, role: str, old: int) -> bool:

@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from tests.attack.logins import MODULE, logs_in
 from tests.attack.steady import Steady, p99
-from tests.attack.test_password_guesses import MODULE, logs_in
 from tests.conftest import BrokerFactory
 
 pytestmark = pytest.mark.slow

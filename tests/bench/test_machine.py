@@ -4,7 +4,7 @@ from pathlib import Path
 
 from bench.machine import _reclaim, describe
 from tests.tuning.fakes import FakeRoots
-from tests.tuning.host.test_reclaim import with_kdamond
+from tests.tuning.host.kdamond import with_kdamond
 
 
 def test_a_host_that_takes_untouched_pages_is_named(tmp_path: Path) -> None:

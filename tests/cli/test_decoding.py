@@ -19,7 +19,7 @@ from kbroker.cli.failures import CommandFailed, UsageFailed
 from kbroker.cli.record_format import Shown, to_json
 from kbroker.cli.schema_source import Schema, SchemaSource
 from tests.cli.conftest import Shell
-from tests.compat.test_registry_clients import LISTEN, url_of
+from tests.compat.registry_requests import LISTEN, url_of
 from tests.conftest import BrokerFactory
 
 PROTO = """syntax = "proto3"; package shop; import "google/protobuf/timestamp.proto"; import "place.proto";

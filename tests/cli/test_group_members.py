@@ -14,9 +14,9 @@ from kbroker.protocol.errors import ErrorCode
 from kbroker.protocol.messages.consumer_protocol_assignment import ConsumerProtocolAssignment, TopicPartition
 from kbroker.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from kbroker.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from tests.cli.client_settings import SECURE, settings
 from tests.cli.conftest import Shell, Target
-from tests.cli.test_connection import SECURE, settings
-from tests.cli.test_wrong_password import PLAIN_ONLY, client
+from tests.cli.plain_login import PLAIN_ONLY, client
 from tests.conftest import BrokerFactory
 
 

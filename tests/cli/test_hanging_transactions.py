@@ -6,7 +6,7 @@ from confluent_kafka import Producer
 
 from kbroker.cli.hanging_transactions import Candidate, hanging
 from tests.cli.conftest import Shell, Target, offered
-from tests.compat.test_transaction_settings import talk_to
+from tests.compat.transaction_connection import talk_to
 from tests.conftest import BrokerFactory
 
 ORDERS = ("orders", 0)

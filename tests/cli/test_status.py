@@ -9,7 +9,7 @@ import pytest
 
 from kbroker.cli.app import run
 from tests.cli.conftest import Shell
-from tests.cli.test_top import console
+from tests.cli.console_address import console
 from tests.peer.kbroker_node import KBroker
 
 UNWELL = b"""\

@@ -1,19 +1,14 @@
 """`kbroker top` shows what the console's API says."""
 
 import json
-import re
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
 from kbroker.cli.app import run
+from tests.cli.console_address import console
 from tests.peer.kbroker_node import KBroker
-
-
-def console(node: KBroker) -> str:
-    found = re.findall(r"kbroker ready.*? console=(\S+)", node.log_file.read_text())
-    return str(found[-1])
 
 
 @pytest.mark.compat

@@ -5,28 +5,13 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Shell
+from tests.cli.plain_login import PLAIN_ONLY, client
 from tests.conftest import BrokerFactory
 
 pytestmark = pytest.mark.compat
 
-PLAIN_ONLY = {
-    "listeners": "SASL_PLAINTEXT://127.0.0.1:0",
-    "security.inter.broker.protocol": "SASL_PLAINTEXT",
-    "sasl.mechanism.inter.broker.protocol": "PLAIN",
-    "sasl.enabled.mechanisms": "PLAIN",
-    "listener.name.sasl_plaintext.plain.sasl.jaas.config": (
-        'org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="secret";'
-    ),
-}
 PATIENCE_S = 3600
 """Longer than a test may take: an answer that comes at all did not wait for it."""
-
-
-def client(folder: Path, password: str) -> Path:
-    file = folder / f"{password}.properties"
-    login = f'org.apache.kafka.common.security.plain.PlainLoginModule required username="alice" password="{password}";'
-    file.write_text(f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\nsasl.jaas.config={login}\n")
-    return file
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,5 @@
 """Log dirs go from kbroker to Apache Kafka and back with everything in them, whoever began."""
 
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -32,21 +30,16 @@ from kbroker.protocol.messages import describe_client_quotas as dcq
 from kbroker.protocol.messages import describe_user_scram_credentials as ds
 from kbroker.protocol.messages import init_producer_id as ip
 from kbroker.protocol.messages import metadata as md
+from tests.compat.export_command import FEW, export
 from tests.compat.raw import SocketPeer
-from tests.compat.test_storage_beside_kafka import read
+from tests.compat.reading import read
 from tests.peer.apache_kafka import ApacheKafka
 from tests.peer.artifacts import PeerUnavailable, class_path
 from tests.peer.eventually import eventually
-from tests.peer.kbroker_node import ROOT, KBroker
+from tests.peer.kbroker_node import KBroker
 
 pytestmark = [pytest.mark.kafka, pytest.mark.compat, pytest.mark.long, pytest.mark.timeout(500)]
 
-FEW = {
-    "offsets.topic.num.partitions": "2",
-    "transaction.state.log.num.partitions": "2",
-    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-    "super.users": "User:ANONYMOUS",
-}
 RELEASES = [("4.3", "kafka-4.3.1"), ("4.0", "kafka-4.0.0"), ("3.9", "kafka-3.9.1")]
 INTERNAL = ("__consumer_offsets", "__transaction_state", "__share_group_state")
 
@@ -257,13 +250,6 @@ def _filter_of(acl: AclBinding) -> AclBindingFilter:
         acl.operation,
         acl.permission_type,
     )
-
-
-def export(log_dir: Path, release: str) -> str:
-    command = [sys.executable, "-m", "kbroker", "export", "kraft", "--kafka", release, str(log_dir)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=ROOT)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 def stay(travels: Travels, bootstrap: str, tag: str) -> None:

@@ -8,11 +8,11 @@ import pytest
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.messages import describe_share_group_offsets as sso
 from kbroker.protocol.messages.find_coordinator import FindCoordinatorRequest
+from tests.compat.export_command import FEW, export
 from tests.compat.group_talk import Talk
 from tests.compat.raw import SocketPeer
 from tests.compat.share_scripts import begin, produce
 from tests.compat.share_talk import ShareMember
-from tests.compat.test_move_out import FEW, export
 from tests.peer.apache_kafka import ApacheKafka
 from tests.peer.eventually import eventually
 from tests.peer.kbroker_node import KBroker

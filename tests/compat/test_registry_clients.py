@@ -1,11 +1,7 @@
 """The schema registry of a running broker: confluent-kafka's serialisers, many schemas, ACLs."""
 
-import base64
 import json
-import re
 import time
-import urllib.error
-import urllib.request
 from typing import Any
 
 import pytest
@@ -17,30 +13,13 @@ from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer, Proto
 from confluent_kafka.serialization import MessageField, SerializationContext
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from tests.compat.registry_requests import LISTEN, ORDER, ask, url_of
 from tests.conftest import BrokerFactory
 from tests.peer.kbroker_node import KBroker
 
 pytestmark = pytest.mark.compat
 
-LISTEN = {"kbroker.schema.registry.listen": "127.0.0.1:0"}
 MANY = 10_000
-ORDER = '{"type":"record","name":"Order","fields":[{"name":"id","type":"long"}]}'
-
-
-def url_of(node: KBroker) -> str:
-    return re.findall(r"kbroker ready.*registry=(\S+)", node.log_file.read_text())[-1]
-
-
-def ask(url: str, body: Any = None, login: str = "", method: str | None = None) -> tuple[int, Any]:
-    data = None if body is None else json.dumps(body).encode()
-    headers = {"Authorization": "Basic " + base64.b64encode(login.encode()).decode()} if login else {}
-    try:
-        with urllib.request.urlopen(
-            urllib.request.Request(url, data, headers, method=method), timeout=60
-        ) as answer:
-            return answer.status, json.loads(answer.read())
-    except urllib.error.HTTPError as error:
-        return error.code, json.loads(error.read())
 
 
 def test_serialisers_of_confluent_kafka_understand_each_other(broker_factory: BrokerFactory) -> None:

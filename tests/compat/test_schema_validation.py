@@ -16,7 +16,7 @@ from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kbroker.protocol.records import build_batch
 from tests.compat.raw import SocketPeer
-from tests.compat.test_registry_clients import LISTEN, ORDER, url_of
+from tests.compat.registry_requests import LISTEN, ORDER, url_of
 from tests.conftest import BrokerFactory
 from tests.peer.kbroker_node import KBroker
 

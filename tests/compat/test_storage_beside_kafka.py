@@ -7,17 +7,12 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import (
-    OFFSET_BEGINNING,
-    Consumer,
-    KafkaError,
-    KafkaException,
-    Message,
     Producer,
-    TopicPartition,
 )
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from kbroker.log import files
+from tests.compat.reading import read
 from tests.peer.apache_kafka import ApacheKafka
 from tests.peer.kbroker_node import KBroker
 from tests.peer.tools import run_tool
@@ -98,36 +93,6 @@ class Work:
         assert {key: value for key, value in latest.items() if value is not None} == wanted
         found = [(message.value() or b"").decode() for message in read(bootstrap, "transactional")]
         assert found == self.committed
-
-
-def read(bootstrap: str, topic: str, partition: int = 0) -> list[Message]:
-    """All that read_committed sees of a partition."""
-    consumer = Consumer(
-        {
-            "bootstrap.servers": bootstrap,
-            "group.id": "judge",
-            "enable.auto.commit": False,
-            "isolation.level": "read_committed",
-            "enable.partition.eof": True,
-            "check.crcs": True,
-        }
-    )
-    found: list[Message] = []
-    try:
-        consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING)])
-        deadline = time.monotonic() + 120
-        while time.monotonic() < deadline:
-            for message in consumer.consume(500, 1.0):
-                error = message.error()
-                if error is None:
-                    found.append(message)
-                elif error.code() == KafkaError._PARTITION_EOF:
-                    return found
-                elif not error.retriable():
-                    raise KafkaException(error)
-        raise AssertionError(f"{topic} does not end")
-    finally:
-        consumer.close()
 
 
 def until_compacted(log_dir: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from kbroker.protocol.errors import ErrorCode
 from tests.compat.clients.transactional_clients import read_to_end
-from tests.compat.raw import SocketPeer
+from tests.compat.transaction_connection import talk_to
 from tests.compat.transaction_talk import TransactionTalk
 from tests.peer.kbroker_node import KBroker
 from tests.peer.tools import dump_log
@@ -18,12 +18,6 @@ pytestmark = pytest.mark.compat
 
 PATIENCE_S = 90
 BrokerFactory = Callable[..., KBroker]
-
-
-def talk_to(broker: KBroker) -> TransactionTalk:
-    talk = TransactionTalk(SocketPeer(int(broker.bootstrap.rpartition(":")[2]), "raw"), "settings")
-    talk.find_transaction_coordinator()
-    return talk
 
 
 def wait_for_state(talk: TransactionTalk, state: str) -> None:

@@ -26,7 +26,7 @@ from kbroker.protocol.schema import Struct
 from tests.compat.acl_matrix import AUTHORIZER, PASSWORD, UserPeer, creations
 from tests.compat.raw import SocketPeer, case, plain, receive
 from tests.compat.side_by_side import Lines
-from tests.net.security.test_scram import client_final
+from tests.net.security.scram_client import client_final
 
 MODULE = "org.apache.kafka.common.security"
 USERS = ("ann", "bob", "eve", "root")

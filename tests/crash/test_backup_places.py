@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.cli.backup.s3_server import environment, s3_server
 from tests.conftest import BrokerFactory
-from tests.crash.test_backup import PARTITIONS, SMALL, Load, judge, killed_at_random, restored, run
+from tests.crash.backup_load import PARTITIONS, SMALL, Load, judge, killed_at_random, restored, run
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(900)]
 

@@ -24,7 +24,7 @@ from kbroker.protocol.messages.share_acknowledge import (
 from kbroker.protocol.messages.share_fetch import FetchPartition, FetchTopic, ShareFetchRequest
 from tests.compat.share_scripts import ACCEPT, REJECT, configure, produce, wake
 from tests.compat.share_talk import ShareMember
-from tests.crash.test_control_requests import Broker, read, running
+from tests.crash.control_broker import Broker, read, running
 from tests.peer.eventually import eventually
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(180)]

@@ -19,7 +19,7 @@ from confluent_kafka.admin import (
 )
 
 from tests.crash.seeds import UNRAISABLE
-from tests.crash.test_share_retries import GROUP, TOPIC, share
+from tests.crash.share_consumer import GROUP, TOPIC, share
 from tests.peer.kbroker_node import KBroker
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(300), UNRAISABLE]

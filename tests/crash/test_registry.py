@@ -8,7 +8,7 @@ from typing import Self
 
 import pytest
 
-from tests.compat.test_registry_clients import LISTEN, ORDER, ask, url_of
+from tests.compat.registry_requests import LISTEN, ORDER, ask, url_of
 from tests.conftest import BrokerFactory
 
 pytestmark = pytest.mark.crash

@@ -1,6 +1,5 @@
 """kill -9 while released records pause: none is lost, and none comes before its pause is over."""
 
-import time
 from collections.abc import Callable
 
 import pytest
@@ -8,7 +7,6 @@ from confluent_kafka import (  # type: ignore[attr-defined] # its stubs know no 
     AcknowledgeType,
     Message,
     Producer,
-    ShareConsumer,
 )
 from confluent_kafka.admin import (
     AdminClient,
@@ -20,15 +18,14 @@ from confluent_kafka.admin import (
 )
 
 from tests.crash.seeds import UNRAISABLE
+from tests.crash.share_consumer import GROUP, TOPIC, share
 from tests.peer.kbroker_node import KBroker
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(300), UNRAISABLE]
 
-TOPIC, GROUP = "tasks", "team"
 COUNT = 20
 RELEASED = {b"3", b"4", b"11"}
 PAUSE_S = 6.0
-WAIT_S = 90
 
 
 def prepare(broker: KBroker) -> None:
@@ -51,29 +48,6 @@ def prepare(broker: KBroker) -> None:
     for number in range(COUNT):
         producer.produce(TOPIC, str(number))
     assert producer.flush(30) == 0
-
-
-def share(
-    broker: KBroker, kind: Callable[[Message], AcknowledgeType], count: int
-) -> list[tuple[bytes | None, float]]:
-    """Take so many deliveries and acknowledge them: (value, when it came)."""
-    settings = {
-        "bootstrap.servers": broker.bootstrap,
-        "group.id": GROUP,
-        "share.acknowledgement.mode": "explicit",
-    }
-    found: list[tuple[bytes | None, float]] = []
-    with ShareConsumer(settings) as consumer:
-        consumer.subscribe([TOPIC])
-        deadline = time.monotonic() + WAIT_S
-        while len(found) < count:
-            assert time.monotonic() < deadline, found
-            for message in consumer.poll(0.3) or ():
-                assert message.error() is None, message.error()
-                found.append((message.value(), time.time()))
-                consumer.acknowledge(message, kind(message))
-            assert not any((consumer.commit_sync() or {}).values())
-    return found
 
 
 @pytest.mark.parametrize("role", ["control", ""])

@@ -28,11 +28,11 @@ from kbroker.protocol.messages.list_transactions import ListTransactionsRequest
 from kbroker.protocol.messages.offset_fetch import OffsetFetchRequestGroup
 from kbroker.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from kbroker.protocol.records import build_batch, read_batches, read_records
+from tests.control.groups.classic_members import PROTOCOLS, classic_group
 from tests.control.groups.consumer_members import Member
 from tests.control.groups.coordinator import Coordinator
 from tests.control.groups.streams_members import GROUP as STREAMS
 from tests.control.groups.streams_members import Process, application
-from tests.control.groups.test_migration import PROTOCOLS, classic_group
 from tests.control.transactions.world import World, ongoing
 from tests.fuzz.odd_records import odd_log
 

@@ -2,8 +2,6 @@
 
 import random
 import select
-import socket
-import struct
 from contextlib import suppress
 
 from kbroker.protocol.codec import decode_exact
@@ -13,6 +11,7 @@ from kbroker.protocol.messages.metadata import MetadataRequest, MetadataRequestT
 from tests.fuzz.any_request import MAX_PARTITIONS, SERVED, VICTIMS, any_request
 from tests.fuzz.campaign import MARKS, campaign
 from tests.fuzz.hot_requests import damaged
+from tests.fuzz.live_broker import CRASH, GROWTH_BYTES, connect, memory, no_kafka, pids
 from tests.fuzz.mutation import mutated, pieces
 from tests.net.doubles import ask
 from tests.net.requests import batch, fetch_frame, produce, read_fetch
@@ -22,29 +21,6 @@ pytestmark = MARKS
 HEALTHY = "healthy"
 METADATA, CREATE_TOPICS = 3, 19
 CONNECTIONS = 8  # of bad clients at a time
-GROWTH_BYTES = 400 << 20  # that a campaign may add to the memory of all processes
-CRASH = "Traceback (most recent call last)"
-
-
-def connect(broker: KBroker) -> socket.socket:
-    host, port = broker.bootstrap.rsplit(":", 1)
-    return socket.create_connection((host, int(port)), timeout=30)
-
-
-def no_kafka(rng: random.Random) -> bytes:
-    """Bytes of other protocols, or of none; headers of APIs and versions that there are not."""
-    any_key = rng.choice((rng.randint(-5, 120), rng.choice(SERVED)[0], 18))
-    any_version = rng.choice((-1, -(1 << 15), (1 << 15) - 1, rng.randint(-(1 << 15), 20), rng.randint(0, 20)))
-    return rng.choice(
-        (
-            b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
-            bytes.fromhex("16030100c8010000c40303") + rng.randbytes(189),
-            rng.randbytes(rng.randint(1, 5000)),
-            struct.pack(">i", rng.choice((-1, -(1 << 31), (1 << 31) - 1, 100 << 20, 0, 3)))
-            + rng.randbytes(50),
-            struct.pack(">ihhih", 300, any_key, any_version, 1, 4) + rng.randbytes(290),
-        )
-    )
 
 
 def bad_bytes(rng: random.Random, ids: list[bytes]) -> bytes:
@@ -118,16 +94,6 @@ class HealthyClient:
                 assert found.records is not None
                 assert value in bytes(found.records)
                 self.written += 1
-
-
-def memory(broker: KBroker) -> int:
-    """PSS of all its processes, in bytes."""
-    return sum(process.memory_full_info().pss for process in broker.processes())
-
-
-def pids(broker: KBroker) -> set[int]:
-    """Of all its processes. A young one has no title of its own yet."""
-    return {process.pid for process in broker.processes()}
 
 
 def test_bad_clients_harm_nobody(broker: KBroker) -> None:

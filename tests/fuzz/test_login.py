@@ -21,8 +21,8 @@ from kbroker.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from kbroker.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from tests.fuzz.any_request import SERVED, any_request
 from tests.fuzz.campaign import MARKS, SECONDS, campaign
+from tests.fuzz.live_broker import CRASH, GROWTH_BYTES, connect, memory, no_kafka, pids
 from tests.fuzz.mutation import mutated
-from tests.fuzz.test_live_broker import CRASH, GROWTH_BYTES, connect, memory, no_kafka, pids
 from tests.peer.kbroker_node import KBroker
 
 pytestmark = MARKS

@@ -17,7 +17,7 @@ from kbroker.http.registry.server import RegistryServer
 from kbroker.http.request_head import MAX_HEAD_BYTES, MAX_HEADERS
 from kbroker.http.server import MetricsServer
 from kbroker.http.slots import CONNECTIONS, FOR_PROBES
-from tests.http.console.test_service import Served
+from tests.http.console.served import Served
 from tests.http.registry.desk import Desk
 
 HIDDEN = b"GET /hidden HTTP/1.1\r\nHost: localhost\r\n\r\n"

@@ -6,7 +6,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import psutil
 import pyarrow.parquet as pq
 import pytest
@@ -14,23 +13,7 @@ import pytest
 from loadtest.history import COMMITS, KINDS
 from loadtest.scribe import as_table
 from loadtest.writer import HistoryWriter, NotWritten
-
-
-def columns(first: int, rows: int) -> dict[str, Any]:
-    numbers = np.arange(first, first + rows)
-    return {
-        "consumer": 1,
-        "group": "g",
-        "assignment": 0,
-        "topic": "t",
-        "partition": numbers % 3,
-        "offset": numbers,
-        "error": np.zeros(rows, np.int16),
-        "asked_ns": numbers,
-        "answered_ns": numbers,
-        "transaction": -1,
-        "producer": -1,
-    }
+from tests.loadtest.histories import columns
 
 
 def test_all_rows_arrive_in_order_in_files_of_the_schema(tmp_path: Path) -> None:
@@ -67,7 +50,7 @@ def test_what_a_killed_client_had_added_is_written_and_sealed(tmp_path: Path) ->
 import os, signal
 from pathlib import Path
 from loadtest.writer import HistoryWriter
-from tests.loadtest.test_writer import columns
+from tests.loadtest.histories import columns
 writer = HistoryWriter(Path({str(tmp_path)!r}), "c000001", roll_seconds=3600)
 for block in range(40):
     writer.add("commits", columns(block * 1000, 1000))

@@ -8,7 +8,7 @@ import pytest
 from kbroker.ipc.layout import Completion, Operation
 from kbroker.protocol.records import ControlType, build_control_batch
 from tests.io.append.drain_case import DrainCase
-from tests.io.append.test_drain_transactions import CONTROL_CLIENT, data, finish, push
+from tests.io.append.transaction_entries import CONTROL_CLIENT, data, finish, push
 from tests.models.consent import ConsentModel
 from tests.models.explorer import Violation, explore
 from tests.models.page import documented_states

@@ -18,7 +18,7 @@ from kbroker.protocol.messages.produce import PartitionProduceData, ProduceReque
 from kbroker.protocol.records import build_batch
 from kbroker.protocol.schema import Struct
 from tests.net.doubles import NetNode, ask, read_frame
-from tests.net.forward.test_forwarding import asking, framed, read
+from tests.net.forward.forwarded import asking, framed, read
 from tests.net.loop_lag import LagNode
 from tests.net.requests import (
     PRODUCE,

@@ -5,8 +5,8 @@ import random
 import pytest
 from confluent_kafka import Consumer, Producer
 
+from tests.compat.clients.client_quotas import set_quotas
 from tests.compat.clients.conftest import SETTINGS
-from tests.compat.clients.test_quotas import set_quotas
 from tests.compat.quota_cases import entry
 from tests.conftest import BrokerFactory
 from tests.peer.eventually import eventually

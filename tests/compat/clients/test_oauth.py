@@ -10,7 +10,7 @@ import pytest
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
 from tests.conftest import RUNNING
-from tests.net.security.test_oauth import KEY, OTHER, jwks, token
+from tests.net.security.oauth_tokens import KEY, OTHER, jwks, token
 from tests.peer.kbroker_node import KBroker
 
 pytestmark = pytest.mark.compat

@@ -15,8 +15,8 @@ from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from kbroker.protocol.messages.describe_client_quotas import DescribeClientQuotasRequest
 from kbroker.protocol.messages.metadata import MetadataRequest
-from tests.compat.quota_cases import alter, entry
-from tests.compat.raw import SocketPeer
+from tests.compat.clients.client_quotas import peer_of, set_quotas
+from tests.compat.quota_cases import entry
 from tests.conftest import BrokerFactory
 from tests.peer.eventually import eventually
 from tests.peer.kbroker_node import KBroker
@@ -29,15 +29,6 @@ WINDOWS = {"quota.window.num": "2", "num.network.threads": "2"}
 """A rate over one to two seconds settles at once."""
 BURST = 2 * RATE
 """What may be used at once, before the rate is reached."""
-
-
-def peer_of(broker: KBroker, client_id: str = "raw") -> SocketPeer:
-    return SocketPeer(int(broker.bootstrap.rpartition(":")[2]), client_id)
-
-
-def set_quotas(broker: KBroker, *entries: Any) -> None:
-    answer: Any = peer_of(broker).ask(ApiKey.ALTER_CLIENT_QUOTAS, 1, alter(*entries))
-    assert [each.error_code for each in answer.entries] == [0] * len(entries)
 
 
 def create(broker: KBroker, name: str, partitions: int, client_id: str = "raw") -> Any:

@@ -8,18 +8,16 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer
 
-from kbroker.protocol.api_keys import ApiKey
 from tests.compat.clients.conftest import SETTINGS
-from tests.compat.raw import SocketPeer
+from tests.compat.clients.pushed_metrics import metrics_of, subscribe
 from tests.conftest import RUNNING
 from tests.peer.eventually import eventually
 from tests.peer.kbroker_node import KBroker
-from tests.peer.scrape import Scrape, scrape
+from tests.peer.scrape import scrape
 from tests.peer.tools import open_tool, run_tool
 
 pytestmark = pytest.mark.compat
 
-VALUE, TOTAL = "kbroker_client_metric_value", "kbroker_client_metric_total"
 PRODUCER = "org.apache.kafka.producer."
 
 
@@ -33,30 +31,6 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KBroker]:
     yield made
     RUNNING.remove(made)
     made.stop()
-
-
-def subscribe(node: KBroker, name: str, **settings: str) -> None:
-    """What `kbroker client-metrics alter` does, without a process."""
-    from kbroker.protocol.messages.incremental_alter_configs import (
-        AlterableConfig,
-        AlterConfigsResource,
-        IncrementalAlterConfigsRequest,
-    )
-
-    configs = [AlterableConfig(key, 0, value) for key, value in settings.items()]
-    request = IncrementalAlterConfigsRequest([AlterConfigsResource(16, name, configs)])
-    port = int(node.bootstrap.rpartition(":")[2])
-    answer = SocketPeer(port).ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, request)
-    assert [one.error_code for one in answer.responses] == [0]  # type: ignore[union-attr]
-
-
-def metrics_of(found: Scrape, client_id: str) -> set[str]:
-    return {
-        labels["metric"]
-        for name in (VALUE, TOTAL)
-        for labels in found.labels(name)
-        if labels["client_id"] == client_id
-    }
 
 
 def test_librdkafka_pushes_what_its_subscription_names(node: KBroker) -> None:

@@ -12,7 +12,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from tests.compat.neighbours.building import HERE
-from tests.compat.neighbours.test_other_languages import KAFKAJS, PLATFORMATIC
+from tests.compat.neighbours.npm_versions import KAFKAJS, PLATFORMATIC
 from tests.peer.artifacts import KAFKA_VERSION, ROOT
 
 PAGE = ROOT / "docs" / "compatibility.md"

@@ -8,12 +8,10 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from tests.compat.neighbours.building import CACHE, HERE, built, rust_sources
+from tests.compat.neighbours.npm_versions import KAFKAJS, PLATFORMATIC
 from tests.conftest import BrokerFactory
 
 pytestmark = [pytest.mark.compat, pytest.mark.slow, pytest.mark.timeout(580)]
-
-KAFKAJS = "kafkajs@2.2.4"
-PLATFORMATIC = "@platformatic/kafka@1.35.0"  # the last that runs on Node.js 20
 
 
 def committed(bootstrap: str, group: str, topic: str, partitions: int) -> int:

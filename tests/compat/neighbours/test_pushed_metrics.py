@@ -5,7 +5,7 @@ import subprocess
 import pytest
 
 from tests.compat.clients.conftest import SETTINGS
-from tests.compat.clients.test_telemetry import metrics_of, subscribe
+from tests.compat.clients.pushed_metrics import metrics_of, subscribe
 from tests.compat.neighbours.building import CACHE, HERE, built
 from tests.conftest import BrokerFactory
 from tests.peer.eventually import eventually

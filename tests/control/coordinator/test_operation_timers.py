@@ -11,8 +11,8 @@ from kbroker.control.coordinator.operation_timers import OperationTimers
 from kbroker.control.coordinator.runtime import Runtime
 from kbroker.control.coordinator.timers import WheelTimers
 from kbroker.protocol.errors import ErrorCode, KafkaError
+from tests.control.coordinator.clock import Clock
 from tests.control.coordinator.runtime_scene import Log, Machine, answer_of, puts, run
-from tests.control.coordinator.test_timers import Clock
 from tests.control.fakes import World
 
 

@@ -18,10 +18,10 @@ from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.streams_group_heartbeat import CopartitionGroup, Subtopology, Topology
 from kbroker.protocol.record_types import decode_record, encode_key, encode_value
 from kbroker.protocol.schema import ProtocolError
+from tests.control.groups.classic_members import PROTOCOLS, subscription
 from tests.control.groups.consumer_members import Member
 from tests.control.groups.coordinator import PARTITION, Coordinator, answer
 from tests.control.groups.streams_members import Process, application
-from tests.control.groups.test_migration import PROTOCOLS, subscription
 
 LOADING = PARTITION + 1
 """A partition that is not loaded yet."""

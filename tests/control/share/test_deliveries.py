@@ -17,7 +17,7 @@ from kbroker.control.share.sessions import ShareSession
 from kbroker.control.share.share_partition import Acquired
 from kbroker.protocol.records import read_all
 from tests.control.fakes import World, world
-from tests.control.share.test_partitions import Scene
+from tests.control.share.scene import Scene
 
 MANY = 1 << 20
 A, B = ShareSession("team", "a"), ShareSession("team", "b")

@@ -19,7 +19,7 @@ from kbroker.control.share.sessions import ShareSession
 from kbroker.ipc.layout import Slot
 from kbroker.protocol.records import NewRecord, read_all
 from tests.control.fakes import World, world
-from tests.control.share.test_partitions import Scene
+from tests.control.share.scene import Scene
 
 MEMBER = ShareSession("team", "a")
 HOUR_MS = 3_600_000

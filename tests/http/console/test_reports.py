@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from bench import kept
 from bench.results import Results, Sample
 from kbroker.http.console.reports import FINDINGS_OF_ONE, MAX_CHARACTERS, MAX_ROWS, Report, report_of, shown
-from tests.tuning.verify.test_report import HELPED, SAME
-from tests.tuning.verify.test_report import report as proof
+from tests.tuning.verify.proofs import HELPED, SAME
+from tests.tuning.verify.proofs import report as proof
 
 FINDING = {
     "anomaly": "V01", "convicts": True, "kind": "gone", "topic": "<b>t</b>", "partition": 1, "offset": 12,

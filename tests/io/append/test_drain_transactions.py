@@ -1,52 +1,17 @@
 """Transactional batches in the drain: who may begin a transaction on a partition, what ends it,
 what is refused."""
 
-import itertools
-import struct
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from kbroker.io.append.drain import MarkerAppend
-from kbroker.io.append.rows import AppendRow, Drained, Stop
+from kbroker.io.append.rows import Drained, Stop
 from kbroker.io.files.producer_snapshot import ProducerEntry
 from kbroker.ipc.layout import AppendEntry, Completion, Operation, Slot
-from kbroker.ipc.ring import ring_push
-from kbroker.protocol import batch_layout as rb
 from kbroker.protocol.errors import ErrorCode
 from kbroker.protocol.records import ControlType, build_control_batch
-from tests.io.append.drain_case import CAPACITY, DrainCase, batch
-
-TRANSACTIONAL = rb.ATTRIBUTE_TRANSACTIONAL
-CONTROL_CLIENT = 1
-PLACES = itertools.count(0, 4096)
-
-
-@pytest.fixture
-def case(tmp_path: Path) -> DrainCase:
-    return DrainCase(tmp_path)
-
-
-def push(case: DrainCase, data: bytes, operation: int = Operation.APPEND, client: int = 0) -> int:
-    """Append by an operation; returns the token."""
-    arena = case.shared.arenas[client].bytes
-    start = next(PLACES) % (1 << 19)
-    arena[start : start + len(data)] = np.frombuffer(data, np.uint8)
-    entry = [operation, case.slot, 7, start, len(data), start + 1, (30_000 << 16) | 1, 0]
-    assert ring_push(case.shared.append_ring(client, 0), CAPACITY, np.array(entry, np.int64))
-    return start + 1
-
-
-def data(
-    sequence: int = 0,
-    epoch: int = 0,
-    verified_at: int = 0,
-    attributes: int = TRANSACTIONAL,
-    producer_id: int = 77,
-) -> bytes:
-    made = batch(producer=(producer_id, epoch, sequence), attributes=attributes)
-    return struct.pack(">q", verified_at) + made[8:]
+from tests.io.append.drain_case import DrainCase, batch
+from tests.io.append.transaction_entries import CONTROL_CLIENT, data, finish, push
 
 
 def begin(case: DrainCase, epoch: int = 0) -> None:
@@ -66,15 +31,6 @@ def marker(epoch: int = 0, commit: bool = True, coordinator_epoch: int = 5, base
     )
 
 
-def finish(case: DrainCase) -> None:
-    """End the transaction of the marker that is held, as the worker does."""
-    (held,) = case.drain.held()
-    assert isinstance(held, MarkerAppend)
-    assert held.marker is not None
-    case.drain.producers.end_transaction(case.slot, held.marker)
-    case.row[AppendRow.FIRST_UNSTABLE] = -1
-
-
 def begin_and_end(case: DrainCase) -> None:
     """A transaction of producer 77."""
     push(case, data(verified_at=AppendEntry.ANY_TRANSACTION), Operation.APPEND_VERIFIED)
@@ -87,6 +43,11 @@ def begin_and_end(case: DrainCase) -> None:
 def errors(case: DrainCase, client: int = 0) -> list[int]:
     case.drain.run()
     return [outcome[1] for outcome in case.outcomes(client)]
+
+
+@pytest.fixture
+def case(tmp_path: Path) -> DrainCase:
+    return DrainCase(tmp_path)
 
 
 def test_batch_that_would_begin_a_transaction_is_not_appended_unverified(case: DrainCase) -> None:

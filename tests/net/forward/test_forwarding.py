@@ -1,7 +1,5 @@
 """Requests for control pass Python by: in order, whole, and never for the wrong client."""
 
-import socket
-import struct
 import threading
 import time
 from collections.abc import Callable
@@ -10,17 +8,8 @@ from kbroker.config.client_quotas import CLIENT_ID, REQUEST_PERCENTAGE, QuotaTab
 from kbroker.ipc.messages import ClientRequest, Image
 from kbroker.metrics import layout as ml
 from tests.net.conftest import NodeFactory
+from tests.net.forward.forwarded import METADATA, asking, framed, read
 from tests.net.requests import is_closed
-
-METADATA = 3
-
-
-def asking(correlation_id: int, api: int = METADATA, version: int = 1, body: bytes = b"") -> bytes:
-    return struct.pack(">ihhih", 10 + len(body), api, version, correlation_id, -1) + body
-
-
-def framed(correlation_id: int, size: int = 0) -> bytes:
-    return struct.pack(">ii", 4 + size, correlation_id) + bytes(size)
 
 
 def first_answer_waits(asked: threading.Event, go_on: threading.Event) -> Callable[[ClientRequest], bytes]:
@@ -33,15 +22,6 @@ def first_answer_waits(asked: threading.Event, go_on: threading.Event) -> Callab
         return framed(request.correlation_id)
 
     return answer
-
-
-def read(link: socket.socket, size: int) -> bytes:
-    found = b""
-    while len(found) < size:
-        data = link.recv(min(1 << 20, size - len(found)))
-        assert data, f"closed after {len(found)} bytes"
-        found += data
-    return found
 
 
 def test_pipelined_requests_are_answered_in_order(node_factory: NodeFactory) -> None:

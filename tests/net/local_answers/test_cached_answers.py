@@ -13,7 +13,7 @@ from kbroker.metrics import layout as ml
 from kbroker.net.rows import Answer, AnswerTable
 from tests.net.conftest import NodeFactory
 from tests.net.doubles import NetNode
-from tests.net.forward.test_forwarding import METADATA, asking, read
+from tests.net.forward.forwarded import METADATA, asking, read
 
 FIND_COORDINATOR = 10
 CODES = 3

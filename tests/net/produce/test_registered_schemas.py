@@ -23,17 +23,7 @@ from kbroker.net.produce.registered_schemas import (
     record_name,
 )
 from kbroker.protocol.records import build_batch
-
-ORDER = '{"type":"record","name":"Order","namespace":"shop","fields":[]}'
-
-
-def key(subject: str, version: int) -> bytes:
-    return json.dumps({"keytype": "SCHEMA", "subject": subject, "version": version, "magic": 1}).encode()
-
-
-def value(subject: str, version: int, id_: int, **more: Any) -> bytes:
-    fields = {"subject": subject, "version": version, "id": id_, "schema": ORDER, "deleted": False}
-    return json.dumps(fields | more).encode()
+from tests.net.produce.schema_records import ORDER, key, value
 
 
 def has(known: Registered, id_: int, topic: str = "t", strategy: Strategy = Strategy.TOPIC_NAME) -> bool:

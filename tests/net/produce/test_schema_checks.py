@@ -18,7 +18,7 @@ from kbroker.protocol.compression import Codec, compress
 from kbroker.protocol.errors import ErrorCode
 from kbroker.protocol.records import build_batch, read_batches, read_records
 from tests.net.produce.compressed_cases import RECORDS, with_body
-from tests.net.produce.test_registered_schemas import key, value
+from tests.net.produce.schema_records import key, value
 from tests.net.requests import now_ms
 
 GOOD = b"\0\0\0\0\7rest"

@@ -1,52 +1,22 @@
 """Tokens: whom they let in, and everything that lets nobody in."""
 
 import asyncio
-import json
 import time
 from pathlib import Path
 from typing import Any
 
-import jwt
 import pytest
-from cryptography.hazmat.primitives.asymmetric import rsa
 
 from kbroker.config.broker import BrokerConfig
 from kbroker.net.security.oauth import BadToken, OAuthExchange, TokenChecks, first_message, usable
 from kbroker.net.security.sasl_exchange import Refused
-
-KEY = rsa.generate_private_key(65537, 2048)
-OTHER = rsa.generate_private_key(65537, 2048)
-
-
-def jwks(path: Path, **keys: rsa.RSAPrivateKey) -> None:
-    made = [
-        json.loads(jwt.algorithms.RSAAlgorithm.to_jwk(key.public_key()))
-        | {"kid": kid, "alg": "RS256", "use": "sig"}
-        for kid, key in keys.items()
-    ]
-    path.write_text(json.dumps({"keys": made}))
-
-
-def token(key: Any = KEY, kid: str = "k", algorithm: str = "RS256", **claims: Any) -> str:
-    now = int(time.time())
-    every = {"sub": "alice", "iat": now, "exp": now + 60, "aud": "kafka", "iss": "https://issuer"} | claims
-    present = {name: value for name, value in every.items() if value is not None}
-    return jwt.encode(present, key, algorithm, {"kid": kid})
+from tests.net.security.oauth_tokens import KEY, OTHER, jwks, made, token
 
 
 @pytest.fixture
 def checks(tmp_path: Path) -> TokenChecks:
     jwks(tmp_path / "jwks.json", k=KEY)
     return made(tmp_path)
-
-
-def made(folder: Path, **more: str) -> TokenChecks:
-    settings = {
-        "jwks.endpoint.url": f"file://{folder}/jwks.json", "expected.audience": "kafka,other",
-        "expected.issuer": "https://issuer", "clock.skew.seconds": "5",
-    }  # fmt: skip
-    named = {f"sasl.oauthbearer.{name}": value for name, value in (settings | more).items()}
-    return TokenChecks(BrokerConfig({"log.dirs": "/d"} | named), "SASL")
 
 
 def test_a_good_token_names_its_user_and_its_end(checks: TokenChecks) -> None:

@@ -9,7 +9,7 @@ from kbroker.ipc.clock import wall_clock_ms
 from kbroker.ipc.login_messages import FindScramCredential, FindTokenCredential, TokenCredential
 from kbroker.ipc.messages import ScramCredential
 from kbroker.net.security.sasl_exchange import Refused, ScramExchange
-from tests.net.security.test_scram import PASSWORD, client_final, credential
+from tests.net.security.scram_client import PASSWORD, client_final, credential
 
 HOUR_MS = 3_600_000
 

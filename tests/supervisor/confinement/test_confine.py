@@ -21,16 +21,12 @@ from kbroker.supervisor.confinement.confine import SETTING, confine
 from kbroker.supervisor.confinement.system_calls import NUMBERS
 from kbroker.supervisor.roles import ROLES
 from tests.supervisor.confinement.child import in_child, outcome
+from tests.supervisor.confinement.kernel_features import has_seccomp
 
 HAS_LANDLOCK = landlock.version() > 0
 NEEDS = {role.name: role.needs for role in ROLES}
 needs_landlock = pytest.mark.skipif(not HAS_LANDLOCK, reason="this kernel has no Landlock")
 ROW: Any = np.zeros((1, ROW_WORDS), np.int64)
-
-
-def has_seccomp() -> bool:
-    ctypes.CDLL(None).prctl(38, 1, 0, 0, 0)
-    return seccomp.refuse(writes_files=True)
 
 
 needs_seccomp = pytest.mark.skipif(

@@ -1,9 +1,9 @@
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.tuning.bench.ticking import ticking
 from tuning.bench.disk import (
     CHUNK,
     ENOUGH_SYNCS,
@@ -14,18 +14,6 @@ from tuning.bench.disk import (
     read_cold,
     sync_times,
 )
-
-
-def ticking(step: float) -> Callable[[], float]:
-    """A clock that moves by `step` each time it is read."""
-    now = 0.0
-
-    def clock() -> float:
-        nonlocal now
-        now += step
-        return now
-
-    return clock
 
 
 def test_percentiles_are_values_that_were_seen() -> None:

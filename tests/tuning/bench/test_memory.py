@@ -1,4 +1,4 @@
-from tests.tuning.bench.test_disk import ticking
+from tests.tuning.bench.ticking import ticking
 from tuning.bench.memory import ARRAY_BYTES, clock_cost, copy_rate
 
 

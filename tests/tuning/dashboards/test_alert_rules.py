@@ -3,10 +3,10 @@ over: promtool evaluates the rules on series that this file makes up, a sample e
 scrape configuration."""
 
 import json
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.tuning.dashboards.rule_tests import run
 from tuning.dashboards.alerts import ALERTS, page
 
 INTERVAL_S = 15
@@ -140,11 +140,6 @@ def checks(name: str) -> dict[str, object]:
         for series, fine, bad, after in trouble.series
     ]
     return {"name": name, "interval": f"{INTERVAL_S}s", "input_series": series, "promql_expr_test": moments}
-
-
-def run(*command: str) -> str:
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    return "" if done.returncode == 0 else done.stdout + done.stderr
 
 
 def test_every_alert_has_its_trouble_here() -> None:

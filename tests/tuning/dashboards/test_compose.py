@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from kbroker.config.broker import BROKER
-from tests.tuning.dashboards.test_alert_rules import run
+from tests.tuning.dashboards.rule_tests import run
 from tuning.dashboards import dashboard
 
 FOLDER = Path(dashboard.__file__).parent

@@ -8,7 +8,7 @@ import pytest
 
 from kbroker.metrics.catalog import CATALOG
 from kbroker.metrics.kafka import KAFKA
-from tests.tuning.dashboards.test_alert_rules import run
+from tests.tuning.dashboards.rule_tests import run
 from tuning.dashboards.recording import GROUPS, Rule, page
 
 RULES = [rule for rules in GROUPS.values() for rule in rules]

@@ -31,7 +31,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from tests.compat.clients.test_quotas import set_quotas
+from tests.compat.clients.client_quotas import set_quotas
 from tests.compat.quota_cases import entry
 from tests.peer.kbroker_node import KBroker
 from tests.peer.scrape import base

@@ -3,24 +3,8 @@ from pathlib import Path
 import pytest
 
 from tests.tuning.fakes import FakeRoots
+from tests.tuning.host.kdamond import with_kdamond
 from tuning.host.reclaim import ADMIN, Reclaim, reclaim_of
-
-
-def with_kdamond(fake: FakeRoots, **files: str) -> FakeRoots:
-    """One scheme as this was seen: after 60 s without a touch, up to 128 MiB a second."""
-    scheme = "contexts/0/schemes/0"
-    seen = {
-        "state": "on",
-        "contexts/0/operations": "paddr",
-        "contexts/0/monitoring_attrs/intervals/aggr_us": "5000000",
-        f"{scheme}/action": "pageout",
-        f"{scheme}/access_pattern/age/min": "12",
-        f"{scheme}/quotas/bytes": "134217728",
-        f"{scheme}/quotas/reset_interval_ms": "1000",
-    }
-    for name, value in (seen | {f"{scheme}/{name}": value for name, value in files.items()}).items():
-        fake.sys(f"{ADMIN}/0/{name}", value + "\n")
-    return fake
 
 
 def filtered(fake: FakeRoots, kind: str, *filters: tuple[str, str, str | None]) -> FakeRoots:

@@ -3,19 +3,9 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
+from tests.tuning.verify.turns import turns
 from tuning.verify.decision import FEWEST_TURNS, MAX_TURNS, Judgement, Verdict, chance, decide, enough
-from tuning.verify.figures import ACK_P99, CACHED, PRODUCE, Figures
-
-SPREAD = (0.97, 0.99, 1.0, 1.01, 1.03)
-
-
-def turns(produce: float, ack: float, spread: Sequence[float] = SPREAD) -> list[Figures]:
-    """One turn for each factor of the spread; the two figures vary in opposite orders."""
-    backwards = reversed(spread)
-    return [
-        {PRODUCE.key: produce * one, ACK_P99.key: ack * other}
-        for one, other in zip(spread, backwards, strict=True)
-    ]
+from tuning.verify.figures import ACK_P99, CACHED, PRODUCE
 
 
 def test_a_change_helps_when_a_figure_is_beyond_the_spread_and_none_is_worse() -> None:

@@ -4,30 +4,16 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from kbroker.config.properties import parse
+from tests.tuning.verify.proofs import HELPED, SAME, outcome, report
 from tests.tuning.verify.samples import broker_change, host_change
-from tests.tuning.verify.test_decision import turns
-from tuning.verify.change import Change, Left
+from tests.tuning.verify.turns import turns
 from tuning.verify.command import Files
 from tuning.verify.decision import Decision, Verdict, decide
-from tuning.verify.figures import Figures
 from tuning.verify.page import page
-from tuning.verify.report import NOTHING, OPEN, QUIET, Report
+from tuning.verify.report import NOTHING, OPEN, QUIET
 from tuning.verify.run import Outcome
 
-
-def outcome(change: Change, changed: list[Figures]) -> Outcome:
-    without = turns(800, 4.0)
-    return Outcome(change, without, changed, decide(without, changed))
-
-
-HELPED = outcome(broker_change(), turns(900, 4.0))
 ON_HOST = outcome(host_change(), turns(800, 3.0))
-SAME = outcome(broker_change("num.network.threads"), turns(800, 4.0))
-OUT = (Left("vm.swappiness", "it is <scarce>"),)
-
-
-def report(*outcomes: Outcome, interrupted: str = "") -> Report:
-    return Report("box: 2 cores", "2026-01-02 03:04", 61.0, "2 s", outcomes, OUT, interrupted)
 
 
 def test_the_text_says_what_stays_and_how_to_take_it_back() -> None:
