@@ -37,24 +37,22 @@ ONE_WORD: set[str] = {
     "tests/net/test_kernels.py::test_varints",
 }
 
-# Functions that are still longer. The set may only shrink. All are kernels of one loop whose steps
-# change many local words; a part of one would take and return them all.
-LONG_FUNCTIONS: set[str] = {
-    "kbroker/cleaner/retain_kernel.py::_decide",
-    "kbroker/control/groups/commit_lane/commit_kernel.py::take_commits",
-    "kbroker/control/groups/commit_lane/parse_kernel.py::_take_topics",
-    "kbroker/io/append/append_kernel.py::plan_append",
-    "kbroker/io/append/drain_kernel.py::drain",
-    "kbroker/io/append/drain_kernel.py::plan",
-    "kbroker/io/append/group_commit_kernel.py::take_synced",
-    "kbroker/io/replication/copy_kernel.py::copy_batches",
-    "kbroker/kernels/batches.py::scan",
-    "kbroker/net/fetch/answer_kernel.py::build",
-    "kbroker/net/produce/admit_kernel.py::admit",
-    "kbroker/net/produce/wire_kernel.py::scan",
-    "kbroker/net/receive_kernel.py::_produce",
-    "spark_validation/scale/batch_kernel.py::write_batches",
-    "spark_validation/segments/record_kernels.py::decode",
+# Functions that are still longer, each with its reason. The table may only shrink. All are kernels: a
+# part that takes arrays is not compiled into its caller, and costs up to as much as the whole.
+ARRAYS = "one loop over arrays that share most of its local words"
+CALLS = "a part would take and return all of its positions"
+LONG_FUNCTIONS: dict[str, str] = {
+    "kbroker/cleaner/retain_kernel.py::_decide": ARRAYS,
+    "kbroker/io/append/append_kernel.py::plan_append": "one decision, in Kafka's order, over six arrays",
+    "kbroker/io/append/drain_kernel.py::drain": "four passes over the same thirteen arrays",
+    "kbroker/io/append/drain_kernel.py::plan": ARRAYS,
+    "kbroker/io/append/group_commit_kernel.py::take_synced": ARRAYS,
+    "kbroker/io/replication/copy_kernel.py::copy_batches": ARRAYS,
+    "kbroker/kernels/batches.py::scan": ARRAYS,
+    "kbroker/net/produce/admit_kernel.py::admit": CALLS,
+    "kbroker/net/produce/wire_kernel.py::scan": CALLS,
+    "spark_validation/scale/batch_kernel.py::write_batches": ARRAYS,
+    "spark_validation/segments/record_kernels.py::decode": ARRAYS,
 }
 GENERATED_FOLDERS = ("kbroker/protocol/messages/",)
 
@@ -128,12 +126,12 @@ def test_exceptions_from_the_budget_are_still_needed() -> None:
 
 
 def test_every_function_keeps_to_its_budget() -> None:
-    new = long_functions() - LONG_FUNCTIONS
+    new = long_functions() - LONG_FUNCTIONS.keys()
     assert not new, f"over {MAX_FUNCTION_LINES} lines, split by noun: {new}"
 
 
 def test_listed_functions_are_still_too_long() -> None:
-    short = LONG_FUNCTIONS - long_functions()
+    short = LONG_FUNCTIONS.keys() - long_functions()
     assert not short, f"take these out of LONG_FUNCTIONS: {short}"
 
 

@@ -113,6 +113,15 @@ def write_uvarint(out: int, value: int) -> int:
 
 
 @inlined
+def write_no_tags(out: int, compact: bool) -> int:
+    """Write an empty tag section, where the version has them."""
+    if compact:
+        store_u8(out, 0)
+        out += 1
+    return out
+
+
+@inlined
 def write_count(out: int, count: int, compact: bool) -> int:
     """Write an array's length."""
     if compact:
@@ -137,9 +146,7 @@ def write_string(out: int, address: int, length: int, compact: bool) -> int:
 def write_answer_head(out: int, compact: bool, throttled: bool, topics: int) -> int:
     """Write what follows the correlation id of an answer that begins with topics: tags, throttle
     time, count."""
-    if compact:
-        store_u8(out, 0)
-        out += 1
+    out = write_no_tags(out, compact)
     if throttled:
         store_i32_be(out, 0)
         out += 4

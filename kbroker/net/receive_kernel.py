@@ -57,6 +57,34 @@ def _push_frame(cx: int, kind: int, connection: int, frame: int, length: int, ch
 
 
 @inlined
+def _new_request(cx: int, row: int, frame: int, length: int) -> int:
+    """Number of a request row, filled from a scanned frame of the connection of a row."""
+    number = get(cx, Context.FREE_REQUEST)
+    request = get(cx, Context.REQUESTS) + number * Request.STRIDE
+    put(cx, Context.FREE_REQUEST, next_free(request, Request.NEXT, number))
+    put(cx, Context.FREE_REQUESTS, get(cx, Context.FREE_REQUESTS) - 1)
+    put(request, Request.NEXT, -1)
+    put(request, Request.VERSION, load_i16_be(frame + 2))
+    put(request, Request.CORRELATION, load_i32_be(frame + 4))
+    put(request, Request.ACKS, get(cx, Context.SCAN_ACKS))
+    put(request, Request.TIMEOUT, get(cx, Context.SCAN_TIMEOUT))
+    put(request, Request.TOPICS, get(cx, Context.SCAN_TOPICS))
+    put(request, Request.RESULT, -1)
+    put(request, Request.FAILED, 0)
+    put(request, Request.PYTHON, 2 if get(row, Connection.FLAGS) & Flag.QUOTA != 0 else 0)
+    if get(cx, Context.SCAN_REFUSED) == Code.CORRUPT_MESSAGE:
+        put(request, Request.PYTHON, 1)
+    put(request, Request.RECEIVED_NS, get(cx, Context.NOW_NS))
+    put(request, Request.QUEUED_NS, get(cx, Context.NOW_NS) - get(row, Connection.LAST_NS))
+    put(request, Request.WRITTEN_NS, 0)
+    put(request, Request.ENDED_NS, 0)
+    put(request, Request.BOUND, get(cx, Context.SCAN_BOUND))
+    put(request, Request.FRAME, frame - get(cx, Context.ARENA))
+    put(request, Request.FRAME_BYTES, length)
+    return number
+
+
+@inlined
 def _produce(cx: int, connection: int, frame: int, length: int, chunk: int) -> int:
     """Take one Produce frame (address and bytes after its size field)."""
     row = connection_row(cx, connection)
@@ -85,30 +113,10 @@ def _produce(cx: int, connection: int, frame: int, length: int, chunk: int) -> i
     )
     if full or get(row, Connection.QUEUED) >= get(cx, Context.PIPELINE) or not rings_have(cx, count):
         return LATER
-    number = get(cx, Context.FREE_REQUEST)
+    number = _new_request(cx, row, frame, length)
     request = get(cx, Context.REQUESTS) + number * Request.STRIDE
-    put(cx, Context.FREE_REQUEST, next_free(request, Request.NEXT, number))
-    put(cx, Context.FREE_REQUESTS, get(cx, Context.FREE_REQUESTS) - 1)
     put(request, Request.CONNECTION, connection)
-    put(request, Request.NEXT, -1)
-    put(request, Request.VERSION, version)
-    put(request, Request.CORRELATION, load_i32_be(frame + 4))
-    put(request, Request.ACKS, get(cx, Context.SCAN_ACKS))
-    put(request, Request.TIMEOUT, get(cx, Context.SCAN_TIMEOUT))
-    put(request, Request.TOPICS, get(cx, Context.SCAN_TOPICS))
     put(request, Request.CHUNK, chunk)
-    put(request, Request.RESULT, -1)
-    put(request, Request.FAILED, 0)
-    put(request, Request.PYTHON, 2 if get(row, Connection.FLAGS) & Flag.QUOTA != 0 else 0)
-    if get(cx, Context.SCAN_REFUSED) == Code.CORRUPT_MESSAGE:
-        put(request, Request.PYTHON, 1)
-    put(request, Request.RECEIVED_NS, get(cx, Context.NOW_NS))
-    put(request, Request.QUEUED_NS, get(cx, Context.NOW_NS) - get(row, Connection.LAST_NS))
-    put(request, Request.WRITTEN_NS, 0)
-    put(request, Request.ENDED_NS, 0)
-    put(request, Request.BOUND, get(cx, Context.SCAN_BOUND))
-    put(request, Request.FRAME, frame - get(cx, Context.ARENA))
-    put(request, Request.FRAME_BYTES, length)
     hold(cx, chunk)
     tail = get(row, Connection.TAIL)
     if tail < 0:

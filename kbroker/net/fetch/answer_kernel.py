@@ -14,7 +14,7 @@ from kbroker.kernels.memory import (
     store_u8,
 )
 from kbroker.kernels.rows import get, put
-from kbroker.kernels.wire import write_count, write_uvarint
+from kbroker.kernels.wire import write_count, write_no_tags, write_uvarint
 from kbroker.net.fetch.read_kernel import next_words, segment_row
 from kbroker.net.fetch.request_kernel import plan_row
 from kbroker.net.rows import Context, FetchVersion, Part, Plan, ReadEnd, Segment, Session, SessionEntry, Topic
@@ -175,25 +175,30 @@ def _walk_end(cx: int, row: int, where: int, data: int, length: int) -> None:
 
 
 @inlined
-def build(cx: int, where: int, start: int, correlation: int, version: int) -> int:
-    """Build the answer at an address. Large ranges become parts of their own. 0 when a file is
-    shorter than expected."""
+def _write_head(cx: int, start: int, correlation: int, version: int) -> int:
+    """Write the answer up to its first topic, all but its size."""
     compact = version >= FetchVersion.FLEXIBLE
     session = get(cx, Context.PLAN_SESSION)
-    small = get(cx, Context.SENDFILE_MIN)
-    put(cx, Context.PART_COUNT, 0)
     store_i32_be(start + 4, correlation)
     out = start + 8
-    if compact:
-        store_u8(out, 0)
-        out += 1
+    out = write_no_tags(out, compact)
     store_i32_be(out, 0)
     out += 4
     if version >= FetchVersion.SESSIONS:
         store_i16_be(out, 0)
         store_i32_be(out + 2, get(session, Session.ID) if session != 0 else 0)
         out += 6
-    out = write_count(out, _groups(cx), compact)
+    return write_count(out, _groups(cx), compact)
+
+
+@inlined
+def build(cx: int, where: int, start: int, correlation: int, version: int) -> int:
+    """Build the answer at an address. Large ranges become parts of their own. 0 when a file is
+    shorter than expected."""
+    compact = version >= FetchVersion.FLEXIBLE
+    small = get(cx, Context.SENDFILE_MIN)
+    put(cx, Context.PART_COUNT, 0)
+    out = _write_head(cx, start, correlation, version)
     memory = start
     files = 0
     topic = 0
@@ -202,9 +207,8 @@ def build(cx: int, where: int, start: int, correlation: int, version: int) -> in
         if get(row, Plan.SELECTED) == 0:
             continue
         if get(row, Plan.TOPIC) != topic:
-            if topic != 0 and compact:
-                store_u8(out, 0)
-                out += 1
+            if topic != 0:
+                out = write_no_tags(out, compact)
             topic = get(row, Plan.TOPIC)
             out = _write_topic(out, topic, version)
             out = write_count(out, _group(cx, number), compact)
@@ -226,15 +230,10 @@ def build(cx: int, where: int, start: int, correlation: int, version: int) -> in
                 )
                 memory = out
                 files += length
-        if compact:
-            store_u8(out, 0)
-            out += 1
-    if compact:
-        if topic != 0:
-            store_u8(out, 0)
-            out += 1
-        store_u8(out, 0)
-        out += 1
+        out = write_no_tags(out, compact)
+    if topic != 0:
+        out = write_no_tags(out, compact)
+    out = write_no_tags(out, compact)
     _add_part(cx, -1, memory, out - memory, -1, -1)
     store_i32_be(start, out - start + files - 4)
     return out

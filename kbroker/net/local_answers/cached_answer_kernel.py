@@ -15,9 +15,9 @@ from kbroker.kernels.memory import (
     load_i16_be,
     load_i64,
     store_i32_be,
-    store_u8,
 )
 from kbroker.kernels.rows import get, put
+from kbroker.kernels.wire import write_no_tags
 from kbroker.metrics import layout as ml
 from kbroker.metrics.histogram_kernel import add
 from kbroker.net.local_answers.answer_table_kernel import find_cached, forget_cached, row_for
@@ -56,9 +56,7 @@ def answer_from(
 ) -> None:
     """As `answer_at_once`, an answer written from `start` to `out`, all but its size and its last
     tags."""
-    if compact:
-        store_u8(out, 0)
-        out += 1
+    out = write_no_tags(out, compact)
     store_i32_be(start, out - start - 4)
     answer_at_once(cx, connection, frame, length, start, out - start, codes)
 

@@ -10,10 +10,9 @@ from kbroker.kernels.memory import (
     store_i16_be,
     store_i32_be,
     store_i64_be,
-    store_u8,
 )
 from kbroker.kernels.rows import get
-from kbroker.kernels.wire import read_length, skip_tags
+from kbroker.kernels.wire import read_length, skip_tags, write_no_tags
 from kbroker.net.local_answers.cached_answer_kernel import answer_from
 from kbroker.net.rows import Context, ProducerIdVersion
 
@@ -48,9 +47,7 @@ def answer_producer_id(cx: int, connection: int, frame: int, length: int, body: 
     if taken == NO_ID:
         return False
     out = start + 8
-    if compact:
-        store_u8(out, 0)
-        out += 1
+    out = write_no_tags(out, compact)
     store_i32_be(out, 0)
     store_i16_be(out + 4, 0)
     store_i64_be(out + 6, taken)

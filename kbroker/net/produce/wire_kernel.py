@@ -21,7 +21,7 @@ from kbroker.kernels.memory import (
     store_u8,
 )
 from kbroker.kernels.rows import get, put
-from kbroker.kernels.wire import read_length, skip_tags, write_count
+from kbroker.kernels.wire import read_length, skip_tags, write_count, write_no_tags
 from kbroker.net.rows import Context, ProduceVersion, Request, Result
 from kbroker.protocol import batch_layout as rb
 
@@ -156,9 +156,7 @@ def write_answer(cx: int, number: int, out: int) -> int:
     start = out
     store_i32_be(out + 4, get(request, Request.CORRELATION))
     out += 8
-    if compact:
-        store_u8(out, 0)
-        out += 1
+    out = write_no_tags(out, compact)
     topics, position = read_length(get(request, Request.TOPICS), ANYWHERE, compact, True)
     out = write_count(out, topics, compact)
     result = get(request, Request.RESULT)
@@ -184,12 +182,9 @@ def write_answer(cx: int, number: int, out: int) -> int:
             result = get(row, Result.NEXT)
         if compact:
             position = skip_tags(position, ANYWHERE)
-            store_u8(out, 0)
-            out += 1
+            out = write_no_tags(out, compact)
     store_i32_be(out, get(cx, Context.THROTTLE_MS))
     out += 4
-    if compact:
-        store_u8(out, 0)
-        out += 1
+    out = write_no_tags(out, compact)
     store_i32_be(start, out - start - 4)
     return out - start

@@ -215,6 +215,25 @@ def _write_batch(
     return number
 
 
+@inlined
+def _write_batches(cm: int, block: int) -> int:
+    """Write the chained commits of every offsets partition; returns the number of batches."""
+    batches = 0
+    records = 0
+    ready = 0
+    for partition in range(get(cm, Lane.TOPIC_COUNT)):
+        head = get(cm, Lane.HEADS) + partition * 16
+        number = load_i64(head)
+        store_i64(head, -1)
+        while number >= 0:
+            number = _write_batch(cm, block, partition, number, batches, records, ready)
+            row = get(cm, Lane.BATCHES) + batches * CommitBatch.STRIDE
+            records += get(row, CommitBatch.BYTES)
+            ready += get(row, CommitBatch.ANSWERS_BYTES)
+            batches += 1
+    return batches
+
+
 @kernel("int64(int64, int64, int64)")
 def take_commits(cm: int, block: int, length: int) -> int:
     """Serve the requests of a block that have a cached decision; the number of batches to write. A
@@ -256,22 +275,7 @@ def take_commits(cm: int, block: int, length: int) -> int:
             answered += get(commit, Commit.ANSWER_BYTES)
             commits += 1
         position += load_i64(message)
-    batches = 0
-    records = 0
-    ready = 0
-    if commits == 0:
-        return 0
-    for partition in range(get(cm, Lane.TOPIC_COUNT)):
-        head = get(cm, Lane.HEADS) + partition * 16
-        number = load_i64(head)
-        store_i64(head, -1)
-        while number >= 0:
-            number = _write_batch(cm, block, partition, number, batches, records, ready)
-            row = get(cm, Lane.BATCHES) + batches * CommitBatch.STRIDE
-            records += get(row, CommitBatch.BYTES)
-            ready += get(row, CommitBatch.ANSWERS_BYTES)
-            batches += 1
-    return batches
+    return _write_batches(cm, block) if commits else 0
 
 
 @kernel("int64(int64, int64, int64, int64)")

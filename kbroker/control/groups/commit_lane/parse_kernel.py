@@ -21,7 +21,6 @@ from kbroker.kernels.memory import (
     load_u8,
     store_i16_be,
     store_i32_be,
-    store_u8,
 )
 from kbroker.kernels.rows import get, put
 from kbroker.kernels.wire import (
@@ -30,6 +29,7 @@ from kbroker.kernels.wire import (
     skip_tags,
     write_answer_head,
     write_count,
+    write_no_tags,
     write_string,
 )
 
@@ -102,6 +102,39 @@ def _take_entry(cm: int, entry: int, key_length: int, version: int, position: in
 
 
 @inlined
+def _take_partitions(
+    cm: int, commit: int, key_length: int, version: int, count: int, position: int, end: int, out: int
+) -> tuple[int, int]:
+    """Read the partitions of a topic into entries and write their answers: (position after them, -1:
+    left to Python; the answer's end)."""
+    compact = version >= CommitVersion.FLEXIBLE
+    first = get(commit, Commit.ENTRY)
+    entries = get(commit, Commit.ENTRIES)
+    bound = get(commit, Commit.BOUND)
+    for _ in range(count):
+        entry = get(cm, Lane.ENTRIES) + (first + entries) * CommitEntry.STRIDE
+        index = position
+        position = _take_entry(cm, entry, key_length, version, position, end)
+        if position < 0:
+            return -1, out
+        copy(out, index, 4)
+        store_i16_be(out + 4, 0)
+        out += 6
+        out = write_no_tags(out, compact)
+        entries += 1
+        row = get(cm, Lane.ROWS) + get(entry, CommitEntry.ROW) * Committed.STRIDE
+        bound += (
+            CommitLimit.RECORD_FIXED
+            + get(row, Committed.KEY_BYTES)
+            + CommitLimit.VALUE_FIXED
+            + get(entry, CommitEntry.METADATA_BYTES)
+        )
+    put(commit, Commit.ENTRIES, entries)
+    put(commit, Commit.BOUND, bound)
+    return position, out
+
+
+@inlined
 def _take_topics(
     cm: int, commit: int, group: int, group_bytes: int, version: int, position: int, end: int
 ) -> int:
@@ -115,8 +148,8 @@ def _take_topics(
         get(commit, Commit.ANSWER) + 8, compact, version >= CommitVersion.WITH_THROTTLE, topics
     )
     limit = get(cm, Lane.ANSWERS) + get(cm, Lane.ANSWER_ROOM)
-    entries = 0
-    bound = 0
+    put(commit, Commit.ENTRIES, 0)
+    put(commit, Commit.BOUND, 0)
     for _ in range(topics):
         topic_bytes = -1
         topic = position
@@ -133,7 +166,7 @@ def _take_topics(
             return -1
         if limit - out < 64 + Committed.KEY_ROOM + 8 * partitions:
             return -1
-        if get(commit, Commit.ENTRY) + entries + partitions > get(cm, Lane.ENTRY_ROOM):
+        if get(commit, Commit.ENTRY) + get(commit, Commit.ENTRIES) + partitions > get(cm, Lane.ENTRY_ROOM):
             return -1
         if topic_bytes < 0:
             copy(out, topic, 16)
@@ -141,40 +174,17 @@ def _take_topics(
         else:
             out = write_string(out, topic, topic_bytes, compact)
         out = write_count(out, partitions, compact)
-        for _ in range(partitions):
-            entry = get(cm, Lane.ENTRIES) + (get(commit, Commit.ENTRY) + entries) * CommitEntry.STRIDE
-            index = position
-            position = _take_entry(cm, entry, key_length, version, position, end)
-            if position < 0:
-                return -1
-            copy(out, index, 4)
-            store_i16_be(out + 4, 0)
-            out += 6
-            if compact:
-                store_u8(out, 0)
-                out += 1
-            entries += 1
-            row = get(cm, Lane.ROWS) + get(entry, CommitEntry.ROW) * Committed.STRIDE
-            bound += (
-                CommitLimit.RECORD_FIXED
-                + get(row, Committed.KEY_BYTES)
-                + CommitLimit.VALUE_FIXED
-                + get(entry, CommitEntry.METADATA_BYTES)
-            )
+        position, out = _take_partitions(cm, commit, key_length, version, partitions, position, end, out)
+        if position < 0:
+            return -1
+        out = write_no_tags(out, compact)
         if compact:
-            store_u8(out, 0)
-            out += 1
             position = skip_tags(position, end)
             if position < 0:
                 return -1
-    if compact:
-        store_u8(out, 0)
-        out += 1
-        if skip_tags(position, end) < 0:
-            return -1
-    put(commit, Commit.ENTRIES, entries)
-    put(commit, Commit.BOUND, bound)
-    return out
+    if compact and skip_tags(position, end) < 0:
+        return -1
+    return write_no_tags(out, compact)
 
 
 @inlined
