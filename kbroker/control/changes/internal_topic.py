@@ -14,43 +14,37 @@ def spec_for(name: str, config: BrokerConfig) -> NewTopic:
     """The spec of an automatically created topic: internal topics have their own settings, others
     the defaults."""
     if name == CONSUMER_OFFSETS:
-        return NewTopic(
-            name,
-            config.get_int("offsets.topic.num.partitions"),
-            config.get_int("offsets.topic.replication.factor"),
-            configs={
-                "cleanup.policy": "compact",
-                "segment.bytes": str(config.get_int("offsets.topic.segment.bytes")),
-                "compression.type": "producer",
-            },
-        )
+        compacted = {"cleanup.policy": "compact", "compression.type": "producer"}
+        return _spec(name, config, "offsets.topic", compacted)
     if name == TRANSACTION_STATE:
-        return NewTopic(
-            name,
-            config.get_int("transaction.state.log.num.partitions"),
-            config.get_int("transaction.state.log.replication.factor"),
-            configs={
-                "unclean.leader.election.enable": "false",
-                "compression.type": "uncompressed",
-                "cleanup.policy": "compact",
-                "min.insync.replicas": _min_isr(config, "transaction.state.log"),
-                "segment.bytes": str(config.get_int("transaction.state.log.segment.bytes")),
-            },
-        )
+        prefix = "transaction.state.log"
+        configs = {
+            "unclean.leader.election.enable": "false",
+            "compression.type": "uncompressed",
+            "cleanup.policy": "compact",
+            "min.insync.replicas": _min_isr(config, prefix),
+        }
+        return _spec(name, config, prefix, configs)
     if name == SHARE_GROUP_STATE:
-        return NewTopic(
-            name,
-            config.get_int("share.coordinator.state.topic.num.partitions"),
-            config.get_int("share.coordinator.state.topic.replication.factor"),
-            configs={
-                "compression.type": "producer",
-                "cleanup.policy": "delete",
-                "retention.ms": "-1",
-                "min.insync.replicas": _min_isr(config, "share.coordinator.state.topic"),
-                "segment.bytes": str(config.get_int("share.coordinator.state.topic.segment.bytes")),
-            },
-        )
+        prefix = "share.coordinator.state.topic"
+        configs = {
+            "compression.type": "producer",
+            "cleanup.policy": "delete",
+            "retention.ms": "-1",
+            "min.insync.replicas": _min_isr(config, prefix),
+        }
+        return _spec(name, config, prefix, configs)
     return NewTopic(name)
+
+
+def _spec(name: str, config: BrokerConfig, prefix: str, configs: dict[str, str]) -> NewTopic:
+    """The spec of a coordinators' topic. prefix: of its settings."""
+    return NewTopic(
+        name,
+        config.get_int(f"{prefix}.num.partitions"),
+        config.get_int(f"{prefix}.replication.factor"),
+        configs=configs | {"segment.bytes": str(config.get_int(f"{prefix}.segment.bytes"))},
+    )
 
 
 def _min_isr(config: BrokerConfig, prefix: str) -> str:
