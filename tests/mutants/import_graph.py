@@ -1,4 +1,4 @@
-"""Which tests are near to a module: by name, and by how many imports lie between."""
+"""Which tests are near to a module, by the number of imports between them. Its mirror: `tests/mirrors.py`."""
 
 import ast
 from collections import defaultdict, deque
@@ -23,8 +23,7 @@ class ImportGraph:
                 self._importers[imported].add(path)
 
     def tests_of(self, module: str, within: int) -> dict[str, int]:
-        """Files of tests and their distance: 0 mirrors the module, 1 imports it, 2 imports an
-        importer."""
+        """Files of tests and their distance: 1 imports the module, 2 imports an importer."""
         distances = {module: 0}
         waiting = deque([module])
         while waiting:
@@ -34,20 +33,8 @@ class ImportGraph:
                 if distance <= within and distance < distances.get(importer, within + 1):
                     distances[importer] = distance
                     (waiting.append if distance > distances[path] else waiting.appendleft)(importer)
-        tests = dict.fromkeys(self.mirrors(module), 0)
-        tests |= {path: each for path, each in distances.items() if is_test(path) and path not in tests}
+        tests = {path: each for path, each in distances.items() if is_test(path)}
         return dict(sorted(tests.items(), key=lambda each: (each[1], -shared(each[0], module))))
-
-    def mirrors(self, module: str) -> list[str]:
-        """Tests in the mirror's folder whose name has the module's words, a kernel's without that
-        word: tests/control/groups/test_sync_heartbeat_leave.py of
-        kbroker/control/groups/sync.py."""
-        path = Path(module)
-        words = set(path.stem.removesuffix("_kernel").split("_"))
-        folder = self._root.joinpath("tests", *path.parts[1:-1])
-        files = [file for file in folder.glob("test_*.py") if words <= set(file.stem.split("_"))]
-        files.sort(key=lambda file: (len(file.stem.split("_")), file.name))
-        return [str(file.relative_to(self._root)) for file in files]
 
     def _imports(self, path: str) -> set[str]:
         found = set()
