@@ -16,7 +16,7 @@ from kbroker.cli.sizes import counted
 from kbroker.config import acls
 from kbroker.config.acls import Acl, AclFilter
 
-app = typer.Typer(name="acls", no_args_is_help=True, help="Show and change who may do what.")
+app = typer.Typer(name="acls", no_args_is_help=True, help="Show and change access rights (ACLs).")
 
 Names = list[str] | None
 Topic = Annotated[
@@ -33,12 +33,14 @@ DelegationToken = Annotated[
 ]
 UserPrincipal = Annotated[
     Names,
-    typer.Option("--user-principal", metavar="User:NAME", help="A user who may have tokens; * is all."),
+    typer.Option(
+        "--user-principal", metavar="User:NAME", help="A user whose tokens are meant; * is all users."
+    ),
 ]
 Cluster = Annotated[bool, typer.Option("--cluster", help="The cluster.")]
 Prefixed = Annotated[bool, typer.Option("--prefixed", help="Names are prefixes of names.")]
 Principal = Annotated[
-    Names, typer.Option("--principal", metavar="User:NAME", help="Who; User:* is everybody.")
+    Names, typer.Option("--principal", metavar="User:NAME", help="The principal; User:* is every user.")
 ]
 Host = Annotated[Names, typer.Option("--host", metavar="ADDRESS", help="From where; * is anywhere.")]
 

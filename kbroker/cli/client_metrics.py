@@ -71,7 +71,7 @@ def describe(
     ] = None,
     json: AsJson = False,
 ) -> None:
-    """Show what subscriptions ask for, of whom, and how often."""
+    """Show the metrics that subscriptions request, their clients and intervals."""
     known = names(broker)
     if name is not None and name not in known:
         raise CommandFailed(f"there is no {_subject(name)}")
@@ -111,7 +111,7 @@ def alter(
     ] = None,
     validate_only: DryRun = False,
 ) -> None:
-    """Create a subscription, or change one; what is not named stays as it is."""
+    """Create or change a subscription; options that are not given stay unchanged."""
     wanted = {
         "metrics": metrics,
         "interval.ms": None if interval_ms is None else str(interval_ms),
@@ -130,7 +130,7 @@ def alter(
 @app.command(epilog=examples("kbroker client-metrics delete etl --yes"))
 @connected
 def delete(broker: Connection, name: Name, yes: Yes = False) -> None:
-    """Delete a subscription: its clients push no more for it."""
+    """Delete a subscription: clients stop pushing its metrics."""
     if name not in names(broker):
         raise CommandFailed(f"there is no {_subject(name)}")
     confirm(f"Delete {_subject(name)}?", yes)

@@ -1,4 +1,4 @@
-"""Names of topics and groups for the shell: the broker is asked, and not for long."""
+"""Names of topics and groups for the shell, from the broker, with a short timeout."""
 
 from collections.abc import Callable
 from pathlib import Path

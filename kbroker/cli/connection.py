@@ -22,10 +22,10 @@ CLIENT_ID = "kbroker-cli"
 
 
 class Connection:
-    """Bootstrap address, client settings and patience of one command. Clients are made on demand.
+    """Bootstrap address, client settings and timeout of one command. Clients are made on demand.
 
-    confluent-kafka does most; kafka-python does what librdkafka lacks (transactions, removal of
-    members and of offsets, features, log directories, configurations of groups).
+    confluent-kafka does most; kafka-python serves where librdkafka lacks a call (transactions,
+    removal of members and of offsets, features, log directories, configurations of groups).
     """
 
     def __init__(self, bootstrap: str, settings: Mapping[str, str], timeout_s: float) -> None:

@@ -31,7 +31,7 @@ GroupId = Annotated[
     typer.Option(
         "--group",
         "-g",
-        help="Join this group: share partitions, go on where it was.",
+        help="Join this group: share partitions, continue at its offsets.",
         autocompletion=complete_group,
     ),
 ]
@@ -58,16 +58,14 @@ ExactCount = Annotated[
     bool,
     typer.Option(
         "--exact-count",
-        help="Print only how many records there are: each is read and counted, to what is the end now.",
+        help="Print only the number of records: each is read and counted, up to the current end.",
     ),
 ]
 Since = Annotated[str | None, typer.Option("--from", metavar="TIME", help=f"Start at a time: {TIME_HELP}")]
 Until = Annotated[str | None, typer.Option("--until", metavar="TIME", help="Stop before a time.")]
 UntilEnd = Annotated[
     bool,
-    typer.Option(
-        "--until-end", "-e", help="Stop at what is the end now; without a start: read all there is."
-    ),
+    typer.Option("--until-end", "-e", help="Stop at the current end; without a start: read all records."),
 ]
 MaxMessages = Annotated[
     int | None, typer.Option("--max-messages", "-n", min=1, help="Stop after so many records.")

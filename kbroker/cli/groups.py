@@ -150,8 +150,8 @@ def remove_members(
     everyone: Annotated[bool, typer.Option("--all", help="All members.")] = False,
     yes: Yes = False,
 ) -> None:
-    """Remove members: a static one that is gone for good, or all before offsets are reset. Live
-    ones join again."""
+    """Remove members: a static member that will not return, or all members before offsets are
+    reset. Live members join again."""
     if not (member or instance or everyone):
         raise UsageFailed("say who: --member, --instance or --all")
     leaving: list[tuple[str | None, str | None]] = [(name, None) for name in member or []]

@@ -62,7 +62,7 @@ def find_hanging(
     ] = "15m",
     json: AsJson = False,
 ) -> None:
-    """Find open transactions that no coordinator knows: they keep read_committed consumers waiting.
+    """Find open transactions that no coordinator knows: read_committed consumers wait for them.
 
     Ends with 0 whether there are some or not; `transactions abort` ends one."""
     older_than_ms = parse_duration_ms(older_than)

@@ -55,8 +55,8 @@ def dump(
     """Print batches, records, indexes, producer snapshots and checkpoints of files or whole
     partition folders.
 
-    Every CRC is checked and both indexes are held against the log; what is wrong goes to stderr and
-    the command ends with 1. Fields and their names are those of Kafka's DumpLogSegments."""
+    Every CRC is checked and both indexes are compared with the log; faults are printed to stderr,
+    and the command ends with 1. Fields and their names are those of Kafka's DumpLogSegments."""
     from kbroker.kernels import image
 
     files = list(_files(paths))

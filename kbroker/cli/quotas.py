@@ -12,7 +12,7 @@ from kbroker.cli.failures import CommandFailed, UsageFailed, check_answer
 from kbroker.cli.options import AsJson, connected, examples
 from kbroker.cli.output import print_json, print_table, say
 
-app = typer.Typer(name="quotas", no_args_is_help=True, help="Show and change what clients may use.")
+app = typer.Typer(name="quotas", no_args_is_help=True, help="Show and change the quotas of clients.")
 
 DEFAULT = "<default>"
 User = Annotated[

@@ -46,8 +46,7 @@ def describe(
     members: Annotated[bool, typer.Option("--members", help="Show members and their partitions.")] = False,
     json: AsJson = False,
 ) -> None:
-    """Show state, start offsets and lag: records that nobody has accepted, rejected or let
-    expire."""
+    """Show state, start offsets and lag: records that are not finished."""
     found = [_described(broker, name) for name in groups]
     if json:
         print_json(found)

@@ -145,7 +145,7 @@ def expire(
         str | None, typer.Option("--in", metavar="DURATION", help="When, from now.", show_default="now")
     ] = None,
 ) -> None:
-    """End a token: nobody logs in by it any more."""
+    """Expire a token: logins with it are refused."""
     period_ms = -1 if period is None else parse_duration_ms(period)
     answer = _ask(
         broker, ApiKey.EXPIRE_DELEGATION_TOKEN, ExpireDelegationTokenRequest(_hmac(hmac), period_ms)

@@ -168,7 +168,7 @@ def list_users(broker: Connection, json: AsJson = False) -> None:
 @app.command(epilog=examples("kbroker users remove alice", "kbroker users remove alice --yes"))
 @connected
 def remove(broker: Connection, user: User, mechanism: Mechanisms = None, yes: Yes = False) -> None:
-    """Take a user's credentials away: nobody logs in with them any more."""
+    """Remove a user's credentials: logins with them are refused."""
     from confluent_kafka.admin import ScramMechanism, UserScramCredentialDeletion
 
     has = _described(broker).get(user, {})

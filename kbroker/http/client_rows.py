@@ -1,5 +1,4 @@
-"""Samples of clients: their software, their bytes, and what they have pushed of their own
-metrics."""
+"""Samples of clients: their software, their bytes, and metrics that they have pushed."""
 
 from collections.abc import Iterable
 

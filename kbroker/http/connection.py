@@ -46,8 +46,8 @@ class HttpConnection(BaseHTTPRequestHandler):
         closes."""
 
     def parse_request(self) -> bool:
-        """Read one request; False when it is not answered, or already was. The connection is busy
-        from the request's last byte until the answer has left."""
+        """Read one request; False when it gets no answer, or has it already. The connection is busy
+        from the request's last byte until the answer is sent."""
         self.command, self.request_version = "", self.protocol_version
         self.requestline = self.raw_requestline[:200].decode("latin-1").rstrip("\r\n")
         self.close_connection = True
@@ -72,8 +72,7 @@ class HttpConnection(BaseHTTPRequestHandler):
         return True
 
     def finish(self) -> None:
-        """Let the client read the last answer: to close a connection with bytes that nobody has
-        read resets it."""
+        """Let the client read the last answer: closing a connection with unread bytes resets it."""
         super().finish()
         if not self._is_cut:
             return
@@ -98,13 +97,13 @@ class HttpConnection(BaseHTTPRequestHandler):
         return True
 
     def end_headers(self) -> None:
-        """The last answer of a connection says so."""
+        """Announce the end of the connection in its last answer."""
         if self.close_connection:
             self.send_header("Connection", "close")
         super().end_headers()
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:  # noqa: ARG002
-        """What http.server refuses."""
+        """Answer a request that http.server refuses."""
         self.close_connection = self._is_cut = True
         self.refuse(HTTPStatus(code), message or HTTPStatus(code).phrase)
 

@@ -65,11 +65,12 @@ class ControlView:
         threading.Thread(target=self._run, name="control-view", daemon=True).start()
 
     def groups(self) -> tuple[GroupSummary, ...]:
-        """All groups, at most a second old; the last known ones while control is away."""
+        """All groups, at most a second old; the last known ones while control is restarting."""
         return self._asked(self._groups)
 
     def clients(self) -> ClientMetrics:
-        """What clients have pushed, at most a second old; the last known while control is away."""
+        """The metrics that clients have pushed, at most a second old; the last known ones while
+        control is restarting."""
         return self._asked(self._clients)
 
     def _asked(self, kept: "KeptAnswer[T]") -> T:

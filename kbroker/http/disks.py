@@ -13,7 +13,8 @@ DEVICES = Path("/sys/dev/block")
 
 def disks_of(log_dirs: Iterable[str], devices: Path = DEVICES) -> dict[str, Any]:
     """psutil's `sdiskio` by name of the device: bytes, operations and milliseconds since the host
-    started. Without a log dir that is gone, and without what is no block device, as a tmpfs."""
+    started. Log dirs that are gone are left out, and so is anything but a block device, such as a
+    tmpfs."""
     numbers = {Path(path).stat().st_dev for path in log_dirs if Path(path).exists()}
     names = set()
     for number in numbers:

@@ -87,7 +87,8 @@ class Families:
         lines.append(f"{name}_sum{braces} {number(total[ml.HISTOGRAM_SUM] / 1e6)}")
 
     def text(self, openmetrics: bool, names: Collection[str] = ()) -> bytes:
-        """What is sent. names: of the families that are wanted, or of their samples; none: all."""
+        """The text of the answer. names: of the requested families, or of their samples; none:
+        all."""
         wanted = {*names, *(name.removesuffix(part) for name in names for part in PARTS)}
         out = []
         for name, (kind, text) in self._kinds.items():

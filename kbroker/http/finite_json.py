@@ -1,5 +1,5 @@
-"""JSON of others, without the numbers that JSON does not have: Python's reads Infinity and NaN,
-makes an infinity of 1e999, and writes what no other reader takes."""
+"""Untrusted JSON, without the numbers that JSON does not have: Python's json reads Infinity and
+NaN, turns 1e999 into infinity, and writes numbers that no other reader accepts."""
 
 import json
 import math

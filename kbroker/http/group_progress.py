@@ -1,5 +1,5 @@
-"""How far groups are behind in seconds and bytes, how long they need to catch up, and how long what
-they still read stays in memory.
+"""The lag of groups in seconds and bytes, the time that they need to catch up, and the time that
+their next records stay in memory.
 
 The committed offset's place in the log and its record's timestamp are read from the log's files, a
 bounded number of partitions at each look. Rates are those of the last minutes.
@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 LOOKS = 500
 WINDOW_S = 300.0
 SCRAPED_S = 120.0
-"""Nothing is looked at when nobody has scraped for so long."""
+"""Nothing is read when there was no scrape for so long."""
 OPEN_FILES = 64
 
 Key = tuple[str, str, int]
@@ -42,7 +42,7 @@ Key = tuple[str, str, int]
 @dataclass(frozen=True, slots=True)
 class Behind:
     """seconds: since the first record that is not committed was written, None: unknown. cache_s:
-    until what is read next leaves the page cache, None: unknown."""
+    until the next records leave the page cache, None: unknown."""
 
     seconds: float | None
     size: int
@@ -96,7 +96,7 @@ class GroupProgress:
         self.scraped_s = -inf
 
     def look(self, directory: Directory, ask: Callable[[], Iterable[GroupSummary]]) -> None:
-        """Look at the groups, if somebody scrapes."""
+        """Read the state of the groups, if there are scrapes."""
         now_s = self._clock_s()
         if now_s - self.scraped_s > SCRAPED_S:
             return
@@ -152,7 +152,7 @@ class GroupProgress:
     # --- what is shown ---------------------------------------------------------------------------------
 
     def behind(self, group: str, topic: str, partition: int) -> Behind | None:
-        """Of a lagging partition; None when it has not been looked at."""
+        """The lag of a partition; None when it has not been read yet."""
         place = self._places.get((group, topic, partition))
         if place is None:
             return None
@@ -173,8 +173,8 @@ class GroupProgress:
         return margin / growth if growth > 0 else inf
 
     def catch_up_s(self) -> Mapping[str, float]:
-        """Seconds until a group has no lag, as it went in the last minutes; infinite when it does
-        not get nearer."""
+        """Seconds until a group has no lag, at the rate of the last minutes; infinite when the lag
+        does not shrink."""
         found = {}
         for group, history in list(self._lags.items()):
             lag, growth = history.points[-1][1], history.growth()

@@ -42,8 +42,8 @@ MEMORY = {
 
 
 def memory_bytes(meminfo: Path) -> dict[str, int]:
-    """The host's memory and its page cache, by kind. psutil has neither what is dirty nor what is
-    written back, and counts slabs as cache."""
+    """The host's memory and its page cache, by kind. psutil has neither dirty pages nor those under
+    write-back, and counts slabs as cache."""
     lines = (line.split(":") for line in meminfo.read_text().splitlines())
     return {MEMORY[name]: int(value.split()[0]) * 1024 for name, value in lines if name in MEMORY}
 
@@ -118,8 +118,8 @@ class HostRows:
             self._network_idle(families, cpu)
 
     def _network_idle(self, families: Families, cpu: dict[tuple[str, str], NDArray[np.int64]]) -> None:
-        """A network process has one thread and never waits for a disk: what it does not compute, it
-        idles."""
+        """A network process has one thread and never waits for a disk: the time that it does not
+        compute, it is idle."""
         before, seconds = self._recent.remember_at(cpu, IDLE_WINDOW_S)
         shares = [
             1 - int((now - before[process])[0]) / (seconds * 1e9)

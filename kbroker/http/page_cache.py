@@ -1,5 +1,5 @@
-"""Share of the log files in the page cache, by cachestat(2): a few files at each look, all of them
-in turn."""
+"""Share of the log files in the page cache, by cachestat(2): a few files at a time, all of them in
+turn."""
 
 import ctypes
 import errno
@@ -90,7 +90,7 @@ class PageCache:
         return -1 if look is None else look.states[0]
 
     def add(self, families: Families, directory: Directory, shown: Collection[str]) -> None:
-        """Sums by topic, of those that are shown."""
+        """Add the sums of the topics that are shown."""
         with self._lock:
             looks = self._looks
         for topic in directory.topics:

@@ -1,4 +1,4 @@
-"""Samples of quotas: what is used of them, and what was throttled."""
+"""Samples of quotas: their use, and throttled requests."""
 
 from collections.abc import Callable, Sequence
 from typing import Final

@@ -1,6 +1,6 @@
-"""The head of an HTTP/1 request, read to its blank line, and refused where two readers could take
-it for two things (RFC 9112, sections 2.2, 5 and 6): a proxy and this server must see the same
-requests on one connection."""
+"""The head of an HTTP/1 request, read to its blank line, and refused where two readers could
+interpret it differently (RFC 9112, sections 2.2, 5 and 6): a proxy and this server must see the
+same requests on one connection."""
 
 import re
 from dataclasses import dataclass

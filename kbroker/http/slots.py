@@ -1,6 +1,6 @@
 """Connections of the HTTP server: a bounded number, in which idle ones are closed for new ones.
 
-Neither idle connections nor slow readers keep anybody else out: when there is no room, a connection
+Neither idle connections nor slow readers exclude other clients: when there is no room, a connection
 that is idle, or whose answer has been in progress for long, is closed: one of the address that has
 most of them, and of those the oldest. When all are at work, a few more are taken for the health
 probes alone.
@@ -58,7 +58,8 @@ class Slots:
             self._slots.pop(connection, None)
 
     def work(self, connection: socket.socket, busy: bool) -> bool:
-        """Its request has arrived, or its answer has left. Whether it may only send probes."""
+        """Its request has arrived, or its answer is sent. Returns whether it may only send
+        probes."""
         with self._lock:
             slot = self._slots.get(connection)
             if slot is None:

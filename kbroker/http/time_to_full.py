@@ -7,8 +7,7 @@ WINDOW_S = 3600.0
 MIN_S = 60.0
 EVERY_S = 5.0
 NO_ROOM = 32 << 20
-"""Free bytes below which a disk is full: appends that were refused do not go on before there is
-more."""
+"""Free bytes below which a disk is full: refused appends resume only with more free space."""
 
 
 class TimeToFull:

@@ -113,7 +113,8 @@ def padded(content: bytes) -> bytes:
 
 
 def requests(block: bytearray) -> Iterator[tuple[int, bytes, bytes]]:
-    """(call, peer, frame) of each request of a block; not of those that have no call any more."""
+    """(call, peer, frame) of each request of a block; without requests that no longer have a
+    call."""
     position = 0
     while position < len(block):
         size, call, peer_bytes, frame_bytes = HEAD.unpack_from(block, position)

@@ -1,6 +1,6 @@
 """Reads and writes the messages of a block (`block.py`).
 
-The lengths in a block are checked once, when it arrives; what reads a message later relies on that.
+The lengths in a block are checked once, when it arrives; readers of a message rely on that check.
 """
 
 from kbroker.ipc.block_layout import MessageHead

@@ -72,8 +72,8 @@ class AnswerVersions:
 
     @property
     def topics(self) -> int:
-        """Grows whenever an answer that was made from topics, settings, quotas, credentials or
-        places of logs may be out of date."""
+        """Grows whenever an answer that was computed from topics, settings, quotas, credentials or
+        places of logs may be outdated."""
         return self.words.item(AnswerVersion.TOPICS)
 
     def topics_changed(self) -> None:

@@ -22,16 +22,16 @@ from kbroker.ipc.shared import Shared
 PR_SET_PDEATHSIG = 1
 QUICK_ROLES = ("network", "io")  # who is on the way of every record
 STACK_SIGNAL = signal.SIGUSR2
-"""On it a child writes the stacks of its threads to the log, whatever it is doing."""
+"""On this signal a child writes the stacks of its threads to the log, whatever it is doing."""
 STOP_SIGNAL = signal.SIGUSR1
-"""By it alone the parent ends a child. A service manager or a terminal sends its SIGTERM or SIGINT
-to all processes at once; children ignore those, or they would end in any order and before the
-parent knew why."""
+"""The parent ends a child by this signal alone. A service manager or a terminal sends SIGTERM or
+SIGINT to all processes at once. Children ignore these; otherwise they would end in any order and
+before the parent knew why."""
 PARENT_ONLY = (signal.SIGTERM, signal.SIGINT)
 NEW_OBJECTS, LOOKS = 20_000, 2
-"""The collector looks at so many new objects at once, a millisecond, and after so many looks at all
-of them, two more. With Python's 700 it looks a dozen times at the requests of a group that
-rebalances, all of which wait."""
+"""Thresholds of the garbage collector: it examines so many new objects at once, in a millisecond;
+the other two numbers are those of the older generations. With Python's 700 it would examine the
+waiting requests of a rebalancing group a dozen times."""
 EXIT_OK = 0
 EXIT_FAILED = 1
 
@@ -40,7 +40,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ChildContext:
-    """Everything a role's main may use. All of it was made by the parent before the fork.
+    """Everything that a role's main may use; the parent has made all of it before the fork.
 
     index: within the role. process: row in shared.processes. epoch: incarnation of that row. ways:
     how the others reach control. handoff: the end of the acceptor's socket pair on which a network
@@ -85,20 +85,20 @@ def die_with_parent(parent: int) -> None:
 
 
 def _stop_before_main(*_: object) -> None:
-    """A late role is asked to end before it has begun: there is nothing to finish, and the stop is
-    a clean one."""
+    """A late role is stopped before it has begun: there is nothing to finish, and the stop is
+    clean."""
     os._exit(EXIT_OK)
 
 
 def on_stop(handler: Callable[[int, FrameType | None], None]) -> None:
-    """Have the handler run, in the main thread, when the parent wants this child to end, or at once
-    if it has wanted that before."""
+    """Run the handler in the main thread when the parent stops this child, or at once if it has
+    already done so."""
     signal.signal(STOP_SIGNAL, handler)
     take_stop()
 
 
 def take_stop() -> None:
-    """A handler of STOP_SIGNAL is there: the signal is no longer kept back."""
+    """A handler of STOP_SIGNAL is installed: unblock the signal."""
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {STOP_SIGNAL})
 
 
@@ -108,8 +108,8 @@ def run_child(
     """Body of a child, forked with its signals blocked so that none meets the parent's handlers;
     never returns.
 
-    late: the role's main still has to be imported. Other roles get a stop that comes early when
-    they can heed it."""
+    late: the role's main still has to be imported. Other roles get an early stop once their handler
+    is installed."""
     code = EXIT_FAILED
     try:
         die_with_parent(parent)
@@ -120,7 +120,9 @@ def run_child(
         if late:
             on_stop(_stop_before_main)
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
-        signal.signal(signal.SIGPIPE, signal.SIG_IGN)  # a peer that died is an error of write, not our end
+        signal.signal(
+            signal.SIGPIPE, signal.SIG_IGN
+        )  # a write to a dead peer is an error, and must not end this process
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         faulthandler.register(STACK_SIGNAL)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, PARENT_ONLY)

@@ -1,12 +1,12 @@
-"""What network processes report to control of their clients, and what control makes of it for
-/metrics; see `messages.py`."""
+"""Reports of network processes about their clients, and control's sums of them for /metrics; see
+`messages.py`."""
 
 from typing import Final
 
 from msgspec import Struct
 
 OTHER: Final = "other"
-"""The name of all that have none of their own in a report or on /metrics."""
+"""The name for all clients without a row of their own in a report or on /metrics."""
 
 
 class SoftwareConnections(Struct, frozen=True, array_like=True):
@@ -19,8 +19,8 @@ class SoftwareConnections(Struct, frozen=True, array_like=True):
 
 
 class Throttled(Struct, frozen=True, array_like=True):
-    """Requests that were throttled because of one quota, and for how long in all. user, client_id:
-    of those that share it, see `config.client_quotas.Bound`."""
+    """Requests that were throttled because of one quota, and the total time. user, client_id: of
+    those that share it, see `config.client_quotas.Bound`."""
 
     quota: str
     user: str
@@ -38,7 +38,7 @@ class MovedBytes(Struct, frozen=True, array_like=True):
 
 
 class ClientReport(Struct, frozen=True, array_like=True, tag=True):
-    """What has changed with the clients of a network process since its last report. Sent.
+    """Changes of the clients of a network process since its last report. Sent.
 
     software: all open connections; None: as before. met: users and client ids that have quotas.
     moved: by client id."""
@@ -50,8 +50,8 @@ class ClientReport(Struct, frozen=True, array_like=True, tag=True):
 
 
 class QuotaUse(Struct, frozen=True, array_like=True):
-    """A quota, and how much of it is used. used: in the quota's unit; None: it is a default, which
-    each client has for itself. throttled_requests, throttled_ms: since control started."""
+    """A quota and its use. used: in the quota's unit; None: it is a default, which each client has
+    for itself. throttled_requests, throttled_ms: since control started."""
 
     quota: str
     user: str

@@ -1,10 +1,10 @@
-"""The clock that records and files are stamped with, and the one that measures time."""
+"""The clock for timestamps of records and files, and the clock that measures time."""
 
 import time
 
 
 def wall_clock_ms() -> int:
-    """Milliseconds since 1970, UTC. It may go back: what measures time takes monotonic_ms."""
+    """Milliseconds since 1970, UTC. It may go back, so durations are measured by monotonic_ms."""
     return time.time_ns() // 1_000_000
 
 

@@ -3,7 +3,7 @@
 The parent makes one pair of sockets before the first fork. Control alone receives on the listener.
 Every other process uses the connector to send control one end of a new stream by SCM_RIGHTS. The
 sockets have neither a path nor an abstract name. The parent keeps both, so streams that were sent
-while control was away wait for the next control, and a restarted process inherits the same
+while control was restarting wait for the next control, and a restarted process inherits the same
 connector.
 """
 
@@ -34,7 +34,7 @@ class Ways:
 
 
 def make() -> Ways:
-    """To be called before the first fork."""
+    """Make both ends; called before the first fork."""
     listener, connector = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     listener.setblocking(False)
     return Ways(listener, connector)
@@ -59,10 +59,9 @@ def connect(connector: socket.socket) -> socket.socket:
 
 
 def accept(listener: socket.socket) -> socket.socket | None:
-    """The next stream that another process has sent; None when there is none now.
-
-    Raises PermissionError for one of another user, OSError for what is no stream; both leave the
-    listener as it was. EOFError: nobody can connect any more."""
+    """The next stream that another process has sent; None when there is none now. Raises
+    PermissionError for a stream of another user, OSError for a message without a stream; both leave
+    the listener as it was. EOFError: no process can connect any more."""
     try:
         body, ancillary, _, _ = listener.recvmsg(
             len(_KNOCK), socket.CMSG_SPACE(4 * 8), socket.MSG_CMSG_CLOEXEC | socket.MSG_DONTWAIT
@@ -83,7 +82,7 @@ def accept(listener: socket.socket) -> socket.socket | None:
 
 
 def is_abandoned(stream: socket.socket) -> bool:
-    """Whether the process at the other end has closed it, or is dead: nobody waits for an
+    """Whether the process at the other end has closed it, or has died: no process waits for an
     answer."""
     poll = select.poll()
     poll.register(stream, select.POLLRDHUP)

@@ -64,7 +64,7 @@ NAME, _left = _parse(os.environ[VARIABLE]) if VARIABLE in os.environ else ("", 0
 
 
 def is_armed(*names: str) -> bool:
-    """Whether one of these is the place."""
+    """Whether one of these places is armed."""
     return NAME in names
 
 
@@ -84,4 +84,4 @@ def _nothing(_: str) -> None:
 
 
 crash_point = _count if NAME else _nothing
-"""To be called at each place with its name."""
+"""Called at each place with its name."""

@@ -65,7 +65,7 @@ def send_connections(channel: socket.socket, connections: Sequence[tuple[int, Ac
 
 def receive_connections(channel: socket.socket) -> list[tuple[Accepted, int]]:
     """The next connections with their descriptors, or LOST; none when there is none now. EOFError:
-    the acceptor has gone."""
+    the acceptor has ended."""
     room = CONNECTIONS_PER_MESSAGE * CONNECTION_BYTES
     space = socket.CMSG_SPACE(4 * CONNECTIONS_PER_MESSAGE)
     try:
@@ -92,7 +92,7 @@ def receive_connections(channel: socket.socket) -> list[tuple[Accepted, int]]:
 
 
 def _send(channel: socket.socket, message: bytes) -> bool:
-    """One message to the acceptor. False: the channel is full. EOFError: the acceptor has gone."""
+    """One message to the acceptor. False: the channel is full. EOFError: the acceptor has ended."""
     try:
         channel.send(message)
     except BlockingIOError:

@@ -1,4 +1,4 @@
-"""What the http process asks control; see `messages.py`."""
+"""Queries of the http process to control; see `messages.py`."""
 
 from msgspec import Struct
 
@@ -30,7 +30,7 @@ class GroupsPage(Struct, frozen=True, array_like=True, tag=True):
 
 
 class ClientsQuery(Struct, frozen=True, array_like=True, tag=True):
-    """Called; replied with ClientMetrics: what is known of clients."""
+    """Called; replied with ClientMetrics."""
 
 
 class ClientSample(Struct, frozen=True, array_like=True):
@@ -58,8 +58,8 @@ class PushingClient(Struct, frozen=True, array_like=True):
 
 
 class ClientMetrics(Struct, frozen=True, array_like=True):
-    """What clients have pushed (KIP-714), and what the broker sees of them. instances: that asked
-    for their subscription. left_out: series without room."""
+    """Metrics that clients have pushed (KIP-714), and those that the broker measures of them.
+    instances: that asked for their subscription. left_out: series without room."""
 
     instances: int
     left_out: int

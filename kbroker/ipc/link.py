@@ -31,15 +31,15 @@ from kbroker.protocol.long_frame import LongFrame
 
 RECEIVE_BYTES = 1 << 18
 FREQUENT = frozenset((Reply, ClientRequest, EpochEndOffset, DescribeProducers, DeleteRecords))
-"""Messages that come with every request: several of them leave in one frame."""
+"""Messages that every request causes: several of them are sent in one frame."""
 TOGETHER = 16
-"""Messages that leave together at most: the other side begins to work on them while this one makes
-the next ones."""
+"""Maximum of messages in one frame: the other side begins with them while this one makes the next
+ones."""
 MAX_TOGETHER = 64
-"""The same of answers once so many have left in this turn of the loop: the other side has work
-then, and each write costs both of them as much as several answers."""
+"""The same for answers, once so many were sent in this turn of the loop: the other side has work
+then, and each write costs both sides as much as several answers."""
 TOGETHER_BYTES = 1 << 16
-"""Of answers: none waits behind more."""
+"""Maximum of answers that an answer waits for."""
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +48,7 @@ Answered = Callable[[Reply | None], None]
 
 
 class LinkClosed(ConnectionError):
-    """The peer went away; a call that was in progress has no known outcome."""
+    """The peer has closed the link or died; the outcome of a call in progress is unknown."""
 
 
 Handler = Callable[["AsyncLink", int, Any], None]
@@ -82,7 +82,7 @@ class AsyncLink(asyncio.Protocol):
         self._leaving = Leaving(self._write_piece)
         self.on_long_answer: Callable[[int, LongFrame], None] | None = None
         """Called with the call and the answer of a request in a block, if the answer is long."""
-        self.peer: Any = None  # whatever the owner wants to remember of the other side
+        self.peer: Any = None  # the owner's data about the other side
 
     @property
     def closed(self) -> bool:
@@ -91,7 +91,7 @@ class AsyncLink(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's has no such base class
-        self._transport.set_write_buffer_limits(high=0)  # what is written leaves now, not after the turn
+        self._transport.set_write_buffer_limits(high=0)  # written bytes are sent now, not after the turn
 
     def data_received(self, data: bytes) -> None:
         try:
@@ -150,7 +150,7 @@ class AsyncLink(asyncio.Protocol):
             self._flush()
 
     def answer(self, messages: bytes) -> None:
-        """Answers of a block, packed already; they leave with what else this turn has to say."""
+        """Send packed answers of a block, together with the other messages of this turn."""
         out = self._out
         self._waiting_bytes += len(messages)
         if not out or not isinstance(out[-1], list):
@@ -168,7 +168,7 @@ class AsyncLink(asyncio.Protocol):
         self._left = 0
 
     def send_block(self, block: bytes) -> None:
-        """A block of requests, at once."""
+        """Send a block of requests at once."""
         self._flush()
         if self._transport is not None:
             self._transport.write(frame_block(block))
@@ -211,7 +211,7 @@ class AsyncLink(asyncio.Protocol):
         self, request: ClientRequest, body: memoryview, answered: Answered, sent: Callable[[], None]
     ) -> None:
         """As `ask`, of a request without its body, which follows in pieces. sent: called once the
-        body is needed no more."""
+        body is no longer needed."""
         if self._transport is None:
             sent()
             answered(None)
@@ -246,7 +246,7 @@ class AsyncLink(asyncio.Protocol):
             self._write(0, Reply(call_id, value, error, message), now=True)
 
     def close(self) -> None:
-        """Close after what was written has left."""
+        """Close once all written bytes are sent."""
         self._flush()
         if self._transport is not None:
             self._transport.close()

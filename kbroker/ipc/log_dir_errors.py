@@ -24,7 +24,7 @@ OF_THE_DISK = {
     errno.EUCLEAN,
     errno.ESHUTDOWN,
 }
-"""Errors of a read that speak of the disk, not of one file."""
+"""Errors of a read that concern the disk, not one file."""
 
 
 class LogDirErrors:
@@ -39,16 +39,16 @@ class LogDirErrors:
         assert len(self.paths) <= len(self._words), "Sizes.log_dirs is smaller than log.dirs"
 
     def fail(self, path: str, number: int) -> bool:
-        """A log dir goes offline because of an errno; whether this is news. A path that is none of
-        log.dirs is not."""
+        """Take a log dir offline because of an errno; returns whether it was online. A path outside
+        of log.dirs is ignored."""
         if path not in self.paths or self.of(path):
             return False
         self._words[self.paths.index(path)] = number
         return True
 
     def met(self, folder: str, error: Exception) -> None:
-        """A partition's log could not be read by somebody who does not own it: an error of its disk
-        takes the log dir offline. The IO workers look at the words once a second."""
+        """A partition's log could not be read by a process that does not own it: an error of its
+        disk takes the log dir offline. The IO workers read the words once a second."""
         log_dir = folder.rpartition("/")[0]
         if isinstance(error, OSError) and error.errno in OF_THE_DISK and self.fail(log_dir, error.errno):
             log.error("log dir %s goes offline: %s", log_dir, error)

@@ -30,8 +30,8 @@ class FindTokenCredential(Struct, frozen=True, array_like=True, tag=True):
 
 
 class TokenCredential(NamedTuple):
-    """What a login by a delegation token is checked with. owner: name of the principal that the
-    client becomes. expiry_ms: of the token, in ms since 1970."""
+    """The credential with which a login by a delegation token is checked. owner: name of the
+    principal that the client becomes. expiry_ms: of the token, in ms since 1970."""
 
     credential: ScramCredential
     owner: str
@@ -39,8 +39,8 @@ class TokenCredential(NamedTuple):
 
 
 class AttemptLogin(Struct, frozen=True, array_like=True, tag=True):
-    """A client shows a password. Called; replied with the seconds until it is checked; None when
-    it is refused unseen, as too many wait already."""
+    """A client sends a password. Called; replied with the seconds until it is checked; None when it
+    is refused unchecked, because too many wait already."""
 
     host: str
     user: str

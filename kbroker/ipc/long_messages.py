@@ -1,5 +1,5 @@
-"""Long requests and answers of clients cross a link in pieces: neither side stops for one of them,
-and short messages pass between its pieces.
+"""Long requests and answers of clients cross a link in pieces: neither side is blocked by one of
+them, and short messages are sent between its pieces.
 
 A piece is a frame with PIECE set in its length: call id, bytes that are left after it, content.
 The pieces of a request follow its LongRequest and fill a body that is allocated once; those of an
@@ -56,7 +56,7 @@ class Arriving:
         self._requests[call_id] = long.request, memoryview(room)
 
     def take(self, payload: bytearray) -> Iterator[tuple[int, Any]]:
-        """Add a piece; gives the message that it completes. Raises Misplaced."""
+        """Add a piece; returns the message that it completes. Raises Misplaced."""
         call_id, left = HEAD.unpack_from(payload)
         if not 0 <= left <= MAX_LEFT:
             raise Misplaced(f"a piece with {left} bytes left")
@@ -79,7 +79,7 @@ class Arriving:
 
 
 class Outgoing:
-    """One long message on its way out. left: bytes that are not sent yet."""
+    """One long message that is being sent. left: bytes that are not sent yet."""
 
     __slots__ = ("_call_id", "_parts", "left", "sent")
 
@@ -100,8 +100,8 @@ class Outgoing:
 
 
 class Leaving:
-    """Long messages that leave one link: in each turn of the loop one piece of one of them, while
-    the other side takes them. Owner: the link."""
+    """Long messages that are being sent by one link: one piece of one of them in each turn of the
+    loop, while the socket takes bytes. Owner: the link."""
 
     def __init__(self, write: Callable[[bytes], None]) -> None:
         self._write = write
@@ -110,16 +110,16 @@ class Leaving:
         self._paused = False
 
     def add(self, message: Outgoing) -> None:
-        """Send a message. Its `sent` is called once its parts are needed no more."""
+        """Send a message. Its `sent` is called once its parts are no longer needed."""
         self._messages.append(message)
         self._ask_turn()
 
     def pause(self) -> None:
-        """The socket takes no more for now."""
+        """The socket is full: pause."""
         self._paused = True
 
     def resume(self) -> None:
-        """The socket takes more."""
+        """The socket takes bytes again: resume."""
         self._paused = False
         self._ask_turn()
 
@@ -147,7 +147,7 @@ class Leaving:
 
 
 async def give_back(body: bytes | memoryview) -> None:
-    """Give back the memory of a body that is read, a part in each turn: a hundred megabytes take
+    """Release the memory of a body that was read, a part in each turn: a hundred megabytes take
     milliseconds."""
     room = body.obj if isinstance(body, memoryview) else None
     if not isinstance(room, mmap.mmap):

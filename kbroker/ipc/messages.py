@@ -41,10 +41,9 @@ class ClientRequest(Struct, frozen=True, array_like=True, tag=True):
     without an answer.
 
     body: the bytes after the request header; of a long request a memoryview. connection_id is
-    unique within the network process.
-    site: number of the replica site whose port the client came to. software_name, software_version:
-    what the client said of itself by ApiVersions, empty when it said nothing. token_authenticated:
-    it has logged in by a delegation token."""
+    unique within the network process. site: number of the replica site whose port the client came
+    to. software_name, software_version: as the client sent them by ApiVersions, or empty.
+    token_authenticated: it has logged in by a delegation token."""
 
     connection_id: int
     api_key: int
@@ -63,16 +62,16 @@ class ClientRequest(Struct, frozen=True, array_like=True, tag=True):
 
 
 class LongRequest(Struct, frozen=True, array_like=True, tag=True):
-    """A ClientRequest whose body comes after it, in pieces (`long_messages.py`). Called as that;
-    the receiver's link puts it together."""
+    """A ClientRequest whose body comes after it, in pieces (`long_messages.py`). Called like a
+    ClientRequest; the receiver's link assembles it."""
 
     request: ClientRequest
     body_bytes: int
 
 
 class ConnectionClosed(Struct, frozen=True, array_like=True, tag=True):
-    """A connection that has share-fetched, or asked about telemetry, is no more: what its session
-    had acquired is free again, and its client instance is forgotten. Sent."""
+    """A connection that has share-fetched, or asked about telemetry, is closed: records that its
+    session had acquired are released, and its client instance is removed. Sent."""
 
     connection_id: int
 
@@ -120,7 +119,7 @@ class AuditEvent(Struct, frozen=True, array_like=True):
 
 
 class AuditEvents(Struct, frozen=True, array_like=True, tag=True):
-    """What a network process has seen that belongs into the audit log. Sent."""
+    """Events of a network process for the audit log. Sent."""
 
     events: tuple[AuditEvent, ...]
 
@@ -157,7 +156,7 @@ class CleanableLog(Struct, frozen=True, array_like=True):
 
 
 class BeginCleaning(Struct, frozen=True, array_like=True, tag=True):
-    """Replied with a CleaningJob, None when there is nothing to clean (any more)."""
+    """Replied with a CleaningJob, None when there is nothing to clean, or no longer."""
 
     slot: int
     generation: int
@@ -240,7 +239,7 @@ class TopicImage(Struct, frozen=True, array_like=True):
 
 
 class AclDelta(Struct, frozen=True, array_like=True):
-    """ACLs that are new, and that are gone."""
+    """Added and removed ACLs."""
 
     added: tuple[Acl, ...] = ()
     removed: tuple[Acl, ...] = ()
@@ -249,9 +248,9 @@ class AclDelta(Struct, frozen=True, array_like=True):
 class Image(Struct, frozen=True, array_like=True, tag=True):
     """Topics to add or replace, and names to drop. full: forget everything else first. Called;
     replied when every later request of every connection sees it. settings: dynamic broker settings
-    by Kafka name. quotas: all of them, None when they are what they were. features: levels that
-    were changed from their defaults, and how often that has happened. acls: all of them in a full
-    image, in others what has changed."""
+    by Kafka name. quotas: all of them, None when they have not changed. features: levels that
+    differ from their defaults, and the number of changes so far. acls: all of them in a full image,
+    in other images the changes."""
 
     version: int
     full: bool

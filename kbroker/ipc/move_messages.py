@@ -8,7 +8,7 @@ from msgspec import Struct
 
 
 class BeginMove(Struct, frozen=True, array_like=True, tag=True):
-    """Copy a log to another log dir while it goes on (KIP-113). Replied with nothing when the
+    """Copy a log to another log dir while it stays in use (KIP-113). Replied with nothing when the
     ``-future`` folder is made; then MoveCaughtUp, or MoveFailed."""
 
     slot: int
@@ -17,8 +17,8 @@ class BeginMove(Struct, frozen=True, array_like=True, tag=True):
 
 
 class CancelMove(Struct, frozen=True, array_like=True, tag=True):
-    """Stay where it is; what was copied is removed. Replied with nothing, also when there is no
-    move."""
+    """End a move: the log stays in its log dir, and the copy is removed. Replied with nothing, also
+    when there is no move."""
 
     slot: int
 
@@ -36,8 +36,8 @@ class MoveProgress(Struct, frozen=True, array_like=True):
 
 
 class SwitchMove(Struct, frozen=True, array_like=True, tag=True):
-    """Hold appends and reads off and complete the copy. Replied with True: now FinishMove is to
-    come; with False when the log has grown too fast, and then it goes on where it is."""
+    """Pause appends and reads and complete the copy. Replied with True: FinishMove will follow;
+    with False when the log has grown too fast, and then it stays in use where it is."""
 
     slot: int
     generation: int
@@ -51,7 +51,7 @@ class FinishMove(Struct, frozen=True, array_like=True, tag=True):
 
 
 class MoveCaughtUp(Struct, frozen=True, array_like=True, tag=True):
-    """The copy of a log in log_dir lacks little. Sent repeatedly until SwitchMove comes."""
+    """The copy of a log in log_dir has nearly caught up. Sent repeatedly until SwitchMove comes."""
 
     slot: int
     generation: int

@@ -17,10 +17,8 @@ NO_ID = -1
 
 @inlined
 def take_id(words: int) -> int:
-    """An id that nobody has had before; NO_ID when the range is used up.
-
-    The end is read before an id is taken: one beyond it was never given to this range, whatever
-    control does meanwhile, and is lost."""
+    """A new id; NO_ID when the range is used up. The end is read before an id is taken: an id
+    beyond it never belonged to this range, whatever control does meanwhile, and is lost."""
     end = load_acquire(words + 8 * ProducerIds.END)
     if load_acquire(words + 8 * ProducerIds.NEXT) >= end:
         return NO_ID

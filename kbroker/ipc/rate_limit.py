@@ -8,10 +8,8 @@ MAX_MS: Final = (1 << 31) - 1
 
 
 class TokenBucket:
-    """Tokens for what is done now; they come back at a steady rate. Below zero, tokens are taken in
-    advance.
-
-    capacity: the most that it holds, and has at first. Times are seconds of one monotonic clock.
+    """A bucket of tokens that refills at a steady rate. Below zero, tokens are taken in advance.
+    capacity: its maximum and initial number of tokens. Times are seconds of one monotonic clock.
     """
 
     __slots__ = ("_at_s", "capacity", "per_second", "tokens")
@@ -23,21 +21,21 @@ class TokenBucket:
         self._at_s = now_s
 
     def refill(self, now_s: float) -> float:
-        """Add the tokens of the time that has passed; how many there are."""
+        """Add the tokens of the elapsed time; returns the number of tokens."""
         self.add((now_s - self._at_s) * self.per_second)
         self._at_s = now_s
         return self.tokens
 
     def add(self, count: float) -> None:
-        """Give tokens back."""
+        """Return tokens."""
         self.tokens = min(self.capacity, self.tokens + count)
 
     def take(self, count: float = 1.0) -> None:
-        """Take tokens, there or not."""
+        """Take tokens, even below zero."""
         self.tokens -= count
 
     def wait_s(self, count: float = 1.0) -> float:
-        """Seconds until it has so many tokens."""
+        """Seconds until the bucket has so many tokens."""
         return max(0.0, (count - self.tokens) / self.per_second)
 
     def wait_ms(self) -> int:

@@ -14,8 +14,8 @@ LEADER, FOLLOWER = 0, 1
 class ReplicationRates:
     """Runs in: control and io. The words are shared; an object of this class is a view of them.
 
-    A site is named by its number. side: LEADER for what its replicas send, FOLLOWER for what they
-    copy.
+    A site is named by its number. side: LEADER for bytes that its replicas send, FOLLOWER for bytes
+    that they copy.
     """
 
     def __init__(self, shared: Shared) -> None:
@@ -32,7 +32,7 @@ class ReplicationRates:
         return word - 1 if word else None
 
     def add(self, worker: int, site: int, side: int, count: int) -> None:
-        """An IO worker has copied bytes that a site's limit is about."""
+        """Count copied bytes under a site's limit."""
         self._bytes[worker, site, side] += count
 
     def total(self, site: int, side: int) -> int:

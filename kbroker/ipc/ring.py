@@ -3,9 +3,9 @@
 Counts only grow; entry i lives at index i modulo capacity. The producer publishes its count with a
 store-release after the entry; the consumer publishes its own after it has used the entry.
 
-Wake-up protocol (no lost wake-up, no wake-up for the busy): a consumer that found nothing sets its
-sleep flag, fences, looks once more, and only then blocks; a producer publishes, fences, and writes
-the eventfd only when it exchanges the flag from 1 to 0.
+Wake-up protocol (no lost wake-up, no wake-up of a busy process): a consumer that finds nothing sets
+its sleep flag, fences, checks the ring once more, and only then blocks; a producer publishes,
+fences, and writes the eventfd only when it exchanges the flag from 1 to 0.
 """
 
 import os
@@ -59,8 +59,7 @@ def wake(process_line: int, event_fd: int, one: int) -> int:
 
 @kernel("int64(int64, int64, int64[::1])")
 def ring_push(ring: int, capacity: int, entry: "np.ndarray[tuple[int], np.dtype[np.int64]]") -> int:
-    """Append one entry of 8 words; 0 when the ring is full. For the rare message, not the hot
-    path."""
+    """Append one entry of 8 words; 0 when the ring is full. For rare messages, not the hot path."""
     if ring_free(ring, capacity) <= 0:
         return 0
     head = load_i64(ring + HEAD)
@@ -104,8 +103,8 @@ def _claim_wake(process_line: int) -> int:
 
 @kernel("void(int64)")
 def mark_recovered(ring: int) -> None:
-    """A new consumer has answered what its predecessor left in the ring: say from where on entries
-    are its own."""
+    """A new consumer has answered the entries that its predecessor left: publish the count from
+    which on entries are its own."""
     store_release(ring + 8 * Ring.RECOVERED, load_i64(ring + TAIL))
 
 
@@ -118,11 +117,11 @@ class Sleeper:
         self._interrupted = False
 
     def announce(self) -> None:
-        """Say "about to block"; the caller must look at its rings once more before it blocks."""
+        """Set the sleep flag; the caller must check its rings once more before it blocks."""
         _announce_sleep(self.line)
 
     def awake(self) -> None:
-        """Say "busy": producers need not write the eventfd."""
+        """Clear the sleep flag: producers need not write the eventfd."""
         _claim_wake(self.line)
 
     def interrupt(self) -> None:
@@ -131,7 +130,7 @@ class Sleeper:
         os.eventfd_write(self.event_fd, 1)
 
     def take_interrupted(self) -> bool:
-        """Whether ``interrupt`` was called since the last look."""
+        """Whether ``interrupt`` was called since the last call."""
         interrupted, self._interrupted = self._interrupted, False
         return interrupted
 

@@ -27,8 +27,8 @@ def slice_ns() -> int | None:
 
 
 def ask_for_slice(microseconds: int) -> bool:
-    """Ask for a slice for the calling thread and those that it starts. False: the kernel knows no
-    such thing."""
+    """Request a slice for the calling thread and those that it starts. False: the kernel does not
+    support it."""
     attributes = _get()
     if attributes is None or attributes[1] != SCHED_OTHER or not attributes[5]:
         return False

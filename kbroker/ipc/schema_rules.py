@@ -1,9 +1,9 @@
 """Which schemas the keys and values of a topic's records must name, in one word of its slots.
 
-The word is Slot.COMPRESSION: the codec that every batch must have, or -1. Of a topic whose records
-are checked against the schema registry it is below that, so no batch has the codec it seems to ask
-for, and all of them come to the code that looks at records one by one. Topics without such checks
-have nothing more to look at.
+The word is Slot.COMPRESSION: the codec that every batch must have, or -1. For a topic whose records
+are checked against the schema registry the word is below -1. No batch has such a codec, so all
+batches of the topic reach the code that checks records one by one. Topics without such checks pay
+nothing.
 """
 
 from enum import IntEnum
@@ -13,7 +13,7 @@ from kbroker.config.topic import SUBJECTS, TopicConfig
 
 ANY_CODEC: Final = -1
 MIN_RULES: Final = 8
-"""A packed word without rules would be less."""
+"""Offset of packed words: a packed word without rules would be less."""
 
 
 class Strategy(IntEnum):
@@ -29,14 +29,14 @@ STRATEGIES: Final = dict(zip(SUBJECTS, Strategy, strict=True))
 
 
 class SchemaRules(NamedTuple):
-    """Strategies of key and value; None: it is not checked."""
+    """Strategies of key and value; None: not checked."""
 
     key: Strategy | None
     value: Strategy | None
 
     @classmethod
     def of_topic(cls, config: TopicConfig) -> "SchemaRules":
-        """What a topic's settings ask for."""
+        """The rules of a topic's settings."""
         key = STRATEGIES[config.confluent_key_subject_name_strategy]
         value = STRATEGIES[config.confluent_value_subject_name_strategy]
         return cls(

@@ -25,7 +25,7 @@ def _find(table: int, stride: int, high: int, low: int) -> int:
 
 @inlined
 def _take(table: int, stride: int, high: int, low: int) -> int:
-    """A row for a key: its own, a free one, or the one that was not used for longest."""
+    """A row for a key: its own, a free one, or the least recently used one."""
     row = _find(table, stride, high, low)
     if row != 0:
         return row

@@ -48,7 +48,7 @@ class Sensors:
         sensor_add(self._own, self._samples, sensor.high, sensor.low, window, amount)
 
     def throttle_ms(self, sensor: Sensor, now_ms: int) -> int:
-        """How long to wait until the rate is the limit again."""
+        """Milliseconds until the rate is the limit again."""
         total, elapsed_ms = self._total(sensor, now_ms)
         return excess_ms(total, sensor.limit, elapsed_ms)
 

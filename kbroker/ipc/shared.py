@@ -68,15 +68,15 @@ def _close(fds: tuple[int, ...]) -> None:
 
 
 class Shared:
-    """All shared memory of one broker, and the eventfd of each process; both go with the last
-    reference to it.
+    """All shared memory of one broker, and the eventfd of each process; both are freed with the
+    last reference to it.
 
     slots[max_partitions, Slot.WORDS]; processes[clients + workers + 2, PROCESS_WORDS] (clients
     first, then workers, then http, then the cleaner); append_ring(client, worker),
     completion_ring(client, worker): addresses; counters[clients + workers][max_partitions,
-    COUNTER_WORDS], and counter_bases[max_partitions, COUNTER_WORDS]: what a slot's counters added
-    up to when its partition got it (control writes it); metrics[clients + workers + 3, ROW_WORDS]:
-    the rows of `processes`, then the supervisor's; log_dir_errors[log_dirs]: see log_dir_errors.py;
+    COUNTER_WORDS], and counter_bases[max_partitions, COUNTER_WORDS]: the sums of a slot's counters
+    when its partition got it (control writes them); metrics[clients + workers + 3, ROW_WORDS]: the
+    rows of `processes`, then the supervisor's; log_dir_errors[log_dirs]: see log_dir_errors.py;
     store_copies[log_dirs]: see store_copy_states.py; replication_rates[sites, 2],
     replication_bytes[workers, sites, 2]: see replication_rates.py; standing[AnswerVersion.WORDS]:
     see cached_answers.py; producer_ids[ProducerIds.WORDS]: see producer_id_kernel.py;
@@ -159,8 +159,8 @@ class Shared:
 
     @property
     def cleaner_process(self) -> int:
-        """Row of the cleaner in ``processes`` and ``metrics``; it has no ring, its eventfd says
-        "look now"."""
+        """Row of the cleaner in ``processes`` and ``metrics``; it has no ring, its eventfd wakes
+        it."""
         return self.process_count + 1
 
     @property

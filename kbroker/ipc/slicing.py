@@ -14,23 +14,23 @@ from kbroker.protocol.slices import SLICE_NS, Work
 T = TypeVar("T")
 Spent = Callable[[int], None]
 LONG_SLICES: Final = 8
-"""Slices after which work is long."""
+"""Number of slices after which work counts as long."""
 FEW: Final = 8
-"""How many take turns before they are long."""
+"""How many works take turns before they count as long."""
 REST_S: Final = 0.5
 MAX_RESTS: Final = 60
 MANY_OBJECTS: Final = 20_000
-"""New objects that the collector looks at in some five milliseconds."""
+"""New objects that the collector examines in some five milliseconds."""
 
 
 class Slicing:
     """Runs in: control, network. Owner: the process's main.
 
     Short work does not wait for long work before it: all work begins with a slice, and a few take
-    turns for the next ones. What is not done then takes the lane, one after the other, because the
-    objects of long requests take much memory. Work that waits for something else than its next
-    slice lets the next work run. The garbage collector is off meanwhile: one pass over the millions
-    of objects of one request would stop all clients for as long.
+    turns for the next ones. Work that is not finished then runs one after the other, because the
+    objects of long requests take much memory. Work that waits for anything but its next slice lets
+    the next work run. The garbage collector is off meanwhile: one pass over the millions of objects
+    of one request would stop all clients for as long.
     """
 
     def __init__(self) -> None:
@@ -86,8 +86,8 @@ class Slicing:
         gc.disable()
 
     def _start_collector_later(self, rests: int) -> None:
-        """What a long request has made lives on while it waits for its next step, or until it is
-        answered; the collector would look at all of it at once."""
+        """Objects of a long request live while it waits for its next step, or until it is answered;
+        the collector would examine all of them at once."""
         asyncio.get_running_loop().call_later(REST_S, self._rested, rests)
 
     def _rested(self, rests: int) -> None:
@@ -103,7 +103,7 @@ class Slicing:
 
 
 async def in_turns(items: Iterable[T]) -> AsyncIterator[T]:
-    """The items; each millisecond others have their turn."""
+    """Yield the items; every millisecond other work has its turn."""
     ends_ns = time.monotonic_ns() + SLICE_NS
     for item in items:
         yield item

@@ -8,8 +8,8 @@ from collections.abc import Collection, Sequence
 from kbroker.ipc.shared import Shared
 
 NONE, CURRENT, STALE = 0, 1, 2
-"""No copy belongs there; it has every change; it is outdated, and rebuilt when its log dir works
-again."""
+"""No copy belongs there; the copy has every change; the copy is outdated, and rebuilt once its log
+dir works again."""
 
 
 class StoreCopyStates:

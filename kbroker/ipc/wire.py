@@ -63,8 +63,8 @@ REPLIES: Final[dict[type, Any]] = {
     mm.SwitchMove: bool,
     mm.FinishMove: None,
 }
-"""What a call's reply carries when it is no error, by the call's type. AskWorker's is that of what
-it asks."""
+"""The type of a reply's value when it is no error, by the call's type. AskWorker has the value of
+the call that it forwards."""
 SENT: Final = (
     m.Hello,
     hm.GroupsPage,
@@ -97,7 +97,7 @@ Decoder = msgspec.msgpack.Decoder[Any]
 
 
 class Malformed(Exception):
-    """Bytes that are no message: the link they came by is closed."""
+    """Bytes that are no message: their link is closed."""
 
 
 _PLAIN: Final[tuple[Any, ...]] = (bytes, str, int)
@@ -143,9 +143,9 @@ def frame_block(block: bytes) -> bytes:
 class FrameReader:
     """Cuts received bytes into ``(call_id, body)`` messages.
 
-    decoder_of: takes the decoder of the reply to a call; None for a call that nobody waits for,
-    whose reply is passed over. on_block: given each block, in its turn; without it a block's
-    requests are messages like any other. of_requests: what blocks hold, else answers.
+    decoder_of: takes the decoder of the reply to a call; None for a call without a waiter, whose
+    reply is skipped. on_block: called with each block, in order; without it a block's requests are
+    messages like any other. of_requests: what blocks hold, else answers.
     """
 
     def __init__(

@@ -1,8 +1,8 @@
 """Walking record batches (magic 2) of a segment file: validation, recovery scan, header replay.
 
 Files are read by pread, never mapped: a truncation by their owner then shows as a short read, not
-as SIGBUS. What ends a walk is Kafka's rule (FileLogInputStream, DefaultRecordBatch.ensureValid),
-with two checks more: offsets must rise, and a magic above 2 is damage.
+as SIGBUS. A walk ends by Kafka's rules (FileLogInputStream, DefaultRecordBatch.ensureValid), with
+two more checks: offsets must rise, and a magic above 2 is damage.
 """
 # mypy: disable-error-code="no-untyped-call"
 
@@ -32,8 +32,8 @@ CONTROL_PEEK = 128  # bytes after the header that hold a control record
 
 @inlined
 def batch_fault(address: int, size: int, check_crc: bool) -> int:
-    """What is wrong with the batch of ``size`` bytes (LENGTH included) at an address; END when
-    nothing is."""
+    """The fault of the batch of ``size`` bytes (LENGTH included) at an address; END when there is
+    none."""
     magic = load_i8(address + b.MAGIC)
     if magic == 0 or magic == 1:
         return ScanStop.OLD_MAGIC
@@ -116,13 +116,13 @@ def scan(
     """Rows of the batches from NEXT_POSITION of the state up to byte ``end`` of a segment file;
     returns how many.
 
-    state (int64[ScanState.WORDS]) is advanced over good batches and says in STOP why the walk
+    state (int64[ScanState.WORDS]) is advanced over good batches and STOP is the reason why the walk
     ended; call again while it is MORE. check_crc=False reads headers only. buffer: at least 512
     bytes; for CRC CONTROL_PEEK more than the largest batch (see ScanStop.NEED_BUFFER).
     highest_offset: largest that a record of this segment may have.
     """
     address = buffer.ctypes.data
-    capacity = buffer.size - CONTROL_PEEK  # a look into a control record may pass what was read
+    capacity = buffer.size - CONTROL_PEEK  # reading a control record may pass the end of the read bytes
     position = state[ScanState.NEXT_POSITION]
     lowest = state[ScanState.NEXT_OFFSET]
     start, filled = position, 0  # the buffer holds file bytes [start, start + filled)

@@ -3,7 +3,7 @@
 numba's own cache looks only at the file of the outermost function, so an edited callee in another
 file would leave a stale kernel in the cache. The folder therefore carries a digest of every source
 that a kernel may depend on and of the numba version; a changed source starts a fresh folder.
-Imports no numba: it is asked before the first kernel loads.
+Imports no numba: it is used before the first kernel loads.
 """
 
 import hashlib
@@ -34,7 +34,7 @@ def sources() -> list[Path]:
 
 
 def digest() -> str:
-    """Of all that machine code of kernels depends on, but for the processor."""
+    """The digest of everything that machine code of kernels depends on, except the processor."""
     found = hashlib.sha256(f"{version('numba')} {MEASURED}".encode())
     for source in sources():
         found.update(source.read_bytes())
@@ -42,8 +42,8 @@ def digest() -> str:
 
 
 def cache_folder() -> Path:
-    """Where compiled kernels live: per user, per content of the kernel sources. A folder that
-    somebody else could write is never used. Raises OSError when there is no other one."""
+    """Where compiled kernels live: per user, per content of the kernel sources. A folder that other
+    users could write is never used. Raises OSError when there is no other folder."""
     name = f"kernels-{digest()}"
     root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     try:

@@ -1,8 +1,7 @@
 """zlib and zstd for kernels: their C functions, called without the interpreter.
 
-A library that is not found, or does not show its functions, has address 0; what it would decompress
-is then left to Python. What is damaged, or not plainly one gzip member or one zstd frame, is for
-Python to judge, too.
+A library that is not found, or does not show its functions, has address 0; its data is then left to
+Python. So is damaged data, and data that is not plainly one gzip member or one zstd frame.
 """
 # mypy: disable-error-code="no-untyped-def,type-arg"
 
@@ -48,8 +47,8 @@ ZSTD_MOST_WINDOW = 17  # exponent above 10: 2^27 bytes, the most that zstd's rea
 
 
 class CodecLibraries:
-    """The table that kernels take (`address`), and what it points to. For one thread: contexts are
-    used, not shared."""
+    """The table that kernels take (`address`), and the objects it points to. For one thread,
+    because its contexts are changed by use."""
 
     def __init__(self) -> None:
         self.words: Final[NDArray[np.int64]] = np.zeros(TABLE_WORDS, np.int64)

@@ -4,9 +4,9 @@ kernels that call it.
 Left to itself numba gives every function wrappers for Python and C, optimises it with all that it
 calls, and emits machine code for it, before it does the same for each function that calls it; for
 the deepest ones that happens twenty times over, and once more for each constant they are called
-with. Only the outermost function, the kernel, is ever called. So an inlined function stays as LLVM
-wrote it down (a `Part`), for types and not for constants, and a kernel's library takes in all parts
-at once and is optimised once.
+with. Only the outermost function, the kernel, is ever called. So an inlined function stays LLVM
+code (a `Part`), for types and not for constants, and a kernel's library links all parts at once and
+is optimised once.
 """
 
 from collections.abc import Callable
@@ -24,8 +24,8 @@ OPTIONS = {"nopython": True, "nogil": True, "error_model": "numpy"}
 
 
 class KernelLibrary(JITCodeLibrary):  # type: ignore[misc]
-    """The code of one function, which takes in what it calls only when it is asked for machine
-    code."""
+    """The code of one function, which links the functions that it calls only when machine code is
+    needed."""
 
     _linking_libraries: list[Any]
 
@@ -37,8 +37,8 @@ class KernelLibrary(JITCodeLibrary):  # type: ignore[misc]
         self._final_module.link_in(module)
 
     def finalize(self) -> None:
-        """Take in all that is called, directly or not; then as numba does: optimise, and give it to
-        the linker."""
+        """Link all functions that are called, directly or not; then, as numba does, optimise the
+        code and pass it to the linker."""
         for library in self._called():
             self._final_module.link_in(_for_linking(library), preserve=True)
             self._reload_init.update(library._reload_init)
@@ -59,7 +59,8 @@ class KernelLibrary(JITCodeLibrary):  # type: ignore[misc]
 
 
 def _for_linking(library: Any) -> Any:
-    """A module that may be linked into several others; what was finalized holds what it calls."""
+    """A module that may be linked into several others; a finalized one contains the functions that
+    it calls."""
     if library._finalized:
         return library._get_module_for_linking()
     if library._shared_module is None:
@@ -86,8 +87,8 @@ class _PartCompiler(dispatcher._FunctionCompiler):  # type: ignore[misc, name-de
 
 
 class Part(dispatcher.Dispatcher):
-    """A function that kernels take in. A call from Python (of a test) compiles it as a kernel of
-    its own."""
+    """A function that is linked into kernels. A call from Python (of a test) compiles it as a
+    kernel of its own."""
 
     targetdescr = cpu_target
     compiled: Callable[[], object] = staticmethod(lambda: None)
@@ -124,7 +125,7 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
         self.declared = signature
 
     def make(self) -> None:
-        """Compile it, or load it from the cache. Once made, it takes no other signature."""
+        """Compile it, or load it from the cache. Once made, it accepts no other signature."""
         if self._can_compile:
             with typeinfer.register_dispatcher(self):
                 self.compile(self.declared)

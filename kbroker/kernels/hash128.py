@@ -1,7 +1,7 @@
 """128-bit hash of short byte strings inside kernels: MurmurHash3_x64_128 (public domain, Austin
 Appleby), seeded.
 
-Not cryptographic: each process draws a new seed, so that nobody can prepare keys that collide.
+Not cryptographic: each process draws a new seed, so that no client can prepare keys that collide.
 """
 # mypy: disable-error-code="no-untyped-call,no-untyped-def,no-any-return"
 

@@ -53,5 +53,5 @@ def enter_in(index: NDArray[np.int64], hashed: int, number: int) -> None:
 
 
 def remove_from(index: NDArray[np.int64], number: int) -> None:
-    """Forget a row, wherever it is."""
+    """Remove a row, wherever it is."""
     index[index == number + 1] = REMOVED

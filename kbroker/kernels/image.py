@@ -11,8 +11,8 @@ extension modules: see numba.core.cpu.CPUContext.get_executable and
 numba.core.base._load_global_helpers.
 
 An image file is MAGIC, the SHA-256 of what follows, the number of kernels, and of each kernel its
-five fields; a field is its length (4 bytes, little-endian) and its bytes. It is taken only from a
-file that nobody else can write.
+five fields; a field is its length (4 bytes, little-endian) and its bytes. It is loaded only from a
+file that no other user can write.
 """
 
 import builtins
@@ -133,8 +133,8 @@ class Image:
                 raise RuntimeError(f"the code of {one.module}.{one.name} has no {one.environment}")
 
     def function(self, source: Callable[..., Any]) -> Callable[..., Any] | None:
-        """The compiled form of a function, None when the image has none. It takes what its
-        signature says; other arguments raise TypeError or ValueError."""
+        """The compiled form of a function, None when the image has none. It accepts arguments of
+        its signature; others raise TypeError or ValueError."""
         one = self._kernels.get((source.__module__, source.__qualname__))
         if one is None:
             return None
@@ -184,9 +184,8 @@ _used: list[Image] = []
 
 
 def use() -> bool:
-    """Take this process's kernels from the image; False when there is none, or none that fits. To
-    be called before the first kernel is imported. While kernels are plain there is nothing to
-    load."""
+    """Take this process's kernels from the image; False when there is none, or none that fits.
+    Called before the first kernel is imported. While kernels are plain there is nothing to load."""
     if plain.ACTIVE:
         return True
     for found in (*packaged.fitting(), None):

@@ -1,9 +1,10 @@
-"""The one door to numba: typed decorators, the on-disk cache of compiled kernels, and CPU facts.
+"""The only module that uses numba: typed decorators, the on-disk cache of compiled kernels, and CPU
+facts.
 
 In a process that uses the image of compiled kernels (`image.py`) numba stays outside: `kernel`
-finds the machine code there, and what only describes code to a compiler (`intrinsic`, `external`,
-`types`, `cgutils`, `ir`) does nothing. With KBROKER_NO_KERNELS=1 numba stays outside, too: every
-kernel is the Python function that its source says (`plain`).
+finds the machine code there, and functions that only describe code to a compiler (`intrinsic`,
+`external`, `types`, `cgutils`, `ir`) do nothing. With KBROKER_NO_KERNELS=1 numba stays outside,
+too: every kernel is the Python function that its source says (`plain`).
 """
 
 import os
@@ -82,8 +83,8 @@ def inlined(function: F) -> F:
 
 
 def intrinsic(twin: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """What numba.extending.intrinsic does: code for LLVM, written where kernels call the function.
-    twin: what plain kernels call in its place."""
+    """As numba.extending.intrinsic: code for LLVM, written where kernels call the function. twin:
+    the function that plain kernels call instead."""
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         if PLAIN:

@@ -1,9 +1,9 @@
 """LZ4 frames, as producers send them, decompressed into memory of ours; with XXH32, which their
 checksums are.
 
-Frame and block format: lz4_Frame_format.md and lz4_Block_format.md of the LZ4 project. Only what is
-with certainty is taken: a block that the reference decoder may refuse, or a feature that producers
-do not use, is for a library to judge.
+Frame and block format: lz4_Frame_format.md and lz4_Block_format.md of the LZ4 project. Only
+certainly valid data is decompressed: a block that the reference decoder may refuse, or a feature
+that producers do not use, is left to a library.
 """
 
 from kbroker.kernels.jit import inlined
@@ -64,7 +64,8 @@ def xxh32(address: int, length: int) -> int:
 
 @inlined
 def copy_match(at: int, offset: int, length: int) -> None:
-    """Repeat what lies `offset` bytes before, as often as it takes; may write SLACK_BYTES more."""
+    """Repeat the bytes that lie `offset` bytes before, as often as needed; may write SLACK_BYTES
+    more."""
     if offset >= length:
         copy(at, at - offset, length)
     elif offset >= 8:

@@ -68,8 +68,8 @@ store_i64 = _store(64, False)
 
 @intrinsic(twins.wrapped)
 def wrapped(typingctx, value):
-    """The int64 that machine arithmetic leaves of a number: what it is already, but for plain
-    Python's."""
+    """The int64 that machine arithmetic leaves of a number; it changes only numbers of plain
+    Python."""
 
     def codegen(context, builder, signature, args):
         return args[0]

@@ -16,7 +16,7 @@ def take_record(fd: int, address: int, size: int) -> bool:
 
 @inlined
 def give_record(fd: int, address: int, size: int) -> bool:
-    """Write a record; False when nobody will read it."""
+    """Write a record; False when the pipe has no reader."""
     while write(fd, address, size) < 0:
         if errno() != EINTR:
             return False

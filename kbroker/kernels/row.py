@@ -5,10 +5,10 @@
 
         REFS = word("count", "requests and connections that hold it")
 
-Words are numbered in the order in which they are declared. What stays in the class are plain
-numbers: `Chunk.REFS` is the word's number, `Chunk.WORDS` and `Chunk.STRIDE` are a row's words and
-bytes. Kernels take them as constants (see
-`jit.py`), so they cost what a literal costs. `docs/shared-memory.md` is made from the rest.
+Words are numbered in the order in which they are declared. The class keeps plain numbers:
+`Chunk.REFS` is the word's number, `Chunk.WORDS` and `Chunk.STRIDE` are a row's words and bytes.
+Kernels take them as constants (see `jit.py`), so they cost what a literal costs.
+`docs/shared-memory.md` is made from the rest.
 """
 
 import struct
@@ -60,9 +60,9 @@ def word(
 ) -> int:
     """Declare the next word of a row, or the next ``count``.
 
-    unit: what a number in it counts, or the Row that lies there. writer: where it is not the
-    table's. metric: the gauge of the catalogue that shows it. line: the word is the first of this
-    cache line of the row.
+    unit: the unit of its number, or the Row that lies there. writer: where it is not the table's.
+    metric: the gauge of the catalogue that shows it. line: the word is the first of this cache line
+    of the row.
     """
     if not isinstance(unit, str):
         count = unit.WORDS
@@ -174,8 +174,7 @@ def field(kind: str, unit: str, meaning: str) -> int:
 
 
 class StructType(Constants):
-    """Finds the places of a struct's fields. What stays in the class are their byte offsets, and
-    SIZE."""
+    """Computes the offsets of a struct's fields. The class keeps their byte offsets, and SIZE."""
 
     __words__: Mapping[str, Word]
     writer: str

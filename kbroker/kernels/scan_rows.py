@@ -69,7 +69,7 @@ class Located(Values):
 
 
 class IndexCarry(Row, writer="who scans"):
-    """What is carried from call to call while the indexes of one segment are rebuilt."""
+    """State that is carried from call to call while the indexes of one segment are rebuilt."""
 
     SINCE_INDEX = word("bytes", "from the batch of the last entry on")
     MAX_TIMESTAMP = word("ms", "-1: none")

@@ -1,7 +1,7 @@
 """Snappy, raw or in the framing of snappy-java (xerial), decompressed into memory of ours.
 
-Format: format_description.txt of the snappy project. What is damaged, or does not fit, is for a
-library to judge.
+Format: format_description.txt of the snappy project. Damaged data, and data that does not fit, is
+left to a library.
 """
 
 from kbroker.kernels.jit import inlined

@@ -12,14 +12,14 @@ OURS_ALONE = 0o700
 
 
 class Untrusted(PermissionError):
-    """A file or folder that somebody else can write; the text says which one and why."""
+    """A file or folder that another user can write; the text says which one and why."""
 
 
 def check(what: str | Path, found: os.stat_result, sticky: bool = False) -> None:
     """Raises Untrusted unless its owner is this process's user or root, and nobody else can write
     it.
 
-    sticky: a folder in which others write beside us, but do not replace what is ours, will do (as
+    sticky: a folder where other users may write, but cannot replace files of ours, is accepted (as
     /tmp)."""
     if found.st_uid not in (0, os.geteuid()):
         raise Untrusted(f"{what}: user {found.st_uid} owns it, not user {os.geteuid()} or root")
@@ -31,8 +31,8 @@ def own_folder(folder: Path) -> Path:
     """A folder, made if it is missing, and its parent likewise; both are ours or root's alone.
     Raises OSError.
 
-    A parent of ours that others could write, as an open umask has made it, is closed to them: what
-    lies in it is looked at for itself."""
+    If others could write to a parent of ours, as after an open umask, they lose that right; its
+    contents are checked separately."""
     folder.parent.parent.mkdir(parents=True, exist_ok=True)
     top = folder.parent.parent.stat()
     if top.st_uid not in (0, os.geteuid()) or top.st_mode & stat.S_IWOTH:
@@ -50,7 +50,7 @@ def own_folder(folder: Path) -> Path:
 
 
 def read(file: Path) -> bytes:
-    """The content of a plain file that nobody else can write. Raises OSError."""
+    """The content of a plain file that no other user can write. Raises OSError."""
     with open(os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as opened:
         found = os.fstat(opened.fileno())
         if not stat.S_ISREG(found.st_mode):
@@ -60,7 +60,7 @@ def read(file: Path) -> bytes:
 
 
 def write(file: Path, content: bytes) -> Path:
-    """Put a file there as a whole or not at all, for its user alone. Raises OSError."""
+    """Write a file as a whole or not at all, for its user alone. Raises OSError."""
     temporary = file.with_suffix(f".{os.getpid()}")
     temporary.unlink(missing_ok=True)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC

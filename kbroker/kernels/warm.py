@@ -77,13 +77,13 @@ def length(functions: Iterable[Any]) -> int:
 
 
 class Progress:
-    """How far it is, in functions: to compile one is 1, to optimise it as part of a kernel is
+    """Progress, in functions: to compile one is 1, to optimise it as part of a kernel is
     OPTIMISING."""
 
     def __init__(self, kernels: list[Any], workers: int) -> None:
         of_each = [functions_of(one) for one in kernels]
         self._kernels = [OPTIMISING * len(own) for own in of_each]
-        again = 1 + AGAIN * (workers - 1)  # what several workers need, each of them compiles
+        again = 1 + AGAIN * (workers - 1)  # functions that several workers need are compiled by each of them
         self._all = len(set().union(*of_each)) * again + sum(self._kernels)
         self._done = 0.0
         self.count = 0
@@ -96,7 +96,7 @@ class Progress:
             self._done += 1 if message == FUNCTION else self._kernels[message]
 
     def left_s(self, elapsed_s: float) -> float:
-        """About how long it will last."""
+        """The approximate time left."""
         return elapsed_s * max(0.0, self._all - self._done) / max(1.0, self._done)
 
 

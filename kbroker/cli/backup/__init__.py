@@ -1,5 +1,6 @@
 """Backups of a running broker.
 
-`repository.py` keeps files by their checksums, `point.py` says what belongs to one point in time, `cut.py` asks the
-broker for that point, `taking.py` copies up to it, `restoring.py` makes a log dir of it.
+`repository.py` keeps files by their checksums, `point.py` lists the files of one point in time,
+`cut.py` gets that point from the broker, `taking.py` copies up to it, `restoring.py` turns it into
+a log dir.
 """

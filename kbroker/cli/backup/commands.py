@@ -45,8 +45,8 @@ def backup(
     """Back a running broker up: every record, offset and setting as of one point in time, into a
     folder or s3://BUCKET/PREFIX.
 
-    Run it on the broker's host, as its user. Only what is new since the last backup is copied; one
-    that was interrupted goes on. See docs/backup.md."""
+    Run it on the broker's host, as its user. Only new data since the last backup is copied; an
+    interrupted backup is continued. See docs/backup.md."""
     from kbroker.cli.backup.cut import take_cut
     from kbroker.cli.backup.place import at
     from kbroker.cli.backup.taking import take
@@ -100,9 +100,9 @@ def restore(
         list[str] | None, typer.Option(metavar="TOPIC", help="Only this one; repeat it for more.")
     ] = None,
 ) -> None:
-    """Make a log directory of a backup, on which kbroker starts with `log.dirs=DIR`.
+    """Turn a backup into a log directory, on which kbroker starts with `log.dirs=DIR`.
 
-    Every file is checked by its checksum. Committed offsets come along with any choice of
+    Every file is checked by its checksum. Committed offsets are restored with any choice of
     topics."""
     from kbroker.cli.backup.restoring import restore as run
 

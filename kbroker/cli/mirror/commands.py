@@ -86,8 +86,8 @@ def move(
     """Move to an Apache Kafka cluster while clients work: topics, settings, ACLs, quotas, records,
     group offsets.
 
-    Says when to stop the producers, verifies every record, and says when the clients may start at
-    the cluster. Ctrl-C stops; the same command goes on from there (docs/move-live.md)."""
+    Prints when to stop the producers, verifies every record, and prints when the clients may start
+    at the cluster. Ctrl-C stops; the same command continues (docs/move-live.md)."""
     other = _other(broker, to, to_config)
     options = _Options(topic or [], plan, replication_factor, quiet_s, every_s, tasks, heap, exactly_once)
     _run(broker, other, options, kafka_home, log, keep_topics, json)

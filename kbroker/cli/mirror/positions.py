@@ -1,5 +1,5 @@
-"""How far MirrorMaker 2 is: positions that it commits at the target, and what the source holds
-beyond them."""
+"""The progress of MirrorMaker 2: positions that it commits at the target, and the records of the
+source beyond them."""
 
 import contextlib
 import json

@@ -113,7 +113,7 @@ class _Aborted:
         return batch.is_transactional and batch.producer_id in self._open
 
     def marker(self, batch: RecordBatch) -> None:
-        """A transaction ends here."""
+        """Handle the end of a transaction."""
         if read_marker(batch)[0] is ControlType.ABORT:
             self._open.discard(batch.producer_id)
 

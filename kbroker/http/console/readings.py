@@ -40,8 +40,8 @@ ERROR_FREE = VALUES["error"].index("NONE")
 class Reading:
     """at_s: monotonic. totals: by name of COUNTERS, and requests, errors, connections. stages:
     histogram buckets by API and phase. topics: TOPIC_COUNTERS by topic. disks: bytes read and
-    written, operations, ms spent in them, busy ms. nics: bytes in and out, and what the link
-    carries a second (0: not known). cpu: seconds by process; memory: resident bytes."""
+    written, operations, ms spent in them, busy ms. nics: bytes in and out, and the capacity of the
+    link per second (0: unknown). cpu: seconds by process; memory: resident bytes."""
 
     at_s: float
     totals: dict[str, int] = field(default_factory=dict)
@@ -64,7 +64,7 @@ class Reader:
         self._known: dict[int, psutil.Process] = {}
 
     def read(self, directory: Directory) -> Reading:
-        """Everything that can be seen on this host; the rest is left out."""
+        """All values that this host shows; others are left out."""
         reading = Reading(time.monotonic())
         self._counters(reading)
         self._topics(reading, directory)

@@ -1,5 +1,5 @@
-"""The folder of reports: which files there may be one, and their bytes. Nothing outside of it is
-ever read."""
+"""The folder of reports: the files that may be reports, and their bytes. Nothing outside of the
+folder is ever read."""
 
 import os
 import re
@@ -18,12 +18,12 @@ RUN = "run.json"
 """A folder with this file is that of a load test: the folders in it hold histories."""
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-"""A link is refused wherever it leads; a pipe does not hold up its reader."""
+"""A link is refused, whatever its target; a pipe does not block its reader."""
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
 class NoReport(Exception):
-    """There is no such file, or it is none that may be read."""
+    """The file does not exist, or may not be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,8 @@ def _files(folder: int, above: str, deeper: int, left: list[int]) -> Iterator[Re
 
 
 def _is_name(text: str) -> bool:
-    """Whether it is the name of a file that is shown: text, not hidden, and no way out."""
+    """Whether a file of this name is shown: the name is text, not hidden, and does not leave the
+    folder."""
     if not text or text.startswith(".") or _CONTROL.search(text):
         return False
     try:

@@ -9,13 +9,13 @@ from kbroker.http.console.reports import Report, report_of
 MAX_FILES = 1000
 """The newest ones are looked at."""
 MAX_READ = 64 << 20
-"""Bytes that one request reads; what it leaves out the next one reads."""
+"""Bytes that one request reads; the next request reads the rest."""
 
 
 @dataclass(frozen=True, slots=True)
 class Listed:
     """found: the reports, the newest first; without their tables. left_out: files that were not
-    looked at. problem: why there are none, else empty."""
+    looked at. problem: the reason when there are none, else empty."""
 
     found: tuple[tuple[ReportFile, Report], ...] = ()
     left_out: int = 0
@@ -31,7 +31,7 @@ class ReportList:
         self._lock = threading.Lock()
 
     def listed(self) -> Listed:
-        """What is in the folder now."""
+        """The reports in the folder now."""
         with self._lock:
             try:
                 files, more = self.folder.listed()

@@ -1,8 +1,6 @@
-"""Reports of the judge, of a load test, of the benchmark and of `kbroker tune verify`, known by
-what is in them. Pure.
-
-They are read as data that anybody may have written: what is not as expected is left out, and every
-value becomes text."""
+"""Reports of the judge, of a load test, of the benchmark and of `kbroker tune verify`, recognised
+by their contents. Pure. The files are untrusted: unexpected parts are left out, and every value
+becomes text."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping

@@ -1,4 +1,4 @@
-"""Room in the file systems of the log dirs, and when they will be full."""
+"""Free space in the file systems of the log dirs, and the time until they are full."""
 
 import os
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ class Space:
         return self._errors.paths
 
     def look(self, now_s: float) -> list[dict[str, Any]]:
-        """Each log dir; sizes are None where the file system cannot be asked."""
+        """Each log dir; sizes are None where the file system does not report them."""
         return [self._look(path, now_s) for path in self._errors.paths]
 
     def _look(self, path: str, now_s: float) -> dict[str, Any]:

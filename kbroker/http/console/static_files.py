@@ -26,7 +26,7 @@ class StaticFile:
 
 
 def load(folder: Path = FOLDER) -> dict[str, StaticFile]:
-    """By path below /console/; only what has a known type."""
+    """The files by path below /console/; only those of a known type."""
     found = {}
     for path in sorted(folder.rglob("*")):
         if path.is_file() and path.suffix in TYPES:

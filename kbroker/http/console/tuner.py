@@ -14,10 +14,10 @@ from kbroker.http.console.refusal import unavailable
 log = logging.getLogger(__name__)
 
 FRESH_S = 5.0
-"""Findings are kept for this long: a page that many have open costs one check."""
+"""Findings are kept for this long, so that a page that is open many times costs one check."""
 DEADLINE_S = 20.0
-"""The wait of one request; a check goes on and its findings are those of a later request. A disk
-that does not answer holds up the check alone."""
+"""Maximum time that a request waits; the check continues, and a later request gets its findings. A
+disk that does not answer delays the check alone."""
 
 Page = Callable[[Collection[str]], str]
 

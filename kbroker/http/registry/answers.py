@@ -36,7 +36,7 @@ class Asked:
 
     @property
     def place(self) -> str | None:
-        """Whose settings are meant: a subject's, a context's, or everybody's."""
+        """The owner of the settings: a subject, a context, or all."""
         if "subject" in self.parts:
             return self.subject
         return context_prefix(self.context) or None

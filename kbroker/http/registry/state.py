@@ -1,4 +1,4 @@
-"""What the records of `_schemas` add up to. Pure."""
+"""The state that results from the records of `_schemas`. Pure."""
 
 import logging
 from collections import defaultdict
@@ -28,7 +28,7 @@ class State:
         self.last_ids: dict[str, int] = {}
 
     def apply(self, key: bytes | None, value: bytes | None) -> None:
-        """One record. What cannot be understood is left alone: another registry may know it."""
+        """One record. A record that cannot be parsed is ignored: another registry may know it."""
         try:
             name = load(key or b"")
             self._apply(name, None if value is None else load(value))
@@ -94,7 +94,7 @@ class State:
         return [rows[number] for number in sorted(rows) if deleted or not rows[number].deleted]
 
     def next_version(self, subject: str) -> int:
-        """Deleted versions count as long as they are not deleted for good."""
+        """Deleted versions count unless they are deleted permanently."""
         return max(self.subjects.get(subject, {0: None})) + 1
 
     def referencing(self, subject: str, version: int) -> list[int]:
@@ -110,6 +110,6 @@ class State:
 
 
 def identity(row: SchemaRow) -> Identity:
-    """What makes two schemas of a context the same, so that they have one id."""
+    """The identity of a schema in a context: equal schemas have one id."""
     extra = tuple((name, repr(value)) for name, value in row.extra)
     return row.schema_type, row.schema, (row.references, extra)

@@ -44,7 +44,7 @@ class SchemaTopic:
         self._next = 0
 
     def refresh(self, caller: Caller) -> State:
-        """Reads what has been written since. Raises Failure."""
+        """Reads the records that were written since. Raises Failure."""
         with self.lock:
             for _ in range(TRIES):
                 try:
@@ -76,8 +76,8 @@ class SchemaTopic:
             self.state, self._next = State(), 0
 
     def write(self, caller: Caller, rows: Sequence[Row]) -> State:
-        """Appends records and applies them. After a Failure they may be in the log: the next
-        reading shows it."""
+        """Appends records and applies them. After a Failure they may still be in the log; the next
+        read finds them."""
         now_ms = time.time_ns() // 1_000_000
         batch = build_batch([(key, value, (), now_ms) for key, value in rows])
         request = ProduceRequest(

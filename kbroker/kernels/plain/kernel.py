@@ -1,4 +1,4 @@
-"""The plain form of a kernel: its function, called with what its signature says."""
+"""The plain form of a kernel: its function, called with arguments of its signature's types."""
 
 import functools
 import operator
@@ -39,7 +39,7 @@ def _array(kind: str, dimensions: int) -> Callable[[Any], Any]:
 
 
 def _argument(kind: str) -> Callable[[Any], Any]:
-    """What makes an argument what its type says, or raises TypeError or OverflowError."""
+    """A converter of an argument to its type; it raises TypeError or OverflowError."""
     if found := ARRAY.fullmatch(kind):
         return _array(found[1], found[2].count(":") - 1)
     return bool if kind == "boolean" else {"int64": _number}[kind]
@@ -52,7 +52,7 @@ def _result(kind: str) -> Callable[[Any], Any]:
 
 
 def plain(function: Callable[..., Any], signature: str) -> Callable[..., Any]:
-    """What Python calls in place of a compiled kernel."""
+    """The function that Python calls in place of a compiled kernel."""
     kind, listed = signature.rstrip(")").rsplit("(", 1)
     arguments = [_argument(one) for one in SPLIT.split(listed) if one]
     result = _result(kind)

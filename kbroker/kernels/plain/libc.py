@@ -76,7 +76,7 @@ WITHOUT_POINTERS = {"lseek", "fallocate", "ftruncate", "fdatasync", "dup", "clos
 
 
 def external(name: str, result: str, arguments: tuple[str, ...]) -> Callable[..., int]:
-    """A C function by its name. Raises KeyError for one whose use of memory nobody has described
+    """A C function by its name. Raises KeyError for a function whose use of memory is not described
     above."""
     if name == "__errno_location":
         return lambda: 0

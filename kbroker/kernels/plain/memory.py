@@ -107,7 +107,7 @@ class AtomicSection:
     """Held while a word is read, changed and written: by one thread of all processes that were
     forked from this one.
 
-    A lock on a file goes with the process that dies in it.
+    A lock on a file ends with a process that dies in it.
     """
 
     def __init__(self) -> None:
@@ -134,7 +134,7 @@ ATOMIC = AtomicSection() if ACTIVE else None
 
 
 def read_modify_write(operation: str) -> Callable[[int, int], int]:
-    """A function that changes a word and returns what it was."""
+    """A function that changes a word and returns its old value."""
     change: Callable[[int, int], int] = {
         "add": lambda old, value: old + value,
         "or": lambda old, value: old | value,

@@ -59,7 +59,7 @@ KERNELS: dict[CodeType, str] = {}
 
 class _Exclusive:
     """For `with`: one thread at a time, and no garbage collection, which would free arrays, and so
-    remove blocks, in the midst of a change."""
+    remove blocks, in the middle of a change."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
@@ -91,7 +91,7 @@ class MemoryMap:
         self._lock = _Exclusive()
 
     def add(self, start: int, size: int, writable: bool = True) -> Block:
-        """Memory that is there from now on; what was known of these addresses is forgotten."""
+        """Add memory that exists from now on; older blocks at these addresses are removed."""
         block = Block(start, start + size, _memoryview_of(start, size, _WRITE if writable else _READ))
         with self._lock:
             self._forget_overlapping(start, start + size)
@@ -100,7 +100,7 @@ class MemoryMap:
         return block
 
     def borrow(self, start: int, size: int, writable: bool) -> None:
-        """Memory of a buffer of Python's, whose end nobody reports."""
+        """Add memory of a Python buffer, whose end is not reported."""
         with self._lock:
             known = self._at(start)
             if known is not None and start + size <= known.end:
@@ -113,7 +113,7 @@ class MemoryMap:
                 self.remove(self._borrowed.popitem(last=False)[0])
 
     def remove(self, start: int) -> None:
-        """Memory that is gone."""
+        """Remove memory that is gone."""
         with self._lock:
             block = self._blocks.pop(start, None)
             if block is None:
@@ -135,8 +135,8 @@ class MemoryMap:
         return block
 
     def check(self, address: int, size: int, action: str) -> None:
-        """As `find`, for what C code will touch: writers of rows are checked, too. action: "read"
-        or "write"."""
+        """As `find`, for memory that C code will touch: writers of rows are checked, too. action:
+        "read" or "write"."""
         if size == 0:
             return
         block = self.find(address, size, action)

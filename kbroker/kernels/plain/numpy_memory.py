@@ -91,7 +91,7 @@ class WatchedAllocator:
         atexit.register(self.restore)
 
     def restore(self) -> None:
-        """Give numpy its own functions back: while an interpreter ends, none of Python's may be
+        """Restore numpy's own functions: while an interpreter ends, no Python function may be
         called."""
         handler = self._handler
         handler.malloc, handler.calloc, handler.realloc, handler.free = self._own
@@ -113,7 +113,7 @@ def _watched_frombuffer(buffer: Any, *arguments: Any, **named: Any) -> Any:
 
 
 def _note_mapping(mapping: mmap.mmap) -> None:
-    """Have a mapping in the map until it is gone."""
+    """Keep a mapping in the map until it is gone."""
     if id(mapping) not in _mappings:
         start = _frombuffer(mapping, np.uint8).ctypes.data
         MEMORY.add(start, len(mapping))
@@ -127,13 +127,13 @@ def _forget_mapping(number: int, start: int) -> None:
 
 
 def note(array: Any) -> None:
-    """Have the memory of an array in the map, wherever it comes from."""
+    """Add the memory of an array to the map, wherever it comes from."""
     if array.nbytes:
         MEMORY.borrow(array.ctypes.data, array.nbytes, array.flags.writeable)
 
 
 def watch() -> None:
-    """From now on the memory map knows what numpy allocates."""
+    """From now on the memory map contains all arrays that numpy allocates."""
     if not _allocator:
         _allocator.append(WatchedAllocator())
         np.frombuffer = _watched_frombuffer

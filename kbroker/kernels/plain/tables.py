@@ -1,4 +1,4 @@
-"""Rows whose writers are checked: what `Row.table` gives while kernels are plain."""
+"""Rows whose writers are checked: `Row.table` returns them while kernels are plain."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from kbroker.kernels.plain.writers import WORD_BYTES, Declaration, Rows, process
 
 
 class CheckedRows(np.ndarray[Any, np.dtype[np.int64]]):
-    """An array of rows. What Python assigns to is checked as what kernels store."""
+    """An array of rows. Assignments of Python are checked like stores of kernels."""
 
     def __setitem__(self, key: Any, value: Any) -> None:
         table = self._table()

@@ -22,15 +22,16 @@ OWN, CLUSTER = SOURCES[2], SOURCES[3]
 
 
 def host(request: Request) -> dict[str, Any]:
-    """All findings, the worst first. They name settings: who may not describe them gets none."""
+    """All findings, the worst first. They name settings, so a user without the permission to
+    describe these gets none."""
     rows = settings_of(request, BROKER_RESOURCE, str(request.config.node_id))
     found = request.tuner.checked(effective(request.config, rows))
     return {"checked_ms": found.at_ms, "workload": list(found.workload), "findings": list(found.findings)}
 
 
 def effective(config: BrokerConfig, rows: list[dict[str, Any]]) -> BrokerConfig:
-    """The settings as they are now: those of the start, and what was changed since. Passwords are
-    none of the tuner's business."""
+    """The settings as they are now: those of the start, with later changes. The tuner gets no
+    passwords."""
     layers: dict[str, dict[str, str]] = {OWN: {}, CLUSTER: {}}
     for row in rows:
         if row["source"] in layers and row["value"] is not None:

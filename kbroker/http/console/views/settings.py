@@ -57,8 +57,8 @@ def settings_of(request: Request, kind: int, name: str) -> list[dict[str, Any]]:
 
 
 def check_may_read(request: Request) -> None:
-    """Raise the Refusal of who may not describe the broker's settings: for what else the broker
-    would say about its host."""
+    """Raise the Refusal unless the user may describe the broker's settings: other facts about the
+    host need the same permission."""
     key = "kbroker.console.reports.dir"
     resource = DescribeConfigsResource(BROKER_RESOURCE, str(request.config.node_id), [key])
     answer = request.caller.ask(ApiKey.DESCRIBE_CONFIGS, DescribeConfigsRequest([resource])).results[0]

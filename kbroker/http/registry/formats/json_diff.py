@@ -1,7 +1,7 @@
 """Whether a JSON schema allows all that an older one allows: every change that does not, by name
 and path.
 
-The names are Confluent's. What cannot be decided counts as a change that is not allowed."""
+The names are Confluent's. An undecidable change counts as not allowed."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
@@ -71,7 +71,7 @@ class Document:
                 self.target(reference)
 
     def target(self, reference: str) -> Any:
-        """What a $ref points to. Raises InvalidSchema."""
+        """The target of a $ref. Raises InvalidSchema."""
         if reference in self._ids:
             return self._ids[reference]
         try:
@@ -124,7 +124,7 @@ def _schemas(value: Any, depth: int = 0) -> Iterator[dict[str, Any]]:
 
 
 def _parts(value: Any) -> Iterable[Any]:
-    """What may be or hold a schema in a part of a schema."""
+    """The values in a part of a schema that may be or contain a schema."""
     if isinstance(value, dict):
         return [one for name, one in value.items() if name not in ("enum", "const", "default", "examples")]
     return value if isinstance(value, list) else ()
@@ -361,7 +361,7 @@ def _bounds(old: dict[str, Any], new: dict[str, Any], path: str) -> Iterator[Cha
 
 
 def _others(schema: dict[str, Any]) -> Any:
-    """What properties without a name in the schema may hold."""
+    """The schema of properties that the schema does not name."""
     return schema.get("additionalProperties", schema.get("unevaluatedProperties", True))
 
 

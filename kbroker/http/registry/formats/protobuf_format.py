@@ -76,7 +76,7 @@ def _decoded(text: str) -> FileDescriptorProto | None:
 
 
 def _compiled(text: str, references: Resolved) -> FileDescriptorProto:
-    """What protoc makes of a file and those that it imports. Raises InvalidSchema."""
+    """The descriptors of a file and of its imports, from protoc. Raises InvalidSchema."""
     with tempfile.TemporaryDirectory(prefix="kbroker-proto-") as folder:
         root = Path(folder)
         for name, one in {**references, MAIN: text}.items():
