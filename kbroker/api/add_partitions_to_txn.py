@@ -24,6 +24,7 @@ from kbroker.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopicResult,
     AddPartitionsToTxnTransaction,
 )
+from kbroker.protocol.slices import paced
 
 API = Api(ApiKey.ADD_PARTITIONS_TO_TXN, 0, 5)
 FENCED_FROM = 2
@@ -103,12 +104,12 @@ async def _one(
 
 
 def _partitions(topics: list[AddPartitionsToTxnTopic]) -> frozenset[TopicPartition]:
-    return frozenset((topic.name, partition) for topic in topics for partition in topic.partitions)
+    return frozenset((topic.name, partition) for topic in topics for partition in paced(topic.partitions))
 
 
 def _missing(ctx: RequestContext, partitions: frozenset[TopicPartition]) -> list[TopicPartition]:
     catalogue = ctx.broker.catalogue
-    return [each for each in partitions if catalogue.partition(*each) is None]
+    return [each for each in paced(partitions) if catalogue.partition(*each) is None]
 
 
 def _not_attempted(
@@ -127,7 +128,7 @@ def results(
             topic.name,
             [
                 AddPartitionsToTxnPartitionResult(partition, codes.get((topic.name, partition), otherwise))
-                for partition in topic.partitions
+                for partition in paced(topic.partitions)
             ],
         )
         for topic in topics

@@ -4,6 +4,7 @@ import logging
 
 from kbroker.config.describe import (
     Entry,
+    Keys,
     Source,
     describe_all_brokers,
     describe_broker,
@@ -42,7 +43,7 @@ def check(broker: Broker, kind: int, name: str) -> None:
         _check_id(broker, name, " or empty string,")
 
 
-def entries_of(broker: Broker, kind: int, name: str, keys: list[str] | None) -> list[Entry]:
+def entries_of(broker: Broker, kind: int, name: str, keys: Keys) -> list[Entry]:
     """The settings of a resource that passes `check`."""
     if kind == TOPIC:
         return describe_topic(broker.override(kind, name), broker.config, keys)
@@ -74,7 +75,7 @@ def _check_id(broker: Broker, name: str, or_else: str) -> None:
         )
 
 
-def _loggers(keys: list[str] | None) -> list[Entry]:
+def _loggers(keys: Keys) -> list[Entry]:
     return [
         Entry(name, level, Source.DYNAMIC_BROKER_LOGGER, False, False, (), Type.UNKNOWN, None)
         for name, level in levels().items()

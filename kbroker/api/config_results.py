@@ -2,13 +2,16 @@
 same ones."""
 
 from kbroker.api.config_entries import entries_of
-from kbroker.config.describe import Entry
+from kbroker.config.describe import Entry, Keys
 from kbroker.control.broker import Broker
 from kbroker.control.metadata.config_resource import BROKER
 from kbroker.protocol.messages.describe_configs import DescribeConfigsResourceResult, DescribeConfigsSynonym
+from kbroker.protocol.slices import Names
 
 Listed = list[DescribeConfigsResourceResult]
 MAX_KEPT = 256
+MAX_KEYS = 256
+"""Answers to requests for more settings are not kept."""
 """Lists that are kept; who asks for every combination of keys does not fill the memory."""
 
 
@@ -24,9 +27,7 @@ class ConfigResults:
         self._good_for = -1
         self._kept: dict[object, Listed] = {}
 
-    def get(
-        self, kind: int, name: str, keys: list[str] | None, synonyms: bool, documentation: bool
-    ) -> Listed:
+    def get(self, kind: int, name: str, keys: Keys, synonyms: bool, documentation: bool) -> Listed:
         """The settings of a resource that is there. Not to be changed. Raises KafkaError,
         ConfigError."""
         if self._good_for != self._broker.version or len(self._kept) >= MAX_KEPT:
@@ -34,12 +35,21 @@ class ConfigResults:
             self._good_for = self._broker.version
         overrides = tuple(self._broker.override(kind, name).items())
         node = name if kind == BROKER else ""
-        key = kind, node, overrides, tuple(keys or ()), synonyms, documentation
-        listed = self._kept.get(key)
+        key = kind, node, overrides, None if isinstance(keys, Names) else keys, synonyms, documentation
+        listed = None if isinstance(keys, Names) else self._kept.get(key)
         if listed is None:
             entries = entries_of(self._broker, kind, name, keys)
-            listed = self._kept[key] = [shown(entry, synonyms, documentation) for entry in entries]
+            listed = [shown(entry, synonyms, documentation) for entry in entries]
+            if not isinstance(keys, Names):
+                self._kept[key] = listed
         return listed
+
+
+def keys_of(names: list[str] | None) -> Keys:
+    """The settings that a request names; None for all."""
+    if not names:
+        return None
+    return frozenset(names) if len(names) <= MAX_KEYS else Names(names)
 
 
 def shown(entry: Entry, synonyms: bool, documentation: bool) -> DescribeConfigsResourceResult:

@@ -6,7 +6,7 @@ group.version 1.
 
 from kbroker.api.context import RequestContext
 from kbroker.api.group_caller import caller
-from kbroker.api.group_protocol import check_protocol
+from kbroker.api.group_protocol import check_protocol, check_size
 from kbroker.api.later import Answer
 from kbroker.api.row import COMMIT_LANE, Api
 from kbroker.protocol.api_keys import ApiKey
@@ -22,6 +22,7 @@ API = Api(ApiKey.CONSUMER_GROUP_HEARTBEAT, 0, 1, fast_paths=(COMMIT_LANE,))
 def handle(ctx: RequestContext, request: ConsumerGroupHeartbeatRequest) -> Answer:
     """The member's epoch and, when it changed, its assignment."""
     check_protocol(ctx.broker, "consumer")
+    check_size(ctx)
     service = ctx.services.groups
     who = caller(ctx)
     response: Answer = service.ask(

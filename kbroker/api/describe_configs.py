@@ -7,7 +7,7 @@ types; v4 flexible. Null or empty keys ask for all settings. Sensitive values ar
 
 from kbroker.api.cached_answers import cached_answers
 from kbroker.api.config_entries import check, entries_of
-from kbroker.api.config_results import shown
+from kbroker.api.config_results import keys_of, shown
 from kbroker.api.context import RequestContext
 from kbroker.api.row import REPEATED, Api
 from kbroker.config.setting import ConfigError
@@ -55,7 +55,8 @@ def refuse(request: DescribeConfigsRequest, error: KafkaError, version: int) -> 
 def _result(
     ctx: RequestContext, request: DescribeConfigsRequest, resource: DescribeConfigsResource
 ) -> DescribeConfigsResult:
-    kind, name, keys = resource.resource_type, resource.resource_name, resource.configuration_keys
+    kind, name = resource.resource_type, resource.resource_name
+    keys = keys_of(resource.configuration_keys)
     synonyms, texts = request.include_synonyms, request.include_documentation
     try:
         check(ctx.broker, kind, name)

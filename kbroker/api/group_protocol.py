@@ -1,7 +1,9 @@
 """Which of the newer group protocols are on: by the features in force and
-group.coordinator.rebalance.protocols."""
+group.coordinator.rebalance.protocols. The bound on their heartbeats."""
 
+from kbroker.api.context import RequestContext
 from kbroker.control.broker import Broker
+from kbroker.control.groups.shard import TOPIC
 from kbroker.control.metadata.features import FEATURES
 from kbroker.protocol.errors import ErrorCode, KafkaError
 
@@ -18,3 +20,10 @@ def check_protocol(broker: Broker, protocol: str) -> None:
     )
     if level == 0 or not listed:
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
+
+
+def check_size(ctx: RequestContext) -> None:
+    """Raises UNKNOWN_SERVER_ERROR, as for the record that could not be appended, when a heartbeat is
+    larger than the largest batch of the groups' topic, before anything is made of it."""
+    if len(ctx.client.body) > ctx.broker.topic_config(TOPIC).max_message_bytes:
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)

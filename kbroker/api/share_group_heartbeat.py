@@ -2,7 +2,7 @@
 
 from kbroker.api.context import RequestContext
 from kbroker.api.group_caller import caller
-from kbroker.api.group_protocol import check_protocol
+from kbroker.api.group_protocol import check_protocol, check_size
 from kbroker.api.later import Answer
 from kbroker.api.row import Api
 from kbroker.protocol.api_keys import ApiKey
@@ -18,6 +18,7 @@ API = Api(ApiKey.SHARE_GROUP_HEARTBEAT, 1, 1)
 def handle(ctx: RequestContext, request: ShareGroupHeartbeatRequest) -> Answer:
     """The member's epoch and, when it changed, its assignment."""
     check_protocol(ctx.broker, "share")
+    check_size(ctx)
     service = ctx.services.groups
     who = caller(ctx)
     return service.ask(request.group_id, lambda now_ms: service.shard.share_heartbeat(who, request, now_ms))

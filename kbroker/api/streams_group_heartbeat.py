@@ -8,7 +8,7 @@ import logging
 
 from kbroker.api.context import RequestContext
 from kbroker.api.group_caller import caller
-from kbroker.api.group_protocol import check_protocol
+from kbroker.api.group_protocol import check_protocol, check_size
 from kbroker.api.later import running
 from kbroker.api.row import Api
 from kbroker.control.broker import Broker
@@ -33,6 +33,7 @@ log = logging.getLogger(__name__)
 async def handle(ctx: RequestContext, request: StreamsGroupHeartbeatRequest) -> StreamsGroupHeartbeatResponse:
     """The member's epoch, what its application should know and, when they changed, its tasks."""
     check_protocol(ctx.broker, "streams")
+    check_size(ctx)
     service = ctx.services.groups
     who = caller(ctx)
     result: HeartbeatResult = await service.run(

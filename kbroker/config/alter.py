@@ -21,6 +21,7 @@ from kbroker.config.broker_values import LISTENER_KEY, base_name
 from kbroker.config.client_metrics import BadMetricsRequest, ClientMetricsConfig
 from kbroker.config.setting import PER_BROKER, ConfigError, Setting, Type, render
 from kbroker.config.topic import TOPIC, TopicConfig
+from kbroker.protocol.slices import distinct, paced
 
 MIN_ISR = "min.insync.replicas"
 INVALID_CONFIG = 40
@@ -176,14 +177,15 @@ def _is_own(name: str, broker: BrokerConfig) -> bool:
 
 def _checked(alterations: Iterable[Alteration]) -> list[Alteration]:
     """Kafka's checks before those of names and values. Raises AlterError."""
-    every = list(alterations)
-    if len({alteration.name for alteration in every}) != len(every):
+    every = list(paced(alterations))
+    if sum(1 for _ in distinct(alteration.name for alteration in every)) != len(every):
         raise AlterError(INVALID_REQUEST, "Error due to duplicate config keys")
-    nulls = [a.name for a in every if a.op != Op.DELETE and a.value is None]
+    nulls = [a.name for a in paced(every) if a.op != Op.DELETE and a.value is None]
     if nulls:
         raise AlterError(INVALID_REQUEST, "Null value not supported for : " + ", ".join(nulls))
-    for alteration in every:
-        if alteration.op not in tuple(Op):
+    known = tuple(Op)
+    for alteration in paced(every):
+        if alteration.op not in known:
             raise AlterError(INVALID_REQUEST, f"Unknown operations type {alteration.op}")
     return every
 
@@ -191,7 +193,7 @@ def _checked(alterations: Iterable[Alteration]) -> list[Alteration]:
 def _apply(stored: Stored, alterations: Iterable[Alteration], rows: Mapping[str, Setting]) -> dict[str, str]:
     """Stored settings with the operations done, values unchecked. Raises AlterError."""
     changed = dict(stored)
-    for alteration in alterations:
+    for alteration in paced(alterations):
         name, op = alteration.name, Op(alteration.op)
         if op in (Op.APPEND, Op.SUBTRACT):
             row = rows.get(name)
@@ -205,7 +207,7 @@ def _apply(stored: Stored, alterations: Iterable[Alteration], rows: Mapping[str,
 def _apply_to_broker(stored: Stored, alterations: Iterable[Alteration]) -> dict[str, str]:
     """As _apply, with the texts brokers answer. Raises AlterError."""
     changed = dict(stored)
-    for alteration in alterations:
+    for alteration in paced(alterations):
         name, op = alteration.name, Op(alteration.op)
         row = row_of(name)
         if op in (Op.APPEND, Op.SUBTRACT):

@@ -5,7 +5,7 @@ dynamic for all, file, default; each over all names of the setting. The API hand
 fields.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import lru_cache
@@ -16,7 +16,7 @@ from kbroker.config.inert import INERT_REASON
 from kbroker.config.java_hash import map_order, string_hash
 from kbroker.config.setting import Setting, Type, Value, render
 
-Keys = Collection[str] | None
+Keys = Container[str] | None
 
 
 class Source(IntEnum):

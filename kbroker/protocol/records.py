@@ -14,6 +14,7 @@ from crc32c import crc32c
 from kbroker.protocol import batch_layout as layout
 from kbroker.protocol.compression import MAX_BYTES, Codec, compress, decompress
 from kbroker.protocol.schema import ProtocolError
+from kbroker.protocol.slices import paced
 
 Headers = Sequence[tuple[str, bytes | None]]
 NewRecord = tuple[bytes | None, bytes | None, Headers, int]
@@ -188,12 +189,12 @@ def build_batch(
         raise ValueError("a batch has at least one record")
     base_timestamp = records[0][3]
     body = b"".join(
-        [_record(delta, record[3] - base_timestamp, record) for delta, record in enumerate(records)]
+        [_record(delta, record[3] - base_timestamp, record) for delta, record in enumerate(paced(records))]
     )
     attributes = int(codec)
     attributes |= layout.ATTRIBUTE_TRANSACTIONAL if transactional else 0
     attributes |= layout.ATTRIBUTE_CONTROL if control else 0
-    max_timestamp = max(record[3] for record in records)
+    max_timestamp = max(record[3] for record in paced(records))
     if log_append_time_ms is not None:
         attributes |= layout.ATTRIBUTE_LOG_APPEND_TIME
         max_timestamp = log_append_time_ms

@@ -133,6 +133,19 @@ def _distinct(items: Iterable[H]) -> Iterator[H]:
         breathe()
 
 
+class Names:
+    """Names that a client sent, to look up in; collected in slices, and in many small sets, as by
+    `distinct`."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self._parts: list[set[str]] = [set() for _ in range(SETS)]
+        for name in paced(names):
+            self._parts[hash(name) & (SETS - 1)].add(name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._parts[hash(name) & (SETS - 1)]
+
+
 def in_order(items: Iterable[C]) -> list[C]:
     """The items, sorted. In slices they are merged from short sorted runs: sorting a million takes
     a second."""

@@ -19,7 +19,11 @@ from kbroker.protocol.messages.share_fetch import ShareFetchRequest
 from kbroker.protocol.messages.share_group_describe import ShareGroupDescribeRequest
 from kbroker.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from kbroker.protocol.messages.streams_group_describe import StreamsGroupDescribeRequest
-from kbroker.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
+from kbroker.protocol.messages.streams_group_heartbeat import (
+    StreamsGroupHeartbeatRequest,
+    Subtopology,
+    Topology,
+)
 from tests.api.in_process import ask
 from tests.control.fakes import world
 
@@ -73,3 +77,19 @@ def test_a_protocol_that_the_settings_leave_out_is_refused(tmp_path: Path) -> No
         with pytest.raises(KafkaError) as refused:
             check_protocol(made.broker, "consumer")
         assert refused.value.code == OFF
+
+
+@pytest.mark.parametrize("protocol", ["consumer", "share", "streams"])
+def test_a_heartbeat_that_no_batch_can_hold_is_refused_before_anything_is_made_of_it(
+    tmp_path: Path, protocol: str
+) -> None:
+    names = ["n" * 200] * 6_000  # more than a megabyte
+    beat = {
+        "consumer": ConsumerGroupHeartbeatRequest("g", subscribed_topic_names=names),
+        "share": ShareGroupHeartbeatRequest("g", subscribed_topic_names=names),
+        "streams": StreamsGroupHeartbeatRequest("g", topology=Topology(1, [Subtopology("0", names)])),
+    }[protocol]
+    with world(tmp_path) as made:  # without coordinators: whoever asks them fails
+        version = 1 if protocol == "share" else 0
+        answer = asyncio.run(ask(made.broker, ApiKey[f"{protocol.upper()}_GROUP_HEARTBEAT"], version, beat))
+        assert answer.error_code == ErrorCode.UNKNOWN_SERVER_ERROR

@@ -23,7 +23,15 @@ from kbroker.control.coordinator.machine import Deferred
 from kbroker.control.metadata.topic_plan import NewTopic
 from kbroker.ipc.messages import ClientRequest
 from kbroker.ipc.slicing import Slicing
+from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.codec import encode
+from kbroker.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from kbroker.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from kbroker.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from kbroker.protocol.schema import Field, Struct
 from kbroker.protocol.slices import is_sliced
 from tests.api.in_process import client_request, dispatch_of
@@ -75,8 +83,41 @@ def long_request(api: Any) -> bytes:
     return encode(filled(api.request, ENTRIES, 0, api.max_version), api.max_version)
 
 
+def settings(count: int, prefix: str = "k") -> list[str]:
+    return [f"{prefix}{number}" for number in range(count)]
+
+
+DEEP: dict[str, tuple[ApiKey, Struct]] = {
+    "settings of one topic": (
+        ApiKey.INCREMENTAL_ALTER_CONFIGS,
+        IncrementalAlterConfigsRequest(
+            [AlterConfigsResource(2, "n0", [AlterableConfig(name, 0, "1") for name in settings(100_000)])]
+        ),
+    ),
+    "settings of a new topic": (
+        ApiKey.CREATE_TOPICS,
+        CreateTopicsRequest(
+            [
+                CreatableTopic(
+                    "new", 1, -1, [], [CreatableTopicConfig(name, "1") for name in settings(100_000)]
+                )
+            ]
+        ),
+    ),
+    "settings to describe": (
+        ApiKey.DESCRIBE_CONFIGS,
+        DescribeConfigsRequest([DescribeConfigsResource(2, "n0", settings(100_000))]),
+    ),
+}
+"""Long lists within a single entry."""
+
 LONG = [
-    pytest.param(api, id=api.key.name)
+    *(
+        pytest.param(APIS[key], encode(request, APIS[key].max_version), id=name)
+        for name, (key, request) in DEEP.items()
+    ),
+] + [
+    pytest.param(api, long_request(api), id=api.key.name)
     for api in APIS.values()
     if api.owner is Owner.CONTROL
     and any(field.wire.startswith("[]") and "int8" not in field.wire for field in api.request.SCHEMA.fields)
@@ -92,11 +133,11 @@ def made(tmp_path: Path):  # type: ignore[no-untyped-def]
     gc.enable()  # it may rest when a loop ends
 
 
-@pytest.mark.parametrize("api", LONG)
+@pytest.mark.parametrize(("api", "body"), LONG)
 def test_no_callback_of_a_long_request_takes_long(
-    made: World, api: Any, monkeypatch: pytest.MonkeyPatch
+    made: World, api: Any, body: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    client = client_request(api.key, api.max_version, long_request(api))
+    client = client_request(api.key, api.max_version, body)
     assert len(client.body) > SHORT_BYTES
     longest = [0.0]
     run = asyncio.events.Handle._run

@@ -2,7 +2,7 @@
 them."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -11,12 +11,16 @@ from kbroker.control.links.appender import Appender, Done, completion_of
 from kbroker.control.metadata.catalogue import Partition
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.records import build_batch
+from kbroker.protocol.slices import is_sliced, paced
 
 TOGETHER = 64
 """Maximum of operations in one batch: the IO worker begins with them while others are decided."""
-RECORD_BYTES = 40
-"""No record takes more besides its key and value: lengths, deltas and attributes are varints."""
+RECORD_BYTES, MIN_RECORD_BYTES = 40, 7
+"""Maximum and minimum of a record besides its key and value: lengths, deltas and attributes are
+varints."""
 BATCH_BYTES = 61
+LONG_BYTES = 64 << 10
+"""An operation of more, of a long request, has a batch of its own, which is built in slices."""
 
 
 @dataclass(slots=True)
@@ -48,9 +52,18 @@ class Gathering:
     def add(self, partition: Partition, records: list[Record], now_ms: int, done: Done) -> None:
         """Append an operation's records together with the other records that this turn of the loop
         appends to the partition."""
-        size = sum(RECORD_BYTES + len(record.key) + len(record.value or b"") for record in records)
         limit = self._max_bytes()
+        content = bytes_of(records)
+        if content + len(records) * MIN_RECORD_BYTES + BATCH_BYTES > limit:
+            self._loop.call_soon(done, KafkaError(ErrorCode.MESSAGE_TOO_LARGE))
+            return
+        size = content + len(records) * RECORD_BYTES
         gathered = self._open.get(partition.index)
+        if size > LONG_BYTES and is_sliced():
+            if gathered is not None:
+                self._flush(partition.index)
+            self._submit(Gathered(partition, now_ms, size, records, [done]))
+            return
         if gathered is not None and gathered.size + size > limit:
             self._flush(partition.index)
             gathered = None
@@ -68,9 +81,11 @@ class Gathering:
             self._flush(gathered.partition.index)
 
     def _flush(self, index: int) -> None:
-        gathered = self._open.pop(index)
+        self._submit(self._open.pop(index))
+
+    def _submit(self, gathered: Gathered) -> None:
         now_ms = gathered.now_ms
-        batch = build_batch([(record.key, record.value, (), now_ms) for record in gathered.records])
+        batch = build_batch([(record.key, record.value, (), now_ms) for record in paced(gathered.records)])
         on_done = partial(_complete_all, gathered.waiting)
         if len(batch) > self._max_bytes():  # one operation's alone: others were sent before
             self._loop.call_soon(on_done, KafkaError(ErrorCode.MESSAGE_TOO_LARGE))
@@ -80,6 +95,11 @@ class Gathering:
     async def append(self, partition: Partition, records: list[Record], now_ms: int) -> None:
         """As `add`, and wait. Raises KafkaError."""
         await completion_of(partial(self.add, partition, records, now_ms))
+
+
+def bytes_of(records: Iterable[Record]) -> int:
+    """Bytes of keys and values."""
+    return sum(len(record.key) + len(record.value or b"") for record in paced(records))
 
 
 def _complete_all(waiting: list[Done], failure: KafkaError | None) -> None:

@@ -16,7 +16,7 @@ from typing import Any, Final
 from kbroker.control.broker import Broker
 from kbroker.control.coordinator.append_error import coordinator_error
 from kbroker.control.coordinator.coordinator_topic import CoordinatorTopic
-from kbroker.control.coordinator.gathering import Gathering
+from kbroker.control.coordinator.gathering import MIN_RECORD_BYTES, Gathering, bytes_of
 from kbroker.control.coordinator.lane import Lane
 from kbroker.control.coordinator.machine import (
     Deferred,
@@ -32,7 +32,7 @@ from kbroker.control.links.appender import Appender
 from kbroker.control.metadata.catalogue import Partition
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.records import build_batch
-from kbroker.protocol.slices import is_sliced
+from kbroker.protocol.slices import is_sliced, paced
 
 log = logging.getLogger(__name__)
 
@@ -216,7 +216,7 @@ class Runtime(CoordinatorTopic):
         if outcome.apply is not None:
             outcome.apply(index)
             return ErrorCode.NONE
-        for record in outcome.records:
+        for record in paced(outcome.records):
             self.machine.replay(index, record.key, record.value, now_ms)
         return ErrorCode.NONE
 
@@ -289,7 +289,7 @@ class Runtime(CoordinatorTopic):
 
     def _replay_in_transaction(self, index: int, outcome: Outcome, producer_id: int) -> None:
         assert isinstance(self.machine, TransactionalMachine)
-        for record in outcome.records:
+        for record in paced(outcome.records):
             self.machine.replay_in_transaction(index, producer_id, record.key, record.value)
 
     async def _append(
@@ -298,7 +298,9 @@ class Runtime(CoordinatorTopic):
         if producer is None:
             await self._gathering.append(partition, records, now_ms)
             return
-        content = [(record.key, record.value, (), now_ms) for record in records]
+        if bytes_of(records) + len(records) * MIN_RECORD_BYTES > self._max_bytes():
+            raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE)
+        content = [(record.key, record.value, (), now_ms) for record in paced(records)]
         batch = build_batch(content, producer=(*producer, -1), transactional=True)
         if len(batch) > self._max_bytes():
             raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE)

@@ -15,6 +15,8 @@ from kbroker.protocol.schema import ProtocolError
 
 _VERSION = struct.Struct(">h")
 _NEWEST = 3
+MAX_TOPICS = 50_000
+"""Of all members of a group: they are read at once, when a rebalance ends."""
 
 
 def version_of(data: bytes) -> int:
@@ -40,11 +42,16 @@ def parse_assignment(assignment: bytes) -> ConsumerProtocolAssignment:
 
 
 def subscribed_topics(metadata: Iterable[bytes]) -> frozenset[str] | None:
-    """Topics of all subscriptions together; None when one cannot be read."""
+    """Topics of all subscriptions together; None when one cannot be read, or when they name more
+    than MAX_TOPICS."""
     topics: set[str] = set()
+    left = MAX_TOPICS
     try:
         for each in metadata:
             version_of(each)
+            left -= int.from_bytes(each[2:6], signed=True)
+            if left < 0:
+                return None
             topics.update(decode(ConsumerProtocolSubscription, 0, each, 2)[0].topics)
     except ProtocolError:
         return None

@@ -4,6 +4,8 @@ from collections.abc import Iterable, Mapping
 from hashlib import blake2b
 from typing import Protocol
 
+from kbroker.protocol.slices import in_order, paced
+
 
 class TopicView(Protocol):
     """Topics as they are now. Answers may change between two operations, never within one."""
@@ -30,7 +32,7 @@ def metadata_hash(topics: Iterable[str], view: TopicView) -> int:
     topic."""
     digest = blake2b(digest_size=8)
     found = False
-    for name in sorted(topics):
+    for name in paced(in_order(topics)):
         topic_id, count = view.id_of(name), view.partition_count(name)
         if topic_id is not None and count is not None:
             found = True
@@ -41,7 +43,7 @@ def metadata_hash(topics: Iterable[str], view: TopicView) -> int:
 def topic_ids(topics: Iterable[str], view: TopicView) -> Mapping[bytes, int]:
     """Topic id -> number of partitions, of those topics that exist."""
     found: dict[bytes, int] = {}
-    for name in sorted(topics):
+    for name in paced(in_order(topics)):
         topic_id, count = view.id_of(name), view.partition_count(name)
         if topic_id is not None and count is not None:
             found[topic_id] = count

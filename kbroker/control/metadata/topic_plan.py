@@ -16,6 +16,7 @@ from kbroker.control.metadata.clamp import factor_note, is_clamped, min_isr_note
 from kbroker.control.metadata.placement import too_few_sites
 from kbroker.control.metadata.topic_name import CLUSTER_METADATA, INTERNAL, WRITTEN_HERE, validate
 from kbroker.protocol.errors import ErrorCode, KafkaError
+from kbroker.protocol.slices import paced
 
 
 @dataclass(slots=True)
@@ -114,11 +115,11 @@ def plan_configs(
     specified: Mapping[str, str | None], config: BrokerConfig, written_here: bool = False
 ) -> dict[str, str]:
     """Check a new topic's config overrides. Raises INVALID_CONFIG."""
-    without_value = [name for name, value in specified.items() if value is None]
+    without_value = [name for name, value in paced(specified.items()) if value is None]
     if without_value:
         names = ",".join(without_value)
         raise KafkaError(ErrorCode.INVALID_CONFIG, f"Null value not supported for topic configs: {names}")
-    configs = {name: value for name, value in specified.items() if value is not None}
+    configs = {name: value for name, value in paced(specified.items()) if value is not None}
     try:
         TopicConfig.resolve(configs, config).check(written_here)
     except ConfigError as error:

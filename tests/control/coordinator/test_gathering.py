@@ -4,11 +4,17 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+import pytest
+from greenlet import getcurrent
+
+from kbroker.control.coordinator import gathering
+from kbroker.control.coordinator import runtime as runtime_module
 from kbroker.control.coordinator.gathering import TOGETHER
 from kbroker.control.coordinator.machine import Deferred, Outcome, Record
 from kbroker.control.coordinator.runtime import Runtime
+from kbroker.ipc.slicing import Slicing
 from kbroker.protocol.errors import ErrorCode, KafkaError
-from kbroker.protocol.records import read_all
+from kbroker.protocol.records import NewRecord, build_batch, read_all
 from tests.control.coordinator.runtime_scene import Log, Machine, answer_of, puts, run
 from tests.control.fakes import World
 
@@ -110,5 +116,58 @@ def test_what_must_see_the_others_waits_for_them_and_they_for_it(tmp_path: Path)
         assert await answer_of(late) == "late"
         assert answers(early) == [0, 1]
         assert machine.state == {b"k": b"late", b"seen": b"1"}
+
+    check(tmp_path, test)
+
+
+def test_what_no_batch_can_hold_is_refused_before_a_batch_is_built(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def never(*_: object, **__: object) -> bytes:
+        raise AssertionError("a batch is built")
+
+    monkeypatch.setattr(gathering, "build_batch", never)
+    monkeypatch.setattr(runtime_module, "build_batch", never)
+    many = [Record(b"%d" % number, b"v" * 100) for number in range(20_000)]
+
+    async def test(runtime: Runtime, machine: Machine, log: Log) -> None:
+        asked = runtime.ask("g", lambda _: Outcome(many, "done"))
+        await settle()
+        assert isinstance(asked.value, KafkaError)
+        assert asked.value.code is ErrorCode.UNKNOWN_SERVER_ERROR
+        for producer in (None, (7, 0)):
+            with pytest.raises(KafkaError) as refused:
+                await runtime.run("g", lambda _: Outcome(many, "done"), producer)
+            assert refused.value.code is ErrorCode.UNKNOWN_SERVER_ERROR
+        assert not log.batches
+        assert machine.state == {}
+
+    check(tmp_path, test)
+
+
+def test_a_long_operation_of_a_long_request_is_written_in_slices(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turns: list[int] = []
+    built = build_batch
+
+    def counted(records: list[NewRecord]) -> bytes:
+        work = getcurrent()
+        began = getattr(work, "slices", 0)
+        batch = built(records)
+        turns.append(getattr(work, "slices", 0) - began)
+        return batch
+
+    monkeypatch.setattr(gathering, "build_batch", counted)
+    many = [Record(b"%05d" % number, b"v" * 10) for number in range(20_000)]
+
+    async def test(runtime: Runtime, machine: Machine, log: Log) -> None:
+        before = runtime.ask_beside("g", puts(b"k", b"v", "first"))
+        running = await Slicing().run(lambda: runtime.ask("long", lambda _: Outcome(many, "done")))
+        assert await answer_of(running) == "done"
+        assert before.value == "first"
+        assert turns[-1] > 3
+        assert [len(list(read_all(batch))) for _, batch in log.batches] == [1, 20_000]
+        assert len(machine.state) == 20_001
 
     check(tmp_path, test)

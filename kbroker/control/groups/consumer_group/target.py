@@ -14,6 +14,7 @@ from kbroker.control.groups.consumer_group.uniform_assignor import assign_unifor
 from kbroker.control.groups.modern_group.partitions import Partitions
 from kbroker.control.groups.table import GroupTable
 from kbroker.control.groups.topic_view import topic_ids
+from kbroker.protocol.slices import paced
 
 log = logging.getLogger(__name__)
 
@@ -74,13 +75,13 @@ def update_target(
         members.pop(predecessor, None)
     members[member.member_id] = member
     topics_of = {each.member_id: frozenset(group.topics_of(each)) for each in members.values()}
-    counts = topic_ids({topic for topics in topics_of.values() for topic in topics}, table.topics)
-    ids = {name: table.topics.id_of(name) for topics in topics_of.values() for name in topics}
+    counts = topic_ids({topic for topics in topics_of.values() for topic in paced(topics)}, table.topics)
+    ids = {name: table.topics.id_of(name) for topics in topics_of.values() for name in paced(topics)}
     subscribers = [
         Subscriber(
             each.member_id,
             each.instance_id,
-            frozenset(found for name in topics_of[each.member_id] if (found := ids[name]) is not None),
+            frozenset(found for name in paced(topics_of[each.member_id]) if (found := ids[name]) is not None),
             group.target_of(each),
         )
         for each in members.values()

@@ -22,6 +22,7 @@ from kbroker.protocol.messages.share_group_heartbeat import (
     ShareGroupHeartbeatResponse,
     TopicPartitions,
 )
+from kbroker.protocol.slices import in_order, paced
 
 
 class ShareHeartbeat:
@@ -102,7 +103,7 @@ class ShareHeartbeat:
         """Subscribed partitions without a share state get one; they are assigned from the next
         heartbeat on."""
         new = {}
-        for name in sorted(group.topics_with(members.values())):
+        for name in paced(in_order(group.topics_with(members.values()))):
             topic_id, count = self._table.topics.id_of(name), self._table.topics.partition_count(name)
             if topic_id is None or count is None:
                 continue

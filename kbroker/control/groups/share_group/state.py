@@ -12,6 +12,7 @@ from kbroker.control.groups.modern_group.state import ModernGroup
 from kbroker.control.groups.share_group.member import SharedTopic, ShareMember
 from kbroker.control.groups.share_group.records import group_tombstones
 from kbroker.protocol.errors import ErrorCode, KafkaError
+from kbroker.protocol.slices import paced
 
 
 class ShareState(StrEnum):
@@ -43,7 +44,7 @@ class ShareGroup(ModernGroup[ShareMember, Partitions]):
     @staticmethod
     def topics_with(members: Iterable[ShareMember]) -> set[str]:
         """Topics that members subscribe to."""
-        return {topic for member in members for topic in member.subscribed_topics}
+        return {topic for member in members for topic in paced(member.subscribed_topics)}
 
     def assigned(self) -> dict[bytes, set[int]]:
         """Assigned partitions of all members, by topic id."""

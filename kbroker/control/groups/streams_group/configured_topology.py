@@ -12,6 +12,7 @@ from enum import IntEnum
 from kbroker.control.groups.streams_group.topology import InternalTopic, Subtopology, Topology
 from kbroker.control.groups.topic_view import TopicView
 from kbroker.protocol.errors import ErrorCode, KafkaError
+from kbroker.protocol.slices import paced
 
 SHOWN_TOPICS = 3
 
@@ -71,7 +72,10 @@ def configure(topology: Topology, metadata_hash: int, view: TopicView) -> Config
     def count(topic: str) -> int:
         return counts[topic] if topic in counts else view.partition_count(topic) or 0
 
-    tasks = {key: max(count(topic) for topic in part.inputs) for key, part in topology.subtopologies.items()}
+    tasks = {
+        key: max(count(topic) for topic in paced(part.inputs))
+        for key, part in paced(topology.subtopologies.items())
+    }
     problem = None
     if missing:
         names = summary([topic.name for topic in missing])
@@ -88,8 +92,8 @@ def summary(names: Collection[str]) -> str:
 
 
 def _check_sources(topology: Topology, view: TopicView) -> None:
-    sources = {topic for part in topology.subtopologies.values() for topic in part.source_topics}
-    missing = [topic for topic in sources if view.partition_count(topic) is None]
+    sources = {topic for part in topology.subtopologies.values() for topic in paced(part.source_topics)}
+    missing = [topic for topic in paced(sources) if view.partition_count(topic) is None]
     if missing:
         text = f"Source topics {summary(missing)} are missing."
         raise Misconfigured(Status.MISSING_SOURCE_TOPICS, text)
@@ -102,16 +106,16 @@ def _partition_counts(topology: Topology, view: TopicView) -> dict[str, int]:
     fixed = {
         topic.name
         for part in topology.subtopologies.values()
-        for topic in part.repartition_sources.values()
+        for topic in paced(part.repartition_sources.values())
         if topic.partitions
     }
     flexible = counts.keys() - fixed
     for part in topology.subtopologies.values():
-        for group in part.copartitioned:
+        for group in paced(part.copartitioned):
             _make_equal(group, fixed, flexible, counts, view)
-    for part in topology.subtopologies.values():
-        widest = max((_count(topic, counts, view) for topic in part.inputs), default=0)
-        for name in part.changelogs:
+    for part in paced(topology.subtopologies.values()):
+        widest = max((_count(topic, counts, view) for topic in paced(part.inputs)), default=0)
+        for name in paced(part.changelogs):
             if name not in part.source_topics:
                 counts[name] = widest
     return counts
@@ -125,18 +129,32 @@ def _repartition_counts(topology: Topology, view: TopicView) -> dict[str, int]:
     parts = topology.subtopologies.values()
     sources = {topic.name: topic for part in parts for topic in part.repartition_sources.values()}
     counts = {name: topic.partitions for name, topic in sources.items() if topic.partitions}
-    writers = {name: [part for part in parts if name in part.repartition_sinks] for name in sources}
+    writers: dict[str, list[Subtopology]] = {name: [] for name in sources}
+    readers: dict[str, list[Subtopology]] = {name: [] for name in sources}
+    widths: dict[str, int] = {}  # of the inputs whose partitions are known, by subtopology
+    for part in paced(parts):
+        for name in paced(part.repartition_sinks & sources.keys()):
+            writers[name].append(part)
+        for name in paced(part.repartition_sources):
+            readers[name].append(part)
+        known = (
+            counts.get(each, 0) if each in sources else view.partition_count(each) for each in part.inputs
+        )
+        widths[part.subtopology_id] = max((count or 0 for count in known), default=0)
     if any(not writers[name] for name in sources if name not in counts):
         raise KafkaError(
             ErrorCode.STREAMS_INVALID_TOPOLOGY,
             "Failed to compute number of partitions for all repartition topics, because a repartition source "
             "topic is never used as a sink topic.",
         )
+    wider = list(parts)
     while len(counts) < len(sources):
         found = {
-            name: count
-            for name in sources.keys() - counts.keys()
-            if (count := _width(writers[name], counts, sources.keys(), view))
+            name: max(widths[writer.subtopology_id] for writer in writers[name])
+            for part in paced(wider)
+            if widths[part.subtopology_id]
+            for name in part.repartition_sinks & sources.keys()
+            if name not in counts
         }
         if not found:
             raise KafkaError(
@@ -145,19 +163,11 @@ def _repartition_counts(topology: Topology, view: TopicView) -> dict[str, int]:
                 "topology that cannot be resolved.",
             )
         counts.update(found)
+        wider = [part for name in paced(found) for part in readers[name]]
+        for name, count in paced(found.items()):
+            for part in readers[name]:
+                widths[part.subtopology_id] = max(widths[part.subtopology_id], count)
     return counts
-
-
-def _width(
-    writers: list[Subtopology], counts: Mapping[str, int], internal: Collection[str], view: TopicView
-) -> int:
-    """The widest input of those who write a topic; 0 while none of them is known."""
-    known = [
-        counts.get(topic, 0) if topic in internal else view.partition_count(topic) or 0
-        for part in writers
-        for topic in part.inputs
-    ]
-    return max(known, default=0)
 
 
 def _make_equal(
@@ -209,7 +219,7 @@ def _missing(topology: Topology, counts: Mapping[str, int], view: TopicView) -> 
     of partitions."""
     missing = []
     for part in topology.subtopologies.values():
-        for topic in (*part.repartition_sources.values(), *part.changelogs.values()):
+        for topic in paced((*part.repartition_sources.values(), *part.changelogs.values())):
             if topic.name not in counts:
                 continue  # a source topic that is its own changelog
             exists = view.partition_count(topic.name)

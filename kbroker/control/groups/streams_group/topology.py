@@ -8,6 +8,7 @@ from kbroker.protocol.coordinator_records import streams_group_topology as recor
 from kbroker.protocol.messages import streams_group_describe as described
 from kbroker.protocol.messages import streams_group_heartbeat as heartbeat
 from kbroker.protocol.schema import ProtocolError
+from kbroker.protocol.slices import in_order, paced
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,7 @@ class Topology:
     def required_topics(self) -> frozenset[str]:
         """Every topic it reads or keeps state in."""
         found: set[str] = set()
-        for each in self.subtopologies.values():
+        for each in paced(self.subtopologies.values()):
             found |= each.inputs | each.changelogs.keys()
         return frozenset(found)
 
@@ -73,14 +74,14 @@ def from_record(value: record.StreamsGroupTopologyValue) -> Topology:
 
 def _topology(epoch: int, parts: Iterable[heartbeat.Subtopology | record.Subtopology]) -> Topology:
     ordered = sorted(parts, key=lambda each: each.subtopology_id)
-    return Topology(epoch, {each.subtopology_id: _subtopology(each) for each in ordered})
+    return Topology(epoch, {each.subtopology_id: _subtopology(each) for each in paced(ordered)})
 
 
 def _subtopology(part: heartbeat.Subtopology | record.Subtopology) -> Subtopology:
     groups = []
+    repartitions = [each.name for each in part.repartition_source_topics]
     for group in part.copartition_groups:
         names = _chosen(part.source_topics, group.source_topics)
-        repartitions = [each.name for each in part.repartition_source_topics]
         names |= _chosen(repartitions, group.repartition_source_topics)
         groups.append(frozenset(names))
     return Subtopology(
@@ -119,28 +120,30 @@ def _internal(topics: Iterable[heartbeat.TopicInfo | record.TopicInfo]) -> dict[
 def to_record(topology: Topology) -> record.StreamsGroupTopologyValue:
     """Co-partition groups are stored as indexes into the lists of the record."""
     return record.StreamsGroupTopologyValue(
-        topology.epoch, [_stored(each) for each in topology.subtopologies.values()]
+        topology.epoch, [_stored(each) for each in paced(topology.subtopologies.values())]
     )
 
 
 def _stored(part: Subtopology) -> record.Subtopology:
-    sources, repartitions = sorted(part.source_topics), sorted(part.repartition_sources)
+    sources, repartitions = in_order(part.source_topics), in_order(part.repartition_sources)
+    source_at = {name: at for at, name in enumerate(paced(sources))}
+    repartition_at = {name: at for at, name in enumerate(paced(repartitions))}
     return record.Subtopology(
         part.subtopology_id,
         sources,
-        sorted(part.source_regex),
-        [_stored_topic(each) for each in part.changelogs.values()],
-        sorted(part.repartition_sinks),
-        [_stored_topic(part.repartition_sources[name]) for name in repartitions],
+        in_order(part.source_regex),
+        [_stored_topic(each) for each in paced(part.changelogs.values())],
+        in_order(part.repartition_sinks),
+        [_stored_topic(part.repartition_sources[name]) for name in paced(repartitions)],
         [
-            record.CopartitionGroup(
-                [index for index, name in enumerate(sources) if name in group],
-                [],
-                [index for index, name in enumerate(repartitions) if name in group],
-            )
-            for group in part.copartitioned
+            record.CopartitionGroup(_places(group, source_at), [], _places(group, repartition_at))
+            for group in paced(part.copartitioned)
         ],
     )
+
+
+def _places(group: Iterable[str], places: Mapping[str, int]) -> list[int]:
+    return sorted(places[name] for name in group if name in places)
 
 
 def _stored_topic(topic: InternalTopic) -> record.TopicInfo:
