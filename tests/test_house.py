@@ -62,7 +62,8 @@ REFUSED_WORDS = re.compile(
     r"|\bin (whatever|every? other) company\b|\bbe_modest\b|\bcomplain(s|ts?)?\b"
     r"|\bunder way\b|\bentitled\b|\banew\b|\bat hand\b|\bnone the worse\b|\bother ones\b"
     r"|\b(nobody|no one)'s\b|(?<!\.)\btells?\b|\btelling\b|\bto be had\b|\bhurdles?\b|\bbeyond doubt\b"
-    r"|\bt(ake|akes|ook|aken) away\b|\blook(s|ed) after\b|\bgoes the old way\b",
+    r"|\bt(ake|akes|ook|aken) away\b|\blook(s|ed) after\b|\bgoes the old way\b"
+    r"|\bwhoever\b|\bsomebody\b|\bin the midst\b|\b(goes|going|went) on\b(?!_)",
     re.IGNORECASE,
 )
 # Headings of pages are nouns, never questions.

@@ -1,8 +1,8 @@
 """CreateDelegationToken (key 38), v1-3: get a delegation token, by which others log in as its owner
 (KIP-48).
 
-v2 flexible; v3 a token for somebody else (KIP-373). The token is in force for logins from the
-answer on. Its HMAC is the password.
+v2 flexible; v3 a token for another user (KIP-373). The token is in force for logins from the answer
+on. Its HMAC is the password.
 """
 
 from kbroker.api.context import RequestContext

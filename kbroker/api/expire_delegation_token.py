@@ -1,7 +1,7 @@
 """ExpireDelegationToken (key 40), v1-2: end a delegation token, now or in a while (KIP-48).
 
 v2 flexible. The token's owner and its renewers may; a negative period ends it at once. Connections
-that have logged in by it go on.
+that have logged in by it stay open.
 """
 
 from kbroker.api.context import RequestContext

@@ -1,6 +1,6 @@
 """InitProducerId (key 22), v0-5: an id for an idempotent or transactional producer.
 
-v2 flexible; v3 id and epoch of a producer that goes on (KIP-360); v4 PRODUCER_FENCED; v5
+v2 flexible; v3 id and epoch of a producer that continues (KIP-360); v4 PRODUCER_FENCED; v5
 transaction verification (KIP-890). v6 (two-phase commit, KIP-939) is unstable in Kafka 4.3 and not
 advertised.
 """

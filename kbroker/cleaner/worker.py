@@ -84,7 +84,7 @@ class CleanerThread(threading.Thread):
         """Whether a log was cleaned."""
         found: list[tuple[int, CleanableLog]] = []
         for worker in range(self._workers):
-            with suppress(KafkaError):  # the IO worker is away, so its logs cannot be cleaned now
+            with suppress(KafkaError):  # the IO worker is restarting, so its logs cannot be cleaned now
                 found += [(worker, one) for one in self._caller.ask(worker, CleanableLogs())]
         taken = self._shift.take_filthiest(found)
         if taken is None:

@@ -54,7 +54,7 @@ from kbroker.config.whole_numbers import whole_number
 T = TypeVar("T")
 
 NOT_WITH_A_GROUP = (
-    "a group goes on where it was: no --partition, --offset, --from, --tail, --exact-count with --group"
+    "a group continues where it was: no --partition, --offset, --from, --tail, --exact-count with --group"
 )
 
 EXAMPLES = examples(

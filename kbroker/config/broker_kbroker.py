@@ -37,8 +37,8 @@ KBROKER = (
                 "settings. Empty shows none."),
     Setting("kbroker.schema.registry.listen", STRING, "", listen_address,
             doc="Address of the schema registry (Confluent's REST API, docs/registry.md), served by the http process: "
-                "to anybody on loopback, on other addresses only to users that log in with SCRAM. Confluent's port is "
-                "8081. Empty, the default, turns it off; it needs the packages of kbroker[registry]."),
+                "to all users on loopback, elsewhere only to users that log in with SCRAM. Confluent's port is 8081. "
+                "Empty, the default, turns it off; it needs the packages of kbroker[registry]."),
     Setting("kbroker.metrics.kafka.names", BOOLEAN, True,
             doc="Metrics also under the names that dashboards for Kafka use (JMX exporter, kafka_exporter)."),
     Setting("kbroker.metrics.partitions.max", INT, 2000, at_least(0), importance=LOW,

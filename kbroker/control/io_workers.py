@@ -45,7 +45,7 @@ class IoWorkers:
         self._back = back
         self._internal: set[int] = set()
         self._all: set[int] = set()
-        self._background = Background(log, "a log dir move could not go on")
+        self._background = Background(log, "a log dir move could not be resumed")
         self.internal_open = asyncio.Event()
         self.all_open = asyncio.Event()
 

@@ -161,8 +161,8 @@ class Control:
             await runtime.load()
 
     def _has_new_partitions(self, topic: Topic) -> None:
-        """Somebody made or grew an internal topic: its coordinator knows all of it before anyone
-        looks for that."""
+        """An internal topic was created or has grown: its coordinator knows all of it before any
+        client looks for that."""
         for runtime in self._runtimes:
             if runtime.topic == topic.name:
                 self._background.start(runtime.load())

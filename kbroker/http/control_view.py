@@ -94,7 +94,7 @@ class ControlView:
     def _call(self, body: Any) -> Any:
         with self._lock:
             if self._link is None:
-                raise LinkClosed("control is away")
+                raise LinkClosed("control is restarting")
             future: Future[Any] = Future()
             call_id, self._next_call = self._next_call, self._next_call + 1
             self._calls[call_id] = future

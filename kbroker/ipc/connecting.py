@@ -22,7 +22,7 @@ _KNOCK: Final = b"link"
 
 @dataclass(frozen=True, slots=True)
 class Ways:
-    """Both ends, made by the parent. listener: control's. connector: everybody else's."""
+    """Both ends, made by the parent. listener: of control. connector: of all other processes."""
 
     listener: socket.socket
     connector: socket.socket

@@ -44,7 +44,7 @@ POINTS = (
     "move: folder made",
     "move: copy complete",
     "move: copy renamed",
-    "move: goes on",
+    "move: continues",
     "compaction: step of the cleaner",
     "compaction: step of the swap",
     "store: one copy written",

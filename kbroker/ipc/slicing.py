@@ -42,7 +42,7 @@ class Slicing:
 
     async def run(self, function: Callable[[], Any], spent: Spent | None = None) -> Any:
         """Run the function in slices and return its result; coroutines that it starts by way of
-        `in_slices` go on in slices.
+        `in_slices` continue in slices.
 
         spent: called with the nanoseconds of each slice."""
         work = self._work(function, spent)

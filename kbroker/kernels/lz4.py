@@ -78,8 +78,8 @@ def copy_match(at: int, offset: int, length: int) -> None:
 
 @inlined
 def _longer(length: int, position: int, end: int) -> tuple[int, int]:
-    """A length of 15 or more goes on in the bytes that follow: (length, position after it), or (-1,
-    ...)."""
+    """A length of 15 or more continues in the bytes that follow: (length, position after it), or
+    (-1, ...)."""
     while position < end:
         byte = load_u8(position)
         position += 1

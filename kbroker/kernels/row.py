@@ -94,8 +94,8 @@ class RowType(Constants):
         shared: str = "",
         words: int = 0,
     ) -> "RowType":
-        """writer: the process that sets words without one of their own. shared: who else reads
-        them, if anybody."""
+        """writer: the process that sets words without one of their own. shared: the other processes
+        that read them, if any."""
         fields: dict[str, Word] = {}
         numbers: dict[str, int] = {}
         following = 0

@@ -146,7 +146,9 @@ def locate(
     position = hint
     if index_fd >= 0:
         if index_bytes < 0:
-            index_bytes = lseek(index_fd, 0, SEEK_END)  # everybody reads with pread: the file offset is free
+            index_bytes = lseek(
+                index_fd, 0, SEEK_END
+            )  # all processes read with pread: the file offset is free
         slot = lower_bound(index_fd, index_bytes // OFFSET_ENTRY, OFFSET_ENTRY, offset - base, address)
         if slot >= 0 and pread(index_fd, address, OFFSET_ENTRY, slot * OFFSET_ENTRY) == OFFSET_ENTRY:
             position = max(position, load_i32_be(address + 4))

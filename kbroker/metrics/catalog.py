@@ -82,8 +82,8 @@ CATALOG: tuple[Metric, ...] = (
     histogram("kbroker_flush_seconds", "Time of one fdatasync of a log."),
     counter("kbroker_flush_errors_total", "fdatasync calls that failed."),
     counter("kbroker_log_write_errors_total", "Writes to logs that failed."),
-    gauge("kbroker_produce_refused_partitions", "Partitions that refuse produce because their disk is full; they go on "
-          "when there is room."),
+    gauge("kbroker_produce_refused_partitions", "Partitions that refuse produce because their disk is full, until "
+          "there is room."),
     counter("kbroker_segment_rolls_total", "New segments because of size or age."),
     counter("kbroker_segments_deleted_total", "Segments deleted by retention."),
     counter("kbroker_retention_deleted_bytes_total", "Bytes of those segments."),

@@ -2,7 +2,7 @@
 each scrape.
 
 A slot number is computed from the catalogue, so an update is ``words[number] += 1``. Rows belong to
-the parent's memory: the successor of a process that died goes on counting where it stopped.
+the parent's memory: the successor of a process that died continues to count where it stopped.
 """
 
 from dataclasses import dataclass

@@ -116,7 +116,7 @@ def _paced(items: Iterable[T]) -> Iterator[T]:
 def distinct(items: Iterable[H]) -> Iterable[H]:
     """The items, each once, in the order in which they first come.
 
-    In slices they are remembered in many small sets: one large one would stop for everybody each
+    In slices they are remembered in many small sets: one large one would stop for all clients each
     time it grows."""
     return _distinct(items) if type(getcurrent()) is Work else dict.fromkeys(items)
 

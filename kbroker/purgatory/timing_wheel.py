@@ -94,7 +94,7 @@ class TimingWheel:
         """Set the time; the entries with expiry_ms <= now_ms, earliest first, no longer scheduled.
 
         Never goes back. most: entries that are moved; when more have to be, the time stands still
-        before them, and the next call goes on.
+        before them, and the next call continues.
         """
         expired: list[TimerEntry] = []
         while most > 0 and (level := self._first_level()) is not None:

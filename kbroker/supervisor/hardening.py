@@ -30,6 +30,6 @@ def harden(overrides: Iterable[str]) -> None:
 
 
 def without_secret(override: str) -> str:
-    """`key=value` of the command line as everybody on the host may see it."""
+    """`key=value` of the command line as all users of the host may see it."""
     key, equals, _ = override.partition("=")
     return f"{key}={HIDDEN}" if equals and is_sensitive(key.strip()) else override

@@ -14,7 +14,7 @@ def write_kraft_metadata(node_id: int, dirs: LogDirs) -> int:
     """Write the files of `kbroker export kraft`; returns the broker epoch for clean shutdown
     markers, -1 on failure.
 
-    The log dirs are still locked. A failure is logged: the stop goes on."""
+    The log dirs are still locked. A failure is logged, and the stop continues."""
     from kbroker.control.kraft.export import NEWEST, ExportError, export
     from kbroker.control.store.choice import open_newest
     from kbroker.control.store.store import StoreError

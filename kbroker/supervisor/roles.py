@@ -20,9 +20,9 @@ class Role:
 
     late: no client waits for it, so it starts when the others are ready and imports its modules
     when it runs. alone: it imports its modules after its fork, before anything else: no other role
-    needs them, and the parent goes on with the next role meanwhile. When all are ready, the parent
-    imports them, too (`preloading.py`). The mains of the others are imported in the parent, so that
-    processes of one role, and a restarted one, share their pages.
+    needs them, and the parent continues with the next role meanwhile. When all are ready, the
+    parent imports them, too (`preloading.py`). The mains of the others are imported in the parent,
+    so that processes of one role, and a restarted one, share their pages.
 
     still_s: a process without a heartbeat for this long is restarted. owns_logs: when one is
     killed, logs are not clean. needs: its other rights are given up.

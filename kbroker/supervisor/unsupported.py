@@ -1,6 +1,6 @@
 """Settings that this version does not support: the broker refuses to start with them.
 
-An authorizer without effect, or a SASL listener that lets everybody in, must never look like a
+An authorizer without effect, or a SASL listener that lets every client in, must never look like a
 working one.
 """
 

@@ -111,7 +111,7 @@ def test_the_brokers_own_assignment_works_too(cli: Shell, filled: str, group: st
 
 
 def test_a_group_takes_no_position(cli: Shell, filled: str, group: str) -> None:
-    assert "goes on where it was" in cli("consume", filled, "-g", group, "-o", 1, code=2).stderr
+    assert "continues where it was" in cli("consume", filled, "-g", group, "-o", 1, code=2).stderr
     assert "only one of" in cli("consume", filled, "-o", 1, "--from-beginning", code=2).stderr
 
 
@@ -209,4 +209,4 @@ def test_a_count_takes_a_start_and_names_partitions(cli: Shell, filled: str, gro
     for options in (("--tail", 2), ("-f", "%s")):
         assert "prints no record" in cli("consume", filled, "--exact-count", *options, code=2).stderr
     for option in ("--tail=2", "--exact-count"):
-        assert "goes on where it was" in cli("consume", filled, "-g", group, option, code=2).stderr
+        assert "continues where it was" in cli("consume", filled, "-g", group, option, code=2).stderr

@@ -75,7 +75,7 @@ WITHOUT_BROKER = [
     ("consume t --until junk", 2, "no point in time"),
     ("consume t --json -f %s", 2, "only one of --json and --format"),
     ("consume t --from-beginning -o 5", 2, "give only one"),
-    ("consume t --group g -p 1", 2, "a group goes on where it was"),
+    ("consume t --group g -p 1", 2, "a group continues where it was"),
     ("consume t -X fetch.wait.max.ms", 2, "expected key=value"),
     ("consume t --isolation none", 2, "--isolation"),
     ("consume t --registry localhost", 2, "expected http://HOST:PORT"),

@@ -1,7 +1,7 @@
 """Mutation testing: `python -m tests.mutants --count 500 --seed 1`. Results go to
 tests/mutants/results.csv.
 
-A run that was interrupted goes on where it was; --again tries the survivors of the results once
+A run that was interrupted continues where it was; --again tries the survivors of the results once
 more.
 """
 

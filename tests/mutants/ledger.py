@@ -45,7 +45,7 @@ class Ledger:
         self.write()
 
     def write(self) -> None:
-        """Written whole: an interrupted run goes on where it was."""
+        """Written whole: an interrupted run continues where it was."""
         new = self._path.with_suffix(".new")
         with open(new, "w", newline="") as file:
             writer = csv.writer(file, lineterminator="\n")

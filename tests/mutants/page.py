@@ -22,7 +22,7 @@ make mutants COUNT=20 MUTANTS='--only kbroker/control/groups'
 make mutants MUTANTS='--again'
 ```
 
-The first takes five to ten hours of one core; a run that was interrupted goes on where it was. The
+The first takes five to ten hours of one core; an interrupted run continues where it was. The
 second draws from one room, the third tries once more what has survived. Results are in
 `tests/mutants/results.csv`, reasons for survivors in `tests/mutants/reasons.csv`; `make docs`
 writes this page from both.

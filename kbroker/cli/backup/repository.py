@@ -2,7 +2,7 @@
 
 objects/ab/ab12...      a segment or the metadata; written beside, synced, then renamed: what has its name is whole
 points/TIME.json        a point, written last
-journal                 closed segments that are stored already: a backup that was interrupted goes on, and the next
+journal                 closed segments that are stored already: an interrupted backup continues, and the next
                         one copies only what is new
 """
 

@@ -64,7 +64,7 @@ def _partition(
     for segment in one.segments:
         _file(repository, segment, Path(files.path(str(folder), segment.base_offset, files.LOG)))
         advance(segment.size)
-    if not one.segments:  # the offsets go on where they were
+    if not one.segments:  # the offsets continue where they were
         Path(files.path(str(folder), one.high_watermark, files.LOG)).touch(0o600)
     checkpoint.write_leader_epochs(str(folder), one.epochs)
     checkpoint.write_topic_id(str(folder), parse_uuid(one.topic_id))

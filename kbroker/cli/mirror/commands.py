@@ -165,7 +165,7 @@ def _run(
     for remark in plan.remarks:
         say(remark)
     say(
-        f"{'going on with' if going_on else 'copying'} {_extent(plan)}; replication factor {plan.replication_factor}"
+        f"{'continuing with' if going_on else 'copying'} {_extent(plan)}; replication factor {plan.replication_factor}"
     )
     _copy(source, target, plan, options, kafka_home, log)
     _verify(source, target, options, keep_topics, json)

@@ -18,7 +18,7 @@ from kbroker.cli.mirror.jars import class_path, find_java
 
 MAIN = "org.apache.kafka.connect.mirror.MirrorMaker"
 OFFSETS_TOPIC = "mm2-offsets.source.internal"
-"""At the target: how far the copy of each partition is. A later run goes on from there."""
+"""At the target: the progress of each partition's copy. A later run continues from there."""
 OWN_TOPICS = (
     OFFSETS_TOPIC,
     "mm2-configs.source.internal",

@@ -35,7 +35,7 @@ class GroupOffsets:
 
     @property
     def active(self) -> list[str]:
-        """Groups that have members at the source: their offsets will go on there."""
+        """Groups that have members at the source: their offsets will continue there."""
         return sorted(name for name, group in self.groups.items() if group.active)
 
     def commit(self, target: Connection) -> list[str]:

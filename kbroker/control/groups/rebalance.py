@@ -21,7 +21,7 @@ _PREPARING, _COMPLETING = ClassicState.PREPARING_REBALANCE, ClassicState.COMPLET
 _STABLE = ClassicState.STABLE
 MIN_ROUND_MS = 1000
 """Time between two rounds that wait for static members: none of them may have a rebalance timeout,
-and the rounds go on until their sessions end."""
+and the rounds continue until their sessions end."""
 
 
 def join_timer(group_id: str) -> str:

@@ -132,7 +132,7 @@ class Wait:
         self._timer = asyncio.get_running_loop().call_later(timeout_ms / 1000, self.end)
 
     def end(self) -> None:
-        """Go on."""
+        """Resume."""
         then, self._then = self._then, None
         if then is not None:
             self._timer.cancel()
@@ -178,7 +178,7 @@ class MarkerSender:
         return transactional_id in self._orders
 
     def when_settled(self, transactional_id: str, timeout_ms: int, then: Callable[[], None]) -> None:
-        """Go on when the id's transaction is complete, but not later than the timeout."""
+        """Resume when the id's transaction is complete, but not later than the timeout."""
         pending = self._orders.get(transactional_id)
         if pending is None:
             then()

@@ -228,7 +228,7 @@ class TransactionService:
             lambda now_ms: self.shard.complete(order, now_ms),
         )
 
-    # --- by the clock
+    # --- timers
 
     def _abort_timed_out(self) -> None:
         if not self._looks:

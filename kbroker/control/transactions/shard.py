@@ -98,7 +98,7 @@ class TransactionShard:
     def list_transactions(self, request: ListTransactionsRequest, now_ms: int) -> ListTransactionsResponse:
         return list_transactions(self.table, request, now_ms)
 
-    # --- by the clock
+    # --- timers
 
     def is_timed_out(self, known: TransactionMetadata, now_ms: int) -> bool:
         """Whether a transaction is past its timeout, for `abort_timed_out`."""

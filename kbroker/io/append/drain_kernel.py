@@ -67,7 +67,7 @@ def plan(
         if out[Drained.STOP] != Stop.NONE:
             continue
         ring = client[Client.APPEND_RING]
-        # one place in the completion ring is kept back for each held or notified entry by taking
+        # one place in the completion ring is reserved for each held or notified entry by taking
         # half of what is free
         limit = min(ring_ready(ring), quota, ring_free(client[Client.COMPLETION_RING], capacity) >> 1)
         tail = load_i64(ring + TAIL)

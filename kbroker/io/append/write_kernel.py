@@ -28,7 +28,7 @@ BLOCK = 4096
 
 @inlined
 def write_all(fd: int, iov: int, pieces: int, position: int, total: int) -> int:
-    """pwritev that goes on after short writes and signals; 0, or the errno."""
+    """pwritev that continues after short writes and signals; 0, or the errno."""
     written = 0
     while written < total:
         done = pwritev(fd, iov, pieces, position + written)

@@ -138,7 +138,7 @@ class Moves:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{partition.folder} stays in its log dir")
         del self._moves[body.slot]
         self._logs.relocate(body.slot, move.rename(), wall_clock_ms())
-        crash_point("move: goes on")
+        crash_point("move: continues")
         self._notify(body.slot)
         log.info("%s: moved here", partition.folder)
 

@@ -240,7 +240,7 @@ class ActiveSegment:
         os.ftruncate(fds.time_index, state.time_index_bytes)
 
     def relocate(self, folder: str, reserve_max_bytes: int) -> None:
-        """Go on in a folder that holds the same files. Raises OSError."""
+        """Continue in a folder that holds the same files. Raises OSError."""
         self._folder, self.reserve_max_bytes = folder, reserve_max_bytes
         self._set_files(open_files(folder, self.base_offset))
         begin_reserving(self.row, reserve_max_bytes)

@@ -216,8 +216,8 @@ class LogSegments:
         self.cuts += 1
 
     def truncate_fully(self, offset: int, now_ms: int) -> None:
-        """Remove everything; the log goes on empty at an offset (LocalLog.truncateFullyAndStartAt).
-        Appends stay stopped."""
+        """Remove everything; the log continues empty at an offset
+        (LocalLog.truncateFullyAndStartAt). Appends stay stopped."""
         self.active.stop_appends()
         bases = self.base_offsets
         self._close_active()
@@ -291,8 +291,8 @@ class LogSegments:
         return str(folder.rename(folder.with_name(name)))
 
     def relocate(self, folder: str, reserve_max_bytes: int) -> None:
-        """Go on in a folder that holds the same files, all of them and their names on disk. Raises
-        OSError."""
+        """Continue in a folder that holds the same files, all of them and their names on disk.
+        Raises OSError."""
         self.folder = folder
         self.active.relocate(folder, reserve_max_bytes)
         self.unsynced.names = False

@@ -85,7 +85,7 @@ class ReplicaRole:
         self._begin_epoch(max(leader_epoch, self._epochs.latest))
         self._slot.epoch_start = self._segments.active.next_offset
         self.publish_high_watermark(self._slot.high_watermark)
-        self.let_append()  # unless it is paused: then when it goes on
+        self.let_append()  # unless it is paused: then when it resumes
 
     def resign(self) -> None:
         """Take no appends; the slot keeps its epoch, so that followers copy the rest."""

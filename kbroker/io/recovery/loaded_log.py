@@ -47,7 +47,8 @@ class TrustedEnd(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LoadRequest:
-    """Request to load a log. With write.caching=false all of it is on disk before anybody sees it.
+    """Request to load a log. With write.caching=false all of it is on disk before any process sees
+    it.
 
     clean: the last shutdown was clean. recovery_point: everything below is on disk. log_start:
     checkpointed log start. progress: called with scanned bytes.

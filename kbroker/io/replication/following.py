@@ -215,7 +215,7 @@ class Following:
         self._wake_leader(followed)
 
     def _beginning(self, followed: Followed, partition: UnifiedLog, words: list[int]) -> int:
-        """The lowest offset that a copy may go on from: where the leader's first batch begins.
+        """The lowest offset from which a copy may continue: where the leader's first batch begins.
         Records may be deleted in the middle of a batch (UnexpectedAppendOffsetException in Kafka's
         Partition.appendRecordsToFollower)."""
         log_start = words[Slot.LOG_START]

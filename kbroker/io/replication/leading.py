@@ -37,7 +37,7 @@ class Led:
 class Leading:
     """Runs in: io. Owner: the worker's Replicas.
 
-    unsettled: slots whose log goes on above the high watermark. advanced: called with a slot whose
+    unsettled: slots whose log extends beyond the high watermark. advanced: called with a slot whose
     mark has moved.
     """
 

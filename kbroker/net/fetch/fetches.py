@@ -57,8 +57,8 @@ Slots = dict[int, list[Wanted]]
 
 
 class Fetches:
-    """reply(connection, parts) sends an answer and lets the connection go on; close(connection,
-    why) ends it."""
+    """reply(connection, parts) sends an answer and resumes the connection; close(connection, why)
+    ends it."""
 
     def __init__(
         self,

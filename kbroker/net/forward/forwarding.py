@@ -51,7 +51,7 @@ class Process(Protocol):
         """End a connection."""
 
     def reply(self, connection: Connection, parts: Sequence[Part]) -> None:
-        """Send an answer and let the connection go on."""
+        """Send an answer and resume the connection."""
 
 
 class Forwarding:

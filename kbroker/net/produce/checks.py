@@ -59,7 +59,7 @@ log = logging.getLogger(__name__)
 
 
 class ProduceChecks:
-    """on_settled(row): every batch of the connection's request has been decided; it may go on.
+    """on_settled(row): every batch of the connection's request has been decided; it may resume.
     ask_turn(): requests a call of `look`. consent(result, then): then(code, text) is called once
     control has decided about a transactional batch. may_write(row, topic): whether a connection's
     client may write to a topic, which need not exist."""

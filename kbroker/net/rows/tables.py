@@ -58,7 +58,7 @@ class Flag(Values):
     MUTED = 256  # Python wants no more bytes for now (throttled, full queue)
     FETCH = 512  # the kernel may serve Fetch
     VERIFYING = 1024  # control is asked whether a transaction is open
-    SENDING = 2048  # the kernel goes on with an answer when the socket is writable
+    SENDING = 2048  # the kernel continues an answer when the socket is writable
     QUOTA = 4096  # Python sends the answers to Produce, one request at a time: a quota may apply
     LENT = 8192  # a sender thread sends: no other thread does, and the socket is not closed
     NOT_READING = BUSY | STALLED | DRAINING | CLOSING | MUTED | OUT_BLOCKED | VERIFYING

@@ -189,7 +189,7 @@ class ShareHeartbeat:
         """Begin to share partitions that an administrator has set offsets of (wanted: topic ->
         partitions).
 
-        Replay makes a group that is new. The other partitions follow when somebody subscribes to
+        Replay makes a group that is new. The other partitions follow when a member subscribes to
         the topic.
         """
         group = self._table.groups.get(group_id) or ShareGroup(group_id)

@@ -20,7 +20,7 @@ from kbroker.protocol.messages.offset_commit import (
 
 TARGETS = ("earliest", "latest", "offset", "time", "shift")
 RESET = (
-    Parameter("to", "Where the group is to go on.", required=True, choices=TARGETS),
+    Parameter("to", "Where the group will continue.", required=True, choices=TARGETS),
     Parameter("topic", "One topic; every topic with committed offsets when left out."),
     Parameter("partition", "One partition of that topic.", "integer", None, high=2**31 - 1),
     Parameter("offset", "With to=offset.", "integer", None, high=INT64),

@@ -35,7 +35,7 @@ QUERY = (
     Parameter("offset", "With start=offset.", "integer", None, high=INT64),
     Parameter("time_ms", "With start=time.", "integer", None, high=INT64),
     Parameter("limit", "Records at most.", "integer", 50, low=1, high=500),
-    Parameter("cursor", "Go on where an answer ended; start is not looked at then.", high=6000),
+    Parameter("cursor", "Continue where an answer ended; start is ignored then.", high=6000),
 )
 
 
