@@ -184,8 +184,8 @@ def test_no_modules_import_each_other_in_a_circle(package: str) -> None:
 
 
 def test_tests_import_from_no_test_module() -> None:
-    """What two test modules need is in a support module beside them. A program that a test starts is
-    text, so lines count, not only statements."""
+    """What two test modules need is in a support module beside them. A program that a test starts
+    is text, so lines count, not only statements."""
     found = [
         f"{name}:{number}: {line.strip()}"
         for name in tracked(".py")

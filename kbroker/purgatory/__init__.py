@@ -1,5 +1,5 @@
 """Delayed operations: completed exactly once, watched by key, expired by a timing wheel.
 
-Those of produce are rows that kernels watch: there are as many as requests.
+Delayed produces are rows that kernels watch, because there may be one for each request.
 No I/O, no clock, no threads.
 """

@@ -15,13 +15,13 @@ Position = TypeVar("Position")
 class DelayedFetch(DelayedOperation, Generic[Key, Position]):
     """Held by the network process that owns the connection; watched by each fetched slot.
 
-    positions: by key, what is read, in the owner's own terms. available(position): bytes that could
-    be returned from there now, up to the high watermark or last stable offset; negative when the
-    partition can only answer an error (gone, truncated), which completes the fetch at once.
-    finish(fetch, expired): builds the answer from what is there at that moment.
+    positions: the fetched positions of each key, in the owner's own type. available(position):
+    bytes that a fetch from this position can return now, up to the high watermark or last stable
+    offset; negative if the partition can only answer an error (deleted, truncated), which completes
+    the fetch at once. finish(fetch, expired): builds the answer from the present state of the log.
 
-    It keeps the sum of what its keys had when they were looked at last: a change of one key costs
-    one look, however many partitions the fetch has.
+    It caches the available bytes of each key and their sum, so that a change of one key is one
+    check, however many partitions the fetch has.
     """
 
     __slots__ = ("_bytes", "_refused", "_total", "available", "finish", "min_bytes", "positions")
@@ -44,12 +44,12 @@ class DelayedFetch(DelayedOperation, Generic[Key, Position]):
         self._refused = False
 
     def can_complete(self) -> bool:
-        """Whether min_bytes are there, or a partition has an error, as of the last look at each
+        """Whether min_bytes are available or a partition has an error, as of the last check of each
         key."""
         return self._refused or self._total >= self.min_bytes
 
     def can_complete_after(self, key: Any) -> bool:
-        """Look at the partitions of one key."""
+        """Check the partitions of one key, then the sum."""
         found = 0
         for position in self.positions[key]:
             part = self.available(position)

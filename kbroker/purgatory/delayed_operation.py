@@ -22,12 +22,12 @@ class DelayedOperation(TimerEntry):
         self.completed = False
 
     def can_complete(self) -> bool:
-        """Whether the condition holds now. Called often, so cheap; must not complete the operation
-        itself."""
+        """Whether the condition holds now. Called often: must be cheap, and must not complete the
+        operation."""
         raise NotImplementedError
 
-    def can_complete_after(self, key: Hashable) -> bool:  # noqa: ARG002  for those with very many keys
-        """As `can_complete`, where nothing but `key` has changed since the last look."""
+    def can_complete_after(self, key: Hashable) -> bool:  # noqa: ARG002  for operations with very many keys
+        """As `can_complete`, if only `key` can have changed since the last check."""
         return self.can_complete()
 
     def on_complete(self, expired: bool) -> None:

@@ -1,7 +1,6 @@
 """Tables of delayed produces, which kernels watch, complete and expire (Kafka's DelayedProduce).
 
-Private memory of one IO worker: an append waits here for its sync or for replicas, at a cost of
-nanoseconds.
+Private memory of one IO worker: an append waits here for its sync or for replicas.
 """
 
 from kbroker.kernels.row import Row, word
@@ -12,7 +11,7 @@ class DelayedProduce(Row, writer="io", words=12):
 
     NEVER = 1 << 62  # as a time
 
-    NEXT = word("number", "the slot's next one, in the order of offsets; of a free row: the next free one")
+    NEXT = word("number", "the slot's next delayed produce, by offset; of a free row: the next free row")
     SLOT = word("number", "-1: a free row")
     CLIENT = word("number", "of the client process")
     TOKEN = word("bits", "of its append entry")
@@ -22,12 +21,11 @@ class DelayedProduce(Row, writer="io", words=12):
     ACKS = word("acks", "of the request")
     EXPIRY_MS = word("ms", "CLOCK_MONOTONIC")
     WRITTEN_NS = word("ns", "when it began to wait, CLOCK_MONOTONIC")
-    ERROR = word("error code", "of one that has its answer, but whose client has no room for it")
+    ERROR = word("error code", "of a completed produce whose client's completion ring is full")
 
 
 class DelayedList(Row, writer="io"):
-    """A list of delayed produces: one for each slot, the last one for those that have their
-    answer."""
+    """A list of delayed produces: one for each slot, and a last one for completed produces."""
 
     HEAD = word("number", "the first, 0: none")
     TAIL = word("number", "the last")

@@ -1,10 +1,9 @@
-"""Operations that wait for something to happen to one of their keys (Kafka's
+"""Operations that wait for an event of one of their keys (Kafka's
 DelayedOperationPurgatory).
 
-An operation completes exactly once. Nothing polls: code that changes what an operation waits for
-calls
-`check_and_complete` with the key; the loop that owns the purgatory sleeps until `next_expiry_ms` and calls
-`expire`.
+An operation completes exactly once. Nothing polls: code that changes a key calls
+`check_and_complete` with it; the loop that owns the purgatory sleeps until `next_expiry_ms` and
+calls `expire`.
 """
 
 from collections.abc import Callable, Hashable, Iterable
@@ -16,21 +15,21 @@ from kbroker.purgatory.timing_wheel import TimingWheel
 Key = TypeVar("Key", bound=Hashable)
 
 PURGE_INTERVAL = 1000
-"""Completed operations left in watch lists before the lists are swept
+"""Completed operations that stay in watch lists before the lists are swept
 (fetch.purgatory.purge.interval.requests).
 """
 
 SWEPT_AT_ONCE = 256
-"""Lists that are swept with each operation that completes, until all are: with very many keys, all
-of them at once would stop the loop.
+"""Lists that are swept with each completed operation, until all are swept. All at once would stop
+the loop if there are very many keys.
 """
 
 
 class Purgatory(Generic[Key]):
     """Delayed operations by key. Runs in: net, io, control; owned by one loop. Not thread-safe.
 
-    announce(key): called for each key once the operation is registered and before the second look;
-    there the owner informs other processes (by a waiter bit in the partition slot).
+    announce(key): called for each key after the operation is registered and before the second
+    check; the owner informs other processes there (by a waiter bit in the partition slot).
     """
 
     __slots__ = ("_announce", "_done_since_purge", "_lists", "_purge_interval", "_unswept", "_wheel")
@@ -60,11 +59,11 @@ class Purgatory(Generic[Key]):
         return sum(map(len, self._lists.values()))
 
     def watch(self, operation: DelayedOperation, keys: Iterable[Key]) -> bool:
-        """Register under every key, then look again: a change in between woke nobody. True:
+        """Register under every key, then check again: a change in between woke nobody. True:
         completed.
 
-        For callers that have just looked themselves. An operation without keys only expires or is
-        forced.
+        For callers that have just checked the condition. An operation without keys only expires or
+        is forced.
         """
         self._register(operation, keys)
         if operation.can_complete():
@@ -73,11 +72,11 @@ class Purgatory(Generic[Key]):
         return False
 
     def watch_each(self, operation: DelayedOperation, keys: Iterable[Key]) -> bool:
-        """As `watch`, with a look at each key once it is registered there. True: it is over.
+        """As `watch`, with a check of each key right after it is registered. True: completed.
 
-        Between two keys the caller's iterable may let others have their turn: a key that changes
-        after its own look is looked at again, since it is watched by then. Such a change may
-        complete the operation, and its client may leave, before all keys are registered.
+        The caller's iterable may let other tasks run between two keys: a key that changes after its
+        check is checked again, because it is watched by then. Such a change may complete the
+        operation, and its client may disconnect, before all keys are registered.
         """
         for key in keys:
             if operation.completed:
@@ -105,12 +104,12 @@ class Purgatory(Generic[Key]):
                 announce(key)
 
     def waits_for(self, key: Key) -> bool:
-        """Whether an operation watches the key (it may have completed through another key
-        meanwhile)."""
+        """Whether an operation watches the key. It may already be completed through another key."""
         return key in self._lists
 
     def check_and_complete(self, key: Key) -> int:
-        """Complete what waits for `key` and can be completed now; how many were."""
+        """Complete the operations that wait for `key` and can be completed now; returns their
+        number."""
         # The list is taken out so that operations completed here may watch the same key again.
         waiting = self._lists.pop(key, None)
         if waiting is None:
@@ -130,7 +129,7 @@ class Purgatory(Generic[Key]):
         return count
 
     def complete(self, operation: DelayedOperation) -> bool:
-        """Complete whether or not its condition holds. False: it was completed before."""
+        """Complete it even if its condition does not hold. False: it was completed before."""
         if operation.completed:
             return False
         operation.completed = True
@@ -140,7 +139,7 @@ class Purgatory(Generic[Key]):
         return True
 
     def cancel(self, operation: DelayedOperation) -> bool:
-        """Forget the operation without completing it: nobody is there for the answer.
+        """Drop the operation without completing it: its client is gone.
 
         False: completed before.
         """
@@ -156,7 +155,7 @@ class Purgatory(Generic[Key]):
         return self._wheel.next_expiry_ms()
 
     def expire(self, now_ms: int) -> int:
-        """Complete what has run out of time by `now_ms`, earliest first; how many."""
+        """Complete the operations that expire by `now_ms`, earliest first; returns their number."""
         count = 0
         for operation in self._wheel.advance(now_ms):
             assert isinstance(operation, DelayedOperation)
@@ -169,7 +168,7 @@ class Purgatory(Generic[Key]):
         return count
 
     def sweep(self, keys: Iterable[Key]) -> None:
-        """Drop completed operations from the watch lists of some keys, and lists that became
+        """Drop completed operations from the watch lists of these keys, and lists that become
         empty."""
         for key in keys:
             self._sweep(key)

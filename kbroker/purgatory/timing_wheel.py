@@ -1,9 +1,9 @@
-"""A hierarchical timing wheel: add and cancel in O(1), expire in order of time, no clock of its
-own.
+"""A hierarchical timing wheel: add and cancel in O(1), expire in order of time. The owner passes
+the time.
 
 Level n has 64 buckets of 64**n ms. An entry lies on the level of the highest base-64 digit in which
-its expiry differs from the wheel's time, so every bucket in use lies ahead, the first one in use on
-the lowest level is the next to come due, and an entry moves down at most once per level. (Kafka's
+its expiry differs from the wheel's time, so every bucket in use lies ahead, the first used bucket
+of the lowest level is the next to expire, and an entry moves down at most once per level. (Kafka's
 TimingWheel instead rounds to the level's tick and drives the buckets by a DelayQueue; here the loop
 asks `next_expiry_ms` for its timeout.)
 """
@@ -20,9 +20,9 @@ _ALL: Final = 1 << 62
 
 
 class TimerEntry:
-    """Something that expires at `expiry_ms`; in at most one wheel at a time.
+    """An entry that expires at `expiry_ms`; in at most one wheel at a time.
 
-    Subclasses say what then happens.
+    Subclasses define what happens then.
     """
 
     __slots__ = ("_bucket", "expiry_ms")
@@ -58,7 +58,7 @@ class TimingWheel:
         return self._now_ms
 
     def add(self, entry: TimerEntry) -> None:
-        """Schedule `entry` at its expiry_ms; one in the past is due with the next `advance`.
+        """Schedule `entry` at its expiry_ms; an entry in the past expires with the next `advance`.
 
         It must not be scheduled.
         """

@@ -6,7 +6,7 @@ HEALTHY_MS = 1000
 
 
 class BackOff:
-    """Delay of one child: none after a long life, doubling while it keeps dying young.
+    """Delay of one child: 0 after a long life, doubled after each short one.
 
     Runs in: acceptor. Owner: the supervisor's record of the child.
     """
@@ -15,7 +15,7 @@ class BackOff:
         self._delay_ms = 0
 
     def next_delay_ms(self, lived_ms: int) -> int:
-        """Wait after a death of a child that had lived this long."""
+        """Milliseconds to wait after the death of a child that has lived for `lived_ms`."""
         if lived_ms >= HEALTHY_MS:
             self._delay_ms = 0
         delay = self._delay_ms

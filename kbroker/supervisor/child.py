@@ -48,7 +48,7 @@ class Child:
 
     @property
     def running(self) -> bool:
-        """Whether a process is there."""
+        """Whether the process runs."""
         return self.pid != 0
 
     def fork(self, context: ChildContext, close_fds: list[int]) -> None:
@@ -56,7 +56,7 @@ class Child:
         parent = os.getpid()
         if not self.role.late and not self.role.alone:
             self.role.load()
-        gc.freeze()  # imported modules stay; a collection would only touch all their pages
+        gc.freeze()  # imported modules are never freed; a collection would only touch all their pages
         signal.pthread_sigmask(signal.SIG_BLOCK, HELD_BACK)
         pid = os.fork()
         if pid == 0:
@@ -85,7 +85,7 @@ class Child:
         self.role.load()(context)
 
     def reap(self) -> str:
-        """Reap the dead process; returns how it ended."""
+        """Reap the dead process; returns its exit code or signal as text."""
         _, status = os.waitpid(self.pid, 0)
         os.close(self.pidfd)
         self.exit_code = os.waitstatus_to_exitcode(status)

@@ -12,14 +12,12 @@ from kbroker.config.broker import is_sensitive
 
 PR_SET_NO_NEW_PRIVS = 38
 OURS_ALONE = 0o077
-"""Mask of the files and folders that the broker makes: 0600 and 0700. What is there keeps its
-mode."""
+"""Umask of the broker: new files get 0600, new folders 0700. Existing ones keep their mode."""
 HIDDEN = "[hidden]"
 
 
 def harden(overrides: Iterable[str]) -> None:
-    """Files for its user alone, no privileges that it did not start with, no password in its
-    command line."""
+    """Set the umask, forbid new privileges, and hide passwords of the command line."""
     os.umask(OURS_ALONE)
     ctypes.CDLL(None, use_errno=True).prctl(
         PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0

@@ -13,8 +13,8 @@ log = logging.getLogger(__name__)
 
 
 def listen_or_elsewhere(address: str) -> socket.socket | None:
-    """As ``listen``, for a default address: when its port is taken, as by another broker of this
-    host, a free port is used."""
+    """As ``listen``, for a default address: if its port is in use, for instance by another broker
+    of this host, a free port is used."""
     try:
         return listen(address)
     except OSError as error:

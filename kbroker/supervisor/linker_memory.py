@@ -1,7 +1,7 @@
 """Memory of the linker of kernels, given back once the kernels are linked.
 
-LLVM's library is needed at the start alone: its linker puts the image's kernels in place and is not
-called again, but some 50 MB of the library's file stay mapped. Runs in: acceptor.
+LLVM's library is needed only at the start: its linker loads the image's kernels and is not called
+again, but some 50 MB of the library's file stay mapped. Runs in: acceptor.
 """
 
 import ctypes
@@ -17,10 +17,11 @@ _MAPPING = re.compile(r"([0-9a-f]+)-([0-9a-f]+) (\S+) \S+ \S+ \d+ +(/.*)")
 
 
 def give_back(library: str = LIBRARY) -> int:
-    """Unmap the pages of a library that are as in its file; bytes that were mapped.
+    """Unmap the unchanged pages of a library; returns the number of bytes that were mapped.
 
-    The kernel maps a page again when it is used again. A mapping with a page of its own (written
-    before it became read-only, as relocations are) stays as it is: its content is nowhere else."""
+    The kernel maps a page again on the next use. A mapping with a private page (one that was
+    written before it became read-only, such as relocations) is kept: its content is not in the
+    file."""
     try:
         with open("/proc/self/smaps", encoding="utf-8", errors="replace") as smaps:
             found = _unchanged(smaps.read().splitlines(), library)
@@ -39,8 +40,7 @@ def give_back(library: str = LIBRARY) -> int:
 
 
 def _unchanged(lines: list[str], library: str) -> list[tuple[int, int, int]]:
-    """Start, size and mapped bytes of mappings of the library that are read-only and have no page
-    of their own."""
+    """Start, size and mapped bytes of the library's read-only mappings without private pages."""
     found = []
     here: tuple[int, int] | None = None
     mapped = 0

@@ -23,7 +23,7 @@ def _reason(error: OSError) -> str:
 
 
 class LogDirs:
-    """A log dir with an I/O error is left out, as in Kafka, while others remain.
+    """A log dir with an I/O error is left out, as in Kafka, if another one can be used.
 
     online: absolute paths. directory_ids: of them. clean: those of them whose last stop was clean.
     closed_logs: the logs' state saved by that stop, for the IO workers' first start. cluster_id: of
@@ -67,7 +67,7 @@ class LogDirs:
             return False
 
     def forget_closed_logs(self) -> None:
-        """Drop the saved state: the IO workers have it."""
+        """Drop the saved state, once the IO workers have it."""
         self.closed_logs = {}
         for folder in self._dirs:
             folder.closed_logs = []

@@ -23,7 +23,7 @@ class Line(logging.Formatter):
 
 
 class JsonLine(logging.Formatter):
-    """The same as a JSON object of one line, the traceback in it; for collectors of logs."""
+    """The same as a JSON object in one line, with the traceback as a member; for log collectors."""
 
     def format(self, record: logging.LogRecord) -> str:
         """One line."""
@@ -47,8 +47,8 @@ LEVEL, FORMAT = "KBROKER_LOG_LEVEL", "KBROKER_LOG_FORMAT"
 
 
 def log_to_stderr(level: str, written_as: str = "text") -> list[str]:
-    """Replace the root logger's handlers; what is wrong with the level or the format, which are the
-    defaults then."""
+    """Replace the root logger's handlers; returns the problems of the level and the format, which
+    are then the defaults."""
     problems = []
     if level.upper() not in LEVELS:
         problems.append(f"{LEVEL}={level} is none of {', '.join(LEVELS)}")
@@ -68,7 +68,7 @@ def _stamp(record: logging.LogRecord) -> str:
 
 
 def _fields(record: logging.LogRecord) -> dict[str, object]:
-    """What a line holds besides its message, by name: ``extra={"fields": ...}``."""
+    """Fields of a line besides its message, by name: ``extra={"fields": ...}``."""
     found: dict[str, object] = getattr(record, "fields", {})
     return found
 

@@ -11,16 +11,16 @@ from contextlib import suppress
 from kbroker.ipc.clock import monotonic_ms
 
 EVERY_MS = 20
-"""Between two modules, each of which keeps the parent for a few milliseconds."""
+"""Pause between two modules, each of which blocks the parent for a few milliseconds."""
 READ_BYTES = 1 << 16  # what a pipe holds
 
 
 class Preloading:
     """Runs in: acceptor; `report` in the role's first process. Owner: the supervisor.
 
-    The first process reports what it has imported, in the order in which the imports ended: each
-    module comes after those that it needs, so no import takes long. A role that dies before all is
-    done imports the rest itself."""
+    The first process reports its imported modules in the order in which their imports ended. Each
+    module comes after the modules that it needs, so no import takes long. If the role dies earlier,
+    its next process imports the rest itself."""
 
     def __init__(self) -> None:
         self._reading, self._writing = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
@@ -32,19 +32,19 @@ class Preloading:
         return [self._reading] if self._reading >= 0 else []
 
     def report(self, before: Collection[str]) -> None:
-        """In the child, before it takes anything from others: name what it has imported. before:
-        what was there."""
+        """Called in the child, before it serves others: send the names of the modules it has
+        imported. before: modules that were imported before."""
         names = [name for name in sys.modules if name not in before]
         with suppress(OSError):  # the parent has gone
             os.write(self._writing, "\n".join(names).encode())
         os.close(self._writing)
 
     def forked(self) -> None:
-        """In the parent, once the first process is there."""
+        """Called in the parent, when the first process has been forked."""
         os.close(self._writing)
 
     def begin(self) -> None:
-        """All processes are ready: take the names."""
+        """All processes are ready: read the names."""
         with suppress(BlockingIOError):
             self._names.extend(os.read(self._reading, READ_BYTES).decode().split("\n"))
         os.close(self._reading)
@@ -55,7 +55,7 @@ class Preloading:
         return max(0, self._next_ms - monotonic_ms()) if self._names else None
 
     def go_on(self) -> None:
-        """Import the next module, if it is time."""
+        """Import the next module if it is due."""
         if self.wait_ms() != 0:
             return
         while self._names and self._names[0] in sys.modules:

@@ -22,9 +22,9 @@ Layers = dict[str, dict[str, str]]
 
 
 def with_stored_settings(config: BrokerConfig) -> BrokerConfig:
-    """The file's settings under those that were set by AlterConfigs, as the newest copy of the
-    store has them. Control reports an unreadable copy; without any copy the start continues with
-    the file's settings."""
+    """The file's settings, overridden by those that AlterConfigs has set, from the newest copy of
+    the store. Control reports an unreadable copy; without any copy the start continues with the
+    file's settings."""
     found = [_read(Path(log_dir, FILE_NAME)) for log_dir in config.log_dirs]
     copies = [copy for copy in found if copy is not None]
     if not copies:

@@ -41,8 +41,8 @@ REGISTRY_LISTEN = "kbroker.schema.registry.listen"
 START_POLL_MS = 5
 LOOK_AT_LOG_DIRS_MS = 1000
 LINKER_MS = 1000
-"""From the start to the end of the linker's memory: it takes 10 ms, for which no first client
-waits."""
+"""Time from the start until the linker's memory is given back. That takes 10 ms, so it happens
+after the first clients."""
 STOP_TIMEOUT_MS = 60_000
 STARTS = {role.name: bind("kbroker_process_starts_total", role=role.name) for role in ROLES}
 STUCK = {role.name: bind("kbroker_process_stuck_total", role=role.name) for role in ROLES}
@@ -294,7 +294,7 @@ class Supervisor:
         """Network processes first, then control, then the IO workers, which flush and write their
         checkpoints.
 
-        Unless every log was opened, a log dir is left clean only where it was found clean."""
+        Unless every log was opened, a log dir is marked clean only if it was clean at the start."""
         log.info("stopping")
         self._stopping = True
         for fd in self._acceptor.fds():
@@ -318,8 +318,8 @@ class Supervisor:
         return 0 if clean else 1
 
     def _stop(self, children: list[Child]) -> bool:
-        """Ask, wait, SIGKILL after the timeout; whether all ended by themselves with code 0, or
-        were stuck and own nothing that could be left unfinished."""
+        """Ask, wait, SIGKILL after the timeout; returns whether all ended by themselves with code
+        0, or were stuck but own no logs."""
         deadline = monotonic_ms() + STOP_TIMEOUT_MS
         for child in children:
             child.signal(STOP_SIGNAL)

@@ -17,7 +17,7 @@ from kbroker.net.security.tls_context import TlsError, context_of
 
 
 def unsupported(config: BrokerConfig) -> list[str]:
-    """One text for each setting that cannot be honoured; empty when the broker may start."""
+    """One text for each unsupported setting; empty if the broker may start."""
     problems = []
     for endpoint in config.listeners:
         if endpoint.protocol.tls:

@@ -20,9 +20,9 @@ log = logging.getLogger(__name__)
 
 LOOK_MS = 1000
 MAX_OF_A_LOOK_MS = 2000
-"""Maximum time that one look counts: in a longer pause no process ran."""
+"""Maximum time that one look counts: during a longer pause no process ran."""
 STACK_MS = 500
-"""From the request for a stack to SIGKILL."""
+"""Time from the request for a stack to SIGKILL."""
 STOPPED, WAITS_FOR_DISK = "Tt", "D"
 
 
@@ -60,7 +60,7 @@ class Watchdog:
         return min(doomed, default=self._looked_ms + LOOK_MS)
 
     def look(self, children: Iterable[Child], now_ms: int) -> None:
-        """Request the stacks of hung children; end those with a request."""
+        """Request the stacks of hung children; kill children whose stack was requested."""
         if now_ms < self.next_look_ms():
             return
         passed_ms = min(now_ms - self._looked_ms, MAX_OF_A_LOOK_MS) if self._looked_ms else 0
@@ -103,8 +103,8 @@ class Watchdog:
 
 
 def process_state(pid: int) -> str:
-    """The kernel's letter for what a process does; R when it cannot be read. By hand, for psutil
-    would be another import of the process that forks all others."""
+    """The kernel's letter for a process's state; R if it cannot be read. Not by psutil: the process
+    that forks all others would have to import it."""
     try:
         with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as stat:
             return stat.read().rpartition(")")[2].split()[0]

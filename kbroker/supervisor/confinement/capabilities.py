@@ -1,6 +1,7 @@
-"""Capabilities: of a broker that root started. Any other user has none to begin with.
+"""Capabilities of a broker that root has started. A broker of any other user has none.
 
-Root's way to the files of other users stays, as log dirs and keys may be theirs; all else goes.
+Access to files of other users is kept, because log dirs and keys may belong to them; all other
+capabilities are dropped.
 """
 
 import ctypes
@@ -12,7 +13,7 @@ CAP_CHOWN, CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH, CAP_FOWNER, CAP_SYS_PTRACE = 0
 OF_WRITERS: Final = (CAP_CHOWN, CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH, CAP_FOWNER)
 OF_READERS: Final = (CAP_DAC_READ_SEARCH,)
 OF_OBSERVERS: Final = (CAP_DAC_READ_SEARCH, CAP_SYS_PTRACE)
-"""The second shows /proc of processes that have more; to trace them is refused by seccomp."""
+"""CAP_SYS_PTRACE shows /proc of processes with more capabilities; seccomp refuses to trace them."""
 PR_CAPBSET_READ, PR_CAPBSET_DROP, PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL = 23, 24, 47, 4
 VERSION_3: Final = 0x20080522
 LAST: Final = 63
@@ -21,7 +22,7 @@ SETS: Final = struct.Struct("=6I")
 
 
 def keep(wanted: Iterable[int]) -> bool:
-    """Give up all but these; False when that failed."""
+    """Drop all other capabilities; False if that failed."""
     libc = ctypes.CDLL(None, use_errno=True)
     kept = sum(1 << number for number in wanted)
     head = struct.pack("=Ii", VERSION_3, 0)

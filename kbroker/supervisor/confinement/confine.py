@@ -1,4 +1,4 @@
-"""Confines the calling process by what its role needs."""
+"""Confines the calling process to the rights that its role needs."""
 
 import ctypes
 import logging
@@ -16,15 +16,15 @@ SETTING = "kbroker.confine.processes"
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What a role has to do. reads_processes: looks into others in /proc, which Landlock would hide
-    from it."""
+    """Rights that a role needs. reads_processes: it reads /proc of other processes, which Landlock
+    would hide."""
 
     writes_files: bool = True
     reads_processes: bool = False
 
 
 def confine(context: ChildContext, needs: Needs) -> None:
-    """Give up all other rights, as far as this kernel can take them away; a gauge shows how far."""
+    """Drop all other rights that this kernel can drop; a gauge shows which."""
     if not context.config.get_bool(SETTING):
         return
     ctypes.CDLL(None, use_errno=True).prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)

@@ -1,7 +1,7 @@
 """Landlock: a process changes no file, starts no program, listens on no port and signals nobody but
 itself.
 
-Unlike seccomp it sees what a path leads to. What was opened before stays open.
+Unlike seccomp it resolves paths. Files that were opened before stay open.
 """
 
 import ctypes
@@ -27,7 +27,7 @@ NETWORK_SINCE, SCOPES_SINCE = 4, 6
 
 
 def version() -> int:
-    """That of the kernel's Landlock; 0 without one."""
+    """Version of the kernel's Landlock; 0 without Landlock."""
     found = _libc().syscall(
         ctypes.c_long(LANDLOCK_CREATE_RULESET),
         None,
@@ -38,8 +38,8 @@ def version() -> int:
 
 
 def forbid_writing() -> bool:
-    """Give up all that is said above, for this thread and those it starts; False where the kernel
-    has no Landlock.
+    """Forbid everything above, for this thread and the threads it starts; False if the kernel has
+    no Landlock.
 
     needs: no_new_privs."""
     libc, known = _libc(), version()
@@ -61,7 +61,7 @@ def forbid_writing() -> bool:
 
 
 def ruleset(known: int) -> bytes:
-    """What is handled, and so forbidden: there are no rules that allow any of it."""
+    """A ruleset of the handled rights. It has no rules, so all of them are forbidden."""
     files = EXECUTE | WRITE_FILE | CHANGES_OF_FOLDERS
     files |= sum(right for since, right in SINCE.items() if since <= known)
     words = [files]

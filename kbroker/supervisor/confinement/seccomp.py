@@ -1,8 +1,7 @@
 """A seccomp filter: system calls that a child never needs fail from now on, for all its threads.
 
-A list of what is refused, not of what is allowed: libraries may begin to use new calls at any
-update. The filter is a program of classic BPF; it looks at the number of the call and, for opens,
-at the flags.
+It lists refused calls, not allowed ones: an update of a library may use new calls. The filter is a
+program of classic BPF, which checks the number of the call and, for opens, the flags.
 """
 
 import ctypes
@@ -49,11 +48,11 @@ NO_READER: Final = (
     "lchown", "fchownat", "mknod", "mknodat", "setxattr", "lsetxattr", "fsetxattr",
 )  # fmt: skip
 FLAGS_OF_OPEN: Final = {"open": 1, "openat": 2}
-"""Which argument holds them."""
+"""The argument that holds the flags."""
 
 
 def refuse(writes_files: bool) -> bool:
-    """Have these calls fail with EPERM; False where the kernel has no such thing."""
+    """Make these calls fail with EPERM; False if the kernel has no seccomp filters."""
     machine = platform.machine()
     if machine not in NUMBERS:
         return False

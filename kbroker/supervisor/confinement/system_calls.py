@@ -27,7 +27,7 @@ GENERIC: Final = {
     "fsmount": 432, "openat2": 437, "pidfd_getfd": 438, "mount_setattr": 442, "fchmodat2": 452, "capset": 91,
     "setxattr": 5, "lsetxattr": 6, "fsetxattr": 7,
 }  # fmt: skip
-"""Of arm64 and riscv64, which have only the calls that take a directory."""
+"""arm64 and riscv64 have only the calls that take a directory."""
 
 AUDIT_ARCH: Final = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7, "riscv64": 0xC00000F3}
 NUMBERS: Final = {"x86_64": X86_64, "aarch64": GENERIC, "riscv64": GENERIC}
