@@ -10,12 +10,12 @@ from kbroker.ipc.http_messages import ClientMetrics
 VALUE, TOTAL = "kbroker_client_metric_value", "kbroker_client_metric_total"
 OTHER = "other"
 ALWAYS = ("unknown", OTHER)
-"""Names and versions of software that have series from the start."""
+"""Names and versions of client software that have series from the start."""
 
 
 class ClientRows:
-    """Runs in: http. Control bounds the number of series, and the length of their texts.
-    listeners: by their names."""
+    """Runs in: http. Control limits the number of series and the length of their texts. listeners:
+    their names."""
 
     def __init__(self, listeners: Iterable[str]) -> None:
         self._clients, self._gauges, self._counters = (KeptLabels() for _ in range(3))
@@ -23,7 +23,7 @@ class ClientRows:
         self._no_connections = {(name, name, listener): 0 for listener in listeners for name in ALWAYS}
 
     def add(self, families: Families, pushed: ClientMetrics) -> None:
-        """Every client, and every series that it has pushed."""
+        """Add every client and every series that it has pushed."""
         self._connections(families, pushed.use.software)
         self._bytes(families, pushed.use.moved)
         families.add("kbroker_client_instances", (), pushed.instances)

@@ -62,7 +62,7 @@ class BrokerCollector:
         self._lock = threading.Lock()
 
     def text(self, openmetrics: bool = False, names: Collection[str] = ()) -> bytes:
-        """All families, those without samples too; with names, those alone."""
+        """All families, also those without samples; with names, only the named ones."""
         with self._lock:
             families = Families(self._kafka, self._prefixes)
             self.progress.scraped_s = self._clock_s()

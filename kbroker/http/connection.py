@@ -1,5 +1,5 @@
-"""One connection of an HTTP server: requests one after the other, each read whole before it is
-answered, so that the next one begins where it ends."""
+"""One connection of an HTTP server. Requests are served one after the other; each is read whole
+before it is answered."""
 
 import io
 import logging
@@ -24,8 +24,8 @@ CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 class HttpConnection(BaseHTTPRequestHandler):
     """Runs in: http, in a thread of its own. The server has `slots`.
 
-    body: of the request; None when it is longer than MAX_BODY_BYTES or has no length. Such a
-    request is the last one of its connection. probes_only: see Slots."""
+    body: the request's body; None if it is longer than MAX_BODY_BYTES or has no length. Such a
+    request ends its connection. probes_only: see Slots."""
 
     protocol_version = "HTTP/1.1"
     default_request_version = "HTTP/1.1"
@@ -42,8 +42,7 @@ class HttpConnection(BaseHTTPRequestHandler):
 
     @abstractmethod
     def refuse(self, status: HTTPStatus, text: str) -> None:
-        """Answer a request that is no valid one, in the form of the server; the connection
-        closes."""
+        """Answer an invalid request in the server's format; the connection closes."""
 
     def parse_request(self) -> bool:
         """Read one request; False when it gets no answer, or has it already. The connection is busy
@@ -90,7 +89,7 @@ class HttpConnection(BaseHTTPRequestHandler):
         self.server.slots.work(self.connection, busy=False)
 
     def handle_expect_100(self) -> bool:
-        """The client may send the body, if it will be read."""
+        """Ask the client to send the body, if it will be read."""
         if self._is_bounded():
             self.wfile.write(CONTINUE)
             self.wfile.flush()
@@ -115,7 +114,7 @@ class HttpConnection(BaseHTTPRequestHandler):
         return not self._head.chunked and self._head.length <= self.MAX_BODY_BYTES
 
     def _read_body(self) -> bool:
-        """False when the connection ends within it."""
+        """False if the connection ends within the body."""
         if not self._is_bounded():
             self.body = None
             self.close_connection = self._is_cut = True

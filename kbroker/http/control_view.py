@@ -1,4 +1,4 @@
-"""The http process's view of the controller: topics as they change, groups on request."""
+"""The http process's link to control: receives topic changes, and asks for groups."""
 
 import logging
 import select
@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 @dataclass
 class KeptAnswer(Generic[T]):
-    """Control's last answer to a query that costs it time."""
+    """The cached answer to an expensive query of control."""
 
     query: Any
     value: T

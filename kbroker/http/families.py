@@ -1,5 +1,5 @@
-"""The families of one scrape, as text: one for each row of the catalogue, and for each of Kafka's
-names."""
+"""The families of one scrape, as text: one for each row of the catalogue and for each Kafka
+name."""
 
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -18,9 +18,8 @@ PARTS = ("_total", "_bucket", "_count", "_sum")
 
 
 class Families:
-    """Samples are added by the names of the catalogue; the aliases of a row get the same samples.
-
-    kafka: whether Kafka's names are wanted. prefixes: kept by the caller from scrape to scrape.
+    """Samples are added by their names in the catalogue; the aliases of a row get the same samples.
+    kafka: include Kafka's names. prefixes: cached by the caller between scrapes.
     """
 
     def __init__(self, kafka: bool, prefixes: Prefixes | None = None) -> None:
@@ -51,7 +50,8 @@ class Families:
                 self._lines[each] += [prefix + value for prefix, value in zip(prefixes, shown, strict=True)]
 
     def add_total(self, name: str, value: float) -> None:
-        """The sum over everything of a Kafka name that a row of the catalogue has by topic."""
+        """Add the total under a Kafka name whose row in the catalogue has a sample for each
+        topic."""
         self._lines[name].append(f"{name} {number(value)}")
 
     def add_histogram(self, name: str, values: Sequence[str], words: Sequence[int]) -> None:

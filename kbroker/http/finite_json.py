@@ -7,12 +7,12 @@ from typing import Any
 
 
 def loads(data: str | bytes) -> Any:
-    """Raises ValueError, and RecursionError for what is nested too deeply."""
+    """Raises ValueError, and RecursionError for JSON that is nested too deeply."""
     return json.loads(data, parse_constant=_no_number, parse_float=_finite)
 
 
 def _no_number(text: str) -> float:
-    raise ValueError(f"{text} is no JSON number")
+    raise ValueError(f"{text} is not a JSON number")
 
 
 def _finite(text: str) -> float:

@@ -1,8 +1,8 @@
 """The lag of groups in seconds and bytes, the time that they need to catch up, and the time that
 their next records stay in memory.
 
-The committed offset's place in the log and its record's timestamp are read from the log's files, a
-bounded number of partitions at each look. Rates are those of the last minutes.
+Each look reads the position and timestamp of committed offsets from the files of a bounded number
+of partitions. Rates are those of the last minutes.
 """
 
 import logging
@@ -56,23 +56,24 @@ class History:
     points: deque[tuple[float, float]] = field(default_factory=deque)
 
     def add(self, now_s: float, number: float) -> None:
-        """A new reading; those older than the window are forgotten, but for one."""
+        """Add a reading; drop those older than the window, except the newest of them."""
         self.points.append((now_s, number))
         while len(self.points) > 2 and self.points[1][0] <= now_s - WINDOW_S:
             self.points.popleft()
 
     def growth(self) -> float:
-        """By second; 0 while there is one reading."""
+        """Growth per second; 0 with a single reading."""
         (first_s, first), (last_s, last) = self.points[0], self.points[-1]
         return (last - first) / (last_s - first_s) if last_s > first_s else 0.0
 
 
 @dataclass(slots=True)
 class Place:
-    """Where a group is in a partition. timestamp_ms: of the first record that is not committed, -1:
+    """A group's position in a partition. timestamp_ms: of the first uncommitted record; -1:
     unknown.
 
-    lag_bytes: from there to the end. cached: bytes of the log in the page cache, -1: unknown."""
+    lag_bytes: bytes from there to the end. cached: bytes of the log in the page cache; -1:
+    unknown."""
 
     offset: int
     timestamp_ms: int
@@ -183,8 +184,8 @@ class GroupProgress:
 
 
 def timestamp_of(header: bytes, offset: int) -> int:
-    """Of the record of an offset: between the first and the largest of its batch, by its place
-    among them."""
+    """Timestamp of the record at an offset, interpolated between the base and maximum timestamp of
+    its batch."""
     if len(header) < b.HEADER_BYTES:
         return -1
     batch = HEADER.unpack_from(header)

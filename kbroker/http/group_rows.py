@@ -33,7 +33,7 @@ def watermarks(shared: Shared, directory: Directory) -> dict[tuple[str, int], in
 
 
 class GroupRows:
-    """Runs in: http. At most `most` groups and as many partitions of groups get series, those with
+    """Runs in: http. At most `most` groups and as many of their partitions get series, those with
     the largest lag."""
 
     def __init__(self, shared: Shared, most: int, progress: GroupProgress) -> None:
@@ -105,7 +105,7 @@ class GroupRows:
         families.add_all("kbroker_group_lag_seconds", labels, [seconds for _, seconds in timed])
 
     def _behind(self, families: Families, groups: Sequence[GroupSummary], rows: Sequence["Row"]) -> None:
-        """Sums and minima over a group's partitions, of the groups whose lag is known."""
+        """Sums and minima over the partitions of each group whose lag is known."""
         sizes: Counter[str] = Counter()
         cached: dict[str, float] = {}
         for row in rows:
@@ -136,7 +136,7 @@ class GroupRows:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A partition with a committed offset of a group. lag: None when there is no such partition."""
+    """A partition with a committed offset of a group. lag: None if the partition does not exist."""
 
     labels: tuple[str, str, str]
     offset: int
@@ -163,7 +163,7 @@ def _lags(
 
 
 def _largest(items: Sequence[T], most: int, size: Callable[[T], int]) -> list[T]:
-    """At most so many, the largest of them, in the order in which they came."""
+    """The rows with the largest lag, at most `most`, in their original order."""
     if len(items) <= most:
         return list(items)
     chosen = heapq.nlargest(most, range(len(items)), key=lambda number: size(items[number]))

@@ -32,7 +32,7 @@ class Health:
         self._parent = parent
 
     def not_alive(self) -> list[str]:
-        """Problems that a restart of the broker might repair: a process that runs with a hung
+        """Problems that a restart of the broker might repair, such as a process with a hung
         loop."""
         problems = []
         if self._parent() != self._acceptor:
@@ -46,7 +46,7 @@ class Health:
         return problems
 
     def not_ready(self) -> list[str]:
-        """Reasons why clients cannot be served yet, or not completely."""
+        """Reasons why clients cannot be served yet, or only in part."""
         problems = self.not_alive()
         problems += [f"{name} is starting" for row, name in self._processes() if not self._started(row)]
         if not self._view.informed.is_set():

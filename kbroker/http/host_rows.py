@@ -49,8 +49,8 @@ def memory_bytes(meminfo: Path) -> dict[str, int]:
 
 
 class HostRows:
-    """Runs in: http. proc: where procfs is; tests give a folder of their own. recent: for shares of
-    CPU time."""
+    """Runs in: http. proc: path of procfs; tests pass a folder. recent: earlier readings, for
+    shares of CPU time."""
 
     def __init__(
         self,

@@ -33,7 +33,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def cached_pages(fd: int) -> tuple[int, ...]:
-    """Pages of a whole file by state, in the order of STATES. OSError where the kernel lacks
+    """Pages of a file by state, in the order of STATES. Raises OSError if the kernel lacks
     cachestat."""
     asked, found = _Range(0, 0), _Stat()
     if _libc.syscall(CACHESTAT, fd, ctypes.byref(asked), ctypes.byref(found), 0):
@@ -85,7 +85,7 @@ class PageCache:
             }
 
     def cached_pages_of(self, folder: str) -> int:
-        """Pages of a log in the page cache at the last look; -1 when it was not looked at."""
+        """Pages of a log in the page cache at the last look; -1 before the first look."""
         look = self._looks.get(folder)
         return -1 if look is None else look.states[0]
 

@@ -37,7 +37,7 @@ STATES = {
 
 
 def partition_counters(shared: Shared, slots: Words) -> Words:
-    """Sums over all processes, without what earlier partitions of the slots had counted."""
+    """Sums over all processes, without the counts of earlier partitions in the same slots."""
     total: Words = -shared.counter_bases[slots]
     for counters in shared.counters:
         total += counters[slots]
@@ -46,8 +46,8 @@ def partition_counters(shared: Shared, slots: Words) -> Words:
 
 @dataclass(frozen=True, slots=True)
 class Replicas:
-    """By partition: all replicas, those that are in sync, and these again, none while the partition
-    is offline."""
+    """Numbers by partition: all replicas, in-sync replicas, and in-sync replicas of online
+    partitions (0 if offline)."""
 
     count: Words
     in_sync: Words
@@ -55,7 +55,7 @@ class Replicas:
 
     @classmethod
     def of(cls, partitions: Sequence[PartitionImage], words: Words) -> "Replicas":
-        """Of all partitions, with their slots."""
+        """The numbers of all partitions, by their slots."""
         count = np.array([1 + len(image.followers) for image in partitions], np.int64)
         in_sync = np.array([image.in_sync for image in partitions], np.int64)
         return cls(count, in_sync, in_sync * (words[:, Slot.STATE] != SlotState.OFFLINE))
@@ -88,7 +88,7 @@ class PartitionRows:
         self._partitions(families, directory, words, chosen, replicas)
 
     def _busiest(self, counters: Words, first: NDArray[np.bool_] | None = None) -> list[int]:
-        """Rows in their order. first: those that go before any others."""
+        """Rows in their original order. first: rows that are always included."""
         if len(counters) <= self._most:
             return list(range(len(counters)))
         traffic = counters[:, Counter.BYTES_IN] + counters[:, Counter.BYTES_OUT]

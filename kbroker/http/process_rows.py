@@ -20,12 +20,12 @@ from kbroker.protocol.api_keys import ApiKey
 Words = NDArray[np.int64]
 PRODUCE, FETCH = "Produce", "Fetch"
 OF_PRODUCE = {"local": "append", "purgatory": "flush"}
-"""Kafka's phases of a Produce request: its handler thread appends, and acks=all waits in its
+"""Kafka's phases of a Produce request: a handler thread appends, then acks=all waits in the
 purgatory."""
 WINDOW_S = 300.0
 ALWAYS = 64
-"""Series of a metric up to which all of them are exported from the start, at 0: an alert on an
-increase sees the first event of a series only when there was one before it."""
+"""Metrics with at most this many series export all of them from the start, at 0. Otherwise an alert
+on an increase would miss the first event of a series."""
 IDLE_WINDOW_S = 60.0
 HANDLER_IDLE = "kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent"
 IDLE_READING = ("idle", "")
@@ -56,7 +56,7 @@ class ProcessRows:
     seen: dict[int, set[int]] = field(default_factory=dict)
 
     def add(self, families: Families) -> None:
-        """Every row of the catalogue that processes count, and Kafka's names for them."""
+        """Add every row of the catalogue that processes count, and its Kafka names."""
         apis = self._apis()
         for place in PLACES.values():
             if place.metric.kind is Kind.HISTOGRAM:
@@ -71,14 +71,14 @@ class ProcessRows:
             self._kafka_idle(families)
 
     def _apis(self) -> list[int]:
-        """API keys with a request so far: memory pages of the others are not touched."""
+        """API keys with a request so far. Pages of other keys are not touched."""
         span = layout.API_COUNT * layout.VERSION_COUNT
         words = self.shared.metrics[:, layout.REQUESTS : layout.REQUESTS + span].sum(axis=0)
         used: list[int] = np.flatnonzero(words.reshape(layout.API_COUNT, -1).sum(axis=1)).tolist()
         return used
 
     def _series(self, place: Place, apis: Sequence[int]) -> list[tuple[int, tuple[str, ...]]]:
-        """(first word, label values) of the series that may hold something."""
+        """(first word, label values) of the series that may have a value."""
         choices = []
         for label, count in zip(place.metric.labels, place.shape, strict=True):
             names: Sequence[str] = self.listeners if label == "listener" else VALUES[label]
@@ -180,7 +180,7 @@ class ProcessRows:
         return int(errors.sum() - errors[VALUES["error"].index("NONE")])
 
     def _kafka_idle(self, families: Families) -> None:
-        """Share of time that IO workers had nothing to do, since about a minute ago."""
+        """Share of the last minute in which IO workers were idle."""
         idle = {IDLE_READING: self.shared.metrics[:, layout.IDLE_NS].copy()}
         before, seconds = self.recent_idle.remember_at(idle, IDLE_WINDOW_S)
         if seconds <= 0:

@@ -33,7 +33,7 @@ class QuotaRows:
         self._recent = Recent(clock_s)
 
     def add(self, families: Families, quotas: Sequence[QuotaUse], left_out: int) -> None:
-        """Every quota; those that clients use have more than a limit."""
+        """Add every quota. Quotas without clients only have a limit."""
         families.add("kbroker_quotas_left_out", (), left_out)
         rows = {(one.quota, one.user, one.client_id): one for one in quotas}
         for who, one in rows.items():

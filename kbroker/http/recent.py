@@ -1,4 +1,4 @@
-"""Earlier readings of counters, so that quantiles and shares can be those of the last minutes."""
+"""Earlier readings of counters, for quantiles and shares of the last minutes."""
 
 import threading
 from collections import deque
@@ -25,7 +25,7 @@ class Recent:
         return self._clock_s()
 
     def remember(self, reading: Reading, window_s: float) -> Reading:
-        """Keep a reading; the one from the start of the window, or the earliest there is (empty at
+        """Store a reading; returns the one from the start of the window, or the earliest (empty at
         first)."""
         return self.remember_at(reading, window_s)[0]
 

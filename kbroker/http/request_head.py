@@ -16,7 +16,7 @@ _HEADER: Final = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):([^\x00-\x08\x0a-\x
 
 
 class BadHead(Exception):
-    """A request that is refused for its head."""
+    """The request is refused because of its head."""
 
     def __init__(self, status: HTTPStatus, text: str) -> None:
         super().__init__(text)
@@ -26,8 +26,8 @@ class BadHead(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """data: the lines after the first one, with the blank one. length: bytes of the body. chunked:
-    the body has a Transfer-Encoding instead."""
+    """data: the lines after the first, including the blank one. length: bytes of the body. chunked:
+    the body has a Transfer-Encoding and no length."""
 
     data: bytes
     length: int
@@ -35,7 +35,7 @@ class Head:
 
 
 def read_head(request_line: bytes, source: BufferedIOBase) -> Head | None:
-    """The rest of the head that begins with a line; None when the connection ends within it. Raises
+    """Read the rest of the head after its first line; None if the connection ends within it. Raises
     BadHead."""
     if not request_line.endswith(b"\n"):
         return None
@@ -77,13 +77,13 @@ def _framed(lines: list[bytes]) -> Head:
 
 def _length(text: bytes = b"0") -> int:
     if not text.isdigit():  # of bytes: ASCII digits alone
-        raise _malformed("Content-Length is no number")
+        raise _malformed("Content-Length is not a number")
     digits = text.lstrip(b"0") or b"0"
     return int(digits) if len(digits) <= _DIGITS else 10**_DIGITS
 
 
 def _content(line: bytes) -> bytes:
-    """A line without its end: CRLF, or LF alone."""
+    """A line without its end, CRLF or LF."""
     return line.removesuffix(b"\n").removesuffix(b"\r")
 
 

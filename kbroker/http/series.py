@@ -1,5 +1,4 @@
-"""Names and labels of series as text, made once and kept from scrape to scrape: a scrape then only
-adds numbers."""
+"""Names and labels of series as text, cached between scrapes: a scrape only adds numbers."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -17,7 +16,7 @@ def escaped_help(text: str, openmetrics: bool) -> str:
 
 
 def labels_text(names: Sequence[str], values: Sequence[str]) -> str:
-    """Labels as they stand between the braces."""
+    """The text of labels between the braces."""
     pairs = zip(names, values, strict=False)
     return ",".join(f'{name}="{value.translate(_ESCAPES)}"' for name, value in pairs)
 
@@ -30,7 +29,7 @@ def aliases(metric: Metric) -> tuple[tuple[str, tuple[str, ...]], ...]:
 
 
 def prefix(name: str, labels: Sequence[str], values: Sequence[str]) -> str:
-    """All of a sample's line before its value."""
+    """A sample's line up to its value."""
     return f"{name}{{{labels_text(labels, values)}}} " if labels and values else f"{name} "
 
 
@@ -57,8 +56,8 @@ class Prefixes:
 
 
 class Labels:
-    """Label sets that several metrics share, such as those of all partitions, with the prefixes
-    made of them."""
+    """Label sets that several metrics share, such as those of all partitions, with their
+    prefixes."""
 
     def __init__(self, values: Sequence[tuple[str, ...]]) -> None:
         self.values = values
@@ -74,13 +73,13 @@ class Labels:
 
 
 class KeptLabels:
-    """The label sets of the last scrape, for as long as they stay the same. Runs in: http."""
+    """Caches the label sets of the last scrape until they change. Runs in: http."""
 
     def __init__(self) -> None:
         self._last = Labels(())
 
     def of(self, values: Sequence[tuple[str, ...]]) -> Labels:
-        """Those of the last scrape, or new ones."""
+        """The cached label sets, or new ones if they have changed."""
         if self._last.values != values:
             self._last = Labels(values)
         return self._last

@@ -46,7 +46,8 @@ class Handler(HttpConnection):
     server: MetricsServer
 
     def do_GET(self) -> None:  # noqa: N802  http.server's word
-        """/metrics, /healthz, /readyz; the rest is the console's, or a line of help at /."""
+        """Serves /metrics, /healthz and /readyz. Other paths go to the console; without it / is a
+        line of help."""
         path = self.path.partition("?")[0]
         if self.probes_only and path not in PROBES:
             self._turn_away()
@@ -66,7 +67,7 @@ class Handler(HttpConnection):
     do_HEAD = do_GET  # noqa: N815
 
     def do_POST(self) -> None:  # noqa: N802  http.server's word
-        """Changes and logins of the console."""
+        """Serves changes and logins of the console."""
         self.close_connection = True
         if self.probes_only:
             self._turn_away()
@@ -124,7 +125,7 @@ class Handler(HttpConnection):
         self._answer(HTTPStatus.OK, content_type, body, {"Content-Encoding": "gzip"} if packed else {})
 
     def refuse(self, status: HTTPStatus, text: str) -> None:
-        """In one line."""
+        """Answer in one line."""
         self._answer(status, TEXT, f"{text}\n".encode())
 
     def _verdict(self, problems: list[str]) -> None:

@@ -1,4 +1,5 @@
-"""Connections of the HTTP server: a bounded number, in which idle ones are closed for new ones.
+"""A bounded number of connections of an HTTP server. Idle connections are closed to accept new
+ones.
 
 Neither idle connections nor slow readers exclude other clients: when there is no room, a connection
 that is idle, or whose answer has been in progress for long, is closed: one of the address that has
@@ -18,13 +19,13 @@ from typing import Final
 CONNECTIONS: Final = 64
 FOR_PROBES: Final = 8
 AT_WORK_S: Final = 5.0
-"""A connection keeps its slot for this long, even when others wait."""
+"""A connection keeps its slot for at least this time, even if others wait."""
 
 
 @dataclass(slots=True, eq=False)
 class Slot:
-    """A connection. busy: its request has arrived and is being answered, since `since_s`; else it
-    has been idle since then. probes_only: it was taken beyond the number."""
+    """A connection. busy: its request is being answered since `since_s`; else it has been idle
+    since then. probes_only: it was accepted beyond the limit."""
 
     connection: socket.socket
     host: str
@@ -42,7 +43,7 @@ class Slots:
         self._slots: dict[socket.socket, Slot] = {}
 
     def take(self, connection: socket.socket, host: str) -> Slot | None:
-        """A slot for a new connection; None when it must be refused."""
+        """A slot for a new connection; None if it must be refused."""
         with self._lock:
             for probes_only, most in ((False, CONNECTIONS), (True, FOR_PROBES)):
                 others = [slot for slot in self._slots.values() if slot.probes_only is probes_only]

@@ -19,9 +19,9 @@ class TimeToFull:
         self._free_now = float("inf")
 
     def add(self, now_s: float, free_bytes: float) -> None:
-        """Add the free bytes; now_s only grows. Much more free than before (something large was
-        deleted, or the file system has grown) starts a new series: earlier samples do not show its
-        rate."""
+        """Add the free bytes; now_s only grows. Many more free bytes than before (a large deletion,
+        or the file system has grown) start a new series, because earlier samples do not show the
+        present rate."""
         samples = self._samples
         self._free_now = free_bytes
         if samples and free_bytes > samples[-1][1] + 0.05 * max(free_bytes, 1.0):
@@ -33,9 +33,8 @@ class TimeToFull:
             samples.popleft()
 
     def seconds(self) -> float | None:
-        """Seconds from the last sample on by the straight line through all of them (least squares);
-        inf while the disk does not fill, None before MIN_S have been seen. 0 on a full disk,
-        however long it has been full."""
+        """Seconds from the last sample until the disk is full, by linear regression; inf if it does
+        not fill, None before MIN_S of samples. 0 for a full disk."""
         samples = self._samples
         if samples and self._free_now < NO_ROOM:
             return 0.0

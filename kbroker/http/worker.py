@@ -1,8 +1,8 @@
-"""The http process: answers scrapes from shared memory, and serves the console. It owns nothing
-that a client of the broker needs.
+"""The http process: answers scrapes from shared memory and serves the console. Kafka clients do not
+depend on it.
 
-Runs in: http. Imports that only it needs happen after the fork, so that no other process carries
-them.
+Runs in: http. Modules that only this process needs are imported after the fork, to save memory in
+the others.
 """
 
 import logging
@@ -64,7 +64,7 @@ def main(context: ChildContext) -> None:
 
 
 def _serve_registry(context: ChildContext) -> None:
-    """The schema registry, where it is switched on."""
+    """Start the schema registry, if it is configured."""
     listener = context.registry_listener
     if listener is None:
         return
@@ -80,7 +80,7 @@ def _serve_registry(context: ChildContext) -> None:
 def _console(
     context: ChildContext, view: "ControlView", health: "Health", acceptor: int, host: str, page: "Page"
 ) -> "tuple[Console | None, Live | None]":
-    """The console, where it is switched on and may be served on this address."""
+    """The console, if it is enabled and may be served on this address."""
     if not context.config.get_bool("kbroker.console.enable"):
         return None, None
     from kbroker.http.console.listener import Access

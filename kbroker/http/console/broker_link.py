@@ -1,4 +1,4 @@
-"""One connection to the broker's own listener, for requests one after the other, each with a
+"""One connection to the broker's own listener. Requests are sent one after the other, each with a
 deadline."""
 
 import socket
@@ -49,7 +49,8 @@ class BrokerLink:
             raise LinkBroken(f"cannot connect to {address[0]}:{address[1]}: {error}") from error
 
     def open(self, login: ScramClient | None) -> None:
-        """Learn the versions, log in. Raises LinkBroken, LoginRefused; the link is closed then."""
+        """Ask for the API versions and log in. Raises LinkBroken, LoginRefused after closing the
+        link."""
         try:
             found = self.ask(ApiKey.API_VERSIONS, ApiVersionsRequest(CLIENT_ID, "1"), version=3)
             self._versions = {row.api_key: (row.min_version, row.max_version) for row in found.api_keys}
@@ -62,8 +63,8 @@ class BrokerLink:
     def ask(
         self, api: ApiKey, request: Struct, version: int | None = None, deadline_s: float = DEADLINE_S
     ) -> Any:
-        """The answer. version: None for the newest that both know, else the maximum. Raises
-        LinkBroken."""
+        """Send a request and return its answer. version: None for the newest that both sides know,
+        else the maximum. Raises LinkBroken."""
         chosen = self._version(api, version)
         self._number += 1
         try:

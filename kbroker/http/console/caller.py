@@ -15,7 +15,8 @@ from kbroker.protocol.schema import Struct
 IDLE_LINKS = 4
 IDLE_S = 30.0
 AT_A_TIME = 8
-"""Requests to the broker at a time over all callers; more wait a little, then are refused."""
+"""Maximum number of requests to the broker at a time, over all callers. Further requests wait for a
+short time, then they are refused."""
 WAIT_S = 5.0
 
 Address = Callable[[int], tuple[str, int]]
@@ -57,22 +58,22 @@ class Caller:
         node: int | None = None,
         deadline_s: float = DEADLINE_S,
     ) -> Any:
-        """The answer of a node (any when None). Raises Refusal when the broker cannot be asked."""
+        """The answer of a node (None: any node). Raises Refusal if the broker cannot be reached."""
         site = self._sites.get(node, 0) if node is not None else 0
         if not self._turns.acquire(timeout=WAIT_S):
-            raise unavailable("too many requests at a time, try again")
+            raise unavailable("too many requests at the same time; try again")
         try:
             return self._ask(site, api, request, version, deadline_s)
         finally:
             self._turns.release()
 
     def log_in(self) -> None:
-        """One connection, to see whether the broker accepts the user. Raises LoginRefused,
+        """Open one connection to check that the broker accepts the user. Raises LoginRefused,
         ScramFailed, LinkBroken."""
         self._keep(0, self._connect(0))
 
     def close(self) -> None:
-        """End the kept connections."""
+        """Close the pooled connections."""
         with self._lock:
             links, self._idle = self._idle, []
         for _, _, link in links:
@@ -162,5 +163,5 @@ READS = frozenset(
         ApiKey.DESCRIBE_PRODUCERS,
     }
 )
-"""Requests that may be repeated on a new connection when a pooled one has ended; others always get
-a new one."""
+"""Requests that may be repeated on a new connection if a pooled one has ended. Other requests
+always get a new connection."""

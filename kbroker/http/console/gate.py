@@ -25,8 +25,8 @@ def host_of(text: str) -> str | None:
 
 
 def is_this_host(text: str | None) -> bool:
-    """Whether a Host header names this host by a loopback name: DNS may rebind a page of another
-    name to it."""
+    """Whether a Host header has a loopback name. Other names are refused, because DNS may rebind
+    the name of a foreign page to this host."""
     host = host_of(text or "")
     if host is None:
         return False

@@ -20,7 +20,7 @@ _ANY = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}
 
 
 class Access(Enum):
-    """Access to the console: open on this host, by login, closed."""
+    """Access to the console: open on this host, with a login, or closed."""
 
     OPEN = "open"
     LOGIN = "login"
@@ -29,8 +29,8 @@ class Access(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Door:
-    """access; the chosen listener (None when CLOSED); mechanism of logins; the reason why it is
-    closed."""
+    """The console's access, its listener (None if CLOSED), the mechanism of logins, and the reason
+    if it is closed."""
 
     access: Access
     endpoint: Endpoint | None = None
@@ -51,7 +51,7 @@ class Door:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a bound address is reachable from this host alone."""
+    """Whether a bound address can be reached only from this host."""
     try:
         return ipaddress.ip_address(host.partition("%")[0]).is_loopback
     except ValueError:
@@ -61,9 +61,9 @@ def is_loopback(host: str) -> bool:
 def choose(
     host: str, endpoints: Sequence[Endpoint], mechanisms: Sequence[str], client_certificates: bool
 ) -> Door:
-    """host: where the http process listens. On loopback the console is open with the rights of an
-    anonymous client; elsewhere, and if every listener requires a login, the broker's SCRAM users
-    log in."""
+    """host: the address of the http process. On loopback the console is open, with the rights of an
+    anonymous client. On other addresses, or if every listener requires a login, users log in with
+    SCRAM."""
     ordered = sorted(endpoints, key=lambda endpoint: _ORDER.index(endpoint.protocol))
     if is_loopback(host):
         for endpoint in ordered:

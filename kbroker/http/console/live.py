@@ -24,7 +24,7 @@ LOOKED_S = 120.0
 """The overview counts as watched for this long after the last request."""
 LAG_S = 5.0
 LATENCY_S = 10.0
-"""Quantiles are those of this window: a second holds too few requests."""
+"""The window of quantiles: a second has too few requests."""
 CHARTED = ("in_bytes", "out_bytes", "in_records", "requests", "errors", "cold_share", "lag")
 
 
@@ -71,7 +71,7 @@ class Live:
         self._wake.set()
 
     def looked(self) -> None:
-        """The overview is watched: sample once a second for a while."""
+        """Note that the overview is watched: sample once a second for WATCHED_S."""
         slow = not self._is_watched()
         self._looked_at = self._clock_s()
         if slow:

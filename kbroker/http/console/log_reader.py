@@ -1,4 +1,4 @@
-"""Records of a partition from an offset on, by Fetch, within bounds of bytes, records and time."""
+"""Records of a partition from an offset on, by Fetch, with limits for bytes, records and time."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -45,8 +45,8 @@ def offsets_at(
 
 @dataclass(slots=True)
 class Scan:
-    """Position of a reading. next_offset: of the next fetch. scanned: bytes of batches that were
-    read."""
+    """The state of reading a partition. next_offset: offset of the next fetch. scanned: bytes of
+    the batches read so far."""
 
     caller: Caller
     topic: str
@@ -107,7 +107,7 @@ class _Aborted:
         self._open: set[int] = set()
 
     def holds(self, batch: RecordBatch) -> bool:
-        """Whether a batch belongs to an aborted transaction."""
+        """Whether the batch belongs to an aborted transaction."""
         while self._coming and self._coming[-1][0] <= batch.last_offset:
             self._open.add(self._coming.pop()[1])
         return batch.is_transactional and batch.producer_id in self._open
@@ -124,8 +124,8 @@ def matching(records: list[Record], matches: Callable[[Record], bool]) -> Iterat
 
 
 def text_filter(key: str | None, value: str | None) -> Callable[[Record], bool]:
-    """Key and value (or a header's name or value) contain these texts, as bytes; case is
-    ignored."""
+    """Filters records whose key contains one text, and whose value (or the name or value of a
+    header) contains the other. Compares bytes and ignores case."""
     key_bytes = key.lower().encode() if key else b""
     value_bytes = value.lower().encode() if value else b""
 

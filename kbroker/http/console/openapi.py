@@ -11,20 +11,20 @@ from kbroker.http.console.schema import BOOL, TEXT, Parameter, fields, maybe
 ERROR = fields(error=TEXT, message=TEXT)
 SESSION = fields(access=TEXT, user=maybe(TEXT), csrf=maybe(TEXT), readonly=BOOL, version=TEXT)
 FAILURES = {
-    "400": "The request makes no sense, or the broker refuses it.",
+    "400": "The request is invalid, or the broker refuses it.",
     "401": "Log in first.",
     "403": "Not allowed.",
     "404": "Not there.",
-    "405": "The path does not take this method.",
-    "409": "Its state does not allow it.",
-    "411": "A body needs a Content-Length.",
+    "405": "The path does not support this method.",
+    "409": "The state of the group or topic does not allow it.",
+    "411": "A request with a body needs a Content-Length.",
     "413": "The body is too large.",
-    "415": "A body is JSON.",
-    "421": "On loopback the console answers to names of this host alone.",
-    "429": "Too many of them.",
-    "500": "The console failed; the broker's log says how.",
+    "415": "The body must be JSON.",
+    "421": "On loopback the console only accepts loopback names in the Host header.",
+    "429": "Too many requests.",
+    "500": "The console failed; see the broker's log.",
     "502": "The broker failed.",
-    "503": "The broker cannot be asked now.",
+    "503": "The broker cannot be reached now.",
     "504": "The broker took too long.",
 }
 
@@ -126,13 +126,15 @@ def _others() -> dict[str, Any]:
     tail = [_parameter(TOPIC[0], "path"), *(_parameter(each, "query") for each in FILTERS)]
     body = {"required": True, "content": {"application/json": {"schema": login}}}
     return {
-        "/api/session": {"get": _session("Who is asking, and what for.", session)},
+        "/api/session": {
+            "get": _session("The user of the session, and the console's capabilities.", session)
+        },
         "/api/login": {
             "post": _session("Log in as a SCRAM user of the broker.", session) | {"requestBody": body}
         },
         "/api/logout": {"post": _session("End the session.", session)},
         "/api/events": _stream("A sample of the overview each second.", []),
-        "/api/topics/{topic}/tail": _stream("Messages as they come.", tail),
+        "/api/topics/{topic}/tail": _stream("New messages of a topic, as they are written.", tail),
     }
 
 

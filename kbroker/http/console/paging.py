@@ -1,4 +1,4 @@
-"""Lists in pages: `limit` rows from `offset` on, and how many there are."""
+"""Lists in pages: `limit` rows from `offset` on, and the total."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 from kbroker.http.console.schema import INT, INT32, Parameter, Schema, fields, many
 
 PAGE = (
-    Parameter("offset", "Rows to leave out.", "integer", 0, high=INT32),
+    Parameter("offset", "Number of rows to skip.", "integer", 0, high=INT32),
     Parameter("limit", "Rows at most.", "integer", 100, low=1, high=1000),
 )
 

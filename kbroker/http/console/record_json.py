@@ -1,4 +1,4 @@
-"""A record as JSON: text where it is text, base64 where it is not, cut where it is long."""
+"""A record as JSON: UTF-8 as text, other bytes in base64; long values are cut."""
 
 import base64
 from typing import Any
@@ -39,7 +39,7 @@ def _text(head: bytes, is_cut: bool) -> str:
     try:
         return head.decode()
     except UnicodeDecodeError as error:
-        if is_cut and error.start >= len(head) - 3:  # the cut went through a character
+        if is_cut and error.start >= len(head) - 3:  # the cut split a character
             return head[: error.start].decode()
         raise
 

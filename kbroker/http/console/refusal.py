@@ -30,8 +30,8 @@ _STATUS = {
 
 
 class Refusal(Exception):
-    """Ends a request. code: a word for programs, Kafka's name of the error where the broker
-    refused."""
+    """Ends a request with an error. code: a name for programs; Kafka's name of the error if the
+    broker refused."""
 
     def __init__(self, status: HTTPStatus, code: str, text: str) -> None:
         line = " ".join(text.split())

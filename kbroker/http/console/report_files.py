@@ -9,13 +9,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 MAX_BYTES = 16 << 20
-"""Of one file; a larger one is not read."""
+"""Maximum size of a file; larger ones are not read."""
 MAX_DEPTH = 3
-"""Folders below the one of the setting: reports/load/TIME/verdict.json has two."""
+"""Maximum depth of folders below the configured one: reports/load/TIME/verdict.json has two."""
 MAX_ENTRIES = 20_000
-"""Names looked at in one listing, all folders together."""
+"""Maximum number of names that one listing reads, over all folders."""
 RUN = "run.json"
-"""A folder with this file is that of a load test: the folders in it hold histories."""
+"""Marks the folder of a load test; its subfolders hold histories."""
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 """A link is refused, whatever its target; a pipe does not block its reader."""
@@ -37,15 +37,14 @@ class ReportFile:
 
 
 class ReportFolder:
-    """Runs in: http. Holds nothing open; any thread may use it. path: of the setting, which may be
-    a link itself."""
+    """Runs in: http. Keeps no file open; thread-safe. path: from the setting; may be a link."""
 
     def __init__(self, path: str) -> None:
         self.path = path
 
     def listed(self) -> tuple[list[ReportFile], bool]:
-        """Files that may be reports, the newest first; and whether there are more names than were
-        looked at. Raises OSError when the folder cannot be read."""
+        """Files that may be reports, the newest first, and whether the listing stopped at its limit
+        of names. Raises OSError if the folder cannot be read."""
         found: list[ReportFile] = []
         left = [MAX_ENTRIES]
         folder = os.open(self.path, FOLDER & ~os.O_NOFOLLOW)
@@ -93,8 +92,8 @@ def _file(name: str, facts: os.stat_result) -> ReportFile:
 
 
 def _files(folder: int, above: str, deeper: int, left: list[int]) -> Iterator[ReportFile]:
-    """Of an open folder and those in it. left: names that may still be looked at, below zero when
-    there were more."""
+    """Files of an open folder and its subfolders. left: how many names may still be read; negative
+    if there were more."""
     folders: list[str] = []
     is_run = False
     with os.scandir(folder) as entries:

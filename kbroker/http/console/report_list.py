@@ -1,4 +1,4 @@
-"""The list of reports: each file is read once for as long as it does not change."""
+"""The list of reports. A file is read again only if it has changed."""
 
 import threading
 from dataclasses import dataclass, replace
@@ -7,7 +7,7 @@ from kbroker.http.console.report_files import MAX_BYTES, NoReport, ReportFile, R
 from kbroker.http.console.reports import Report, report_of
 
 MAX_FILES = 1000
-"""The newest ones are looked at."""
+"""Maximum number of files that are read, the newest first."""
 MAX_READ = 64 << 20
 """Bytes that one request reads; the next request reads the rest."""
 

@@ -11,9 +11,9 @@ from typing import Any
 
 MAX_ROWS = 500
 MAX_CHARACTERS = 400
-"""Of one value; the text of the report has all of it."""
+"""Maximum length of a value; the report's text has all of it."""
 MAX_DEPTH = 4
-"""Of lists and objects in a value."""
+"""Maximum depth of lists and objects in a value."""
 FINDINGS_OF_ONE = 20
 VERDICTS = {0: ("clean", "good"), 1: ("convicted", "bad"), 2: ("cannot judge", "warn")}
 KBROKER, KAFKA = "kbroker", "kafka"
@@ -31,8 +31,8 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """tone: good, warn, bad, or empty where there is nothing to judge. figures: the main ones, name
-    and value. tables: the rest."""
+    """tone: good, warn, bad, or empty without a verdict. figures: names and values of the main
+    figures. tables: all other data."""
 
     kind: str
     verdict: str
@@ -42,7 +42,7 @@ class Report:
 
 
 def report_of(data: bytes) -> Report | None:
-    """The report in a file; None when there is none in it."""
+    """The report in a file; None if the file is not a report."""
     try:
         content = json.loads(data)
     except (ValueError, RecursionError):
@@ -228,7 +228,7 @@ def _benchmark(content: Mapping[str, Any]) -> Report:
 
 
 def _kept(samples: list[Any]) -> list[dict[str, Any]]:
-    """Samples as they are kept beside docs/benchmarks.md, a list each."""
+    """Samples in the format of the files beside docs/benchmarks.md, a list for each."""
     names = ("scenario", "target", "round", "figures", "failure")
     return [dict(zip(names, each, strict=False)) for each in samples if isinstance(each, list)]
 

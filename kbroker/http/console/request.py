@@ -1,4 +1,4 @@
-"""One checked request of the API, as views and changes get it; and the row type of the table of
+"""A checked request of the API, which views and changes receive, and a row of the table of
 routes."""
 
 from collections.abc import Callable, Mapping
@@ -17,8 +17,8 @@ from kbroker.ipc.shared import Shared
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """values: checked parameters of path, query and body, by name. ports: bound ones, by listener.
-    nodes: node ids, one a replica site. reports: None without a folder for them."""
+    """values: checked parameters of path, query and body, by name. ports: bound port of each
+    listener. nodes: node id of each replica site. reports: None if no folder is configured."""
 
     caller: Caller
     live: Live
@@ -41,8 +41,8 @@ Answer = Callable[[Request], Any]
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """One row of the API. path: with `{names}`, which are those of in_path. A route with a body
-    changes something."""
+    """One row of the API. path: contains `{name}` for each parameter of in_path. A route with a
+    body is a change."""
 
     path: str
     summary: str

@@ -22,7 +22,7 @@ from kbroker.http.console.views import (
 )
 from kbroker.http.console.views import transactions as transaction_views
 
-SEARCH = Parameter("search", "Text that the name contains.")
+SEARCH = Parameter("search", "A text that the name contains.")
 TOPIC = (Parameter("topic", "Name of the topic.", required=True),)
 GROUP = (Parameter("group", "Id of the group.", required=True, high=1000),)
 
@@ -30,11 +30,11 @@ REPORT = (Parameter("report", "Name of the report.", required=True, high=1000),)
 
 # fmt: off
 ROUTES: tuple[Route, ...] = (
-    Route("/api/overview", "The broker and its last sample, with those before.", overview.overview, overview.OVERVIEW),
+    Route("/api/overview", "The broker, its last sample, and earlier samples.", overview.overview, overview.OVERVIEW),
     Route("/api/topics", "Topics with sizes and rates.", topics.topics, topics.TOPICS, tag="topics", query=(
         SEARCH, *PAGE,
         Parameter("sort", "Order of the rows.", default="name", choices=tuple(topics.SORTS)),
-        Parameter("internal", "The broker's own topics, too.", "boolean", False))),
+        Parameter("internal", "Also list internal topics.", "boolean", False))),
     Route("/api/topics", "Create a topic.", change_topics.create, change_topics.CREATED, tag="topics",
           body=change_topics.CREATE),
     Route("/api/topics/{topic}", "A topic with partitions and settings.", topics.topic, topics.TOPIC, tag="topics",
@@ -47,30 +47,31 @@ ROUTES: tuple[Route, ...] = (
           tag="topics", in_path=TOPIC, body=change_topics.ALTER),
     Route("/api/topics/{topic}/delete", "Delete a topic.", change_topics.delete, change_topics.CHANGED, tag="topics",
           in_path=TOPIC, body=change_topics.REMOVE),
-    Route("/api/groups", "Groups of all kinds with lag.", groups.groups, groups.GROUPS, tag="groups", query=(
+    Route("/api/groups", "Groups of all kinds, with their lag.", groups.groups, groups.GROUPS, tag="groups", query=(
         SEARCH, *PAGE,
-        Parameter("kind", "One kind of groups.", choices=groups.KINDS),
+        Parameter("kind", "Only groups of this kind.", choices=groups.KINDS),
         Parameter("sort", "Order of the rows.", default="lag", choices=("lag", "name")))),
-    Route("/api/groups/{group}", "A group with members, committed offsets and lag.", groups.group, groups.GROUP,
+    Route("/api/groups/{group}", "A group with its members, committed offsets and lag.", groups.group, groups.GROUP,
           tag="groups", in_path=GROUP),
-    Route("/api/groups/{group}/reset", "Reset committed offsets, or preview that.", change_groups.reset,
+    Route("/api/groups/{group}/reset", "Reset committed offsets, or preview the reset.", change_groups.reset,
           change_groups.MOVES, tag="groups", in_path=GROUP, body=change_groups.RESET),
     Route("/api/groups/{group}/delete", "Delete a group.", change_groups.delete, change_groups.DELETED, tag="groups",
           in_path=GROUP, body=change_groups.REMOVE),
-    Route("/api/transactions", "Transactional ids and their transactions.", transaction_views.transactions,
+    Route("/api/transactions", "Transactional ids and their state.", transaction_views.transactions,
           transaction_views.TRANSACTIONS, query=(SEARCH, *PAGE)),
-    Route("/api/clients", "Clients by address.", clients.clients, clients.CLIENTS, query=PAGE),
+    Route("/api/clients", "Connected clients by address.", clients.clients, clients.CLIENTS, query=PAGE),
     Route("/api/quotas", "Client quotas.", access.quotas, access.QUOTAS, tag="security", query=PAGE),
     Route("/api/users", "Names of SCRAM users.", access.users, access.USERS, tag="security", query=PAGE),
     Route("/api/acls", "ACLs.", access.acls, access.ACLS, tag="security", query=PAGE),
-    Route("/api/log-dirs", "Log dirs and their file systems.", log_dirs.log_dirs, log_dirs.LOG_DIRS),
+    Route("/api/log-dirs", "Log dirs, their largest partitions and their file systems.", log_dirs.log_dirs,
+          log_dirs.LOG_DIRS),
     Route("/api/host", "The tuner's findings about the host, the settings and the running broker.", host.host,
           host.HOST),
     Route("/api/reports", "Reports in the folder of kbroker.console.reports.dir.", reports.reports, reports.REPORTS,
           query=PAGE),
     Route("/api/reports/{report}", "A report: its tables, and its text from an offset on.", reports.report,
           reports.REPORT, in_path=REPORT, query=(
-              Parameter("offset", "Characters of the text to leave out.", "integer", 0, high=INT32),)),
+              Parameter("offset", "Number of characters of the text to skip.", "integer", 0, high=INT32),)),
     Route("/api/settings", "Settings of the broker.", settings.broker_settings, settings.SETTINGS),
     Route("/api/settings", "Alter dynamic settings of the broker.", change_topics.alter_broker, change_topics.CHANGED,
           body=change_topics.ALTER),
@@ -91,7 +92,7 @@ _PATTERNS = [(_pattern(route.path), route) for route in ROUTES]
 
 
 def find(path: str) -> tuple[dict[str, Route], Mapping[str, str]]:
-    """Routes of a path by method, and the raw names in it. Nothing when there is none."""
+    """The routes of a path by method, and its raw parameters; empty if no route matches."""
     found: dict[str, Route] = {}
     names: Mapping[str, str] = {}
     for pattern, route in _PATTERNS:

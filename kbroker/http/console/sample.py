@@ -14,8 +14,8 @@ LOOPBACK = "lo"
 
 
 def sample(before: Reading, now: Reading) -> dict[str, Any]:
-    """All members of a sample that come from readings; rates per second unless the name says
-    otherwise."""
+    """The members of a sample that come from readings. Rates are per second unless the name has
+    another unit."""
     seconds = max(now.at_s - before.at_s, 1e-3)
     rates = {name: _rate(before.totals, now.totals, name, seconds) for name in RATES}
     topics = {
@@ -41,7 +41,7 @@ def _rate(before: Mapping[str, int], now: Mapping[str, int], name: str, seconds:
 
 
 def _stages(api: str, before: Reading, now: Reading) -> dict[str, dict[str, float | int]]:
-    """p50 and p99 in ms of each phase that was counted."""
+    """p50 and p99 in ms of each phase with requests."""
     found = {}
     for phase in PHASES:
         words: Words = now.stages[api, phase] - before.stages[api, phase]

@@ -1,5 +1,5 @@
-"""Schemas of answers, in OpenAPI's words, and the parameters that requests may have: what is
-checked and documented."""
+"""Schemas of answers in OpenAPI's terms, and parameters of requests: they are checked and
+documented."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -33,7 +33,7 @@ def many(schema: Schema) -> Schema:
 
 
 def fields(**properties: Schema) -> Schema:
-    """An object with all of these."""
+    """An object with these members, all required."""
     return {"type": "object", "properties": properties, "required": list(properties)}
 
 
@@ -69,7 +69,7 @@ class Parameter:
         return {**found, "enum": list(self.choices)} if self.choices else found
 
     def of_text(self, given: str) -> Any:
-        """The value of a path or a query. Raises Refusal."""
+        """Parse the value from a path or a query. Raises Refusal."""
         if self.kind == "integer":
             if not _DIGITS.fullmatch(given):
                 raise bad_request(f"{self.name}: expected a whole number")
@@ -81,7 +81,7 @@ class Parameter:
         return self._string(given)
 
     def of_json(self, given: Any) -> Any:
-        """The value of a member of a body. Raises Refusal."""
+        """Check the value of a member of a body. Raises Refusal."""
         if self.kind == "integer":
             if type(given) is not int:
                 raise bad_request(f"{self.name}: expected a whole number")
@@ -128,7 +128,7 @@ class Parameter:
 def _is_unicode(text: str) -> bool:
     try:
         text.encode()
-    except UnicodeEncodeError:  # half of a surrogate pair, as JSON can hold
+    except UnicodeEncodeError:  # half of a surrogate pair, which JSON allows
         return False
     return True
 

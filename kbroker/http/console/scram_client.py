@@ -1,5 +1,4 @@
-"""The client's side of SCRAM (RFC 5802), of one user. The password is forgotten after its first
-use."""
+"""The client side of SCRAM (RFC 5802) for one user. The password is dropped after its first use."""
 
 import base64
 import binascii
@@ -16,8 +15,8 @@ class ScramFailed(Exception):
 
 
 class ScramClient:
-    """A user who can log in repeatedly. Only the salted password is stored: it is valid for this
-    broker's credential alone, while its salt is unchanged."""
+    """A user who can log in repeatedly. Only the salted password is stored: it is valid only for
+    this broker's credential, until its salt changes."""
 
     def __init__(self, mechanism: str, user: str, password: str) -> None:
         self.mechanism = mechanism
@@ -31,8 +30,8 @@ class ScramClient:
         return Exchange(self)
 
     def salted(self, salt: bytes, iterations: int) -> bytes:
-        """SaltedPassword. Raises ScramFailed when another salt came after the password was
-        forgotten."""
+        """The SaltedPassword. Raises ScramFailed if the salt has changed since the password was
+        dropped."""
         if self._salt == (salt, iterations):
             return self._salted
         if self._password is None:
@@ -43,7 +42,7 @@ class ScramClient:
         return self._salted
 
     def forget_password(self) -> None:
-        """Forget the password, after the first login."""
+        """Drop the password, after the first login."""
         self._password = None
 
 
@@ -71,7 +70,7 @@ class Exchange:
         except (ValueError, KeyError, binascii.Error) as error:
             raise ScramFailed("the server's first message is malformed") from error
         if not nonce.startswith(self._nonce) or not 4096 <= iterations <= MAX_ITERATIONS:
-            raise ScramFailed("the server's first message has another nonce or no sane iteration count")
+            raise ScramFailed("the server's first message has a wrong nonce or iteration count")
         salted = self._client.salted(salt, iterations)
         unproved = f"c=biws,r={nonce}"
         exchanged = ",".join((self._bare, challenge.decode(), unproved)).encode()

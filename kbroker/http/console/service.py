@@ -75,14 +75,14 @@ class Console:
         return self._setup.door.access
 
     def serves(self, path: str) -> bool:
-        """Whether a path is the console's."""
+        """Whether the console serves this path."""
         return path in ("/", "/favicon.ico") or path.startswith(("/api/", "/console/"))
 
     def answer(
         self, method: str, target: str, headers: Mapping[str, str], body: bytes | None, peer: str
     ) -> Reply:
-        """The reply to any request. headers: names in title case. body: None when it was not read.
-        Raises OSError when the connection ends meanwhile."""
+        """Answer a request. headers: names in title case. body: None if it was not read. Raises
+        OSError if the connection ends meanwhile."""
         path, _, query = target.partition("?")
         try:
             reply = self._answer(method, path, query, headers, body, peer)
@@ -98,7 +98,7 @@ class Console:
         return _packed(reply, headers)
 
     def stream(self, connection: socket.socket, events: Iterator[bytes]) -> None:
-        """Send a stream to its end and free its place."""
+        """Send a stream to its end, then free its place."""
         try:
             streams.send(connection, events)
         finally:
@@ -110,7 +110,7 @@ class Console:
         self, method: str, path: str, query: str, headers: Mapping[str, str], body: bytes | None, peer: str
     ) -> Reply:
         if self.access is Access.OPEN and not gate.is_this_host(headers.get("Host")):
-            text = "on loopback the console answers to localhost and loopback addresses alone"
+            text = "on loopback the console only accepts localhost and loopback addresses as Host"
             raise Refusal(HTTPStatus.MISDIRECTED_REQUEST, "wrong_host", text)
         if not path.startswith("/api/"):
             return self._file(method, path, headers)
@@ -252,7 +252,7 @@ class Console:
 
 
 def _not_allowed(routes: Collection[str]) -> Reply:
-    """The path takes other methods: these, and HEAD where it takes GET."""
+    """405 with the methods that the path supports: these, and HEAD beside GET."""
     text = f"{' or '.join(sorted(routes))} is what this path takes"
     reply = json_reply({"error": "method", "message": text}, HTTPStatus.METHOD_NOT_ALLOWED)
     reply.headers["Allow"] = ", ".join(sorted({*routes, *(("HEAD",) if "GET" in routes else ())}))
@@ -260,7 +260,7 @@ def _not_allowed(routes: Collection[str]) -> Reply:
 
 
 def _body(method: str, headers: Mapping[str, str], body: bytes | None) -> bytes:
-    """A body that was read, and that a page of others cannot have sent. Raises Refusal."""
+    """The body, if it was read and cannot come from a page of another origin. Raises Refusal."""
     if headers.get("Transfer-Encoding"):
         raise Refusal(HTTPStatus.LENGTH_REQUIRED, "length", "a body needs a Content-Length")
     if body is None:

@@ -19,7 +19,7 @@ ADDRESSES = 1024
 
 
 class Session:
-    """A user's session. token: of the cookie. csrf: the token that changes must send in a
+    """A user's session. token: value of the cookie. csrf: token that changes must send in a
     header."""
 
     def __init__(self, caller: Caller, now_s: float) -> None:
@@ -30,8 +30,8 @@ class Session:
 
 
 class Sessions:
-    """Runs in: http. Owner: the console. Thread-safe. In memory alone: a restart of the http
-    process ends them all."""
+    """Runs in: http. Owner: the console. Thread-safe. Only in memory: a restart of the http process
+    ends all sessions."""
 
     def __init__(self, clock_s: Callable[[], float] = time.monotonic) -> None:
         self._clock_s = clock_s
@@ -49,7 +49,7 @@ class Sessions:
         return session
 
     def of(self, token: str) -> Session | None:
-        """The session of a cookie, unless it was idle for too long or is too old."""
+        """The session of a cookie; None if it was idle for too long or is too old."""
         now = self._clock_s()
         with self._lock:
             session = self._sessions.get(token)
@@ -72,7 +72,7 @@ class Sessions:
 
 
 class Attempts:
-    """Failed logins a minute, by address and in all. Thread-safe."""
+    """Limits failed logins per minute, by address and in total. Thread-safe."""
 
     def __init__(self, clock_s: Callable[[], float] = time.monotonic) -> None:
         self._clock_s = clock_s
@@ -81,7 +81,8 @@ class Attempts:
         self._lock = threading.Lock()
 
     def allowed(self, address: str) -> bool:
-        """Whether this address may try now. Counts the attempt as failed until `succeeded`."""
+        """Whether this address may try now. Counts the attempt as failed until `succeeded` is
+        called."""
         now = self._clock_s()
         with self._lock:
             self._all = [at for at in self._all if now - at < PER_S]
@@ -96,7 +97,7 @@ class Attempts:
             return True
 
     def succeeded(self, address: str) -> None:
-        """The last attempt has not failed."""
+        """The last attempt was not a failure."""
         with self._lock:
             if self._failed.get(address):
                 self._failed[address].pop()

@@ -20,7 +20,7 @@ from kbroker.ipc.log_dir_errors import LogDirErrors
 
 
 class Setup:
-    """Runs in: http. host: where the http process listens. page: text of the metrics of some
+    """Runs in: http. host: address of the http process. page: renders the metrics of the given
     names."""
 
     def __init__(self, context: ChildContext, view: ControlView, live: Live, host: str, page: Page) -> None:
@@ -67,8 +67,8 @@ class Setup:
 
 
 def own_listener() -> ssl.SSLContext:
-    """The console connects to the address that its own broker has bound: no other server can be
-    there, and the certificate has the names that clients use."""
+    """The console connects to the address that its own broker has bound, so it cannot reach another
+    server. The certificate has the names that clients use."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE

@@ -1,4 +1,4 @@
-"""The files of the page: read once, with their types, a tag each, and packed by gzip."""
+"""The files of the page, read once, each with its type, a tag and a gzip copy."""
 
 import gzip
 import hashlib

@@ -16,9 +16,9 @@ from kbroker.http.console.views.overview import shown
 
 MAX_STREAMS = 16
 SEND_S = 10.0
-"""A client that reads nothing for this long is disconnected."""
+"""A client that reads nothing for this time is disconnected."""
 MAX_S = 3600.0
-"""Maximum age of a stream: the page reconnects, and an ended session is noticed."""
+"""Maximum age of a stream. The page reconnects, which checks its session again."""
 KEEP_ALIVE_S = 15.0
 TAIL_S = 0.5
 
@@ -44,7 +44,7 @@ def event(name: str, data: Any) -> bytes:
 
 
 def samples(live: Live) -> Iterator[bytes]:
-    """A sample of the overview whenever there is a new one, so about one a second."""
+    """Each new sample of the overview, about one a second."""
     yield b"retry: 2000\n\n"
     yield event("sample", shown(live.latest()))
     seen = live.number
@@ -57,7 +57,7 @@ def samples(live: Live) -> Iterator[bytes]:
 
 
 def tail(request: Request) -> Callable[[], Iterator[bytes]]:
-    """Messages of a topic as they come. Raises Refusal before the first is asked for."""
+    """New messages of a topic. Raises Refusal before the stream begins."""
     follower = Tail(request)
 
     def run() -> Iterator[bytes]:
@@ -83,7 +83,7 @@ def tail(request: Request) -> Callable[[], Iterator[bytes]]:
 
 
 def send(connection: socket.socket, events: Iterator[bytes]) -> None:
-    """Send until the client leaves, stops reading, or has reached the maximum age."""
+    """Send until the client disconnects or stops reading, or the stream reaches its maximum age."""
     ends = time.monotonic() + MAX_S
     connection.settimeout(SEND_S)
     for data in events:
@@ -94,6 +94,6 @@ def send(connection: socket.socket, events: Iterator[bytes]) -> None:
 
 
 def _is_gone(connection: socket.socket) -> bool:
-    """A client of a stream sends nothing: a readable socket has ended."""
+    """Whether the client has disconnected: it sends nothing, so a readable socket is at its end."""
     readable, _, _ = select.select([connection], [], [], 0)
     return bool(readable)

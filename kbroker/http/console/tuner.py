@@ -1,5 +1,5 @@
-"""The tuner's findings about this host, the settings and the running broker: the checks of
-`kbroker tune check`, which change nothing."""
+"""The findings of `kbroker tune check` about this host, the settings and the running broker. The
+checks change nothing."""
 
 import logging
 import threading
@@ -24,8 +24,8 @@ Page = Callable[[Collection[str]], str]
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """One check. ended_s: monotonic. workload: lines. failure: why there are no findings, else
-    empty."""
+    """The result of a check. ended_s: monotonic. workload: lines of text. failure: why there are no
+    findings, else empty."""
 
     at_ms: int
     ended_s: float
@@ -35,9 +35,9 @@ class Checked:
 
 
 def check(config: BrokerConfig, page: Page, offline: Sequence[str]) -> tuple[Sequence[str], Sequence[Any]]:
-    """Lines about the workload, and the findings, the worst first. page: the text of the broker's
-    metrics of these names. Raises ValueError, RuntimeError for what cannot be checked."""
-    from tuning.check import check as all_findings  # imports for this page alone
+    """Lines about the workload, and the findings, the worst first. page: renders the metrics of the
+    given names. Raises ValueError, RuntimeError if the host cannot be checked."""
+    from tuning.check import check as all_findings  # imported here: only this page needs them
     from tuning.gather import gather_inside
     from tuning.live import SERIES, parse
 
@@ -65,14 +65,14 @@ class Tuner:
         self._changed = threading.Condition()
 
     def checked(self, config: BrokerConfig) -> Checked:
-        """The last check if it is fresh, else a new one. Raises Refusal when it takes too long or
+        """The last check if it is recent, else a new one. Raises Refusal if it takes too long or
         fails."""
         with self._changed:
             before = self._latest
             if before is None or self._clock_s() - before.ended_s >= FRESH_S:
                 self._begin(config)
                 if not self._changed.wait_for(lambda: self._latest is not before, self._deadline_s):
-                    raise unavailable("the checks of this host take long, ask again")
+                    raise unavailable("the checks of this host take long; ask again later")
             found = self._latest
         assert found is not None
         if found.failure:

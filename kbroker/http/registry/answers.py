@@ -19,7 +19,7 @@ from kbroker.http.registry.topic_records import SchemaRow, config_key, dump, mod
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One request: caller with the rights of its user, parts of the path, query, body."""
+    """One request: a caller with the rights of its user, the parts of the path, query and body."""
 
     topic: SchemaTopic
     caller: Caller

@@ -12,17 +12,18 @@ from kbroker.http.registry.topic_records import Reference, SchemaRow
 
 MAX_REFERENCES = 1000
 MAX_S = 10.0
-"""For the comparisons of one request: the topic is locked meanwhile."""
+"""Time limit for the comparisons of one request, because the topic is locked meanwhile."""
 
 
 @lru_cache(maxsize=2000)
 def parsed(schema_type: str, text: str, references: tuple[tuple[str, str], ...]) -> Parsed:
-    """A schema, kept for the next comparison. Raises InvalidSchema, Failure."""
+    """Parse a schema; the result is cached. Raises InvalidSchema, Failure."""
     return parse(schema_type, text, dict(references))
 
 
 def resolve(state: State, subject: str, references: Sequence[Reference]) -> tuple[tuple[str, str], ...]:
-    """(name, text) of all that references lead to, what is referred to first. Raises Failure."""
+    """(name, text) of all schemas that references lead to, each after those that it refers to.
+    Raises Failure."""
     found: dict[str, str] = {}
     _resolve(state, context_of(subject), references, found, set())
     return tuple(found.items())
@@ -54,7 +55,7 @@ def _resolve(
 
 
 def parsed_row(state: State, row: SchemaRow) -> Parsed:
-    """A kept schema. Raises Failure."""
+    """The parsed schema of a stored version. Raises Failure."""
     try:
         return parsed(row.schema_type, row.schema, resolve(state, row.subject, row.references))
     except InvalidSchema as error:
@@ -64,7 +65,8 @@ def parsed_row(state: State, row: SchemaRow) -> Parsed:
 def reasons_against(
     state: State, level: str, new: SchemaRow, candidate: Parsed, rows: Sequence[SchemaRow]
 ) -> list[str]:
-    """Why a schema may not follow these versions (oldest first) at a level; empty when it may."""
+    """Reasons why a schema is incompatible with these versions (oldest first) at a level; empty if
+    it is compatible."""
     if level == "NONE" or not rows:
         return []
     end = monotonic() + MAX_S
@@ -89,7 +91,8 @@ def reasons_against(
 
 
 def find(state: State, subject: str, number: int) -> SchemaRow:
-    """The first row of an id, in the subject's context, else in any. Raises Failure."""
+    """The first row with an id, in the subject's context if possible, else in any. Raises
+    Failure."""
     contexts = [context_of(subject), *sorted(state.contexts)]
     for context in contexts:
         if rows := state.ids.get(context, {}).get(number):

@@ -4,7 +4,7 @@ from http import HTTPStatus
 
 
 class Failure(Exception):
-    """Ends a request."""
+    """Ends a request with an error."""
 
     def __init__(self, status: HTTPStatus, code: int, text: str) -> None:
         super().__init__(text)

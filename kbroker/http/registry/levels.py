@@ -57,13 +57,13 @@ def mode_name(given: Any) -> str:
 
 
 def _places(subject: str) -> list[str | None]:
-    """Where a subject's setting may be, the nearest first."""
+    """The places where a subject's setting may be, the most specific first."""
     context = context_of(subject)
     return [subject, *([context_prefix(context)] if context != DEFAULT_CONTEXT else []), None]
 
 
 def config_of(state: State, subject: str | None, default_to_global: bool) -> dict[str, Any]:
-    """The configuration that was set for a subject, or what holds for it. Raises Failure."""
+    """The configuration of a subject, or the inherited one. Raises Failure."""
     if subject is None:
         return {"compatibilityLevel": DEFAULT_LEVEL, **state.levels.get(None, {})}
     if subject in state.levels:
@@ -81,17 +81,17 @@ def _inherited(state: State, subject: str) -> dict[str, Any]:
 
 
 def level_of(state: State, subject: str) -> str:
-    """The level that holds for a subject."""
+    """The effective level of a subject."""
     return str(_inherited(state, subject)["compatibilityLevel"])
 
 
 def normalizes(state: State, subject: str) -> bool:
-    """Whether the subject's schemas are normalized in any case."""
+    """Whether the subject's settings ask for normalized schemas."""
     return bool(_inherited(state, subject).get("normalize"))
 
 
 def mode_of(state: State, subject: str | None, default_to_global: bool = True) -> str:
-    """The mode that was set for a subject, or that holds for it. Raises Failure."""
+    """The mode of a subject, or the inherited one. Raises Failure."""
     if subject is not None and subject not in state.modes and not default_to_global:
         raise no_subject_mode(subject)
     if state.modes.get(None) == "READONLY_OVERRIDE":

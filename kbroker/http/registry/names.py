@@ -19,7 +19,7 @@ def split(subject: str) -> tuple[str, str]:
 
 
 def qualified(context: str, subject: str) -> str:
-    """A subject's name in a context of a path; a name with a context of its own keeps it."""
+    """A subject's name with the context of the path, unless the name has a context."""
     if context in ("", DEFAULT_CONTEXT) or subject.startswith(":."):
         default = f":{DEFAULT_CONTEXT}:"
         return subject.removeprefix(default)
@@ -27,8 +27,7 @@ def qualified(context: str, subject: str) -> str:
 
 
 def context_prefix(context: str) -> str:
-    """How the settings of a whole context are named; empty for the default one, which is all there
-    is."""
+    """The name of a context's settings; empty for the default context."""
     return "" if context == DEFAULT_CONTEXT else f":{context}:"
 
 

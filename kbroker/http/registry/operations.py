@@ -40,7 +40,7 @@ def schema_of(subject: str, body: Mapping[str, Any]) -> SchemaRow:
 
 
 def understand(state: State, row: SchemaRow, normalize: bool) -> tuple[SchemaRow, Parsed]:
-    """The schema with its canonical text. Raises Failure."""
+    """Parse the schema; returns it with its canonical text. Raises Failure."""
     try:
         found = parsed(row.schema_type, row.schema, resolve(state, row.subject, row.references))
     except InvalidSchema as error:
@@ -62,7 +62,7 @@ def _latest(state: State, subject: str, reference: Reference) -> int:
 def same(
     state: State, row: SchemaRow, candidate: Parsed, kept: Sequence[SchemaRow], normalize: bool
 ) -> SchemaRow | None:
-    """The newest of the kept versions that is this schema."""
+    """The newest stored version with this schema."""
     wanted = identity(row)
     for one in reversed(kept):
         if identity(one) == wanted:
@@ -76,7 +76,7 @@ def same(
 def register(
     topic: SchemaTopic, caller: Caller, subject: str, body: Mapping[str, Any], normalize: bool
 ) -> int:
-    """The id of a schema, registered unless it is there. Raises Failure."""
+    """The id of a schema, which is registered if it is new. Raises Failure."""
     if not is_allowed(subject):
         raise failure.unprocessable(42208, f"The specified subject '{subject}' is not a valid subject")
     with topic.lock:
@@ -117,8 +117,8 @@ def _given(body: Mapping[str, Any], name: str) -> int | None:
 
 
 def _numbered(state: State, row: SchemaRow, number: int | None, version: int | None) -> SchemaRow:
-    """With id and version: those of an import, else the id of the same schema in its context or the
-    next one."""
+    """Set id and version: those of an import, else the id of the same schema in its context, else
+    the next id."""
     context = context_of(row.subject)
     if number is None:
         number = state.identities[context].get(identity(row)) or state.last_ids.get(context, 0) + 1
@@ -130,7 +130,7 @@ def _numbered(state: State, row: SchemaRow, number: int | None, version: int | N
 def lookup(
     topic: SchemaTopic, caller: Caller, subject: str, body: Mapping[str, Any], normalize: bool, deleted: bool
 ) -> SchemaRow:
-    """The version of a subject that is this schema. Raises Failure."""
+    """The version of a subject with this schema. Raises Failure."""
     state = topic.refresh(caller)
     kept = state.versions(subject, deleted)
     if not kept:
@@ -175,8 +175,8 @@ def test_compatibility(
     body: Mapping[str, Any],
     normalize: bool,
 ) -> list[str]:
-    """Why a schema may not follow a version, or all that the level compares with (None). Raises
-    Failure."""
+    """Reasons why a schema is incompatible with a version, or with all versions that the level
+    compares (None). Raises Failure."""
     state = topic.refresh(caller)
     level = level_of(state, subject)
     rows = state.versions(subject)
@@ -188,7 +188,7 @@ def test_compatibility(
 
 
 def delete_version(topic: SchemaTopic, caller: Caller, subject: str, given: str, permanent: bool) -> int:
-    """Marks a version as deleted, or removes one that is. Raises Failure."""
+    """Marks a version as deleted, or removes a marked one. Raises Failure."""
     with topic.lock:
         state = topic.refresh(caller)
         check_writable(state, subject)
@@ -207,7 +207,7 @@ def delete_version(topic: SchemaTopic, caller: Caller, subject: str, given: str,
 
 
 def delete_subject(topic: SchemaTopic, caller: Caller, subject: str, permanent: bool) -> list[int]:
-    """Marks all versions as deleted, or removes all. Raises Failure."""
+    """Marks all versions of a subject as deleted, or removes them. Raises Failure."""
     with topic.lock:
         state = topic.refresh(caller)
         check_writable(state, subject)

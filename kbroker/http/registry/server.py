@@ -39,8 +39,8 @@ Callers = Callable[[Login | None], Caller]
 class Registry:
     """Answers requests. Runs in: http; thread-safe.
 
-    callers: makes a client of the broker, anonymous or of a user. needs_login: no anonymous client
-    may ask."""
+    callers: makes a client of the broker, anonymous or for a user. needs_login: refuse anonymous
+    requests."""
 
     def __init__(self, callers: Callers, cluster_id: str, needs_login: bool) -> None:
         self.topic = SchemaTopic()
@@ -95,7 +95,9 @@ class Registry:
             return self._anonymous
         if not self._needs_login:
             assert self._anonymous is not None
-            return self._anonymous  # the broker's listener takes no logins, as a registry without security
+            return (
+                self._anonymous
+            )  # the broker's listener has no logins: users are ignored, as by a registry without security
         try:
             user, _, password = base64.b64decode(encoded, validate=True).decode().partition(":")
         except (binascii.Error, UnicodeDecodeError):
@@ -125,15 +127,15 @@ def _body(body: bytes) -> Mapping[str, Any]:
     try:
         given = finite_json.loads(body or b"{}")
     except (ValueError, RecursionError):
-        raise Failure(HTTPStatus.BAD_REQUEST, 400, "the body is no JSON") from None
+        raise Failure(HTTPStatus.BAD_REQUEST, 400, "the body is not JSON") from None
     if type(given) is not dict:
-        raise unprocessable(422, "the body is no JSON object")
+        raise unprocessable(422, "the body is not a JSON object")
     return given
 
 
 def _json(value: Any) -> bytes:
     if isinstance(value, str) and value[:1] in ("{", "[", '"'):
-        return value.encode()  # a schema that is JSON itself
+        return value.encode()  # a schema given as JSON instead of text
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "surrogatepass")
 
 
@@ -156,7 +158,7 @@ class Handler(HttpConnection):
     server: RegistryServer
 
     def refuse(self, status: HTTPStatus, text: str) -> None:
-        """In the form of the API."""
+        """Answer in the format of the API."""
         self._send(status, _json({"error_code": int(status), "message": text}))
 
     def do_GET(self) -> None:  # noqa: N802  http.server's word

@@ -19,8 +19,7 @@ NEEDED = ("avro", "grpc_tools", "jsonschema")
 
 
 def registry(context: ChildContext, host: str) -> Registry | None:
-    """The registry; None where the broker's listeners let no client in that the http process can
-    be."""
+    """The registry; None if no listener accepts the http process as a client."""
     door = door_of(host, context.config)
     if door.access is Access.CLOSED:
         log.error("the schema registry is not served: %s", door.why)

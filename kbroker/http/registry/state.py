@@ -13,10 +13,10 @@ Identity = tuple[str, str, tuple[Any, ...]]
 
 
 class State:
-    """Runs in: http. Owner: the registry; changed by `apply` alone, under its lock.
+    """Runs in: http. Owner: the registry; changed only by `apply`, under the registry's lock.
 
-    subjects: rows by subject and version, deleted ones too. ids: rows by context and id, the first
-    one first. levels, modes: by subject, None for all, `:.name:` for a context."""
+    subjects: rows by subject and version, including deleted ones. ids: rows by context and id, the
+    oldest first. levels, modes: by subject; None: the registry's, `:.name:`: those of a context."""
 
     def __init__(self) -> None:
         self.subjects: dict[str, dict[int, SchemaRow]] = {}
@@ -33,7 +33,7 @@ class State:
             name = load(key or b"")
             self._apply(name, None if value is None else load(value))
         except (Malformed, KeyError, TypeError, ValueError, OverflowError) as error:
-            log.warning("a record of the schema topic is not understood: %s", error)
+            log.warning("ignored an invalid record of the schema topic: %s", error)
 
     def _apply(self, key: dict[str, Any], value: dict[str, Any] | None) -> None:
         kind = key.get("keytype")

@@ -32,11 +32,10 @@ Row = tuple[bytes, bytes | None]
 
 
 class SchemaTopic:
-    """Runs in: http. Owner: the registry. `lock` is held from reading to the end until the write is
-    in the log.
+    """Runs in: http. Owner: the registry. `lock` is held from the read to the end until the write
+    is in the log.
 
-    It has no rights of its own: the broker decides whether the caller may read and write the
-    topic."""
+    It has no rights: the broker decides whether the caller may read and write the topic."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
@@ -55,7 +54,7 @@ class SchemaTopic:
                         self._forget()
                         return self.state
                     if refusal.code == "OFFSET_OUT_OF_RANGE":
-                        self._forget()  # the topic was deleted and made again
+                        self._forget()  # the topic was deleted and created again
                     elif refusal.code not in ("NOT_LEADER_OR_FOLLOWER", "LEADER_NOT_AVAILABLE"):
                         raise _failure(refusal) from refusal
                     time.sleep(PAUSE_S)

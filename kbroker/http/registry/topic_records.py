@@ -12,7 +12,7 @@ NOOP_KEY = b'{"keytype":"NOOP","magic":0}'
 
 
 class Malformed(ValueError):
-    """A record that no registry wrote."""
+    """The record is not in the format of a schema registry."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +40,8 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class SchemaRow:
-    """One version of a subject. extra: members that only other registries understand, kept as they
-    are."""
+    """One version of a subject. extra: unknown members, which other registries may have written;
+    they are kept."""
 
     subject: str
     version: int
@@ -82,7 +82,7 @@ class SchemaRow:
                 bool(given.get("deleted")),
                 tuple((name, value) for name, value in given.items() if name not in known),
             )
-        except (KeyError, TypeError, ValueError, OverflowError) as error:  # overflow: of an infinite number
+        except (KeyError, TypeError, ValueError, OverflowError) as error:  # overflow: for an infinite number
             raise Malformed(f"no schema: {error}") from None
 
 

@@ -1,2 +1,2 @@
-"""Changes by the API, if `kbroker.console.readonly` is false: the broker authorizes them, as for
-any client."""
+"""Changes by the API, allowed by `kbroker.console.readonly=false`. The broker authorizes them as
+for any client."""

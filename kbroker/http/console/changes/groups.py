@@ -27,7 +27,14 @@ RESET = (
     Parameter(
         "time_ms", "With to=time: the first record of this time or later.", "integer", None, high=INT64
     ),
-    Parameter("by", "With to=shift: so many records on, or back.", "integer", None, low=-INT64, high=INT64),
+    Parameter(
+        "by",
+        "With to=shift: the number of records to move forward, or back if negative.",
+        "integer",
+        None,
+        low=-INT64,
+        high=INT64,
+    ),
     Parameter("preview", "Show what would change, change nothing.", "boolean", True),
 )
 REMOVE = (CONFIRM,)

@@ -23,10 +23,10 @@ from kbroker.protocol.messages.incremental_alter_configs import (
 
 SET, DELETE = 0, 1
 TIMEOUT_MS = 8000
-CONFIRM = Parameter("confirm", "The name again, so that nothing is deleted by mistake.", required=True)
-VALIDATE = Parameter("validate_only", "Check, change nothing.", "boolean", False)
+CONFIRM = Parameter("confirm", "The name again, as a confirmation.", required=True)
+VALIDATE = Parameter("validate_only", "Only check; change nothing.", "boolean", False)
 SETTINGS = Parameter(
-    "settings", "Values by name; null is back to the default.", "map", required=True, high=200, nulls=True
+    "settings", "Values by name; null restores the default.", "map", required=True, high=200, nulls=True
 )
 CREATE = (
     Parameter("name", "Name of the new topic.", required=True),
@@ -36,7 +36,7 @@ CREATE = (
     VALIDATE,
 )
 GROW = (
-    Parameter("partitions", "How many it is to have.", "integer", required=True, low=1, high=100_000),
+    Parameter("partitions", "The new number of partitions.", "integer", required=True, low=1, high=100_000),
     VALIDATE,
 )
 ALTER = (SETTINGS, VALIDATE)
@@ -71,7 +71,7 @@ def grow(request: Request) -> dict[str, Any]:
 
 
 def delete(request: Request) -> dict[str, Any]:
-    """Delete a topic, with all its records."""
+    """Delete a topic with all its records."""
     name = request["topic"]
     confirmed(request, name)
     asked = DeleteTopicsRequest([name], [DeleteTopicState(name)], TIMEOUT_MS)
@@ -106,6 +106,6 @@ def _alter(request: Request, kind: int, name: str) -> dict[str, Any]:
 
 
 def confirmed(request: Request, name: str) -> None:
-    """Raises Refusal unless the name was typed again."""
+    """Raises Refusal unless `confirm` repeats the name."""
     if request["confirm"] != name:
         raise bad_request("confirm: does not repeat the name")

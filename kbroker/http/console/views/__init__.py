@@ -1,2 +1,2 @@
-"""The API's answers to GET: plain functions of a checked request, with a few requests to the broker
-each."""
+"""The API's answers to GET: functions of a checked request. Each sends a few requests to the
+broker."""

@@ -36,7 +36,7 @@ def _word(words: tuple[str, ...], number: int) -> str:
 
 
 def quotas(request: Request) -> dict[str, Any]:
-    """All quotas; null is a value that JSON has not (Infinity, NaN), and limits nothing."""
+    """All quotas. null stands for a value that JSON lacks (Infinity, NaN), which limits nothing."""
     answer = request.caller.ask(ApiKey.DESCRIBE_CLIENT_QUOTAS, DescribeClientQuotasRequest())
     check(answer.error_code, "quotas", answer.error_message)
     rows = [
@@ -51,7 +51,8 @@ def quotas(request: Request) -> dict[str, Any]:
 
 
 def users(request: Request) -> dict[str, Any]:
-    """Names of SCRAM users and how their credentials are made; nothing of the credentials."""
+    """Names of SCRAM users, with mechanism and iterations of their credentials. The credentials
+    stay secret."""
     answer = request.caller.ask(
         ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, DescribeUserScramCredentialsRequest(None)
     )

@@ -1,5 +1,5 @@
-"""Clients: established connections by address, with bytes waiting in their sockets; members of
-groups by client id."""
+"""Clients: established connections by address, with the bytes queued in their sockets, and members
+of groups by client id."""
 
 import socket
 import struct
@@ -24,7 +24,7 @@ TABLES = ("/proc/net/tcp", "/proc/net/tcp6")
 
 
 def clients(request: Request) -> dict[str, Any]:
-    """A page of client addresses, those with most unsent bytes first."""
+    """A page of client addresses, sorted by unsent bytes, the largest first."""
     ports = {port: name for name, port in request.ports.items()}
     rows: dict[str, dict[str, Any]] = {}
     by_port = dict.fromkeys(ports, 0)
@@ -48,7 +48,7 @@ def clients(request: Request) -> dict[str, Any]:
 
 def connections(tables: Iterable[str], ports: Iterable[int]) -> Iterator[tuple[int, str, int, int]]:
     """(local port, remote address, unsent bytes, unread bytes) of established connections to these
-    ports. psutil lists connections without the bytes that wait in them."""
+    ports. psutil does not report the queued bytes."""
     wanted = {f"{port:04X}": port for port in ports}
     for table in tables:
         try:

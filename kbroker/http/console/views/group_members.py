@@ -1,4 +1,4 @@
-"""Members of a group of any kind, as one shape."""
+"""Members of groups of all kinds in one format."""
 
 import struct
 from dataclasses import dataclass, field
@@ -25,7 +25,8 @@ CONSUMER_PROTOCOL = "consumer"
 
 @dataclass(slots=True)
 class Described:
-    """state and assignor are empty if the group's coordinator does not send them."""
+    """A group's state, assignor and members. state and assignor are empty if the coordinator does
+    not send them."""
 
     state: str = ""
     assignor: str = ""
@@ -84,7 +85,8 @@ def _member(member: Any, instance_id: str | None, assignment: list[tuple[str, li
 
 
 def _streams_member(group: Any, member: Any) -> dict[str, Any]:
-    """Active tasks as the partitions of the subtopology's source topics."""
+    """A member of a streams group. Active tasks are shown as partitions of the subtopology's source
+    topics."""
     sources = {
         each.subtopology_id: [
             *each.source_topics,
@@ -100,8 +102,8 @@ def _streams_member(group: Any, member: Any) -> dict[str, Any]:
 
 
 def assignment_of(data: bytes) -> list[tuple[str, list[int]]]:
-    """ConsumerProtocolAssignment of a classic member; empty for invalid bytes, which a client may
-    have written."""
+    """The ConsumerProtocolAssignment of a classic member; empty for invalid bytes, because clients
+    write them."""
     found: list[tuple[str, list[int]]] = []
     try:
         (count,) = struct.unpack_from(">i", data, 2)

@@ -1,4 +1,4 @@
-"""Groups of all kinds: a page of them with lag, and one with members and partitions."""
+"""Groups of all kinds: a page of groups with lag, and one group with members and partitions."""
 
 from typing import Any
 
@@ -49,7 +49,7 @@ def listed(request: Request) -> list[Any]:
 
 
 def groups(request: Request) -> dict[str, Any]:
-    """A page of groups with their lag, the largest first unless sorted by name."""
+    """A page of groups, sorted by lag (the largest first) or by name."""
     marks = watermarks(request.shared, request.view.directory)
     known = {group.group_id: group for group in request.view.groups()}
     pattern = (request["search"] or "").lower()

@@ -1,4 +1,4 @@
-"""The host: the tuner's findings about it, about the settings and the running broker."""
+"""The tuner's findings about the host, the settings and the running broker."""
 
 from typing import Any
 
@@ -38,5 +38,5 @@ def effective(config: BrokerConfig, rows: list[dict[str, Any]]) -> BrokerConfig:
             layers[row["source"]][row["name"]] = row["value"]
     try:
         return config.with_dynamic(cluster=layers[CLUSTER], own=layers[OWN])
-    except ConfigError:  # a change that only makes sense with a value that is not shown
+    except ConfigError:  # a change that is only valid together with a hidden value
         return config

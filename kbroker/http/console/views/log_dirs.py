@@ -1,4 +1,4 @@
-"""Log dirs: what is in them, how full their file systems are."""
+"""Log dirs: their partitions and the free space of their file systems."""
 
 from typing import Any
 

@@ -1,5 +1,5 @@
-"""Messages of a topic: from an offset, a time, the start, or the last ones; filtered; in pages by a
-cursor."""
+"""Messages of a topic from an offset, a time or the start, or the last ones; filtered, in pages
+with a cursor."""
 
 import re
 import time
@@ -24,14 +24,14 @@ WHOLE = 1 << 20
 _CURSOR = re.compile(r"[0-9]{1,10}-[0-9]{1,19}(?:\.[0-9]{1,10}-[0-9]{1,19})*")
 
 FILTERS = (
-    Parameter("partition", "One partition; all when left out.", "integer", None, high=2**31 - 1),
-    Parameter("key", "Text that the key contains.", high=500),
-    Parameter("value", "Text that the value, or a header, contains.", high=500),
-    Parameter("committed", "Without records of open and aborted transactions.", "boolean", False),
+    Parameter("partition", "One partition; default: all.", "integer", None, high=2**31 - 1),
+    Parameter("key", "A text that the key contains.", high=500),
+    Parameter("value", "A text that the value or a header contains.", high=500),
+    Parameter("committed", "Leave out records of open and aborted transactions.", "boolean", False),
 )
 QUERY = (
     *FILTERS,
-    Parameter("start", "Where to begin.", default="latest", choices=START),
+    Parameter("start", "Where to start.", default="latest", choices=START),
     Parameter("offset", "With start=offset.", "integer", None, high=INT64),
     Parameter("time_ms", "With start=time.", "integer", None, high=INT64),
     Parameter("limit", "Records at most.", "integer", 50, low=1, high=500),
@@ -40,7 +40,7 @@ QUERY = (
 
 
 def leaders_of(request: Request) -> dict[int, int]:
-    """Leader's node of each requested partition. Raises Refusal."""
+    """Node of the leader of each requested partition. Raises Refusal."""
     found = metadata(request, request["topic"])[0]
     leaders = {each.partition_index: each.leader_id for each in found.partitions if each.leader_id >= 0}
     if (number := request["partition"]) is not None:
@@ -81,7 +81,7 @@ def messages(request: Request) -> dict[str, Any]:
 
 
 def _step(scan: Scan, found: list[tuple[int, Record]], share: int, matches: Callable[[Record], bool]) -> bool:
-    """One fetch of a partition, of which at most `share` records are taken; whether there may be
+    """One fetch of a partition; takes at most `share` records. Returns whether there may be
     more."""
     records = _read(scan)
     if not records:
@@ -98,7 +98,8 @@ def _step(scan: Scan, found: list[tuple[int, Record]], share: int, matches: Call
 
 
 def _read(scan: Scan) -> list[Record]:
-    """The next fetch that holds records: one of markers or aborted batches alone is no end."""
+    """The next fetch with records. A fetch with only markers or aborted batches is not the end of
+    the log."""
     while True:
         before = scan.next_offset
         records = scan.records()
@@ -133,11 +134,11 @@ def _starts(request: Request, leaders: dict[int, int]) -> dict[int, int]:
 def _from_cursor(request: Request, leaders: dict[int, int]) -> dict[int, int]:
     text = request["cursor"]
     if not _CURSOR.fullmatch(text):
-        raise bad_request("cursor: not one that an answer gave")
+        raise bad_request("cursor: expected the cursor of an answer")
     pairs = (pair.split("-") for pair in text.split("."))
     starts = {int(partition): int(offset) for partition, offset in pairs}
     if max(starts.values()) > INT64 or not set(starts) <= set(leaders):
-        raise bad_request("cursor: not one of these partitions")
+        raise bad_request("cursor: belongs to other partitions")
     wanted = {partition: leaders[partition] for partition in starts}
     firsts = offsets_at(request.caller, request["topic"], wanted, EARLIEST)
     ends = offsets_at(request.caller, request["topic"], wanted, LATEST)
@@ -145,7 +146,7 @@ def _from_cursor(request: Request, leaders: dict[int, int]) -> dict[int, int]:
 
 
 class Tail:
-    """Records as they come, for a stream. Owner: the thread of one stream."""
+    """New records for a stream. Owner: the thread of one stream."""
 
     BATCH = 200
 

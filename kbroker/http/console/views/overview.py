@@ -59,7 +59,7 @@ def overview(request: Request) -> dict[str, Any]:
 
 
 def shown(sample: dict[str, Any]) -> dict[str, Any]:
-    """A sample as clients get it: the busiest topics instead of all."""
+    """A sample as clients receive it, with only the busiest topics."""
     topics = sorted(sample["topics"].items(), key=lambda item: -(item[1]["in_bytes"] + item[1]["out_bytes"]))
     busy = [
         {"topic": name, **{key: rates[key] for key in ("in_bytes", "out_bytes", "in_records")}}

@@ -12,7 +12,7 @@ from kbroker.http.console.schema import INT, TEXT, fields, many, maybe
 from kbroker.http.console.views.settings import check_may_read
 
 CHARACTERS = 200_000
-"""Of a report's text in one answer."""
+"""Characters of a report's text in one answer."""
 FIGURES = many(fields(name=TEXT, value=TEXT))
 ROW: dict[str, Any] = {
     "name": TEXT, "kind": TEXT, "verdict": TEXT, "tone": TEXT, "written_ms": INT, "bytes": INT, "figures": FIGURES,
@@ -25,7 +25,7 @@ REPORT = fields(**ROW, tables=many(TABLE), text=TEXT, next_offset=maybe(INT))
 
 
 def reports(request: Request) -> dict[str, Any]:
-    """A page of reports, the newest first. left_out: files that were not looked at."""
+    """A page of reports, the newest first. left_out: number of files that were not read."""
     check_may_read(request)
     if request.reports is None:
         return {"folder": None, "problem": None, "left_out": 0, **page("reports", [], request)}
@@ -40,7 +40,7 @@ def reports(request: Request) -> dict[str, Any]:
 
 
 def report(request: Request) -> dict[str, Any]:
-    """One report: tables, and its text from `offset` on."""
+    """One report: its tables, and its text from `offset` on."""
     check_may_read(request)
     missing = not_found("there is no such report")
     if request.reports is None:

@@ -37,7 +37,7 @@ SETTINGS = fields(settings=many(SETTING))
 
 
 def settings_of(request: Request, kind: int, name: str) -> list[dict[str, Any]]:
-    """All settings of a resource, by name; sensitive values are never among them."""
+    """All settings of a resource, sorted by name, without sensitive values."""
     resource = DescribeConfigsResource(kind, name, None)
     asked = DescribeConfigsRequest([resource], include_documentation=True)
     answer = request.caller.ask(ApiKey.DESCRIBE_CONFIGS, asked).results[0]

@@ -65,7 +65,8 @@ WORDS = {
 
 
 def metadata(request: Request, topic: str | None = None) -> list[Any]:
-    """Topics that the caller may see, ordered by name; the named one, or 404."""
+    """Topics that the caller may see, sorted by name; with a name that topic. Raises Refusal (404)
+    if it does not exist."""
     wanted = None if topic is None else [MetadataRequestTopic(name=topic)]
     asked = MetadataRequest(wanted, allow_auto_topic_creation=False)
     answer = request.caller.ask(ApiKey.METADATA, asked, version=12)

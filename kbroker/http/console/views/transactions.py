@@ -24,7 +24,7 @@ TRANSACTIONS = page_of("transactions", TRANSACTION)
 
 
 def transactions(request: Request) -> dict[str, Any]:
-    """A page of transactional ids, described."""
+    """A page of transactional ids with their state."""
     answer = request.caller.ask(ApiKey.LIST_TRANSACTIONS, ListTransactionsRequest(duration_filter=-1))
     check(answer.error_code, "transactions")
     pattern = (request["search"] or "").lower()

@@ -1,5 +1,4 @@
-"""The formats of schemas: parsing with references, a canonical text, and whether one reads what
-another wrote."""
+"""The formats of schemas: parsing with references, canonical text, and compatibility."""
 
 from collections.abc import Mapping
 from importlib import import_module
@@ -13,7 +12,7 @@ EXTRA = "kbroker[registry]"
 
 
 class InvalidSchema(ValueError):
-    """A schema of its format cannot be understood."""
+    """The schema is invalid in its format."""
 
 
 class Parsed(Protocol):
@@ -21,23 +20,24 @@ class Parsed(Protocol):
 
     @property
     def canonical(self) -> str:
-        """The text that is kept and compared."""
+        """The text that is stored and compared."""
 
     def normalized(self) -> str:
-        """The same for schemas that mean the same."""
+        """A text that is equal for equivalent schemas."""
 
     def reads(self, written: Any) -> list[str]:
-        """Why this schema cannot read what was written with another of the format; empty when it
+        """Reasons why this schema cannot read data of another schema of the format; empty if it
         can."""
 
 
 Resolved = Mapping[str, str]
-"""Texts of referenced schemas, and of those that they refer to, by the name of the reference; in
-order of use."""
+"""Texts of all referenced schemas by the name of the reference, each after those that it refers
+to."""
 
 
 def parse(schema_type: str, text: str, references: Resolved) -> Parsed:
-    """A schema. Raises InvalidSchema, Failure for an unknown format or a missing library."""
+    """Parse a schema. Raises InvalidSchema, and Failure for an unknown format or a missing
+    library."""
     name = MODULES.get(schema_type)
     if name is None:
         raise unprocessable(422, f"Invalid schema type {schema_type}")

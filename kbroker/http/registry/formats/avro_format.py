@@ -13,8 +13,8 @@ from kbroker.http import finite_json
 from kbroker.http.registry.formats import InvalidSchema, Resolved
 
 MAX_PAIRS = 100_000
-"""Of types that are compared, in at most four seconds. The library compares each branch of a union
-with each of the other."""
+"""Maximum number of compared pairs of types, which take at most four seconds. The library compares
+each branch of a union with each branch of the other."""
 _NAMED = ("record", "error", "enum", "fixed")
 
 
@@ -23,7 +23,7 @@ class _TooMany(Exception):
 
 
 class _Checker(ReaderWriterCompatibilityChecker):
-    """One comparison, with a bound."""
+    """One comparison with a bounded number of pairs."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -44,7 +44,7 @@ class AvroSchema:
         names = avro.name.Names(validate_names=True)
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # of unknown logical types, which Java takes, too
+                warnings.simplefilter("ignore")  # about unknown logical types, which Java accepts, too
                 for one in references.values():
                     avro.schema.make_avsc_object(finite_json.loads(one), names)
                 given = finite_json.loads(text)
@@ -89,7 +89,7 @@ def parse(text: str, references: Resolved) -> AvroSchema:
 
 
 def _ordered(schema: Any, space: str) -> Any:
-    """Members in Java's order; a namespace only where it changes. Unknown members stay, after the
+    """Members in Java's order, with a namespace only where it changes. Unknown members follow the
     known ones."""
     if isinstance(schema, list):
         return [_ordered(one, space) for one in schema]

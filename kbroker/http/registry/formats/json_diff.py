@@ -1,5 +1,5 @@
-"""Whether a JSON schema allows all that an older one allows: every change that does not, by name
-and path.
+"""Compares JSON schemas: lists every change, by name and path, that makes a schema refuse values of
+an older one.
 
 The names are Confluent's. An undecidable change counts as not allowed."""
 
@@ -17,7 +17,7 @@ TYPES = ("null", "boolean", "integer", "number", "string", "array", "object")
 COMBINED = ("allOf", "anyOf", "oneOf")
 MAX_DEPTH = 100
 MAX_PAIRS = 20_000
-"""Of schemas that are compared. References can ask for the same pair again, at each level twice."""
+"""Maximum number of compared pairs of schemas. References can repeat a pair twice at each level."""
 # keyword: (its change when it gets stricter or is added, whether a larger value is stricter)
 BOUNDS = {
     "maxLength": ("MAX_LENGTH", False),
@@ -35,7 +35,7 @@ SAME = {"pattern": "PATTERN", "format": "FORMAT", "const": "ENUM_ARRAY", "conten
 
 
 class Document:
-    """A schema with what its references point to."""
+    """A schema with its references."""
 
     def __init__(self, schema: Any, others: Mapping[str, Any]) -> None:
         self.schema = schema
@@ -52,8 +52,7 @@ class Document:
         self._note_references(schema)
 
     def refers(self, schema: Any) -> bool:
-        """Whether a part of it has references in it, as far as is known of one that was put
-        together."""
+        """Whether a part of the schema contains references, as far as known for a composed one."""
         return self._refers.get(id(schema), True)
 
     def _note_references(self, value: Any) -> bool:
@@ -65,7 +64,7 @@ class Document:
         return found
 
     def check(self) -> None:
-        """Every reference points somewhere. Raises InvalidSchema."""
+        """Check that every reference can be resolved. Raises InvalidSchema."""
         for found in _schemas(self.schema):
             if isinstance(reference := found.get("$ref"), str):
                 self.target(reference)
@@ -90,7 +89,7 @@ class Document:
         return _pointer(root, fragment, reference)
 
     def resolved(self, schema: Any) -> Any:
-        """A schema, with its $ref followed; others of its keywords stay beside it."""
+        """A schema with its $ref resolved; its other keywords are kept."""
         seen = set()
         while isinstance(schema, dict) and isinstance(schema.get("$ref"), str) and schema["$ref"] not in seen:
             seen.add(schema["$ref"])
@@ -114,7 +113,7 @@ def _pointer(root: Any, fragment: str, reference: str) -> Any:
 
 
 def _schemas(value: Any, depth: int = 0) -> Iterator[dict[str, Any]]:
-    """Every object inside a schema: each may be a schema. Values of enum and const are none."""
+    """Every object inside a schema that may be a schema, so not values of enum and const."""
     if depth > MAX_DEPTH:
         raise InvalidSchema("nested too deeply")
     if isinstance(value, dict):
@@ -135,7 +134,7 @@ class _TooMany(Exception):
 
 
 def differences(old: Document, new: Document) -> list[Change]:
-    """Changes that make the new schema refuse something the old one allows."""
+    """Changes that make the new schema refuse a value that the old one allows."""
     try:
         return list(dict.fromkeys(_Comparison(old, new, count()).compare(old.schema, new.schema, "#/", 0)))
     except (_TooMany, RecursionError):
@@ -147,7 +146,8 @@ def differences(old: Document, new: Document) -> list[Change]:
 
 
 class _Comparison:
-    """One comparison. Recursive schemas end where a pair comes again. pairs: counts them."""
+    """One comparison. It stops at a pair that was already compared, so recursive schemas end.
+    pairs: counts pairs."""
 
     def __init__(self, old: Document, new: Document, pairs: Iterator[int]) -> None:
         self.old = old
@@ -159,7 +159,7 @@ class _Comparison:
         return not any(True for _ in self.compare(old, new, "", depth + 1))
 
     def compare(self, old: Any, new: Any, path: str, depth: int) -> Iterator[Change]:
-        """The changes at and below a path."""
+        """Compare two schemas at a path and below."""
         pair = (id(old), id(new))
         if pair in self._open:
             return
@@ -322,7 +322,7 @@ def _enum(old: dict[str, Any], new: dict[str, Any], path: str) -> Iterator[Chang
 
 
 def _value(value: Any) -> str:
-    """The same text for values that JSON Schema takes as equal: 1 and 1.0, not 1 and true."""
+    """A text that is equal for values that are equal in JSON Schema: 1 and 1.0, not 1 and true."""
     return json.dumps(_plain_numbers(value), sort_keys=True)
 
 

@@ -1,5 +1,5 @@
-"""JSON Schema: checked by the jsonschema library, kept as it was given but for blanks, compared by
-`json_diff`."""
+"""JSON Schema: checked by the jsonschema library, stored as given except for white space, compared
+by `json_diff`."""
 
 import json
 from typing import Any

@@ -1,7 +1,7 @@
 """Protocol Buffers: parsed by protoc (in a process of its own), compared by descriptors.
 
-A schema is the text of a .proto file, or base64 of a FileDescriptorProto, as clients without the
-text send it."""
+A schema is the text of a .proto file, or base64 of a FileDescriptorProto from clients that lack the
+text."""
 
 import base64
 import binascii
@@ -35,7 +35,7 @@ GROUPS = (
     {_KIND.TYPE_FIXED32, _KIND.TYPE_SFIXED32},
     {_KIND.TYPE_FIXED64, _KIND.TYPE_SFIXED64},
 )
-"""Scalar types whose bytes can be read as one another's."""
+"""Groups of scalar types with compatible encodings."""
 NAMED = (_KIND.TYPE_MESSAGE, _KIND.TYPE_ENUM, _KIND.TYPE_GROUP)
 _Change = tuple[str, str]
 
@@ -67,7 +67,7 @@ def parse(text: str, references: Resolved) -> ProtobufSchema:
 
 
 def _decoded(text: str) -> FileDescriptorProto | None:
-    """The descriptor that a text is in base64; None for a .proto file."""
+    """The descriptor from base64; None for the text of a .proto file."""
     try:
         found = FileDescriptorProto.FromString(base64.b64decode(text, validate=True))
     except (binascii.Error, ValueError, DecodeError):
@@ -105,13 +105,14 @@ def _compiled(text: str, references: Resolved) -> FileDescriptorProto:
 
 
 def _of_protoc(stderr: str, root: Path) -> str:
-    """Its own lines, without those of the library's start and without our folder."""
+    """protoc's own error lines, without log lines of its library and without the temporary
+    folder."""
     lines = stderr.replace(f"{root}/", "").splitlines()
     return " ".join(line for line in lines if ".proto:" in line or line.startswith("schema."))
 
 
 def _checked(file: FileDescriptorProto, references: Resolved) -> FileDescriptorProto:
-    """A descriptor all of whose types are there. Raises InvalidSchema."""
+    """The descriptor, after a check that all of its types are defined. Raises InvalidSchema."""
     pool = DescriptorPool()
     try:
         for name in (*references, *file.dependency):
@@ -190,7 +191,7 @@ def _messages(old: DescriptorProto, new: DescriptorProto, path: str) -> Iterator
 
 
 def _oneof(message: DescriptorProto, field: FieldDescriptorProto) -> str:
-    """The oneof that a field is in; empty for none. An optional field of proto3 is in none."""
+    """The name of a field's oneof; empty if it has none, as an optional field of proto3."""
     if not field.HasField("oneof_index") or field.proto3_optional:
         return ""
     return message.oneof_decl[field.oneof_index].name
