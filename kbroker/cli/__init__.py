@@ -1,2 +1,2 @@
-"""The kbroker command: a thin client of the protocol for operators and scripts. Works against
-Apache Kafka too."""
+"""The kbroker command: a client of the Kafka protocol for operators and scripts. Works against
+Apache Kafka, too."""

@@ -1,5 +1,5 @@
-"""ACLs of a broker, by the broker's own message classes: confluent-kafka knows neither users and
-delegation tokens as resources nor the operations on them."""
+"""ACLs of a broker, with the broker's own message classes: confluent-kafka lacks users and
+delegation tokens as resources, and their operations."""
 
 from collections.abc import Sequence
 from typing import Final

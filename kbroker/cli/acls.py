@@ -1,4 +1,4 @@
-"""`kbroker acls`: ACLs, as by kafka-acls."""
+"""`kbroker acls`: lists, adds and removes ACLs, as kafka-acls."""
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
@@ -38,15 +38,15 @@ UserPrincipal = Annotated[
     ),
 ]
 Cluster = Annotated[bool, typer.Option("--cluster", help="The cluster.")]
-Prefixed = Annotated[bool, typer.Option("--prefixed", help="Names are prefixes of names.")]
+Prefixed = Annotated[bool, typer.Option("--prefixed", help="Match all names that begin with the given ones.")]
 Principal = Annotated[
     Names, typer.Option("--principal", metavar="User:NAME", help="The principal; User:* is every user.")
 ]
-Host = Annotated[Names, typer.Option("--host", metavar="ADDRESS", help="From where; * is anywhere.")]
+Host = Annotated[Names, typer.Option("--host", metavar="ADDRESS", help="The client's address; * is any.")]
 
 
 class Operation(StrEnum):
-    """What may be done."""
+    """Operations that an ACL allows or denies."""
 
     ALL = "all"
     READ = "read"
@@ -70,7 +70,9 @@ _ONE_OF = "--topic, --group, --transactional-id, --cluster, --delegation-token o
 Operations = Annotated[
     list[Operation] | None, typer.Option("--operation", "-o", help="What; repeatable.", show_default=False)
 ]
-Deny = Annotated[bool, typer.Option("--deny", help="Forbid it, whatever else is allowed.")]
+Deny = Annotated[
+    bool, typer.Option("--deny", help="Deny instead of allow; a denial overrides every permission.")
+]
 
 
 def _resources(
@@ -110,7 +112,7 @@ def _row(acl: Acl) -> dict[str, str]:
 
 
 def _word(names: Mapping[int, str], number: int) -> str:
-    """A name as options have it; a broker may be newer than its names here."""
+    """A name as options write it; numbers that are unknown here stay numbers."""
     return names.get(number, f"unknown-{number}").lower().replace("_", "-")
 
 
@@ -146,7 +148,7 @@ def list_acls(
     principal: Principal = None,
     json: AsJson = False,
 ) -> None:
-    """Show ACLs: all, or those that hold for resources or name principals."""
+    """List ACLs: all, or those that apply to resources or name principals."""
     resources = _resources(topic, group, transactional_id, cluster, delegation_token, user_principal)
     pattern = acls.MATCH if resources else acls.ANY
     filters = [
@@ -182,13 +184,14 @@ def add(
     host: Host = None,
     deny: Deny = False,
     producer: Annotated[
-        bool, typer.Option("--producer", help="All that a producer to the topics needs.")
+        bool, typer.Option("--producer", help="Allow everything that a producer to these topics needs.")
     ] = False,
     consumer: Annotated[
-        bool, typer.Option("--consumer", help="All that a consumer of topics and groups needs.")
+        bool,
+        typer.Option("--consumer", help="Allow everything that a consumer of these topics and groups needs."),
     ] = False,
 ) -> None:
-    """Allow, or with --deny forbid, operations on resources."""
+    """Allow operations on resources, or deny them with --deny."""
     resources = _resources(topic, group, transactional_id, cluster, delegation_token, user_principal)
     wanted = _wanted(resources, operation, producer, consumer)
     if not principal:
@@ -258,7 +261,7 @@ def remove(
     yes: Yes = False,
     json: AsJson = False,
 ) -> None:
-    """Remove the ACLs that all given options name; asks first on a terminal."""
+    """Remove the ACLs that match all given options. Asks first on a terminal."""
     resources = _resources(topic, group, transactional_id, cluster, delegation_token, user_principal)
     if not resources and not principal:
         raise UsageFailed(f"give --principal or a resource: {_ONE_OF}")
@@ -274,7 +277,7 @@ def remove(
     ]
     doomed = matching_acls(broker, filters)
     if not doomed:
-        say("no ACL is like that")
+        say("no ACL matches")
         return
     if not yes:
         _show(doomed, False)

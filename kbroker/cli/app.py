@@ -1,6 +1,6 @@
-"""The `kbroker` program: runs one command line and gives its exit code.
+"""The `kbroker` program: runs one command line and returns its exit code.
 
-`serve` goes around the option parser, because what is loaded here stays in the memory of every process of the broker.
+`serve` bypasses the option parser, because modules loaded here stay in the memory of every process of the broker.
 """
 
 import os
@@ -16,7 +16,8 @@ ABOUT_FILES = ("serve", "log", "export", "backup", "backups", "restore")
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
-    """Run one command line; the exit code. Errors that are no bug become a sentence on stderr."""
+    """Run one command line; returns the exit code. Expected errors are printed to stderr as one
+    sentence."""
     words = sys.argv[1:] if arguments is None else list(arguments)
     if words[:1] == ["serve"]:
         end_at_once_on_signals()
@@ -37,13 +38,13 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return ExitCode.USAGE
     try:
         code = int(app(args=words, prog_name="kbroker", standalone_mode=False) or ExitCode.OK)
-        sys.stdout.flush()  # here an error is still a sentence
+        sys.stdout.flush()  # an error of the last flush is printed, too
         return code
     except SystemExit as end:
         return _code(end)
     except KeyboardInterrupt:
         return ExitCode.INTERRUPTED
-    except BrokenPipeError:  # the reader has seen enough; what is left in the buffer is for nobody
+    except BrokenPipeError:  # the reader has closed the pipe; drop the rest of the buffer
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ExitCode.FAILED
     except Exception as error:
@@ -56,7 +57,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 
 def _is_utf8(word: str) -> bool:
-    """Names in the protocol are UTF-8, and librdkafka does not survive others."""
+    """Names in the protocol are UTF-8; librdkafka crashes with others."""
     try:
         word.encode()
     except UnicodeEncodeError:
@@ -77,7 +78,7 @@ def main() -> None:
 
 
 def _open_standard_streams() -> None:
-    """In place of those that the caller has closed: no socket or log may get their numbers."""
+    """Open streams that the caller has closed, so that no socket or log gets their numbers."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115  as long as the process

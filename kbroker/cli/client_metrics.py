@@ -1,4 +1,4 @@
-"""`kbroker client-metrics`: which clients push which of their own metrics, as by
+"""`kbroker client-metrics`: subscriptions to metrics that clients push, as
 kafka-client-metrics.sh."""
 
 from typing import Annotated, Any
@@ -15,7 +15,7 @@ from kbroker.cli.output import print_json, print_table, say
 app = typer.Typer(
     name="client-metrics",
     no_args_is_help=True,
-    help="Show and change which clients push which of their own metrics.",
+    help="List and change subscriptions to metrics that clients push.",
 )
 
 CLIENT_METRICS = 16
@@ -49,7 +49,7 @@ def _described(broker: Connection, name: str) -> dict[str, Any]:
 @app.command("list", epilog=examples("kbroker client-metrics list"))
 @connected
 def list_subscriptions(broker: Connection, json: AsJson = False) -> None:
-    """Show the names of all subscriptions."""
+    """List the names of all subscriptions."""
     found = names(broker)
     if json:
         print_json(found)
@@ -67,7 +67,7 @@ def list_subscriptions(broker: Connection, json: AsJson = False) -> None:
 def describe(
     broker: Connection,
     name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="All without a name.", show_default=False)
+        str | None, typer.Argument(metavar="[NAME]", help="Default: all subscriptions.", show_default=False)
     ] = None,
     json: AsJson = False,
 ) -> None:
@@ -95,10 +95,11 @@ def alter(
     broker: Connection,
     name: Name,
     metrics: Annotated[
-        str | None, typer.Option(help="Prefixes of metrics, separated by commas; * is all, empty is none.")
+        str | None,
+        typer.Option(help="Prefixes of metric names, separated by commas; * is all, empty is none."),
     ] = None,
     interval_ms: Annotated[
-        int | None, typer.Option(metavar="MS", help="How often clients push, 100 to 3600000.")
+        int | None, typer.Option(metavar="MS", help="Interval between pushes, 100 to 3600000.")
     ] = None,
     match: Annotated[
         list[str] | None,

@@ -1,5 +1,4 @@
-"""Client settings as users have them (Java's or librdkafka's names) in the words of the two client
-libraries."""
+"""Translates client settings with Java's or librdkafka's names for the two client libraries."""
 
 import re
 from collections.abc import Mapping
@@ -14,8 +13,7 @@ _JAAS_FIELD = re.compile(r"""(username|password)\s*=\s*(?:"([^"]*)"|'([^']*)'|(\
 _BY_TOKEN = re.compile(r"""\btokenauth\s*=\s*["']?true""", re.IGNORECASE)
 _PEM_ONLY = ("ssl.truststore.type", "ssl.keystore.type")
 
-# Settings of Java's clients that librdkafka does not know, and that no command depends on: not an
-# error.
+# Settings of Java's clients that librdkafka lacks and that no command needs: they are ignored.
 _NO_EFFECT = frozenset(
     [
         "default.api.timeout.ms",
@@ -107,7 +105,7 @@ def to_librdkafka(settings: Mapping[str, str]) -> dict[str, str]:
 
 
 def to_kafka_python(settings: Mapping[str, str]) -> dict[str, Any]:
-    """The security settings among librdkafka's as arguments of kafka-python's clients."""
+    """Translate librdkafka's security settings to arguments of kafka-python's clients."""
     found: dict[str, Any] = {
         ours: settings[key] for key, ours in _KAFKA_PYTHON.items() if settings.get(key) is not None
     }
@@ -119,7 +117,7 @@ def to_kafka_python(settings: Mapping[str, str]) -> dict[str, Any]:
 
 
 def to_java(settings: Mapping[str, str]) -> dict[str, str]:
-    """The security settings among librdkafka's in the names of Java's clients. Raises
+    """Translate librdkafka's security settings to the names of Java's clients. Raises
     UsageFailed."""
     found = {key: value for key in ("security.protocol", "sasl.mechanism") if (value := settings.get(key))}
     if (user := settings.get("sasl.username")) is not None:

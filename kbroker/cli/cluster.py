@@ -13,7 +13,9 @@ from kbroker.cli.output import print_json, print_table
 from kbroker.protocol.api_keys import ApiKey
 
 app = typer.Typer(
-    name="cluster", no_args_is_help=True, help="Identity, brokers, features, API versions, disks."
+    name="cluster",
+    no_args_is_help=True,
+    help="Show the cluster's identity, brokers, features, API versions and log directories.",
 )
 
 
@@ -44,7 +46,7 @@ def describe(broker: Connection, json: AsJson = False) -> None:
 @app.command("features", epilog=examples("kbroker cluster features"))
 @connected
 def features(broker: Connection, json: AsJson = False) -> None:
-    """Show which feature levels the broker supports and which are in effect."""
+    """Show the feature levels that the broker supports, and those in effect."""
     with broker.kafka_python_admin() as admin:
         found: dict[str, dict[str, Any]] = admin.describe_features()
     rows = []
@@ -65,11 +67,12 @@ def features(broker: Connection, json: AsJson = False) -> None:
 def api_versions(
     broker: Connection,
     broker_id: Annotated[
-        int | None, typer.Option("--broker", help="Of this broker.", show_default="of the first that answers")
+        int | None,
+        typer.Option("--broker", help="Ask this broker.", show_default="of the first that answers"),
     ] = None,
     json: AsJson = False,
 ) -> None:
-    """Show every API the broker offers with its lowest and highest version."""
+    """Show every API of the broker with its lowest and highest version."""
     if broker_id is not None:
         require_broker(broker, str(broker_id))
     with broker.kafka_python_admin() as admin:
@@ -102,14 +105,14 @@ def log_dirs(
     broker: Connection,
     topic: Annotated[
         list[str] | None,
-        typer.Option("--topic", help="Only this topic; repeatable.", autocompletion=complete_topic),
+        typer.Option("--topic", help="Count only this topic; repeatable.", autocompletion=complete_topic),
     ] = None,
     partitions: Annotated[
         bool, typer.Option("--partitions", help="Show the size of each partition.")
     ] = False,
     json: AsJson = False,
 ) -> None:
-    """Show the log directories: bytes of the logs, bytes of the disk and free bytes."""
+    """Show log directories with the size of their logs, the size of the disk and its free space."""
     with broker.kafka_python_admin() as admin:
         answers = admin.describe_log_dirs(topic_partitions=topic or None)
     found = [_log_dir(answer["broker"], entry) for answer in answers for entry in answer["log_dirs"]]

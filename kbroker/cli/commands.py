@@ -1,6 +1,6 @@
 """All commands of the `kbroker` program as one Typer application.
 
-Command modules import Typer alone; client libraries, kernels and the broker are loaded by the
+Command modules only import Typer. Client libraries, kernels and the broker are loaded by the
 command that needs them, so that `--help` is quick.
 """
 
@@ -70,11 +70,10 @@ def kbroker(
         bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
     ] = False,
 ) -> None:
-    """A message broker for one host that speaks the Apache Kafka protocol, and the tools to work
-    with it.
+    """A message broker for one host that speaks the Apache Kafka protocol, and its tools.
 
-    All commands but [bold]serve[/bold] and those for files are clients: they work against Apache
-    Kafka too."""
+    All commands except [bold]serve[/bold] and those for files are clients: they also work with
+    Apache Kafka."""
 
 
 @app.command(
@@ -92,7 +91,7 @@ def serve(
     ] = None,
     override: Annotated[
         list[str] | None,
-        typer.Option(metavar="KEY=VALUE", help="A setting that wins over the file's; repeat it for more."),
+        typer.Option(metavar="KEY=VALUE", help="A setting that overrides the file; repeatable."),
     ] = None,
     environment: Annotated[
         bool,

@@ -12,17 +12,17 @@ PATIENCE_S = 2.0
 
 
 def complete_topic(context: typer.Context, incomplete: str) -> list[str]:
-    """Topics that begin so."""
+    """Names of topics with this prefix."""
     return _beginning(context, incomplete, _topics)
 
 
 def complete_group(context: typer.Context, incomplete: str) -> list[str]:
-    """Groups that begin so."""
+    """Names of groups with this prefix."""
     return _beginning(context, incomplete, _groups)
 
 
 def complete_entity(context: typer.Context, incomplete: str) -> list[str]:
-    """Names of what `configs` is asked about."""
+    """Names of entities of `configs` with this prefix."""
     kind = str(context.params.get("entity") or "")
     names = {"topic": _topics, "group": _groups}.get(kind)
     return [] if names is None else _beginning(context, incomplete, names)
@@ -31,8 +31,8 @@ def complete_entity(context: typer.Context, incomplete: str) -> list[str]:
 def _beginning(
     context: typer.Context, incomplete: str, names: Callable[[Connection], list[str]]
 ) -> list[str]:
-    """Nothing when the broker does not answer: there is no place to show an error before the line
-    is complete."""
+    """Names with a prefix; none if the broker does not answer, because the shell cannot show an
+    error."""
     try:
         given = context.params
         config = given.get("command_config")

@@ -15,12 +15,11 @@ ALL_BROKERS = (4, "")
 """The broker with the empty name: its settings hold for all brokers."""
 LOGGER = "broker-logger"
 OF_A_BROKER = ("broker", LOGGER)
-"""Entities whose names are ids of brokers."""
+"""Entities whose name is a broker id."""
 
 
 def _unnamed(entity: str, name: str) -> tuple[named_configs.Resource, str] | None:
-    """A resource that confluent-kafka has no word for, and what messages call it; None for
-    others."""
+    """A resource that confluent-kafka lacks, with its name for messages; None for others."""
     if not name:
         return ALL_BROKERS, "all brokers"
     return ((named_configs.LOGGER, name), f"{entity} {name}") if entity == LOGGER else None
@@ -34,7 +33,8 @@ def _resource(entity: str, name: str, changes: Sequence[Any] = ()) -> Any:
 
 
 def require_broker(broker: Connection, name: str) -> None:
-    """A client would look for another broker until its time is up. Raises CommandFailed."""
+    """Check that the broker exists: a client would look for it until its timeout. Raises
+    CommandFailed."""
     nodes = result_of(broker.admin().describe_cluster(request_timeout=broker.timeout_s)).nodes
     ids = sorted(node.id for node in nodes)
     if int(name) not in ids:
@@ -45,7 +45,7 @@ def read_configs(broker: Connection, entity: str, name: str) -> list[dict[str, A
     """All settings of one entity by name, each with value, source, read_only, sensitive and
     synonyms.
 
-    The broker with the empty name is all brokers. Raises CommandFailed."""
+    An empty name of a broker means all brokers. Raises CommandFailed."""
     if name and entity in OF_A_BROKER:
         require_broker(broker, name)
     if (unnamed := _unnamed(entity, name)) is not None:
@@ -76,8 +76,8 @@ def read_configs(broker: Connection, entity: str, name: str) -> list[dict[str, A
 
 
 def _require_settings(broker: Connection, entity: str, name: str, wanted: Sequence[str]) -> None:
-    """A broker takes a name that it does not know for a setting at its default. Raises
-    CommandFailed."""
+    """Check that the settings exist: a broker answers an unknown name as a setting with its
+    default. Raises CommandFailed."""
     known = {entry["name"] for entry in read_configs(broker, entity, name)}
     known |= known_names() if entity == "broker" else set()
     if unknown := sorted(set(wanted) - known):
@@ -97,7 +97,7 @@ def change_configs(
     subtracts: Mapping[str, str] | None = None,
     validate_only: bool = False,
 ) -> None:
-    """Change some settings of one entity, leave the others; all or none. Raises CommandFailed."""
+    """Change some settings of one entity, all of them or none. Raises CommandFailed."""
     if name and entity in OF_A_BROKER:
         require_broker(broker, name)
     if deletes:

@@ -1,4 +1,4 @@
-"""Where the value of a setting comes from, by its number on the wire."""
+"""Names of the sources of a setting's value."""
 
 from typing import Final
 
@@ -13,7 +13,7 @@ SOURCES: Final = {
     7: "client metrics",
     8: "group",
 }
-"""Where a value comes from, by the number on the wire (DescribeConfigs' ConfigSource)."""
+"""Sources by their number in the protocol (ConfigSource of DescribeConfigs)."""
 
 DEFAULT_SOURCES: Final = frozenset((0, 4, 5))
-"""Sources that nobody set at run time."""
+"""Sources of values that were not set at run time."""

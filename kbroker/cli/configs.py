@@ -21,7 +21,7 @@ app = typer.Typer(
 
 
 class Entity(StrEnum):
-    """Kinds of entities that have settings."""
+    """Kinds of entities with settings."""
 
     TOPIC = "topic"
     BROKER = "broker"
@@ -29,19 +29,18 @@ class Entity(StrEnum):
     LOGGER = "broker-logger"
 
 
-EntityType = Annotated[Entity, typer.Argument(help="What the settings belong to.", show_default=False)]
+EntityType = Annotated[Entity, typer.Argument(help="Kind of the entity.", show_default=False)]
 EntityName = Annotated[
     str | None,
     typer.Argument(
         metavar="NAME", help="Topic, broker id, or group.", show_default=False, autocompletion=complete_entity
     ),
 ]
-AllBrokers = Annotated[bool, typer.Option("--default", help="Instead of NAME: what holds for all brokers.")]
+AllBrokers = Annotated[bool, typer.Option("--default", help="Instead of NAME: the defaults of all brokers.")]
 
 
 def _name(entity: Entity, name: str | None, default: bool) -> str:
-    """The entity's name as the protocol has it: that of all brokers is empty. Raises
-    UsageFailed."""
+    """The entity's name in the protocol: empty for all brokers. Raises UsageFailed."""
     if default and (name is not None or entity is not Entity.BROKER):
         raise UsageFailed("--default stands for all brokers: `broker --default`, without a name")
     if default:
@@ -68,18 +67,16 @@ def describe(
     entity: EntityType,
     name: EntityName = None,
     default: AllBrokers = False,
-    everything: Annotated[
-        bool, typer.Option("--all", help="Defaults too, not only what differs from them.")
-    ] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Also show settings at their default.")] = False,
     key: Annotated[
-        list[str] | None, typer.Option("--key", "-k", help="Only this setting; repeatable.")
+        list[str] | None, typer.Option("--key", "-k", help="Show only this setting; repeatable.")
     ] = None,
     synonyms: Annotated[
-        bool, typer.Option("--synonyms", help="Show what the value would be without the topmost.")
+        bool, typer.Option("--synonyms", help="Also show the values that apply if this one is removed.")
     ] = False,
     json: AsJson = False,
 ) -> None:
-    """Show settings with their value and its source."""
+    """Show settings with their values and sources."""
     name = _name(entity, name, default)
     entries = read_configs(broker, entity.value, name)
     names = {entry["name"] for entry in entries}
@@ -104,7 +101,7 @@ def describe(
         rows.append(row)
     print_table(headers, rows)
     if not rows:
-        say("all settings are at their default (--all shows them)")
+        say("all settings have their default (--all shows them)")
 
 
 @app.command(
@@ -128,19 +125,18 @@ def alter(
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Give a value.")
     ] = None,
     delete: Annotated[
-        list[str] | None, typer.Option("--delete", metavar="KEY", help="Back to the default.")
+        list[str] | None, typer.Option("--delete", metavar="KEY", help="Restore the default.")
     ] = None,
     append: Annotated[
-        list[str] | None, typer.Option("--append", metavar="KEY=VALUE", help="Add to a list of values.")
+        list[str] | None, typer.Option("--append", metavar="KEY=VALUE", help="Add values to a list.")
     ] = None,
     subtract: Annotated[
         list[str] | None,
-        typer.Option("--subtract", metavar="KEY=VALUE", help="Take out of a list of values."),
+        typer.Option("--subtract", metavar="KEY=VALUE", help="Remove values from a list."),
     ] = None,
     validate_only: DryRun = False,
 ) -> None:
-    """Change settings; those not named stay as they are. All changes of one command happen or
-    none."""
+    """Change settings; others stay unchanged. Either all changes of a command are made or none."""
     if not (sets or delete or append or subtract):
         raise UsageFailed("nothing to alter: give --set, --delete, --append or --subtract")
     name = _name(entity, name, default)
@@ -155,8 +151,8 @@ def alter(
         subtracts=parse_pairs("--subtract", subtract or []),
         validate_only=validate_only,
     )
-    if entity is Entity.BROKER:  # it keeps any name, as Kafka does, for plug-ins that Java brokers load
+    if entity is Entity.BROKER:  # the broker accepts any name, as Apache Kafka does for its plug-ins
         for key in sorted(set(wanted) - (names := known_names())):
-            say(f"{key} is no setting of kbroker{suggestion(key, names)}")
+            say(f"{key} is not a setting of kbroker{suggestion(key, names)}")
     subject = f"{entity.value} {name}" if name else "all brokers"
     say(f"{subject}: {'would be altered' if validate_only else 'altered'}")

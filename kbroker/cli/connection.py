@@ -1,4 +1,4 @@
-"""The broker a command talks to, and the clients of the two libraries made for it."""
+"""A command's connection to the broker, by clients of two libraries."""
 
 import logging
 import socket
@@ -41,9 +41,9 @@ class Connection:
         self._log.propagate = False
 
     def admin(self) -> "AdminClient":
-        """confluent-kafka's admin client, one for all calls. Raises Unreachable.
+        """The shared admin client of confluent-kafka. Raises Unreachable.
 
-        It is kept here because its pending requests end with it."""
+        It is stored here because its pending requests end with it."""
         if self._admin is None:
             from confluent_kafka.admin import AdminClient
 
@@ -52,14 +52,14 @@ class Connection:
         return self._admin
 
     def consumer(self, settings: Mapping[str, Any]) -> "Consumer":
-        """A consumer with these settings over those of the user's file. Raises Unreachable."""
+        """A consumer; these settings override the user's file. Raises Unreachable."""
         from confluent_kafka import Consumer
 
         self.reach()
         return Consumer(self._librdkafka() | dict(settings), logger=self._log)
 
     def producer(self, settings: Mapping[str, Any]) -> "Producer":
-        """A producer with these settings over those of the user's file. Raises Unreachable."""
+        """A producer; these settings override the user's file. Raises Unreachable."""
         from confluent_kafka import Producer
 
         self.reach()
@@ -82,10 +82,10 @@ class Connection:
         )
 
     def reach(self) -> None:
-        """Returns when one of the bootstrap addresses takes requests of this client.
+        """Returns when one of the bootstrap addresses accepts requests of this client.
 
-        The client libraries would try a dead address, a listener that wants TLS or a wrong password
-        until their time is up. Raises CommandFailed."""
+        The client libraries would retry a dead address, a listener with TLS or a wrong password
+        until their timeout. Raises CommandFailed."""
         reasons = []
         deadline = time.monotonic() + self.timeout_s
         for address in self.bootstrap.split(","):
@@ -94,15 +94,15 @@ class Connection:
                 self._prove(host, port, deadline)
                 return
             except UnicodeError:
-                raise UsageFailed(f"bootstrap {address.strip()!r}: this is no host name") from None
+                raise UsageFailed(f"bootstrap {address.strip()!r}: not a valid host name") from None
             except OSError as error:
                 reasons.append(f"{address.strip()}: {error.strerror or error}")
         hint = NO_ADDRESS_GIVEN if self.bootstrap == DEFAULT_BOOTSTRAP else ""
         raise Unreachable(f"cannot connect to {'; '.join(reasons)}{hint}")
 
     def _prove(self, host: str, port: int, deadline: float) -> None:
-        """Talks to the broker by the client's protocol, once. Raises CommandFailed as soon as it is
-        clear that the broker refuses it, OSError when nobody accepts connections."""
+        """Connects to the broker once, by the client's protocol. Raises CommandFailed as soon as
+        the broker refuses the client, OSError if it accepts no connection."""
         if self._is_plain and not self._proved:
             reason = refusal(host, port, deadline)
             if reason:
@@ -118,7 +118,7 @@ class Connection:
         return self.settings.get("security.protocol", "PLAINTEXT").upper() == "PLAINTEXT"
 
     def _log_in(self, deadline: float) -> None:
-        """A first question over TLS or SASL. Raises CommandFailed for a failed handshake and for a
+        """Sends a first request over TLS or SASL. Raises CommandFailed for a failed handshake or a
         refused login."""
         from confluent_kafka.admin import AdminClient
 

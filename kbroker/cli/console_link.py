@@ -1,4 +1,4 @@
-"""The HTTP side of a broker, for commands that show what it measures."""
+"""Requests to the broker's HTTP port, for commands that show metrics."""
 
 import http.client
 from http import HTTPStatus
@@ -23,14 +23,14 @@ def get(url: str, path: str) -> tuple[HTTPStatus | int, bytes]:
         finally:
             connection.close()
     except UnicodeError:
-        raise UsageFailed(f"--url {url}: this is no host name") from None
+        raise UsageFailed(f"--url {url}: not a valid host name") from None
     except (OSError, http.client.HTTPException) as error:
         reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
         raise Unreachable(f"{url}: {reason}; --url takes the broker's kbroker.http.listen") from error
 
 
 def _connect(url: str) -> http.client.HTTPConnection:
-    """https is that of a proxy before the broker."""
+    """An HTTP connection; https is for a proxy in front of the broker."""
     try:
         parts = urlsplit(url if "://" in url else f"http://{url}")
         host, port = parts.hostname or "127.0.0.1", parts.port

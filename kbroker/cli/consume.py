@@ -104,14 +104,14 @@ def consume(
     client_property: ClientProperty = None,
     quiet: Quiet = False,
 ) -> None:
-    """Print records as they come, until Ctrl-C or one of the stop conditions.
+    """Print records as they arrive, until Ctrl-C or a stop condition.
 
-    Without --group all partitions (or those of --partition) are read and nothing is committed."""
+    Without --group it reads all partitions (or those of --partition) and commits nothing."""
     now_ms = int(time.time() * 1000)
     if group and (partition or offset or since or tail or exact_count):
         raise UsageFailed(NOT_WITH_A_GROUP)
     if exact_count and (tail or format_text is not None):
-        raise UsageFailed("--exact-count prints no record: no --tail, no --format with it")
+        raise UsageFailed("--exact-count prints no records: it does not allow --tail and --format")
     until_end = until_end or exact_count or tail is not None
     start = _start(offset, since, from_beginning, tail, until_end and group is None, now_ms)
     printed = {"T": print_timestamp, "po": print_offset, "h": print_headers, "k": print_key}
@@ -129,10 +129,10 @@ def consume(
 def _settings(
     isolation: Isolation, group_protocol: GroupProtocol | None, bounds: Bounds, properties: list[str]
 ) -> dict[str, Any]:
-    """Of the client. group_protocol: None without a group. Raises CommandFailed."""
+    """Settings of the client. group_protocol: None without a group. Raises CommandFailed."""
     settings: dict[str, Any] = {"isolation.level": isolation.value, "enable.partition.eof": True}
     if bounds.until_end or bounds.until_ms is not None:
-        settings["fetch.wait.max.ms"] = 20  # that the end is reached is known from an empty answer
+        settings["fetch.wait.max.ms"] = 20  # an empty answer shows that the end is reached
     if group_protocol is GroupProtocol.CONSUMER:
         settings["group.protocol"] = group_protocol.value
     return settings | parse_pairs("--property", properties)
@@ -147,7 +147,7 @@ def _decoder(url: str | None, keys: bool, timeout_s: float) -> Decoder | None:
 
 
 def _print_all(reader: Reader, render: Part, decoder: Decoder | None, tail: int | None) -> tuple[int, int]:
-    """Writes every record; (records, bytes of keys and values). Printed records are committed."""
+    """Prints every record and commits it; returns (records, bytes of keys and values)."""
     shown = render if decoder is None else lambda record: render(decoder(record))
     out = sys.stdout.buffer
     count = size = 0
@@ -160,12 +160,12 @@ def _print_all(reader: Reader, render: Part, decoder: Decoder | None, tail: int 
             count += len(records)
             reader.printed()
     if decoder is not None and decoder.undecoded:
-        say(f"{decoder.undecoded:,} without the id of a schema are shown as they are")
+        say(f"{decoder.undecoded:,} without a schema id are shown unchanged")
     return count, size
 
 
 def _print_count(reader: Reader, json: bool) -> tuple[int, int]:
-    """Prints how many records there are; (records, bytes of keys and values)."""
+    """Prints the number of records; returns (records, bytes of keys and values)."""
     with _open(reader):
         counts, size = _whole(reader, count_records(reader))
     total = counts.total()
@@ -178,7 +178,8 @@ def _print_count(reader: Reader, json: bool) -> tuple[int, int]:
 
 
 def _whole(reader: Reader, result: T) -> T:
-    """The result, unless Ctrl-C came before all was read: a part would pass for the whole."""
+    """The result; raises on Ctrl-C before everything was read, because a partial result looks like
+    a whole one."""
     if reader.stopped:
         raise KeyboardInterrupt
     return result
@@ -186,7 +187,7 @@ def _whole(reader: Reader, result: T) -> T:
 
 @contextmanager
 def _open(reader: Reader) -> Iterator[None]:
-    """Stopped by signals meanwhile, closed at the end."""
+    """Open a reader, stopped by signals and closed at the end."""
     try:
         with _stopped_by_signals(reader):
             yield
@@ -196,8 +197,8 @@ def _open(reader: Reader) -> Iterator[None]:
 
 @contextmanager
 def _stopped_by_signals(reader: Reader) -> Iterator[None]:
-    """Ctrl-C and SIGTERM are the ordinary way to stop: after the present records; a second signal
-    ends it at once."""
+    """Ctrl-C and SIGTERM stop the reader after the present records; a second signal ends the
+    command at once."""
 
     def stop(number: int, _frame: FrameType | None) -> None:
         reader.stop()
@@ -214,8 +215,8 @@ def _stopped_by_signals(reader: Reader) -> Iterator[None]:
 def _start(
     offset: str | None, since: str | None, from_beginning: bool, tail: int | None, bounded: bool, now_ms: int
 ) -> Start:
-    """bounded: it stops at the end; without a start it reads all there is, for from the end to the
-    end is nothing."""
+    """The start. bounded: the reader stops at the end; its default start is then the earliest
+    record instead of the end."""
     if sum((offset is not None, since is not None, from_beginning, tail is not None)) > 1:
         raise UsageFailed("give only one of --from-beginning, --offset, --from and --tail")
     if tail is not None:

@@ -1,4 +1,4 @@
-"""The options of `consume`."""
+"""Options of `consume`."""
 
 from enum import StrEnum
 from typing import Annotated
@@ -36,22 +36,30 @@ GroupId = Annotated[
     ),
 ]
 Partition = Annotated[
-    list[int] | None, typer.Option("--partition", "-p", min=0, help="Only this partition; repeatable.")
+    list[int] | None, typer.Option("--partition", "-p", min=0, help="Read only this partition; repeatable.")
 ]
 FromBeginning = Annotated[
     bool,
-    typer.Option("--from-beginning", help="Start at the earliest record (a group: where it has no offset)."),
+    typer.Option(
+        "--from-beginning", help="Start at the earliest record (with --group: where nothing is committed)."
+    ),
 ]
 Offset = Annotated[
     str | None,
     typer.Option(
-        "--offset", "-o", help="earliest, latest, an offset, or -N for the last N.", show_default="latest"
+        "--offset",
+        "-o",
+        help="Start at: earliest, latest, an offset, or -N for the last N.",
+        show_default="latest",
     ),
 ]
 Tail = Annotated[
     int | None,
     typer.Option(
-        "--tail", min=1, max=1_000_000, help="Print the last N over all partitions, by time, and stop."
+        "--tail",
+        min=1,
+        max=1_000_000,
+        help="Print the last N records of all partitions, sorted by time, and stop.",
     ),
 ]
 ExactCount = Annotated[
@@ -68,7 +76,7 @@ UntilEnd = Annotated[
     typer.Option("--until-end", "-e", help="Stop at the current end; without a start: read all records."),
 ]
 MaxMessages = Annotated[
-    int | None, typer.Option("--max-messages", "-n", min=1, help="Stop after so many records.")
+    int | None, typer.Option("--max-messages", "-n", min=1, help="Stop after this number of records.")
 ]
 IdleTimeout = Annotated[
     float | None,
@@ -77,22 +85,22 @@ IdleTimeout = Annotated[
         metavar="SECONDS",
         min=0,
         max=MAX_IDLE_S,
-        help="Stop when nothing came for so long.",
+        help="Stop if no record arrives for this time.",
     ),
 ]
 FormatText = Annotated[str | None, typer.Option("--format", "-f", help=FORMAT_HELP)]
-Json = Annotated[bool, typer.Option("--json", help="A line of JSON for each record.")]
-PrintKey = Annotated[bool, typer.Option("--print-key", help="Put the key before the value.")]
-PrintHeaders = Annotated[bool, typer.Option("--print-headers", help="Put the headers before.")]
-PrintTimestamp = Annotated[bool, typer.Option("--print-timestamp", help="Put the time before.")]
-PrintOffset = Annotated[bool, typer.Option("--print-offset", help="Put partition and offset before.")]
-Separator = Annotated[str, typer.Option(help="Between the printed fields.")]
-Delimiter = Annotated[str, typer.Option("--delimiter", "-D", help="After each record.")]
+Json = Annotated[bool, typer.Option("--json", help="Print a line of JSON for each record.")]
+PrintKey = Annotated[bool, typer.Option("--print-key", help="Print the key before the value.")]
+PrintHeaders = Annotated[bool, typer.Option("--print-headers", help="Print the headers, too.")]
+PrintTimestamp = Annotated[bool, typer.Option("--print-timestamp", help="Print the timestamp, too.")]
+PrintOffset = Annotated[bool, typer.Option("--print-offset", help="Print partition and offset, too.")]
+Separator = Annotated[str, typer.Option(help="Separator of the printed fields.")]
+Delimiter = Annotated[str, typer.Option("--delimiter", "-D", help="Separator after each record.")]
 IsolationLevel = Annotated[
     Isolation,
     typer.Option("--isolation", help="read_committed leaves out open and aborted transactions."),
 ]
-Protocol = Annotated[GroupProtocol, typer.Option(help="consumer: the broker assigns (KIP-848).")]
+Protocol = Annotated[GroupProtocol, typer.Option(help="consumer: the broker assigns partitions (KIP-848).")]
 ClientProperty = Annotated[
     list[str] | None,
     typer.Option("--property", "-X", metavar="KEY=VALUE", help="A setting of librdkafka."),
@@ -103,7 +111,8 @@ Registry = Annotated[
     typer.Option(
         "--registry",
         metavar="URL",
-        help="Show values of Avro, JSON Schema and Protobuf serialisers as JSON, by the schemas of this registry.",
+        help="Decode values of Avro, JSON Schema and Protobuf serialisers with the schemas of this registry, "
+        "and print them as JSON.",
     ),
 ]
-DecodeKeys = Annotated[bool, typer.Option("--decode-keys", help="With --registry: the keys, too.")]
+DecodeKeys = Annotated[bool, typer.Option("--decode-keys", help="With --registry: decode the keys, too.")]

@@ -1,4 +1,4 @@
-"""Reading records for `consume`: where to start, when to stop, what to commit."""
+"""Reads records for `consume`: start, stop conditions and commits."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -29,8 +29,8 @@ class Start:
 
 @dataclass(frozen=True)
 class Bounds:
-    """Stop conditions; the first that is true stops. until_ms: before the first record of this time
-    or later."""
+    """Stop conditions; the first true one stops. until_ms: stop before the first record of this
+    time or later."""
 
     until_end: bool = False
     until_ms: int | None = None
@@ -58,7 +58,7 @@ class Reader:
         self._ends: dict[Partition, int] = {}
         self._open: set[Partition] = set()  # partitions not yet read to their bound
         self.log_starts: dict[Partition, int] = {}
-        self.first: dict[Partition, int] = {}  # where each partition is read from
+        self.first: dict[Partition, int] = {}  # the first offset that is read of each partition
         self._assigned = False
         self._stopping = False
         self._last: dict[Partition, Message] = {}
@@ -88,7 +88,7 @@ class Reader:
                 return
 
     def printed(self) -> None:
-        """Mark the records returned so far as ready for commit."""
+        """Mark the records returned so far as printed: they may be committed."""
         if self.group:
             for message in self._last.values():
                 self.consumer.store_offsets(message=message)
@@ -104,7 +104,7 @@ class Reader:
         return self._stopping
 
     def close(self) -> None:
-        """Commits what was printed and leaves the group."""
+        """Commit printed records and leave the group."""
         self.consumer.close()
 
     def _existing(self, topics: Sequence[str], numbers: Sequence[int]) -> list[Partition]:
@@ -141,7 +141,7 @@ class Reader:
         self.read_from(first, ends if self.bounds.until_end else {})
 
     def read_from(self, first: dict[Partition, int], ends: dict[Partition, int]) -> None:
-        """Read these partitions, from the first offset of each up to its end, where it has one."""
+        """Read these partitions from the given offsets up to the given ends, if any."""
         from confluent_kafka import TopicPartition
 
         self.first = first
@@ -162,7 +162,7 @@ class Reader:
         return bounded and self._assigned and not self._open
 
     def _take(self, left: int | None) -> list[Shown]:
-        """The next records, at once when some are there; an empty list after a while without."""
+        """The next records; an empty list if none arrived for a while."""
         first = self.consumer.poll(POLL_S)
         if first is None:
             if self.broker.last_error and not self._assigned:
@@ -203,7 +203,7 @@ class Reader:
                 self._open.discard(partition)
             return
         if not self.group and error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
-            return  # librdkafka looks for a coordinator that a reader without a group never asks
+            return  # librdkafka looks for a coordinator even without a group
         failure = explain(KafkaException(error), f"{partition[0]}-{partition[1]}" if partition[0] else "")
         if failure is not None and not error.retriable():
             raise failure

@@ -1,4 +1,4 @@
-"""Questions to a group's coordinator, asked again while it is moving or loading.
+"""Requests to a group's coordinator, repeated while it is moving or loading.
 
 Apache Kafka creates its offsets topic for the first group. Until that topic's logs are loaded,
 coordinators answer NOT_COORDINATOR and the like, which clients retry (Kafka's CoordinatorStrategy
@@ -22,14 +22,14 @@ MOVING = (
 
 
 def coordinator_result(ask: Callable[[], "Future[Any]"], subject: str, timeout_s: float) -> Any:
-    """As `coordinator_answer`, for an admin client whose questions give futures."""
+    """As `coordinator_answer`, for an admin client that returns futures."""
     return coordinator_answer(lambda: ask().result(), subject, timeout_s)
 
 
 def coordinator_answer(ask: Callable[[], Any], subject: str, timeout_s: float) -> Any:
-    """The answer to an admin client's question. Raises CommandFailed, which names the subject.
+    """The answer to an admin client's request. Raises CommandFailed, which names the subject.
 
-    ask: sends the question and waits. timeout_s: seconds during which a coordinator may be moving.
+    ask: sends the request and waits. timeout_s: maximum time to wait for a moving coordinator.
     """
     deadline = time.monotonic() + timeout_s
     while True:

@@ -1,5 +1,5 @@
-"""`kbroker topics copy`: a new topic with the settings of another, and its records when asked
-for."""
+"""`kbroker topics copy`: creates a topic with the settings of another, and copies its records on
+request."""
 
 import time
 from typing import Annotated, Any
@@ -32,9 +32,12 @@ EXAMPLES = examples(
 def copy(
     broker: Connection,
     source: Annotated[str, typer.Argument(show_default=False, autocompletion=complete_topic)],
-    target: Annotated[str, typer.Argument(help="A topic that is not there yet.", show_default=False)],
+    target: Annotated[str, typer.Argument(help="Name of the new topic.", show_default=False)],
     records: Annotated[
-        bool, typer.Option("--records", help="Copy the records that are there now, committed ones only.")
+        bool,
+        typer.Option(
+            "--records", help="Copy the present records, without those of open and aborted transactions."
+        ),
     ] = False,
     partitions: Annotated[
         int | None,
@@ -44,13 +47,13 @@ def copy(
     ] = None,
     config: Annotated[
         list[str] | None,
-        typer.Option("--config", "-c", metavar="KEY=VALUE", help="A setting that shall differ; repeatable."),
+        typer.Option("--config", "-c", metavar="KEY=VALUE", help="A setting with another value; repeatable."),
     ] = None,
     validate_only: DryRun = False,
 ) -> None:
-    """Create a topic like another one: partitions, replication factor, settings.
+    """Create a topic with the partitions, replication factor and settings of another.
 
-    With --records, keys, values, headers and times are the same; offsets begin at 0."""
+    --records copies records with keys, values, headers and timestamps; offsets begin at 0."""
     from confluent_kafka.admin import NewTopic
 
     changes = parse_pairs("--config", config or [])

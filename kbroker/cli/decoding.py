@@ -1,7 +1,7 @@
-"""Values and keys that a serialiser wrote with a schema, as JSON: a zero byte, the schema's id,
-then the data.
+"""Decodes values and keys of schema serialisers to JSON. Format: a zero byte, the schema's id, the
+data.
 
-The registry gives schemas and what they refer to; the libraries of `kbroker[registry]` parse and
+The registry returns schemas and their references; the libraries of `kbroker[registry]` parse and
 decode.
 """
 
@@ -22,8 +22,7 @@ _MAX_INDEXES = 100
 
 
 class Decoder:
-    """Turns records into readable ones. Owner: one `consume` command; a schema is asked for
-    once."""
+    """Decodes records and caches schemas. Owner: one `consume` command."""
 
     def __init__(self, source: SchemaSource, *, keys: bool) -> None:
         self._source = source
@@ -32,7 +31,8 @@ class Decoder:
         self.undecoded = 0
 
     def __call__(self, record: Shown) -> Shown:
-        """The record with its value, and its key if wanted, as JSON. Raises CommandFailed."""
+        """The record with its value (and key, if keys are decoded) as JSON. Raises
+        CommandFailed."""
         value = self._field(record, "value", record.value)
         return record._replace(
             value=value, key=self._field(record, "key", record.key) if self._keys else record.key
@@ -52,13 +52,13 @@ class Decoder:
             return Decoded(json.dumps(found, ensure_ascii=False, default=_plain).encode())
         except CommandFailed as error:
             raise CommandFailed(f"{_place(record)}: {name}: {error.message}", error.code) from None
-        except Exception as error:  # whatever a library makes of bytes that are no such data
+        except Exception as error:  # any error of a library about invalid data
             raise CommandFailed(f"{_place(record)}: {name} is not of schema {schema_id}: {error}") from error
 
 
 def decoder_of(schema: Schema) -> Decode:
-    """What decodes data of a schema. Raises UsageFailed without the libraries, ValueError for a
-    wrong schema."""
+    """The decoding function of a schema. Raises UsageFailed without the libraries, ValueError for
+    an invalid schema."""
     makers = {"AVRO": _avro, "JSON": _json, "PROTOBUF": _protobuf}
     if schema.type not in makers:
         raise CommandFailed(f"schemas of type {schema.type} are not known here")
@@ -148,8 +148,8 @@ def _zigzag(data: bytes, at: int) -> tuple[int, int]:
 
 
 def _plain(value: Any) -> str:
-    """Avro's values that JSON has no type for: bytes as in Avro's own JSON, times, decimals and ids
-    as text."""
+    """Avro values without a JSON type: bytes as in Avro's JSON encoding; times, decimals and ids as
+    text."""
     if isinstance(value, bytes):
         return value.decode("latin-1")
     return value.isoformat() if hasattr(value, "isoformat") else str(value)

@@ -1,4 +1,4 @@
-"""`kbroker topics delete-records`: records before an offset, or of before a time."""
+"""`kbroker topics delete-records`: deletes records before an offset or a time."""
 
 import re
 import time
@@ -41,12 +41,12 @@ def delete_records(
     ],
     before: Annotated[
         str | None,
-        typer.Option(metavar="TIME", help=f"Delete what is older, up to the first record of: {TIME_HELP}"),
+        typer.Option(metavar="TIME", help=f"Delete records before the first one at or after: {TIME_HELP}"),
     ] = None,
     yes: Yes = False,
     json: AsJson = False,
 ) -> None:
-    """Delete the records before an offset or a time: the log then starts there."""
+    """Delete all records before an offset or a time; the log then starts there."""
     from confluent_kafka import TopicPartition
 
     if before is None:

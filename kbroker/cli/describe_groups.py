@@ -1,4 +1,4 @@
-"""`kbroker groups describe`: members, offsets and lag of groups, once or again and again."""
+"""`kbroker groups describe`: members, offsets and lag of groups, once or repeatedly."""
 
 import io
 import json as json_text
@@ -36,11 +36,11 @@ def describe(
     groups: Annotated[
         list[str] | None, typer.Argument(metavar="GROUP", show_default=False, autocompletion=complete_group)
     ] = None,
-    everything: Annotated[bool, typer.Option("--all", help="Every group of consumers.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Describe every consumer group.")] = False,
     members: Annotated[bool, typer.Option("--members", help="Show members and their partitions.")] = False,
     lag_seconds: Annotated[
         bool,
-        typer.Option(help="Read the first unread record of each partition: its age is the lag in seconds."),
+        typer.Option(help="Show the age of the first unread record of each partition, which must be read."),
     ] = True,
     watch_s: Annotated[
         float | None,
@@ -49,15 +49,15 @@ def describe(
             metavar="SECONDS",
             min=0.5,
             max=3600,
-            help="Show it again so often, until Ctrl-C; with --json one line each time.",
+            help="Repeat at this interval, until Ctrl-C; with --json one line each time.",
         ),
     ] = None,
     json: AsJson = False,
 ) -> None:
-    """Show state, members, committed offsets and lag, of idle groups too.
+    """Show state, members, committed offsets and lag of groups.
 
-    LAG counts records, from the start of the log where nothing is committed. LAG-SECONDS is the age
-    of the oldest record that the group has not read."""
+    LAG counts records from the committed offset, or from the start of the log if nothing is
+    committed. LAG-SECONDS is the age of the oldest unread record."""
     if bool(groups) == everything:
         raise UsageFailed("name groups or give --all")
     if watch_s is None:
@@ -84,7 +84,8 @@ def _read(broker: Connection, names: Sequence[str], lag_seconds: bool) -> list[G
 
 
 def _look(groups: Sequence[Group], members: bool, json: bool) -> None:
-    """One of many: a line of JSON, or a screen, written at once so that it does not flicker."""
+    """Print one repetition: a line of JSON, or a screen in one write, so that it does not
+    flicker."""
     if json:
         print(json_text.dumps([_to_json(group) for group in groups], ensure_ascii=False), flush=True)
         return

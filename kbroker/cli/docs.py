@@ -1,4 +1,4 @@
-"""The page docs/cli.md, from the commands themselves."""
+"""Generates docs/cli.md from the commands."""
 
 import re
 from collections.abc import Iterator
@@ -39,7 +39,7 @@ an age such
 
 
 def page() -> str:
-    """The whole text of docs/cli.md."""
+    """The text of docs/cli.md."""
     return "\n".join(_lines()) + "\n"
 
 

@@ -1,5 +1,4 @@
-"""A stop before there is anything to stop: from the first line of `kbroker serve` until the
-supervisor takes over."""
+"""Handles a stop from the first line of `kbroker serve` until the supervisor takes over."""
 
 import os
 import signal
@@ -8,7 +7,7 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 def end_at_once_on_signals() -> None:
-    """SIGTERM and SIGINT end this process with code 0: it has no child, has opened no log dir,
-    serves nobody."""
+    """SIGTERM and SIGINT end this process with code 0: it has no children, log dirs or clients
+    yet."""
     for number in SIGNALS:
         signal.signal(number, lambda *_: os._exit(0))

@@ -16,7 +16,7 @@ class ExitCode(IntEnum):
         return code
 
     OK = 0, "done"
-    FAILED = 1, "the broker answered with an error, or something asked for is not there or is damaged"
+    FAILED = 1, "the broker answered with an error, or something is missing or damaged"
     USAGE = 2, "the command line is wrong: nothing was sent"
     UNREACHABLE = 3, "no connection to the broker, or no answer within --timeout"
     INTERRUPTED = 130, "stopped by Ctrl-C before it was done"

@@ -1,5 +1,5 @@
-"""`kbroker export`: log dirs of a stopped kbroker made ready for Apache Kafka; no broker is
-needed."""
+"""`kbroker export`: prepares the log dirs of a stopped kbroker for Apache Kafka. Needs no
+broker."""
 
 import os
 import sqlite3
@@ -24,7 +24,7 @@ app = typer.Typer(name="export", no_args_is_help=True, help="Make a log director
 
 
 class Release(StrEnum):
-    """Apache Kafka that is to start on the log dirs."""
+    """Releases of Apache Kafka that can start on the log dirs."""
 
     V3_9 = "3.9"
     V4_0 = "4.0"
@@ -49,15 +49,16 @@ def export() -> None:
 def kraft(
     dirs: Annotated[list[Path], typer.Argument(metavar="DIR", show_default=False)],
     kafka: Annotated[
-        Release, typer.Option("--kafka", help="The Apache Kafka that is to start there.")
+        Release,
+        typer.Option("--kafka", help="The release of Apache Kafka that will start on the directories."),
     ] = Release.V4_3,
 ) -> None:
     """Write KRaft metadata: Apache Kafka starts on the directories with every topic, record, offset
     and setting.
 
-    Name all log.dirs of a kbroker that was stopped cleanly, in their order. A server.properties for
-    Apache Kafka goes to stdout. Nothing else changes: kbroker can start there again, and takes over
-    what Apache Kafka did meanwhile (docs/move-out.md)."""
+    Name all log.dirs of a cleanly stopped kbroker, in their order. A server.properties for Apache
+    Kafka is printed to stdout. kbroker can start on the directories again, and takes over what
+    Apache Kafka has changed meanwhile (docs/move-out.md)."""
     from kbroker.control.store.store import FILE_NAME, StoreError
 
     log_dirs = [os.path.abspath(path) for path in dirs]  # noqa: PTH100 links are kept: the store names dirs this way
@@ -86,7 +87,7 @@ def kraft(
 
 
 def _locked(log_dirs: Sequence[str], stack: ExitStack) -> "list[LogDir]":
-    """Log dirs that no broker uses while the stack lasts, after a clean stop. Raises
+    """Lock log dirs until the stack is closed, and check that the last stop was clean. Raises
     CommandFailed."""
     from kbroker.io.files.log_dir import LogDir, LogDirInUse
     from kbroker.log import files

@@ -1,6 +1,6 @@
-"""Failures of commands: errors of the client libraries as a sentence and an exit code.
+"""Failures of commands: turns errors of the client libraries into a sentence and an exit code.
 
-Neither client library is imported here: an error of theirs can only exist when they already are.
+The client libraries are not imported here: their errors can only occur after they were imported.
 """
 
 import errno
@@ -32,7 +32,7 @@ _NOT_WRITTEN = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
 
 
 class CommandFailed(Exception):
-    """A command ends with this sentence on stderr and this exit code."""
+    """Ends a command with this sentence on stderr and this exit code."""
 
     def __init__(self, message: str, code: ExitCode = ExitCode.FAILED) -> None:
         super().__init__(message)
@@ -41,7 +41,7 @@ class CommandFailed(Exception):
 
 
 class UsageFailed(CommandFailed):
-    """An argument is wrong in a way the option parser cannot see."""
+    """An argument is invalid in a way that the option parser cannot check."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, ExitCode.USAGE)
@@ -71,13 +71,13 @@ def broker_error(code: int, text: str | None = None, subject: str = "") -> Comma
 
 
 def check_answer(answer: Any, subject: str = "") -> None:
-    """Raises CommandFailed for an answer, or a part of one, that has an error code."""
+    """Raises CommandFailed if an answer, or a part of it, has an error code."""
     if answer.error_code:
         raise broker_error(answer.error_code, answer.error_message, subject)
 
 
 def raise_first(failures: Sequence[CommandFailed]) -> None:
-    """Reports all failures of a command's items but the first, which ends the command."""
+    """Prints all failures of a command's items except the first, and raises that one."""
     for failure in failures[1:]:
         say(failure.message)
     if failures:
@@ -104,7 +104,7 @@ def explain(error: BaseException, subject: str = "") -> CommandFailed | None:
 
 
 def _explain_system(error: OSError) -> CommandFailed | None:
-    """Of an error without a file: that of a connection, or of stdout."""
+    """Explains an OSError without a file name: of a connection or of stdout."""
     reason = error.strerror or str(error)
     if error.filename is not None:
         return CommandFailed(f"{error.filename}: {reason}")
@@ -114,7 +114,7 @@ def _explain_system(error: OSError) -> CommandFailed | None:
 
 
 def _explain_parser(error: BaseException, message: str) -> CommandFailed:
-    """What the option parser found, in one line with the command for help."""
+    """Explains an error of the option parser in one line, with the command for help."""
     context = getattr(error, "ctx", None)
     if type(error).__name__ == "NoArgsIsHelpError":
         print(message, file=sys.stderr)
@@ -134,7 +134,9 @@ def _was_refused_by_library(error: BaseException) -> bool:
 
 def _explain_librdkafka(library: ModuleType, error: object, subject: str) -> CommandFailed | None:
     if not isinstance(error, library.KafkaError):
-        return CommandFailed(str(error), ExitCode.USAGE)  # a wrong setting is reported as a plain string
+        return CommandFailed(
+            str(error), ExitCode.USAGE
+        )  # librdkafka reports an invalid setting as a plain string
     code, name, text = error.code(), error.name(), error.str()
     if code > 0:
         return broker_error(code, text.removeprefix("Broker: "), subject)
@@ -152,7 +154,7 @@ def _explain_kafka_python(library: ModuleType, error: BaseException, subject: st
         return UsageFailed(f"{prefix}{error}")
     if isinstance(error, library.BrokerResponseError):
         said = error.args[0] if error.args and isinstance(error.args[0], str) else None
-        # The library puts whole requests and answers into its texts: not for people.
+        # The library's texts contain whole requests and answers, so they are not shown.
         said = None if said is None or "Response" in said or "Request" in said else said
         return broker_error(error.errno, said, subject)
     connection = ("KafkaConnectionError", "KafkaTimeoutError", "NoBrokersAvailable", "NodeNotReadyError")

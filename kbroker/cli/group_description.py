@@ -1,5 +1,4 @@
-"""Description of a consumer group: state, members, committed offsets, lag in records and in
-seconds."""
+"""Describes a consumer group: state, members, committed offsets, lag in records and in seconds."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -23,9 +22,9 @@ NO_OFFSET = -1
 
 @dataclass
 class Group:
-    """A group. offsets: committed ones; uncommitted: partitions without one of topics that an idle
-    group has read; starts: their log starts; ends: high watermarks; lag_seconds: age of the oldest
-    unread record."""
+    """A group. offsets: committed offsets. uncommitted: partitions without one, of topics that an
+    idle group has read. starts: their log start offsets. ends: high watermarks. lag_seconds: age of
+    the oldest unread record."""
 
     group_id: str
     state: str
@@ -41,24 +40,24 @@ class Group:
 
     @property
     def exists(self) -> bool:
-        """Whether the coordinator knows the group, or offsets of it."""
+        """Whether the coordinator has the group or committed offsets of it."""
         return self.state not in ("Dead", "Unknown") or bool(self.offsets)
 
     @property
     def active(self) -> bool:
-        """Whether it has members, so that its offsets must not be changed from outside."""
+        """Whether the group has members. Its offsets must not be reset then."""
         return self.state not in ("Empty", "Dead", "Unknown")
 
     def lag(self, partition: Partition) -> int | None:
-        """Records between the committed offset, or the log's start where nothing is committed, and
-        the end."""
+        """Records from the committed offset (or the log start, if nothing is committed) to the
+        end."""
         offset = self.offsets.get(partition, self.starts.get(partition, NO_OFFSET))
         end = self.ends.get(partition)
         return None if offset < 0 or end is None else max(end - offset, 0)
 
     def partitions(self) -> list[Partition]:
         """Every partition with a committed offset or a member, and those that an idle group would
-        read, too."""
+        read."""
         assigned = {partition for member in self.members for partition in member.partitions}
         return sorted(assigned | set(self.offsets) | self.uncommitted)
 
@@ -71,7 +70,7 @@ def read_group(broker: Connection, admin: "AdminClient", group_id: str) -> Group
 
 
 def read_groups(broker: Connection, admin: "AdminClient", group_ids: Sequence[str]) -> list[Group]:
-    """As `read_group`, over one connection to each coordinator."""
+    """As `read_group` for many groups, with one connection to each coordinator."""
     with GroupCoordinators(broker) as coordinators:
         described = [describe_group(coordinators, group_id) for group_id in group_ids]
     return [
@@ -105,7 +104,7 @@ def _committed(broker: Connection, admin: "AdminClient", group_id: str) -> dict[
 
 
 def require(group: Group) -> Group:
-    """The group itself. Raises CommandFailed when there is none."""
+    """Returns the group. Raises CommandFailed if it does not exist."""
     if not group.exists:
         raise broker_error(ErrorCode.GROUP_ID_NOT_FOUND.value, None, f"group {group.group_id}")
     return group
@@ -135,7 +134,7 @@ def read_lag(broker: Connection, admin: "AdminClient", group: Group, *, in_secon
 def first_timestamps(broker: Connection, offsets: Mapping[Partition, int]) -> dict[Partition, int]:
     """Timestamp (ms) of the first record at or after an offset of each partition.
 
-    Partitions without one are left out: later offsets may be compacted away or transaction
+    Partitions without such a record are left out: the offsets may be compacted or transaction
     markers."""
     from confluent_kafka import TopicPartition
 

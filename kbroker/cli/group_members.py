@@ -1,7 +1,7 @@
-"""State and members of classic and consumer groups, as their coordinators describe them.
+"""State and members of classic and consumer groups, from their coordinators.
 
-librdkafka asks the same, but ends the process at an assignment that is no
-ConsumerProtocolAssignment. Its bytes come from a group's leader, and no broker looks at them.
+librdkafka has the same requests, but it aborts the process if an assignment is not a
+ConsumerProtocolAssignment. A group's leader sends these bytes, and no broker checks them.
 """
 
 import struct
@@ -24,8 +24,8 @@ _NOT_OF_THIS_TYPE = (ErrorCode.GROUP_ID_NOT_FOUND.value, ErrorCode.UNSUPPORTED_V
 
 @dataclass(frozen=True)
 class Member:
-    """One member of the group. malformed: why its assignment cannot be read to its end;
-    `partitions` are those before."""
+    """A member of a group. malformed: why its assignment cannot be parsed to its end; `partitions`
+    are those before the error."""
 
     member_id: str
     instance_id: str | None
@@ -37,7 +37,7 @@ class Member:
 
 @dataclass(frozen=True)
 class Described:
-    """What a coordinator says of one of its groups. coordinator: its broker id."""
+    """A group as its coordinator describes it. coordinator: the coordinator's broker id."""
 
     state: str
     type: str
@@ -47,8 +47,8 @@ class Described:
 
 
 def describe_group(coordinators: GroupCoordinators, group_id: str) -> Described:
-    """The group as a consumer group, else as a classic one. An unknown group is Dead. Raises
-    CommandFailed."""
+    """Describe a group as a consumer group, or else as a classic one. An unknown group is Dead.
+    Raises CommandFailed."""
     from kbroker.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
     from kbroker.protocol.messages.describe_groups import DescribeGroupsRequest
 
@@ -70,8 +70,9 @@ def describe_group(coordinators: GroupCoordinators, group_id: str) -> Described:
 
 
 def assigned_partitions(assignment: bytes) -> tuple[list[Partition], str | None]:
-    """The partitions of a ConsumerProtocolAssignment with its version; when it is malformed those
-    that can be read, and the reason. No bytes are no partitions, as in a rebalance."""
+    """Parse a ConsumerProtocolAssignment with its version. Returns its partitions and, if it is
+    malformed, those before the error and the reason. Empty bytes (during a rebalance) are no
+    partitions."""
     if not assignment:
         return [], None
     found: list[assignments.TopicPartition] = []
@@ -80,7 +81,7 @@ def assigned_partitions(assignment: bytes) -> tuple[list[Partition], str | None]
         version, count = _HEADER.unpack_from(assignment)
         if version < assignments.MIN_VERSION or count < 0:
             raise ProtocolError(f"version {version} with {count} topics")
-        version = min(version, assignments.MAX_VERSION)  # later ones add fields behind these
+        version = min(version, assignments.MAX_VERSION)  # later versions add fields after these
         position = _HEADER.size
         while len(found) < count:
             topic, position = decode(assignments.TopicPartition, version, assignment, position)
@@ -105,7 +106,7 @@ def _check(group: Any, group_id: str) -> None:
 def _classic_member(member: Any, protocol_type: str) -> Member:
     partitions: list[Partition] = []
     malformed = None
-    if protocol_type == CONSUMER_PROTOCOL:  # that of Kafka Connect's groups has no partitions
+    if protocol_type == CONSUMER_PROTOCOL:  # assignments of Kafka Connect have no partitions
         partitions, malformed = assigned_partitions(bytes(member.member_assignment))
     return Member(
         member.member_id,

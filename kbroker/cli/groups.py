@@ -28,7 +28,11 @@ from kbroker.cli.reset_offsets import EXAMPLES as RESET_EXAMPLES
 from kbroker.cli.reset_offsets import reset_offsets
 from kbroker.cli.sizes import counted
 
-app = typer.Typer(name="groups", no_args_is_help=True, help="Consumer groups: lag, offsets, members.")
+app = typer.Typer(
+    name="groups",
+    no_args_is_help=True,
+    help="List, describe and change consumer groups: lag, offsets, members.",
+)
 
 
 @app.command("list", epilog=examples("kbroker groups list", "kbroker groups list --state Empty --json"))
@@ -36,15 +40,18 @@ app = typer.Typer(name="groups", no_args_is_help=True, help="Consumer groups: la
 def list_groups(
     broker: Connection,
     pattern: Annotated[
-        str | None, typer.Argument(help="Regular expression that the whole name matches.", show_default=False)
+        str | None,
+        typer.Argument(help="Regular expression that must match the whole name.", show_default=False),
     ] = None,
     state: Annotated[
         list[str] | None,
-        typer.Option("--state", help="Only groups in this state, as Stable or Empty; repeatable."),
+        typer.Option("--state", help="Only groups in this state, for example Stable or Empty; repeatable."),
     ] = None,
     kind: Annotated[
         list[str] | None,
-        typer.Option("--type", help="Only classic, consumer, share or streams groups; repeatable."),
+        typer.Option(
+            "--type", help="Only groups of this type: classic, consumer, share or streams; repeatable."
+        ),
     ] = None,
     json: AsJson = False,
 ) -> None:
@@ -82,13 +89,13 @@ app.command("describe", epilog=DESCRIBE_EXAMPLES)(describe)
 @app.command(epilog=examples("kbroker groups delete billing audit --yes"))
 @connected
 def delete(broker: Connection, groups: GroupIds, yes: Yes = False) -> None:
-    """Delete groups without members, with their committed offsets."""
+    """Delete groups without members, and their committed offsets."""
     confirm(f"Delete {', '.join(groups)} with all committed offsets?", yes)
     delete_groups(broker, groups, "group")
 
 
 def delete_groups(broker: Connection, groups: Sequence[str], subject: str) -> None:
-    """Delete groups and report each. Raises the first failure when all are reported."""
+    """Delete groups and print the result of each. Raises the first failure at the end."""
     names = list(dict.fromkeys(groups))
     answers = broker.admin().delete_consumer_groups(names, request_timeout=broker.timeout_s)
     failures = []
@@ -112,7 +119,7 @@ def delete_offsets(
     scopes: Scopes,
     yes: Yes = False,
 ) -> None:
-    """Delete committed offsets of topics that no member of the group is subscribed to."""
+    """Delete committed offsets of topics to which no member of the group is subscribed."""
     parsed = [parse_scope(scope) for scope in scopes]
     admin = broker.admin()
     committed = require(read_group(broker, admin, group)).offsets
@@ -142,10 +149,11 @@ def remove_members(
     broker: Connection,
     group: GroupId,
     member: Annotated[
-        list[str] | None, typer.Option("--member", metavar="ID", help="A member; repeatable.")
+        list[str] | None, typer.Option("--member", metavar="ID", help="Id of a member; repeatable.")
     ] = None,
     instance: Annotated[
-        list[str] | None, typer.Option("--instance", metavar="ID", help="A static member; repeatable.")
+        list[str] | None,
+        typer.Option("--instance", metavar="ID", help="Group instance id of a static member; repeatable."),
     ] = None,
     everyone: Annotated[bool, typer.Option("--all", help="All members.")] = False,
     yes: Yes = False,
@@ -153,7 +161,7 @@ def remove_members(
     """Remove members: a static member that will not return, or all members before offsets are
     reset. Live members join again."""
     if not (member or instance or everyone):
-        raise UsageFailed("say who: --member, --instance or --all")
+        raise UsageFailed("give --member, --instance or --all")
     leaving: list[tuple[str | None, str | None]] = [(name, None) for name in member or []]
     leaving += [(None, name) for name in instance or []]
     if everyone:
@@ -178,7 +186,7 @@ app.command("reset-offsets", epilog=RESET_EXAMPLES)(reset_offsets)
 
 
 def _report(answers: dict[str, Any], done: str) -> None:
-    """Report the result of each item; the first error ends the command after all were reported."""
+    """Print the result of each item, then raise the first error."""
     failures = [broker_error(error.errno, None, item) for item, error in answers.items() if error.errno]
     for item, error in answers.items():
         if not error.errno:

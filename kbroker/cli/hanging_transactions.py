@@ -1,4 +1,4 @@
-"""`kbroker transactions find-hanging`: open transactions of partitions that no coordinator will end
+"""`kbroker transactions find-hanging`: finds open transactions that no coordinator will end
 (KIP-664)."""
 
 import time
@@ -24,7 +24,7 @@ EXAMPLES = examples(
 
 @dataclass(frozen=True)
 class Candidate:
-    """An open transaction, as a partition knows it. last_ms: time of the producer's last record."""
+    """An open transaction of a partition. last_ms: time of the producer's last record."""
 
     partition: Partition
     producer_id: int
@@ -36,10 +36,10 @@ class Candidate:
 def hanging(
     candidates: Iterable[Candidate], known: Mapping[int, set[Partition]], older_than_ms: int, now_ms: int
 ) -> list[Candidate]:
-    """Those without a record for so long whose coordinator has no open transaction with the
-    partition in it.
+    """Candidates without recent records whose coordinator has no open transaction with the
+    partition.
 
-    known: partitions of the open transactions, by producer id."""
+    known: partitions of open transactions, by producer id."""
     return [
         candidate
         for candidate in candidates
@@ -57,14 +57,14 @@ def find_hanging(
         typer.Option(
             "--older-than",
             metavar="DURATION",
-            help="Without a record for so long; below transaction.max.timeout.ms one may just be late.",
+            help="Time without a record; if it is below transaction.max.timeout.ms, a transaction may just be slow.",
         ),
     ] = "15m",
     json: AsJson = False,
 ) -> None:
     """Find open transactions that no coordinator knows: read_committed consumers wait for them.
 
-    Ends with 0 whether there are some or not; `transactions abort` ends one."""
+    Ends with 0 even if some are found. `transactions abort` aborts one."""
     older_than_ms = parse_duration_ms(older_than)
     admin = broker.admin()
     partitions = scoped_or_all(admin, scopes, broker.timeout_s)
@@ -73,7 +73,8 @@ def find_hanging(
             candidates = _candidates(client, partitions)
             known = _known(client, sorted({each.producer_id for each in candidates}))
             found = hanging(candidates, known, older_than_ms, int(time.time() * 1000))
-            # One that ended between the two requests is unknown, too; then it is no longer open.
+            # A transaction that ended between the two requests is unknown, too: check that it is
+            # still open.
             still_open = set(_candidates(client, sorted({each.partition for each in found})))
         except Exception as error:
             raise explain(error) or error from error
@@ -101,7 +102,7 @@ def _candidates(client: Any, partitions: list[Partition]) -> list[Candidate]:
 
 
 def _known(client: Any, producer_ids: list[int]) -> dict[int, set[Partition]]:
-    """Partitions of the open transactions of these producers."""
+    """Partitions of open transactions of these producers."""
     if not producer_ids:
         return {}
     listed = client.list_transactions(producer_id_filters=producer_ids)
@@ -137,4 +138,4 @@ def _show(found: list[Candidate], json: bool) -> None:
         headers, [[*list(row.values())[:5], format_time(found[i].last_ms)] for i, row in enumerate(rows)]
     )
     if rows:
-        say(f"after a look at the producer: {rows[0]['abort']}")
+        say(f"check the producer first: {rows[0]['abort']}")

@@ -1,4 +1,4 @@
-"""The checks of `kbroker status` on a broker's metrics. Pure: the present is an argument."""
+"""The checks of `kbroker status` on a broker's metrics. Pure: the present time is an argument."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -52,8 +52,7 @@ class Check:
 def checks(
     metrics: Metrics, not_ready: Sequence[str], now_s: float, most_lag: int | None = None
 ) -> list[Check]:
-    """All checks, in the order in which they are shown. most_lag: more records than these are a
-    problem."""
+    """All checks, in the order of the page. most_lag: a larger lag is a problem."""
     found = [
         Check("ready", "no" if not_ready else "yes", list(not_ready)),
         _processes(metrics, now_s),
@@ -73,7 +72,7 @@ def started_s(metrics: Metrics) -> float | None:
 
 
 def age(seconds: float) -> str:
-    """A time span as people say it, in its two largest units."""
+    """A time span in its two largest units."""
     left = max(0, int(seconds))
     parts: list[str] = []
     for unit, length in (("d", DAY_S), ("h", HOUR_S), ("min", 60), ("s", 1)):
@@ -92,7 +91,7 @@ def _total(metrics: Metrics, name: str) -> int:
 
 
 def _processes(metrics: Metrics, now_s: float) -> Check:
-    """A process that died in the last hour is a problem; an older death only counts."""
+    """A process that died in the last hour is a problem; older deaths are only counted."""
     starts = {labels["process"]: value for labels, value in _of(metrics, STARTED)}
     deaths = {labels["role"]: int(value) for labels, value in _of(metrics, DEATHS) if value}
     youngest = max(starts.values(), default=0.0)
@@ -105,7 +104,7 @@ def _processes(metrics: Metrics, now_s: float) -> Check:
 
 
 def _confinement(metrics: Metrics) -> Check:
-    """A kernel without it, or the setting, is no problem; it only shows."""
+    """Missing confinement (by the kernel or a setting) is shown, but is not a problem."""
     ways = sorted({labels["confinement"] for labels, value in _of(metrics, CONFINED) if value})
     names = {labels["process"] for labels, value in _of(metrics, CONFINED) if value}
     who = counted(len(names), "process", "processes")
@@ -127,7 +126,9 @@ def _log_dirs(metrics: Metrics) -> list[Check]:
             detail += f", full in {age(left_s)} if it fills as in the last hour"
         if share < MIN_FREE:
             problems.append(f"{share:.1%} free")
-        elif left_s < FULL_SOON_S and share < AMPLE_FREE:  # with more, a short burst would be an alarm
+        elif (
+            left_s < FULL_SOON_S and share < AMPLE_FREE
+        ):  # above this share, a short burst would raise an alarm
             problems.append(f"{share:.0%} free and full within a day")
         if not failed and (state := copies.get(path, "current")) != "current":
             problems.append(f"its copy of the store is {state}")
@@ -149,7 +150,7 @@ def _partitions(metrics: Metrics) -> Check:
 
 
 def _groups(metrics: Metrics, most_lag: int | None) -> Check:
-    """Lag is a problem only beyond a limit of the user's: a high lag depends on the topic."""
+    """Lag is only a problem above the user's limit, because normal lag depends on the topic."""
     lags: Counter[str] = Counter()
     for labels, value in _of(metrics, GROUP_LAG):
         lags[labels["group"]] += int(value)

@@ -1,7 +1,6 @@
-"""What `--help` says of a command: its docstring, whose line breaks are those of the source.
+"""The text of `--help`: a command's docstring without the line breaks of its source.
 
-Typer flows a first paragraph and keeps the line breaks of the others, which then stand in
-mid-sentence.
+Typer joins the lines of the first paragraph, but keeps the line breaks of the others.
 """
 
 import inspect
@@ -10,7 +9,7 @@ import typer
 
 
 def flow(app: typer.Typer) -> None:
-    """Let the terminal break the lines of every command below."""
+    """Join the lines of each paragraph in the help of every subcommand."""
     for command in (*app.registered_commands, app.registered_callback):
         if command is not None and command.callback is not None and not command.help:
             command.help = flowed(inspect.getdoc(command.callback) or "")

@@ -1,5 +1,5 @@
 """Contents of the files beside a `.log`: indexes (checked against the log), snapshots, checkpoints.
-Reads only."""
+Read-only."""
 
 import struct
 from collections.abc import Iterator
@@ -20,8 +20,8 @@ Batches = dict[int, RecordBatch]
 
 
 def dump_index(path: Path) -> Iterator[Item]:
-    """Items of type index: offset and position, for each the check that a batch ending there starts
-    there."""
+    """Items of type index: offset and position. Checks that a batch with this last offset begins at
+    the position."""
     base, entries = _entries(path, OFFSET)
     if not entries:
         yield {"type": "empty", "file": str(path)}
@@ -40,8 +40,8 @@ def dump_index(path: Path) -> Iterator[Item]:
 
 
 def dump_time_index(path: Path) -> Iterator[Item]:
-    """Items of type timeindex: timestamp and offset, for each the check that the batch ending there
-    has it."""
+    """Items of type timeindex: timestamp and offset. Checks that the batch with this last offset
+    has the timestamp."""
     base, entries = _entries(path, TIME)
     if not entries:
         yield {"type": "empty", "file": str(path)}
@@ -80,8 +80,7 @@ def dump_txn_index(path: Path) -> Iterator[Item]:
 
 
 def dump_snapshot(path: Path) -> Iterator[Item]:
-    """Items of type producer, one for each producer that the partition remembered at the snapshot's
-    offset."""
+    """Items of type producer, one for each producer in the snapshot."""
     try:
         entries = producer_snapshot.decode(path.read_bytes())
     except producer_snapshot.CorruptSnapshot as error:
@@ -135,7 +134,7 @@ def _entries(path: Path, entry: struct.Struct) -> tuple[int, list[tuple[int, ...
     if base is None:
         raise CorruptLog(f"{path}: the name of an index is its base offset in 20 digits and its suffix")
     size = entry.size
-    data = path.read_bytes().rstrip(b"\0")  # a preallocated index ends with zeros, which belong to no entry
+    data = path.read_bytes().rstrip(b"\0")  # a preallocated index ends with zeros, which are not entries
     if not data:
         return base, []
     data = data.ljust(-(-len(data) // size) * size, b"\0")

@@ -1,5 +1,5 @@
-"""Words of options that Kafka gives a fixed meaning, in any case. A broker ignores others: a wrong
-one would select nothing, without a word. Pure."""
+"""Checks option values that are names of Kafka, in upper or lower case. A broker ignores unknown
+ones, so a misspelled name would silently select nothing. Pure."""
 
 from collections.abc import Iterable, Sequence
 from typing import Final
@@ -29,7 +29,7 @@ TRANSACTION_STATES: Final = (
 
 
 def known_words(option: str, given: Iterable[str] | None, known: Sequence[str]) -> list[str]:
-    """The given words as Kafka writes them. Raises UsageFailed for another."""
+    """The given names as Kafka writes them. Raises UsageFailed for an unknown one."""
     by_lower = {word.lower(): word for word in known}
     found = []
     for word in given or ():

@@ -1,4 +1,4 @@
-"""The last records over all partitions, by time, and how many records there are."""
+"""The last records of all partitions, by time, and the exact number of records."""
 
 import heapq
 from collections import Counter
@@ -7,7 +7,7 @@ from kbroker.cli.consuming import Reader
 from kbroker.cli.partitions import Partition
 from kbroker.cli.record_format import Shown
 
-WIDER = 4  # a partition whose last offsets hold too few records is read so many times further back
+WIDER = 4  # factor by which it reads further back if a partition's last offsets have too few records
 
 
 class Latest:
@@ -18,7 +18,7 @@ class Latest:
         self._heap: list[tuple[int, str, int, int, Shown]] = []
 
     def add(self, record: Shown) -> None:
-        """Topic, partition and offset order records of one millisecond; together they are
+        """Topic, partition and offset order records of the same millisecond, and make the key
         unique."""
         entry = (record.timestamp, record.topic, record.partition, record.offset, record)
         if len(self._heap) < self.count:
@@ -32,10 +32,10 @@ class Latest:
 
 
 def last_records(reader: Reader, count: int) -> list[Shown]:
-    """The last `count` records over the partitions of a reader that starts so many offsets before
-    their ends.
+    """The last `count` records of the partitions; starts to read that many offsets before their
+    ends.
 
-    Offsets without a record (compacted ones, markers of transactions) make it read further back."""
+    If offsets have no record (compacted, transaction markers), it reads further back."""
     latest = Latest(count)
     found: Counter[Partition] = Counter()
     step = count
@@ -58,7 +58,7 @@ def last_records(reader: Reader, count: int) -> list[Shown]:
 
 
 def count_records(reader: Reader) -> tuple[Counter[Partition], int]:
-    """(records of each partition, bytes of keys and values). Every record is read."""
+    """Read every record; returns (records of each partition, bytes of keys and values)."""
     counts: Counter[Partition] = Counter(dict.fromkeys(reader.first, 0))
     size = 0
     for records in reader:

@@ -1,6 +1,6 @@
-"""Why a listener gives no answer to a client in plain text.
+"""Finds out why a listener does not answer a plaintext client.
 
-A client library only tries again until its time is up when a listener wants TLS or a login first.
+A client library just retries until its timeout if a listener requires TLS or a login.
 """
 
 import socket
@@ -13,14 +13,14 @@ _TLS_ALERT = 0x15
 _API_VERSIONS, _METADATA = 18, 3
 _CLIENT = b"kbroker-cli"
 TRIES = 2
-"""A broker that stops just now closes connections, too, and refuses the next one."""
+"""A stopping broker also closes connections, but it refuses the next one."""
 
 
 def refusal(host: str, port: int, deadline: float) -> str:
-    """WANTS_TLS or WANTS_LOGIN; empty when the listener answers, or takes longer than until the
-    deadline (time.monotonic).
+    """WANTS_TLS or WANTS_LOGIN; empty if the listener answers, or not before the deadline
+    (time.monotonic).
 
-    Raises OSError when it does not accept connections.
+    Raises OSError if it does not accept connections.
     """
     found = ""
     for _ in range(TRIES):
@@ -32,8 +32,8 @@ def refusal(host: str, port: int, deadline: float) -> str:
 
 
 def _refusal(link: socket.socket, deadline: float) -> str:
-    """The same of one connection."""
-    metadata = struct.pack(">i?", 0, False)  # v4: no topic, none created
+    """The same for one connection."""
+    metadata = struct.pack(">i?", 0, False)  # v4: asks for no topic and creates none
     for key, version, body, reason in (
         (_API_VERSIONS, 0, b"", WANTS_TLS),
         (_METADATA, 4, metadata, WANTS_LOGIN),
@@ -54,7 +54,7 @@ def _refusal(link: socket.socket, deadline: float) -> str:
 
 
 def _receive(link: socket.socket, count: int) -> bytes:
-    """So many bytes, fewer at the end of the stream."""
+    """`size` bytes, or fewer at the end of the stream."""
     data = b""
     while len(data) < count:
         part = link.recv(count - len(data))

@@ -1,5 +1,4 @@
-"""`kbroker log dump`: the contents of a log directory's files, read directly; no broker is
-needed."""
+"""`kbroker log dump`: prints the contents of a log directory's files. Needs no broker."""
 
 import json
 import uuid
@@ -29,7 +28,7 @@ _HIDDEN = ("type", "timestampType", "headers")
 
 @app.callback()
 def log() -> None:
-    """Look into the files of a log directory, of kbroker or of Apache Kafka."""
+    """Read the files of a log directory of kbroker or Apache Kafka."""
 
 
 @app.command(
@@ -44,13 +43,13 @@ def log() -> None:
 def dump(
     paths: Annotated[list[Path], typer.Argument(metavar="FILE|FOLDER", show_default=False)],
     print_data_log: Annotated[
-        bool, typer.Option("--print-data-log", help="Keys and values of every record.")
+        bool, typer.Option("--print-data-log", help="Print every record with key and value.")
     ] = False,
-    deep: Annotated[bool, typer.Option("--deep", help="Every record, without keys and values.")] = False,
+    deep: Annotated[bool, typer.Option("--deep", help="Print every record without key and value.")] = False,
     decode: Annotated[
-        bool, typer.Option(help="Take apart the records of the coordinators' topics (groups, transactions).")
+        bool, typer.Option(help="Decode the records of the coordinators' topics (groups, transactions).")
     ] = True,
-    json_lines: Annotated[bool, typer.Option("--json", help="A line of JSON for each item.")] = False,
+    json_lines: Annotated[bool, typer.Option("--json", help="Print a line of JSON for each item.")] = False,
 ) -> None:
     """Print batches, records, indexes, producer snapshots and checkpoints of files or whole
     partition folders.
@@ -60,7 +59,7 @@ def dump(
     from kbroker.kernels import image
 
     files = list(_files(paths))
-    image.use()  # without one the kernels come from numba, whose import alone takes seconds
+    image.use()  # without an image the kernels come from numba, whose import takes seconds
     problems = 0
     with progress("dump", sum(file.stat().st_size for file in files), "bytes") as advance:
         for file in files:
@@ -74,7 +73,8 @@ def dump(
 
 
 def _files(paths: Iterable[Path]) -> Iterator[Path]:
-    """The files named, and those of the folders named, segment by segment. Raises UsageFailed."""
+    """The given files and the files of the given folders, segment by segment. Raises
+    UsageFailed."""
     for path in paths:
         if path.is_dir():
             found = [f for f in path.iterdir() if f.suffix in _SUFFIXES or f.name in _NAMES]
@@ -140,7 +140,7 @@ def _print_items(items: Iterable[Item], file: str, *, json_lines: bool, contents
 
 
 def _plain(value: Any) -> str:
-    """Values that JSON has no form for: ids as Kafka prints them, other bytes as text."""
+    """Values without a JSON form: ids as Kafka prints them, other bytes as text."""
     if isinstance(value, uuid.UUID):
         value = value.bytes
     if isinstance(value, bytes | memoryview):
@@ -152,11 +152,11 @@ def _plain(value: Any) -> str:
 
 
 def _line(item: Item, contents: bool) -> str:
-    """One line of text, `name: value` as Kafka's tool writes it; a record follows a bar."""
+    """One line of `name: value` pairs, as Kafka's tool prints it; a record begins with a bar."""
     if item["type"] == "empty":
         return f"{item['file']} is empty."
     if item["type"] == "preallocated":
-        return f"{item['bytes']} preallocated bytes behind the last batch"
+        return f"{item['bytes']} preallocated bytes after the last batch"
     if item["type"] == "property":
         return f"{item['key']}: {item['value']}"
     hidden = _HIDDEN if contents else (*_HIDDEN, "key", "payload")

@@ -1,7 +1,7 @@
-"""Bounds of names and values in arguments.
+"""Length limits of names and values in arguments.
 
-Apache Kafka's strings have at most 32767 bytes. Client libraries send longer ones all the same,
-some with a length that has overflowed, and the broker closes the connection without an answer.
+Apache Kafka's strings have at most 32767 bytes. Client libraries also send longer ones, some with
+an overflowed length, and the broker then closes the connection without an answer.
 """
 
 import inspect
@@ -24,14 +24,14 @@ _IN_RECORDS = (
     "null_marker",
 )
 _NEVER_A_STRING = frozenset((*_IN_RECORDS, "pattern", "registry"))
-"""Parameters that go into records, or nowhere."""
+"""Parameters that are not sent as strings of requests."""
 
 Check = Callable[[str, str], None]
-"""Given how the command calls a parameter, and its text. Raises UsageFailed."""
+"""Called with the parameter's name on the command line and its text. Raises UsageFailed."""
 
 
 def checks_of(parameters: Sequence[inspect.Parameter]) -> dict[str, tuple[str, Check]]:
-    """How the command calls each parameter that has a bound, and its check, by its name."""
+    """By parameter: its name on the command line, and its check."""
     found: dict[str, tuple[str, Check]] = {}
     for parameter in parameters:
         for info in getattr(parameter.annotation, "__metadata__", ()):
@@ -41,7 +41,7 @@ def checks_of(parameters: Sequence[inspect.Parameter]) -> dict[str, tuple[str, C
 
 
 def refuse_long(checks: dict[str, tuple[str, Check]], arguments: dict[str, Any]) -> None:
-    """Raises UsageFailed for the first text that is longer than its bound."""
+    """Raises UsageFailed for the first text that is too long."""
     for name, (shown, check) in checks.items():
         value = arguments.get(name)
         for text in value if isinstance(value, list | tuple) else [value]:
@@ -50,7 +50,7 @@ def refuse_long(checks: dict[str, tuple[str, Check]], arguments: dict[str, Any])
 
 
 def refuse_long_string(shown: str, text: str) -> None:
-    """Raises UsageFailed for a text that is no string of the protocol."""
+    """Raises UsageFailed for a text that is too long for the protocol."""
     if (length := len(text.encode(errors="surrogateescape"))) > MAX_STRING_BYTES:
         raise UsageFailed(f"{shown} has {length} bytes; Kafka's strings have at most {MAX_STRING_BYTES}")
 
@@ -58,7 +58,7 @@ def refuse_long_string(shown: str, text: str) -> None:
 def _check_of(info: Any) -> Check:
     if "=" in (info.metavar or ""):
         return _refuse_long_pair
-    # a resource of an ACL (NAME) may be longer than any topic
+    # a resource of an ACL (NAME) may be longer than a topic name
     if info.autocompletion is complete_topic and info.metavar != "NAME":
         return _refuse_long_topic
     return refuse_long_string
@@ -71,7 +71,7 @@ def _refuse_long_pair(shown: str, text: str) -> None:
 
 
 def _refuse_long_topic(shown: str, text: str) -> None:
-    """TOPIC, or TOPIC:PARTITIONS and the like."""
+    """Checks TOPIC, TOPIC:PARTITIONS and the like."""
     if (length := len(text.partition(":")[0])) > MAX_TOPIC_CHARACTERS:
         raise UsageFailed(f"{shown} has {length} characters; topic names have at most {MAX_TOPIC_CHARACTERS}")
 
@@ -79,7 +79,7 @@ def _refuse_long_topic(shown: str, text: str) -> None:
 def _shown(name: str, info: Any) -> str:
     if isinstance(info, typer.models.ArgumentInfo):
         shown = str(info.metavar or name.upper())
-        return shown[1:-1] if shown.startswith("[") else shown  # one that may be left out
+        return shown[1:-1] if shown.startswith("[") else shown  # an optional one
     first = [info.default] if isinstance(info.default, str) else []  # typer keeps the first name here
     long = [text for text in (*first, *(info.param_decls or ())) if text.startswith("--")]
     return long[0] if long else f"--{name.replace('_', '-')}"

@@ -1,5 +1,5 @@
-"""Settings of resources that confluent-kafka cannot name: of all brokers, of a broker's loggers,
-and of client metrics subscriptions."""
+"""Settings of resources that confluent-kafka lacks: of all brokers, of a broker's loggers, and of
+client metrics subscriptions."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,11 +12,11 @@ Resource = tuple[int, str]
 """Type, as in the protocol, and name."""
 
 LOGGER = 8
-"""Type of the loggers of the broker whose id is the name. Only that broker can answer."""
+"""Type of a broker's loggers; the name is the broker's id, and only that broker answers."""
 
 
 def read(broker: Connection, resource: Resource, subject: str) -> list[dict[str, Any]]:
-    """The settings, as `config_changes.read_configs` gives them. Raises CommandFailed."""
+    """The settings, in the form of `config_changes.read_configs`. Raises CommandFailed."""
     from kafka.protocol.admin import DescribeConfigsRequest
 
     request = DescribeConfigsRequest(resources=[(*resource, None)], include_synonyms=True, min_version=1)
@@ -47,7 +47,8 @@ def change(
     operations: Sequence[tuple[str, int, str | None]],
     validate_only: bool,
 ) -> None:
-    """Change some: (name, number of the operation in the protocol, value). Raises CommandFailed."""
+    """Change settings. changes: (name, number of the operation in the protocol, value). Raises
+    CommandFailed."""
     from kafka.protocol.admin import IncrementalAlterConfigsRequest
 
     request = IncrementalAlterConfigsRequest(

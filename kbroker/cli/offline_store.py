@@ -1,5 +1,4 @@
-"""Changes to the store of a broker that does not run, as kafka-storage makes them before the first
-start."""
+"""Changes the store of a stopped broker, as kafka-storage does before the first start."""
 
 import hashlib
 import os
@@ -39,7 +38,7 @@ def put_credentials(
 
 
 def _apply(server_properties: Path, change: Change) -> None:
-    """Change the newest copy of the store; the next start brings the others up to it."""
+    """Change the newest copy of the store; the next start updates the other copies."""
     try:
         config, _ = BrokerConfig.load(properties.read(server_properties), {})
     except ConfigError as error:

@@ -1,7 +1,6 @@
-"""The strategies of `groups reset-offsets` for a group's new offset. Pure but for the file.
+"""Strategies of `groups reset-offsets` for a group's new offset. Pure, except for reading the file.
 
-Semantics are those of Kafka's kafka-consumer-groups: targets outside the log are brought to its
-nearest end.
+As in kafka-consumer-groups, a target outside the log becomes the nearest end of the log.
 """
 
 import csv
@@ -16,7 +15,7 @@ from kbroker.config.whole_numbers import whole_number
 
 @dataclass(frozen=True)
 class LogRange:
-    """Offsets a partition holds: from earliest up to, not including, latest."""
+    """The offsets of a partition: from earliest up to, but not including, latest."""
 
     earliest: int
     latest: int
@@ -27,7 +26,7 @@ class LogRange:
 
 
 def shift(committed: Mapping[Partition, int], partition: Partition, by: int) -> int:
-    """Committed offset plus a number. Raises CommandFailed where nothing is committed."""
+    """The committed offset plus a number. Raises CommandFailed if nothing is committed."""
     if partition not in committed:
         raise CommandFailed(f"{partition[0]}-{partition[1]} has no committed offset to shift")
     return committed[partition] + by

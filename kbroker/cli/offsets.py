@@ -1,4 +1,4 @@
-"""`kbroker offsets`: first and last offsets of topics' logs, and the offset of a time."""
+"""`kbroker offsets`: earliest and latest offsets of partitions, and offsets by time."""
 
 import time
 from typing import Annotated, Any
@@ -36,7 +36,8 @@ def offsets(
     ] = False,
     json: AsJson = False,
 ) -> None:
-    """Show the earliest and latest offset of each partition, and on demand the offset of a time."""
+    """Show the earliest and latest offset of each partition, and optionally the offset of a
+    time."""
     from confluent_kafka.admin import OffsetSpec
 
     timestamp_ms = None if at is None else parse_time_ms(at, int(time.time() * 1000))
@@ -67,7 +68,7 @@ def offsets(
 
 
 def _held(number: int) -> int | None:
-    """An offset or a timestamp, None where the answer has none."""
+    """An offset or a timestamp; None if the answer has none."""
     return number if number >= 0 else None
 
 

@@ -1,4 +1,4 @@
-"""Options that many commands share, and the decorator that gives a command its connection."""
+"""Shared options of commands, and the decorator that passes a connection to a command."""
 
 import functools
 import inspect
@@ -28,7 +28,7 @@ ScopesOrAll = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="TOPIC[:PARTITIONS]",
-        help="All topics when none is named.",
+        help="Default: all topics.",
         show_default=False,
         autocompletion=complete_topic,
     ),
@@ -42,7 +42,7 @@ Bootstrap = Annotated[
         envvar="KBROKER_BOOTSTRAP",
         metavar="HOST:PORT[,...]",
         show_default=DEFAULT_BOOTSTRAP,
-        help="Brokers to ask first.",
+        help="Brokers to connect to first.",
         rich_help_panel=PANEL,
     ),
 ]
@@ -50,7 +50,7 @@ CommandConfig = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE",
-        help="client.properties with security and other client settings, in Java's or librdkafka's names.",
+        help="File with client settings (security and others), with Java's or librdkafka's names.",
         rich_help_panel=PANEL,
     ),
 ]
@@ -61,15 +61,16 @@ TimeoutS = Annotated[
         min=0.1,
         max=3600,
         metavar="SECONDS",
-        help="How long to wait for an answer.",
+        help="Maximum time to wait for an answer.",
         rich_help_panel=PANEL,
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask; needed where stdin is no terminal.")]
-DryRun = Annotated[
-    bool, typer.Option("--validate-only", help="Let the broker check the request, change nothing.")
+Yes = Annotated[
+    bool,
+    typer.Option("--yes", "-y", help="Do not ask for confirmation; required if stdin is not a terminal."),
 ]
+DryRun = Annotated[bool, typer.Option("--validate-only", help="Only let the broker check the request.")]
 Topics = Annotated[
     list[str], typer.Argument(metavar="TOPIC", show_default=False, autocompletion=complete_topic)
 ]
@@ -88,8 +89,8 @@ _CONNECTION = [
 
 
 def connected(command: Callable[Concatenate[Connection, P], None]) -> Command:
-    """Turns a function whose first parameter is a Connection into a command with the connection's
-    options."""
+    """Makes a command with connection options from a function whose first parameter is a
+    Connection."""
     own = list(inspect.signature(command, eval_str=True).parameters.values())[1:]
     parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own] + _CONNECTION
     named = {p.name: shown for p in own if (shown := _shown_name(p)) is not None}
@@ -111,7 +112,7 @@ def connected(command: Callable[Concatenate[Connection, P], None]) -> Command:
 
 
 def _shown_name(parameter: inspect.Parameter) -> str | None:
-    """How a command calls a parameter that names something; None for others, which may be empty."""
+    """The name on the command line of a parameter that must not be empty; None for others."""
     for info in getattr(parameter.annotation, "__metadata__", ()):
         if isinstance(info, typer.models.ArgumentInfo):
             return str(info.metavar or parameter.name.upper())
@@ -122,8 +123,8 @@ def _shown_name(parameter: inspect.Parameter) -> str | None:
 
 
 def _refuse_empty(named: dict[str, str], arguments: dict[str, Any]) -> None:
-    """An empty name is a shell variable that is not set: clients take it for none, or for all.
-    Raises UsageFailed."""
+    """Refuse an empty name: it usually comes from an unset shell variable, and clients would treat
+    it as none or all. Raises UsageFailed."""
     for name, shown in named.items():
         value = arguments.get(name)
         if value == "" or (isinstance(value, list | tuple) and "" in value):
@@ -131,7 +132,7 @@ def _refuse_empty(named: dict[str, str], arguments: dict[str, Any]) -> None:
 
 
 def examples(*lines: str) -> str:
-    """An epilog with command lines to copy; "# ..." lines explain."""
+    """The examples below the help: command lines to copy, and "# ..." lines that explain them."""
     shown = [
         f"  [dim]{_escaped(line)}[/dim]" if line.startswith("#") else f"  {_escaped(line)}" for line in lines
     ]
@@ -143,7 +144,7 @@ def _escaped(line: str) -> str:
 
 
 def confirm(question: str, yes: bool) -> None:
-    """Asks on a terminal; elsewhere nobody can answer, and only --yes will do. Raises UsageFailed,
+    """Ask for confirmation on a terminal; without one --yes is required. Raises UsageFailed,
     typer.Abort."""
     import sys
 
@@ -155,8 +156,8 @@ def confirm(question: str, yes: bool) -> None:
 
 
 def name_matcher(pattern: str | None) -> Callable[[str], object]:
-    """Whether the regular expression matches a whole name; every one without it. Raises
-    UsageFailed."""
+    """A function that checks whether the regular expression matches a whole name; without one every
+    name matches. Raises UsageFailed."""
     try:
         return re.compile(pattern or ".*").fullmatch
     except (re.error, OverflowError, RecursionError) as error:

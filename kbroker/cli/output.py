@@ -1,4 +1,4 @@
-"""Output of commands: tables for people, JSON for scripts on stdout; remarks on stderr."""
+"""Output of commands: tables or JSON to stdout, remarks to stderr."""
 
 import json
 import sys
@@ -16,8 +16,8 @@ def print_json(value: Any) -> None:
 
 
 def print_table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Aligned columns, two blanks between, numbers to the right; None is a dash. Never wraps, so
-    that grep works."""
+    """Print aligned columns with numbers to the right; None is a dash. Lines never wrap, so that
+    grep works."""
     lines = [[_cell(value) for value in row] for row in rows]
     numeric = [all(_is_number(line[i]) for line in lines) for i in range(len(headers))]
     widths = [max([len(header), *(len(line[i]) for line in lines)]) for i, header in enumerate(headers)]
@@ -28,7 +28,7 @@ def print_table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
 
 
 def say(text: str) -> None:
-    """A remark for people: on stderr, so that stdout holds nothing but the result."""
+    """Print a remark to stderr, so that stdout has only the result."""
     print(text, file=sys.stderr, flush=True)
 
 

@@ -1,8 +1,8 @@
-"""Requests that neither client library has, sent over kafka-python's connections: its TLS, logins
-and versions hold.
+"""Requests that both client libraries lack, sent over kafka-python's connections with its TLS,
+logins and versions.
 
-kafka-python asks a request for its key, versions, bytes and the class of its response; a `Question`
-answers that for the broker's own message classes.
+A `Question` makes a request of kafka-python from the broker's own message classes: it has the key,
+the versions, the bytes and the class of the response.
 """
 
 from collections.abc import Sequence
@@ -26,8 +26,7 @@ class _ResponseHeader:
 
 
 class Question:
-    """One request. It is also its own header and the class of its response, as far as kafka-python
-    looks."""
+    """One request. For kafka-python it is also its header and the class of its response."""
 
     _min_version: int | None = None
     _max_version: int | None = None
@@ -48,12 +47,12 @@ class Question:
 
     @property
     def api_version(self) -> int:
-        """The version that was agreed on with the broker."""
+        """The version that was negotiated with the broker."""
         return self.API_VERSION or 0
 
     @property
     def header(self) -> "Question":
-        """What kafka-python keeps until the response comes."""
+        """The header that kafka-python keeps until the response arrives."""
         return self
 
     def expect_response(self) -> bool:
@@ -70,37 +69,37 @@ class Question:
         return self
 
     def parse_header(self, frame: Any) -> _ResponseHeader:
-        """Reads the header of the response, and leaves the buffer at its body."""
+        """Read the header of the response; the buffer is then at its body."""
         correlation_id, start = parse_response(bytes(frame), self.api, self.api_version)
         frame.seek(start)
         return _ResponseHeader(correlation_id)
 
     def decode(self, frame: Any) -> Struct:
-        """The response. Raises ValueError for one that is no such message."""
+        """The response. Raises ValueError if it is malformed."""
         return decode_exact(response_class(self.api), self.api_version, bytes(frame), frame.tell())
 
 
 def ask_broker(broker: Connection, api: ApiKey, request: Struct) -> Any:
-    """The response of any broker. Raises CommandFailed."""
+    """Send a request to any broker; returns its response. Raises CommandFailed."""
     (answer,) = ask_broker_each(broker, api, [request])
     return answer
 
 
 def ask_broker_each(broker: Connection, api: ApiKey, requests: Sequence[Struct]) -> list[Any]:
-    """The responses to several requests, over one connection. Raises CommandFailed."""
+    """Send several requests over one connection; returns their responses. Raises CommandFailed."""
     with broker.kafka_python_admin() as admin:
         return [admin._manager.run(admin._manager.send, Question(api, request)) for request in requests]
 
 
 def ask_coordinator(broker: Connection, group: str, api: ApiKey, request: Struct) -> Any:
-    """The response of a group's coordinator, looked up and asked again while it moves. Raises
-    CommandFailed."""
+    """Send a request to a group's coordinator, with retries while it moves; returns its response.
+    Raises CommandFailed."""
     with GroupCoordinators(broker) as coordinators:
         return coordinators.ask(group, api, request)[1]
 
 
 class GroupCoordinators:
-    """The coordinators of groups: each is looked up once, and again when it moves."""
+    """The coordinators of groups, cached until they move."""
 
     def __init__(self, broker: Connection) -> None:
         self._broker = broker
@@ -113,11 +112,12 @@ class GroupCoordinators:
         self._forget()
 
     def offers(self, api: ApiKey) -> bool:
-        """Whether the brokers have this request. Raises CommandFailed."""
+        """Whether the brokers support this request. Raises CommandFailed."""
         return int(api) in self._connected()._manager.broker_version_data.api_versions
 
     def ask(self, group: str, api: ApiKey, request: Struct) -> tuple[int, Any]:
-        """The broker id of the group's coordinator, and its response. Raises CommandFailed."""
+        """Send a request to the group's coordinator; returns its broker id and the response. Raises
+        CommandFailed."""
 
         def ask() -> tuple[int, Any]:
             admin = self._connected()
@@ -139,14 +139,14 @@ class GroupCoordinators:
         return self._admin
 
     def _forget(self) -> None:
-        """Ends the client, which caches the coordinators that it found."""
+        """Close the client, because it caches coordinators."""
         if self._admin is not None:
             self._admin.close()
         self._admin = None
 
 
 class _Moving(CommandFailed):
-    """The coordinator's answer that it is another, or not ready."""
+    """The coordinator has moved or is loading."""
 
     def __init__(self, errno: int) -> None:
         failure = broker_error(errno)
@@ -155,6 +155,6 @@ class _Moving(CommandFailed):
 
 
 def _error_of(answer: Any) -> int:
-    """The error of a response as a whole, or of its only group."""
+    """The error code of a response, or of its only group."""
     groups: Sequence[Any] = getattr(answer, "groups", ())
     return int(groups[0].error_code if len(groups) == 1 else getattr(answer, "error_code", 0))

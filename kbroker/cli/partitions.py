@@ -1,5 +1,4 @@
-"""The partitions of a command, and the first and last offsets of their logs (Metadata,
-ListOffsets)."""
+"""The partitions of a command, and their earliest and latest offsets (Metadata, ListOffsets)."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -19,8 +18,8 @@ _SCOPE = re.compile(rf"(?P<topic>[^:]+)(?::(?P<partitions>{_NUMBERS}(?:,{_NUMBER
 
 
 def partitions_of(admin: "AdminClient", topics: Iterable[str], timeout_s: float) -> list[Partition]:
-    """All partitions of these topics, in order. Raises CommandFailed for a missing topic."""
-    existing = admin.list_topics(timeout=timeout_s).topics  # asking for one by name may create it
+    """All partitions of these topics, sorted. Raises CommandFailed for a missing topic."""
+    existing = admin.list_topics(timeout=timeout_s).topics  # a request with a name may create the topic
     found: list[Partition] = []
     for name in topics:
         if name not in existing:
@@ -38,7 +37,7 @@ def parse_scope(text: str) -> tuple[str, list[int]]:
     for part in (match["partitions"] or "").split(","):
         first, _, last = part.partition("-")
         span = int(last or first) - int(first) if part else 0
-        if span < 0:  # an empty range would name no partition, and that means all
+        if span < 0:  # an empty range would mean no partitions, which stands for all
             raise UsageFailed(f"{text!r}: {part} ends before it begins")
         if span > MAX_PARTITIONS:
             raise UsageFailed(f"{text!r}: {part} are too many partitions")
@@ -48,8 +47,7 @@ def parse_scope(text: str) -> tuple[str, list[int]]:
 
 
 def scoped(admin: "AdminClient", scopes: Sequence[str], timeout_s: float) -> list[Partition]:
-    """The partitions that scopes name. Raises UsageFailed, CommandFailed when one does not
-    exist."""
+    """The partitions of these scopes. Raises UsageFailed, CommandFailed if one does not exist."""
     found: list[Partition] = []
     for scope in scopes:
         topic, numbers = parse_scope(scope)
@@ -62,7 +60,7 @@ def scoped(admin: "AdminClient", scopes: Sequence[str], timeout_s: float) -> lis
 
 
 def scoped_or_all(admin: "AdminClient", scopes: Sequence[str] | None, timeout_s: float) -> list[Partition]:
-    """As `scoped`; every partition of every topic when there is no scope."""
+    """As `scoped`; without scopes every partition of every topic."""
     if scopes:
         return scoped(admin, scopes, timeout_s)
     return partitions_of(admin, sorted(admin.list_topics(timeout=timeout_s).topics), timeout_s)
@@ -76,8 +74,8 @@ def list_offsets(
     *,
     committed: bool = False,
 ) -> dict[Partition, tuple[int, int]]:
-    """(offset, its timestamp) of each partition; -1 where there is none. committed: latest means
-    the last stable offset instead of the high watermark. Raises CommandFailed."""
+    """(offset, its timestamp) of each partition; -1 if there is none. committed: the latest offset
+    is the last stable offset instead of the high watermark. Raises CommandFailed."""
     from confluent_kafka import IsolationLevel, TopicPartition
 
     wanted: dict[Any, Any] = {TopicPartition(topic, number): spec for topic, number in partitions}
@@ -113,7 +111,7 @@ def latest(
 def at_time(
     broker: Connection, admin: "AdminClient", partitions: Sequence[Partition], timestamp_ms: int
 ) -> dict[Partition, int]:
-    """The first offset at or after a time; the end of the log when there is none so late."""
+    """The first offset at or after a time; the end of the log if no record is that late."""
     from confluent_kafka.admin import OffsetSpec
 
     found = _only_offsets(list_offsets(broker, admin, OffsetSpec.for_timestamp(timestamp_ms), partitions))
@@ -124,9 +122,10 @@ def at_time(
 def before_time(
     broker: Connection, admin: "AdminClient", partitions: Sequence[Partition], timestamp_ms: int
 ) -> dict[Partition, int]:
-    """Offsets before which no record is of this time or later.
+    """Offsets before which every record is older than this time.
 
-    The ends are asked for first: a record that comes between the two requests is after them."""
+    The ends are requested first, so a record that arrives between the two requests is after
+    them."""
     from confluent_kafka.admin import OffsetSpec
 
     ends = latest(broker, admin, partitions)

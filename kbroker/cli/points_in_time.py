@@ -1,4 +1,4 @@
-"""Times and durations as people write them. Pure: the present is an argument."""
+"""Parses times and durations of the command line. Pure: the present time is an argument."""
 
 import re
 from collections.abc import Iterable
@@ -31,7 +31,7 @@ def parse_duration_ms(text: str) -> int:
     pairs = _SIMPLE.findall(compact)
     if pairs and not _SIMPLE.sub("", compact).strip():
         return _sum_ms(text, pairs)
-    raise UsageFailed(f"{text!r} is no duration: expected 90s, 15m, 1h30m, 7d or PT1H30M")
+    raise UsageFailed(f"{text!r} is not a duration: expected 90s, 15m, 1h30m, 7d or PT1H30M")
 
 
 def _sum_ms(text: str, parts: Iterable[tuple[str, str]]) -> int:
@@ -42,12 +42,11 @@ def _sum_ms(text: str, parts: Iterable[tuple[str, str]]) -> int:
 
 
 def parse_time_ms(text: str, now_ms: int) -> int:
-    """A point in time in ms since 1970: ISO 8601 (UTC when no zone is given, as Kafka's tools),
-    epoch milliseconds, `now`, or an age before now as parse_duration_ms takes it. Raises
-    UsageFailed."""
+    """Parse a point in time to ms since 1970: ISO 8601 (UTC without a zone, as Kafka's tools),
+    epoch milliseconds, `now`, or an age in the format of parse_duration_ms. Raises UsageFailed."""
     found = _parsed_ms(text, now_ms)
     if not 0 <= found <= MAX_MS:
-        raise UsageFailed(f"{text!r} is no point in time between 1970 and 9999: expected {TIME_HELP}")
+        raise UsageFailed(f"{text!r} is not a point in time between 1970 and 9999: expected {TIME_HELP}")
     return found
 
 
@@ -66,11 +65,11 @@ def _parsed_ms(text: str, now_ms: int) -> int:
     try:
         return now_ms - parse_duration_ms(word.removesuffix("ago").removeprefix("-"))
     except UsageFailed:
-        raise UsageFailed(f"{text!r} is no point in time: expected {TIME_HELP}") from None
+        raise UsageFailed(f"{text!r} is not a point in time: expected {TIME_HELP}") from None
 
 
 def format_time(timestamp_ms: int) -> str:
-    """ISO 8601 in UTC with milliseconds; a dash for none."""
+    """ISO 8601 in UTC with milliseconds; a dash for None."""
     if timestamp_ms < 0:
         return "-"
     return (

@@ -1,4 +1,4 @@
-"""`kbroker produce`: lines become records."""
+"""`kbroker produce`: writes lines as records."""
 
 import os
 import sys
@@ -36,7 +36,7 @@ EXAMPLES = examples(
 
 
 class Acks(StrEnum):
-    """Acknowledgements that a record needs before it counts as written."""
+    """Acknowledgements that a written record needs."""
 
     NONE = "0"
     LEADER = "1"
@@ -54,8 +54,8 @@ class Compression(StrEnum):
 
 
 class Sending:
-    """One run of `produce`: sent and failed records. librdkafka reports only failures, to spare a
-    call each."""
+    """Counts the sent and failed records of a run. librdkafka only reports failures, which saves a
+    call for each record."""
 
     def __init__(self, producer: "Producer", topic: str, partition: int | None) -> None:
         self.producer = producer
@@ -67,7 +67,7 @@ class Sending:
         self.first_error: Any = None
 
     def send(self, record: NewRecord) -> None:
-        """Hands one record to the client; waits while its queue is full."""
+        """Pass a record to the client; waits while its queue is full."""
         chosen: dict[str, Any] = {}
         if (partition := record.partition if self.partition is None else self.partition) is not None:
             chosen["partition"] = partition
@@ -89,7 +89,7 @@ class Sending:
             self.producer.poll(0)
 
     def finish(self, timeout_s: float) -> None:
-        """Waits for all answers. Raises CommandFailed when a record was not written."""
+        """Wait for all answers. Raises CommandFailed if a record was not written."""
         unanswered = self.producer.flush(timeout_s)
         written = self.sent - self.failed - unanswered
         if self.first_error is not None:
@@ -112,40 +112,50 @@ def _failure(error: Any, what: str) -> CommandFailed:
 
 TopicArgument = Annotated[str, typer.Argument(show_default=False, autocompletion=complete_topic)]
 FileArgument = Annotated[
-    Path | None, typer.Argument(help="Where to read from; stdin when not given.", show_default=False)
+    Path | None, typer.Argument(help="File to read; default: stdin.", show_default=False)
 ]
 KeySeparator = Annotated[
     str | None,
-    typer.Option("--key-separator", "-K", help="A line is key, separator, value.", show_default="no keys"),
+    typer.Option(
+        "--key-separator", "-K", help="Separator of key and value in a line.", show_default="no keys"
+    ),
 ]
 Header = Annotated[
     list[str] | None,
-    typer.Option("--header", "-H", metavar="NAME=VALUE", help="A header for every record."),
+    typer.Option("--header", "-H", metavar="NAME=VALUE", help="A header of every record."),
 ]
 HeadersSeparator = Annotated[
     str | None,
-    typer.Option(help="A line starts with name=value,... and this separator.", show_default="none"),
+    typer.Option(help="Lines start with headers, name=value,..., and this separator.", show_default="none"),
 ]
 NullMarker = Annotated[
     str | None,
-    typer.Option("--null-marker", "-Z", help="A key or value of this text is null.", show_default="none"),
+    typer.Option("--null-marker", "-Z", help="A key or value with this text is null.", show_default="none"),
 ]
-Delimiter = Annotated[str, typer.Option("--delimiter", "-D", help="What ends a record.")]
+Delimiter = Annotated[str, typer.Option("--delimiter", "-D", help="Separator after each record.")]
 Json = Annotated[
-    bool, typer.Option("--json", help="Lines are JSON as `consume --json` or `kcat -J` print them.")
+    bool,
+    typer.Option("--json", help="Lines are JSON documents in the format of `consume --json` or `kcat -J`."),
 ]
 Partition = Annotated[
     int | None,
     typer.Option(
-        "--partition", "-p", min=0, max=INT_MAX, help="Write to this partition.", show_default="by key"
+        "--partition",
+        "-p",
+        min=0,
+        max=INT_MAX,
+        help="Write all records to this partition.",
+        show_default="by key",
     ),
 ]
-AcksOption = Annotated[Acks, typer.Option(help="Wait for no answer, the leader, or all in-sync replicas.")]
+AcksOption = Annotated[
+    Acks, typer.Option(help="Wait for no answer (0), the leader (1), or all in-sync replicas (all).")
+]
 CompressionOption = Annotated[Compression, typer.Option("--compression", "-z", help="Codec.")]
 Idempotence = Annotated[
     bool | None,
     typer.Option(
-        "--idempotence/--no-idempotence", help="No duplicates by retries.", show_default="with acks=all"
+        "--idempotence/--no-idempotence", help="Retries cause no duplicates.", show_default="with acks=all"
     ),
 ]
 ClientProperty = Annotated[
@@ -173,10 +183,10 @@ def produce(
     client_property: ClientProperty = None,
     quiet: Quiet = False,
 ) -> None:
-    """Write records, one a line, from a file or stdin. Keys go to the partition that Java's
-    producer chooses.
+    """Write records from the lines of a file or of stdin. Keys are partitioned as by the Java
+    producer.
 
-    Ends with 0 when every record is written; a summary with count and rate goes to stderr."""
+    Ends with 0 if every record was written. Prints count and rate to stderr."""
     settings = {
         "acks": acks.value,
         "compression.type": compression.value,
@@ -221,7 +231,7 @@ def _send_all(
             shown = done
         if sending.first_error is not None:
             return  # more records would fail, too: finish() reports the error
-        if flush_each:  # typed by a person who wants to see an error now
+        if flush_each:  # on a terminal, errors are shown at once
             sending.producer.flush(1)
     advance(done - shown)
 

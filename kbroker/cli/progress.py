@@ -1,4 +1,4 @@
-"""Progress of long work: a bar on stderr when that is a terminal, nothing otherwise."""
+"""Shows the progress of long work: a bar if stderr is a terminal, nothing otherwise."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -9,8 +9,8 @@ Advance = Callable[[int], None]
 
 @contextmanager
 def progress(what: str, total: int | None = None, unit: str = "") -> Iterator[Advance]:
-    """Gives a function that adds to the done amount. total: None when unknown; unit "bytes" is
-    shown as kB, MB."""
+    """Yields a function that adds to the done amount. total: None if unknown; unit "bytes" is shown
+    as kB, MB."""
     if not sys.stderr.isatty():
         yield lambda _amount: None
         return

@@ -1,4 +1,4 @@
-"""`kbroker quotas`: quotas of users, client ids and addresses, as by kafka-configs."""
+"""`kbroker quotas`: quotas of users, client ids and addresses, as kafka-configs."""
 
 import math
 from collections.abc import Sequence
@@ -48,7 +48,7 @@ def _send(broker: Connection, request: Any) -> Any:
 def list_quotas(
     broker: Connection, user: User = None, client_id: ClientId = None, ip: Ip = None, json: AsJson = False
 ) -> None:
-    """Show quotas: all, or those of one user, client id or address."""
+    """List quotas: all, or those of one user, client id or address."""
     found: list[dict[str, dict[str, Any]]] = [
         {"entity": dict(entity), "quotas": values}
         for entity, values in read_all(broker, _entity(user, client_id, ip))
@@ -67,8 +67,8 @@ def list_quotas(
 def read_all(
     broker: Connection, entity: Sequence[tuple[str, str | None]] = (), *, strict: bool = False
 ) -> list[tuple[Entity, dict[str, float]]]:
-    """Every entity that fits, with its quotas; no name stands for the default. strict: not those
-    with further parts, as a client id. Raises CommandFailed."""
+    """Every matching entity with its quotas; a missing name stands for the default. strict: without
+    entities that have further parts, such as a client id. Raises CommandFailed."""
     from kafka.protocol.admin.client_quotas import DescribeClientQuotasRequest
 
     component = DescribeClientQuotasRequest.ComponentData
@@ -89,7 +89,7 @@ def read_all(
 def alter(
     broker: Connection, entity: Entity, sets: dict[str, float], removals: list[str], validate_only: bool
 ) -> None:
-    """Sets and removes quotas of one entity. Raises CommandFailed."""
+    """Set and remove quotas of one entity. Raises CommandFailed."""
     from kafka.protocol.admin.client_quotas import AlterClientQuotasRequest
 
     entry = AlterClientQuotasRequest.EntryData
@@ -117,10 +117,11 @@ def set_quotas(
     client_id: ClientId = None,
     ip: Ip = None,
     validate_only: Annotated[
-        bool, typer.Option("--validate-only", help="Let the broker check it, change nothing.")
+        bool, typer.Option("--validate-only", help="Only let the broker check the request.")
     ] = False,
 ) -> None:
-    """Give quotas to a user, a client id, both together, or an address; others stay as they are."""
+    """Set quotas of a user, a client id, both together, or an address. Other quotas stay
+    unchanged."""
     entity = _entity(user, client_id, ip)
     if not entity:
         raise UsageFailed("give --user, --client-id or --ip")
@@ -150,13 +151,13 @@ def remove(
     client_id: ClientId = None,
     ip: Ip = None,
 ) -> None:
-    """Take quotas away: those named, or all of the user, client id or address."""
+    """Remove the named quotas, or all quotas of the user, client id or address."""
     entity = _entity(user, client_id, ip)
     if not entity:
         raise UsageFailed("give --user, --client-id or --ip")
     there = [key for _, values in read_all(broker, entity, strict=True) for key in values]
     if not there:
-        raise CommandFailed("no quotas are set for it")
+        raise CommandFailed("it has no quotas")
     named = list(quotas or there)
     if missing := sorted(set(named) - set(there)):
         raise CommandFailed(f"{', '.join(missing)}: not set; there is {', '.join(sorted(there))}")

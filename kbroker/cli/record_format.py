@@ -1,7 +1,7 @@
-r"""Format strings of `consume -f`, as kcat's: %t topic, %p partition, %o offset, %k key, %s value,
+r"""Format strings of `consume -f`, as of kcat: %t topic, %p partition, %o offset, %k key, %s value,
 ...
 
-Pure: a record is anything with the fields of `Shown`, the output is bytes.
+Pure: a record is any object with the fields of `Shown`, the output is bytes.
 """
 
 import json
@@ -22,8 +22,7 @@ FORMAT_HELP = (
 
 
 class Shown(NamedTuple):
-    """A consumed record as formats see it. timestamp: ms, -1 for none; headers: (name, value)
-    pairs."""
+    """A consumed record for formats. timestamp: ms, -1 for none; headers: (name, value) pairs."""
 
     topic: str
     partition: int
@@ -35,8 +34,8 @@ class Shown(NamedTuple):
 
 
 class Decoded(bytes):
-    """A key or value that was decoded by its schema: JSON, which stays a document inside of a
-    document."""
+    """A key or value that was decoded by its schema: a JSON document, embedded as such in JSON
+    output."""
 
 
 def _headers(record: Shown) -> bytes:
@@ -125,8 +124,8 @@ def compile_format(text: str) -> Part:
 
 
 def to_json(record: Shown) -> bytes:
-    """One line of JSON; bytes that are not UTF-8 go as base64 under a name with the suffix
-    _base64."""
+    """One line of JSON; bytes that are not UTF-8 become base64, with the suffix _base64 in the
+    name."""
     fields: dict[str, Any] = {
         "topic": record.topic,
         "partition": record.partition,

@@ -1,5 +1,5 @@
-"""Input of `produce` cut into records: lines, or JSON documents as `consume --json` or `kcat -J`
-print them. Pure."""
+"""Splits the input of `produce` into records: lines, or JSON documents of `consume --json` or
+`kcat -J`. Pure."""
 
 import json
 from base64 import b64decode
@@ -15,7 +15,7 @@ Headers = list[tuple[str, bytes | None]]
 
 
 class NewRecord(NamedTuple):
-    """A record to be produced. partition, timestamp (ms): None leaves them to the client."""
+    """A record to produce. partition, timestamp (ms): None lets the client choose."""
 
     key: bytes | None
     value: bytes | None
@@ -25,7 +25,7 @@ class NewRecord(NamedTuple):
 
 
 def pieces(source: BinaryIO, delimiter: bytes) -> Iterator[bytes]:
-    """The input cut at a delimiter, as soon as it is there; a last piece without one counts."""
+    """Split the input at a delimiter, as it arrives. A last piece without a delimiter counts."""
     if delimiter == b"\n":
         for line in source:
             yield line[:-1] if line.endswith(b"\n") else line
@@ -71,13 +71,13 @@ def line_parser(
 
 
 def _shown(text: bytes) -> str:
-    """The beginning of a piece of input, for a sentence about it."""
+    """The beginning of a piece of input, for error messages."""
     return repr(text[:80].decode(errors="backslashreplace"))
 
 
 def parse_headers(pairs: Iterable[bytes]) -> Headers:
-    """`name=value` pairs; a name alone has a null value. Raises UsageFailed for one without a
-    name."""
+    """Parse `name=value` pairs; a name without `=` has a null value. Raises UsageFailed for a
+    missing name."""
     found: Headers = []
     for pair in pairs:
         name, equals, value = pair.partition(b"=")
@@ -91,8 +91,8 @@ def parse_headers(pairs: Iterable[bytes]) -> Headers:
 
 
 def parse_json(line: bytes) -> NewRecord:
-    """A document as `consume --json` or `kcat -J` prints it; only `value` (kcat: `payload`) is
-    needed. Topic, partition and offset are left out, so that records go where their key belongs.
+    """Parse a document of `consume --json` or `kcat -J`; only `value` (kcat: `payload`) is
+    required. Topic, partition and offset are ignored, so that records are partitioned by their key.
     Raises UsageFailed."""
     try:
         fields = json.loads(line)
@@ -106,7 +106,7 @@ def parse_json(line: bytes) -> NewRecord:
         )
     timestamp = fields.get("timestamp", fields.get("ts"))
     if timestamp == -1:
-        timestamp = None  # how kcat writes that there is none
+        timestamp = None  # kcat's value for none
     if timestamp is not None and (type(timestamp) is not int or not 0 <= timestamp < 1 << 63):
         raise UsageFailed(f"timestamp: expected milliseconds since 1970, not {str(timestamp)[:80]!r}")
     value = "payload" if "payload" in fields else "value"
@@ -114,7 +114,7 @@ def parse_json(line: bytes) -> NewRecord:
 
 
 def _headers(fields: dict[str, Any]) -> Headers:
-    """A list of objects, or kcat's: name, value, name, value."""
+    """Headers: a list of objects, or kcat's list name, value, name, value."""
     listed = fields.get("headers") or []
     if isinstance(listed, list) and listed and all(isinstance(header, str | None) for header in listed):
         if len(listed) % 2 or None in listed[::2]:
@@ -127,7 +127,7 @@ def _headers(fields: dict[str, Any]) -> Headers:
 
 
 def _name(text: str) -> str:
-    """librdkafka does not survive a name that is no UTF-8."""
+    """A header name in UTF-8: librdkafka crashes with others."""
     _encoded("headers", text)
     return text
 

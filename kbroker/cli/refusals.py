@@ -1,21 +1,21 @@
-"""What librdkafka reports while it tries again and again, and another try does not change."""
+"""Recognizes permanent errors that librdkafka reports while it retries."""
 
 import re
 
 _TRIES = re.compile(r" \(after \d+ms in state [A-Z_]+.*\)$")
 _ALERT = re.compile(r"SSL routines:[^:]*:(?:tlsv?\d+ |sslv?\d+ )?alert (.+?)(?:: SSL alert number \d+)?$")
-"""In TLS 1.3 a listener refuses a client's certificate after the handshake, by an alert."""
+"""In TLS 1.3 a listener refuses a client's certificate after the handshake, with an alert."""
 _NO_CERTIFICATE = "certificate required"
 HANDSHAKES = 3
-"""Handshakes that end without a TLS answer before the listener is taken for one without TLS: a
-broker that stops ends one, too."""
+"""Handshakes without a TLS answer before the listener counts as one without TLS. A stopping broker
+ends one, too."""
 CLOSED = 8
-"""Connections that end silently after the handshake before the listener is taken for one that wants
+"""Connections that end silently after the handshake before the listener counts as one that requires
 a login."""
 
 
 class Refusals:
-    """reason: why the broker takes no request of this client; empty as long as that is open."""
+    """reason: why the broker accepts no request of this client; empty while unknown."""
 
     def __init__(self) -> None:
         self.reason = ""

@@ -1,5 +1,5 @@
-"""`kbroker topics elect-leaders`, `reassign`, `reassignments`: which broker leads and keeps a
-partition."""
+"""`kbroker topics elect-leaders`, `reassign`, `reassignments`: leaders and replicas of
+partitions."""
 
 from typing import Annotated, Any
 
@@ -30,16 +30,15 @@ def elect_leaders(
     scopes: ScopesOrAll = None,
     unclean: Annotated[
         bool,
-        typer.Option("--unclean", help="A replica that is not in sync may lead: records are lost."),
+        typer.Option("--unclean", help="Allow a leader that is not in sync: records may be lost."),
     ] = False,
     yes: Yes = False,
 ) -> None:
-    """Make the preferred replica, the first one, the leader of partitions where another one
-    leads."""
+    """Elect the preferred (first) replica as the leader of partitions with another leader."""
     admin = broker.admin()
     partitions = scoped_or_all(admin, scopes, broker.timeout_s)
     if unclean:
-        confirm(f"Elect leaders of {counted(len(partitions), 'partition')} and lose what they lack?", yes)
+        confirm(f"Elect leaders of {counted(len(partitions), 'partition')} and lose missing records?", yes)
     wanted: dict[str, list[int]] = {}
     for topic, number in partitions:
         wanted.setdefault(topic, []).append(number)
@@ -70,7 +69,7 @@ def _report_elections(answer: Any) -> None:
             elif part.error_code != ErrorCode.ELECTION_NOT_NEEDED.value:
                 failures.append(broker_error(part.error_code, part.error_message, name))
     if not elected and not failures:
-        say("every partition has the leader that it should have")
+        say("every partition has its preferred leader")
     raise_first(failures)
 
 
@@ -80,11 +79,13 @@ def reassign(
     scopes: Scopes,
     replicas: Annotated[
         str | None,
-        typer.Option(metavar="ID[,ID...]", help="Brokers that shall keep them; the first one is preferred."),
+        typer.Option(
+            metavar="ID[,ID...]", help="Ids of the new replicas' brokers; the first one is preferred."
+        ),
     ] = None,
-    cancel: Annotated[bool, typer.Option("--cancel", help="Give a pending reassignment up.")] = False,
+    cancel: Annotated[bool, typer.Option("--cancel", help="Cancel a pending reassignment.")] = False,
 ) -> None:
-    """Move replicas of partitions to other brokers, or in kbroker to other replica sites."""
+    """Move replicas of partitions to other brokers; in kbroker to other replica sites."""
     if (replicas is None) != cancel:
         raise UsageFailed("give either --replicas or --cancel")
     target = None if replicas is None else _ids(replicas)

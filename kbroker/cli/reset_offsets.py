@@ -35,7 +35,7 @@ EXAMPLES = examples(
 
 @dataclass(frozen=True)
 class Strategy:
-    """One of the eight; exactly one field that is neither None nor False."""
+    """A strategy: exactly one field is neither None nor False."""
 
     to_earliest: bool = False
     to_latest: bool = False
@@ -48,7 +48,7 @@ class Strategy:
 
 @dataclass(frozen=True)
 class Move:
-    """The change of one partition. current: None when nothing was committed."""
+    """The change of one partition. current: None if nothing was committed."""
 
     group: str
     partition: Partition
@@ -65,24 +65,34 @@ TopicArgument = Annotated[
         autocompletion=complete_topic,
     ),
 ]
-AllTopics = Annotated[bool, typer.Option("--all-topics", help="All that the group has offsets of.")]
-ToEarliest = Annotated[bool, typer.Option("--to-earliest", help="To the first record.")]
+AllTopics = Annotated[
+    bool, typer.Option("--all-topics", help="All topics with committed offsets of the group.")
+]
+ToEarliest = Annotated[bool, typer.Option("--to-earliest", help="To the earliest offset.")]
 ToLatest = Annotated[bool, typer.Option("--to-latest", help="To the end.")]
-ToCurrent = Annotated[bool, typer.Option("--to-current", help="To where it is; to the end if nowhere.")]
+ToCurrent = Annotated[
+    bool, typer.Option("--to-current", help="To the committed offset; to the end if there is none.")
+]
 ToOffset = Annotated[int | None, typer.Option("--to-offset", min=0, help="To an offset.")]
-ShiftBy = Annotated[int | None, typer.Option("--shift-by", help="So many records on, or back if negative.")]
+ShiftBy = Annotated[
+    int | None, typer.Option("--shift-by", help="Forward by this number of records, or back if negative.")
+]
 ToDatetime = Annotated[
     str | None,
-    typer.Option("--to-datetime", metavar="TIME", help=f"To the first record at or after: {TIME_HELP}"),
+    typer.Option(
+        "--to-datetime", metavar="TIME", help=f"To the first record at or after a time: {TIME_HELP}"
+    ),
 ]
 ByDuration = Annotated[
     str | None,
-    typer.Option("--by-duration", metavar="DURATION", help="To what came since: PT1H30M, 90m, 7d."),
+    typer.Option(
+        "--by-duration", metavar="DURATION", help="To the first record of the last: PT1H30M, 90m, 7d."
+    ),
 ]
 FromFile = Annotated[
-    Path | None, typer.Option("--from-file", help="To the offsets of a CSV file as --export prints it.")
+    Path | None, typer.Option("--from-file", help="To the offsets of a CSV file from --export.")
 ]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show what would change (the default).")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show the changes (the default).")]
 Execute = Annotated[bool, typer.Option("--execute", help="Do it.")]
 Export = Annotated[bool, typer.Option("--export", help="Print CSV: topic,partition,offset.")]
 
@@ -106,8 +116,8 @@ def reset_offsets(
     export: Export = False,
     json: AsJson = False,
 ) -> None:
-    """Move committed offsets of groups without members. Shows what would change unless --execute is
-    given."""
+    """Reset the committed offsets of groups without members. Only shows the changes unless
+    --execute is given."""
     if dry_run and execute:
         raise UsageFailed("give only one of --dry-run and --execute")
     now_ms = int(time.time() * 1000)
@@ -125,7 +135,7 @@ def reset_offsets(
             _commit(broker, admin, name, [move for move in moves if move.group == name])
     _show(moves, several=len(groups) > 1, export=export, json=json)
     if not execute and not export:
-        say("nothing was changed: give --execute to do it")
+        say("nothing was changed: --execute makes the changes")
 
 
 def _check(strategy: Strategy, topics: list[str], all_topics: bool) -> None:

@@ -17,8 +17,8 @@ MAX_REFERENCES = 1000
 
 @dataclass(frozen=True)
 class Schema:
-    """A schema. references: texts by the names that they are referred to, those that others need
-    first."""
+    """A schema. references: texts of referenced schemas by the name of the reference, each after
+    those that it needs."""
 
     type: str
     text: str
@@ -26,7 +26,8 @@ class Schema:
 
 
 class SchemaSource:
-    """The registry at a URL; name and password of `http://name:password@host` go as HTTP basic."""
+    """The registry at a URL; name and password of `http://name:password@host` are sent as HTTP
+    basic."""
 
     def __init__(self, url: str, timeout_s: float) -> None:
         try:
@@ -43,7 +44,7 @@ class SchemaSource:
         self._timeout_s = timeout_s
 
     def schema(self, schema_id: int) -> Schema:
-        """A schema with all that it refers to. Raises CommandFailed."""
+        """A schema with all of its references. Raises CommandFailed."""
         answer = self._get(f"/schemas/ids/{schema_id}")
         references: dict[str, str] = {}
         self._collect(answer, references, set())
@@ -75,7 +76,7 @@ class SchemaSource:
             reason = getattr(error, "reason", error)
             raise Unreachable(f"the registry {self._url} does not answer: {reason}") from None
         except UnicodeError:
-            raise UsageFailed(f"--registry {self._url}: this is no host name") from None
+            raise UsageFailed(f"--registry {self._url}: not a valid host name") from None
         except ValueError:
             raise CommandFailed(f"{self._url}{path} does not answer as a schema registry") from None
         if not isinstance(found, dict):

@@ -37,8 +37,8 @@ def record_types_of(path: Path) -> RecordTypes | None:
 
 
 def view_of(path: Path) -> SegmentView:
-    """A whole `.log` file, seen as the last segment of its log. Raises OSError, CorruptLog for
-    another name."""
+    """Open a `.log` file as the last segment of its log. Raises OSError, CorruptLog for an invalid
+    name."""
     base = base_offset_of(path.name)
     if base is None:
         raise CorruptLog(f"{path}: the name of a segment is its base offset in 20 digits and .log")
@@ -47,8 +47,8 @@ def view_of(path: Path) -> SegmentView:
 
 
 def dump_segment(path: Path, *, records: bool, decode: bool) -> Iterator[Item]:
-    """Items of type batch, record, problem. decode: keys and values of coordinators' topics are
-    taken apart."""
+    """Items of type batch, record, problem. decode: decode keys and values of coordinators'
+    topics."""
     view = view_of(path)
     types = record_types_of(path) if decode else None
     end = 0
@@ -79,7 +79,7 @@ def dump_segment(path: Path, *, records: bool, decode: bool) -> Iterator[Item]:
 
 
 def problem(path: Path, text: str) -> Item:
-    """A finding that makes the dump end with an error."""
+    """A problem: the dump ends with an error."""
     return {"type": "problem", "file": str(path), "problem": text}
 
 

@@ -1,7 +1,6 @@
 """``kbroker serve``: the broker in the foreground, logs to stderr, until SIGTERM or Ctrl-C.
 
-Imports little on purpose: what this module loads stays in the memory of every process of the
-broker.
+It imports little, because its modules stay in the memory of every process of the broker.
 """
 
 import gc
@@ -32,8 +31,8 @@ WARM = (
 
 
 def serve(file: Path | None, overrides: list[str], from_environment: bool = False) -> int:
-    """Run a broker with the settings of a server.properties file, of variables ``KAFKA_*`` if they
-    are asked for, and of ``key=value`` overrides; the later ones win.
+    """Run a broker with the settings of a server.properties file, of variables ``KAFKA_*`` (if
+    enabled), and of ``key=value`` overrides; later ones override earlier ones.
 
     Returns the process's exit code: 0 after an orderly stop, 1 when it could not start or stop
     cleanly, 2 for bad settings.
@@ -66,7 +65,7 @@ def serve(file: Path | None, overrides: list[str], from_environment: bool = Fals
         log.error("no folder for the compiled kernels, XDG_CACHE_HOME may name another: %s", error)
         return EXIT_FAILED
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # of numpy; this process forks
-    gc.disable()  # during the supervisor's imports: they leave no garbage, and collections cost a fifth of the time
+    gc.disable()  # off during the supervisor's imports: they leave no garbage, and collections take a fifth of the time
     use_kernels()
     from kbroker.supervisor.supervisor import Supervisor, exit_code_of
 
@@ -74,10 +73,9 @@ def serve(file: Path | None, overrides: list[str], from_environment: bool = Fals
 
 
 def use_kernels() -> None:
-    """Have this process and its children run the compiled kernels, and compile them first where
-    that was not done.
+    """Let this process and its children use compiled kernels; compile them first if necessary.
 
-    Without a place to keep them the following imports compile them at each start."""
+    Without a cache folder every start compiles them."""
     if image.use():
         return
     log.info("the kernels are not compiled yet: this start takes half a minute or so, later ones do not")

@@ -1,5 +1,5 @@
-"""Arguments of `kbroker serve` without the option parser, which would cost each process of the
-broker its memory."""
+"""Parses arguments of `kbroker serve` without the option parser, which would cost memory in each
+process of the broker."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Names of settings close to one that does not exist. Pure."""
+"""Suggests names for an unknown setting. Pure."""
 
 import re
 
@@ -8,7 +8,7 @@ _UNKNOWN = re.compile(r"[Uu]nknown (?:[a-z]+ )?config(?:uration)?(?: name)?:? '?
 
 
 def with_suggestion(said: str) -> str:
-    """A broker's text about an unknown setting, with the name that was probably meant."""
+    """A broker's message about an unknown setting, with a suggested name."""
     found = _UNKNOWN.search(said)
     return said if found is None else said + suggestion(found[1], known_names())
 

@@ -1,4 +1,4 @@
-"""What a share group's coordinator reports and changes: state, members, start offsets."""
+"""Requests to a share group's coordinator: state, members, start offsets."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -14,8 +14,7 @@ from kbroker.protocol.errors import ErrorCode
 
 @dataclass(frozen=True)
 class Start:
-    """The first record of a partition that the group has yet to finish. None: unknown to the
-    broker."""
+    """The first unfinished record of a partition. None: unknown to the broker."""
 
     partition: Partition
     offset: int | None
@@ -23,7 +22,7 @@ class Start:
 
 
 def read_share_group(broker: Connection, name: str) -> Any:
-    """The group as its coordinator describes it. Raises CommandFailed when there is none."""
+    """Describe the group. Raises CommandFailed if it does not exist."""
     (group,) = _describe(broker, name)
     check_answer(group, f"share group {name}")
     return group
@@ -37,8 +36,8 @@ def _describe(broker: Connection, name: str) -> Any:
 
 
 def refuse_members(broker: Connection, name: str) -> None:
-    """A group that there is not yet may be given the offsets that it will begin with. Raises
-    CommandFailed."""
+    """Check that the group has no members. A new group is allowed: its offsets are set before it
+    begins. Raises CommandFailed."""
     (group,) = _describe(broker, name)
     if group.error_code == ErrorCode.GROUP_ID_NOT_FOUND.value:
         return

@@ -28,7 +28,7 @@ from kbroker.protocol.api_keys import ApiKey
 app = typer.Typer(
     name="share-groups",
     no_args_is_help=True,
-    help="Share groups: offsets, lag, members. `groups list --type share` lists them.",
+    help="Describe and change share groups: offsets, lag, members. `groups list --type share` lists them.",
 )
 
 
@@ -121,9 +121,9 @@ def reset_offsets(
     execute: Execute = False,
     json: AsJson = False,
 ) -> None:
-    """Move start offsets of a group without members, or of one that will be.
+    """Reset the start offsets of a group without members, or of a new group.
 
-    Shows what would change unless --execute is given."""
+    Only shows the changes unless --execute is given."""
     if sum((to_earliest, to_latest, to_datetime is not None)) != 1:
         raise UsageFailed("give exactly one of --to-earliest, --to-latest, --to-datetime")
     if bool(topic) == all_topics:
@@ -148,7 +148,7 @@ def reset_offsets(
     else:
         print_table(("TOPIC", "PARTITION", "START-OFFSET", "NEW-OFFSET"), rows)
     if not execute:
-        say("nothing was changed: give --execute to do it")
+        say("nothing was changed: --execute makes the changes")
 
 
 @app.command("delete-offsets", epilog=examples("kbroker share-groups delete-offsets workers orders --yes"))
@@ -159,8 +159,8 @@ def delete_offsets(
     topics: Topics,
     yes: Yes = False,
 ) -> None:
-    """Let a group without members forget topics; it then starts where share.auto.offset.reset
-    says."""
+    """Delete a group's offsets of topics; it must have no members. It then starts at
+    share.auto.offset.reset."""
     from kbroker.protocol.messages.delete_share_group_offsets import (
         DeleteShareGroupOffsetsRequest,
         DeleteShareGroupOffsetsRequestTopic,
@@ -184,8 +184,8 @@ def delete_offsets(
 @app.command(epilog=examples("kbroker share-groups delete workers --yes"))
 @connected
 def delete(broker: Connection, groups: GroupIds, yes: Yes = False) -> None:
-    """Delete share groups without members, with their offsets."""
+    """Delete share groups without members, and their offsets."""
     for name in groups:
-        read_share_group(broker, name)  # so that no group of another type is deleted
+        read_share_group(broker, name)  # checked first, so that groups of other types are not deleted
     confirm(f"Delete {', '.join(groups)} with all offsets?", yes)
     delete_groups(broker, groups, "share group")

@@ -1,10 +1,10 @@
-"""Amounts as people read them. Pure."""
+"""Formats amounts for people. Pure."""
 
 UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 
 
 def size(value: float | None) -> str:
-    """Three digits at most, in the unit that fits; a dash for none."""
+    """At most three digits, in a fitting unit; a dash for None."""
     if value is None:
         return "-"
     unit = 0
@@ -14,5 +14,5 @@ def size(value: float | None) -> str:
 
 
 def counted(count: int, noun: str, plural: str = "") -> str:
-    """`1 group`, `2 groups`, `1,000 groups`. plural: where it is not the noun with an s."""
+    """`1 group`, `2 groups`, `1,000 groups`. plural: if it is not the noun with an s."""
     return f"{count:,} {noun if count == 1 else plural or noun + 's'}"

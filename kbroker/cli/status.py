@@ -1,4 +1,4 @@
-"""`kbroker status`: the broker's problems on one page."""
+"""`kbroker status`: shows the broker's problems on one page."""
 
 import time
 from http import HTTPStatus
@@ -23,23 +23,23 @@ EXAMPLES = examples(
 
 def status(
     url: Annotated[
-        str, typer.Option(metavar="URL", help="Where the broker's metrics and console are.")
+        str, typer.Option(metavar="URL", help="URL of the broker's metrics and console.")
     ] = DEFAULT_URL,
     max_lag: Annotated[
         int | None,
         typer.Option(
-            min=0, metavar="RECORDS", help="A group further behind is a problem.", show_default="no limit"
+            min=0, metavar="RECORDS", help="A group with more lag is a problem.", show_default="no limit"
         ),
     ] = None,
     json: AsJson = False,
 ) -> None:
-    """Say whether all is well: processes, log dirs, partitions, lag, certificates. Ends with 1 when
-    something is not.
+    """Check processes, log dirs, partitions, lag and certificates. Ends with 1 if there is a
+    problem.
 
-    Problems are: a process restarted in the last hour; a log dir that is offline, has under 5 %
-    free, or under 20 % and is full within a day; partitions offline, under-replicated, under
-    min.insync.replicas or refusing produce; a certificate that ends within 14 days; a group beyond
-    --max-lag."""
+    Problems are: a process that was restarted in the last hour; a log dir that is offline, has less
+    than 5 % free, or has less than 20 % and is full within a day; partitions that are offline,
+    under-replicated, below min.insync.replicas or refuse produce; a certificate that expires within
+    14 days; a group with more lag than --max-lag."""
     metrics = read_metrics(url)
     now_s = time.time()
     found = checks(metrics, _not_ready(url), now_s, max_lag)

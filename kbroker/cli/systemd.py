@@ -1,5 +1,4 @@
-"""``kbroker systemd``: a service unit for this installation, closed to all that a broker does not
-need."""
+"""``kbroker systemd``: prints a hardened service unit for this installation."""
 
 import os
 import re
@@ -28,7 +27,7 @@ STATE = Path("/var/lib/kbroker")
 USER = "kbroker"
 AUDIT = "kbroker.audit.log.dir"
 HIDDEN = (Path("/tmp"), Path("/var/tmp"))  # PrivateTmp=yes
-"""Folders of the host that the service does not see."""
+"""Folders of the host that are hidden from the service."""
 
 UNIT = """\
 # {written}
@@ -90,7 +89,7 @@ WantedBy=multi-user.target
 
 
 def unit(program: Path, properties: str, folders: Sequence[Path] = ()) -> str:
-    """The unit's text. folders: what the settings name for data; none: the data is in STATE."""
+    """The unit's text. folders: data folders of the settings; none: the data is in STATE."""
     words = [str(program), "serve", *([properties] if properties else [])]
     words += [] if folders else ["--override", f"log.dirs={STATE}"]
     outside = " ".join(word(str(folder)) for folder in folders if not folder.is_relative_to(STATE))
@@ -104,8 +103,8 @@ def unit(program: Path, properties: str, folders: Sequence[Path] = ()) -> str:
 
 
 def folders_of(pairs: Mapping[str, str]) -> list[Path]:
-    """The folders that settings name for logs, and then for the audit log; none without log dirs:
-    the service chooses."""
+    """The log dirs of the settings, then the folder of the audit log; none without log dirs: the
+    service then uses STATE."""
     names = pairs.get("log.dirs") or pairs.get("log.dir") or ""
     dirs = [Path(name.strip()) for name in names.split(",") if name.strip()]
     audit = pairs.get(AUDIT, "")
@@ -113,16 +112,17 @@ def folders_of(pairs: Mapping[str, str]) -> list[Path]:
 
 
 def word(text: str) -> str:
-    """One word of a command line of systemd, which knows quotes, variables and specifiers."""
+    """Quote a word for a systemd command line, which has quotes, variables and specifiers."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("$", "$$")
     return f'"{escaped}"' if re.search(r"[\s\"'\\;]", text) else escaped
 
 
 def foreign(folders: Iterable[Path]) -> Iterator[str]:
-    """Why the service could not write to folders of its settings: systemd gives it STATE alone."""
+    """Why the service could not write to the folders of its settings: systemd only gives it
+    STATE."""
     for folder in folders:
         if not folder.is_absolute():
-            yield f"{folder} is no absolute path, and the service starts in /"
+            yield f"{folder} is not an absolute path, and the service starts in /"
         elif not folder.is_relative_to(STATE) and _owner(folder) != USER:
             yield (
                 f"{folder} must belong to the service's user: "
@@ -138,10 +138,10 @@ def _owner(path: Path) -> str | None:
 
 
 def remarks(*files: Path) -> Iterator[str]:
-    """Why the service's user would not find a file, one text for each that it would not."""
+    """Why the service's user cannot read a file, one text for each such file."""
     for file in files:
         if any(file.is_relative_to(folder) for folder in HIDDEN):
-            yield f"{file} is not visible to the service, which has a /tmp of its own"
+            yield f"{file} is not visible to the service, which has a private /tmp"
             continue
         for folder in reversed(file.parents):
             if folder.exists() and not folder.stat().st_mode & stat.S_IXOTH:
@@ -150,7 +150,7 @@ def remarks(*files: Path) -> Iterator[str]:
 
 
 def _closed(settings: Path) -> Iterator[str]:
-    """Settings that others cannot read, as those with passwords should be."""
+    """Check settings that others cannot read, as settings with passwords should be."""
     if settings.stat().st_mode & stat.S_IROTH == 0 and _owner(settings) != USER:
         yield (
             f"{settings} cannot be read by the service's user: "
@@ -159,7 +159,8 @@ def _closed(settings: Path) -> Iterator[str]:
 
 
 def _read(settings: Path) -> dict[str, str]:
-    """Raises UsageFailed: a unit with settings that cannot be read would fail at each start."""
+    """Read the settings. Raises UsageFailed, because a unit with unreadable settings would fail at
+    each start."""
     if not settings.name or os.path.isdir(settings):  # noqa: PTH112  false for any error
         raise UsageFailed("SERVER.PROPERTIES names a file, as /etc/kbroker/server.properties")
     try:
@@ -171,12 +172,14 @@ def _read(settings: Path) -> dict[str, str]:
 def systemd(
     settings: Annotated[
         Path | None,
-        typer.Argument(metavar="[SERVER.PROPERTIES]", help="Settings of the service.", show_default=False),
+        typer.Argument(
+            metavar="[SERVER.PROPERTIES]", help="Settings file of the service.", show_default=False
+        ),
     ] = None,
 ) -> None:
     """Print a hardened systemd unit: kbroker systemd > /etc/systemd/system/kbroker.service
 
-    The data is where the settings say; without log.dirs in them, in /var/lib/kbroker."""
+    The data is in log.dirs of the settings, or else in /var/lib/kbroker."""
     folders = [] if settings is None else folders_of(_read(settings))
     program = Path(shutil.which(sys.argv[0]) or sys.argv[0]).absolute()
     files = [program] if settings is None else [program, settings.absolute()]

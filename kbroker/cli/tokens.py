@@ -1,6 +1,6 @@
-"""`kbroker tokens`: delegation tokens, as by kafka-delegation-tokens.
+"""`kbroker tokens`: delegation tokens, as kafka-delegation-tokens.
 
-Neither client library has these requests; they go over kafka-python's connections.
+Both client libraries lack these requests; they are sent over kafka-python's connections.
 """
 
 import base64
@@ -28,14 +28,17 @@ from kbroker.protocol.schema import Struct
 app = typer.Typer(
     name="tokens",
     no_args_is_help=True,
-    help="Create, renew, expire and show delegation tokens, by which programs log in for a user.",
+    help="Create, renew, expire and list delegation tokens. Programs log in with them on behalf of a user.",
 )
 
 SUBJECT = "delegation token"
 HEADERS = ("ID", "OWNER", "REQUESTER", "RENEWERS", "ISSUED", "EXPIRES", "ENDS", "HMAC")
 
 Hmac = Annotated[
-    str, typer.Argument(metavar="HMAC", help="As `create` and `describe` show it.", show_default=False)
+    str,
+    typer.Argument(
+        metavar="HMAC", help="The token's HMAC, as `create` and `describe` print it.", show_default=False
+    ),
 ]
 Owners = Annotated[
     list[str] | None,
@@ -46,7 +49,7 @@ Owners = Annotated[
 def _principal(text: str) -> tuple[str, str]:
     kind, colon, name = text.partition(":")
     if not (kind and colon and name):
-        raise UsageFailed(f"{text!r} is no principal: expected User:NAME")
+        raise UsageFailed(f"{text!r} is not a principal: expected User:NAME")
     return kind, name
 
 
@@ -65,7 +68,7 @@ def _ask(broker: Connection, api: ApiKey, request: Struct) -> Any:
 
 
 def _row(token: Any) -> dict[str, Any]:
-    """A token of either answer: the names of the times differ."""
+    """A token of either answer; the answers have different names for the times."""
     times = {
         name: getattr(token, f"{name}_timestamp_ms", getattr(token, f"{name}_timestamp", None))
         for name in ("issue", "expiry", "max")
@@ -95,17 +98,18 @@ def create(
         str | None, typer.Option(metavar="User:NAME", help="Whose it is.", show_default="yourself")
     ] = None,
     renewer: Annotated[
-        list[str] | None, typer.Option(metavar="User:NAME", help="Who else may renew it; repeatable.")
+        list[str] | None, typer.Option(metavar="User:NAME", help="Another user who may renew it; repeatable.")
     ] = None,
     lifetime: Annotated[
         str | None,
         typer.Option(
-            metavar="DURATION", help="How long it can be renewed.", show_default="the broker's maximum"
+            metavar="DURATION", help="Maximum lifetime, with renewals.", show_default="the broker's maximum"
         ),
     ] = None,
     json: AsJson = False,
 ) -> None:
-    """Create a token. A program logs in by SCRAM with its id as user name, its HMAC as password."""
+    """Create a token. A program logs in by SCRAM with its id as the user name and its HMAC as the
+    password."""
     kind, name = (None, None) if owner is None else _principal(owner)
     renewers = [CreatableRenewers(*_principal(one)) for one in renewer or ()]
     lifetime_ms = -1 if lifetime is None else parse_duration_ms(lifetime)
@@ -126,11 +130,11 @@ def renew(
     period: Annotated[
         str | None,
         typer.Option(
-            "--for", metavar="DURATION", help="How long from now.", show_default="the broker's maximum"
+            "--for", metavar="DURATION", help="New expiry, from now.", show_default="the broker's maximum"
         ),
     ] = None,
 ) -> None:
-    """Give a token more time."""
+    """Extend the expiry of a token."""
     period_ms = -1 if period is None else parse_duration_ms(period)
     answer = _ask(broker, ApiKey.RENEW_DELEGATION_TOKEN, RenewDelegationTokenRequest(_hmac(hmac), period_ms))
     say(f"{SUBJECT}: expires at {format_time(answer.expiry_timestamp_ms)}")
@@ -142,7 +146,7 @@ def expire(
     broker: Connection,
     hmac: Hmac,
     period: Annotated[
-        str | None, typer.Option("--in", metavar="DURATION", help="When, from now.", show_default="now")
+        str | None, typer.Option("--in", metavar="DURATION", help="Expiry, from now.", show_default="now")
     ] = None,
 ) -> None:
     """Expire a token: logins with it are refused."""
@@ -159,7 +163,7 @@ def expire(
 @app.command(epilog=examples("kbroker tokens describe --owner User:alice --json | jq -r '.[].id'"))
 @connected
 def describe(broker: Connection, owner: Owners = None, json: AsJson = False) -> None:
-    """Show tokens with their HMACs: those that you may see."""
+    """List the tokens that you may see, with their HMACs."""
     owners = None if not owner else [DescribeDelegationTokenOwner(*_principal(one)) for one in owner]
     answer = _ask(broker, ApiKey.DESCRIBE_DELEGATION_TOKEN, DescribeDelegationTokenRequest(owners))
     rows = sorted((_row(token) for token in answer.tokens), key=lambda row: (row["owner"], row["issue_ms"]))

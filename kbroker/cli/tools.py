@@ -1,4 +1,4 @@
-"""Programs of the same package that use the broker as clients: tuner, load test, judge."""
+"""Programs of this package that use the broker as clients: tuner, load test, judge."""
 
 import sys
 from importlib import import_module
@@ -8,12 +8,12 @@ import typer
 
 from kbroker.cli.failures import UsageFailed
 
-PANEL = "Around the broker"
+PANEL = "Tools"
 AS_IT_IS: dict[str, Any] = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
 
 
 def _program(module: str, extra: str) -> Any:
-    """The program's module. Raises UsageFailed when packages of its own are missing."""
+    """Import the program's module. Raises UsageFailed if its packages are missing."""
     try:
         return import_module(module)
     except ModuleNotFoundError as missing:
@@ -22,19 +22,19 @@ def _program(module: str, extra: str) -> Any:
 
 
 def tune(context: typer.Context) -> None:
-    """Check this host, say whether a workload fits, write a script of repairs, prove the advice:
+    """Check this host, size a workload, write a script of repairs, verify the advice:
     `kbroker tune --help`."""
     _program("tuning.cli", "tune").app(args=context.args, prog_name="kbroker tune")
 
 
 def loadtest(context: typer.Context) -> None:
-    """Load a broker and write down what it acknowledged: `kbroker loadtest --help`. Needs the extra
+    """Load a broker and record what it acknowledged: `kbroker loadtest --help`. Needs the extra
     `loadtest`."""
     _program("loadtest.cli", "loadtest").app(args=context.args, prog_name="kbroker loadtest")
 
 
 def judge(context: typer.Context) -> None:
-    """Say whether records of a load test were lost or repeated: `kbroker judge --help`. Needs Java
-    and the extra."""
+    """Check whether records of a load test were lost or repeated: `kbroker judge --help`. Needs
+    Java and the extra `judge`."""
     sys.argv[0] = "kbroker"
     raise typer.Exit(_program("spark_validation.cli", "judge").main(["judge", *context.args]))

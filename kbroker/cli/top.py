@@ -1,4 +1,4 @@
-"""`kbroker top`: the overview of the console in a terminal, from the same API."""
+"""`kbroker top`: shows the overview of the console in a terminal, from the same API."""
 
 import json
 import time
@@ -21,10 +21,10 @@ EXAMPLES = examples("kbroker top", "kbroker top --url http://127.0.0.1:9404/", "
 
 
 def top(
-    url: Annotated[str, typer.Option(metavar="URL", help="Where the broker's console is.")] = DEFAULT_URL,
-    interval: Annotated[float, typer.Option(min=0.5, max=60, help="Seconds between two looks.")] = 1.0,
-    once: Annotated[bool, typer.Option("--once", help="Look once and end.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One line of JSON for each look.")] = False,
+    url: Annotated[str, typer.Option(metavar="URL", help="URL of the broker's console.")] = DEFAULT_URL,
+    interval: Annotated[float, typer.Option(min=0.5, max=60, help="Seconds between two updates.")] = 1.0,
+    once: Annotated[bool, typer.Option("--once", help="Print one sample and end.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print each sample as a line of JSON.")] = False,
 ) -> None:
     """Show throughput, latency by stage, lag, disks and processes, once a second. Ctrl-C ends
     it."""
@@ -72,7 +72,7 @@ def overview(url: str) -> Any:
 
 
 def screen(found: Mapping[str, Any]) -> "RenderableType":
-    """All of it, for one look."""
+    """The whole screen for one sample."""
     from rich.console import Group
     from rich.text import Text
 

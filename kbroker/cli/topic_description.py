@@ -1,4 +1,4 @@
-"""The description of a topic: id, settings that were made for it, leaders and replicas."""
+"""The description of a topic: id, its own settings, leaders and replicas."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,7 @@ TOPIC_SOURCE = 1  # DescribeConfigs: set for this topic
 
 
 def describe_topic(admin: "AdminClient", name: str, timeout_s: float) -> dict[str, Any]:
-    """What `topics describe` shows. Raises CommandFailed for a missing topic."""
+    """The data of `topics describe`. Raises CommandFailed for a missing topic."""
     from confluent_kafka import TopicCollection
     from confluent_kafka.admin import ConfigResource, ResourceType
 

@@ -1,4 +1,4 @@
-"""`kbroker topics list`: topics with partitions and, on demand, records, bytes and rates."""
+"""`kbroker topics list`: topics with partitions and optionally records, bytes and rates."""
 
 import time
 from collections import defaultdict
@@ -28,7 +28,7 @@ EXAMPLES = examples(
 
 @dataclass(frozen=True)
 class Sizes:
-    """One look at the logs. written: high watermarks; bytes: of each partition's log on its
+    """A snapshot of the logs. written: high watermarks; bytes: size of each partition's log on its
     leader."""
 
     at: float
@@ -41,17 +41,18 @@ class Sizes:
 def list_topics(
     broker: Connection,
     pattern: Annotated[
-        str | None, typer.Argument(help="Regular expression that the whole name matches.", show_default=False)
+        str | None,
+        typer.Argument(help="Regular expression that must match the whole name.", show_default=False),
     ] = None,
     exclude_internal: Annotated[
-        bool, typer.Option("--exclude-internal", help="Leave out the broker's own topics.")
+        bool, typer.Option("--exclude-internal", help="Leave out internal topics.")
     ] = False,
     under_replicated: Annotated[
         bool,
-        typer.Option("--under-replicated", help="Only topics with partitions that lack in-sync replicas."),
+        typer.Option("--under-replicated", help="Only topics with under-replicated partitions."),
     ] = False,
     sizes: Annotated[
-        bool, typer.Option("--sizes", help="Records (as the offsets count them) and bytes, too.")
+        bool, typer.Option("--sizes", help="Also show records (counted by offsets) and bytes.")
     ] = False,
     rates_s: Annotated[
         float | None,
@@ -60,12 +61,12 @@ def list_topics(
             metavar="SECONDS",
             min=0.1,
             max=MAX_RATE_S,
-            help="Also what is written a second, measured for so long.",
+            help="Also show write rates, measured for this time.",
         ),
     ] = None,
     json: AsJson = False,
 ) -> None:
-    """List topics with their number of partitions and replicas."""
+    """List topics with their numbers of partitions and replicas."""
     matches = name_matcher(pattern)
     found = broker.admin().list_topics(timeout=broker.timeout_s).topics
     shown = {
@@ -128,7 +129,7 @@ def _by_topic(amounts: Iterable[tuple[Partition, int]]) -> dict[str, int]:
 
 
 def _look(broker: Connection, leaders: dict[Partition, int]) -> Sizes:
-    """One look at the logs of these partitions; those without a leader have no offsets. Raises
+    """Read offsets and sizes of these partitions; those without a leader have no offsets. Raises
     CommandFailed."""
     admin = broker.admin()
     led = [partition for partition, leader in leaders.items() if leader >= 0]
@@ -139,7 +140,7 @@ def _look(broker: Connection, leaders: dict[Partition, int]) -> Sizes:
 
 
 def _bytes(broker: Connection, leaders: dict[Partition, int]) -> dict[Partition, int]:
-    """Bytes of each partition on its leader, or where it is largest when it has none."""
+    """Bytes of each partition on its leader, or of its largest replica if it has no leader."""
     with broker.kafka_python_admin() as client:
         answers = client.describe_log_dirs()
     found: dict[Partition, int] = {}

@@ -27,7 +27,7 @@ app = typer.Typer(
 
 Configs = Annotated[
     list[str] | None,
-    typer.Option("--config", "-c", metavar="KEY=VALUE", help="A topic setting; repeat it for more."),
+    typer.Option("--config", "-c", metavar="KEY=VALUE", help="A topic setting; repeatable."),
 ]
 PartitionCount = Annotated[
     int | None,
@@ -47,7 +47,7 @@ ReplicationFactor = Annotated[
         "-r",
         min=1,
         max=32767,
-        help="Copies of each.",
+        help="Replicas of each partition.",
         show_default="the broker's default",
     ),
 ]
@@ -67,7 +67,7 @@ def create(
     replication_factor: ReplicationFactor = None,
     config: Configs = None,
     if_not_exists: Annotated[
-        bool, typer.Option("--if-not-exists", help="A topic that exists already is not an error.")
+        bool, typer.Option("--if-not-exists", help="Do not fail if a topic already exists.")
     ] = False,
     validate_only: DryRun = False,
     json: AsJson = False,
@@ -99,8 +99,8 @@ def create(
 def _outcomes(
     answers: Mapping[str, Any], no_failure: str | None
 ) -> tuple[dict[str, bool], list[CommandFailed]]:
-    """(whether each topic was changed, failures of the others). no_failure: an error that is
-    none."""
+    """(whether each topic was changed, failures of the others). no_failure: an error code that is
+    accepted."""
     changed: dict[str, bool] = {}
     failures = []
     for name, future in answers.items():
@@ -120,8 +120,8 @@ def _outcomes(
 
 
 def _report_clamped(broker: Connection, names: list[str], asked: int) -> None:
-    """Reports topics that got fewer replicas than were asked for: the answer's text says so, but
-    the client library keeps it to itself."""
+    """Print a remark about topics with fewer replicas than requested. The broker's answer has it as
+    a text, which the client library drops."""
     found = broker.admin().list_topics(timeout=broker.timeout_s).topics
     for name in set(names) & found.keys():
         got = max((len(p.replicas) for p in found[name].partitions.values()), default=asked)
@@ -142,7 +142,7 @@ def describe(
     topics: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="TOPIC", help="All when none is named.", show_default=False, autocompletion=complete_topic
+            metavar="TOPIC", help="Default: all topics.", show_default=False, autocompletion=complete_topic
         ),
     ] = None,
     json: AsJson = False,
@@ -184,11 +184,13 @@ def alter(
     config: Configs = None,
     delete_config: Annotated[
         list[str] | None,
-        typer.Option("--delete-config", metavar="KEY", help="Back to the default; repeatable."),
+        typer.Option(
+            "--delete-config", metavar="KEY", help="Restore the default of this setting; repeatable."
+        ),
     ] = None,
     validate_only: DryRun = False,
 ) -> None:
-    """Add partitions, change settings, or take settings back to their default."""
+    """Add partitions, change settings, or restore their defaults."""
     from kbroker.cli.config_changes import change_configs
 
     if not (partitions or config or delete_config):
@@ -223,7 +225,7 @@ def delete(
     broker: Connection,
     topics: Topics,
     if_exists: Annotated[
-        bool, typer.Option("--if-exists", help="A topic that is not there is not an error.")
+        bool, typer.Option("--if-exists", help="Do not fail if a topic does not exist.")
     ] = False,
     yes: Yes = False,
 ) -> None:

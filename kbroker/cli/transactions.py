@@ -1,4 +1,4 @@
-"""`kbroker transactions`: list, describe, and abort a hanging one (KIP-664)."""
+"""`kbroker transactions`: lists and describes transactions, aborts hanging ones (KIP-664)."""
 
 import time
 from typing import Annotated, Any
@@ -32,15 +32,19 @@ def list_transactions(
     broker: Connection,
     state: Annotated[
         list[str] | None,
-        typer.Option("--state", help="Only in this state, as Ongoing or CompleteCommit; repeatable."),
+        typer.Option(
+            "--state", help="Only in this state, for example Ongoing or CompleteCommit; repeatable."
+        ),
     ] = None,
     producer_id: Annotated[
         list[int] | None,
-        typer.Option("--producer-id", min=0, max=LONG_MAX, help="Only of this producer id."),
+        typer.Option("--producer-id", min=0, max=LONG_MAX, help="Only with this producer id."),
     ] = None,
     longer_than: Annotated[
         str | None,
-        typer.Option("--longer-than", metavar="DURATION", help="Only open for longer: 90s, 15m, 2h."),
+        typer.Option(
+            "--longer-than", metavar="DURATION", help="Only those that are open for longer: 90s, 15m, 2h."
+        ),
     ] = None,
     pattern: Annotated[
         str | None,
@@ -132,7 +136,7 @@ def producers(
     scopes: Scopes,
     json: AsJson = False,
 ) -> None:
-    """Show the producers that partitions remember, and where their open transactions start."""
+    """Show the active producers of partitions, and the start offsets of their open transactions."""
     partitions = scoped(broker.admin(), scopes, broker.timeout_s)
     with broker.kafka_python_admin() as admin:
         found = _producers(admin, partitions)
@@ -190,17 +194,17 @@ def abort(
         str, typer.Argument(metavar="TOPIC:PARTITION", show_default=False, autocompletion=complete_topic)
     ],
     start_offset: Annotated[
-        int | None, typer.Option("--start-offset", min=0, help="Where the open transaction starts.")
+        int | None, typer.Option("--start-offset", min=0, help="Start offset of the open transaction.")
     ] = None,
     producer_id: Annotated[
-        int | None, typer.Option("--producer-id", min=0, help="Its producer id instead.")
+        int | None, typer.Option("--producer-id", min=0, help="Instead of the start offset: its producer id.")
     ] = None,
     yes: Yes = False,
 ) -> None:
-    """Abort a hanging transaction of one partition, so that read_committed consumers get past it.
+    """Abort a hanging transaction of one partition, so that read_committed consumers can continue.
 
-    The marker is written whatever the coordinator thinks: only for transactions it has
-    forgotten."""
+    The marker is written without asking the coordinator. Use it only for transactions that the
+    coordinator no longer has."""
     if (start_offset is None) == (producer_id is None):
         raise UsageFailed("give either --start-offset or --producer-id")
     wanted = scoped(broker.admin(), [partition], broker.timeout_s)

@@ -1,5 +1,4 @@
-"""`kbroker users`: SCRAM credentials, of a running broker or, before its first start, in its
-store."""
+"""`kbroker users`: SCRAM credentials of a running broker, or in the store of a stopped one."""
 
 import secrets
 from enum import StrEnum
@@ -16,7 +15,7 @@ from kbroker.cli.own_requests import ask_broker
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest
 
-app = typer.Typer(name="users", no_args_is_help=True, help="Show and change users with SCRAM credentials.")
+app = typer.Typer(name="users", no_args_is_help=True, help="List and change users with SCRAM credentials.")
 
 ITERATIONS = 4096
 
@@ -53,7 +52,7 @@ Offline = Annotated[
     typer.Option(
         "--offline",
         metavar="SERVER.PROPERTIES",
-        help="Into the store of the broker with these settings, which must not run.",
+        help="Write to the store of the stopped broker with these settings.",
     ),
 ]
 PasswordFile = Annotated[
@@ -61,7 +60,7 @@ PasswordFile = Annotated[
     typer.Option(
         "--password-file",
         metavar="FILE",
-        help="First line is the password; - is stdin. Else it is asked for.",
+        help="File whose first line is the password; - is stdin. Default: ask on the terminal.",
     ),
 ]
 
@@ -95,11 +94,13 @@ def add(
     broker: Connection,
     user: User,
     mechanism: Mechanisms = None,
-    iterations: Annotated[int, typer.Option(min=4096, max=16384, help="Rounds of the hash.")] = ITERATIONS,
+    iterations: Annotated[
+        int, typer.Option(min=4096, max=16384, help="Iterations of the hash.")
+    ] = ITERATIONS,
     password_file: PasswordFile = None,
     offline: Offline = None,
 ) -> None:
-    """Give a user a password, or another one."""
+    """Set the password of a user."""
     wanted = mechanism or list(Mechanism)
     password = _password(password_file)
     if offline is not None:
@@ -127,9 +128,9 @@ def add(
 
 
 def _described(broker: Connection) -> dict[str, dict[Mechanism, int]]:
-    """Rounds of the hash, by user and mechanism.
+    """Iterations of the hash, by user and mechanism.
 
-    Not by librdkafka: a refusal of the whole request ends its process (an invalid free).
+    Not with librdkafka: it crashes if the whole request is refused (an invalid free).
     """
     request = DescribeUserScramCredentialsRequest(None)
     answer = ask_broker(broker, ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, request)
@@ -145,7 +146,7 @@ def _described(broker: Connection) -> dict[str, dict[Mechanism, int]]:
 @app.command("list", epilog=examples("kbroker users list", "kbroker users list --json | jq -r '.[].user'"))
 @connected
 def list_users(broker: Connection, json: AsJson = False) -> None:
-    """Show users and their mechanisms."""
+    """List users and their mechanisms."""
     rows: list[dict[str, Any]] = [
         {
             "user": name,

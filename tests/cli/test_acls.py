@@ -124,7 +124,7 @@ def test_acls_are_added_listed_and_removed(acls: Shell) -> None:
     assert [row["operation"] for row in gone] == ["read"]
     acls("acls", "remove", "--topic", "raw-", "--prefixed", "--yes")
     listed(acls, 2)
-    assert "no ACL is like that" in acls("acls", "remove", "--principal", "User:bob", "--yes").stderr
+    assert "no ACL matches" in acls("acls", "remove", "--principal", "User:bob", "--yes").stderr
 
 
 def test_acls_on_users_and_tokens_are_added_listed_and_removed(acls: Shell) -> None:

@@ -7,7 +7,7 @@ from tests.cli.conftest import Shell
 def test_an_election_that_is_not_needed_is_no_error(cli: Shell, topic: str) -> None:
     for scopes in ((), (topic,), (f"{topic}:0,2",)):
         done = cli("topics", "elect-leaders", *scopes)
-        assert "every partition has the leader that it should have" in done.stderr
+        assert "every partition has its preferred leader" in done.stderr
     assert "no partition 9" in cli("topics", "elect-leaders", f"{topic}:9", code=1).stderr
     unclean = cli("topics", "elect-leaders", topic, "--unclean", code=2)
     assert "Give --yes" in unclean.stderr

@@ -1,10 +1,9 @@
 """Backups in a bucket of an S3-compatible store, through obstore, with the names that a folder of
 backups has.
 
-An object is there as a whole or not at all, which is what the store promises. Nothing is locked:
-objects are named by their contents and points by their time, so two backups at a time only do some
-work twice. Before a point is added, all of its objects are looked for once more, because pruning
-may have removed some meanwhile."""
+The store writes objects atomically. Nothing is locked: objects are named by their contents and
+points by their time, so two concurrent backups only do some work twice. Before a point is added,
+all of its objects are checked again, because pruning may have removed some meanwhile."""
 
 import hashlib
 import os
@@ -23,10 +22,10 @@ if TYPE_CHECKING:
 
 _CHUNK: Final = 8 << 20
 _INSTANCE: Final = "http://169.254.169.254/"
-"""Where the library asks for credentials when it was given none, on every host."""
+"""Without credentials the library asks this address for them, on every host."""
 _NOTES: Final = 32
-"""Closed segments between two writings of the journal: so many are read once more after an
-interruption."""
+"""The journal is written after this many closed segments. An interrupted backup reads at most these
+again."""
 
 
 class Bucket:
@@ -57,7 +56,7 @@ class Bucket:
             raise UsageFailed(f"{self.address}: {_text(error)}") from error
 
     def lock(self) -> None:
-        """Reads what is there. Raises CommandFailed."""
+        """Read the names of objects and the journal. Raises CommandFailed."""
         self._held = {path.rpartition("/")[2]: size for path, size in self._list("objects/")}
         with suppress(FileNotFoundError):
             noted = (line.rpartition(" ") for line in self._get("journal").decode().split("\n"))
@@ -71,7 +70,7 @@ class Bucket:
         return sha256 if sha256 is not None and self._held.get(sha256) == size else None
 
     def note(self, key: str, sha256: str) -> None:
-        """The journal is one object: it is written now and then, and with the point."""
+        """The journal is one object; it is written after several segments, and with the point."""
         self._known[key] = sha256
         self._unwritten += 1
         if self._unwritten >= _NOTES:
@@ -83,8 +82,8 @@ class Bucket:
         self._unwritten = 0
 
     def store(self, source: int, size: int, *, whole: bool = False) -> str:  # noqa: ARG002
-        """The name is the checksum, so the bytes are read once for it, and once more if the store
-        has them not."""
+        """The name is the checksum, so the file is read once for its name, and again if the store
+        lacks it."""
         digest = hashlib.sha256()
         for chunk in _chunks(source, size):
             digest.update(chunk)
@@ -95,7 +94,7 @@ class Bucket:
         return sha256
 
     def store_bytes(self, data: bytes) -> SegmentFile:
-        """The checksum names them."""
+        """Store bytes under their checksum."""
         sha256 = hashlib.sha256(data).hexdigest()
         if self._held.get(sha256) != len(data):
             self._put(_object(sha256), data)
@@ -103,7 +102,7 @@ class Bucket:
         return SegmentFile(0, len(data), sha256)
 
     def fetch(self, wanted: SegmentFile, target: Path) -> None:
-        """Streams; a file with a wrong checksum does not stay."""
+        """Stream an object into a file; a file with a wrong checksum is removed."""
         digest = hashlib.sha256()
         try:
             with open(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as out:
@@ -143,12 +142,12 @@ class Bucket:
         return f"{self.address}/{path}"
 
     def lock_again(self) -> None:
-        """Writes the journal, then looks which objects are there."""
+        """Write the journal, then list the objects again."""
         self._write_journal()
         self._held = {path.rpartition("/")[2]: size for path, size in self._list("objects/")}
 
     def damaged(self, point: Point) -> Iterator[str]:
-        """Reads every object."""
+        """Read every object."""
         for wanted in {one.sha256: one for one in point.objects()}.values():
             digest = hashlib.sha256()
             try:
@@ -160,8 +159,8 @@ class Bucket:
                 yield f"{self._shown(wanted.sha256)}: No such object"
 
     def drop(self, points: list[Point]) -> int:
-        """Points first: an interruption leaves objects that no point needs, and the next pruning
-        removes them."""
+        """Delete the points first: after an interruption the next pruning removes the unused
+        objects."""
         self._delete([f"points/{point.name}.json" for point in points])
         needed = {one.sha256 for point in self.points() for one in point.objects()}
         gone = [path for path, _ in self._list("objects/") if path.rpartition("/")[2] not in needed]
@@ -220,7 +219,7 @@ def _object(sha256: str) -> str:
 
 
 def _text(error: Exception) -> str:
-    """The first line: the library adds debugging output."""
+    """The first line of an error; the library appends debugging output."""
     line = next(iter(str(error).splitlines()), type(error).__name__)[:500]
     if _INSTANCE in line:
         return "no credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"

@@ -1,5 +1,5 @@
-"""`kbroker backup`, `kbroker restore` and `kbroker backups`: copies of a running broker's data, and
-the way back."""
+"""`kbroker backup`, `kbroker restore` and `kbroker backups`: back up a running broker and restore
+it."""
 
 import os
 from pathlib import Path
@@ -37,13 +37,14 @@ def backup(
     link: Annotated[
         bool,
         typer.Option(
-            "--link", help="Hard links to closed segments, if DEST is on the log dirs' file system."
+            "--link",
+            help="Make hard links to closed segments; DEST must be on the file system of the log dirs.",
         ),
     ] = False,
     json: AsJson = False,
 ) -> None:
-    """Back a running broker up: every record, offset and setting as of one point in time, into a
-    folder or s3://BUCKET/PREFIX.
+    """Back up a running broker: every record, offset and setting as of one point in time, to a
+    folder or to s3://BUCKET/PREFIX.
 
     Run it on the broker's host, as its user. Only new data since the last backup is copied; an
     interrupted backup is continued. See docs/backup.md."""
@@ -86,7 +87,7 @@ def _folders(broker: Connection) -> tuple[list[str], dict[tuple[str, int], str]]
                     if not one["is_future_key"] and leaders.get(key) == answer["broker"]:
                         folders[key] = f"{entry['log_dir']}/{key[0]}-{key[1]}"
     if missing := sorted(set(leaders) - set(folders)):
-        raise CommandFailed(f"{missing[0][0]}-{missing[0][1]} is offline, or is just being made")
+        raise CommandFailed(f"{missing[0][0]}-{missing[0][1]} is offline or being created")
     return sorted(set(log_dirs)), folders
 
 
@@ -94,10 +95,13 @@ def restore(
     backups: Repository,
     target: Annotated[Path, typer.Argument(metavar="DIR", show_default=False)],
     to: Annotated[
-        str | None, typer.Option(metavar="TIME", help="The last backup at or before a time, not the newest.")
+        str | None,
+        typer.Option(
+            metavar="TIME", help="Restore the last backup at or before this time instead of the newest."
+        ),
     ] = None,
     topic: Annotated[
-        list[str] | None, typer.Option(metavar="TOPIC", help="Only this one; repeat it for more.")
+        list[str] | None, typer.Option(metavar="TOPIC", help="Restore only this topic; repeatable.")
     ] = None,
 ) -> None:
     """Turn a backup into a log directory, on which kbroker starts with `log.dirs=DIR`.
@@ -128,7 +132,7 @@ def backups() -> None:
     epilog=examples("kbroker backups list /backup/kbroker", "kbroker backups list /backup/kbroker --json"),
 )
 def list_points(backups: Repository, json: AsJson = False) -> None:
-    """Show which points in time there are."""
+    """List the points in time that can be restored."""
     _, points = _open(backups)
     rows = [_row(point) for point in points]
     if json:
@@ -139,7 +143,7 @@ def list_points(backups: Repository, json: AsJson = False) -> None:
 
 @app.command(epilog=examples("kbroker backups verify /backup/kbroker"))
 def verify(backups: Repository) -> None:
-    """Read every file of every backup and compare its checksum; the command ends with 1 when one is
+    """Read every file of every backup and verify its checksum. Ends with 1 if a file is missing or
     damaged."""
     repository, points = _open(backups)
     problems = {problem for point in points for problem in repository.damaged(point)}
@@ -153,9 +157,9 @@ def verify(backups: Repository) -> None:
 @app.command(epilog=examples("kbroker backups prune /backup/kbroker --keep 48"))
 def prune(
     backups: Repository,
-    keep: Annotated[int, typer.Option(min=1, metavar="N", help="How many of the newest backups stay.")],
+    keep: Annotated[int, typer.Option(min=1, metavar="N", help="Number of newest backups to keep.")],
 ) -> None:
-    """Remove old backups, and the files that no other one needs."""
+    """Remove old backups, and the files that no other backup needs."""
     repository, points = _open(backups)
     old = points[:-keep]
     gone = repository.drop(old)

@@ -1,11 +1,11 @@
-"""The point in time of a backup: high watermarks of all partitions that belong together, from the
-running broker.
+"""The point in time of a backup: consistent high watermarks of all partitions, from the running
+broker.
 
-What a record depends on is below its partition's high watermark when the record is: committed
-offsets are asked before the records they count. A transaction's end is in `__transaction_state`
-before it is in any partition, and is complete there after it is in all of them; when no end came
-while the others were asked, a transaction is restored in all of its partitions or in none: the
-coordinator of the restored broker ends what it finds begun.
+Committed offsets are read before the ends of the logs that they refer to, so they never point
+beyond these ends. The end of a transaction is written to `__transaction_state` before any
+partition, and completed there after all of them. If no transaction ended between the reads, each
+transaction is restored in all of its partitions or in none: the coordinator of the restored broker
+completes the ones that had begun to end.
 """
 
 import time

@@ -1,4 +1,4 @@
-"""Where backups are: a folder, or a bucket of an S3-compatible store; what both can do."""
+"""The interface of a place for backups: a folder, or a bucket of an S3-compatible store."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,29 +14,30 @@ class Backups(Protocol):
     """Owner: the one command that has it locked."""
 
     def lock(self) -> None:
-        """Make it ready. Raises CommandFailed, OSError."""
+        """Prepare the place for one command. Raises CommandFailed, OSError."""
 
     def known(self, key: str, size: int) -> str | None:
-        """The checksum of a source file that is stored already, whole."""
+        """The checksum of a source file that is already stored whole; None otherwise."""
 
     def note(self, key: str, sha256: str) -> None:
         """Remember a source file that never changes."""
 
     def store(self, source: int, size: int, *, whole: bool = False) -> str:
-        """Keep the first `size` bytes of an open file; its checksum. whole: the file is closed and
-        that is all of it. Raises CommandFailed, OSError."""
+        """Store the first `size` bytes of an open file; returns their checksum. whole: this is a
+        complete closed segment. Raises CommandFailed, OSError."""
 
     def store_bytes(self, data: bytes) -> SegmentFile:
-        """Keep these bytes."""
+        """Store these bytes; returns their checksum."""
 
     def fetch(self, wanted: SegmentFile, target: Path) -> None:
-        """Write an object into a new file, checked on the way. Raises CommandFailed, OSError."""
+        """Write an object into a new file and verify its checksum. Raises CommandFailed,
+        OSError."""
 
     def points(self) -> list[Point]:
         """All points, the oldest first. Raises CommandFailed."""
 
     def add(self, point: Point) -> str:
-        """Write a point's manifest, which makes the point valid; where it is."""
+        """Write a point's manifest, which makes the point valid; returns its location."""
 
     def damaged(self, point: Point) -> Iterator[str]:
         """Missing objects and wrong checksums, a line each."""

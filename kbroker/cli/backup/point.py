@@ -1,5 +1,4 @@
-"""One backup point: which files, with which checksums, make every partition as it was at that
-time."""
+"""One backup point: the files, with checksums, of every partition at that time."""
 
 from datetime import UTC, datetime
 
@@ -29,7 +28,7 @@ class PartitionFiles(Struct, frozen=True):
 
 
 class Point(Struct, frozen=True):
-    """metadata: the object with settings, quotas, users and topics as a KRaft snapshot, for
+    """metadata: the object with settings, quotas, users and topics as a KRaft snapshot for
     directory_id."""
 
     time_ms: int

@@ -49,7 +49,7 @@ class Repository:
         for left in self._objects.glob(f"*/*{_WRITING}"):
             left.unlink()
         with suppress(FileNotFoundError):
-            lines = self._journal.read_text().split("\n")[:-1]  # the last one may be torn
+            lines = self._journal.read_text().split("\n")[:-1]  # the last line may be torn
             noted = (line.rpartition(" ") for line in lines)
             self._known = {key: sha256 for key, _, sha256 in noted if key}
 
@@ -74,7 +74,8 @@ class Repository:
         return None
 
     def note(self, key: str, sha256: str) -> None:
-        """Remember a source file that never changes. A note that a crash loses costs a copy."""
+        """Remember a source file that never changes. If a crash loses the note, the file is copied
+        again."""
         self._known[key] = sha256
         with open(self._journal, "a", opener=_private) as journal:
             journal.write(f"{key} {sha256}\n")
@@ -89,11 +90,9 @@ class Repository:
         if self._link and whole and _linked(source, size, writing):
             sha256 = _checksum(source, size)
             self._name(writing, sha256)
-            writing.unlink(missing_ok=True)  # rename leaves it when the object is a link to this file already
+            writing.unlink(missing_ok=True)  # rename keeps it if the object is already a link to this file
             return sha256
-        with open(
-            writing, "xb", opener=_private
-        ) as out:  # never into a file that is there: it may be a segment
+        with open(writing, "xb", opener=_private) as out:  # never into an existing file: it may be a segment
             sha256 = _copy(source, size, out.fileno())
             os.fsync(out.fileno())
         self._name(writing, sha256)
@@ -183,7 +182,7 @@ def clone(source: Path, size: int, sha256: str, target: Path) -> None:
 
 
 def _copy(source: int, size: int, target: int) -> str:
-    """Copy the first bytes of a file, sharing its blocks where the file system can; their
+    """Copy the first bytes of a file, sharing its blocks if the file system can; returns their
     checksum."""
     shared = False
     with suppress(OSError):
@@ -206,8 +205,7 @@ def _copy(source: int, size: int, target: int) -> str:
 
 
 def _linked(source: int, size: int, target: Path) -> bool:
-    """A further name for an open file of this size; False on another file system, or where links
-    are forbidden."""
+    """Link an open file of this size; False on another file system, or if links are forbidden."""
     status = os.fstat(source)
     if status.st_size != size or not status.st_nlink:
         return False
@@ -238,5 +236,5 @@ def _write(path: Path, data: bytes) -> None:
 
 
 def _private(path: str, flags: int) -> int:
-    """Records and credentials are for the user alone."""
+    """Open a file that only its owner can read: it has records and credentials."""
     return os.open(path, flags, 0o600)

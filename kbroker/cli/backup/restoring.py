@@ -1,9 +1,9 @@
-"""A point becomes a log dir on which kbroker starts: segments, checkpoints and metadata, checked
-while written.
+"""Restores a point into a log dir on which kbroker starts: segments, checkpoints and metadata,
+verified while they are written.
 
-Everything goes into a folder beside it, which gets its name at last: an interrupted restore is
-begun again and keeps what it has. Indexes and producers' state are not in a backup: the first start
-makes them from the segments, and checks every record on the way.
+Files are written into a folder beside the target, which is renamed at the end: an interrupted
+restore continues with the files it has. A backup has no indexes and no producer state: the first
+start rebuilds them from the segments and checks every record.
 """
 
 import hashlib
@@ -30,8 +30,8 @@ def restore(
     topics: Collection[str],
     advance: Callable[[int], None],
 ) -> list[PartitionFiles]:
-    """Make the log dir `target`, which is not there yet; the partitions in it. topics: empty means
-    all.
+    """Create the log dir `target`, which must not exist; returns its partitions. topics: empty
+    means all.
 
     Raises CommandFailed, UsageFailed, OSError."""
     if target.exists() and any(target.iterdir()):

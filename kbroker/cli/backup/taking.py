@@ -1,4 +1,4 @@
-"""Taking a backup: closed segments that are not stored yet, and the last ones up to the point in
+"""Takes a backup: stores closed segments that are new, and the last segments up to the point in
 time."""
 
 import os
@@ -39,10 +39,10 @@ def take(
     folders: Mapping[Partition, str],
     advance: Callable[[int], None],
 ) -> Point:
-    """Store what the point needs; the caller adds the point. folders: of each partition's log, the
-    leader's.
+    """Store the files of the point; the caller adds the point. folders: the folder of each
+    partition's leader log.
 
-    advance: called with the bytes done. Raises CommandFailed, OSError."""
+    advance: called with the number of bytes of each stored file. Raises CommandFailed, OSError."""
     identity = read(log_dirs[0])
     if identity is None:
         raise CommandFailed(f"{log_dirs[0]}: no meta.properties; a backup is taken on the broker's own host")
@@ -57,7 +57,7 @@ def take(
 
 
 def _metadata(log_dirs: Iterable[str], node_id: int, directory_id: str, now_ms: int) -> bytes:
-    """Topics, settings, quotas and users, of the newest copy of the store."""
+    """Topics, settings, quotas and users from the newest copy of the store."""
     with tempfile.TemporaryDirectory() as folder:
         copies = []
         for number, path in enumerate(path for one in log_dirs if (path := Path(one, FILE_NAME)).exists()):
@@ -84,7 +84,7 @@ def _partition(
     bounds: tuple[int, int],
     advance: Callable[[int], None],
 ) -> PartitionFiles | None:
-    """None when the partition was deleted meanwhile."""
+    """Store one partition; None if it was deleted meanwhile."""
     topic_id = topic_id_of(folder)
     for _ in range(_ATTEMPTS):
         try:
@@ -105,7 +105,7 @@ def _partition(
 def _segments(
     repository: Backups, folder: str, end: int, advance: Callable[[int], None]
 ) -> list[SegmentFile]:
-    """All segments below `end`. Raises Changed, FileNotFoundError when the files have changed."""
+    """All segments below `end`. Raises Changed, FileNotFoundError if the files have changed."""
     open_files = OpenFiles()
     reader = LogReader(folder, open_files)
     listed = {one.base_offset: one.inode for one in files.list_segments(folder)}
@@ -144,7 +144,10 @@ def _end(reader: LogReader, end: int) -> tuple[int, int]:
     """Base offset of the segment that holds the last record below `end`, and the byte after it; -1
     without one."""
     bases = [base for base in reader.base_offsets() if base < end]
-    for start in [end - 1, *reversed(bases)]:  # further back only when compaction took the last records
+    for start in [
+        end - 1,
+        *reversed(bases),
+    ]:  # earlier segments only matter if compaction removed the last records
         found = None
         for placed in walk(reader, max(start, 0)):
             if placed.batch.base_offset >= end:

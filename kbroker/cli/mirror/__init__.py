@@ -1,7 +1,7 @@
-"""Live moves between kbroker and an Apache Kafka cluster: MirrorMaker 2 copies, this room plans,
-watches and verifies.
+"""Live moves between kbroker and an Apache Kafka cluster. MirrorMaker 2 copies; these modules plan,
+observe and verify.
 
-`plan` reads what there is, `prepare` makes topics, ACLs and quotas, `engine` runs MirrorMaker 2, `positions` reads how
-far it is, `following` decides when clients may switch, `comparing` and `group_offsets` finish the
-move.
+`plan` reads the source, `prepare` creates topics, ACLs and quotas, `engine` runs MirrorMaker 2,
+`positions` reads its progress, `following` decides when clients may switch, `comparing` and
+`group_offsets` finish the move.
 """

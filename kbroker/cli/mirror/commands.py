@@ -1,4 +1,4 @@
-"""`kbroker move` and `kbroker import`: a live move between kbroker and an Apache Kafka cluster, by
+"""`kbroker move` and `kbroker import`: live moves between kbroker and an Apache Kafka cluster, with
 MirrorMaker 2."""
 
 from dataclasses import dataclass
@@ -25,44 +25,52 @@ IMPORT_EXAMPLES = examples(
     "kbroker import --from kafka1:9092 --from-config cluster.properties",
 )
 Topics = Annotated[
-    list[str] | None, typer.Option("--topic", metavar="NAME", help="Only this topic; repeatable.")
+    list[str] | None, typer.Option("--topic", metavar="NAME", help="Copy only this topic; repeatable.")
 ]
-PlanOnly = Annotated[bool, typer.Option("--plan", help="Show what would be copied, change nothing.")]
+PlanOnly = Annotated[bool, typer.Option("--plan", help="Only show what would be copied.")]
 Factor = Annotated[
     int | None,
     typer.Option(
-        min=1, max=32767, show_default="3, or the target's brokers", help="Replicas of the new topics."
+        min=1,
+        max=32767,
+        show_default="3, or the target's brokers",
+        help="Replication factor of the new topics.",
     ),
 ]
 QuietS = Annotated[
     float,
     typer.Option(
-        "--quiet", min=1, metavar="SECONDS", help="The source counts as stopped after so long without writes."
+        "--quiet",
+        min=1,
+        metavar="SECONDS",
+        help="The source counts as stopped after this time without writes.",
     ),
 ]
 EveryS = Annotated[
-    float, typer.Option("--every", min=0.2, metavar="SECONDS", help="Time between lines of progress.")
+    float, typer.Option("--every", min=0.2, metavar="SECONDS", help="Interval of progress lines.")
 ]
-Tasks = Annotated[int, typer.Option(min=1, max=1000, help="Tasks of MirrorMaker that copy at the same time.")]
+Tasks = Annotated[int, typer.Option(min=1, max=1000, help="Number of MirrorMaker's parallel tasks.")]
 Heap = Annotated[str, typer.Option(metavar="SIZE", help="Java heap of MirrorMaker.")]
 Exact = Annotated[
     bool,
-    typer.Option("--exactly-once", help="Copy in transactions: no duplicates even when the copy is killed."),
+    typer.Option(
+        "--exactly-once", help="Copy in transactions: no duplicates, even if MirrorMaker is killed."
+    ),
 ]
 KafkaHome = Annotated[
     Path | None,
     typer.Option(
         envvar="KAFKA_HOME",
         metavar="DIR",
-        help="An installed Apache Kafka whose jars to run.",
+        help="Folder of an installed Apache Kafka; its jars are used.",
         show_default="fetch jars once",
     ),
 ]
-Log = Annotated[Path, typer.Option(metavar="FILE", help="Where MirrorMaker logs.")]
+Log = Annotated[Path, typer.Option(metavar="FILE", help="Folder for MirrorMaker's log.")]
 KeepTopics = Annotated[
-    bool, typer.Option("--keep-topics", help="Leave MirrorMaker's own topics at the target.")
+    bool, typer.Option("--keep-topics", help="Keep MirrorMaker's internal topics at the target.")
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print plan or outcome as JSON.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the plan or the result as JSON.")]
 
 
 @connected
@@ -122,7 +130,7 @@ def import_(
 
 @dataclass(frozen=True)
 class _Options:
-    """What both commands take."""
+    """Options of both commands."""
 
     topics: list[str]
     plan: bool
@@ -174,7 +182,7 @@ def _run(
 def _copy(
     source: Connection, target: Connection, plan: Any, options: _Options, kafka_home: Path | None, log: Path
 ) -> None:
-    """Topics, ACLs, quotas, then the records until all are there."""
+    """Copy topics, ACLs and quotas, then records until all are copied."""
     from kbroker.cli.mirror.engine import Engine, engine_settings
     from kbroker.cli.mirror.following import Follower, follow
     from kbroker.cli.mirror.prepare import copy_acls, copy_quotas, create_topics
@@ -192,7 +200,7 @@ def _copy(
 
 
 def _verify(source: Connection, target: Connection, options: _Options, keep_topics: bool, json: bool) -> None:
-    """Compares every record. Raises CommandFailed when one differs."""
+    """Compare every record. Raises CommandFailed if one differs."""
     from kbroker.cli.mirror.finish import finish, remove_own_topics
     from kbroker.cli.mirror.plan import make_plan
 
@@ -203,7 +211,7 @@ def _verify(source: Connection, target: Connection, options: _Options, keep_topi
         say(remark)
     _show_outcome(outcome, json)
     if not outcome.clean:
-        raise CommandFailed("source and target differ: leave the clients where they are", ExitCode.FAILED)
+        raise CommandFailed("source and target differ: do not move the clients", ExitCode.FAILED)
     if not keep_topics:
         remove_own_topics(target)
     say(f"verified. Start the clients with bootstrap.servers={target.bootstrap}")

@@ -1,4 +1,4 @@
-"""Verification: the records of each partition at both sides, by digests in order."""
+"""Verification: compares the records of each partition on both sides, by digests in order."""
 
 import struct
 import time
@@ -21,7 +21,7 @@ SILENCE_S = 60
 
 @dataclass
 class Reading:
-    """What a read_committed consumer is given of one partition: offsets and digests of records,
+    """The records of a partition that a read_committed consumer receives: offsets, digests, and
     digests of keys."""
 
     offsets: NDArray[np.int64]
@@ -33,7 +33,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class Difference:
-    """The comparison of one partition. digest: of all of the target's records, in order."""
+    """The result of comparing a partition. digest: of all records of the target, in order."""
 
     partition: Partition
     source: int
@@ -48,12 +48,12 @@ class Difference:
 
     @property
     def clean(self) -> bool:
-        """Nothing is lost, foreign or out of order; duplicates are counted apart."""
+        """Whether no record is lost, foreign or out of order. Duplicates are counted separately."""
         return not self.missing and not self.foreign and self.ordered
 
 
 def read_partition(broker: Connection, partition: Partition, start: int, end: int) -> Reading:
-    """Reads [start, end). Raises CommandFailed when the broker falls silent."""
+    """Reads [start, end). Raises CommandFailed if the broker stops sending."""
     offsets: list[int] = []
     records, keys = bytearray(), bytearray()
     empty: list[bool] = []
@@ -74,8 +74,8 @@ def read_partition(broker: Connection, partition: Partition, start: int, end: in
 
 
 def _identity(message: Any, key: bytes | None, value: bytes | None) -> bytes:
-    """All that must survive the copy: key, value, time, headers. Lengths keep neighbours apart; -1
-    is null."""
+    """Everything that a copy must keep: key, value, timestamp, headers. Lengths separate the
+    fields; -1 is null."""
     parts = [struct.pack(">q", message.timestamp()[1])]
     for field_ in (key, value):
         parts += [struct.pack(">i", -1 if field_ is None else len(field_)), field_ or b""]
@@ -121,7 +121,7 @@ def _messages(broker: Connection, partition: Partition, start: int, end: int) ->
 
 
 def compare(partition: Partition, source: Reading, target: Reading, compacted: bool) -> Difference:
-    """Whether the target holds the source's records, each once and in their order."""
+    """Compares the target's records with the source's: each once, in order."""
     found: dict[str, Any] = {
         "partition": partition,
         "source": len(source.records),
@@ -159,8 +159,8 @@ def compare(partition: Partition, source: Reading, target: Reading, compacted: b
 
 
 def _expired(source: Digests, target: Digests) -> int:
-    """Records at the target's start that the source's retention has removed since they were
-    copied."""
+    """The number of records at the target's start that retention has removed at the source since
+    they were copied."""
     if not len(source):
         return len(target)
     first = np.flatnonzero(target == source[0])
@@ -168,7 +168,7 @@ def _expired(source: Digests, target: Digests) -> int:
 
 
 def _in_order(source: Digests, target: Digests) -> bool:
-    """Whether the target is the source with repetitions of what it held already."""
+    """Whether the target equals the source, apart from repetitions of earlier records."""
     place = 0
     held: set[int] = set()
     for digest in target.tolist():
@@ -181,8 +181,8 @@ def _in_order(source: Digests, target: Digests) -> bool:
 
 
 def _compare_last_values(found: dict[str, Any], source: Reading, target: Reading) -> Difference:
-    """Of a compacted topic each key's last value counts: both sides remove the earlier ones when
-    they like."""
+    """Compares a compacted topic by each key's last value: both sides may remove earlier values at
+    any time."""
     wanted, there = _last_values(source), _last_values(target)
     lost = [
         key for key, (digest, empty) in wanted.items() if not empty and there.get(key, (0, True))[0] != digest

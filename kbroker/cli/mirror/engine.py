@@ -1,4 +1,4 @@
-"""MirrorMaker 2 as a child process: its settings, its start, its end."""
+"""Runs MirrorMaker 2 as a child process."""
 
 import ctypes
 import os
@@ -42,7 +42,7 @@ _FIXED: Final = {
     "source->target.groups": ".*",
     "replication.policy.class": "org.apache.kafka.connect.mirror.IdentityReplicationPolicy",
     "offset-syncs.topic.location": "target",
-    # Records of aborted transactions would become records like any other.
+    # Without it, records of aborted transactions would be copied.
     "source.consumer.isolation.level": "read_committed",
     "source.consumer.auto.offset.reset": "earliest",
     "source.consumer.max.partition.fetch.bytes": str(4 << 20),
@@ -109,7 +109,7 @@ def _pattern(name: str) -> str:
 
 
 def write_properties(path: Path, settings: dict[str, str]) -> None:
-    """A file that only its owner reads: it may hold passwords."""
+    """Write a file that only its owner can read: it may contain passwords."""
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
         for key, value in settings.items():
             escaped = value.replace("\\", "\\\\").replace("\n", "\\n")
@@ -117,13 +117,13 @@ def write_properties(path: Path, settings: dict[str, str]) -> None:
 
 
 def end_with_parent() -> None:
-    """In the child: asks the kernel for SIGTERM when the command dies, so that no copy runs on
-    unwatched."""
+    """Called in the child: ask the kernel for SIGTERM when the command dies, so that no copy
+    continues alone."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
 
 
 class Engine:
-    """MirrorMaker 2 while it runs. Leaving the `with` block stops it, after it has committed its
+    """A running MirrorMaker 2. The end of the `with` block stops it, after it has committed its
     positions."""
 
     def __init__(self, settings: dict[str, str], kafka_home: Path | None, heap: str, log: Path) -> None:
@@ -155,12 +155,12 @@ class Engine:
         return self
 
     def check(self) -> None:
-        """Raises CommandFailed when MirrorMaker has ended."""
+        """Raises CommandFailed if MirrorMaker has ended."""
         if self.process is not None and self.process.poll() is not None:
             raise CommandFailed(f"MirrorMaker ended with {self.process.returncode}: {self.last_words()}")
 
     def last_words(self) -> str:
-        """The last errors in its log, or its last lines."""
+        """The last errors in MirrorMaker's log, or its last lines."""
         lines = self.log.read_text(errors="replace").splitlines() if self.log.exists() else []
         errors = [line for line in lines if re.search(r"\b(ERROR|Exception)\b", line)]
         return "\n".join((errors or lines)[-5:]) + f"\n(all of it: {self.log})"

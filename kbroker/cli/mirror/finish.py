@@ -1,4 +1,4 @@
-"""The end of a move: settings once more, verification of every partition, exact offsets of the
+"""The end of a move: applies settings again, verifies every partition, sets exact offsets of
 groups."""
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from kbroker.cli.sizes import counted
 
 @dataclass
 class Outcome:
-    """What was found and done."""
+    """The result of a move."""
 
     differences: list[Difference] = field(default_factory=list)
     groups: list[str] = field(default_factory=list)
@@ -24,23 +24,23 @@ class Outcome:
 
     @property
     def records(self) -> int:
-        """Records of the source that were compared."""
+        """Number of compared records of the source."""
         return sum(one.source for one in self.differences)
 
     @property
     def duplicates(self) -> int:
-        """Records that the target holds more than once."""
+        """Number of repeated records at the target."""
         return sum(one.duplicates for one in self.differences)
 
     @property
     def clean(self) -> bool:
-        """Nothing is lost, foreign or out of order."""
+        """Whether no record is lost, foreign or out of order."""
         return all(one.clean for one in self.differences)
 
 
 def finish(source: Connection, target: Connection, plan: Plan, say: Callable[[str], None]) -> Outcome:
-    """Verifies and sets what a copy of records cannot. Clients have stopped at the source. Raises
-    CommandFailed."""
+    """Verify the records, and set settings and offsets that a copy of records cannot set. The
+    clients have stopped at the source. Raises CommandFailed."""
     outcome = Outcome()
     copy_acls(source, target)
     copy_quotas(source, target)
@@ -62,7 +62,7 @@ def finish(source: Connection, target: Connection, plan: Plan, say: Callable[[st
             groups.translate(partition, here, there)
         else:
             say(describe(difference))
-    # After the comparison: shorter retention may remove what was to be compared.
+    # After the comparison, because shorter retention may remove records.
     outcome.remarks += apply_settings(target, plan, copied=True)
     if outcome.clean:
         outcome.remarks += groups.commit(target)
@@ -71,21 +71,21 @@ def finish(source: Connection, target: Connection, plan: Plan, say: Callable[[st
 
 
 def describe(difference: Difference) -> str:
-    """A partition that differs, in a line."""
+    """A line about a partition that differs."""
     topic, number = difference.partition
     found = [
         f"{topic}-{number}: {counted(difference.source, 'record')} at the source, {difference.target:,} at the target"
     ]
     found += [f"{difference.missing:,} missing"] if difference.missing else []
     found += [f"first at the source's offsets {difference.examples}"] if difference.examples else []
-    found += [f"{difference.foreign:,} that the source has not"] if difference.foreign else []
+    found += [f"{difference.foreign:,} that the source lacks"] if difference.foreign else []
     found += [f"{difference.duplicates:,} twice"] if difference.duplicates else []
     found += [] if difference.ordered else ["out of order"]
     return ", ".join(found)
 
 
 def remove_own_topics(target: Connection) -> None:
-    """Deletes MirrorMaker's topics at the target. A later move starts from the beginning."""
+    """Delete MirrorMaker's topics at the target. A later move starts from the beginning."""
     admin = target.admin()
     there = admin.list_topics(timeout=target.timeout_s).topics
     names = [name for name in OWN_TOPICS if name in there]

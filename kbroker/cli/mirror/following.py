@@ -1,4 +1,4 @@
-"""The move while MirrorMaker 2 copies: progress, lag, and when the clients have to act."""
+"""Follows a move while MirrorMaker 2 copies: progress, lag, and the time to switch the clients."""
 
 import time
 from collections.abc import Callable
@@ -17,15 +17,15 @@ Say = Callable[[str], None]
 
 
 class Running(Protocol):
-    """What copies."""
+    """The copying process."""
 
     def check(self) -> None:
-        """Raises when it has ended."""
+        """Raises if it has ended."""
 
 
 @dataclass
 class Follower:
-    """Decides from ends and positions. Pure: the caller brings numbers and the time."""
+    """Decides from ends and positions. Pure: the caller passes numbers and the time."""
 
     source: str
     quiet_s: float
@@ -45,7 +45,7 @@ class Follower:
         left: dict[Partition, int],
         now_s: float,
     ) -> bool:
-        """One look; whether the source is quiet and copied to its end."""
+        """Take new numbers; returns whether the source is idle and fully copied."""
         lag = sum(left.values())
         self.total = sum(ends[partition] - starts[partition] for partition in ends)
         self.done = self.total - lag
@@ -77,8 +77,8 @@ class Follower:
 def follow(
     source: Connection, target: Connection, plan: Plan, engine: Running, follower: Follower, every_s: float
 ) -> None:
-    """Returns when the source is quiet and all of it is at the target. Raises CommandFailed when
-    the copy ends."""
+    """Returns when the source is idle and fully copied. Raises CommandFailed if the copying process
+    ends."""
     positions = Positions(target)
     try:
         while True:

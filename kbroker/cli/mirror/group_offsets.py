@@ -1,5 +1,4 @@
-"""Committed offsets of groups, moved record by record: the target's offset of the next record to
-read."""
+"""Moves committed offsets of groups exactly: to the target's offset of the next record to read."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -22,12 +21,12 @@ class GroupOffsets:
 
     @classmethod
     def read(cls, source: Connection, names: Iterable[str]) -> "GroupOffsets":
-        """The groups' committed offsets as they are now. Raises CommandFailed."""
+        """Read the present committed offsets of the groups. Raises CommandFailed."""
         admin = source.admin()
         return cls({name: group for name in names if (group := read_group(source, admin, name)).offsets})
 
     def translate(self, partition: Partition, source: Reading, target: Reading) -> None:
-        """Translates all groups' offsets of a partition whose records are the same at both
+        """Translate the offsets of all groups in a partition whose records are equal on both
         sides."""
         for name, group in self.groups.items():
             if (offset := group.offsets.get(partition)) is not None:
@@ -39,8 +38,8 @@ class GroupOffsets:
         return sorted(name for name, group in self.groups.items() if group.active)
 
     def commit(self, target: Connection) -> list[str]:
-        """Sets the offsets of the groups without members at the target; remarks on the others.
-        Raises CommandFailed."""
+        """Commit the offsets of groups without members at the target; returns remarks about the
+        others. Raises CommandFailed."""
         from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 
         admin = target.admin()
@@ -51,9 +50,7 @@ class GroupOffsets:
             if not wanted or _holds(there.offsets, wanted):
                 continue
             if there.active:
-                remarks.append(
-                    f"group {name} has members at the target already: its offsets are left as they are"
-                )
+                remarks.append(f"group {name} already has members at the target: its offsets stay unchanged")
                 continue
             offsets = [TopicPartition(*partition, offset) for partition, offset in sorted(wanted.items())]
             request = [ConsumerGroupTopicPartitions(name, offsets)]
@@ -69,11 +66,10 @@ def _holds(there: Mapping[Partition, int], wanted: Mapping[Partition, int]) -> b
 
 
 def translate(offset: int, source: Reading, target: Reading) -> int:
-    """The target's offset of the first record that the source holds at or after an offset.
+    """The target's offset of the source's first record at or after an offset.
 
-    Exact where the target ends with the source's records. With repetitions or compaction it is the
-    first place that can be that record's: a group may read some records again, and never skips
-    one."""
+    Exact if the target ends with the source's records. With repetitions or compaction it is the
+    first possible offset: a group may read some records again, but never skips one."""
     place = int(np.searchsorted(source.offsets, offset))
     if place == len(source.offsets):
         return target.end

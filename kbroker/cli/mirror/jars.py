@@ -1,4 +1,4 @@
-"""The jars of MirrorMaker 2: of an installed Apache Kafka, else fetched once by Maven or pyspark's
+"""The jars of MirrorMaker 2: from an installed Apache Kafka, or fetched once by Maven or pyspark's
 Ivy."""
 
 import fcntl
@@ -19,7 +19,7 @@ MAVEN_GOAL = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-depend
 
 
 class JarsMissing(Exception):
-    """Java or jars cannot be had on this machine; the text names what brings them."""
+    """Java or the jars are missing on this machine; the text names how to install them."""
 
 
 def find_java() -> Path:
@@ -43,12 +43,12 @@ def class_path(kafka_home: Path | None) -> str:
 
 
 def cache_root() -> Path:
-    """Where fetched jars are kept, per user."""
+    """The user's folder for fetched jars."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kbroker"
 
 
 def resolve_once(java: Path, pom: Path, folder: Path) -> None:
-    """Fills a cache folder with the jars of a pom unless it holds them. Raises JarsMissing."""
+    """Fetch the jars of a pom into a cache folder, unless they are there. Raises JarsMissing."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with open(folder.parent / f"{folder.name}.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -60,7 +60,7 @@ def resolve_once(java: Path, pom: Path, folder: Path) -> None:
 
 
 def resolve(java: Path, pom: Path, folder: Path) -> None:
-    """Copies all jars of a pom into an empty folder. Raises JarsMissing."""
+    """Copy all jars of a pom into an empty folder. Raises JarsMissing."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     if mvn := shutil.which("mvn"):
@@ -99,10 +99,9 @@ def coordinates(pom: Path) -> list[tuple[str, str, str]]:
 
 
 def ivy_command(java: Path, ivy: Path, folder: Path, group: str, artifact: str, version: str) -> list[str]:
-    """The command that copies one artifact and what it depends on into a folder."""
+    """The command that copies an artifact and its dependencies into a folder."""
     pattern = str(folder / "[artifact]-[revision](-[classifier]).[ext]")
-    # A machine's own certificates (of a company's proxy, say) are unknown to a Java that came as a
-    # wheel.
+    # A Java from a wheel lacks the machine's own certificates, for example those of a proxy.
     trust = [f"-Djavax.net.ssl.trustStore={SYSTEM_TRUST_STORE}"] if SYSTEM_TRUST_STORE.exists() else []
     return [
         *(str(java), *trust, "-jar", str(ivy), "-warn", "-cache", str(folder.parent / "ivy")),

@@ -1,4 +1,4 @@
-"""What a move has to copy, read from the source, and whether the target can take it."""
+"""Reads from the source what a move has to copy, and checks that the target can accept it."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -14,14 +14,14 @@ from kbroker.cli.sizes import counted
 from kbroker.config.acls import Acl
 
 KEPT_BY_ENGINE = re.compile(r"(__.*|\..*|.*[.-]internal|heartbeats|.*checkpoints\.internal)")
-"""Names that MirrorMaker 2 takes for internal topics and never copies."""
+"""Names that MirrorMaker 2 treats as internal topics and never copies."""
 MAX_REPLICAS = 3
 BROKER_WIDE = ("broker", "all brokers", "server.properties")
 
 
 @dataclass(frozen=True)
 class Setting:
-    """A setting of a topic and where its value comes from, in `config_sources.SOURCES`' words."""
+    """A topic setting and its source, one of `config_sources.SOURCES`."""
 
     value: str
     source: str
@@ -29,7 +29,7 @@ class Setting:
 
 @dataclass
 class PlannedTopic:
-    """A topic to copy. settings: all in effect at the source, by name."""
+    """A topic to copy. settings: all effective settings at the source, by name."""
 
     name: str
     partitions: int
@@ -38,14 +38,15 @@ class PlannedTopic:
 
     @property
     def compacted(self) -> bool:
-        """Whether old values of a key may vanish."""
+        """Whether the topic is compacted."""
         policy = self.settings.get("cleanup.policy")
         return policy is not None and "compact" in policy.value
 
 
 @dataclass
 class Plan:
-    """Everything to copy. starts, ends: of the source's partitions when the plan was made."""
+    """Everything to copy. starts, ends: offsets of the source's partitions at the time of the
+    plan."""
 
     topics: dict[str, PlannedTopic]
     groups: list[str]
@@ -65,8 +66,7 @@ class Plan:
 
     @property
     def records(self) -> int:
-        """Offsets between starts and ends: markers of transactions and compacted records count,
-        too."""
+        """Offsets between starts and ends, including transaction markers and compacted records."""
         return sum(self.ends[partition] - self.starts[partition] for partition in self.ends)
 
 
@@ -77,7 +77,7 @@ def make_plan(
     replication_factor: int | None,
     going_on: bool,
 ) -> Plan:
-    """Reads both sides. going_on: an earlier run has copied into the target. Raises
+    """Read both sides. going_on: an earlier run has copied into the target. Raises
     CommandFailed."""
     there = source.admin().list_topics(timeout=source.timeout_s).topics
     here = target.admin().list_topics(timeout=target.timeout_s)
@@ -108,8 +108,8 @@ def make_plan(
 
 
 def choose(there: Iterable[str], wanted: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The topics to copy and remarks on those left out. Raises CommandFailed for one that is not
-    there."""
+    """The topics to copy, and remarks about those left out. Raises CommandFailed for a missing
+    topic."""
     names = set(there)
     if missing := sorted(set(wanted) - names):
         raise CommandFailed(f"the source has no topic {', '.join(missing)}")
@@ -132,8 +132,8 @@ def acls_of(broker: Connection) -> list[Acl] | None:
 
 
 def _check_existing(target: Connection, topic: PlannedTopic, partitions: int, going_on: bool) -> None:
-    """A topic that the target has must be this run's, or empty and of the same shape. Raises
-    CommandFailed."""
+    """Check that a topic at the target comes from this move, or is empty with the same partitions.
+    Raises CommandFailed."""
     if partitions != topic.partitions:
         raise CommandFailed(
             f"{topic.name} has {counted(topic.partitions, 'partition')} at the source "

@@ -12,13 +12,12 @@ from kbroker.cli.mirror.engine import OFFSETS_TOPIC
 from kbroker.cli.partitions import Partition
 
 TAIL = 16
-"""Offsets that may all be markers of transactions: a partition with so few left is read to be
-sure."""
+"""A partition with at most this many offsets left is read: they may all be transaction markers."""
 QUIET_S = 0.2
 
 
 class Positions:
-    """Reader of MirrorMaker's positions. Close it."""
+    """Reads MirrorMaker's positions. The caller closes it."""
 
     def __init__(self, target: Connection) -> None:
         self.target = target
@@ -26,11 +25,11 @@ class Positions:
         self._consumer: Any = None
 
     def exists(self) -> bool:
-        """Whether MirrorMaker has its topic at the target already."""
+        """Whether MirrorMaker's topic exists at the target."""
         return OFFSETS_TOPIC in self.target.admin().list_topics(timeout=self.target.timeout_s).topics
 
     def read(self) -> dict[Partition, int]:
-        """The next offset to copy of each partition that has one."""
+        """The next offset to copy of each partition with a position."""
         if self._consumer is None and not self._open():
             return self.next
         while messages := self._consumer.consume(1000, QUIET_S):
@@ -58,7 +57,7 @@ class Positions:
         return True
 
     def _wait_for_first(self) -> None:
-        """The first poll of a fresh consumer may only connect."""
+        """The first poll of a new consumer may only connect."""
         deadline = time.monotonic() + self.target.timeout_s
         tops = [
             (partition, self._consumer.get_watermark_offsets(partition, timeout=self.target.timeout_s))
@@ -100,8 +99,8 @@ def left_to_copy(
     ends: dict[Partition, int],
     positions: dict[Partition, int],
 ) -> dict[Partition, int]:
-    """Offsets that are still to copy, of partitions with any. The markers at the end of a log do
-    not count."""
+    """Number of offsets that are still to copy, by partition. Markers at the end of a log do not
+    count."""
     left = {}
     for partition, end in ends.items():
         behind = end - max(positions.get(partition, 0), starts[partition])
@@ -119,7 +118,7 @@ def _without_records(
     ends: dict[Partition, int],
     left: dict[Partition, int],
 ) -> list[Partition]:
-    """Partitions whose last offsets hold no record that a read_committed consumer is given."""
+    """Partitions whose last offsets have no record for a read_committed consumer."""
     from confluent_kafka import KafkaError, TopicPartition
 
     wanted = {partition: ends[partition] - left[partition] for partition in partitions}

@@ -1,5 +1,5 @@
-"""Topics with their settings, ACLs and quotas made at the target, before records come and once more
-at the end."""
+"""Creates topics with their settings, ACLs and quotas at the target, before the copy and again at
+its end."""
 
 import time
 from collections.abc import Mapping
@@ -20,13 +20,13 @@ OF_REPLICATION = frozenset(
 )
 PAUSE_S = 0.1
 UNTIL_COPIED = "message.timestamp."
-"""The copy brings the records' own times; what judges or replaces times waits until it is
-complete."""
+"""Settings that check or replace timestamps are set after the copy, because it keeps the timestamps
+of the records."""
 
 
 def create_topics(target: Connection, plan: Plan) -> list[str]:
-    """Creates what is not there, gives all their settings; remarks on what has to stay behind.
-    Raises CommandFailed."""
+    """Create missing topics and apply all settings; returns remarks about settings that are left
+    out. Raises CommandFailed."""
     from confluent_kafka.admin import NewTopic
 
     admin = target.admin()
@@ -45,8 +45,8 @@ def create_topics(target: Connection, plan: Plan) -> list[str]:
 
 
 def apply_settings(target: Connection, plan: Plan, *, copied: bool) -> list[str]:
-    """Gives the topics the source's settings; copied: all records are there. Names what the target
-    has not."""
+    """Apply the source's settings to the topics; returns those that the target lacks. copied: all
+    records are copied."""
     remarks: set[str] = set()
     for topic in plan.topics.values():
         now = _settings_of(target, topic.name)
@@ -58,8 +58,8 @@ def apply_settings(target: Connection, plan: Plan, *, copied: bool) -> list[str]
 
 
 def _settings_of(target: Connection, topic: str) -> dict[str, Setting]:
-    """A topic's settings. A broker of a cluster hears of a new topic a moment after its creation
-    was confirmed."""
+    """A topic's settings. Retries, because a broker of a cluster learns of a new topic a moment
+    after its creation is confirmed."""
     deadline = time.monotonic() + target.timeout_s
     while True:
         try:
@@ -74,10 +74,10 @@ def _settings_of(target: Connection, topic: str) -> dict[str, Setting]:
 def settings_to_set(
     topic: PlannedTopic, target: Mapping[str, Setting], replication_factor: int, copied: bool
 ) -> tuple[dict[str, str], list[str]]:
-    """(settings to change at the target, names that it does not know).
+    """(settings to change at the target, names that it lacks).
 
-    A setting of the topic itself is taken over; one of the source's brokers only where it makes a
-    difference."""
+    Settings of the topic are always copied; defaults of the source's brokers only if they
+    differ."""
     sets, unknown = {}, []
     for name, setting in sorted(topic.settings.items()):
         own = setting.source == "topic"
@@ -100,7 +100,8 @@ def settings_to_set(
 
 
 def copy_acls(source: Connection, target: Connection) -> int:
-    """Creates the source's ACLs at the target; how many are new. Raises CommandFailed."""
+    """Create the source's ACLs at the target; returns the number of new ones. Raises
+    CommandFailed."""
     held = acls_of(target)
     if held is None:
         return 0
@@ -111,8 +112,7 @@ def copy_acls(source: Connection, target: Connection) -> int:
 
 
 def copy_quotas(source: Connection, target: Connection) -> int:
-    """Gives the target the source's quotas of users, client ids and addresses; of how many
-    entities."""
+    """Copy the quotas of users, client ids and addresses; returns the number of entities."""
     there = {str(entity): values for entity, values in quotas.read_all(target)}
     changed = 0
     for entity, values in quotas.read_all(source):
