@@ -1,1 +1,1 @@
-"""One file per API key: what it is, its versions, its handler. `registry.py` lists them all."""
+"""One file per API key: description, versions and handler. `registry.py` lists them all."""

@@ -1,7 +1,7 @@
-"""AddOffsetsToTxn (key 25), v0-4: a group's offsets are going to be committed in a transaction.
+"""AddOffsetsToTxn (key 25), v0-4: add the offsets of a group to a transaction.
 
-v1 throttle time; v2 PRODUCER_FENCED; v3 flexible; v4 TRANSACTION_ABORTABLE (KIP-890). What joins
-the transaction is the group's partition of the offsets topic.
+v1 throttle time; v2 PRODUCER_FENCED; v3 flexible; v4 TRANSACTION_ABORTABLE (KIP-890). The group's
+partition of the offsets topic joins the transaction.
 """
 
 from kbroker.api.context import RequestContext
@@ -18,7 +18,7 @@ FENCED_FROM = 2
 
 @running
 async def handle(ctx: RequestContext, request: AddOffsetsToTxnRequest) -> AddOffsetsToTxnResponse:
-    """The partition is in the transaction."""
+    """Add the group's partition to the transaction."""
     groups = ctx.services.groups.runtime
     await groups.ready()
     where = (groups.topic, groups.partition_for(request.group_id))
@@ -31,7 +31,7 @@ async def handle(ctx: RequestContext, request: AddOffsetsToTxnRequest) -> AddOff
 
 
 def refuse(request: AddOffsetsToTxnRequest, error: KafkaError, version: int) -> AddOffsetsToTxnResponse:
-    """Nothing was added."""
+    """The request failed: nothing was added."""
     code = error.code
     if code is ErrorCode.PRODUCER_FENCED and version < FENCED_FROM:
         code = ErrorCode.INVALID_PRODUCER_EPOCH

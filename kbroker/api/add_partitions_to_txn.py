@@ -32,7 +32,8 @@ BATCHED_FROM = 4
 
 
 def handle(ctx: RequestContext, request: AddPartitionsToTxnRequest) -> Answer:
-    """A code per partition; a transaction takes all of its partitions or none."""
+    """Add the partitions; returns a code for each. All partitions of a transaction are added, or
+    none."""
     if ctx.version >= BATCHED_FROM:
         return _batched(ctx, request)
     transactional_id, topics = request.v3_and_below_transactional_id, request.v3_and_below_topics

@@ -3,7 +3,7 @@
 
 v1 flexible. Keys: producer_byte_rate, consumer_byte_rate, request_percentage,
 controller_mutation_rate (KIP-599) for users and client ids, connection_creation_rate (KIP-612) for
-addresses. In force when the answer leaves.
+addresses. Quotas are in force when the answer is sent.
 """
 
 from kbroker.api.context import RequestContext

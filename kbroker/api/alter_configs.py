@@ -1,7 +1,7 @@
-"""AlterConfigs (key 33), v0-2: the configs of a resource become those of the request, all others go
-back to default.
+"""AlterConfigs (key 33), v0-2: replace the configs of a resource; configs that are not in the
+request get their default.
 
-v2 flexible. Old form; clients should use IncrementalAlterConfigs.
+v2 flexible. Deprecated; clients should use IncrementalAlterConfigs.
 """
 
 from collections.abc import Awaitable

@@ -30,7 +30,7 @@ class ResourceResult(Protocol[A_co]):
 async def alter_each(
     resources: Sequence[R], alter: Callable[[R], Awaitable[None]], answer: ResourceResult[A]
 ) -> list[A]:
-    """Change each resource. What comes twice is not changed at all."""
+    """Change each resource. A resource that is named twice is not changed."""
     times = Counter((resource.resource_type, resource.resource_name) for resource in resources)
     answers = []
     for resource in resources:

@@ -26,7 +26,7 @@ API = Api(ApiKey.ALTER_PARTITION_REASSIGNMENTS, 0, 1)
 async def handle(
     ctx: RequestContext, request: AlterPartitionReassignmentsRequest
 ) -> AlterPartitionReassignmentsResponse:
-    """Begin, or give up, one reassignment for each partition."""
+    """Begin or cancel a reassignment of each partition."""
     responses = []
     for topic in request.topics:
         results = [

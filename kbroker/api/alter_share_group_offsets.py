@@ -1,5 +1,4 @@
-"""AlterShareGroupOffsets (key 91), v0: let an empty share group begin at other offsets
-(KIP-932)."""
+"""AlterShareGroupOffsets (key 91), v0: set the start offsets of an empty share group (KIP-932)."""
 
 from kbroker.api.context import RequestContext
 from kbroker.api.group_protocol import check_protocol
@@ -24,7 +23,7 @@ API = Api(ApiKey.ALTER_SHARE_GROUP_OFFSETS, 0, 0)
 async def handle(
     ctx: RequestContext, request: AlterShareGroupOffsetsRequest
 ) -> AlterShareGroupOffsetsResponse:
-    """A code per partition. The group begins to share partitions that it did not share before."""
+    """A code per partition. The group starts to share partitions that are new to it."""
     check_protocol(ctx.broker, "share")
     groups = ctx.services.groups
     empty_share_group(groups, request.group_id, create=True)

@@ -1,7 +1,6 @@
 """AlterUserScramCredentials (key 51), v0: set and delete users' SCRAM credentials (KIP-554).
 
-Flexible from the start. Each user has its own result: a refused user does not keep others from
-being changed.
+Flexible from the start. Each user has its own result: if one is refused, the others are changed.
 """
 
 from kbroker.api.context import RequestContext

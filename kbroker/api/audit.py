@@ -1,4 +1,4 @@
-"""Lines of the audit log about requests that control answers: every change, and every refusal."""
+"""The audit log of requests that control answers: one line for every change and every refusal."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -41,7 +41,7 @@ CHANGES: Final = frozenset(
     )
 )
 MAX_NAMED: Final = 50
-"""Resources that one line names; the counts by error hold all."""
+"""Maximum number of resources in a line; its counts by error cover all."""
 MAX_NESTED: Final = 20
 NAMES: Final = (
     "name", "topic_name", "topic", "resource_name", "group_id", "key", "transactional_id", "user", "feature",
@@ -55,13 +55,13 @@ LISTED: Final = (
     "creations", "filters", "resources", "entries", "deletions", "upsertions", "feature_updates", "renewers",
 )  # fmt: skip
 HIDDEN: Final = frozenset(("salt", "salted_password", "value", "hmac", "iterations"))
-"""Fields whose values no line holds: values of settings may be passwords."""
+"""Fields whose values are never logged: values of settings may be passwords."""
 
 
 def audit(
     log: AuditLog | None, client: ClientRequest, request: Struct, response: Struct, refused: bool
 ) -> None:
-    """Write a line if this request was a change or was refused."""
+    """Log the request if it was a change or was refused."""
     if log is None or not (refused or client.api_key in CHANGES):
         return
     counts: Counter[int] = Counter()
@@ -92,7 +92,7 @@ def topic_created(log: AuditLog | None, client: ClientRequest, names: list[str])
 
 
 def of_client(client: ClientRequest) -> dict[str, Any]:
-    """Who, and from where."""
+    """The client's principal and address."""
     return {
         "principal": client.principal,
         "host": client.client_host,
@@ -120,8 +120,8 @@ def outcomes(answer: Struct, names: tuple[str, ...]) -> Iterator[tuple[tuple[str
 
 
 def asked(request: Struct) -> dict[str, Any]:
-    """What answers do not repeat: the group, what is set on what; no values of settings, no
-    keys."""
+    """Fields of the request that the answer lacks, such as the group and names of settings; never
+    values of settings or keys."""
     found: dict[str, Any] = {}
     for name in OF_REQUEST:
         value = getattr(request, name, None)
@@ -134,10 +134,10 @@ def asked(request: Struct) -> dict[str, Any]:
 
 
 def _plain(item: Any, depth: int) -> Any:
-    """An item as JSON has it."""
+    """An item as a JSON value."""
     if isinstance(item, str):
         return shortened(item)
-    if isinstance(item, bytes):  # a topic id, as Kafka shows one
+    if isinstance(item, bytes):  # a topic id in Kafka's format
         return format_uuid(item[:16])
     if isinstance(item, list) and depth:
         return [_plain(each, depth - 1) for each in item[:MAX_NESTED]]

@@ -1,5 +1,5 @@
-"""Answers that network processes may repeat: without an error, and a function of the request and
-what control knows."""
+"""Answers that network processes may cache: those without an error that only depend on the request
+and on control's state."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
@@ -24,11 +24,11 @@ UNLIMITED: Final = 1 << 62
 def cached_answers(
     ctx: RequestContext, response: Answer, word: int = AnswerVersion.TOPICS
 ) -> CachedAnswer | Answer:
-    """The encoded answer if it is cacheable: it is the same for all clients of a listener until
-    topics, settings or what the word stands for change. With an error it may not: the client will
-    ask again for something to happen.
+    """The encoded answer, if it is cacheable: it is the same for all clients of a listener until
+    topics, settings or the word's state change. An answer with an error is not cacheable, because
+    the client repeats the request until the state changes.
 
-    word: of the group or the transactions that it describes.
+    word: version word of the group or the transactions that it describes.
     """
     count = _codes_if_cacheable(ctx, response)
     if count is None:
@@ -43,10 +43,10 @@ def cached_answers(
 def cached_by_topic(
     ctx: RequestContext, response: TopicAnswer, key: Callable[[Any], bytes], room: int = UNLIMITED
 ) -> CachedAnswer | TopicAnswer:
-    """As `cached_answers`; other requests with the same options may be answered from this answer's
-    part for each topic.
+    """As `cached_answers`; other requests with the same options are answered from the parts of this
+    answer, one for each topic.
 
-    key: what requests name one of its topics by. room: maximum of partitions in such an answer.
+    key: a topic's name or id, as in requests. room: maximum number of partitions in such an answer.
     """
     count = _codes_if_cacheable(ctx, response)
     if count is None:
@@ -69,7 +69,7 @@ def cached_by_topic(
 
 
 def _is_outdated(ctx: RequestContext, word: int = AnswerVersion.TOPICS) -> bool:
-    """Whether what the answer was made from may have changed since: others had their turn."""
+    """Whether the state may have changed since the answer was made, because other tasks ran."""
     if not stood_still():
         return False
     return word != AnswerVersion.TOPICS or ctx.topics_version != ctx.broker.cached_answers.topics

@@ -1,4 +1,4 @@
-"""DescribeConfigs' result of one resource: which settings, from the config tables."""
+"""The settings of one resource in DescribeConfigs, from the config tables."""
 
 import logging
 
@@ -30,7 +30,7 @@ _UNNAMED = {
 
 
 def check(broker: Broker, kind: int, name: str) -> None:
-    """Whether there is such a resource. Raises KafkaError with Kafka's text."""
+    """Check that the resource exists. Raises KafkaError with Kafka's text."""
     if not name and kind in _UNNAMED:
         raise KafkaError(ErrorCode.INVALID_REQUEST, _UNNAMED[kind])
     if kind == TOPIC:

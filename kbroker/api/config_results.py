@@ -1,5 +1,4 @@
-"""Settings as DescribeConfigs lists them, kept for those who ask next: resources mostly have the
-same ones."""
+"""Caches lists of settings for DescribeConfigs: most resources have the same settings."""
 
 from kbroker.api.config_entries import entries_of
 from kbroker.config.describe import Entry, Keys
@@ -16,8 +15,7 @@ MAX_KEYS = 256
 
 
 class ConfigResults:
-    """Lists by what they depend on: what is set for the resource, not its name. Good until any
-    settings change.
+    """Lists by the settings of the resource, not by its name. Valid until any settings change.
 
     Runs in: control. Owner: the process's main.
     """
@@ -53,7 +51,7 @@ def keys_of(names: list[str] | None) -> Keys:
 
 
 def shown(entry: Entry, synonyms: bool, documentation: bool) -> DescribeConfigsResourceResult:
-    """A setting as the answer has it."""
+    """A setting in the form of the answer."""
     return DescribeConfigsResourceResult(
         entry.name,
         entry.value,

@@ -20,7 +20,7 @@ API = Api(ApiKey.CONSUMER_GROUP_HEARTBEAT, 0, 1, fast_paths=(COMMIT_LANE,))
 
 
 def handle(ctx: RequestContext, request: ConsumerGroupHeartbeatRequest) -> Answer:
-    """The member's epoch and, when it changed, its assignment."""
+    """Returns the member's epoch and, if it has changed, its assignment."""
     check_protocol(ctx.broker, "consumer")
     check_size(ctx)
     service = ctx.services.groups

@@ -11,10 +11,10 @@ from kbroker.ipc.messages import ClientRequest
 
 @dataclass(frozen=True, slots=True)
 class RequestContext:
-    """One request on its way. Runs in: control. services: the state that handlers read and change,
-    and what does longer work. configs: settings as DescribeConfigs lists them.
+    """The context of one request. Runs in: control. services: the state that handlers read and
+    change, and services for longer work. configs: cached lists of DescribeConfigs.
 
-    narrowed: the answer is for this client alone, or for a part of its request: it must not be
+    narrowed: the answer is only valid for this client, or for a part of its request; it must not be
     cached. topics_version: AnswerVersions.topics when the request began."""
 
     services: Services
@@ -30,12 +30,12 @@ class RequestContext:
 
     @property
     def version(self) -> int:
-        """Version of the request; the answer has the same."""
+        """Version of the request and of its answer."""
         return self.client.api_version
 
     @property
     def client_id(self) -> str:
-        """The client's name for itself; empty when it gave none."""
+        """The client id; empty if the client sent none."""
         return self.client.client_id or ""
 
     @property
@@ -53,5 +53,5 @@ class RequestContext:
 
     @property
     def node_id(self) -> int:
-        """The node that this client has connected to."""
+        """The node to which this client is connected."""
         return self.broker.sites[self.client.site].node_id

@@ -1,4 +1,4 @@
-"""Main of the control process: the control room with the API list and the coordinators put in."""
+"""Main of the control process: passes the APIs and the coordinators to kbroker.control."""
 
 from collections.abc import Sequence
 

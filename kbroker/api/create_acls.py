@@ -1,4 +1,4 @@
-"""CreateAcls (key 30), v1-3: ACLs to add (KIP-140); without an authorizer the answer is
+"""CreateAcls (key 30), v1-3: add ACLs (KIP-140); without an authorizer the answer is
 SECURITY_DISABLED.
 
 v1 pattern types (KIP-290; v0 is gone since Kafka 4.0); v2 flexible; v3 user resources.
@@ -19,8 +19,7 @@ NO_AUTHORIZER = "No Authorizer is configured."
 
 
 def handle(ctx: RequestContext, request: CreateAclsRequest) -> Answer:
-    """One result per ACL. Numbers that stand for nothing known close the connection, as in
-    Kafka."""
+    """One result per ACL. Unknown enum numbers close the connection, as in Kafka."""
     authorizer = ctx.broker.authorizer
     if any(
         0 in (one.resource_type, one.resource_pattern_type, one.operation, one.permission_type)

@@ -1,5 +1,5 @@
-"""CreateDelegationToken (key 38), v1-3: get a delegation token, by which others log in as its owner
-(KIP-48).
+"""CreateDelegationToken (key 38), v1-3: create a delegation token, with which others log in as its
+owner (KIP-48).
 
 v2 flexible; v3 a token for another user (KIP-373). The token is in force for logins from the answer
 on. Its HMAC is the password.
@@ -24,7 +24,7 @@ API = Api(ApiKey.CREATE_DELEGATION_TOKEN, 1, 3)
 
 @running
 async def handle(ctx: RequestContext, request: CreateDelegationTokenRequest) -> CreateDelegationTokenResponse:
-    """The token, or why there is none."""
+    """Create a token; returns it or an error."""
     if not may_ask(ctx):
         return not_asked(ctx, request, ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
     if ctx.broker.tokens.enabled and any(one.principal_type != USER for one in paced(request.renewers)):
@@ -54,8 +54,7 @@ def refuse(
 
 
 def owner_of(ctx: RequestContext, request: CreateDelegationTokenRequest) -> str:
-    """The principal whose token it is to be: the client, if the request names nobody. Raises
-    KafkaError."""
+    """The owner of the new token: the client, if the request names no owner. Raises KafkaError."""
     if not request.owner_principal_name:
         return ctx.client.principal
     if request.owner_principal_type is None:
@@ -66,6 +65,6 @@ def owner_of(ctx: RequestContext, request: CreateDelegationTokenRequest) -> str:
 def not_asked(
     ctx: RequestContext, request: CreateDelegationTokenRequest, error: ErrorCode
 ) -> CreateDelegationTokenResponse:
-    """The answer to a request that is refused before a token is made. Raises KafkaError."""
+    """Refuse a request before a token is created. Raises KafkaError."""
     owner, requester = parts_of(owner_of(ctx, request)), parts_of(ctx.client.principal)
     return CreateDelegationTokenResponse(error, *owner, *requester, NO_TIME, NO_TIME, NO_TIME)

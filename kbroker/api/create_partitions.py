@@ -1,7 +1,7 @@
-"""CreatePartitions (key 37), v0-3: more partitions for a topic, never fewer.
+"""CreatePartitions (key 37), v0-3: add partitions to topics.
 
-v2 flexible; v3 may answer THROTTLING_QUOTA_EXCEEDED. The answer leaves when every process knows the
-partitions.
+v2 flexible; v3 may answer THROTTLING_QUOTA_EXCEEDED. The answer is sent when every process has the
+new partitions.
 """
 
 from collections import Counter
@@ -49,7 +49,7 @@ async def handle(ctx: RequestContext, request: CreatePartitionsRequest) -> Creat
 
 
 def _text(error: KafkaError) -> str | None:
-    """Kafka leaves it out for a topic that is not there; clients put in their own."""
+    """The error text. Kafka leaves it out for a missing topic; clients insert their own."""
     return None if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION else error.message
 
 

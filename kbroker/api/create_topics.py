@@ -2,10 +2,10 @@
 
 v2 throttle time (v0-1 are gone since Kafka 4.0), validate only; v4 -1 partitions or replicas is the
 default; v5 flexible, the answer has the topic's configs; v6 may answer THROTTLING_QUOTA_EXCEEDED;
-v7 topic id in the answer (KIP-516). The answer leaves when every process knows the topic. A
+v7 topic id in the answer (KIP-516). The answer is sent when every process has the topic. A
 replication factor above the number of replica sites is refused; with one site the topic gets its
-one replica, and the answer's text says so (kbroker.clamp.replication.factor). Clients read that
-text beside an error alone, so it does no harm without one.
+one replica, and the answer's text says so (kbroker.clamp.replication.factor). Clients only read
+that text beside an error, so it is harmless without one.
 """
 
 from collections import Counter
@@ -34,10 +34,10 @@ API = Api(ApiKey.CREATE_TOPICS, 2, 7)
 
 @running
 async def handle(ctx: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
-    """Create what can be created; each topic has its own result."""
+    """Create the topics; each has its own result."""
     times = Counter(topic.name for topic in request.topics)
     once = (_spec(topic) for topic in request.topics if times[topic.name] == 1)
-    check_total_partitions(once, ctx.broker.config)  # before anything is kept of them
+    check_total_partitions(once, ctx.broker.config)  # before anything of them is stored
     specs = [_spec(topic) for topic in request.topics if times[topic.name] == 1]
     quota = ctx.services.mutation_quotas.of_client(ctx.client, strict_from=6)
     results = await create_topics(ctx.broker, specs, request.validate_only, quota.record)
@@ -69,7 +69,7 @@ def _spec(topic: CreatableTopic) -> NewTopic:
 
 
 def _error(name: str, error: KafkaError) -> CreatableTopicResult:
-    generic = error.code is ErrorCode.UNKNOWN_SERVER_ERROR  # Kafka says nothing more of it
+    generic = error.code is ErrorCode.UNKNOWN_SERVER_ERROR  # Kafka sends no other text
     message = error.own_words if generic else error.message
     return CreatableTopicResult(name, error_code=error.code, error_message=message)
 

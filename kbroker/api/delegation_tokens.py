@@ -1,4 +1,4 @@
-"""Which clients may ask about delegation tokens at all (KIP-48)."""
+"""Clients that may send requests about delegation tokens (KIP-48)."""
 
 from kbroker.api.context import RequestContext
 from kbroker.config.listeners import SecurityProtocol
@@ -6,11 +6,11 @@ from kbroker.config.principals import ANONYMOUS, user_principal
 
 ANONYMOUS_PRINCIPAL = user_principal(ANONYMOUS)
 NO_TIME = -1
-"""Time in the answer to a request that is refused at once."""
+"""Time in the answer to a refused request."""
 
 
 def may_ask(ctx: RequestContext) -> bool:
-    """Whether the client has proved who it is, and not by a token: by SASL, or by a certificate."""
+    """Whether the client is authenticated by SASL or a certificate, and not by a token."""
     if ctx.client.token_authenticated:
         return False
     protocol = ctx.endpoint.protocol

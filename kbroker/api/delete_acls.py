@@ -1,5 +1,5 @@
-"""DeleteAcls (key 31), v1-3: drops what filters select; without an authorizer the answer is
-SECURITY_DISABLED.
+"""DeleteAcls (key 31), v1-3: delete the ACLs that filters match; without an authorizer the answer
+is SECURITY_DISABLED.
 
 v1 pattern types (KIP-290; v0 is gone since Kafka 4.0); v2 flexible; v3 user resources.
 """

@@ -18,7 +18,7 @@ API = Api(ApiKey.DELETE_GROUPS, 0, 2)
 
 @running
 async def handle(ctx: RequestContext, request: DeleteGroupsRequest) -> DeleteGroupsResponse:
-    """One result per group, each on its own; a name given twice is deleted once."""
+    """Delete each group; each has its own result. A group that is named twice is deleted once."""
     service = ctx.services.groups
 
     async def delete(group_id: str) -> DeletableGroupResult:

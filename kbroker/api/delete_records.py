@@ -1,7 +1,7 @@
-"""DeleteRecords (key 21), v0-2: everything below an offset is gone; -1 is the high watermark.
+"""DeleteRecords (key 21), v0-2: delete the records below an offset; -1 is the high watermark.
 
-v2 flexible. Answered with the new log start offset of each partition, when every replica that is
-there has it.
+v2 flexible. The answer has the new log start offset of each partition. It is sent when every online
+replica has that offset.
 """
 
 from typing import Any

@@ -1,4 +1,5 @@
-"""DeleteShareGroupOffsets (key 92), v0: an empty share group forgets topics (KIP-932)."""
+"""DeleteShareGroupOffsets (key 92), v0: delete an empty share group's offsets of topics
+(KIP-932)."""
 
 from kbroker.api.context import RequestContext
 from kbroker.api.group_protocol import check_protocol

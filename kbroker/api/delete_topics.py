@@ -1,7 +1,7 @@
 """DeleteTopics (key 20), v1-6.
 
 v1 throttle time; v3 TOPIC_DELETION_DISABLED; v4 flexible; v5 error text; v6 by topic id as well
-(KIP-516). The answer leaves when no process knows the topics any more; their folders are removed
+(KIP-516). The answer is sent when every process has dropped the topics; their folders are removed
 after file.delete.delay.ms.
 """
 
@@ -27,12 +27,12 @@ API = Api(ApiKey.DELETE_TOPICS, 1, 6)
 
 @running
 async def handle(ctx: RequestContext, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
-    """Delete what is named once and exists; each name or id has its own result."""
+    """Delete existing topics that are named once; each name or id has its own result."""
     if not ctx.broker.config.get_bool("delete.topic.enable"):
         code = ErrorCode.INVALID_REQUEST if ctx.version < 3 else ErrorCode.TOPIC_DELETION_DISABLED
         raise KafkaError(code, "Topic deletion is disabled.")
     chosen = _Chosen(ctx, request)
-    if is_sliced():  # many names: looking them up keeps no other change waiting
+    if is_sliced():  # many names are looked up before the lock, so that no other change waits
         chosen.topics()
     quota = ctx.services.mutation_quotas.of_client(ctx.client, strict_from=5)
     errors = await delete_topics(ctx.broker, chosen.topics, quota.record)
@@ -53,7 +53,7 @@ def refuse(request: DeleteTopicsRequest, error: KafkaError, version: int) -> Del
 
 
 class _Chosen:
-    """The topics that a request names well, and the results of what it names badly
+    """The valid topics of a request, and the results of its invalid names
     (ControllerApis.deleteTopics)."""
 
     def __init__(self, ctx: RequestContext, request: DeleteTopicsRequest) -> None:
@@ -63,7 +63,7 @@ class _Chosen:
         self._catalogue = ctx.broker.catalogue
 
     def topics(self) -> list[Topic]:
-        """Look them up, the first time."""
+        """The topics; looked up on the first call."""
         if self._topics is None:
             self._topics = []
             self._look(self._request, self._topics)

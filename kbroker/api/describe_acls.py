@@ -1,4 +1,4 @@
-"""DescribeAcls (key 29), v1-3: the ACLs that a filter selects; without an authorizer the answer is
+"""DescribeAcls (key 29), v1-3: the ACLs that a filter matches; without an authorizer the answer is
 SECURITY_DISABLED.
 
 v1 pattern types (KIP-290; v0 is gone since Kafka 4.0); v2 flexible; v3 user resources.
@@ -23,7 +23,7 @@ NO_AUTHORIZER = "No Authorizer is configured on the broker"
 
 
 def handle(ctx: RequestContext, request: DescribeAclsRequest) -> DescribeAclsResponse | None:
-    """By resource. Numbers that stand for nothing known close the connection, as in Kafka."""
+    """ACLs by resource. Unknown enum numbers close the connection, as in Kafka."""
     if has_unknown(request):
         return None
     if ctx.broker.authorizer is None:
@@ -50,7 +50,7 @@ def has_unknown(wanted: DescribeAclsRequest | DeleteAclsFilter) -> bool:
 
 
 def filter_of(wanted: DescribeAclsRequest | DeleteAclsFilter) -> AclFilter:
-    """The filter that a request holds."""
+    """The filter of a request."""
     return AclFilter(
         wanted.resource_type_filter,
         wanted.resource_name_filter,

@@ -1,7 +1,7 @@
 """DescribeCluster (key 60), v0-2: the brokers, without topics (KIP-700).
 
-v1 endpoint type (KIP-919); v2 fenced brokers (KIP-1073). Controllers cannot be asked for on a
-broker's listener.
+v1 endpoint type (KIP-919); v2 fenced brokers (KIP-1073). A broker's listener refuses requests for
+controllers.
 """
 
 from kbroker.api.cached_answers import cached_answers
@@ -22,7 +22,7 @@ BROKERS, CONTROLLERS = 1, 2
 
 
 def handle(ctx: RequestContext, request: DescribeClusterRequest) -> CachedAnswer | DescribeClusterResponse:
-    """The replica sites; one node without them."""
+    """The nodes: one for each replica site, or a single one."""
     if request.endpoint_type == CONTROLLERS:
         raise KafkaError(
             ErrorCode.MISMATCHED_ENDPOINT_TYPE,

@@ -27,7 +27,7 @@ API = Api(ApiKey.DESCRIBE_CONFIGS, 1, 4, fast_paths=(REPEATED,))
 
 
 def handle(ctx: RequestContext, request: DescribeConfigsRequest) -> CachedAnswer | DescribeConfigsResponse:
-    """One result per resource, once, however often it is named."""
+    """One result per resource, even if it is named several times."""
     for resource in request.resources:
         if resource.resource_type not in NAMES:
             raise KafkaError(ErrorCode.INVALID_REQUEST)
@@ -60,7 +60,7 @@ def _result(
     synonyms, texts = request.include_synonyms, request.include_documentation
     try:
         check(ctx.broker, kind, name)
-        if kind == BROKER_LOGGER:  # levels change without an event
+        if kind == BROKER_LOGGER:  # levels change without a notification
             configs = [shown(entry, synonyms, texts) for entry in entries_of(ctx.broker, kind, name, keys)]
         else:
             configs = ctx.configs.get(kind, name, keys, synonyms, texts)

@@ -1,7 +1,7 @@
 """DescribeDelegationToken (key 41), v1-3: delegation tokens of owners, with their HMACs (KIP-48).
 
-v2 flexible; v3 who asked for a token (KIP-373). No list of owners means all, an empty one none.
-With an authorizer a client sees the tokens it owns, may renew or has asked for, and those it may
+v2 flexible; v3 the requester of a token (KIP-373). A null list of owners means all, an empty one
+none. With an authorizer a client sees the tokens that it owns, may renew, has requested or may
 describe.
 """
 
@@ -24,7 +24,7 @@ API = Api(ApiKey.DESCRIBE_DELEGATION_TOKEN, 1, 3)
 
 
 def handle(ctx: RequestContext, request: DescribeDelegationTokenRequest) -> DescribeDelegationTokenResponse:
-    """The owners' tokens."""
+    """The tokens of the owners."""
     tokens = ctx.broker.tokens
     if not may_ask(ctx):
         return DescribeDelegationTokenResponse(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)

@@ -1,4 +1,5 @@
-"""DescribeLogDirs (key 35), v1-5: log directories, what lies in them, and how full their disks are.
+"""DescribeLogDirs (key 35), v1-5: log directories, the sizes of their logs, and the space of their
+disks.
 
 v1 throttle time (v0 is gone since Kafka 4.0); v2 flexible; v3 top-level error; v4 total and usable
 bytes (KIP-827); v5 cordoned directories (KIP-1066).
@@ -60,7 +61,7 @@ def refuse(request: DescribeLogDirsRequest, error: KafkaError, version: int) -> 
 
 
 def _asked(broker: Broker, request: DescribeLogDirsRequest) -> list[Replica]:
-    """The replicas that are asked for, each once."""
+    """The requested replicas, each once."""
     if request.topics is None:
         return list(broker.catalogue.replicas())
     found = (
@@ -73,7 +74,7 @@ def _asked(broker: Broker, request: DescribeLogDirsRequest) -> list[Replica]:
 
 
 def _space(log_dir: str) -> tuple[int, int] | None:
-    """(total, usable) bytes of the directory's file system; None when it cannot be asked."""
+    """(total, usable) bytes of the directory's file system; None if it cannot be read."""
     try:
         found = os.statvfs(log_dir)
     except OSError:

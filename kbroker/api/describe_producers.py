@@ -1,4 +1,4 @@
-"""DescribeProducers (key 61), v0: idempotent and transactional producers that a partition remembers
+"""DescribeProducers (key 61), v0: active idempotent and transactional producers of partitions
 (KIP-664)."""
 
 from collections.abc import Callable
@@ -30,13 +30,14 @@ SLOTS_AT_ONCE: Final = 64
 
 @dataclass(slots=True)
 class Asked:
-    """What one IO worker is asked, a bounded number of partitions and producers at a time: it does
-    nothing else meanwhile. parts: of the answer, by slot; a partition may be named many times."""
+    """Requests to one IO worker, each about a bounded number of partitions and producers, because
+    the worker does nothing else meanwhile. parts: parts of the answer by slot; a partition may be
+    named several times."""
 
     parts: dict[int, list[PartitionResponse]] = field(default_factory=dict)
 
     def ask(self, broker: Broker, worker: int, done: Callable[[], object]) -> None:
-        """Fill the parts, then call `done`."""
+        """Request the producers, fill the parts, then call `done`."""
         slots = list(self.parts)
 
         def ask(at: int, after: int) -> None:
@@ -44,8 +45,8 @@ class Asked:
             broker.links.ask_worker(worker, call, partial(answered, at, call.limit))
 
         def answered(at: int, limit: int, reply: Any) -> None:
-            """reply: what DescribeProducers is replied with, or the KafkaError that all of it
-            is."""
+            """Fill parts from a reply. reply: the value of the reply to DescribeProducers, or a
+            KafkaError for all of it."""
             if isinstance(reply, KafkaError):
                 for slot in slots[at:]:
                     self._fail(slot, reply.code)
@@ -74,7 +75,8 @@ class Asked:
 
 
 def handle(ctx: RequestContext, request: DescribeProducersRequest) -> Answer:
-    """The producers of each partition: one message to each IO worker that has any of them."""
+    """The producers of each partition: sends one message to each IO worker that owns some of
+    them."""
     broker = ctx.broker
     asked: dict[int, Asked] = {}
     response = DescribeProducersResponse(
@@ -115,7 +117,7 @@ def refuse(request: DescribeProducersRequest, error: KafkaError, version: int) -
 
 
 def _part(broker: Broker, name: str, index: int, asked: dict[int, Asked]) -> PartitionResponse:
-    """A partition of the answer: an error, or empty and among what is asked."""
+    """A partition of the answer: an error, or empty and added to the requests."""
     try:
         partition = broker.catalogue.partition(name, index)
         if partition is None:

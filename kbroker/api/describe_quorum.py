@@ -2,7 +2,7 @@
 quorum.
 
 v1 fetch timestamps (KIP-836); v2 nodes, directory ids, error texts (KIP-853). The "log end offset"
-is the version of the topic catalogue, which stands where Kafka has the metadata log.
+is the version of the topic catalogue, because there is no metadata log.
 """
 
 from kbroker.api.context import RequestContext
@@ -25,7 +25,7 @@ API = Api(ApiKey.DESCRIBE_QUORUM, 0, 2)
 
 
 def handle(ctx: RequestContext, request: DescribeQuorumRequest) -> DescribeQuorumResponse:
-    """One voter, no observers; anything but partition 0 of __cluster_metadata is unknown."""
+    """One voter, no observers; all partitions except __cluster_metadata-0 are unknown."""
     topics = [
         ResponseTopicData(
             topic.topic_name, [_partition(ctx, topic.topic_name, p.partition_index) for p in topic.partitions]

@@ -1,4 +1,4 @@
-"""DescribeShareGroupOffsets (key 90), v0-1: where share groups stand (KIP-932). v1 lag
+"""DescribeShareGroupOffsets (key 90), v0-1: start offsets and lag of share groups (KIP-932). v1 lag
 (KIP-1226)."""
 
 from kbroker.api.context import RequestContext
@@ -27,7 +27,7 @@ UNKNOWN = -1
 def handle(
     ctx: RequestContext, request: DescribeShareGroupOffsetsRequest
 ) -> DescribeShareGroupOffsetsResponse:
-    """One answer per group; a group that there is not has no offsets."""
+    """One answer per group; a missing group has no offsets."""
     check_protocol(ctx.broker, "share")
     groups = ctx.services.groups
     asked = {group.group_id: group for group in request.groups}

@@ -1,6 +1,6 @@
 """DescribeTopicPartitions (key 75), v0: topics and partitions page by page (KIP-966).
 
-An empty list is all topics. Topics come sorted; the cursor of an answer is the start of the next
+An empty list means all topics. Topics are sorted; the cursor of an answer is the start of the next
 request.
 """
 
@@ -40,7 +40,7 @@ def handle(
 
 
 def _room(broker: Broker, request: DescribeTopicPartitionsRequest) -> int:
-    """Most partitions of an answer."""
+    """Maximum number of partitions in an answer."""
     limit = broker.config.get_int("max.request.partition.size.limit")
     return max(1, min(limit, request.response_partition_limit))
 
@@ -48,7 +48,7 @@ def _room(broker: Broker, request: DescribeTopicPartitionsRequest) -> int:
 def page(
     ctx: RequestContext, request: DescribeTopicPartitionsRequest, is_visible: Callable[[str], bool]
 ) -> DescribeTopicPartitionsResponse:
-    """One page of the topics that are visible."""
+    """One page of the visible topics."""
     broker, cursor = ctx.broker, request.cursor
     everything = not request.topics
     first = cursor.topic_name if cursor else ""

@@ -20,7 +20,7 @@ API = Api(ApiKey.DESCRIBE_TRANSACTIONS, 0, 0, fast_paths=(REPEATED,))
 def handle(
     ctx: RequestContext, request: DescribeTransactionsRequest
 ) -> CachedAnswer | DescribeTransactionsResponse:
-    """One state, or error, per id. The answer stands until the id, or one of several, changes."""
+    """A state or error per id. The answer is cacheable until one of the ids changes."""
     service = ctx.services.transactions
     ids = request.transactional_ids
     response = DescribeTransactionsResponse(transaction_states=[_describe(service, each) for each in ids])

@@ -1,4 +1,4 @@
-"""The page docs/apis.md, from the APIs."""
+"""Generates docs/apis.md from the APIs."""
 
 from kbroker.api.registry import APIS, MODULES
 from kbroker.api.row import Api
@@ -19,7 +19,7 @@ would.
 
 
 def page() -> str:
-    """The whole text."""
+    """The text of the page."""
     modules = sorted(MODULES, key=lambda module: int(module.API.key))
     rows = []
     for module in modules:

@@ -1,7 +1,7 @@
-"""ElectLeaders (key 43), v0-2: make the preferred replica, or any that is left, the leader.
+"""ElectLeaders (key 43), v0-2: elect the preferred replica, or any online one, as the leader.
 
-v1 election type (KIP-460); v2 flexible. A partition that is led as asked answers
-ELECTION_NOT_NEEDED; asked for all partitions, those are left out.
+v1 election type (KIP-460); v2 flexible. A partition that already has this leader answers
+ELECTION_NOT_NEEDED, or is left out of a request for all partitions.
 """
 
 from kbroker.api.context import RequestContext

@@ -1,8 +1,8 @@
 """EndTxn (key 26), v0-5: commit or abort a transaction.
 
 v1 throttle time; v2 PRODUCER_FENCED; v3 flexible; v4 TRANSACTION_ABORTABLE (KIP-890); v5 the
-producer's next id and epoch (transactions v2). Answered when the outcome is stored; the markers are
-written afterwards, as in Kafka.
+producer's next id and epoch (transactions v2). The answer is sent when the outcome is stored; the
+markers are written afterwards, as in Kafka.
 """
 
 from kbroker.api.context import RequestContext
@@ -19,7 +19,7 @@ V2_FROM = 5
 
 
 def handle(ctx: RequestContext, request: EndTxnRequest) -> Answer:
-    """The outcome is decided, once and for all."""
+    """Decide and store the outcome."""
     client_version = TV_2 if ctx.version >= V2_FROM else TV_0
     return then(ctx.services.transactions.end(request, client_version), _checked)
 
@@ -31,7 +31,7 @@ def _checked(response: EndTxnResponse) -> EndTxnResponse:
 
 
 def refuse(request: EndTxnRequest, error: KafkaError, version: int) -> EndTxnResponse:
-    """The transaction stays as it is."""
+    """The request failed: the transaction is unchanged."""
     code = error.code
     if code is ErrorCode.PRODUCER_FENCED and version < FENCED_FROM:
         code = ErrorCode.INVALID_PRODUCER_EPOCH

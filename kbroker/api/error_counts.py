@@ -1,5 +1,5 @@
-"""Error codes of the answers that control gives, counted for the metrics as Kafka counts them: one
-for each code."""
+"""Counts the error codes in control's answers for the metrics. As in Kafka, each code counts as
+one."""
 
 from collections.abc import Iterator
 
@@ -34,8 +34,8 @@ class ErrorCounts:
         self._words = slots.words
 
     def count(self, client: ClientRequest, response: Struct | bytes) -> bool:
-        """Count an answer that is about to leave; an encoded answer counts as no error. Whether a
-        part of it was refused for lack of a permission."""
+        """Count an answer before it is sent; an encoded answer counts as no error. Returns whether
+        a part of it was refused by the authorizer."""
         if isinstance(response, CachedAnswer):
             self._words[NONE[client.api_key]] += response.codes
             return False
@@ -52,7 +52,7 @@ class ErrorCounts:
 
 
 def error_codes(answer: Struct) -> Iterator[int]:
-    """Every error code in a struct, those of nested structs included."""
+    """Every error code in a struct and its nested structs."""
     for name, nested in _plan(type(answer)):
         value = getattr(answer, name)
         if not nested:

@@ -1,4 +1,4 @@
-"""ExpireDelegationToken (key 40), v1-2: end a delegation token, now or in a while (KIP-48).
+"""ExpireDelegationToken (key 40), v1-2: set an earlier expiry of a delegation token (KIP-48).
 
 v2 flexible. The token's owner and its renewers may; a negative period ends it at once. Connections
 that have logged in by it stay open.
@@ -21,7 +21,7 @@ API = Api(ApiKey.EXPIRE_DELEGATION_TOKEN, 1, 2)
 
 @running
 async def handle(ctx: RequestContext, request: ExpireDelegationTokenRequest) -> ExpireDelegationTokenResponse:
-    """When the token expires from now on."""
+    """Set the expiry; returns its timestamp."""
     if not may_ask(ctx):
         return ExpireDelegationTokenResponse(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, NO_TIME)
     hmac = bytes(request.hmac)

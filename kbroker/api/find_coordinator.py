@@ -2,8 +2,8 @@
 group.
 
 v1 key type; v2 error text; v3 flexible; v4 many keys (KIP-699); v5 transaction errors (KIP-890); v6
-share groups (KIP-932). Makes the internal topic when there is none. Differs from Kafka: the first
-answer waits for it, instead of COORDINATOR_NOT_AVAILABLE.
+share groups (KIP-932). Creates the internal topic if it is missing. Unlike in Kafka, the first
+answer waits for the topic instead of returning COORDINATOR_NOT_AVAILABLE.
 """
 
 import base64
@@ -100,7 +100,8 @@ def _refusal(ctx: RequestContext, key_type: int, key: str) -> KafkaError | None:
 
 
 def is_share_key(key: str) -> bool:
-    """Share coordinators are found by "group:topic id:partition" (SharePartitionKey)."""
+    """Whether the key has the form "group:topic id:partition" of share coordinators
+    (SharePartitionKey)."""
     parts = key.split(":")
     if len(parts) < 3 or not parts[0] or whole_number(parts[-1], INT_MAX) is None:
         return False

@@ -1,5 +1,5 @@
-"""GetTelemetrySubscriptions (key 71), v0: which of its own metrics a client is to push, and how
-often (KIP-714)."""
+"""GetTelemetrySubscriptions (key 71), v0: the metrics that a client pushes, and their interval
+(KIP-714)."""
 
 from kbroker.api.context import RequestContext
 from kbroker.api.row import Api
@@ -17,7 +17,8 @@ API = Api(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, 0, 0)
 def handle(
     ctx: RequestContext, request: GetTelemetrySubscriptionsRequest
 ) -> GetTelemetrySubscriptionsResponse:
-    """What the subscriptions that match the client ask of it; an id for a client that has none."""
+    """The metrics of all subscriptions that match the client; assigns an instance id to a new
+    client."""
     service = ctx.services.telemetry
     instance = service.subscribe(request.client_instance_id, ctx.client)
     return GetTelemetrySubscriptionsResponse(

@@ -1,4 +1,4 @@
-"""The sender of a group request as the coordinator keeps it."""
+"""The sender of a group request, as the coordinator stores it."""
 
 from functools import partial
 
@@ -9,7 +9,8 @@ from kbroker.control.groups.caller import Caller
 
 
 def caller(ctx: RequestContext) -> Caller:
-    """Host with a leading slash, as Java prints an address and Kafka shows it."""
+    """The caller, with a leading slash before the host: Java prints addresses like this, and so
+    Kafka returns them."""
     host = f"/{ctx.client.client_host}"
     if ctx.broker.authorizer is None:
         return Caller(ctx.client_id, host, ctx.version)

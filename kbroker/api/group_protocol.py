@@ -11,8 +11,8 @@ _FEATURE_OF = {"consumer": "group.version", "share": "share.version", "streams":
 
 
 def check_protocol(broker: Broker, protocol: str) -> None:
-    """Raises UNSUPPORTED_VERSION when the protocol is off. Share groups depend on their feature
-    alone, as in Apache Kafka."""
+    """Raises UNSUPPORTED_VERSION if the protocol is disabled. Share groups only depend on their
+    feature, as in Apache Kafka."""
     feature = _FEATURE_OF[protocol]
     level = broker.features.get(feature, FEATURES[feature].default)
     listed = protocol == "share" or protocol in broker.config.get_list(

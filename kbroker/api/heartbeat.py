@@ -14,7 +14,7 @@ API = Api(ApiKey.HEARTBEAT, 0, 4, fast_paths=(COMMIT_LANE,))
 
 
 def handle(ctx: RequestContext, request: HeartbeatRequest) -> Answer:
-    """While the group is being loaded every heartbeat is welcome, as in Kafka."""
+    """While the group is loading, every heartbeat is accepted, as in Kafka."""
     service = ctx.services.groups
     try:
         response: Answer = service.ask_beside(request.group_id, lambda _: service.shard.heartbeat(request))

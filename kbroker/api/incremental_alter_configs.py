@@ -1,8 +1,8 @@
 """IncrementalAlterConfigs (key 44), v0-1: set, delete, append to or subtract from single configs
 (KIP-339).
 
-v1 flexible. What is dynamic takes effect before the answer leaves. Levels of loggers are changed
-here too (KIP-412): those of the control process, until it restarts.
+v1 flexible. Dynamic settings take effect before the answer is sent. Also changes levels of loggers
+(KIP-412): those of the control process, until it restarts.
 """
 
 from collections.abc import Awaitable

@@ -23,7 +23,7 @@ NONE = -1
 
 
 def handle(ctx: RequestContext, request: InitProducerIdRequest) -> Answer:
-    """A fresh id with epoch 0; with a transactional id the transaction coordinator decides."""
+    """A new id with epoch 0; with a transactional id the transaction coordinator decides."""
     if (request.producer_id == NONE) != (request.producer_epoch == NONE):
         raise KafkaError(ErrorCode.INVALID_REQUEST)
     if request.transactional_id is None:

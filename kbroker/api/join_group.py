@@ -1,8 +1,8 @@
-"""JoinGroup (key 11), v0-9: become a member of a classic group, or take part in its rebalance.
+"""JoinGroup (key 11), v0-9: join a classic group, or its rebalance.
 
 v1 rebalance timeout (v0 uses the session timeout); v2 throttle time; v3 none; v4 MEMBER_ID_REQUIRED
 (KIP-394); v5 group instance id (KIP-345); v6 flexible; v7 protocol type in the answer; v8 reason
-(KIP-800); v9 skip_assignment (KIP-814). Waits until the group's join phase ends.
+(KIP-800); v9 skip_assignment (KIP-814). The answer waits for the end of the group's join phase.
 """
 
 from functools import partial
@@ -20,7 +20,7 @@ NULL_PROTOCOL_FROM = 7
 
 
 def handle(ctx: RequestContext, request: JoinGroupRequest) -> Answer:
-    """The group's answer, when the join phase is over."""
+    """The group's answer, at the end of the join phase."""
     if ctx.version == 0:
         request.rebalance_timeout_ms = request.session_timeout_ms
     service = ctx.services.groups

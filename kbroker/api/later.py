@@ -1,5 +1,5 @@
-"""Answers of which some parts come later, from an IO worker, a log or a coroutine, or that are
-changed when they come."""
+"""Answers with parts that arrive later (from an IO worker, a log or a coroutine) or that are
+changed on arrival."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
@@ -21,13 +21,13 @@ P = ParamSpec("P")
 AT_ONCE: Final = 64
 
 Answer = Struct | CachedAnswer | Deferred | None
-"""What a handler returns: the response, its encoded form, None to close the connection, or a
-Deferred of one of these. It raises KafkaError, or completes the Deferred with it, when the request
-fails as a whole."""
+"""The result of a handler: the response, its encoded form, None to close the connection, or a
+Deferred of one of these. If the request fails as a whole, the handler raises KafkaError or
+completes the Deferred with it."""
 
 
 def running(work: Callable[P, Coroutine[Any, Any, Answer]]) -> Callable[P, Deferred]:
-    """Decorator of a handler, or of a part of one, that waits for something in any case."""
+    """Decorator of a handler (or a part of one) that always waits."""
 
     @wraps(work)
     def begin(*args: P.args, **kwargs: P.kwargs) -> Deferred:
@@ -37,8 +37,7 @@ def running(work: Callable[P, Coroutine[Any, Any, Answer]]) -> Callable[P, Defer
 
 
 def together(parts: Sequence[Any], whole: Callable[[Iterator[Any]], Struct]) -> Answer:
-    """The answer that `whole` makes of all parts, in their order; later while any of them is a
-    Deferred."""
+    """The answer that `whole` makes from all parts, in order; a Deferred if any part is one."""
     found = list(parts)
     late = [number for number, part in enumerate(paced(found)) if isinstance(part, Deferred)]
     if not late:
@@ -58,8 +57,8 @@ def together(parts: Sequence[Any], whole: Callable[[Iterator[Any]], Struct]) -> 
 
 
 async def in_groups(waits: Iterable[Awaitable[T]]) -> list[T]:
-    """The results of all, AT_ONCE at a time: a task for each of a million would stop all other
-    clients."""
+    """The results of all coroutines, AT_ONCE at a time: a million tasks at once would block all
+    other clients."""
     found: list[T] = []
     source = iter(waits)
     while some := list(islice(source, AT_ONCE)):
@@ -72,8 +71,8 @@ def by_topic(
     topic: Callable[[str, list[Any]], Any],
     whole: Callable[[list[Any]], Struct],
 ) -> Answer:
-    """The answer that `whole` makes of the topics that `topic` makes of a name and its parts, each
-    of which may be a Deferred."""
+    """The answer that `whole` makes from topics, which `topic` makes from a name and its parts.
+    Parts may be Deferred."""
 
     def all_of(found: Iterator[Any]) -> Struct:
         return whole([topic(name, [next(found) for _ in paced(parts)]) for name, parts in paced(topics)])
@@ -88,7 +87,7 @@ def of_worker(
     part: Callable[[Any], Any],
     failed: Callable[[KafkaError], Any],
 ) -> Deferred:
-    """The result of `part` on the IO worker's reply, or of `failed` on its error."""
+    """`part` of the IO worker's reply, or `failed` of its error."""
     answer = Deferred()
 
     def answered(reply: Any) -> None:
@@ -99,11 +98,11 @@ def of_worker(
 
 
 def then(answer: Any, step: Callable[[Any], Any], failed: Callable[[KafkaError], Any] | None = None) -> Any:
-    """What `step` makes of an answer; a Deferred of that, if it comes later. In slices the step is
-    taken by a task of the request: where the last part comes in, nobody would stop for others.
+    """`step` of an answer; a Deferred if the answer is one. In slices a task of the request runs
+    the step, because the code that receives the last part does not yield to others.
 
-    failed: makes an answer of a late KafkaError, on which `step` then works; without it, and for
-    any other exception, the exception stays the answer.
+    failed: makes an answer from a late KafkaError, which is passed to `step`. Without it, and for
+    other exceptions, the exception is the answer.
     """
     if not isinstance(answer, Deferred):
         return step(answer)

@@ -1,7 +1,7 @@
 """ListConfigResources (key 74), v0-1: names of resources that can have configs.
 
-v0 client metrics subscriptions alone (KIP-714, as ListClientMetricsResources); v1 any types, none
-is all (KIP-1142).
+v0 only client metrics subscriptions (KIP-714, as ListClientMetricsResources); v1 all types, an
+empty list means all (KIP-1142).
 """
 
 from kbroker.api.cached_answers import cached_answers

@@ -13,7 +13,7 @@ API = Api(ApiKey.LIST_GROUPS, 0, 5)
 
 
 def handle(ctx: RequestContext, request: ListGroupsRequest) -> ListGroupsResponse:
-    """All that pass the filters."""
+    """All groups that pass the filters."""
     groups = ctx.services.groups.listed(request.states_filter, request.types_filter)
     return ListGroupsResponse(groups=groups)
 

@@ -61,7 +61,7 @@ NOTHING = -1
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """An answer: timestamp (ms) and leader epoch are -1 when they are not known."""
+    """A found offset. timestamp (ms) and leader epoch are -1 if unknown."""
 
     timestamp: int = NOTHING
     offset: int = NOTHING
@@ -107,7 +107,7 @@ def refuse(request: ListOffsetsRequest, error: KafkaError, version: int) -> List
 def _offset(
     ctx: RequestContext, request: ListOffsetsRequest, name: str, asked: ListOffsetsPartition, twice: bool
 ) -> ListOffsetsPartitionResponse | Deferred:
-    """A Deferred when a log has to be read."""
+    """The offset of a partition; a Deferred if a log has to be read."""
     index = asked.partition_index
     try:
         if twice:
@@ -130,9 +130,8 @@ def _offset(
 
 
 def _unknown_end(words: Words, version: int) -> ErrorCode:
-    """The error when a consumer may not get the log's end, or "no offset after this time": the high
-    watermark of a new leader may be below the one that the previous leader has reported
-    (KIP-207)."""
+    """The error if a consumer may not get the log's end or "no offset after this time", because a
+    new leader's high watermark may be below that of the previous leader (KIP-207)."""
     if words[Slot.EPOCH_START] == Slot.NOT_LED:
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
     return ErrorCode.OFFSET_NOT_AVAILABLE if version >= WITH_NOT_AVAILABLE else ErrorCode.LEADER_NOT_AVAILABLE
@@ -150,7 +149,7 @@ def _limit(words: Words, consumer: bool, committed: bool) -> int:
 
 
 def _look(words: Words, timestamp: int, consumer: bool, committed: bool, behind: ErrorCode) -> Found:
-    """The offset as shared memory has it."""
+    """The offset from shared memory."""
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
         return Found(NOTHING, int(words[Slot.LOG_START]), int(words[Slot.START_EPOCH]))
     if behind:
@@ -168,7 +167,7 @@ def _search(
     limit: int,
     behind: ErrorCode,
 ) -> Deferred:
-    """The offset of a timestamp below a limit, out of the log."""
+    """The offset of a timestamp below a limit, from the log."""
     index, timestamp = asked.partition_index, asked.timestamp
     start = int(words[Slot.LOG_START])
     end = (int(words[Slot.HW_BASE]), int(words[Slot.HW_POSITION]))

@@ -1,4 +1,4 @@
-"""ListPartitionReassignments (key 46), v0: replicas that are being moved between the sites of this
+"""ListPartitionReassignments (key 46), v0: pending moves of replicas between the sites of this
 host."""
 
 from kbroker.api.context import RequestContext
@@ -20,7 +20,7 @@ API = Api(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, 0)
 def handle(
     ctx: RequestContext, request: ListPartitionReassignmentsRequest
 ) -> ListPartitionReassignmentsResponse:
-    """The reassignments in progress among the requested partitions, or among all (null)."""
+    """Pending reassignments of the requested partitions, or of all (null)."""
     asked = None
     if request.topics is not None:
         asked = {(topic.name, index) for topic in request.topics for index in topic.partition_indexes}

@@ -17,8 +17,8 @@ API = Api(ApiKey.LIST_TRANSACTIONS, 0, 2, fast_paths=(REPEATED,))
 
 
 def handle(ctx: RequestContext, request: ListTransactionsRequest) -> CachedAnswer | ListTransactionsResponse:
-    """Every id that passes the filters. The answer stands until an id changes, if none passes by
-    its age."""
+    """Every id that passes the filters. Without a filter by duration the answer is cacheable until
+    an id changes."""
     shard = ctx.services.transactions.read_all()
     response = shard.list_transactions(request, ctx.broker.now_ms())
     return (

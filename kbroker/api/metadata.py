@@ -1,12 +1,11 @@
-"""Metadata (key 3), v0-13: brokers, topics and their partitions; creates topics that a client asks
-for.
+"""Metadata (key 3), v0-13: brokers, topics and their partitions; creates missing topics on request.
 
 v0 an empty list is all topics; v1 null is all and empty is none, controller id, rack; v2 cluster
 id; v3 throttle time; v4 auto-creation may be declined; v5 offline replicas; v7 leader epoch; v8
 authorized operations; v9 flexible; v10 topic ids in the answer (KIP-516); v11 no cluster
 operations; v12 topics by id, null names; v13 top-level error (KIP-1102). A topic that is created
 for the request is still answered UNKNOWN_TOPIC_OR_PARTITION, as Kafka does: clients ask again, and
-a client that has just deleted the topic, or only checks whether it exists, gets the truth.
+a client that has just deleted the topic, or checks whether it exists, gets a correct answer.
 """
 
 from collections.abc import Iterable
@@ -40,8 +39,7 @@ API = Api(ApiKey.METADATA, 0, 13, fast_paths=(REPEATED, BY_TOPIC))
 
 
 def handle(ctx: RequestContext, request: MetadataRequest) -> Answer:
-    """The topics as they are now; those that are missing are created if client and broker agree to
-    it."""
+    """The present topics; missing ones are created if client and broker allow it."""
     check(request, ctx.version)
     names = missing(ctx, request)
     if names:
@@ -54,7 +52,7 @@ def handle(ctx: RequestContext, request: MetadataRequest) -> Answer:
 
 
 def refuse(request: MetadataRequest, error: KafkaError, version: int) -> MetadataResponse:
-    """The request as a whole is not valid: every topic carries the error, v13 the top as well."""
+    """The request failed as a whole: every topic carries the error, in v13 also the response."""
     topics = [
         MetadataResponseTopic(error.code, topic.name or "", topic.topic_id) for topic in request.topics or ()
     ]
@@ -62,12 +60,12 @@ def refuse(request: MetadataRequest, error: KafkaError, version: int) -> Metadat
 
 
 def check(request: MetadataRequest, version: int) -> None:
-    """Raises KafkaError for a request that no broker answers."""
+    """Raises KafkaError for an invalid request."""
     topics = request.topics or ()
     by_id = any(topic.topic_id != ZERO_UUID for topic in topics)
     for topic in topics:
         if topic.name is None and version >= 12 and not by_id:
-            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)  # Kafka fails over it in just this way
+            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)  # Kafka fails in the same way
         if topic.name is None and version < 12:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"Topic name can not be null for version {version}")
         if topic.topic_id != ZERO_UUID and version < 12:
@@ -77,12 +75,12 @@ def check(request: MetadataRequest, version: int) -> None:
 
 
 def is_all(request: MetadataRequest, version: int) -> bool:
-    """Whether all topics are asked for."""
+    """Whether the request is for all topics."""
     return request.topics is None or (version == 0 and not request.topics)
 
 
 def missing(ctx: RequestContext, request: MetadataRequest) -> list[str]:
-    """Names that shall be created: missing ones, when client and broker allow it."""
+    """Names of topics to create: missing ones, if client and broker allow it."""
     if is_all(request, ctx.version) or any(topic.topic_id != ZERO_UUID for topic in request.topics or ()):
         return []
     allowed = ctx.version < 4 or request.allow_auto_topic_creation
@@ -104,7 +102,7 @@ async def _before_creating(
 
 
 def respond(ctx: RequestContext, request: MetadataRequest) -> MetadataResponse:
-    """The answer as things are now."""
+    """The answer from the present state."""
     broker = ctx.broker
     operations = ON_TOPIC if request.include_topic_authorized_operations else NOT_ASKED
     response = MetadataResponse(
@@ -120,7 +118,7 @@ def respond(ctx: RequestContext, request: MetadataRequest) -> MetadataResponse:
 
 
 def _asked(broker: Broker, request: MetadataRequest, version: int) -> list[Topic]:
-    """Topics that exist, each once. Any id in the request makes it a request by id."""
+    """Existing topics, each once. A request with any id is a request by id."""
     catalogue = broker.catalogue
     if is_all(request, version):
         return list(catalogue.topics.values())

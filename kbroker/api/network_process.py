@@ -1,6 +1,6 @@
-"""Main of a network process: the net room with the list of APIs put in.
+"""Main of a network process: passes the list of APIs to kbroker.net.
 
-Imports no handler of control's: they would stay in the memory of every network process.
+It imports no handlers of control, because they would stay in the memory of every network process.
 """
 
 from kbroker.api.error_counts import ErrorCounts

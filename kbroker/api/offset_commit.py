@@ -1,4 +1,4 @@
-"""OffsetCommit (key 8), v2-10: store how far a group has read.
+"""OffsetCommit (key 8), v2-10: store offsets of a group.
 
 v2-4 retention of its own; v3 throttle time; v6 leader epoch; v7 group instance id (KIP-345); v8
 flexible; v9 member epochs and GROUP_ID_NOT_FOUND, STALE_MEMBER_EPOCH (KIP-848); v10 topic ids (v0-1
@@ -23,7 +23,8 @@ TOPIC_IDS_FROM = 10
 
 
 def handle(ctx: RequestContext, request: OffsetCommitRequest) -> Answer:
-    """A code per partition; topics and partitions that do not exist are not asked of the group."""
+    """Commit offsets; returns a code per partition. Missing topics and partitions are refused
+    here."""
     if all(_known(ctx, topic) for topic in request.topics) and request.topics:
         return _ask(ctx, request)
     return _handle_partly_known(ctx, request)
@@ -34,13 +35,13 @@ def _ask(ctx: RequestContext, request: OffsetCommitRequest) -> Answer:
     answer: Answer = service.ask_beside(
         request.group_id, lambda now_ms: service.shard.commit_offsets(request, ctx.version, now_ms)
     )
-    if type(answer) is Deferred:  # decided at once, not Running: nothing else of the group is pending
+    if type(answer) is Deferred:  # completes at once instead of Running: nothing else of the group is pending
         service.lane.cache_commit(ctx.client, request)
     return answer
 
 
 def _known(ctx: RequestContext, topic: OffsetCommitRequestTopic) -> bool:
-    """Whether topic and partitions exist; sets name and id when the topic exists."""
+    """Whether topic and partitions exist; sets name and id of an existing topic."""
     catalogue = ctx.broker.catalogue
     found = catalogue.by_id(topic.topic_id) if ctx.version >= TOPIC_IDS_FROM else catalogue.get(topic.name)
     if found is None:

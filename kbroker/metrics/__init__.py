@@ -1,1 +1,1 @@
-"""Metrics: one table of what is counted, and the shared-memory slots it is counted in."""
+"""Metrics: the catalogue, and the slots in shared memory that processes count in."""

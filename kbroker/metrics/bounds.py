@@ -8,7 +8,7 @@ SUB_BUCKETS = 1 << ml.SUB_BUCKET_BITS
 
 
 def upper_bound_ns(bucket: int) -> float:
-    """Largest time that the bucket holds; infinity for the last."""
+    """Maximum time in the bucket; infinity for the last one."""
     if bucket >= ml.HISTOGRAM_BUCKETS - 1:
         return float("inf")
     shift = max(0, bucket // SUB_BUCKETS - 1)
@@ -23,8 +23,7 @@ EXPORTED = tuple((1e-4 * 2**octave, UPPER_NS.index(100_000.0 * 2**octave) + 1) f
 
 
 def quantile_ns(counts: Sequence[int], quantile: float) -> float:
-    """The time that a share of the counted times do not exceed, interpolated inside its bucket; NaN
-    for none."""
+    """The quantile of the counted times, interpolated inside its bucket; NaN without times."""
     total = sum(counts)
     if total == 0:
         return float("nan")

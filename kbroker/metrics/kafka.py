@@ -1,8 +1,8 @@
-"""Metrics under the names that Kafka's dashboards use and that are more than another name of a row
-of the catalogue.
+"""Metrics with names of Kafka's dashboards that are computed, not just another name of a row of the
+catalogue.
 
-Names follow Strimzi's rules for Kafka's JMX exporter (KRaft), and kafka_exporter's. A single-host
-broker has one replica of everything: what speaks of replication is derived from that, not counted.
+Names follow Strimzi's rules for Kafka's JMX exporter (KRaft), and kafka_exporter's. Metrics about
+replication are derived from the partitions' states, not counted.
 """
 
 from kbroker.metrics.metric import Kind, Metric, Source

@@ -97,5 +97,5 @@ class Slots:
 
 
 def private() -> Slots:
-    """Slots that nobody reads, for parts that run without a broker."""
+    """Private slots, for code that runs without a broker."""
     return Slots(np.zeros(ROW_WORDS, np.int64))

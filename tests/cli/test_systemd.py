@@ -30,7 +30,7 @@ def test_names_with_spaces_and_signs_of_systemd_stay_one_word() -> None:
 def test_files_that_the_service_cannot_see_are_named() -> None:
     assert list(remarks(Path("/usr/bin/kbroker"), Path("/etc/kbroker/server.properties"))) == []
     (remark,) = remarks(Path("/var", "tmp", "kbroker"))
-    assert remark.endswith("is not visible to the service, which has a /tmp of its own")
+    assert remark.endswith("is not visible to the service, which has a private /tmp")
 
 
 def test_a_folder_that_is_closed_to_others_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,7 +87,7 @@ def test_paths_from_nowhere_and_closed_settings_are_named(shell: Shell, tmp_path
     settings.write_text("log.dirs=data\n")
     settings.chmod(0o600)
     said = shell("systemd", settings).stderr
-    assert "data is no absolute path" in said
+    assert "data is not an absolute path" in said
     assert f"{settings} cannot be read by the service's user" in said
     settings.write_bytes(b"\xff")
     assert "not UTF-8" in shell("systemd", settings, code=2).stderr

@@ -2,6 +2,5 @@
 
 Forbidden parts are removed from a request before its handler sees it, and answered here.
 
-May be imported by `api.registry` alone; runs in control. Without an authorizer nothing of it is
-called.
+Only `api.registry` imports it; runs in control. Without an authorizer it is not called.
 """

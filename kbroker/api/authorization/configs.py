@@ -1,4 +1,4 @@
-"""Guards of the APIs about configs: what is needed depends on the kind of resource."""
+"""Guards of the APIs about configs: the needed operation depends on the kind of resource."""
 
 from types import ModuleType
 from typing import Any
@@ -25,7 +25,7 @@ CODES = {
 
 
 def _code(ctx: RequestContext, operation: int, kind: int, name: str) -> ErrorCode:
-    """NONE when the client may; an unknown kind is the handler's to refuse."""
+    """NONE if the client is allowed; the handler refuses an unknown kind."""
     needed = NEEDED.get(kind)
     if needed is None:
         return ErrorCode.NONE

@@ -186,7 +186,7 @@ def guard_offset_delete(ctx: RequestContext, request: OffsetDeleteRequest, serve
 
 
 def guard_list_groups(ctx: RequestContext, request: ListGroupsRequest, serve: Serve) -> Any:
-    """All groups for who may describe the cluster, else those that the client may describe."""
+    """All groups if the client may describe the cluster, else those that it may describe."""
     response: ListGroupsResponse = serve(ctx, request)
     if not may_all(ctx, acls.DESCRIBE):
         response.groups = [
@@ -196,7 +196,7 @@ def guard_list_groups(ctx: RequestContext, request: ListGroupsRequest, serve: Se
 
 
 def guard_describe_groups(ctx: RequestContext, request: Any, serve: Serve) -> Any:
-    """DESCRIBE on each group, and what else the client may do to it."""
+    """DESCRIBE on each group; adds the client's authorized operations."""
 
     def described(inner: RequestContext, rest: Any) -> Any:
         response = serve(inner, rest)

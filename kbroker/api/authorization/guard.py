@@ -1,5 +1,5 @@
-"""A guard stands before an API's handler: it refuses requests or parts of them, and hides what a
-client may not see."""
+"""A guard runs before an API's handler: it refuses requests or parts of them, and hides resources
+that a client may not see."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -53,7 +53,7 @@ def operations(ctx: RequestContext, kind: int, name: str, possible: int) -> int:
 
 
 def narrowed(ctx: RequestContext) -> RequestContext:
-    """For a handler whose answer this client alone may see: it is not kept."""
+    """Mark the answer as valid only for this client, so that it is not cached."""
     return replace(ctx, narrowed=True)
 
 
@@ -69,7 +69,7 @@ def on_cluster(*either: int) -> Guard:
 
 
 def on_one(operation: int, kind: int, field: str) -> Guard:
-    """Guard of an API that is about one resource, which a field of the request names."""
+    """Guard of an API about one resource, which a field of the request names."""
 
     def guard(ctx: RequestContext, request: Any, serve: Serve) -> Any:
         require(ctx, operation, kind, getattr(request, field))
@@ -86,8 +86,8 @@ def on_each(
     answered: str,
     name: str = "name",
 ) -> Guard:
-    """Guard of an API that is about many resources: those that the client may not use are answered
-    with an error.
+    """Guard of an API about many resources: those that the client may not use are answered with an
+    error.
 
     asked: field of the request, a list; name: of an item's field, or empty for items that are
     names. answered: field of the response, a list.
@@ -117,7 +117,8 @@ def serve_rest(
     parts: tuple[list[Any], list[Any]],
     code: ErrorCode,
 ) -> Any:
-    """The answer to what is allowed (the first of parts), and after it the refusal of the rest."""
+    """The answer for the allowed items (the first of parts), followed by the refusal of the
+    others."""
     asked, answered = fields
     allowed, refused = parts
     refusal = module.refuse(changed(request, asked, refused), KafkaError(code), ctx.version)

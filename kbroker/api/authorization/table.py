@@ -155,8 +155,8 @@ UNGUARDED = frozenset(
         ApiKey.PUSH_TELEMETRY,
     )
 )
-"""Checked elsewhere (Produce, Fetch), or open to all: a token is renewed by the principals that it
-names, and a client pushes only its own metrics."""
+"""APIs that are checked elsewhere (Produce, Fetch) or open to all: the handler checks the renewers
+of a token, and a client only pushes its own metrics."""
 
 
 def guard_of(broker: Broker, client: ClientRequest) -> Guard | None:

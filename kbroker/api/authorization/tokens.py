@@ -1,5 +1,5 @@
-"""Guards of the APIs about delegation tokens: of one's own each client may know, of others' it
-needs a permission (KIP-48, KIP-373)."""
+"""Guards of the APIs about delegation tokens: a client may see its own tokens; tokens of others
+need a permission (KIP-48, KIP-373)."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ from kbroker.protocol.slices import paced
 
 
 def guard_create_token(ctx: RequestContext, request: CreateDelegationTokenRequest, serve: Serve) -> Any:
-    """CREATE_TOKENS on the user whom the token is for, if that is not the sender."""
+    """CREATE_TOKENS on the token's owner, if it is not the sender."""
     owner = owner_of(ctx, request)
     own = owner == ctx.client.principal
     if may_ask(ctx) and not own and not may(ctx, acls.CREATE_TOKENS, acls.USER, owner):

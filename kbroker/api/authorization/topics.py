@@ -1,4 +1,4 @@
-"""Guards of the APIs about topics that do more than refuse what is named."""
+"""Guards of the APIs about topics that also hide topics."""
 
 from typing import Any
 
@@ -39,8 +39,8 @@ def _sees(ctx: RequestContext, name: str) -> bool:
 
 
 def guard_metadata(ctx: RequestContext, request: MetadataRequest, serve: Serve) -> Any:
-    """Topics that the client may not see are left out of all, and refused by the name or id that it
-    gave."""
+    """Topics that the client may not see are left out if all topics are requested, and refused if
+    they are named."""
     metadata.check(request, ctx.version)
     if metadata.is_all(request, ctx.version):
         hidden = {name for name in ctx.broker.catalogue.topics if not _sees(ctx, name)}
@@ -89,7 +89,7 @@ def _hidden_topics(ctx: RequestContext, request: MetadataRequest) -> list[Metada
 
 
 def _not_created(ctx: RequestContext, request: MetadataRequest) -> list[MetadataResponseTopic]:
-    """Topics that the client may see, that are not there, and that it may not create."""
+    """Missing topics that the client may see but not create."""
     if may_all(ctx, acls.CREATE):
         return []
     return [
@@ -149,7 +149,8 @@ def guard_describe_topic_partitions(
 
 
 def guard_create_topics(ctx: RequestContext, request: CreateTopicsRequest, serve: Serve) -> Any:
-    """CREATE on the cluster or on the topic; its configs are shown to who may describe them."""
+    """CREATE on the cluster or on the topic; its configs are returned if the client may describe
+    them."""
     everything = may_all(ctx, acls.CREATE)
     allowed: list[CreatableTopic] = []
     refused: list[CreatableTopic] = []
@@ -204,6 +205,6 @@ def _may_hear_of_deletion(ctx: RequestContext, name: str) -> bool:
 
 
 def _named_once(request: DeleteTopicsRequest) -> list[DeleteTopicState]:
-    """Both ways of naming topics; what is named twice stays, for its own error."""
+    """Topics by name and by id; duplicates stay, because they have their own error."""
     named = [DeleteTopicState(name) for name in request.topic_names]
     return [*named, *request.topics]
