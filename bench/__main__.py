@@ -25,20 +25,22 @@ from tests.peer.artifacts import PeerUnavailable
 def parser() -> argparse.ArgumentParser:
     names = " ".join(scenario.name for scenario in SCENARIOS)
     made = argparse.ArgumentParser(prog="python -m bench", description=__doc__, epilog=f"scenarios: {names}")
-    made.add_argument("--quick", action="store_true", help="one short round of each: a guard while working")
     made.add_argument(
-        "--rounds", type=int, help="rounds at most; the medians are reported (3, with --quick 1)"
+        "--quick", action="store_true", help="one short round of each scenario: a check during development"
     )
     made.add_argument(
-        "--minutes", type=float, default=45, help="no turn begins that would probably end later (45)"
+        "--rounds", type=int, help="maximum number of rounds; medians are reported (3, with --quick 1)"
     )
     made.add_argument(
-        "--resume", action="store_true", help="go on with the last run: only what it has no sample of"
+        "--minutes", type=float, default=45, help="minutes after which no further turn begins (45)"
+    )
+    made.add_argument(
+        "--resume", action="store_true", help="continue the last run: only scenarios without a sample"
     )
     made.add_argument("--scenario", action="extend", nargs="+", metavar="NAME", help="only these")
     made.add_argument("--target", choices=("kafka", "kbroker", "both"), default="both")
     made.add_argument(
-        "--profile", action="store_true", help="perf (and py-spy) of the broker in each scenario"
+        "--profile", action="store_true", help="profile the broker in each scenario with perf (and py-spy)"
     )
     made.add_argument("--heap", default="1g", help="heap of Apache Kafka (1g)")
     made.add_argument(
@@ -51,12 +53,12 @@ def parser() -> argparse.ArgumentParser:
         "--congestion", default="", help="TCP congestion control of all (cubic, if it may be set)"
     )
     made.add_argument(
-        "--folder", type=Path, default=CACHE, help="where the brokers keep their data meanwhile"
+        "--folder", type=Path, default=CACHE, help="folder for the brokers' data during the run"
     )
     made.add_argument(
         "--write", action="store_true", help=f"write {PAGE.name} even when scenarios are missing"
     )
-    made.add_argument("--page", type=Path, default=PAGE, help="the page to write, its samples beside it")
+    made.add_argument("--page", type=Path, default=PAGE, help="the page to write, with its samples beside it")
     return made
 
 

@@ -7,20 +7,20 @@ from pathlib import Path
 CURRENT = Path("/proc/sys/net/ipv4/tcp_congestion_control")
 AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 USUAL = "cubic"
-"""Linux's default, and so what most hosts have."""
+"""Linux's default, which most hosts use."""
 
 
 class CongestionUnavailable(Exception):
-    """The kernel lacks the wanted congestion control, or this user may not choose it."""
+    """The kernel lacks the congestion control, or this user may not choose it."""
 
 
 @contextmanager
 def congestion_control(wanted: str, current: Path = CURRENT, available: Path = AVAILABLE) -> Iterator[str]:
-    """Sets the host's default for new connections; gives the one in force, and puts the old one
-    back at the end.
+    """Set the host's default for new connections; yields the one in force, and restores the old one
+    at the end.
 
-    wanted: its name; empty for cubic where this user may set it, else for the host's own.
-    Raises CongestionUnavailable when a named one cannot be had.
+    wanted: its name; empty for cubic if this user may set it, else for the host's default. Raises
+    CongestionUnavailable if a named one cannot be set.
     """
     before = current.read_text().strip()
     name = wanted or USUAL

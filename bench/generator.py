@@ -17,12 +17,13 @@ FLAGS = ("-O2", "-std=gnu11", "-Wall", "-Wextra")
 
 
 class LoadFailed(Exception):
-    """The load generator stopped: the broker gave a wrong answer, none, or could not be reached."""
+    """The load generator failed: the broker sent a wrong answer or none, or could not be
+    reached."""
 
 
 def compile_generator(cache: Path = CACHE) -> Path:
-    """The binary for the present sources, compiled when it is not there. Raises LoadFailed without
-    a compiler."""
+    """The binary of the present sources, compiled if it is missing. Raises LoadFailed without a
+    compiler."""
     sources = sorted(SOURCES.glob("*.[ch]"))
     digest = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:16]
     binary = cache / f"loadgen-{digest}"
@@ -43,8 +44,7 @@ def compile_generator(cache: Path = CACHE) -> Path:
 
 
 def find_librdkafka() -> Path:
-    """The librdkafka that the confluent-kafka wheel carries. Raises LoadFailed when there is
-    none."""
+    """The librdkafka of the confluent-kafka wheel. Raises LoadFailed if it is missing."""
     spec = importlib.util.find_spec("confluent_kafka")
     if spec is not None and spec.origin is not None:
         packages = Path(spec.origin).parents[1]
@@ -97,8 +97,8 @@ class Generator:
 
     @contextmanager
     def serve(self, command: str, options: Mapping[str, object], timeout_s: float = 300) -> Iterator[int]:
-        """Runs a command that listens, until the end of the block; gives its port. Raises
-        LoadFailed when it ends by itself."""
+        """Run a listening command until the end of the block; yields its port. Raises LoadFailed if
+        it ends by itself."""
         process = self._start(command, options, timeout_s)
         assert process.stdout is not None
         try:

@@ -1,5 +1,5 @@
-"""The raw samples behind docs/benchmarks.md, kept beside it: one run, a line a sample, nothing of a
-host's own."""
+"""The samples of docs/benchmarks.md, stored beside it: one run, a line for each sample, without
+data of the host."""
 
 import json
 import re

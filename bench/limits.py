@@ -1,5 +1,5 @@
-"""Bare C loops that do only what physics asks: the limit beside a figure. A loop runs in the turn
-of its scenario.
+"""Bare C loops that only do the unavoidable work: the limit beside a figure. A loop runs in the
+turn of its scenario.
 
 Those that answer are a broker of one thread and a few lines (`loadgen/bare_broker.c`), which the
 same load generator asks with the same frames over as many connections.
@@ -14,7 +14,8 @@ from bench.turn import Turn
 
 WARM_SECONDS = 0.2
 SEND_BUFFERS = (0, 102400, 1 << 20)
-"""Which one is best differs by machine (0: the kernel's own); a bare loop counts with its best."""
+"""Receive buffers of bare loops (0: the kernel's default). The best one differs by machine; a loop
+counts with its best."""
 ECHO = "receive the same frames, answer each"
 PRODUCE = "receive the same frames, CRC-32C, pwrite, answer"
 MEGABYTE = 1e6

@@ -1,4 +1,4 @@
-"""Names the machine and the versions, for the report."""
+"""Describes the machine and the versions for the report."""
 
 import os
 import platform
@@ -40,8 +40,7 @@ def _memory_gib() -> float:
 
 
 def _reclaim(roots: Roots) -> str:
-    """Whether the page cache is taken although there is room, which makes a cached log a cold
-    one."""
+    """Whether the host reclaims page cache despite free memory, which makes cached logs cold."""
     if (scheme := reclaim_of(roots).first) is None:
         return ""
     return f"; proactive reclaim (DAMON) of pages untouched for {scheme.after_s:.0f} s"

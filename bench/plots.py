@@ -1,4 +1,4 @@
-"""Two plots of a comparison: every ratio, and the latencies. Left out when matplotlib is not
+"""Two plots of a comparison: all ratios, and the latencies. Left out if matplotlib is not
 installed."""
 
 import importlib.util
@@ -12,7 +12,7 @@ TICKS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200)
 
 
 def draw(rows: list[Row], folder: Path) -> list[Path]:
-    """Writes the SVG files; gives those that were drawn."""
+    """Write the SVG files; returns the drawn ones."""
     if importlib.util.find_spec("matplotlib") is None:
         return []
     import matplotlib

@@ -15,7 +15,8 @@ BASELINE, SUBJECT = "kafka", "kbroker"
 
 @dataclass(frozen=True)
 class Sample:
-    """Result of one turn: figures by measure key, or the reason why there are none."""
+    """Result of one turn: figures by the key of their measure, or the reason why they are
+    missing."""
 
     round: int
     target: str
@@ -37,7 +38,7 @@ class Results:
     """Apache Kafka's network and IO threads in this run, when they were chosen in it."""
 
     def save(self, path: Path) -> None:
-        """A run that is cut has its last state on the disk."""
+        """Called after each turn, so an interrupted run keeps its samples."""
         path.parent.mkdir(parents=True, exist_ok=True)
         unfinished = path.with_suffix(".new")
         unfinished.write_text(json.dumps(asdict(self), indent=1))

@@ -1,4 +1,4 @@
-"""The turns: every scenario is done by both brokers, one after the other; the order alternates."""
+"""The turns: both brokers run every scenario, one after the other, in alternating order."""
 
 import itertools
 import shutil
@@ -48,8 +48,8 @@ def make_targets(
 
 
 class Run:
-    """Both brokers live through the whole run; an idle one costs next to nothing. A JVM is warmed
-    up for each scenario."""
+    """Both brokers run during the whole run; an idle one needs little CPU. A JVM is warmed up for
+    each scenario."""
 
     def __init__(
         self, targets: Sequence[Target], generator: Generator, size: Size, profiles: Path | None
@@ -66,7 +66,7 @@ class Run:
         """Of work that the JVM has been warmed up with."""
 
     def samples(self, schedule: Schedule) -> Iterator[Sample]:
-        """Gives each sample as soon as it is there."""
+        """Yields each sample as soon as it is measured."""
         with ExitStack() as stack:
             for target in self.targets:
                 stack.enter_context(running(target))
@@ -94,7 +94,7 @@ class Run:
         self.kinds.add(scenario.kind)
 
     def turn(self, number: int, scenario: Scenario, target: Target) -> Sample:
-        """One target does one scenario; a failure is a sample, too."""
+        """Run a scenario on a target; a failure is a sample, too."""
         profiler = Profiler(self.profiles, scenario.name) if self.profiles else None
         turn = Turn(target, self.generator, self.size, next(self.numbers), self.kept[target.name], profiler)
         turn.sync()

@@ -30,8 +30,8 @@ class Measure:
 
 @dataclass(frozen=True)
 class Limit:
-    """A bare C loop that does only what physics asks for one of a scenario's measures, in the same
-    turn."""
+    """A bare C loop that only does the unavoidable work of one of a scenario's measures, in the
+    same turn."""
 
     key: str
     """The measure."""
@@ -45,7 +45,7 @@ class Limit:
 
 @dataclass(frozen=True)
 class Scenario:
-    """A piece of work that both brokers do in turn.
+    """Work that both brokers do in turn.
 
     `title` may hold fields of the size, such as `{partitions:,}`: a short run then says what it did.
     """
@@ -89,11 +89,11 @@ def latency(quantile: str, goal: float | None = None, what: str = "ack") -> Meas
 
 
 def client_cpu(unit: str = "µs") -> Measure:
-    """Cost of the load generator itself, in the unit of the broker's CPU: it must stay below."""
+    """CPU of the load generator, in the unit of the broker's CPU: it should be lower than the
+    broker's."""
     return Measure("client_cpu", "load generator CPU", unit, "lower")
 
 
 def lateness() -> Measure:
-    """How late the load generator itself was: part of the latencies, so it should be a small
-    one."""
+    """Delay of the load generator. It is part of the latencies, so it should be small."""
     return Measure("late_p99_ms", "of it sent late by the generator, p99", "ms", "lower")

@@ -1,6 +1,6 @@
 """Load tests of any Kafka broker on Locust: real clients, faults while they run, and histories for
 the verdict.
 
-A client like any other: nothing here imports kbroker's code, so Apache Kafka is judged by the same
-ruler.
+It is an ordinary client: it imports no code of kbroker, so Apache Kafka is judged by the same
+measure.
 """

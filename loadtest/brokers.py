@@ -1,7 +1,7 @@
-"""The broker under test: one of our own, started in the run's folder, or somebody's at an address.
+"""The broker under test: started in the run's folder, or running at a given address.
 
-Only an own broker can be killed, paused, filled, slowed: everything else about a run is the same
-for both.
+Only a broker that was started here can be killed, paused, filled or slowed; everything else is the
+same for both.
 """
 
 import os
@@ -23,13 +23,14 @@ API_VERSIONS_V0 = struct.pack(">hhih4s", 18, 0, 1, 4, b"load")
 
 
 class NoBroker(RuntimeError):
-    """There is no broker to load; the text says why."""
+    """There is no broker to load; the text has the reason."""
 
 
 class OwnBroker:
-    """A broker of ours. Runs in: the conductor. Owner: the conductor, which stops it.
+    """A broker that was started for the run. Runs in: the conductor. Owner: the conductor, which
+    stops it.
 
-    `kind`: kbroker | kafka. `missing`: what cannot be done here, fault kind -> reason.
+    `kind`: kbroker | kafka. `missing`: kinds of faults that are impossible here, with the reason.
     """
 
     def __init__(self, folder: Path, kind: str, disk_bytes: int, faults: list[str]) -> None:
@@ -79,7 +80,7 @@ class OwnBroker:
             raise NoBroker(f"{self.kind} did not start: {failure}") from failure
 
     def stop(self) -> str:
-        """Orderly; gives what went wrong, or nothing."""
+        """Stop the broker cleanly; returns the problem, or an empty text."""
         wrong = ""
         try:
             if self.kind == "kbroker":
@@ -99,7 +100,7 @@ class OwnBroker:
         return process is not None and process.poll() is None
 
     def revive(self) -> None:
-        """Starts it again after its death; port and data are the same."""
+        """Restart it after its death, with the same port and data."""
         if self.kind == "kbroker":
             self._kbroker.kill9()
         else:
@@ -107,8 +108,8 @@ class OwnBroker:
         self.start()
 
     def processes(self, role: str) -> list[psutil.Process]:
-        """The processes of a role, by their titles; `acceptor` is the parent, `broker` all there
-        is."""
+        """The processes of a role, by their titles; `acceptor` is the parent, `broker` means all
+        processes."""
         if self.kind == "kafka":
             return [psutil.Process(self._kafka.pid)]
         if role == "acceptor":
@@ -160,7 +161,7 @@ def check_target(target: str) -> str:
     """host:port of a broker that answers. Raises NoBroker."""
     host, _, port = target.rpartition(":")
     if not host or not port.isdigit():
-        raise NoBroker(f"{target!r} is no host:port")
+        raise NoBroker(f"{target!r} is not host:port")
     try:
         with socket.create_connection((host, int(port)), timeout=5) as link:
             link.sendall(struct.pack(">i", len(API_VERSIONS_V0)) + API_VERSIONS_V0)

@@ -26,52 +26,53 @@ DEFAULT_BYTES = "-".join(map(str, DEFAULT.record_bytes))
 
 
 class BrokerKind(StrEnum):
-    """Which broker to start when no target is given."""
+    """The broker to start if no target is given."""
 
     KBROKER = "kbroker"
     KAFKA = "kafka"
 
 
-Seconds = Annotated[float, typer.Option(help="How long the load lasts.")]
-Target = Annotated[str, typer.Option(help="host:port of a broker that runs already; else one is started.")]
-Broker = Annotated[BrokerKind, typer.Option(help="Which broker to start.")]
-Seed = Annotated[int, typer.Option(help="Decides faults, keys, aborts; the same seed repeats them.")]
+Seconds = Annotated[float, typer.Option(help="Duration of the load.")]
+Target = Annotated[str, typer.Option(help="host:port of a running broker; default: start one.")]
+Broker = Annotated[BrokerKind, typer.Option(help="The broker to start.")]
+Seed = Annotated[int, typer.Option(help="Seed of faults, keys and aborts; the same seed repeats them.")]
 Faults = Annotated[str, typer.Option(help="all, none, or some of: kill,pause,fill,cold,slow,reset,clock")]
-Folder = Annotated[
-    Path | None, typer.Option(help="Folder of the run; must not exist. Default: reports/load/<time>")
-]
+Folder = Annotated[Path | None, typer.Option(help="New folder for the run. Default: reports/load/<time>")]
 Rate = Annotated[
-    float, typer.Option(help="Records a second of all producers together; 0: as fast as they can.")
+    float, typer.Option(help="Records a second of all producers together; 0: as fast as possible.")
 ]
 Shape = Annotated[str, typer.Option(help="steady, ramp, spike, peaks")]
 RecordBytes = Annotated[str, typer.Option(help="Size of a value: 256, or 100-1000 for a spread.")]
-Keys = Annotated[int, typer.Option(help="How many different keys.")]
-Skew = Annotated[float, typer.Option(help="Zipf's exponent of the keys; 0: all alike.")]
+Keys = Annotated[int, typer.Option(help="Number of different keys.")]
+Skew = Annotated[float, typer.Option(help="Zipf's exponent of the keys; 0: all equally often.")]
 Partitions = Annotated[int, typer.Option(help="Partitions of each topic.")]
 Compression = Annotated[str, typer.Option(help="none, gzip, snappy, lz4, zstd")]
-LingerMs = Annotated[float, typer.Option(help="How long producers gather a batch.")]
-Acks = Annotated[str, typer.Option(help="Of the plain producers: all, 1, 0.")]
+LingerMs = Annotated[float, typer.Option(help="linger.ms of the producers.")]
+Acks = Annotated[str, typer.Option(help="acks of the plain producers: all, 1, 0.")]
 Plain = Annotated[int, typer.Option(help="Producers without idempotence.")]
 Idempotent = Annotated[int, typer.Option(help="Idempotent producers.")]
 Transactional = Annotated[int, typer.Option(help="Transactional producers.")]
 Copiers = Annotated[
-    int, typer.Option(help="Consume-transform-produce, exactly once, from the transactional topic.")
+    int,
+    typer.Option(
+        help="Clients that consume, transform and produce exactly once, from the transactional topic."
+    ),
 ]
 Consumers = Annotated[int, typer.Option(help="Group members, spread over the topics.")]
 Sharers = Annotated[int, typer.Option(help="Members of share groups, spread over the topics.")]
-GroupProtocol = Annotated[str, typer.Option(help="Of the consumers' groups: classic, consumer (KIP-848).")]
-ConsumeRate = Annotated[
-    float, typer.Option(help="Records a second each consumer takes at most; 0: no limit.")
+GroupProtocol = Annotated[
+    str, typer.Option(help="Protocol of the consumer groups: classic, consumer (KIP-848).")
 ]
+ConsumeRate = Annotated[float, typer.Option(help="Maximum records a second of each consumer; 0: no limit.")]
 Churn = Annotated[
-    float, typer.Option(help="Seconds after which a consumer leaves and another comes; 0: never.")
+    float, typer.Option(help="Seconds after which a consumer is replaced by a new one; 0: never.")
 ]
-TransactionRecords = Annotated[int, typer.Option(help="Records of a transaction.")]
-AbortShare = Annotated[float, typer.Option(help="Share of transactions that are aborted on purpose.")]
+TransactionRecords = Annotated[int, typer.Option(help="Records per transaction.")]
+AbortShare = Annotated[float, typer.Option(help="Share of transactions that producers abort.")]
 Workers = Annotated[
-    int, typer.Option(help="Locust workers; more than 1: a master and so many worker processes.")
+    int, typer.Option(help="Locust workers; more than 1: a master and this number of worker processes.")
 ]
-History = Annotated[bool, typer.Option(help="Write histories (without them nothing can be judged).")]
+History = Annotated[bool, typer.Option(help="Write histories (required for a judge).")]
 
 
 @app.command()
@@ -105,14 +106,14 @@ def run(
     workers: Workers = DEFAULT.workers,
     history: History = DEFAULT.history,
     judge: Annotated[
-        bool, typer.Option(help="Let spark_validation judge the run; its code is the exit code.")
+        bool, typer.Option(help="Judge the run with spark_validation; its code is the exit code.")
     ] = False,
     live: Annotated[
-        bool, typer.Option(help="Let spark_validation judge while the load runs, too (Structured Streaming).")
+        bool, typer.Option(help="Also judge while the load runs (Structured Streaming).")
     ] = False,
-    keep_data: Annotated[bool, typer.Option(help="Keep the data of a broker that was started here.")] = False,
+    keep_data: Annotated[bool, typer.Option(help="Keep the data of the started broker.")] = False,
 ) -> None:
-    """Load a broker; with faults and a judge when asked for."""
+    """Load a broker, optionally with faults and a judge."""
     given = dict(locals())
     settings = _settings(given, record_bytes)
     kinds = _kinds(faults)
@@ -129,7 +130,7 @@ def show_plan(
     target: Target = "",
     broker: Broker = BrokerKind.KBROKER,
 ) -> None:
-    """Print the faults that a run with this seed gets."""
+    """Print the faults of a run with this seed."""
     for fault in plan(seed, seconds, _kinds(faults), "remote" if target else broker.value):
         print(fault)
 
@@ -137,14 +138,14 @@ def show_plan(
 @app.command()
 def overhead(
     seconds: Annotated[
-        float, typer.Option(help="Length of a producer's turn; a consumer's is a fifth.")
+        float, typer.Option(help="Duration of a producer's turn; a consumer's takes a fifth.")
     ] = 2.0,
-    pairs: Annotated[int, typer.Option(help="Turns with and without histories.")] = 20,
+    pairs: Annotated[int, typer.Option(help="Number of turns with and without histories.")] = 20,
     target: Target = "",
     record_bytes: RecordBytes = "256",
 ) -> None:
-    """Measure the cost of histories: one producer and one consumer at full speed, with and without,
-    in turn."""
+    """Measure the cost of histories: one producer and one consumer at full speed, alternately with
+    and without histories."""
     try:
         measure(seconds, pairs, target, parse_record_bytes(record_bytes))
     except (NoBroker, WrongSetting) as failure:
@@ -195,9 +196,11 @@ def _whole_run(
     for fault in faults:
         say(f"  planned {fault}")
     if target and kinds:
-        say("a target of its own: faults that need a hand on its host are left out")
+        say("a remote target: faults that need access to its host are left out")
     broker: OwnBroker | None = None
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: what was started here is stopped
+    signal.signal(
+        signal.SIGTERM, signal.default_int_handler
+    )  # as Ctrl-C: stops everything that was started here
     try:
         if target:
             bootstrap = check_target(target)
@@ -216,7 +219,7 @@ def _whole_run(
     finally:
         if broker is not None:
             if broker.alive() and (wrong := broker.stop()):
-                say(f"the broker did not stop as it should: {wrong}")
+                say(f"the broker did not stop cleanly: {wrong}")
             broker.close(keep_data)
 
 

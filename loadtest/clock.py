@@ -1,4 +1,4 @@
-"""The clock of a run: nanoseconds since the epoch that never step.
+"""The clock of a run: nanoseconds since the epoch, without steps.
 
 The machine's monotonic clock plus an offset taken once when the run began; all clients on the
 machine agree to the nanosecond, and a step of the wall clock (NTP, an operator) does not reach the
@@ -12,8 +12,7 @@ BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 def boot_id() -> str:
-    """Changes with every boot and differs between machines: whether two monotonic clocks are the
-    same one."""
+    """An id that changes with every boot and machine. Equal ids mean the same monotonic clock."""
     return BOOT_ID.read_text().strip() if BOOT_ID.exists() else ""
 
 

@@ -1,5 +1,5 @@
-"""Parameters that the conductor passes to Locust: the run's folder, by an environment variable; in
-it conduct.json.
+"""Parameters that the conductor passes to Locust: an environment variable with the run's folder,
+which contains conduct.json.
 """
 
 import json
@@ -15,7 +15,7 @@ VARIABLE = "LOADTEST_RUN"
 
 @dataclass(slots=True)
 class Conduct:
-    """Beyond run.json: when the schedule begins, and the clock of the run."""
+    """Parameters beside run.json: start of the schedule, and the clock of the run."""
 
     begin_ns: int
     clock_offset_ns: int

@@ -26,14 +26,14 @@ from loadtest.run import Run, load_producers, save_run, write_json
 from loadtest.settings import Settings
 from loadtest.topics import create_topics, plan_topics
 
-START_S = 3.0  # until all players have joined; the schedule begins then
+START_S = 3.0  # time until all players have joined and the schedule begins
 TICK_S = 5.0
 STOP_S = 180
 ROOT = Path(__file__).parents[1]
 
 
 class LoadFailed(RuntimeError):
-    """The load itself did not run; the text says where to look."""
+    """The load did not run; the text names the log to read."""
 
 
 def say(text: str) -> None:
@@ -41,7 +41,7 @@ def say(text: str) -> None:
 
 
 class Conductor:
-    """Owner: the command line, for one run. `figures` is the last table, known after `play`."""
+    """Owner: the command line, for one run. `figures` is the last table, set by `play`."""
 
     def __init__(
         self, folder: Path, settings: Settings, bootstrap: str, broker: OwnBroker | None, plan: list[Fault]
@@ -67,13 +67,14 @@ class Conductor:
         self._processes: list[subprocess.Popen[bytes]] = []
 
     def prepare(self) -> None:
-        """run.json and the topics: from here on the run can be followed. Raises KafkaException."""
+        """Write run.json and create the topics; afterwards the run can be judged live. Raises
+        KafkaException."""
         (self.folder / "pages").mkdir(parents=True, exist_ok=True)
         save_run(self.folder, self.run)
         create_topics(self.run, self.settings)
 
     def play(self) -> None:
-        """The load with its faults, until all players have ended; once prepared. Raises
+        """Run the prepared load with its faults, until all players have ended. Raises
         LoadFailed."""
         begin_ns = self.clock.now_ns() + int(START_S * 1e9)
         conduct.save(self.folder, conduct.Conduct(begin_ns, self.clock.offset_ns, self.clock.boot))
@@ -98,7 +99,7 @@ class Conductor:
             )
 
     def drain(self) -> bool:
-        """Reads everything once more; whether it got to all ends."""
+        """Read all topics again; returns whether all ends were reached."""
         say("drain: reading every topic from its start to its end, with both isolation levels")
         began = time.monotonic()
         whole = drain(self.folder, self.run, self.clock)
@@ -163,7 +164,8 @@ class Conductor:
         return settings.producers + settings.copiers + settings.consumers + settings.sharers
 
     def _follow(self, begin_ns: int) -> None:
-        """A line and a row of timeline.jsonl every few seconds, until Locust has ended."""
+        """Print a line and write a row of timeline.jsonl every few seconds, until Locust has
+        ended."""
         pages = Pages(self.folder)
         before, first = Figures(), Figures()
         at = began = time.monotonic()
@@ -217,7 +219,7 @@ class Conductor:
         )
 
     def abandon(self) -> None:
-        """Ctrl-C: players end in order, Locust writes its reports."""
+        """On Ctrl-C: players end cleanly, Locust writes its reports."""
         for path in (self.folder / "pages").glob("*.page"):
             Page(path)[Slot.STOP] = 1
         for process in self._processes:

@@ -1,5 +1,4 @@
-"""Rows of `reads`, made of what a consumer had at hand: in the process that writes them, not in the
-consumer's."""
+"""Rows of `reads`, computed from a consumer's records in the process that writes them."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +10,7 @@ Numbers = npt.NDArray[np.int64]
 
 
 def described(heads: npt.NDArray[np.void], ours: npt.NDArray[np.bool_]) -> dict[str, Any]:
-    """Columns out of values' headers; -1 where a value has none."""
+    """Columns from the headers of values; -1 for a value without one."""
     names = ("producer", "seq", "partition_seq", "intended_ns")
     columns = {name: np.where(ours, heads[name].astype(np.int64), -1) for name in names}
     return {**columns, "flags": heads["flags"].astype(np.int8)}
@@ -19,8 +18,8 @@ def described(heads: npt.NDArray[np.void], ours: npt.NDArray[np.bool_]) -> dict[
 
 @dataclass(slots=True)
 class Delivered:
-    """Records of one topic, in order of delivery. heads: of record.HEADER; ours: whether the value
-    has one."""
+    """Records of one topic, in order of delivery. heads: headers (record.HEADER); ours: whether the
+    value has one."""
 
     consumer: int
     first_position: int

@@ -1,4 +1,4 @@
-"""After the load: where the logs end, and two late readers that read all of it, one with each
+"""After the load: reads the ends of the logs, then reads all records twice, once with each
 isolation level."""
 
 import subprocess
@@ -16,7 +16,7 @@ ISOLATIONS = ("read_uncommitted", "read_committed")
 
 
 def drain(folder: Path, run: Run, clock: Clock, seconds: float = 3600.0) -> bool:
-    """Fills run.ends, run.committed and run.drained, and saves them; gives run.drained."""
+    """Set run.ends, run.committed and run.drained, and save them; returns run.drained."""
     stable = wait_stable(run, OPEN_TRANSACTIONS_S)
     run.ends_ns = clock.now_ns()
     run.ends = find_ends(run)

@@ -1,5 +1,4 @@
-"""The figures of a run, read from the pages of all its players: for the line on the screen and the
-last table."""
+"""The figures of a run, from the pages of all players: for progress lines and the last table."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -8,7 +7,7 @@ from typing import Any
 from loadtest.histogram import Counts, empty, percentile_ns
 from loadtest.page import Page, Slot, Times
 
-BUSY = 70.0  # percent of a core: from here on the client itself is part of what is measured
+BUSY = 70.0  # percent of a core: above it, the client affects the measurement
 SHARES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99.9": 0.999}
 
 
@@ -34,7 +33,7 @@ class Figures:
 
 
 class Pages:
-    """All pages of a run; keeps them open. Owner: the conductor."""
+    """All pages of a run, kept open. Owner: the conductor."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder / "pages"

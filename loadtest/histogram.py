@@ -34,7 +34,7 @@ def count(times_ns: npt.NDArray[np.int64]) -> Counts:
 
 
 def percentile_ns(counts: Counts, share: float) -> float:
-    """The time that `share` (0..1) of all do not exceed; nan of an empty histogram."""
+    """The quantile `share` (0..1); nan of an empty histogram."""
     total = int(counts.sum())
     if total == 0:
         return float("nan")

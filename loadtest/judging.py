@@ -1,4 +1,4 @@
-"""The judge as a process of its own: live, beside the load, and when the load is over."""
+"""Runs the judge as a separate process: live during the load, and after it."""
 
 import os
 import subprocess
@@ -10,7 +10,7 @@ from loadtest.conductor import say
 
 CLEAN, CONVICTED, CANNOT_JUDGE = 0, 1, 2
 WORDS = {CLEAN: "clean", CONVICTED: "CONVICTED", CANNOT_JUDGE: "could not judge"}
-PATIENCE_S = 1200.0  # of the live judge, when the load is over: it has rows to catch up with
+PATIENCE_S = 1200.0  # maximum wait for the live judge after the load, because it has rows to catch up with
 
 
 def command(kind: str, folder: Path, bootstrap: str, data_dir: Path | None, report: Path) -> list[str]:
@@ -42,7 +42,8 @@ class LiveJudge:
             self._process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
     def verdict(self) -> int:
-        """Waits for its end; the exit code. After PATIENCE_S it is stopped and could not judge."""
+        """Wait for its end; returns the exit code. After PATIENCE_S it is stopped, without a
+        verdict."""
         try:
             code = self._process.wait(PATIENCE_S)
         except subprocess.TimeoutExpired:
@@ -74,7 +75,8 @@ def verdict(folder: Path, bootstrap: str, data_dir: Path | None) -> int:
 
 
 def together(live: int, whole: int) -> int:
-    """One exit code of both: who convicts is heard, and no verdict of one is no clean run."""
+    """One exit code of both judges: a violation found by one counts, and a missing verdict is not a
+    clean run."""
     return CONVICTED if CONVICTED in (live, whole) else max(live, whole)
 
 

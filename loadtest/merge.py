@@ -1,5 +1,5 @@
-"""A player's figures into Locust's statistics: one merge a second for thousands of records, not one
-event each.
+"""Merges a player's figures into Locust's statistics once a second, instead of one event for each
+record.
 
 Locust rounds to whole milliseconds when it counts single events; merged here, keys keep two
 significant digits, so 0.13 ms stays 0.13 ms in its tables.

@@ -1,8 +1,8 @@
-"""Cost of the histories: two producers, then two consumers, at full speed in turn, one of each with
-histories and one without.
+"""Measures the cost of histories: two producers, then two consumers, take turns at full speed; one
+of each pair writes histories.
 
-Both live through the whole measurement; the one that has no turn is stopped (SIGSTOP). So turns can
-be short and many, and other work of the machine affects both equally. Two figures each: throughput,
+Both run during the whole measurement; the one without a turn is stopped (SIGSTOP). So there are
+many short turns, and other work of the machine affects both equally. Two figures each: throughput,
 and the CPU time per record of the client (all its threads).
 """
 
@@ -26,7 +26,7 @@ from loadtest.topics import create_topics, plan_topics
 
 WARM_S = {"produce": 2.0, "consume": 1.0}
 ROLES = {"produce": Slot.ACKED, "consume": Slot.SEEN}
-WAKE_S = 0.2  # after SIGCONT, before counting: what waited in the sockets
+WAKE_S = 0.2  # after SIGCONT and before counting: bytes that waited in the sockets
 START_S = 30.0
 
 
@@ -119,7 +119,7 @@ def _spread(changes: list[float]) -> str:
 
 
 class Flat:
-    """One player flat out, stopped outside of its turns. Owner: `_pairs`, which ends it."""
+    """A player at full speed, stopped outside of its turns. Owner: `_pairs`, which ends it."""
 
     def __init__(self, folder: Path, run: Run, role: str) -> None:
         self._slot = ROLES[role]

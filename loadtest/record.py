@@ -1,4 +1,4 @@
-"""What every record of a load test carries, so that it can be judged from the record alone.
+"""The format of a load test's records: each record contains everything that its judge needs.
 
 Value, big endian, 40 bytes of header and then the body:
 
@@ -79,7 +79,7 @@ def header_sum(headers: Sequence[Header]) -> int:
 
 
 class NotOurs(ValueError):
-    """A value that no load test wrote: too short, another magic or another version."""
+    """A value that is not of a load test: too short, or with another magic or version."""
 
 
 def key_bytes(key: int) -> bytes:
@@ -107,7 +107,7 @@ def header_of(value: bytes) -> Any:
     """The header of one value as a numpy record (field names as above). Raises NotOurs; checks no
     checksum."""
     if len(value) < HEADER_BYTES:
-        raise NotOurs(f"{len(value)} bytes are no value of a load test")
+        raise NotOurs(f"{len(value)} bytes are not a value of a load test")
     header = np.frombuffer(value, HEADER, 1)[0]
     if header["magic"] != MAGIC or header["version"] != VERSION:
         raise NotOurs(f"magic {int(header['magic']):#x}, version {int(header['version'])}")

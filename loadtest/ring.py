@@ -1,8 +1,7 @@
-"""Blocks of bytes from one process to another, in order: the bytes through shared memory, word of
-them through a pipe.
+"""Passes blocks of bytes from one process to another, in order: the bytes through shared memory,
+notifications through a pipe.
 
-What a block costs its sender is one copy and one small write; the sender waits only when the ring
-is full.
+A block costs its sender one copy and one small write; the sender only waits if the ring is full.
 """
 
 import mmap
@@ -39,7 +38,7 @@ class Ring:
 
     @property
     def taken(self) -> int:
-        """How many blocks the receiver has done with."""
+        """Number of blocks that the receiver has finished."""
         return int(self._words[0])
 
     @property

@@ -22,7 +22,7 @@ class Topic:
 
 @dataclass(slots=True)
 class Deletion:
-    """A DeleteRecords request: records below `offset` may be gone, and are gone when it was
+    """A DeleteRecords request: records below `offset` may be deleted, and are deleted if it was
     confirmed."""
 
     topic: str
@@ -71,7 +71,7 @@ class ConsumerClient:
 
 @dataclass(slots=True)
 class PartitionEnds:
-    """A partition when everything had stopped."""
+    """The end of a partition after all clients have stopped."""
 
     start_offset: int
     high_watermark: int
@@ -105,7 +105,7 @@ class Run:
 
 
 def write_json(path: Path, content: Any) -> None:
-    """Whole or not at all: a temporary file, then a rename."""
+    """Write atomically: a temporary file, then a rename."""
     part = path.with_name(f".{path.name}.part")
     part.write_text(json.dumps(content, indent=1) + "\n")
     part.replace(path)

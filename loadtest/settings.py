@@ -1,5 +1,4 @@
-"""Settings of a load test. Checked here, so that a wrong option is answered with one clear
-sentence."""
+"""Settings of a load test, with checks: an invalid option gets one clear sentence."""
 
 from dataclasses import asdict, dataclass, fields
 from typing import Any
@@ -13,7 +12,7 @@ ACKS = ("all", "1", "0")
 
 
 class WrongSetting(ValueError):
-    """A setting that cannot be; the text says which and what is allowed."""
+    """An invalid setting; the text has its name and the allowed values."""
 
 
 @dataclass(slots=True, frozen=True)

@@ -40,7 +40,7 @@ SHAPES: dict[str, Shape] = {"steady": steady, "ramp": ramp, "spike": spike, "pea
 
 
 class Schedule:
-    """Which records are due, and when each was meant to be sent. The time is passed in.
+    """Records that are due, with their intended times. The caller passes the time.
 
     Open model: what could not be sent in time stays due, with its old time. Without a rate (0)
     everything is due at once: the closed model, as fast as the client lets.

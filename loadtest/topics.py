@@ -1,4 +1,4 @@
-"""The topics of a run: made before the load, and where their logs end after it."""
+"""The topics of a run: creates them before the load, and reads their ends after it."""
 
 import time
 from collections.abc import Callable

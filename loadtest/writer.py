@@ -1,8 +1,8 @@
 """A client's end of its history: rows go to a process that encodes and writes them
 (loadtest/scribe.py).
 
-So neither encoding nor a slow disk delays the load; what waits to be written is bounded
-(loadtest/ring.py), past that the client waits (and the delay shows in its figures).
+So neither encoding nor a slow disk delays the load. The waiting rows are bounded
+(loadtest/ring.py); beyond that the client waits, and the delay is visible in its figures.
 """
 
 import os

@@ -1,5 +1,5 @@
 """Sizes and checks a host for one strong node: facts of the host, knobs with reasons,
 micro-benchmarks, a sizing model.
 
-It reads and proposes. `verify` alone changes the host, for its turns, and only when it may.
+It reads and proposes. Only `verify` changes the host, for its turns, with permission.
 """

@@ -1,4 +1,4 @@
-"""The check: knobs of the host, settings and their proposals, signs of a running broker."""
+"""The check: knobs of the host, settings and proposals, signs of a running broker."""
 
 from tuning.broker import running, settings
 from tuning.broker.rules import propose
@@ -16,5 +16,5 @@ def check(situation: Situation) -> list[Finding]:
 
 
 def exit_code(findings: list[Finding]) -> int:
-    """1 when anything is serious."""
+    """1 if any finding is serious."""
     return int(any(finding.severity is Severity.SERIOUS for finding in findings))

@@ -1,5 +1,5 @@
-"""`kbroker tune`: check a host, propose settings, print a script for its administrator, measure
-it, size it, prove the advice."""
+"""`kbroker tune`: checks a host, proposes settings, prints a script for its administrator, measures
+the host, sizes workloads, verifies the advice."""
 
 import json
 import sys
@@ -40,31 +40,36 @@ app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_
 
 Properties = Annotated[Path | None, typer.Option("--config", help="The broker's properties file.")]
 Override = Annotated[
-    list[str] | None, typer.Option(help="key=value on top of the file, as of kbroker serve.")
+    list[str] | None, typer.Option(help="key=value that overrides the file, as for kbroker serve.")
 ]
-Dirs = Annotated[list[str] | None, typer.Option("--dir", help="Log directory, several times; else log.dirs.")]
+Dirs = Annotated[
+    list[str] | None, typer.Option("--dir", help="Log directory; repeatable. Default: log.dirs.")
+]
 Metrics = Annotated[str, typer.Option(help="host:port or URL of a running broker's /metrics.")]
 File = Annotated[
-    Path | None, typer.Option("--coefficients", help="What tuning bench wrote; else ./host.json if any.")
+    Path | None,
+    typer.Option("--coefficients", help="File of `tune bench`; default: ./host.json if it exists."),
 ]
-Rate = Annotated[str | None, typer.Option(help="Bytes a second written by producers, compressed: 200MB/s.")]
-Retention = Annotated[str | None, typer.Option(help="How long records are kept: 3d; forever.")]
-Partitions = Annotated[int | None, typer.Option(help="Partitions of all topics.")]
-Consumers = Annotated[int | None, typer.Option(help="Consumer groups that keep up.")]
-Lagging = Annotated[int | None, typer.Option(help="Groups that read what is no longer in memory.")]
-Lag = Annotated[str | None, typer.Option(help="How far live groups may lag: 60s.")]
-Copies = Annotated[int | None, typer.Option(help="Replicas on this host.")]
+Rate = Annotated[str | None, typer.Option(help="Bytes a second that producers write, compressed: 200MB/s.")]
+Retention = Annotated[str | None, typer.Option(help="Retention of records: 3d; forever.")]
+Partitions = Annotated[int | None, typer.Option(help="Number of partitions of all topics.")]
+Consumers = Annotated[int | None, typer.Option(help="Number of consumer groups that keep up.")]
+Lagging = Annotated[int | None, typer.Option(help="Number of groups that read from the disk.")]
+Lag = Annotated[str | None, typer.Option(help="Maximum lag of the groups that keep up: 60s.")]
+Copies = Annotated[int | None, typer.Option(help="Number of replicas on this host.")]
 Connections = Annotated[int | None, typer.Option(help="Client connections.")]
-Batch = Annotated[str | None, typer.Option(help="Bytes of a produce request: 16KiB.")]
-Remote = Annotated[bool | None, typer.Option("--remote/--local", help="Whether clients are on other hosts.")]
+Batch = Annotated[str | None, typer.Option(help="Size of a produce request: 16KiB.")]
+Remote = Annotated[bool | None, typer.Option("--remote/--local", help="Clients are on other hosts.")]
 Rtt = Annotated[float | None, typer.Option(help="Round trip of remote clients in ms.")]
-Durable = Annotated[bool | None, typer.Option("--durable/--cached", help="Acks wait for the disk.")]
-Tls = Annotated[bool | None, typer.Option("--tls/--plain", help="Listeners with TLS.")]
+Durable = Annotated[
+    bool | None, typer.Option("--durable/--cached", help="Acknowledgements wait for the disk.")
+]
+Tls = Annotated[bool | None, typer.Option("--tls/--plain", help="Clients use TLS.")]
 Json = Annotated[bool, typer.Option("--json", help="For machines.")]
 
 
 def situation_of(given: dict[str, object]) -> tuple[Situation, tuple[str, ...]]:
-    """The common options as a situation; ends the program with a line about what is wrong."""
+    """The situation from the common options; ends the program with a line about an invalid one."""
     try:
         sources = Sources(
             given["config"],  # type: ignore[arg-type]
@@ -92,10 +97,9 @@ def check(
     consumers: Consumers = None, lagging: Lagging = None, lag: Lag = None, copies: Copies = None,
     connections: Connections = None, batch: Batch = None, remote: Remote = None, rtt: Rtt = None,
     durable: Durable = None, tls: Tls = None, json_: Json = False,
-    everything: Annotated[bool, typer.Option("--all", help="What is well, too.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Also show findings without a problem.")] = False,
 ) -> None:  # fmt: skip
-    """Findings about this host, the settings and a running broker; exit code 1 when one is
-    serious."""
+    """Check this host, the settings and a running broker. Ends with 1 if a finding is serious."""
     situation, lines = situation_of(dict(locals()))
     findings = all_findings(situation)
     if json_:
@@ -116,7 +120,7 @@ def propose(
     connections: Connections = None, batch: Batch = None, remote: Remote = None, rtt: Rtt = None,
     durable: Durable = None, tls: Tls = None, json_: Json = False,
 ) -> None:  # fmt: skip
-    """Lines for the broker's properties file, each with its reason; what has none is left alone."""
+    """Print lines for the broker's properties file, each with its reason."""
     situation, _ = situation_of(dict(locals()))
     proposals = proposals_of(situation)
     if json_:
@@ -132,9 +136,9 @@ def script(
     consumers: Consumers = None, lagging: Lagging = None, lag: Lag = None, copies: Copies = None,
     connections: Connections = None, batch: Batch = None, remote: Remote = None, rtt: Rtt = None,
     durable: Durable = None, tls: Tls = None,
-    undo: Annotated[bool, typer.Option("--undo", help="The one that takes back.")] = False,
+    undo: Annotated[bool, typer.Option("--undo", help="Print the script that reverts the changes.")] = False,
 ) -> None:  # fmt: skip
-    """A shell script for the administrator. Nothing is changed here."""
+    """Print a shell script with the changes of the host, for its administrator. Changes nothing."""
     findings = all_findings(situation_of(dict(locals()))[0])
     typer.echo(undo_script(findings) if undo else apply_script(findings), nl=False)
 
@@ -151,8 +155,8 @@ def size(
     nic: Annotated[str | None, typer.Option(help="Instead of this host's: 10Gbit/s.")] = None,
     cores: Annotated[float | None, typer.Option(help="Instead of this host's.")] = None,
 ) -> None:  # fmt: skip
-    """Whether a workload fits, what ends first and at which rate; exit code 1 when it does not
-    fit."""
+    """Check whether a workload fits, and show the first limit and its rate. Ends with 1 if it does
+    not fit."""
     situation, lines = situation_of(dict(locals()))
     try:
         supply = supply_of(
@@ -176,11 +180,13 @@ def size(
 @app.command()
 def bench(
     folder: Annotated[Path, typer.Option("--dir", help="A folder on the disk of the logs.")],
-    out: Annotated[Path, typer.Option(help="Where the coefficients go.")] = DEFAULT_FILE,
-    seconds: Annotated[float, typer.Option(help="How long it takes, about.")] = 20,
-    most_bytes: Annotated[str, typer.Option(help="Written at most; removed at the end.")] = "4GiB",
+    out: Annotated[Path, typer.Option(help="File for the results.")] = DEFAULT_FILE,
+    seconds: Annotated[float, typer.Option(help="Approximate duration.")] = 20,
+    most_bytes: Annotated[
+        str, typer.Option(help="Maximum size of the test file, which is removed at the end.")
+    ] = "4GiB",
 ) -> None:
-    """Measure disk, loopback and memory of this host for `size` and `check`. Stop other work
+    """Measure disk, loopback and memory of this host, for `size` and `check`. Stop other work
     first."""
     try:
         bounded("seconds", seconds)
@@ -205,17 +211,17 @@ def verify(
     durable: Durable = None, tls: Tls = None,
     tries: Annotated[
         list[str] | None,
-        typer.Option("--try", help="key=value to try instead of what check proposes; repeat it for more."),
+        typer.Option("--try", help="key=value to try instead of the proposals of check; repeatable."),
     ] = None,
-    minutes: Annotated[float, typer.Option(help="How long it may take.")] = 10,
-    yes: Annotated[bool, typer.Option("--yes", help="Change values of this host without asking.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan alone.")] = False,
-    json_file: Annotated[Path | None, typer.Option("--json", help="Where the report goes, for machines.")] = None,
-    html: Annotated[Path | None, typer.Option(help="Where it goes with plots.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Where kept settings of the broker go.")] = None,
+    minutes: Annotated[float, typer.Option(help="Maximum duration.")] = 10,
+    yes: Annotated[bool, typer.Option("--yes", help="Change values of this host without confirmation.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show the plan.")] = False,
+    json_file: Annotated[Path | None, typer.Option("--json", help="File for the report as JSON.")] = None,
+    html: Annotated[Path | None, typer.Option(help="File for the report as HTML, with plots.")] = None,
+    out: Annotated[Path | None, typer.Option(help="File for the broker settings that helped.")] = None,
 ) -> None:  # fmt: skip
-    """Run a broker with and without each change, in turns, and keep what helped beyond the spread.
-    Stop other work first."""
+    """Run a broker with and without each change, in turns, and keep changes that help beyond the
+    spread. Stop other work first."""
     situation, _ = situation_of(dict(locals()))
     try:
         seconds = (bounded("minutes", minutes) or 0.0) * 60
@@ -229,7 +235,7 @@ def verify(
 
 
 def _asking(yes: bool) -> Callable[[str], bool] | None:
-    """The answer to a question; None where nobody can be asked."""
+    """Ask a question on the terminal; None without one."""
     if yes:
         return lambda _: True
     return typer.confirm if sys.stdin.isatty() else None

@@ -1,5 +1,4 @@
-"""What this host can do, as measured by `kbroker tune bench`, or careful guesses that say
-so."""
+"""The capacity of this host, measured by `kbroker tune bench` or guessed carefully."""
 
 import json
 from dataclasses import asdict, dataclass, fields, replace
@@ -10,12 +9,12 @@ GUESSED = "careful guesses; measure with: kbroker tune bench --dir DIR"
 
 
 class WrongFile(ValueError):
-    """A coefficients file that cannot be used; says why."""
+    """The coefficients file cannot be used; the text has the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Coefficients:
-    """Rates in bytes/s, times in seconds. origin: who says so.
+    """Rates in bytes/s, times in seconds. origin: source of the values.
 
     write_rate: appends with the sync at the end. cold_read_rate: sequential, not in the page cache.
     sync_*: 16 KiB appended, then fdatasync. loopback_rate: sendfile to a socket of this host.
@@ -40,12 +39,12 @@ class Coefficients:
         return self.origin != GUESSED
 
     def save(self, path: Path) -> None:
-        """Write as JSON, for people to read, too."""
+        """Write as readable JSON."""
         path.write_text(json.dumps(asdict(self), indent=2) + "\n")
 
     @classmethod
     def load(cls, path: Path) -> "Coefficients":
-        """Raises WrongFile for what `save` did not write."""
+        """Read a file of `save`. Raises WrongFile."""
         try:
             given = json.loads(path.read_text())
         except (OSError, ValueError) as error:
@@ -68,11 +67,10 @@ def _positive(value: object) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class BrokerCosts:
-    """What kbroker itself takes, from docs/benchmarks.md. CPU in s a GB or s a request, memory in
-    bytes.
+    """Costs of kbroker, from docs/benchmarks.md. CPU in s a GB or s a request, memory in bytes.
 
-    The machine of those figures needs LOOP_CPU for the bare loop of `tuning bench`; another host's
-    CPU costs are taken to differ as its loop does.
+    The machine of those figures needs LOOP_CPU for the bare loop of `tuning bench`; CPU costs of
+    another host are scaled by its loop.
     """
 
     in_cpu: float = 0.39

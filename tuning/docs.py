@@ -1,4 +1,4 @@
-"""The page docs/knobs.md, from the tables: text and tool cannot differ."""
+"""Generates docs/knobs.md from the tables."""
 
 from collections.abc import Iterator
 

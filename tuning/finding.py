@@ -5,8 +5,8 @@ from enum import Enum
 
 
 class Severity(Enum):
-    """SERIOUS breaks something or loses data under load; ADVICE gains; NOTE informs; UNSEEN cannot
-    be read here."""
+    """SERIOUS: breaks something or loses data under load. ADVICE: an improvement. NOTE:
+    information. UNSEEN: cannot be read here."""
 
     SERIOUS = "serious"
     ADVICE = "advice"
@@ -16,7 +16,7 @@ class Severity(Enum):
 
 
 class Means(Enum):
-    """The part of the host that a remedy changes, and so who applies it."""
+    """The part of the host that a remedy changes, which decides who applies it."""
 
     SYSCTL = "sysctl"  # target: name, as in sysctl -w
     SYSFS = "sysfs"  # target: path below /sys
@@ -47,7 +47,7 @@ class Remedy:
 
     @property
     def undo(self) -> str:
-        """The text that undoes it; empty when there is none."""
+        """The command that reverts it; empty if there is none."""
         if self.means is Means.HAND:
             return ""
         if not self.old:
@@ -101,5 +101,5 @@ ORDER = (Severity.SERIOUS, Severity.ADVICE, Severity.NOTE, Severity.UNSEEN, Seve
 
 
 def sorted_findings(findings: list[Finding]) -> list[Finding]:
-    """The worst first, otherwise in the order given."""
+    """The worst first, otherwise in the given order."""
     return sorted(findings, key=lambda finding: ORDER.index(finding.severity))

@@ -1,5 +1,5 @@
-"""Puts a situation together: settings, host, running broker, coefficients, and a workload as given
-or seen."""
+"""Collects a situation: settings, host, running broker, coefficients, and a given or observed
+workload."""
 
 import os
 import re
@@ -27,8 +27,8 @@ SHOWN = ("write_rate", "partitions", "groups", "connections", "copies")
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """Where to look. dirs: instead of the settings' log.dirs. metrics: address of a running
-    broker's page, or ""."""
+    """Sources of a situation. dirs: instead of the settings' log.dirs. metrics: address of a
+    running broker's /metrics, or ""."""
 
     properties: Path | None = None
     overrides: Sequence[str] = ()
@@ -39,8 +39,8 @@ class Sources:
 
 
 def gather(sources: Sources, given: Mapping[str, object]) -> tuple[Situation, tuple[str, ...]]:
-    """The situation, and lines that say where the workload's numbers are from. given: fields of
-    Workload by name, None for those that are to be found out.
+    """The situation, and lines with the sources of the workload's numbers. given: fields of
+    Workload by name; None: to be found.
 
     Raises ConfigError, NoMetrics, WrongFile.
     """
@@ -55,8 +55,8 @@ def gather(sources: Sources, given: Mapping[str, object]) -> tuple[Situation, tu
 def gather_inside(
     config: BrokerConfig, live: Live, offline: Sequence[str], roots: Roots | None = None
 ) -> tuple[Situation, tuple[str, ...]]:
-    """The same in a process of the broker itself: its settings, its limits, its metrics. offline:
-    the log dirs that it cannot use; it may write to the others, though this process may not.
+    """The same inside a process of the broker, with its settings, limits and metrics. offline: log
+    dirs that it cannot use. It can write to the others, even if this process cannot.
 
     Raises WrongFile.
     """

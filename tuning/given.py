@@ -1,4 +1,4 @@
-"""Options as fields of a workload: parsed, and each number within its bounds."""
+"""Parses options to fields of a workload, and checks the bounds of numbers."""
 
 import math
 from collections.abc import Mapping
@@ -53,7 +53,7 @@ def retention_of(text: str | None) -> float | None:
 
 
 def workload_of_options(given: Mapping[str, object]) -> dict[str, object]:
-    """Fields of Workload; None for what was not given. Raises WrongQuantity."""
+    """Fields of Workload; None for missing options. Raises WrongQuantity."""
 
     def text(name: str) -> str | None:
         value = given[name]

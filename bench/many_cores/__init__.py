@@ -1,2 +1,2 @@
-"""How kbroker grows with the cores of its host: CPU by role measured with few processes, and what a
-model makes of it for many."""
+"""How kbroker scales with cores: measures CPU by role with few processes, and predicts it for many
+by a model."""

@@ -1,5 +1,5 @@
-"""The generated part of docs/many-cores.md: what was measured, what the model makes of it, and how
-wrong it is."""
+"""The generated part of docs/many-cores.md: measurements, predictions of the model, and its
+errors."""
 
 from collections.abc import Iterable, Sequence
 

@@ -1,12 +1,12 @@
-"""A cold page cache for the broker's log: every page of its segment files is written out and
-dropped."""
+"""Makes the page cache of the broker's log cold: writes and drops every page of its segment
+files."""
 
 import os
 from pathlib import Path
 
 
 def drop(data_dirs: list[Path]) -> int:
-    """Syncs and drops the pages of every segment under the log directories; gives the bytes of the
+    """Sync and drop the pages of every segment in the log directories; returns the bytes of the
     files.
 
     Pages that a process has mapped (indexes) stay; the kernel may keep a page that is in use.

@@ -1,5 +1,5 @@
-"""A disk of its own for the broker under test, so that it can be filled: an ext4 image,
-loop-mounted (needs root)."""
+"""A separate disk for the broker under test, which can be filled: an ext4 image, loop-mounted
+(needs root)."""
 
 import os
 import shutil
@@ -10,7 +10,7 @@ GIB = 1 << 30
 
 
 class NoDisk(RuntimeError):
-    """No file system can be made here; the text says why."""
+    """The file system cannot be created; the text has the reason."""
 
 
 class SmallDisk:
@@ -33,7 +33,7 @@ class SmallDisk:
         _run("mount", "-o", "loop", str(self._image), str(self.folder))
 
     def fill(self) -> int:
-        """Takes all room that is left; gives how many bytes that was."""
+        """Fill all free space; returns the number of bytes."""
         taken = 0
         with open(self._ballast, "wb") as ballast:
             for step in (GIB, 16 << 20, 1 << 20, 1 << 12):
@@ -49,7 +49,7 @@ class SmallDisk:
         self._ballast.unlink(missing_ok=True)
 
     def close(self, keep: bool = False) -> None:
-        """Unmounts; the image stays only when asked for."""
+        """Unmount; remove the image unless it is to be kept."""
         subprocess.run(["umount", "-l", str(self.folder)], check=False, capture_output=True)
         if not keep:
             self._image.unlink(missing_ok=True)

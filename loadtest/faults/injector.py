@@ -1,4 +1,4 @@
-"""Carries out a plan of faults beside the load, and writes down what was done."""
+"""Injects the faults of a plan during the load, and records the outcomes."""
 
 import json
 import random
@@ -18,11 +18,11 @@ from loadtest.page import Page, Slot
 
 
 class Skipped(Exception):
-    """This fault cannot be done here; the text says why. It is written down, never pretended."""
+    """The fault cannot be injected here; the text has the reason. It is recorded as skipped."""
 
 
 class Injector:
-    """Owner: the conductor. A thread of its own carries out the faults, one after the other."""
+    """Owner: the conductor. A thread injects the faults, one after the other."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class Injector:
         self._thread.start()
 
     def finish(self) -> None:
-        """Ends the fault that is in progress, starts no other."""
+        """End the current fault and start no other."""
         self._stop.set()
         self._thread.join()
         self._file.close()
@@ -97,8 +97,8 @@ class Injector:
         self.rows += 1
 
     def _watch(self) -> None:
-        """A broker that has ended by itself is written down and started again; when that fails,
-        with the next look."""
+        """If the broker has ended by itself, record it and start the broker again, with retries at
+        the next checks."""
         broker = self._broker
         if broker is None or broker.alive():
             return
@@ -162,7 +162,7 @@ class Injector:
         return f"{taken >> 20} MiB taken and given back"
 
     def _reset(self) -> str:
-        """Every player resets its connections with an RST."""
+        """Make every player reset its connections with an RST."""
         count = 0
         for path in (self._folder / "pages").glob("*.page"):
             page = Page(path)

@@ -1,6 +1,5 @@
-"""The small library that the broker under test is started with, where the machine has a C compiler:
-its clock can be shifted and its disk slowed, without root, without touching the machine's own clock
-or disk."""
+"""A library that is preloaded into the broker under test. It shifts the broker's clock and slows
+its disk, without root and without changes of the machine. Needs a C compiler."""
 
 import shutil
 import subprocess
@@ -14,7 +13,7 @@ CLOCK_NS, DELAY_US, CALLS = range(3)
 
 
 class NoPreload(RuntimeError):
-    """The library cannot be had; the text says why."""
+    """The library cannot be built; the text has the reason."""
 
 
 class Preload:
@@ -35,7 +34,7 @@ class Preload:
         self._words = np.memmap(self._file, np.int64, "r+")
 
     def environment(self) -> dict[str, str]:
-        """What the broker's environment needs."""
+        """Environment variables of the broker."""
         return {"LD_PRELOAD": str(self._library), "LOADTEST_PRELOAD": str(self._file)}
 
     def shift_clock(self, seconds: float) -> None:

@@ -1,4 +1,4 @@
-"""The schedule of faults, decided by a seed alone, so that a run can be repeated."""
+"""The schedule of faults. It only depends on a seed, so that a run can be repeated."""
 
 import random
 from dataclasses import asdict, dataclass
@@ -6,7 +6,7 @@ from typing import Any
 
 FIRST_AT_S = 4.0
 PAUSE_S = (4.0, 10.0)  # between the end of a fault and the next one
-LAST_SHARE = 0.95  # of the run: the end is left quiet, so that all can settle
+LAST_SHARE = 0.95  # share of the run with faults: at the end there are none, so that clients can recover
 
 KBROKER_ROLES = ("acceptor", "network", "io", "control", "cleaner", "http")
 
@@ -25,13 +25,13 @@ REMOTE = {"reset": "connections"}  # what needs no forward the broker's host
 
 
 class UnknownFault(ValueError):
-    """A fault that there is not; the text lists those there are."""
+    """An unknown kind of fault; the text lists the known ones."""
 
 
 @dataclass(slots=True, frozen=True)
 class Fault:
-    """`at_s` after the load began; `seconds` it lasts (0: at once); `size` in the kind's own
-    unit."""
+    """`at_s`: seconds after the start of the load; `seconds`: duration (0: instant); `size`: in the
+    unit of the kind."""
 
     at_s: float
     kind: str

@@ -1,2 +1,2 @@
-"""The processes that play: each is one client of the broker, with its own connections, pace and
+"""Players: processes that each are one client of the broker, with their own connections, pace and
 history."""

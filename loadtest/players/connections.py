@@ -1,4 +1,4 @@
-"""Connection resets from within: this process's own connections to the broker end with a TCP RST.
+"""Resets this process's connections to the broker with a TCP RST.
 
 A connected socket that is connected to "no address" (AF_UNSPEC) is reset by the kernel: the broker
 gets an RST with data in flight, the client library finds its socket dead. It needs no proxy, so
@@ -16,8 +16,7 @@ _NOWHERE = struct.pack("=H14x", socket.AF_UNSPEC)
 
 
 def reset_connections(port: int) -> int:
-    """Resets every TCP connection of this process to that port of any host; gives how many there
-    were."""
+    """Reset every TCP connection of this process to a port of any host; returns their number."""
     count = 0
     for entry in list(Path("/proc/self/fd").iterdir()):
         try:

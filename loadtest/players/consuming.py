@@ -12,7 +12,7 @@ MAX_AT_ONCE = 2000
 COMMIT_EVERY_S = 0.5
 QUIET_S = 3.0
 PATIENCE_S = 60.0
-CATCH_UP = 2  # Page slot STOP: read on until nothing comes any more; 1: leave at once
+CATCH_UP = 2  # value of page slot STOP: read until no records arrive; 1: leave at once
 
 
 class ConsumingPlayer(Player):
@@ -55,7 +55,7 @@ class ConsumingPlayer(Player):
         return len(messages)
 
     def _catch_up(self, member: Membership) -> None:
-        """The producers have ended: reads until QUIET_S without a record."""
+        """Read until QUIET_S without a record, after the producers have ended."""
         began = last = time.monotonic()
         while time.monotonic() - last < QUIET_S and time.monotonic() - began < PATIENCE_S:
             if self._turn(member, 0.1):

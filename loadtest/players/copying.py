@@ -1,5 +1,5 @@
-"""Consume, transform, produce, exactly once: each output record and the offsets of its input in one
-transaction."""
+"""Consumes, transforms and produces exactly once: each output record is in one transaction with the
+offset of its input."""
 
 import numpy as np
 from confluent_kafka import KafkaException, Message, TopicPartition
@@ -41,7 +41,8 @@ class CopyingPlayer(Player):
                 life.close()
 
     def _ended(self) -> bool:
-        """Told to stop, and, when it shall catch up, nothing has come for a while."""
+        """Whether to end: the user has requested a stop and, if the player catches up first, no
+        record has arrived for a while."""
         if not self.stopping:
             self._stop_ns = self._quiet_since_ns = self.clock.now_ns()
             return False

@@ -1,5 +1,5 @@
-"""Reads every topic from its first record to its end, partitions assigned by hand: what a late
-reader would see."""
+"""Reads every topic from its first record to its end, with assigned partitions, as a late reader
+does."""
 
 import os
 import time
@@ -54,7 +54,7 @@ class DrainingPlayer(Player):
             read = [
                 self._read(
                     consumer, inbox, topic.name, run.ends[topic.name]
-                )  # each is read, whatever the last gave
+                )  # each topic is read, whatever the result of the previous one
                 for topic in run.topics
             ]
             client.finished = all(read)

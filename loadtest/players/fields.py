@@ -1,9 +1,8 @@
 """Partition, offset and timestamp of thousands of messages at once.
 
-Asking each Message by its methods makes three Python objects a field; a timestamp alone takes 60
-ns. The objects hold the numbers as C wrote them, so they are read from there. Their positions are
-not assumed but found: by a search for known numbers in messages made for that. When a number is not
-found exactly once, the methods are used.
+A Message's methods create three Python objects for each field; a timestamp takes 60 ns. The objects
+contain the numbers as C values, so these are read directly. Their positions are found by a search
+for known numbers in special messages. If a number is not found exactly once, the methods are used.
 """
 
 import ctypes

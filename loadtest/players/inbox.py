@@ -1,6 +1,4 @@
-"""The step between a consumer and its history: delivered messages are checked and counted,
-thousands at a time.
-"""
+"""Checks and counts a consumer's messages, thousands at a time, and passes them to its history."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -27,7 +25,7 @@ from loadtest.record import (
 )
 from loadtest.writer import HistoryWriter
 
-NOTHING = bytes(HEADER_BYTES)  # in place of a value that is too short to be ours
+NOTHING = bytes(HEADER_BYTES)  # replaces a value that is too short for a load test's
 
 
 def header_sums(messages: Sequence[Message]) -> Numbers:
@@ -44,8 +42,8 @@ def in_header(message: Message) -> bytes:
 
 
 class Decoded(NamedTuple):
-    """What messages carry, a value each. ours: the value is a load test's; intact: of this run, and
-    unaltered."""
+    """Fields of messages, one value each. ours: the value is a load test's; intact: it is of this
+    run and unchanged."""
 
     partitions: npt.NDArray[np.int32]
     offsets: Numbers

@@ -1,7 +1,6 @@
-"""One life of a producer: a client object with its number, its values, its outbox and its history.
+"""One life of a producer: a client object with its own number, values, outbox and history.
 
-A life ends in order, or by a fatal error, after which the player begins the next one under a new
-number.
+A life ends cleanly or by a fatal error; the player then begins the next one with a new number.
 """
 
 import os
@@ -27,7 +26,7 @@ TRANSACTION_TIMEOUT_MS = 30_000
 
 
 class Fatal(Exception):
-    """The client object cannot go on; a new life can."""
+    """The client object cannot continue; a new life can."""
 
 
 class ProducerLife:
@@ -140,7 +139,7 @@ class ProducerLife:
         self.player.look_around()
 
     def flush(self, seconds: float) -> int:
-        """Waits until everything in progress is settled; gives how much is not."""
+        """Wait until all records are settled; returns the number of unsettled ones."""
         until_ns = self.player.clock.now_ns() + int(seconds * 1e9)
         while self.outbox.pending and self.player.clock.now_ns() < until_ns and self._fatal is None:
             self.producer.flush(0.05)

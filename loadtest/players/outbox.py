@@ -1,4 +1,5 @@
-"""The step between a producer and its history: records in progress, and their delivery reports.
+"""Tracks a producer's records in progress and their delivery reports, and writes them to its
+history.
 
 The callback of the client library only keeps the report and its time; everything else is done for
 thousands at a time.
@@ -23,8 +24,8 @@ from loadtest.writer import HistoryWriter
 INTENT_ROWS = 1 << 16
 RING = 1 << 18
 MAX_PENDING = 100_000  # queue.buffering.max.messages of the client library
-# Refused for what they are: surely not in the log. Everything else might have been written by an
-# earlier attempt.
+# Errors of records that are certainly not in the log. With other errors an earlier attempt may have
+# written the record.
 SURELY_FAILED = {
     KafkaError.MSG_SIZE_TOO_LARGE,
     KafkaError.INVALID_RECORD,
@@ -169,7 +170,7 @@ class Outbox:
         return len(reports)
 
     def give_up(self, error: int) -> None:
-        """The client object is gone: what is still in progress has an unknown outcome."""
+        """The client object has ended: records in progress have an unknown outcome."""
         self.settle()
         places = np.flatnonzero(self._open)
         if len(places):

@@ -1,4 +1,4 @@
-"""The part of a player (its instructions), and the few things that all players do."""
+"""The part of a player (its instructions), and the base class of all players."""
 
 import json
 import os
@@ -110,8 +110,8 @@ class Player:
         raise NotImplementedError
 
     def keep_history(self, name: str) -> HistoryWriter | None:
-        """Of one client life, which closes it; none where none is wanted. Its CPU time counts as
-        the player's."""
+        """The history of one client life, which closes it; None if histories are off. Its CPU time
+        counts as the player's."""
         if not self.settings.history:
             return None
         self._histories.append(HistoryWriter(self.folder, name))

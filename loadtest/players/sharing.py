@@ -1,5 +1,4 @@
-"""A member of a share group: reads, and says of each record what becomes of it, until it is
-stopped."""
+"""A member of a share group: reads and acknowledges records until it is stopped."""
 
 import json
 import os

@@ -1,5 +1,5 @@
-"""A transactional producer: so many records a transaction, most committed, some aborted on
-purpose."""
+"""A transactional producer: a fixed number of records per transaction; most are committed, some
+aborted."""
 
 from confluent_kafka import KafkaError, KafkaException
 

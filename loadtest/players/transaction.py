@@ -1,5 +1,5 @@
-"""One transaction of a producer: begin, work, end as meant if possible; and the row that says how
-it ended."""
+"""One transaction of a producer: begins, works and ends it as intended if possible, and records its
+outcome."""
 
 import time
 from collections.abc import Callable

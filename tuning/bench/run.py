@@ -16,7 +16,7 @@ Say = Callable[[str], None]
 
 
 class NoRoom(ValueError):
-    """The folder cannot hold what is to be written."""
+    """The folder has too little space for the test file."""
 
 
 def run(folder: Path, seconds: float, most_bytes: int, say: Say) -> Coefficients:

@@ -1,1 +1,1 @@
-"""kbroker's own settings for this host, and what a running one shows."""
+"""Proposals of kbroker's settings for this host, and findings from a running broker."""

@@ -23,7 +23,7 @@ BENCH = "docs/benchmarks.md"
 
 
 def propose(situation: Situation) -> list[Proposal]:
-    """Settings that should differ from what they are, the first rule about a key wins."""
+    """Settings to change; the first rule about a key wins."""
     found: dict[str, Proposal] = {}
     for rule in RULES:
         for proposal in rule(situation):
@@ -59,7 +59,7 @@ def processes(situation: Situation) -> Iterator[Proposal]:
 
 
 def arena(situation: Situation) -> Iterator[Proposal]:
-    """Smaller where memory is, larger where requests waited for it."""
+    """Smaller arenas with little memory, larger ones if requests waited for space."""
     size, key = situation.config.get_int("kbroker.arena.bytes"), "kbroker.arena.bytes"
     usable = situation.host.memory.usable_bytes
     if usable is not None and situation.arena_bytes > usable // 4:
@@ -75,7 +75,7 @@ def arena(situation: Situation) -> Iterator[Proposal]:
 
 
 def partition_table(situation: Situation) -> Iterator[Proposal]:
-    """Room for all replicas and a quarter more."""
+    """A table for all replicas and a quarter more."""
     room = situation.config.get_int("kbroker.max.partitions")
     if situation.knows("partitions") and situation.replicas > room * FULL:
         wanted = -(-situation.replicas * 5 // 4 // 1000) * 1000
@@ -84,7 +84,8 @@ def partition_table(situation: Situation) -> Iterator[Proposal]:
 
 
 def durability(situation: Situation) -> Iterator[Proposal]:
-    """Acks that wait for the disk share syncs; syncs by count do not."""
+    """Durable acks: with write.caching=false waiting acks share a sync; syncs by count are not
+    shared."""
     sync = situation.coefficients.sync_p50_s
     if situation.workload.durable:
         why = (
@@ -111,7 +112,7 @@ def remote_buffers(situation: Situation) -> Iterator[Proposal]:
 
 
 def local_congestion(situation: Situation) -> Iterator[Proposal]:
-    """What local clients are to use must exist."""
+    """The congestion control of local clients must exist."""
     key = "kbroker.local.congestion.control"
     known = (situation.host.sysctl("net.ipv4.tcp_available_congestion_control") or "").split()
     wanted = situation.config.get_str(key)
@@ -122,7 +123,7 @@ def local_congestion(situation: Situation) -> Iterator[Proposal]:
 
 
 def backlog(situation: Situation) -> Iterator[Proposal]:
-    """Long enough for all clients at once, as far as the kernel allows."""
+    """A backlog for all clients at once, within the kernel's limit."""
     size, clients = situation.config.get_int("socket.listen.backlog.size"), situation.workload.connections
     drops = situation.live.total("kbroker_tcp_listen_drops_total") if situation.live is not None else 0.0
     most = situation.host.sysctl_number("net.core.somaxconn") or SYN_BACKLOG
@@ -175,7 +176,7 @@ ASKED = {
     "batch_bytes": "the size of produce requests (--batch 16KiB)",
     "rtt_ms": "the round trip of remote clients (--rtt 0.5)",
 }
-"""What a rule may lack, and how to say it."""
+"""Facts that a rule may need, and the option for each."""
 LACKING = {
     "num.network.threads": ("write_rate", "groups", "batch_bytes"),
     "kbroker.max.partitions": ("partitions",),
@@ -184,12 +185,11 @@ LACKING = {
     "kbroker.log.reserve.bytes": ("write_rate",),
     "socket.send.buffer.bytes, socket.receive.buffer.bytes": ("rtt_ms",),
 }
-"""What has to be known, not assumed, for a setting to be proposed."""
+"""Facts that must be given for a setting to be proposed."""
 
 
 def left_out(situation: Situation) -> list[str]:
-    """A sentence for what nobody said: which settings were not looked at because of it, and how to
-    say it."""
+    """A sentence about missing facts: the settings that were left out, and the options to give."""
     keys = [key for key, fields in LACKING.items() if not situation.knows(*fields)]
     lacking = {name for key in keys for name in LACKING[key] if not situation.knows(name)}
     if not keys:
@@ -198,4 +198,4 @@ def left_out(situation: Situation) -> list[str]:
     shown = (
         "" if situation.live is not None else ", or measure them: --metrics host:port of the running broker"
     )
-    return [f"Left out, since advice from guesses is none: {', '.join(keys)}. Say {asked}{shown}."]
+    return [f"Left out, because facts are missing: {', '.join(keys)}. Say {asked}{shown}."]

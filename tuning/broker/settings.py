@@ -1,4 +1,4 @@
-"""Faults of the settings themselves, independent of the proposals."""
+"""Problems of the settings, independent of the proposals."""
 
 from collections.abc import Iterator
 
@@ -22,7 +22,7 @@ def _shared_disks(situation: Situation) -> Iterator[Finding]:
                 Severity.NOTE,
                 ", ".join(mount.dirs),
                 "",
-                f"All of them are on {mount.point}: they share its speed, its space and its death.",
+                f"All of them are on {mount.point}: they share its speed, its space and its failure.",
                 "docs/durability.md, log dirs that fail",
             )
 
@@ -40,9 +40,9 @@ def _shared_sites(situation: Situation) -> Iterator[Finding]:
                 Severity.SERIOUS,
                 situation.config.get_str("kbroker.replica.sites"),
                 "a file system for each site",
-                f"Sites {', '.join(map(str, sorted(numbers)))} are both on {point}, so its death takes all copies.",
+                f"Sites {', '.join(map(str, sorted(numbers)))} are both on {point}, so its failure loses all copies.",
                 "ADR 0008",
-                by_hand("give each site disks of its own"),
+                by_hand("give each site its own disks"),
             )
 
 

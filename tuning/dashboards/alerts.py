@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """name: Prometheus'. wait: how long the expression must hold. page: whether to wake
-    somebody."""
+    """name: the alert's name. wait: time for which the expression must hold. page: whether the
+    alert pages somebody."""
 
     name: str
     expression: str
@@ -65,7 +65,7 @@ ALERTS = (
 
 
 def page() -> str:
-    """The file's text; strings are quoted as JSON, which YAML reads."""
+    """The file's text; strings are quoted as JSON, which is valid YAML."""
     return "\n".join(_lines()) + "\n"
 
 

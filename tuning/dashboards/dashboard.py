@@ -36,8 +36,7 @@ processes = partial(subject_page, "Processes and host")
 
 
 def dashboard(title: str, rooms: Rooms) -> dict[str, object]:
-    """Grafana's classic model: one version for all, where the newer one is not taken by older
-    servers."""
+    """Grafana's classic model, because older servers do not accept the newer one."""
     return {
         "uid": file_name(title)[:40],
         "title": title,
@@ -54,7 +53,7 @@ def dashboard(title: str, rooms: Rooms) -> dict[str, object]:
 
 
 def _variables(rooms: Rooms) -> list[dict[str, object]]:
-    """The broker, and what else an expression asks for."""
+    """The variables of the broker, and others that expressions use."""
     text = " ".join(
         whole(expression) for panels in rooms.values() for panel in panels for expression, _ in panel.lines
     )

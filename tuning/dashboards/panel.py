@@ -12,8 +12,8 @@ COLUMNS = 24
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """title and text: for people; text says what to think of it. lines: expression and legend of
-    each.
+    """title and text: for people; text explains the panel. lines: expression and legend of each
+    line.
 
     In an expression @ stands for the selected instance, ~ and % after it for topic and group, # for
     Grafana's window of rates. unit: Grafana's name. kind: timeseries or stat. bad: value from which

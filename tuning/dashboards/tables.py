@@ -1,5 +1,5 @@
-"""The panels by room. Only metrics that kbroker exports (docs/metrics.md); a test holds them
-together."""
+"""The panels by subject, only with metrics that kbroker exports (docs/metrics.md); a test checks
+that."""
 
 from tuning.dashboards.panel import Panel
 
