@@ -56,7 +56,7 @@ def lines(made: World, api: ApiKey, version: int, request: Any) -> list[dict[str
     return found
 
 
-def test_a_change_says_who_did_what_from_where_and_with_what_outcome(made: World) -> None:
+def test_the_line_of_a_change_has_principal_operation_address_and_outcome(made: World) -> None:
     request = CreateTopicsRequest([CreatableTopic("new", 1, 1), CreatableTopic("b/d", 1, 1)], 30_000, False)
     (line,) = lines(made, ApiKey.CREATE_TOPICS, 5, request)
     assert line == {
@@ -85,7 +85,7 @@ def test_a_change_of_many_names_some_and_counts_all(made: World) -> None:
     assert line["errors"] == {"UNKNOWN_TOPIC_OR_PARTITION": 999}
 
 
-def test_a_refusal_names_what_was_refused_alone(made: World) -> None:
+def test_the_line_of_a_refusal_names_only_refused_resources(made: World) -> None:
     made.broker.authorizer = Authorizer()
     request = CreateTopicsRequest([CreatableTopic("theirs", 1, 1)], 30_000, False)
     (line,) = lines(made, ApiKey.CREATE_TOPICS, 5, request)

@@ -94,7 +94,7 @@ def described(made: World, principal: str, owners: list[str] | None = None) -> s
 
 
 @pytest.mark.parametrize("api", REQUESTS, ids=lambda api: api.name)
-def test_a_client_that_has_not_proved_who_it_is_may_not_ask(made: World, api: ApiKey) -> None:
+def test_an_unauthenticated_client_is_refused(made: World, api: ApiKey) -> None:
     version, request = REQUESTS[api]
 
     def error(**how: Any) -> int:

@@ -215,7 +215,7 @@ def test_apis_of_the_cluster_need_a_permission_on_it(api: ApiKey) -> None:
 
 
 @pytest.mark.parametrize(("api", "version", "given", "needed"), RESOURCES)
-def test_who_has_the_permissions_is_served(
+def test_a_client_with_the_permissions_is_served(
     api: ApiKey, version: int, given: dict[str, Any], needed: list[Permission]
 ) -> None:
     asked = request(api, given)

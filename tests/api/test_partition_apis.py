@@ -200,7 +200,7 @@ def test_only_what_is_asked_for_is_listed_but_every_directory(made: World) -> No
     ] == [("a", [1])]
 
 
-def test_a_failed_directory_says_so_and_the_other_serves_on(made: World) -> None:
+def test_a_failed_directory_answers_an_error_and_the_other_is_served(made: World) -> None:
     partition = made.broker.catalogue.topics["a"].partitions[0]
     made.broker.dir_errors.fail(partition.log_dir, errno.EIO)
     found = log_dirs(made)

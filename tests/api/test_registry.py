@@ -78,7 +78,7 @@ def test_a_handler_gives_an_answer_or_a_deferred(module) -> None:  # type: ignor
 
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda module: module.API.name)
-def test_an_api_whose_answers_are_cached_says_so(module) -> None:  # type: ignore[no-untyped-def]
+def test_an_api_with_cached_answers_names_its_fast_path(module) -> None:  # type: ignore[no-untyped-def]
     caches = "import cached_answers" in Path(module.__file__).read_text()
     assert (REPEATED in module.API.fast_paths) == caches
 

@@ -47,7 +47,7 @@ def test_minus_one_is_the_brokers_default(made: World, version: int) -> None:
     assert len(made.broker.catalogue.topics["a"].partitions) == 3
 
 
-def test_one_node_gives_its_one_replica_and_the_answer_says_so(made: World) -> None:
+def test_one_node_grants_one_replica_and_the_answer_has_a_warning(made: World) -> None:
     config = ct.CreatableTopicConfig("min.insync.replicas", "2")
     answer = create(made, ct.CreatableTopic("a", 2, 3, configs=[config]))["a"]
     assert (answer.error_code, answer.replication_factor) == (0, 1)
@@ -150,7 +150,7 @@ def test_deletion_may_be_turned_off(tmp_path: Path, version: int, code: ErrorCod
         assert delete(made, version, "a") == [("a", code)]
 
 
-def test_each_topic_grows_by_itself(made: World) -> None:
+def test_each_topic_grows_independently(made: World) -> None:
     create(made, ct.CreatableTopic("a", 1, 1), ct.CreatableTopic("b", 2, 1))
     specs = [cp.CreatePartitionsTopic(name, count, None) for name, count in (("a", 3), ("b", 2), ("c", 1))]
     answer: Any = asyncio.run(

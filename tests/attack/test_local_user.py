@@ -66,7 +66,7 @@ def test_no_socket_between_processes_has_a_name_also_after_kill_9_of_each(
     assert "Traceback" not in broker.logs()
 
 
-def test_what_the_broker_makes_is_for_its_user_alone(broker_factory: BrokerFactory) -> None:
+def test_only_the_brokers_user_can_read_its_files(broker_factory: BrokerFactory) -> None:
     broker = broker_factory(start=False)
     broker.data_dir.mkdir(parents=True, mode=0o755)
     broker.data_dir.chmod(0o755)

@@ -28,9 +28,7 @@ def quota(peer: Target, entity: str, name: str, key: str, value: float, remove: 
 
 
 @pytest.mark.parametrize("value", [5e-324, 1e-12, float("inf"), float("nan")])
-def test_odd_quotas_of_a_client_hold_back_that_client_alone(
-    broker_factory: BrokerFactory, value: float
-) -> None:
+def test_odd_quotas_only_throttle_their_client(broker_factory: BrokerFactory, value: float) -> None:
     broker = broker_factory({"quota.window.num": "2"})
     admin, client = target(broker), target(broker)
     client.client_id = "odd"

@@ -68,7 +68,7 @@ def test_a_broker_whose_control_hangs_stops_in_time_and_cleanly(broker: KBroker)
 
 
 @pytest.mark.slow
-def test_a_control_that_was_paused_goes_on(broker: KBroker) -> None:
+def test_a_paused_control_continues(broker: KBroker) -> None:
     control = next(child for title, child in broker.children().items() if "control" in title)
     control.send_signal(signal.SIGSTOP)
     threading.Timer(12, control.send_signal, (signal.SIGCONT,)).start()

@@ -204,7 +204,7 @@ def test_the_bare_broker_serves_the_load_generator(generator: Generator, tmp_pat
 
 
 @pytest.mark.parametrize("sync", [0, 1])
-def test_the_bare_broker_writes_what_it_acknowledges(generator: Generator, tmp_path: Path, sync: int) -> None:
+def test_the_bare_broker_writes_acknowledged_bytes(generator: Generator, tmp_path: Path, sync: int) -> None:
     bare = {"partitions": 2, "folder": tmp_path, "sync": sync, "buffer": 1 << 20}
     before = written(os.getpid())
     with generator.serve("bare-broker", bare) as port:

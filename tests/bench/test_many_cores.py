@@ -34,7 +34,7 @@ def observed(counts: Counts, control_us: float = 0.0) -> Observation:
     return Observation(counts, cost, client_us=2.0, rate=100_000.0)
 
 
-def test_a_line_is_found_again_and_predicts_what_it_was_not_fitted_to() -> None:
+def test_a_fitted_line_predicts_other_observations() -> None:
     model = fit([observed(counts) for counts in COUNTS])
     assert (model.costs[NETWORK].alone_us, model.costs[NETWORK].per_peer_us) == pytest.approx((4, 0.5))
     assert model.cost_us(IO, Counts(8, 8)) == pytest.approx(1.7)

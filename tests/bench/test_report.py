@@ -83,7 +83,7 @@ def test_the_page_is_made_again_from_the_samples_beside_it(tmp_path: Path) -> No
     assert page.read_text().partition(BEGIN)[2] == before.partition(BEGIN)[2]
 
 
-def test_the_page_is_of_one_run_alone(tmp_path: Path) -> None:
+def test_the_page_shows_only_one_run(tmp_path: Path) -> None:
     page = tmp_path / "benchmarks.md"
     write_page(RESULTS, page)
     elsewhere = [

@@ -55,7 +55,7 @@ def test_a_goal_bounds_the_ratio_or_the_figure_itself(
     assert row.met is met
 
 
-def test_one_broker_alone_gives_figures_and_no_verdict() -> None:
+def test_a_single_broker_has_figures_and_no_verdict() -> None:
     (row,) = compare([sample(1, "kafka", rate=7.0)], [SCENARIO])
     assert (row.baseline, row.subject, row.ratio, row.spread, row.met) == (7.0, None, None, None, None)
 

@@ -20,7 +20,7 @@ def save(folder: Path, name: str, run: Results) -> None:
     run.save(folder / f"{name}.json")
 
 
-def test_the_last_run_is_the_one_that_goes_on(tmp_path: Path) -> None:
+def test_the_last_run_is_continued(tmp_path: Path) -> None:
     for name, rate in (("20260101-000000", 1.0), ("20260102-000000", 2.0)):
         run = begin(plan(tmp_path))
         run.samples.append(Sample(1, "kafka", "raw_50x1", {"rate": rate}))

@@ -24,7 +24,7 @@ def test_the_page_of_the_project_takes_no_short_turns(capsys: pytest.CaptureFixt
 
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("cc") is None, reason="the load generator is C: needs cc")
-def test_a_short_run_writes_a_page_and_goes_on_where_it_was_cut(
+def test_a_short_run_writes_a_page_and_continues_after_an_interruption(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(session, "SAVED", tmp_path / "results")

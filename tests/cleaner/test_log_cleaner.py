@@ -183,7 +183,7 @@ def test_the_last_batch_of_the_cleaned_part_stays_for_its_offset(tmp_path: Path)
     assert [(batch.base_offset, batch.record_count) for batch in case.batches()] == [(0, 1), (1, 0)]
 
 
-def test_a_full_map_cleans_what_it_holds_and_the_rest_the_next_time(tmp_path: Path) -> None:
+def test_a_full_map_cleans_its_records_and_the_next_pass_the_others(tmp_path: Path) -> None:
     case = Compacted(tmp_path, map_bytes=24 * 64, segment_bytes=100000)
     for n in range(60):
         case.append([(b"key%d" % (n * 5 + k), b"%d" % n) for k in range(5)])
@@ -237,7 +237,7 @@ def test_a_damaged_batch_is_never_written_anew(tmp_path: Path, flip: int) -> Non
     assert not list(case.log.folder.glob("*.cleaned"))
 
 
-def test_a_log_that_changed_meanwhile_is_left_alone(tmp_path: Path) -> None:
+def test_a_log_that_changed_meanwhile_is_not_swapped(tmp_path: Path) -> None:
     case = Compacted(tmp_path)
     filled(case)
     latest = case.latest()

@@ -100,7 +100,7 @@ def test_what_a_newer_broker_knows_is_shown_by_its_number(
 
 
 @pytest.mark.compat
-def test_a_broker_without_an_authorizer_says_so(cli: Shell) -> None:
+def test_a_broker_without_an_authorizer_is_reported(cli: Shell) -> None:
     for command in (("list", "--json"), ("remove", "--principal", "User:ann", "--yes")):
         done = cli("acls", *command, code=1)
         assert done.stderr.startswith("kbroker: SECURITY_DISABLED: No Authorizer is configured")

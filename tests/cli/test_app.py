@@ -63,7 +63,7 @@ def test_every_command_teaches(shell: Shell, command: tuple[str, ...]) -> None:
         assert f"kbroker {' '.join(command)}" in text
 
 
-def test_every_option_says_what_it_does() -> None:
+def test_every_option_has_a_help_text() -> None:
     root = typer.main.get_command(app)
     leaves = [*root.commands.values()]  # type: ignore[attr-defined]
     leaves += [inner for leaf in leaves for inner in getattr(leaf, "commands", {}).values()]

@@ -27,7 +27,7 @@ def test_from_the_beginning_to_the_end_gives_every_record(cli: Shell, filled: st
     assert done.stderr.startswith("11 records, ")
 
 
-def test_the_end_alone_is_reached_at_once(cli: Shell, filled: str) -> None:
+def test_a_reader_from_the_end_stops_at_once(cli: Shell, filled: str) -> None:
     assert cli("consume", filled, "--offset", "latest", *END).stdout == b""
 
 
@@ -51,7 +51,7 @@ def test_times_bound_both_sides(cli: Shell, topic: str) -> None:
         "t2",
     ]
     assert cli("consume", topic, "--from", "now", *END).stdout == b""
-    assert "no point in time" in cli("consume", topic, "--from", "soon", *END, code=2).stderr
+    assert "not a point in time" in cli("consume", topic, "--from", "soon", *END, code=2).stderr
 
 
 @pytest.mark.usefixtures("without_retention")
@@ -91,7 +91,7 @@ def test_nothing_for_a_while_ends_it(cli: Shell, filled: str) -> None:
     assert time.monotonic() - start >= 0.3
 
 
-def test_a_group_goes_on_where_it_was(cli: Shell, filled: str, group: str) -> None:
+def test_a_group_continues_at_its_committed_offsets(cli: Shell, filled: str, group: str) -> None:
     first = cli("consume", filled, "-g", group, "--from-beginning", "-n", 4, "-q").lines
     rest = cli("consume", filled, "-g", group, "--from-beginning", *END).lines
     assert len(first) == 4

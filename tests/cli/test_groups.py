@@ -116,7 +116,7 @@ def test_members_are_removed_by_id_by_instance_and_all(
         assert cli("groups", "describe", group, "--json").json[0]["members"] == []
         unknown = cli("groups", "remove-members", group, "--member", "nobody", "--yes", code=1)
         assert "UNKNOWN_MEMBER_ID" in unknown.stderr
-    assert "say who" in cli("groups", "remove-members", group, code=2).stderr
+    assert "give --member" in cli("groups", "remove-members", group, code=2).stderr
     static = f"{group}-static"
     with member(target, topic, static, group_instance_id="one"):
         cli("groups", "remove-members", static, "--instance", "one", "--yes")

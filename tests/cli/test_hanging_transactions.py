@@ -34,7 +34,7 @@ def test_a_transaction_that_its_coordinator_knows_does_not_hang(
     assert cli("transactions", "producers", f"{topic}:1", "--json").json[0]["transaction_start_offset"] == 0
     assert cli(*find).json == []
     producer.purge()
-    assert "no duration" in cli("transactions", "find-hanging", "--older-than", "long", code=2).stderr
+    assert "not a duration" in cli("transactions", "find-hanging", "--older-than", "long", code=2).stderr
     assert "no partition 9" in cli("transactions", "find-hanging", f"{topic}:9", code=1).stderr
 
 

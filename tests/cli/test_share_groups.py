@@ -61,7 +61,7 @@ def test_start_offsets_are_shown_reset_and_deleted(cli: Shell, consumed: str, gr
     assert "GROUP_ID_NOT_FOUND" in cli("share-groups", "describe", group, code=1).stderr
 
 
-def test_a_group_of_another_type_is_left_alone(cli: Shell, topic: str, group: str) -> None:
+def test_a_group_of_another_type_is_not_deleted(cli: Shell, topic: str, group: str) -> None:
     cli("produce", topic, "-q", stdin=b"a\n")
     cli("consume", topic, "--group", group, "--from-beginning", "-n", 1, "-q")
     assert group in cli("share-groups", "delete", group, "--yes", code=1).stderr

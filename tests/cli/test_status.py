@@ -60,7 +60,7 @@ def test_problems_are_named_and_the_code_is_1(shell: Shell, unwell: str) -> None
     ]
 
 
-def test_where_no_broker_is_a_line_says_so(shell: Shell) -> None:
+def test_a_missing_broker_is_reported_in_one_line(shell: Shell) -> None:
     assert "127.0.0.1:1" in shell("status", "--url", "http://127.0.0.1:1/", code=3).stderr
     assert "--url" in shell("status", "--url", "http://127.0.0.1:none/", code=2).stderr
 

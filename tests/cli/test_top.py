@@ -61,7 +61,7 @@ def test_another_server_is_no_console(code: int, body: bytes, capsys: pytest.Cap
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:1/", "http://127.0.0.1:none/", "http://[::1/"])
-def test_where_no_broker_is_a_line_says_so(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_broker_is_reported_in_one_line(url: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["top", "--once", "--url", url]) != 0
     assert "127.0.0.1" in (said := capsys.readouterr().err) or "::1" in said
     assert "Traceback" not in said

@@ -134,6 +134,6 @@ def test_records_of_a_compacted_topic_are_kept_and_the_reason_is_named(cli: Shel
 def test_a_time_needs_topics_and_no_offsets(cli: Shell, topic: str) -> None:
     delete = ("topics", "delete-records")
     assert "expected TOPIC or" in cli(*delete, f"{topic}:0:5", "--before", "1d", "--yes", code=2).stderr
-    assert "no point in time" in cli(*delete, topic, "--before", "soon", "--yes", code=2).stderr
+    assert "not a point in time" in cli(*delete, topic, "--before", "soon", "--yes", code=2).stderr
     assert "Give --yes" in cli(*delete, topic, "--before", "1d", code=2).stderr
     assert "UNKNOWN_TOPIC" in cli(*delete, f"not-{topic}", "--before", "1d", "--yes", code=1).stderr

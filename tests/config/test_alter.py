@@ -226,7 +226,7 @@ def test_a_min_isr_of_all_brokers_is_set_and_one_of_a_brokers_own_may_go() -> No
     assert alter_broker("1", [op(Op.DELETE, least)], broker, True) == {}
 
 
-def test_each_layer_of_a_broker_is_changed_by_itself() -> None:
+def test_each_layer_of_broker_settings_is_changed_separately() -> None:
     broker = BROKER.with_dynamic(cluster={"log.retention.ms": "2"}, own={"log.retention.ms": "3"})
     assert alter_broker("", [op(Op.SET, "flush.x", "1")], broker) == {"log.retention.ms": "2", "flush.x": "1"}
     assert alter_broker("1", [op(Op.DELETE, "log.retention.ms")], broker) == {}

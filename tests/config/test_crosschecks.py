@@ -116,5 +116,5 @@ def test_a_single_secure_listener_needs_no_inter_broker_listener() -> None:
     BrokerConfig({"listeners": "SSL://:9093"})
 
 
-def test_connections_of_named_addresses_alone_may_be_allowed() -> None:
+def test_connections_can_be_limited_to_named_addresses() -> None:
     BrokerConfig({"max.connections.per.ip": "0", "max.connections.per.ip.overrides": "127.0.0.1:5"})

@@ -249,7 +249,7 @@ def test_every_described_setting_has_a_text_and_a_known_type() -> None:
         assert entry.type is not Type.UNKNOWN
 
 
-def test_a_setting_without_effect_says_so() -> None:
+def test_a_setting_without_effect_is_marked() -> None:
     (entry,) = describe_broker(BrokerConfig(), ["replica.fetch.max.bytes"])
     assert str(entry.documentation).startswith("No effect in kbroker: ")
 

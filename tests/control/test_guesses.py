@@ -25,7 +25,7 @@ def test_an_address_guesses_slowly_whatever_the_users() -> None:
     assert checked(Guesses(), 60, 1000) <= OF_ADDRESS.at_once + 61 * OF_ADDRESS.per_second
 
 
-def test_who_knows_the_password_never_waits() -> None:
+def test_a_right_password_never_waits() -> None:
     guesses = Guesses()
     for number in range(10_000):
         assert guesses.attempt("::1", "alice", number) == 0

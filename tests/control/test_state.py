@@ -94,7 +94,7 @@ def test_partitions_that_another_broker_had_start_empty(tmp_path: Path) -> None:
         assert [p.index for p in made.broker.catalogue.topics["orders"].partitions] == [0, 1, 2]
 
 
-def test_a_remnant_of_a_deleted_topic_of_the_same_name_is_left_alone(tmp_path: Path) -> None:
+def test_a_folder_of_a_deleted_topic_of_the_same_name_is_not_used(tmp_path: Path) -> None:
     with world(tmp_path, dirs=2) as made:
         create(made, NewTopic("a", 1))
         made.broker.close()

@@ -28,7 +28,7 @@ def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("place", ["bucket", "links"])
-def test_a_killed_backup_goes_on_and_restores_what_was_acknowledged(
+def test_a_killed_backup_continues_and_restores_acknowledged_records(
     broker_factory: BrokerFactory, tmp_path: Path, bucket: str, place: str
 ) -> None:
     dest, more = (bucket, []) if place == "bucket" else (str(tmp_path / "backups"), ["--link"])

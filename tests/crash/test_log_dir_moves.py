@@ -157,7 +157,7 @@ def _throttle(broker: KBroker, bytes_per_second: str | None) -> None:
     admin.incremental_alter_configs([resource])[resource].result(30)
 
 
-def test_a_move_goes_on_behind_a_clean_stop(tmp_path: Path, broker_factory: Callable[..., KBroker]) -> None:
+def test_a_move_continues_after_a_clean_stop(tmp_path: Path, broker_factory: Callable[..., KBroker]) -> None:
     broker, mover = _mover(tmp_path, broker_factory)
     load = Load(broker.bootstrap, TOPIC)
     load.start()

@@ -59,7 +59,7 @@ def produce(bootstrap: str, topic: str, pause_s: float = 0) -> dict[int, int]:
 
 
 @pytest.mark.parametrize("configs", [SETTINGS, ROLLING], ids=["one segment", "many segments"])
-def test_each_setting_keeps_what_it_promises(
+def test_each_setting_keeps_its_promise(
     configs: dict[str, dict[str, str]], disk: LoopDisk, broker_factory: Callable[..., KBroker]
 ) -> None:
     broker = broker_factory({"log.dirs": str(disk.folder / "data"), "offsets.topic.num.partitions": "1"})

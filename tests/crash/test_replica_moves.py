@@ -112,7 +112,7 @@ def test_a_move_of_replicas_survives_the_death_of_its_parts(
     broker.stop()
 
 
-def test_a_node_moves_its_own_replicas_alone(tmp_path: Path, broker_factory: Callable[..., KBroker]) -> None:
+def test_a_node_only_moves_its_own_replicas(tmp_path: Path, broker_factory: Callable[..., KBroker]) -> None:
     broker, movers = _start(tmp_path, broker_factory)
     create(broker, "single", 1, 1)
     first, second = movers

@@ -100,7 +100,7 @@ def counting(
 @pytest.mark.parametrize(
     ("protocol", "kills"), [("classic", KILLS), ("streams", KILLS // 2)], indirect=["protocol"]
 )
-def test_word_count_is_exact_whoever_is_killed(
+def test_word_count_is_exact_after_a_kill_of_any_process(
     broker_factory: Callable[..., KBroker], application: Callable[[str], WordCount], kills: int
 ) -> None:
     broker, lines, service, progress = counting(broker_factory, application)

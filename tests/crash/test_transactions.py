@@ -77,7 +77,7 @@ def fill(bootstrap: str, topic: str) -> None:
 
 
 @pytest.mark.parametrize("victim", ["network 0", "io 0", "control", "everything", "application"])
-def test_copy_is_exact_whoever_is_killed(
+def test_a_copy_is_exact_after_a_kill_of_any_process(
     victim: str, broker_factory: Callable[..., KBroker], tmp_path: Path
 ) -> None:
     broker = broker_factory(SETTINGS)

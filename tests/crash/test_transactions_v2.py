@@ -30,7 +30,7 @@ def kill(broker: KBroker, victim: str) -> None:
         broker.kill9_running(victim)
 
 
-def test_committed_transactions_are_there_once_whoever_is_killed(
+def test_committed_transactions_exist_once_after_a_kill_of_any_process(
     broker_factory: Callable[..., KBroker],
 ) -> None:
     draws: random.Random = chances()

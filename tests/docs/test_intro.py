@@ -10,7 +10,7 @@ PAGES = [page for page in (ROOT / "docs").rglob("*.md") if "adr" not in page.par
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_a_page_begins_with_what_it_is_for(page: Path) -> None:
+def test_a_page_begins_with_its_purpose(page: Path) -> None:
     title, blank, first = page.read_text().splitlines()[:3]
     assert title.startswith("# ")
     assert not blank

@@ -17,12 +17,12 @@ def test_a_docstring_is_wrapped_with_its_quotes_beside_the_text() -> None:
     assert lines[-1] == "    return 1"
 
 
-def test_quotes_that_stand_alone_still_do() -> None:
+def test_quotes_on_their_own_line_stay_there() -> None:
     lines = wrapped(f'"""{LONG}\n\nShort.\n"""\n').splitlines()
     assert lines[-3:] == ["", "Short.", '"""']
 
 
-def test_each_paragraph_and_item_is_wrapped_alone() -> None:
+def test_each_paragraph_and_item_is_wrapped_separately() -> None:
     lines = wrapped(f'"""Head.\n\n- {LONG}\n- short\n\n{LONG}"""\n').splitlines()
     assert lines[2].startswith("- word")
     assert lines[3].startswith("  word")

@@ -20,7 +20,7 @@ def until(condition: Callable[[], bool], what: str) -> None:
         time.sleep(0.02)
 
 
-def test_a_ready_broker_says_so(broker: KBroker) -> None:
+def test_a_ready_broker_answers_its_probes(broker: KBroker) -> None:
     assert get(base(broker) + "/healthz")[::2] == (200, "ok\n")
     deadline = time.monotonic() + 60  # clients can be served before the http process has heard so
     while (said := get(base(broker) + "/readyz")[::2]) != (200, "ok\n") and time.monotonic() < deadline:

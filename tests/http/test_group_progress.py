@@ -89,7 +89,7 @@ def test_a_log_that_is_gone_is_no_error(scene: Scene) -> None:
     assert "kbroker_group_lag_seconds{" not in found.text
 
 
-def test_groups_are_left_alone_while_nobody_scrapes(scene: Scene) -> None:
+def test_groups_are_not_read_without_scrapes(scene: Scene) -> None:
     scene.now += 1000
 
     def ask() -> tuple[GroupSummary, ...]:

@@ -47,7 +47,7 @@ def test_a_quota_that_throttles_nobody_is_there_at_0(scene: Scene) -> None:
     assert scrape.value("kafka_server_quota_throttle_time", **KAFKA) == 0
 
 
-def test_a_default_shows_its_limit_alone(scene: Scene) -> None:
+def test_a_default_quota_shows_only_its_limit(scene: Scene) -> None:
     show(scene, QuotaUse("producer_byte_rate", "<default>", "", 100.0, None))
     scrape = scene.scrape()
     default = {"quota": "producer_byte_rate", "user": "<default>", "client_id": ""}

@@ -99,7 +99,7 @@ def held(served: Served, count: int, sent: bytes = b"") -> list[socket.socket]:
     return made
 
 
-def test_a_scrape_is_packed_for_who_takes_that(served: Served) -> None:
+def test_a_scrape_is_compressed_on_request(served: Served) -> None:
     connection = served.connect()
     connection.request("GET", "/metrics", headers={"Accept-Encoding": "gzip"})
     answer = connection.getresponse()

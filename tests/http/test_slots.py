@@ -47,7 +47,7 @@ def test_the_oldest_idle_one_of_the_address_with_most_gives_way() -> None:
     assert ended(links) == [2]
 
 
-def test_who_is_at_work_gives_way_only_after_a_while() -> None:
+def test_a_busy_connection_is_only_closed_after_a_while() -> None:
     clock = Clock()
     slots, links = full(clock)
     for link in links:

@@ -244,9 +244,7 @@ def test_flush_messages_records_begin_a_sync(scene: Scene, records: int, syncs: 
 
 
 @pytest.mark.parametrize(("acks", "waits"), [(-1, True), (1, False), (0, False)])
-def test_an_append_to_replicas_waits_for_them_with_acks_all_alone(
-    scene: Scene, acks: int, waits: bool
-) -> None:
+def test_only_an_append_with_acks_all_waits_for_replicas(scene: Scene, acks: int, waits: bool) -> None:
     scene.case.words[Slot.FLAGS] = SlotFlag.REPLICATED
     held = HeldAppend(
         client=0, token=5, slot=scene.case.slot, base_offset=3, last_offset=3, append_time_ms=-1, acks=acks,

@@ -160,7 +160,7 @@ def test_deleting_records_makes_it_look_again(tmp_path: Path) -> None:
     assert case.turn(200) == 2
 
 
-def test_followers_and_closed_logs_are_left_alone(tmp_path: Path) -> None:
+def test_followers_and_closed_logs_do_not_expire(tmp_path: Path) -> None:
     case = Case(tmp_path)
     case.append(5000)
     case.log.partition.role.follow(-1)
@@ -175,7 +175,7 @@ def test_followers_and_closed_logs_are_left_alone(tmp_path: Path) -> None:
     assert case.expiring == set()
 
 
-def test_a_damaged_log_keeps_what_it_has(tmp_path: Path) -> None:
+def test_a_damaged_log_keeps_its_records(tmp_path: Path) -> None:
     case = Case(tmp_path)
     for _ in range(3):
         case.append(5000)

@@ -54,7 +54,7 @@ def test_answers_are_read_as_they_were_written(wanted: list[tuple[int, bytes | N
     assert found == wanted
 
 
-def test_an_answer_that_failed_says_so() -> None:
+def test_a_failed_answer_has_a_status() -> None:
     found = list(answers(bytearray(pack_answer(-1, None) + pack_answer(-2, None, FAILED))))
     assert found == [(-1, CLOSE, b""), (-2, FAILED, b"")]
 

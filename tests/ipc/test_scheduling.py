@@ -23,7 +23,7 @@ def test_a_thread_gets_the_slice_that_it_asks_for_and_others_keep_theirs() -> No
     assert scheduling.slice_ns() == before
 
 
-def test_a_machine_without_the_system_call_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_without_the_system_call_is_not_changed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scheduling, "SYSTEM_CALLS", {})
     assert scheduling.slice_ns() is None
     assert not scheduling.ask_for_slice(100)

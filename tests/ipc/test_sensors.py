@@ -83,7 +83,7 @@ def test_the_rate_is_that_of_the_samples(uses: list[tuple[int, int, int]]) -> No
         assert both[0].throttle_ms(sensor(), now_ms) == wanted
 
 
-def test_a_full_neighbourhood_forgets_who_was_quiet_for_longest(processes: tuple[Sensors, Sensors]) -> None:
+def test_a_full_neighbourhood_drops_the_longest_idle_client(processes: tuple[Sensors, Sensors]) -> None:
     one, _ = processes
     crowd = [Sensor(100.0, high, SENSORS * high) for high in range(1, WAYS + 2)]
     for at, each in enumerate(crowd):

@@ -100,7 +100,7 @@ def test_a_message_arrives_as_it_was_sent(body: Any) -> None:
 
 
 @pytest.mark.parametrize(("asked", "value"), VALUES)
-def test_a_reply_arrives_as_what_its_call_asks_for(asked: Any, value: Any) -> None:
+def test_a_reply_has_the_type_of_its_call(asked: Any, value: Any) -> None:
     assert read(pack(0, m.Reply(4, value)), reply_decoder(asked)) == [(0, m.Reply(4, value))]
 
 

@@ -12,7 +12,7 @@ SOMEBODY_ELSE = 54321
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can make files of another user")
 
 
-def test_folders_that_are_made_are_their_users_alone(tmp_path: Path) -> None:
+def test_created_folders_are_private_to_their_user(tmp_path: Path) -> None:
     old = os.umask(0)
     try:
         made = own_folder(tmp_path / "kbroker" / "kernels-1")

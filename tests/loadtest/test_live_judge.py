@@ -32,7 +32,7 @@ def test_live_and_whole_judgement_agree_on_a_run_with_faults(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("live", [CLEAN, CONVICTED, CANNOT_JUDGE])
 @pytest.mark.parametrize("whole", [CLEAN, CONVICTED, CANNOT_JUDGE])
-def test_who_convicts_is_heard_and_no_verdict_is_no_clean_run(live: int, whole: int) -> None:
+def test_one_violation_counts_and_a_missing_verdict_is_not_clean(live: int, whole: int) -> None:
     codes = {live, whole}
     expected = CONVICTED if CONVICTED in codes else CANNOT_JUDGE if CANNOT_JUDGE in codes else CLEAN
     assert together(live, whole) == expected

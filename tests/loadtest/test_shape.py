@@ -9,7 +9,7 @@ SECOND = 1_000_000_000
 
 
 @pytest.mark.parametrize("name", sorted(SHAPES))
-def test_every_shape_gives_what_it_promises_over_its_run(name: str) -> None:
+def test_every_shape_sends_its_share_of_records(name: str) -> None:
     schedule = Schedule(1000.0, SHAPES[name], 0, 120.0)
     for step in range(1, 12_001):
         schedule.advance(step * SECOND // 100)

@@ -64,7 +64,7 @@ def test_unknown_names_and_values_are_errors() -> None:
         bind("kbroker_requests_total", api=layout.API_COUNT)
 
 
-def test_a_successor_goes_on_counting_where_a_killed_process_stopped() -> None:
+def test_a_successor_continues_the_counts_of_a_killed_process() -> None:
     shared = Shared(Sizes(clients=1, workers=1, max_partitions=1, ring_entries=16, arena_bytes=4096))
     number = bind("kbroker_requests_total", api="Metadata", version=12)
 

@@ -11,7 +11,7 @@ from tests.models.explorer import Violation, explore
 from tests.models.page import documented_states
 
 
-def test_no_answer_is_older_than_what_its_client_knows() -> None:
+def test_no_answer_is_older_than_a_change_its_client_has_seen() -> None:
     found = explore(AnswersModel())
     print(f"{found.states} states, {found.depth} deep")
     assert found.states > 5_000

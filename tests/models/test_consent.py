@@ -32,7 +32,7 @@ def test_consent_that_any_end_makes_stale_lets_a_batch_overtake() -> None:
     assert broken.value.steps[-2:] == ["batch 1: check_producer, UNVERIFIED", "batch 2: appended"]
 
 
-def test_connection_that_goes_on_before_the_answer_lets_a_batch_overtake() -> None:
+def test_a_connection_that_continues_before_the_answer_lets_a_batch_overtake() -> None:
     """As it was once, found by this model: a batch in the ring, not seen yet, while the one before
     it goes in again."""
     with pytest.raises(Violation, match="no batch is overtaken") as broken:

@@ -8,7 +8,7 @@ from tests.models.log_dir_move import MoveModel
 from tests.models.page import documented_states
 
 
-def test_no_acknowledged_record_is_left_behind_whoever_dies() -> None:
+def test_no_acknowledged_record_is_lost_if_any_process_dies() -> None:
     found = explore(MoveModel())
     print(f"{found.states} states, {found.depth} deep")
     assert found.states > 400

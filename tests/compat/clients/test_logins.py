@@ -91,7 +91,7 @@ def sasl(mechanism: str, password: str = SECRET, user: str = "alice") -> dict[st
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_librdkafka_logs_in_by_the_right_password_alone(address: str, mechanism: str) -> None:
+def test_librdkafka_logs_in_only_with_the_right_password(address: str, mechanism: str) -> None:
     settings = {"bootstrap.servers": address, **sasl(mechanism)}
     producer = confluent_kafka.Producer(settings)
     producer.produce(f"rd-{mechanism}", b"value")
@@ -112,7 +112,7 @@ def test_librdkafka_logs_in_by_the_right_password_alone(address: str, mechanism:
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_kafka_python_logs_in_by_the_right_password_alone(address: str, mechanism: str) -> None:
+def test_kafka_python_logs_in_only_with_the_right_password(address: str, mechanism: str) -> None:
     def settings(password: str) -> dict[str, Any]:
         return {
             "bootstrap_servers": address,
@@ -130,7 +130,7 @@ def test_kafka_python_logs_in_by_the_right_password_alone(address: str, mechanis
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_aiokafka_logs_in_by_the_right_password_alone(address: str, mechanism: str) -> None:
+def test_aiokafka_logs_in_only_with_the_right_password(address: str, mechanism: str) -> None:
     def producer(password: str) -> aiokafka.AIOKafkaProducer:
         return aiokafka.AIOKafkaProducer(
             bootstrap_servers=address,
@@ -154,7 +154,7 @@ def test_aiokafka_logs_in_by_the_right_password_alone(address: str, mechanism: s
 @pytest.mark.kafka
 @pytest.mark.usefixtures("kafka_jars")
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
-def test_java_clients_log_in_by_the_right_password_alone(
+def test_java_clients_log_in_only_with_the_right_password(
     address: str, mechanism: str, tmp_path: Path
 ) -> None:
     def topics(password: str) -> Any:
@@ -264,7 +264,7 @@ def test_a_session_ends_unless_the_client_logs_in_again_as_the_same_user(address
             assert time.monotonic() < deadline
 
 
-def test_the_quota_of_a_user_is_that_of_who_logged_in(login_broker: KBroker, address: str) -> None:
+def test_a_user_quota_applies_to_the_logged_in_user(login_broker: KBroker, address: str) -> None:
     peer = SocketPeer(int(login_broker.bootstrap.rpartition(":")[2]))
     quota = entry({"user": "bob"}, request_percentage=0.0001)
     peer.ask(ApiKey.ALTER_CLIENT_QUOTAS, 1, alter(quota))

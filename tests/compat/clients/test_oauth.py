@@ -38,7 +38,7 @@ def issued(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KBroker]:
     node.stop()
 
 
-def test_librdkafka_logs_in_by_a_good_token_alone(issued: KBroker) -> None:
+def test_librdkafka_logs_in_only_with_a_valid_token(issued: KBroker) -> None:
     errors: list[confluent_kafka.KafkaError] = []
 
     def producer(key: object) -> confluent_kafka.Producer:

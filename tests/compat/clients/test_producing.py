@@ -120,7 +120,7 @@ class TestTimestamps:
         in_two_hours = time.time_ns() // 1_000_000 + 7_200_000
         assert refused(bootstrap, topic(), b"v", in_two_hours) == "INVALID_TIMESTAMP"
 
-    def test_too_far_in_the_past_is_refused_where_the_topic_says_so(
+    def test_too_old_timestamps_are_refused_by_the_topics_limit(
         self, bootstrap: str, topic: TopicFactory
     ) -> None:
         name = topic(message_timestamp_before_max_ms="60000")

@@ -136,7 +136,7 @@ def test_new_partitions_are_assigned(
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @pytest.mark.parametrize("automatic", [True, False], ids=["auto", "manual"])
-def test_a_successor_goes_on_where_the_commit_is(
+def test_a_successor_continues_at_the_committed_offset(
     bootstrap: str, topic: TopicFactory, fresh: NameFactory, protocol: str, automatic: bool
 ) -> None:
     name, group = topic(), fresh("commits")

@@ -33,7 +33,7 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KBroker]:
     made.stop()
 
 
-def test_librdkafka_pushes_what_its_subscription_names(node: KBroker) -> None:
+def test_librdkafka_pushes_subscribed_metrics(node: KBroker) -> None:
     subscribe(node, "lib", metrics=PRODUCER, match="client_id=lib-.*", **{"interval.ms": "300"})
     settings = {"bootstrap.servers": node.bootstrap, "enable.metrics.push": True}
     producer = Producer({**settings, "client.id": "lib-1"})

@@ -88,7 +88,7 @@ class TestEveryClient:
             assert committed_offset(bootstrap, group, name) == expected
         assert read_to_end(bootstrap, name) == [b"7", b"11"]
 
-    def test_a_successor_fences_the_zombie_and_aborts_what_it_left_open(
+    def test_a_successor_fences_the_zombie_and_aborts_its_transaction(
         self, bootstrap: str, topic: TopicFactory, fresh: NameFactory, begin: Begin
     ) -> None:
         name, transactional_id = topic(), fresh("tx")

@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.compat, pytest.mark.slow, pytest.mark.timeout(580)]
 PRODUCER = "org.apache.kafka.producer."
 
 
-def test_franz_go_pushes_what_its_subscription_names(broker_factory: BrokerFactory) -> None:
+def test_franz_go_pushes_subscribed_metrics(broker_factory: BrokerFactory) -> None:
     program = CACHE / "franz-metrics"
     built(["go", "build", "-o", str(program), "."], HERE / "franz_go_metrics")
     node = broker_factory(SETTINGS | {"kbroker.client.telemetry.enable": "true"})

@@ -32,7 +32,7 @@ def test_a_full_file_is_followed_by_the_next_and_the_oldest_goes(tmp_path: Path)
     assert contents(tmp_path) == {NAME: "line-4\n", f"{NAME}.1": "line-3\n", f"{NAME}.2": "line-2\n"}
 
 
-def test_one_file_alone_starts_again(tmp_path: Path) -> None:
+def test_a_single_file_is_restarted(tmp_path: Path) -> None:
     files = AuditFiles(tmp_path, 10, 1)
     files.append(b"line-1\n")
     files.append(b"line-2\n")

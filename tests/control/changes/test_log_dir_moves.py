@@ -145,7 +145,7 @@ def test_a_move_that_was_ended_is_not_taken_up_for_a_message_that_was_on_its_way
     assert case.partition.log_dir == case.here
 
 
-def test_who_ends_a_move_while_it_switches_waits_for_that(case: Case) -> None:
+def test_a_cancel_during_the_switch_waits_for_the_switch(case: Case) -> None:
     """Or else the copy was removed that is stored as the log."""
 
     async def script() -> None:

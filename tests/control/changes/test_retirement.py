@@ -98,7 +98,7 @@ def test_a_log_that_could_not_be_closed_keeps_its_slot_and_is_tried_again(tmp_pa
 
 
 @pytest.mark.parametrize("topic_id", [b"other topic's id", None])
-def test_a_folder_of_another_topic_is_left_alone(tmp_path: Path, topic_id: bytes | None) -> None:
+def test_a_folder_of_another_topic_is_kept(tmp_path: Path, topic_id: bytes | None) -> None:
     partition = Replica("a", 0, str(tmp_path), 0, 1)
     Path(partition.folder).mkdir()
     if topic_id is not None:

@@ -189,7 +189,7 @@ def test_a_topic_that_grows_while_it_is_to_be_deleted_goes_whole(tmp_path: Path)
         assert made.broker.catalogue.topics == {}
 
 
-def test_a_topic_grows_and_keeps_what_it_had(tmp_path: Path) -> None:
+def test_a_topic_grows_and_keeps_its_partitions(tmp_path: Path) -> None:
     with world(tmp_path) as made:
         create(made, NewTopic("a", 2))
         before = list(made.broker.catalogue.topics["a"].partitions)

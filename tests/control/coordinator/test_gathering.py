@@ -73,7 +73,7 @@ def test_many_operations_are_several_batches(tmp_path: Path) -> None:
     check(tmp_path, test)
 
 
-def test_one_that_is_too_large_fails_alone(tmp_path: Path) -> None:
+def test_only_a_too_large_record_fails(tmp_path: Path) -> None:
     async def test(runtime: Runtime, machine: Machine, log: Log) -> None:
         values = (b"before", bytes(2_000_000), b"after")
         asked = [runtime.ask_beside("g", puts(b"k", value, "ok")) for value in values]

@@ -82,7 +82,7 @@ def test_many_odd_records_have_few_lines(tmp_path: Path, caplog: pytest.LogCaptu
     assert f"{1000 - MAX_LINES} more" in lines(caplog)[-1]
 
 
-def test_a_damaged_batch_is_left_out_alone(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_only_a_damaged_batch_is_skipped(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     def fill(made: World, partition: Partition) -> None:
         made.worker.append(partition, record(b"a"))
         made.worker.append(partition, record(b"damaged"))

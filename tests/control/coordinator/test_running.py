@@ -85,7 +85,7 @@ def test_a_waiting_task_that_is_cancelled_does_not_stop_the_sender() -> None:
     asyncio.run(scene())
 
 
-def test_what_begins_in_slices_goes_on_and_ends_in_slices() -> None:
+def test_work_that_begins_in_slices_ends_in_slices() -> None:
     async def scene() -> None:
         seen: list[bool] = []
 

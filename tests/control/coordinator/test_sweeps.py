@@ -71,7 +71,7 @@ def test_others_have_their_turns_although_no_key_is_wanted() -> None:
     asyncio.run(test())
 
 
-def test_a_sweep_that_goes_on_is_not_begun_again() -> None:
+def test_a_running_sweep_is_not_started_again() -> None:
     async def test() -> None:
         starter = Starter()
         sweeps = Sweeps(starter)

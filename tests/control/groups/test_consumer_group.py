@@ -67,7 +67,7 @@ class TestJoining:
         assert sorted(len(member.owned["t"]) for member in members) == [2, 2, 2]
         assert len(owners(*members)) == 6
 
-    def test_who_names_its_topics_a_moment_later_does_not_wait(self) -> None:
+    def test_a_member_that_subscribes_a_moment_later_does_not_wait(self) -> None:
         """Nothing was assigned for the empty group, so the assignment interval has not begun."""
         kafka = kafka_with()
         member = Member(kafka, "a", topics=[])
@@ -207,7 +207,7 @@ class TestTopicsChange:
 
 
 class TestLeaving:
-    def test_who_leaves_frees_its_partitions(self) -> None:
+    def test_a_leaving_member_frees_its_partitions(self) -> None:
         kafka = kafka_with()
         first, second = Member(kafka, "a"), Member(kafka, "b")
         settle(kafka, first, second)
@@ -228,7 +228,7 @@ class TestLeaving:
         kafka.advance(INTERVAL_MS)
         assert len(first.beat()["t"]) == 6
 
-    def test_who_does_not_give_up_partitions_in_time_is_removed(self) -> None:
+    def test_a_member_that_does_not_revoke_in_time_is_removed(self) -> None:
         kafka = kafka_with()
         first = Member(kafka, "a", rebalance_timeout_ms=20_000)
         kafka.advance(INTERVAL_MS)

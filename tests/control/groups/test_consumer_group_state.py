@@ -145,7 +145,7 @@ class TestOffsets:
         assert kafka.commit(5, "b", 2) == ErrorCode.UNKNOWN_MEMBER_ID
         assert kafka.commit(5) == ErrorCode.UNKNOWN_MEMBER_ID
 
-    def test_an_older_epoch_is_good_for_what_it_had_then(self) -> None:
+    def test_an_older_epoch_may_commit_its_own_partitions(self) -> None:
         """KIP-1251: a commit that crosses a rebalance is not lost."""
         kafka = kafka_with(t=1)
         Member(kafka, "a")

@@ -114,7 +114,7 @@ def test_a_new_member_makes_the_others_rejoin_and_the_last_one_ends_the_wait() -
     assert answer(again).generation_id == answer(joining).generation_id == generation + 1
 
 
-def test_who_does_not_rejoin_in_time_is_dropped() -> None:
+def test_a_member_that_does_not_rejoin_in_time_is_removed() -> None:
     kafka = Coordinator()
     (old,), generation = kafka.stable_group(rebalance_timeout_ms=8000, session_timeout_ms=30_000)
     joining = kafka.send_join(kafka.new_member_id(), rebalance_timeout_ms=8000)
@@ -174,7 +174,7 @@ def test_group_max_size_turns_the_next_member_away() -> None:
     assert kafka.heartbeat(members[0], generation) == ErrorCode.NONE
 
 
-def test_group_max_size_counts_who_joins_while_a_rebalance_runs() -> None:
+def test_group_max_size_counts_members_that_join_during_a_rebalance() -> None:
     kafka = Coordinator(GroupSettings(max_size=1))
     ids = [kafka.new_member_id(), kafka.new_member_id()]
     first = kafka.send_join(ids[0])

@@ -245,7 +245,7 @@ class TestClassicMembers:
             epoch = kafka.beat("new", epoch).member_epoch
         assert kafka.heartbeat(member, generation) == ErrorCode.UNKNOWN_MEMBER_ID
 
-    def test_who_does_not_rejoin_in_time_is_dropped(self) -> None:
+    def test_a_member_that_does_not_rejoin_in_time_is_removed(self) -> None:
         kafka, member, generation = self.joined()
         kafka.topics.put("t", 9)
         kafka.advance(INTERVAL_MS)

@@ -85,7 +85,7 @@ class TestTimers:
         self.kafka.advance(500)
         assert self.removed == [("a", start + 3000), ("a", start + 3500)]
 
-    def test_who_has_moved_on_to_another_epoch_has_given_up_in_time(self) -> None:
+    def test_a_member_in_a_newer_epoch_has_revoked_in_time(self) -> None:
         self.timers.revocation("g", self.group.members["a"], 1000)
         self.group.put_member(ConsumerMember("a", member_epoch=4))
         self.kafka.advance(1000)

@@ -270,7 +270,7 @@ class TestExpiration:
         kafka.expire_offsets()
         assert kafka.shard.group_ids() == []
 
-    def test_what_a_stable_group_reads_stays_what_it_no_longer_reads_goes(self) -> None:
+    def test_offsets_of_a_stable_group_expire_only_for_unsubscribed_topics(self) -> None:
         kafka = Coordinator(GroupSettings(offsets_retention_ms=60_000))
         fields = {"protocols": (("range", SUBSCRIPTION),), "session_timeout_ms": 1_800_000}
         (member,), generation = kafka.stable_group(**fields)

@@ -82,7 +82,7 @@ def test_members_divide_partitions_and_share_them_when_there_are_too_few(kafka: 
     assert set(given_to) == {0, 1, 2, 3}
 
 
-def test_who_leaves_or_is_silent_gives_its_partitions_to_the_rest(kafka: Coordinator) -> None:
+def test_partitions_of_left_and_silent_members_go_to_the_others(kafka: Coordinator) -> None:
     members = ShareMembers(kafka)
     for name in "abc":
         members.beat(name, ["t"])
@@ -109,7 +109,7 @@ def test_new_partitions_are_shared(kafka: Coordinator) -> None:
     assert members.parts["a"] == {"t": [0, 1, 2, 3, 4, 5], "later": [0]}
 
 
-def test_a_successor_goes_on_with_members_and_partitions(kafka: Coordinator) -> None:
+def test_a_new_coordinator_keeps_members_and_partitions(kafka: Coordinator) -> None:
     members = ShareMembers(kafka)
     for name in "ab":
         members.beat(name, ["t"])

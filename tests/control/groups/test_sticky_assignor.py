@@ -90,7 +90,9 @@ def test_nothing_moves_when_nothing_changed(group: tuple[dict[str, str], Work, i
 
 
 @given(groups())
-def test_who_stays_keeps_what_it_had_when_somebody_leaves(group: tuple[dict[str, str], Work, int]) -> None:
+def test_remaining_members_keep_their_partitions_when_another_leaves(
+    group: tuple[dict[str, str], Work, int],
+) -> None:
     members, work, _ = group
     alone = {name: name for name in members}
     before = run(alone, work, 0)

@@ -134,7 +134,7 @@ def test_standby_tasks_lie_in_other_processes_and_take_over() -> None:
     assert two.standby == twin.standby == {}  # one process is left
 
 
-def test_a_successor_goes_on_where_the_group_was() -> None:
+def test_a_new_coordinator_continues_the_group() -> None:
     kafka = application()
     one, two = Process(kafka, "one"), Process(kafka, "two")
     settle(kafka, one, two)

@@ -76,7 +76,7 @@ class TestSync:
         kafka.send_join(kafka.new_member_id())
         assert kafka.sync(old, generation).error_code == ErrorCode.REBALANCE_IN_PROGRESS
 
-    def test_a_rebalance_answers_those_who_wait(self) -> None:
+    def test_a_rebalance_answers_waiting_members(self) -> None:
         kafka = Coordinator()
         members, generation, leader = joined(kafka)
         follower = next(member for member in members if member != leader)
@@ -84,7 +84,7 @@ class TestSync:
         kafka.send_join(kafka.new_member_id())
         assert answer(waiting).error_code == ErrorCode.REBALANCE_IN_PROGRESS
 
-    def test_who_never_syncs_is_dropped_after_the_rebalance_timeout(self) -> None:
+    def test_a_member_that_never_syncs_is_removed_after_the_rebalance_timeout(self) -> None:
         kafka = Coordinator()
         fields = {"session_timeout_ms": 200_000}
         joins = [kafka.send_join(kafka.new_member_id(**fields), **fields) for _ in range(2)]
@@ -183,7 +183,7 @@ class TestHeartbeat:
             assert kafka.commit(member_id=member, generation=generation) == ErrorCode.NONE
         assert kafka.heartbeat(member, generation) == ErrorCode.NONE
 
-    def test_the_last_member_gone_the_group_is_empty_and_says_so_in_the_log(self) -> None:
+    def test_a_group_without_members_becomes_empty_in_its_log(self) -> None:
         kafka = Coordinator()
         kafka.stable_group(session_timeout_ms=10_000)
         kafka.advance(10_000)
@@ -222,7 +222,7 @@ class TestLeave:
         assert kafka.state() == "Empty"
         assert not kafka.timers
 
-    def test_a_waiting_join_of_one_who_leaves_is_answered(self) -> None:
+    def test_a_waiting_join_of_a_leaving_member_is_answered(self) -> None:
         kafka = Coordinator()
         member_id = kafka.new_member_id()
         joining = kafka.send_join(member_id)
@@ -262,7 +262,7 @@ class TestRestart:
         kafka.stable_group(3)
         assert kafka.restarted(GroupSettings(max_size=2)).state() == "PreparingRebalance"
 
-    def test_a_partition_that_goes_away_answers_who_waits(self) -> None:
+    def test_an_unloaded_partition_answers_waiting_members(self) -> None:
         kafka = Coordinator()
         members, generation, leader = joined(kafka)
         follower = next(member for member in members if member != leader)

@@ -95,7 +95,7 @@ def test_what_one_kafka_node_can_not_hold_is_refused(tmp_path: Path) -> None:
             exported(made)
 
 
-def test_a_metadata_log_that_can_not_be_read_is_left_alone(tmp_path: Path) -> None:
+def test_an_unreadable_metadata_log_is_kept(tmp_path: Path) -> None:
     with world(tmp_path) as made:
         folder = Path(made.dirs[0], km.FOLDER)
         folder.mkdir()

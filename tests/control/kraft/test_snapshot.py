@@ -9,7 +9,7 @@ from kbroker.log import files
 from tests.syncs import Syncs
 
 
-def test_what_a_snapshot_stands_for_goes_once_the_snapshot_is_on_disk(
+def test_older_metadata_is_removed_once_the_snapshot_is_on_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "__cluster_metadata-0"

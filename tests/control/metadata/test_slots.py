@@ -73,7 +73,7 @@ def test_a_written_slot_carries_what_appends_are_checked_against() -> None:
     assert line[Slot.GENERATION] == 5
 
 
-def test_a_successor_of_control_finds_who_owns_a_slot() -> None:
+def test_a_restarted_control_finds_the_owners_of_slots() -> None:
     table = words()
     assert not Slots(table, 1).in_use
     Slots(table, 1).write(partition(1, 5, worker=3), config(), internal=False)

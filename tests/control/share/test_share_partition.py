@@ -96,7 +96,7 @@ class TestPortions:
         part.release("a", self.LIMITS, 0)
         assert [self.again(part), self.again(part)] == [[Acquired(0, 0, 5)], [Acquired(1, 1, 5)]]
 
-    def test_records_that_came_back_often_go_alone(self) -> None:
+    def test_records_with_many_deliveries_are_acquired_singly(self) -> None:
         part = SharePartition(0)
         for _ in range(3):
             self.again(part, Spec(1, 500))
@@ -207,7 +207,7 @@ class TestLocks:
         assert caught.value.code == ErrorCode.INVALID_RECORD_STATE
         assert part.start_offset == 0
 
-    def test_only_a_request_that_says_so_renews(self) -> None:
+    def test_only_a_renew_request_renews(self) -> None:
         part = SharePartition(0)
         take(part, "a", (0, 4))
         renewal = [AcknowledgedBatch(0, 4, [AcknowledgeType.RENEW])]
@@ -246,7 +246,7 @@ class TestState:
             Acquired(8, 9, 1),
         ]
 
-    def test_acquiring_alone_writes_nothing(self) -> None:
+    def test_acquiring_writes_nothing(self) -> None:
         part = SharePartition(0)
         take(part, "a", (0, 9))
         assert part.take_changes() is None

@@ -144,7 +144,7 @@ def test_an_unloaded_partition_is_forgotten() -> None:
     ),
     st.integers(1, 5),
 )
-def test_a_partition_goes_on_where_its_predecessor_was(
+def test_a_partition_continues_with_its_stored_state(
     steps: list[tuple[int, int, int, bool]], updates: int
 ) -> None:
     """Except for the locks: what was acquired may be had again."""

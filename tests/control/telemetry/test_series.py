@@ -33,7 +33,7 @@ def test_a_client_has_a_bounded_number_of_series() -> None:
     assert series.left_out == 7
 
 
-def test_who_is_there_keeps_its_series_when_there_is_no_room() -> None:
+def test_existing_clients_keep_their_series_when_the_table_is_full() -> None:
     series = SeriesOfClients(3)
     series.add(b"1", client(1), [point("a"), point("b")])
     for number in range(2, 50):
@@ -62,7 +62,7 @@ def test_series_outlive_their_client_for_a_while() -> None:
     assert not series.left_out
 
 
-def test_a_client_that_comes_back_goes_on() -> None:
+def test_a_returning_client_continues_its_series() -> None:
     series = SeriesOfClients(10)
     series.add(b"1", client(1), [point("a", 1.0, delta=True)])
     series.gone(b"1", 0)

@@ -193,7 +193,7 @@ class TestTimeOut:
             world.add(zombie, A0)
         assert world.init() == (zombie[0], zombie[1] + 2)
 
-    def test_timed_out_transaction_of_a_used_up_id_goes_on_with_a_fresh_one(self) -> None:
+    def test_a_timed_out_transaction_of_an_exhausted_id_continues_with_a_new_id(self) -> None:
         world, producer = near_exhaustion()
         world.add(producer, A0, version=TV_2)
         world.now_ms += 60_001

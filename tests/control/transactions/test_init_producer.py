@@ -35,7 +35,7 @@ def test_request_that_makes_no_sense_is_invalid(name: str, producer: tuple[int, 
     assert refusal(World(), producer, name=name) is ErrorCode.INVALID_REQUEST
 
 
-def test_producer_that_goes_on_after_an_error_keeps_its_id_and_bumps() -> None:
+def test_a_producer_that_continues_after_an_error_keeps_its_id_and_bumps_its_epoch() -> None:
     world = World()
     assert world.init(world.init()) == (1001, 1)
 

@@ -159,7 +159,7 @@ def test_a_newer_order_of_the_id_takes_the_place_of_the_older_one() -> None:
     run(test)
 
 
-def test_who_waits_goes_on_in_turn_and_not_for_ever() -> None:
+def test_waiting_operations_continue_in_order_and_time_out() -> None:
     async def test(scene: Scene) -> None:
         scene.send(A)
         went_on: list[str] = []

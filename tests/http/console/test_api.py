@@ -215,7 +215,7 @@ def test_offsets_are_previewed_then_reset(scene: Scene) -> None:
     assert scene.committed() == [5, 5, 5]
 
 
-def test_a_group_with_members_is_left_alone(scene: Scene) -> None:
+def test_a_group_with_members_is_not_changed(scene: Scene) -> None:
     consumer = Consumer(scene.client | {"group.id": "active", "auto.offset.reset": "earliest"})
     consumer.subscribe(["orders"])
     assert consumer.consume(1, 30)

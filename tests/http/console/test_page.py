@@ -299,7 +299,7 @@ def test_text_that_a_reader_has_marked_stays(page: Page) -> None:
     assert page.browser.run(marked) is True
 
 
-def test_a_group_that_cannot_be_asked_any_more_says_so(page: Page) -> None:
+def test_the_page_of_an_unreachable_group_shows_an_error(page: Page) -> None:
     page.show("groups/billing")
     page.browser.run("window.fetch = () => Promise.reject(new TypeError('gone'))")
     page.sees("Not up to date. The broker cannot be reached")
@@ -339,7 +339,7 @@ def test_a_report_is_opened_by_keyboard_and_shown_as_text_to_its_end(page: Page)
     assert page.browser.run("document.querySelectorAll('main img').length") == 0
 
 
-def test_what_is_not_there_says_so(page: Page) -> None:
+def test_missing_things_show_an_error(page: Page) -> None:
     page.browser.open(f"{page.address}#/topics/none")
     page.sees("This could not be loaded")
     page.browser.open(f"{page.address}#/nowhere")

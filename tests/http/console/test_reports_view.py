@@ -47,7 +47,7 @@ def listed(tmp_path: Path) -> ReportList:
 
 
 @pytest.mark.parametrize("answer", [reports, report])
-def test_who_may_not_describe_settings_sees_no_reports(listed: ReportList, answer: Any) -> None:
+def test_a_user_without_describe_configs_sees_no_reports(listed: ReportList, answer: Any) -> None:
     asked = Asked(listed, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, {"report": "bench.json", "offset": 0})
     with pytest.raises(Refusal) as refused:
         answer(asked.request)
@@ -62,7 +62,7 @@ def test_reports_are_listed_by_page(listed: ReportList) -> None:
     assert second["reports"] == whole["reports"][1:2]
 
 
-def test_without_a_folder_there_are_none_and_a_missing_one_says_so(tmp_path: Path) -> None:
+def test_a_missing_folder_of_reports_is_reported(tmp_path: Path) -> None:
     assert reports(Asked(None).request) == {
         "folder": None,
         "problem": None,

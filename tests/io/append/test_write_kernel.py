@@ -137,9 +137,7 @@ def test_a_write_that_is_cut_short_and_then_fails_is_no_append(case: DrainCase) 
 
 
 @pytest.mark.skipif(not plain.ACTIVE, reason="replaces a call of a kernel")
-def test_a_write_that_is_cut_short_goes_on_where_it_stopped(
-    case: DrainCase, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_short_write_continues_where_it_stopped(case: DrainCase, monkeypatch: pytest.MonkeyPatch) -> None:
     pieces_seen: list[int] = []
 
     def a_few_bytes(fd: int, iov: int, pieces: int, position: int) -> int:

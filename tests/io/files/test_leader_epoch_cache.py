@@ -123,7 +123,7 @@ def test_a_log_that_is_a_part_of_its_leaders_keeps_everything() -> None:
     assert agreed_end(epochs((0, 0)), 10, epochs((0, 0), (1, 15)), 20, 5) == 10
 
 
-def test_what_a_former_leader_had_alone_goes() -> None:
+def test_epochs_of_a_former_leader_are_removed() -> None:
     assert agreed_end(epochs((0, 0)), 30, epochs((0, 0), (1, 15)), 20, 5) == 15
 
 

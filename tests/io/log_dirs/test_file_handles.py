@@ -11,7 +11,7 @@ from tests.io.node import Node
 from tests.log.batch_bytes import batch
 
 
-def test_a_log_opens_its_files_when_it_is_appended_to_and_goes_on_after_a_rest(tmp_path: Path) -> None:
+def test_a_log_opens_its_files_for_appends_and_again_after_a_pause(tmp_path: Path) -> None:
     log = Log(tmp_path)
     log.open()
     before = open_files()

@@ -59,7 +59,7 @@ def logs(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.glob("*.log")}
 
 
-def test_a_log_goes_on_in_its_copy(tmp_path: Path) -> None:
+def test_a_log_continues_in_its_copy(tmp_path: Path) -> None:
     case = Moved(tmp_path)
     case.move.start()
     case.copied()
@@ -116,7 +116,7 @@ def test_nothing_changes_while_a_log_is_paused(tmp_path: Path) -> None:
     assert partition.retention(NOW) > 0
 
 
-def test_a_follower_goes_on_as_a_follower(tmp_path: Path) -> None:
+def test_a_moved_follower_stays_a_follower(tmp_path: Path) -> None:
     case = Moved(tmp_path)
     case.partition.role.follow(2)
     case.move.start()
@@ -144,7 +144,7 @@ def test_the_epoch_of_a_leader_that_was_made_while_paused_is_in_the_copy(tmp_pat
     assert LeaderEpochFileCache.load(case.partition.folder).entries == ((0, 0), (9, 20))
 
 
-def test_who_has_not_heard_of_a_move_finds_no_old_files(
+def test_a_process_without_news_of_a_move_finds_no_old_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A reader would take them for the log, which grows elsewhere."""
@@ -180,7 +180,7 @@ def test_a_folder_that_can_not_be_put_away_holds_nothing_up(tmp_path: Path) -> N
     assert case.partition.log_end == 21
 
 
-def test_a_log_goes_on_in_a_copy_that_is_on_disk_whole(
+def test_a_log_only_continues_in_a_copy_that_is_whole_on_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The old files are removed: until the copy is synced they are the only ones."""

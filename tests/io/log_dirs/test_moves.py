@@ -113,7 +113,7 @@ def logs(folder: str | Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in Path(folder).glob("*.log")}
 
 
-def test_control_that_dies_before_it_decides_leaves_a_move_that_goes_on(case: Case) -> None:
+def test_a_move_continues_if_control_dies_before_its_decision(case: Case) -> None:
     case.begin()
     case.switch()
     assert not case.is_online()

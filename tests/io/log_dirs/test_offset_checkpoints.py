@@ -122,7 +122,7 @@ def test_a_sync_without_a_roll_writes_nothing(scene: Scene) -> None:
     assert scene.dir.recovery_points() == {("t", 0): 0}
 
 
-def test_the_point_of_a_closed_log_is_left_alone(scene: Scene) -> None:
+def test_the_recovery_point_of_a_closed_log_is_kept(scene: Scene) -> None:
     scene.log.append(batch(0, [b"one"]))
     scene.roll_and_sync()
     scene.log.partition.abandon()

@@ -105,7 +105,7 @@ def test_a_disk_with_little_room_gets_all_back(scene: Scene) -> None:
     )
 
 
-def test_who_needs_room_gets_it_at_once(scene: Scene) -> None:
+def test_reservations_are_freed_at_once_on_demand(scene: Scene) -> None:
     scene.reservations.give_back(str(scene.root / "0"))
     assert scene.taken(0) < MIB
     assert scene.taken(1) == 4 * MIB

@@ -49,7 +49,7 @@ def test_the_first_sync_is_of_every_file_and_of_their_names(log: Log, syncs: Syn
     assert log.partition.recovery_point == 3
 
 
-def test_later_syncs_are_of_the_active_log_alone(log: Log, syncs: Syncs) -> None:
+def test_later_syncs_only_sync_the_active_log(log: Log, syncs: Syncs) -> None:
     log.partition.durability.flush()
     syncs.taken()
     log.append(batch())

@@ -223,7 +223,7 @@ def test_a_sync_moves_the_durable_offset_and_only_then_a_durable_topics_watermar
     assert offsets(log) == [0, 1]
 
 
-def test_a_sync_of_the_active_segment_alone_does_not_vouch_for_rolled_ones(tmp_path: Path) -> None:
+def test_a_sync_of_only_the_active_segment_does_not_cover_rolled_ones(tmp_path: Path) -> None:
     log = Log(tmp_path)
     log.open()
     log.append(batch())
@@ -236,7 +236,7 @@ def test_a_sync_of_the_active_segment_alone_does_not_vouch_for_rolled_ones(tmp_p
     assert log.partition.durability.is_synced
 
 
-def test_a_sync_of_rolled_segments_leaves_the_active_one_alone(tmp_path: Path) -> None:
+def test_a_sync_of_rolled_segments_does_not_sync_the_active_one(tmp_path: Path) -> None:
     log = Log(tmp_path)
     log.open()
     log.append(batch())
@@ -250,7 +250,7 @@ def test_a_sync_of_rolled_segments_leaves_the_active_one_alone(tmp_path: Path) -
     assert (log.partition.recovery_point, rolled, log.partition.durability.is_synced) == (1, None, False)
 
 
-def test_a_sync_begun_before_a_roll_counts_for_what_it_covered(tmp_path: Path) -> None:
+def test_a_sync_from_before_a_roll_counts_up_to_its_own_end(tmp_path: Path) -> None:
     log = Log(tmp_path, topic_config(write_caching=False), flags=SlotFlag.DURABLE)
     log.open()
     log.append(batch())

@@ -325,7 +325,7 @@ def test_the_log_dirs_files_are_read(written: Written) -> None:
     assert (written.node.log_dir / files.CLEAN_SHUTDOWN).exists()
 
 
-def test_kafka_goes_on_with_what_a_partition_appended(written: Written, tmp_path: Path) -> None:
+def test_kafka_continues_a_partition_after_appends(written: Written, tmp_path: Path) -> None:
     """Last of the module: it changes the folder."""
     log = Log(
         written.node.log_dir,

@@ -108,7 +108,7 @@ def test_a_recalled_log_is_the_one_that_its_files_give(
         assert restored.epochs.entries == loaded.epochs.entries
 
 
-def test_a_recalled_log_takes_appends_and_its_epoch_goes_on_without_a_write(tmp_path: Path) -> None:
+def test_a_recalled_log_accepts_appends_and_keeps_its_epoch_without_a_write(tmp_path: Path) -> None:
     log = appended(tmp_path, 9)
     log.partition.role.set_leader_epoch(4)  # begins at the end
     left = closed(log)

@@ -130,7 +130,7 @@ def test_a_follower_copies_its_leaders_bytes_and_its_high_watermark(scene: Make)
     assert not case.following.pull()
 
 
-def test_a_high_watermark_that_moves_alone_reaches_the_follower_by_the_clock(scene: Make) -> None:
+def test_a_high_watermark_without_new_records_reaches_the_follower_by_its_timer(scene: Make) -> None:
     case = scene()
     case.write(b"a", b"b")
     case.mark(1)
@@ -155,7 +155,7 @@ def test_a_high_watermark_never_goes_back_and_never_beyond_what_was_copied(scene
     assert case.high_watermark == case.end == 4
 
 
-def test_what_a_former_leader_had_alone_is_cut(scene: Make) -> None:
+def test_records_that_only_a_former_leader_had_are_truncated(scene: Make) -> None:
     case = scene()
     case.write(b"a", b"b")
     case.mark(2)
@@ -315,7 +315,7 @@ def test_an_error_of_the_own_log_dir_is_reported_and_no_other(
     assert case.end == 0
 
 
-def test_a_copy_goes_on_after_its_log_was_away_or_paused(scene: Make) -> None:
+def test_a_copy_continues_after_its_log_was_away_or_paused(scene: Make) -> None:
     case = scene()
     case.own.partition.role.pause()
     case.write(b"a")

@@ -105,7 +105,7 @@ def test_a_replica_out_of_sync_does_not_hold_the_high_watermark() -> None:
     assert scene.high_watermark == 8
 
 
-def test_a_leader_alone_in_sync_counts_its_own_end() -> None:
+def test_a_leader_without_in_sync_followers_counts_its_own_end() -> None:
     scene = Scene()
     scene.begin(in_sync=())
     scene.ends(10, 0, 0)
@@ -128,7 +128,7 @@ def test_a_follower_of_another_epoch_or_in_the_middle_of_a_write_counts_as_empty
     assert scene.leading.advance()
 
 
-def test_a_replica_that_lacks_what_its_leader_began_with_is_not_in_sync() -> None:
+def test_a_replica_without_the_records_of_its_leaders_start_is_not_in_sync() -> None:
     """A new leader's high watermark may be behind what was acknowledged before."""
     scene = Scene()
     scene.slots[OWN, Slot.EPOCH_START] = 10

@@ -123,7 +123,7 @@ def test_idle_replicas_are_looked_at_twice_a_second_and_soon_while_a_leader_is_a
     assert scene.replicas.next_due_ms(11_100) == 11_000 + 2 * SOON_MS
 
 
-def test_who_waits_for_a_high_watermark_is_woken_when_one_has_moved(scene: Scene) -> None:
+def test_waiters_for_a_high_watermark_are_woken_when_it_moves(scene: Scene) -> None:
     scene.turn(0)
     assert not scene.replicas.turn(1)
     scene.following.answers["pull"] = True

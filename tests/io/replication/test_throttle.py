@@ -78,7 +78,7 @@ def test_workers_of_a_site_share_its_rate_and_other_sites_have_their_own() -> No
     assert not elsewhere.holds(5, [(0, FOLLOWER)])
 
 
-def test_without_a_rate_nothing_is_held_back_and_with_the_rate_0_nothing_goes_on() -> None:
+def test_no_rate_throttles_nothing_and_the_rate_0_throttles_everything() -> None:
     words, clock = shared(), Clock()
     mine, limits = throttle(words, 1, clock), [(0, LEADER)]
     assert not mine.holds(5, limits)

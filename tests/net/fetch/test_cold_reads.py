@@ -34,7 +34,7 @@ def asked(shared: Shared) -> list[list[int]]:
     return cast(list[list[int]], out[:count].tolist())
 
 
-def test_the_answer_goes_on_when_the_last_range_is_read() -> None:
+def test_the_answer_continues_when_the_last_range_is_read() -> None:
     async def run() -> None:
         shared, cold = made()
         ended: list[str] = []

@@ -73,7 +73,7 @@ def _ask_anything(scene: KernelScene, data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("sendfile", [False, True])
-def test_a_reader_goes_on_where_its_last_read_ended(scene: KernelScene, sendfile: bool) -> None:
+def test_a_reader_continues_where_its_last_read_ended(scene: KernelScene, sendfile: bool) -> None:
     """Without the list of segments the kernel can do that read, and no other."""
     scene.context.words[ContextRow.SENDFILE_MIN] = 0 if sendfile else 1 << 20
     scene.show()

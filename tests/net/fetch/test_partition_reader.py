@@ -146,7 +146,7 @@ def test_a_client_of_another_leader_epoch_is_fenced(scene: Scene) -> None:
     assert scene.read(0, epoch=4).error is ErrorCode.UNKNOWN_LEADER_EPOCH
 
 
-def test_a_reader_whose_epoch_ended_before_its_offset_is_told_where(scene: Scene) -> None:
+def test_a_reader_whose_epoch_ended_before_its_offset_gets_the_end(scene: Scene) -> None:
     """KIP-595."""
     scene.append(2)
     scene.log.partition.role.set_leader_epoch(3)

@@ -186,7 +186,7 @@ def test_answers_that_the_socket_does_not_take_arrive_whole_and_in_order(node_fa
         assert frame[8:] == b"ab"[number % 2 :][:1] * size
 
 
-def test_words_of_groups_leave_the_topics_word_alone() -> None:
+def test_words_of_groups_do_not_change_the_topics_word() -> None:
     found = {word_of(f"group-{number}") for number in range(20_000)}
     assert AnswerVersion.TOPICS not in found
     assert found == set(range(AnswerVersion.KEYED, AnswerVersion.WORDS))

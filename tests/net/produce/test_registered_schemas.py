@@ -30,7 +30,7 @@ def has(known: Registered, id_: int, topic: str = "t", strategy: Strategy = Stra
     return known.has(id_, strategy, topic, "value")
 
 
-def test_an_id_counts_under_its_subject_alone() -> None:
+def test_an_id_is_only_valid_under_its_subject() -> None:
     known = Registered()
     assert known.is_empty
     known.apply(key("t-value", 1), value("t-value", 1, 7))
@@ -205,7 +205,7 @@ def test_after_an_hour_the_topic_is_read_from_its_start(topic: Log) -> None:
     assert (has(known, 7), has(known, 8)) == (False, True)
 
 
-def test_a_topic_that_cannot_be_read_says_so_and_is_read_later(topic: Log) -> None:
+def test_an_unreadable_topic_is_reported_and_read_later(topic: Log) -> None:
     topic.begin(5)
     topic.write((key("t-value", 1), value("t-value", 1, 7)))
     topic.line[Slot.STATE] = SlotState.RECOVERING

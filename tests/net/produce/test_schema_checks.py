@@ -85,7 +85,7 @@ def test_keys_are_looked_at_when_asked_for() -> None:
     assert [index for index, _ in look(batch, BOTH).record_errors] == [0, 1, 2]
 
 
-def test_without_any_schema_the_answer_says_so() -> None:
+def test_a_missing_schema_is_named_in_the_answer() -> None:
     demand = SchemaDemand("t", VALUE, Registered())
     verdict = check(of(GOOD), KEEP, now_ms(), demand=demand)
     assert "No schema is registered" in verdict.record_errors[0][1]

@@ -50,7 +50,7 @@ def test_produce_is_refused_and_allowed_as_acls_change_on_one_connection(node_fa
     assert len(node.worker.batches) == 2
 
 
-def test_a_topic_that_is_not_there_is_hidden_from_who_may_not_write_to_it(node_factory: NodeFactory) -> None:
+def test_a_missing_topic_is_hidden_from_clients_that_may_not_write_to_it(node_factory: NodeFactory) -> None:
     node = node_factory({"t": 1}, settings=AUTHORIZER)
     link = node.connect()
     assert produce(link, batch(), topic="absent").error_code == REFUSED
@@ -58,7 +58,7 @@ def test_a_topic_that_is_not_there_is_hidden_from_who_may_not_write_to_it(node_f
     assert produce(link, batch(), topic="absent").error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_a_new_topic_is_open_to_who_may_write_to_all(node_factory: NodeFactory) -> None:
+def test_a_new_topic_is_open_to_clients_that_may_write_to_all(node_factory: NodeFactory) -> None:
     node = node_factory({"t": 1}, settings=AUTHORIZER)
     link = node.connect()
     change(node, allow(acls.WRITE, name="*"))
