@@ -16,9 +16,11 @@ import numba
 from llvmlite import binding as llvm
 from numba.core import dispatcher, typeinfer
 from numba.core.codegen import JITCodeLibrary
-from numba.core.compiler import Compiler
 from numba.core.registry import CPUDispatcher, cpu_target
 from numba.core.types.misc import unliteral
+
+from kbroker.kernels import frontend
+from kbroker.kernels.frontend import KernelCompiler
 
 OPTIONS = {"nopython": True, "nogil": True, "error_model": "numpy"}
 
@@ -96,7 +98,7 @@ class Part(dispatcher.Dispatcher):
 
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__(function, {}, OPTIONS)
-        self._compiler: Any = _PartCompiler(function, self.targetdescr, OPTIONS, {}, Compiler)
+        self._compiler: Any = _PartCompiler(function, self.targetdescr, OPTIONS, {}, KernelCompiler)
         self._alone: Any = None
 
     def add_overload(self, result: Any) -> None:
@@ -120,7 +122,7 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
     """A function that Python calls, with one signature, kept in numba's cache on disk."""
 
     def __init__(self, function: Callable[..., Any], signature: str) -> None:
-        super().__init__(function, {}, OPTIONS)
+        super().__init__(function, {}, OPTIONS, pipeline_class=KernelCompiler)
         self.enable_caching()
         self.declared = signature
 
@@ -138,4 +140,5 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
 
 def use_kernel_libraries() -> None:
     """From now on this process's functions are compiled as described above."""
+    frontend.install()
     cpu_target.target_context.codegen()._library_class = KernelLibrary

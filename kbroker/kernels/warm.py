@@ -8,6 +8,7 @@ Later runs find what is there.
 
 import ctypes
 import fcntl
+import gc
 import importlib
 import os
 import signal
@@ -21,10 +22,13 @@ from kbroker.kernels import cache, image
 from kbroker.kernels.image import CompiledKernel
 
 PACKAGE = Path(cache.__file__).parent.parent
-SAY_AFTER_S = 2.0
+SAY_AFTER_S = 4.0
+DRAW_AFTER_S = 0.25
+"""On a terminal, where the bar is drawn over itself."""
+BAR = 30
 PR_SET_PDEATHSIG = 1
 OPTIMISING = 0.15
-AGAIN = 0.15
+AGAIN = 0.32
 FUNCTION = 255
 
 
@@ -86,14 +90,17 @@ class Progress:
         again = 1 + AGAIN * (workers - 1)  # functions that several workers need are compiled by each of them
         self._all = len(set().union(*of_each)) * again + sum(self._kernels)
         self._done = 0.0
-        self.count = 0
 
     def take(self, messages: bytes) -> None:
         """Messages of workers: a function was compiled (FUNCTION), or a kernel is done (its
         number)."""
         for message in messages:
-            self.count += message != FUNCTION
             self._done += 1 if message == FUNCTION else self._kernels[message]
+
+    @property
+    def share(self) -> float:
+        """What is done, 0 to 1; 1 only when all is."""
+        return 1.0 if self._done > self._all - 1e-6 else min(0.99, self._done / self._all)
 
     def left_s(self, elapsed_s: float) -> float:
         """The approximate time left."""
@@ -110,10 +117,17 @@ def declare() -> list[Any]:
     return sorted(jit.DECLARED, key=lambda one: length(functions_of(one)), reverse=True)
 
 
+def collect_seldom() -> None:
+    """A compiler keeps nearly all that it makes; looking through it took a sixth of its time."""
+    gc.freeze()
+    gc.set_threshold(100_000, 20, 100)
+
+
 def compile_all(kernels: list[Any]) -> bool:
     """Compile in as many processes as there are processors; whether all of them ended well."""
     tasks, task = os.pipe()
     ready, done = os.pipe()
+    collect_seldom()
     workers = []
     for _ in range(min(len(os.sched_getaffinity(0)), len(kernels))):
         workers.append(os.fork())
@@ -125,7 +139,7 @@ def compile_all(kernels: list[Any]) -> bool:
     os.close(done)
     os.write(task, bytes(range(len(kernels))))  # one byte per kernel: the worker that reads it compiles it
     os.close(task)
-    _report(Progress(kernels, len(workers)), len(kernels), ready)
+    _report(Progress(kernels, len(workers)), ready)
     return sum(os.waitpid(worker, 0)[1] for worker in workers) == 0
 
 
@@ -149,23 +163,37 @@ def _work(kernels: list[Any], tasks: int, done: int) -> None:
         os._exit(code)
 
 
-def _report(progress: Progress, total: int, ready: int) -> None:
+def _report(progress: Progress, ready: int) -> None:
     """Say now and then how far it is and how long it will last, until no process is left that
     compiles."""
     start = said = time.monotonic()
+    terminal = sys.stderr.isatty()
     while messages := os.read(ready, 4096):
         progress.take(messages)
         now = time.monotonic()
-        if now - said >= SAY_AFTER_S:
-            left = progress.left_s(now - start)
-            sys.stderr.write(f"kernels: {progress.count} of {total} compiled, about {left:.0f} s left\n")
+        if now - said >= (DRAW_AFTER_S if terminal else SAY_AFTER_S):
+            sys.stderr.write(said_of(progress, now - start, terminal))
+            sys.stderr.flush()
             said = now
+    if terminal:
+        sys.stderr.write("\r\x1b[K")
+
+
+def said_of(progress: Progress, elapsed_s: float, terminal: bool) -> str:
+    """A line that says how far it is; for a terminal a bar over the one before."""
+    left = max(1, round(progress.left_s(elapsed_s)))
+    what = f"{progress.share:4.0%}, about {left} s left"
+    if not terminal:
+        return f"kernels: {what.strip()}\n"
+    full = round(BAR * progress.share)
+    return f"\r\x1b[Kkernels: [{'#' * full}{' ' * (BAR - full)}]{what}"
 
 
 def write_image(target: Path) -> int:
     """An image for a wheel, by one process, so that it comes out the same each time. NUMBA_CPU_NAME
     says for which processor."""
     kernels = declare()
+    collect_seldom()
     for number, kernel in enumerate(kernels, 1):
         kernel.make()
         sys.stderr.write(f"{target.name}: {number} of {len(kernels)}\n" if number % 25 == 0 else "")

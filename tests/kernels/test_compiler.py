@@ -11,7 +11,7 @@ import numpy as np
 
 from kbroker.kernels import cache
 from kbroker.kernels.compiler import Kernel, KernelLibrary, Part, use_kernel_libraries
-from kbroker.kernels.warm import FUNCTION, Progress
+from kbroker.kernels.warm import FUNCTION, Progress, said_of
 
 PACKAGE = Path(cache.__file__).parent.parent
 
@@ -95,10 +95,23 @@ def test_warm_compiles_in_processes_and_a_second_one_finds_all(tmp_path: Path) -
 def test_progress_knows_what_is_left() -> None:
     progress = Progress([Kernel(_sum, "int64(int64[:])"), Kernel(_times, "int64(int64, int64)")], workers=1)
     assert progress.left_s(0.5) > 0
+    assert progress.share == 0
     progress.take(bytes([FUNCTION, FUNCTION]))
     before = progress.left_s(1.0)
     progress.take(bytes([0]))
     assert 0 < progress.left_s(1.0) < before
     progress.take(bytes([1]))
     assert progress.left_s(1.0) < 1e-9
-    assert progress.count == 2
+    assert progress.share == 1
+
+
+def test_progress_is_a_line_in_a_file_and_a_bar_on_a_terminal() -> None:
+    progress = Progress([Kernel(_sum, "int64(int64[:])")], workers=1)
+    assert said_of(progress, 0.0, terminal=False) == "kernels: 0%, about 1 s left\n"
+    progress.take(bytes([FUNCTION]))
+    assert 0 < progress.share < 1
+    line = said_of(progress, 3.0, terminal=True)
+    assert line.startswith("\r\x1b[Kkernels: [#")
+    assert not line.endswith("\n")
+    progress.take(bytes([FUNCTION, 0]))
+    assert said_of(progress, 4.0, terminal=False).startswith("kernels: 100%")

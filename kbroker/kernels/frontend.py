@@ -1,0 +1,149 @@
+"""Shortcuts in numba's frontend, which takes three quarters of the time of a first start.
+
+A profile of it (docs/lab/start.md) names places that do the same work again and again. Each is
+replaced by one that keeps what it found, and steps without work are left out. What numba decides
+stays the same, and so does the machine code. numba is pinned, and a test compiles with and without
+them.
+"""
+
+import functools
+import operator
+from collections.abc import Callable
+from typing import Any
+
+from numba.core import ir, targetconfig, types
+from numba.core.base import BaseContext
+from numba.core.compiler import CompilerBase, DefaultPassBuilder
+from numba.core.types import functions
+from numba.core.typing import context
+
+OPERATORS = frozenset(one for one in vars(operator).values() if callable(one))
+PRECISE = (types.Integer, types.Float, types.Boolean, types.IntegerLiteral, types.BooleanLiteral, types.Array)
+
+
+NOT_NEEDED = frozenset(
+    {
+        "InlineClosureLikes",
+        "InlineInlinables",
+        "InlineOverloads",
+        "LiteralPropagationSubPipelinePass",
+        "LiteralUnroll",
+        "MakeFunctionToJitFunction",
+        "NopythonRewrites",
+        "WithLifting",
+    }
+)
+"""Steps for what kernels do not have: closures, comprehensions, expressions of whole arrays,
+`with`,
+`literal_unroll`. Each of them goes through the whole function."""
+
+
+class KernelCompiler(CompilerBase):  # type: ignore[misc]
+    """numba's compiler without these steps."""
+
+    def define_pipelines(self) -> list[Any]:
+        steps = DefaultPassBuilder.define_nopython_pipeline(self.state)
+        steps.passes = [(step, text) for step, text in steps.passes if step.__name__ not in NOT_NEEDED]
+        steps._finalized = False
+        steps.finalize()
+        return [steps]
+
+
+@functools.cache
+def install() -> None:
+    """From now on, in this process."""
+    targetconfig.TargetConfig.__eq__ = _equal
+    targetconfig.TargetConfig.__hash__ = _hash
+    ir.Inst._rec_list_vars = _variables
+    BaseContext.refresh = _once_per_registration(BaseContext.refresh)
+    typing_context = context.BaseContext
+    typing_context.refresh = _once_per_registration(typing_context.refresh)
+    known = functions.BaseFunction
+    known.get_call_type = _kept_for_operators(known.get_call_type)  # type: ignore[method-assign]
+
+
+def _equal(own: Any, other: object) -> Any:
+    """Options of two functions. numba reads every option of both, thirty calls each."""
+    if not isinstance(other, targetconfig.TargetConfig):
+        return NotImplemented
+    if own is other or own._values == other._values:
+        return True
+    return all(
+        getattr(own, name) == getattr(other, name) for name in own._values.keys() | other._values.keys()
+    )
+
+
+def _hash(own: Any) -> int:
+    """As numba's, of the names of the options: it says the kind of options and no more."""
+    return hash(type(own))
+
+
+_LEAVES: set[type] = set()
+"""Types of values in which no variable can be."""
+
+
+def _variables(_: Any, value: Any) -> list[Any]:
+    """Variables in a value of numba's intermediate code."""
+    found: list[Any] = []
+    _collect(value, found)
+    return found
+
+
+def _collect(value: Any, found: list[Any]) -> None:
+    kind = type(value)
+    if kind in _LEAVES:
+        return
+    if kind is ir.Var:
+        found.append(value)
+    elif isinstance(value, ir.Inst):
+        found += value.list_vars()
+    elif isinstance(value, list | tuple):
+        for one in value:
+            _collect(one, found)
+    elif isinstance(value, dict):
+        for one in value.values():
+            _collect(one, found)
+    elif isinstance(value, ir.Var):
+        found.append(value)
+    else:
+        _LEAVES.add(kind)
+
+
+def _registered(own: Any) -> list[int]:
+    """How much is in the registries that a context has looked at: they only ever grow."""
+    return [
+        len(getattr(registry, items))
+        for registry, loader in own._registries.items()
+        for items in loader.registry_items
+    ]
+
+
+def _once_per_registration(refresh: Callable[[Any], None]) -> Callable[[Any], None]:
+    """numba looks for new registrations in 40 modules before each function."""
+
+    def refreshed(own: Any) -> None:
+        now = _registered(own)
+        if vars(own).get("_refreshed_at") != now:
+            refresh(own)  # may register more
+            own._refreshed_at = now
+        elif isinstance(own, BaseContext):
+            own.typing_context.refresh()
+
+    return refreshed
+
+
+def _kept_for_operators(resolve: Callable[..., Any]) -> Callable[..., Any]:
+    """numba asks all rules for an operator in turn (arrays, strings, sets), each time it meets
+    it."""
+    kept: dict[tuple[Any, ...], Any] = {}
+
+    def resolved(own: Any, typing: Any, arguments: Any, named: Any) -> Any:
+        if named or own.typing_key not in OPERATORS or not all(isinstance(one, PRECISE) for one in arguments):
+            return resolve(own, typing, arguments, named)
+        key = (own, typing, *arguments)
+        found = kept.get(key)
+        if found is None:
+            found = kept[key] = resolve(own, typing, arguments, named)
+        return found
+
+    return resolved
