@@ -37,6 +37,7 @@ class Wanted:
     reported_high_watermark: int = -1
     reported_log_start: int = -1
     refused: bool = False  # the client has no permission to read it
+    by_replica: bool = False  # the client says that it is another broker
 
     def ask(self, part: FetchPartition) -> None:
         """Apply the fields of a request."""
@@ -163,6 +164,7 @@ class Sessions:
 
 def wanted_partitions(request: FetchRequest) -> Iterable[tuple[Key, Wanted, FetchPartition]]:
     """The partitions that a request names, each with its key in a session."""
+    by_replica = max(request.replica_id, request.replica_state.replica_id) >= 0
     for topic in request.topics:
         name: str | bytes = topic.topic if topic.topic_id == ZERO_UUID else topic.topic_id
         for part in topic.partitions:
@@ -174,5 +176,6 @@ def wanted_partitions(request: FetchRequest) -> Iterable[tuple[Key, Wanted, Fetc
                 part.partition_max_bytes,
                 part.current_leader_epoch,
                 part.last_fetched_epoch,
+                by_replica=by_replica,
             )
             yield (name, part.partition), wanted, part

@@ -171,6 +171,8 @@ class PartitionReader:
         if wanted.leader_epoch >= 0 and wanted.leader_epoch != epoch:
             older = wanted.leader_epoch < epoch
             return ErrorCode.FENCED_LEADER_EPOCH if older else ErrorCode.UNKNOWN_LEADER_EPOCH
+        if wanted.by_replica:  # no partition has a replica on another broker
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
         if not words[Slot.LOG_START] <= wanted.fetch_offset <= words[Slot.LOG_END]:
             return ErrorCode.OFFSET_OUT_OF_RANGE
         return ErrorCode.NONE

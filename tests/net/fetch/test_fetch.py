@@ -6,7 +6,10 @@ import time
 import pytest
 
 from kbroker.ipc.layout import Slot, SlotState
+from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode
+from kbroker.protocol.frame import encode_request
+from kbroker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
 from tests.net.conftest import NodeFactory
 from tests.net.doubles import read_frame
 from tests.net.requests import batch, fetch, fetch_frame, filled, offsets, produce, read_fetch
@@ -204,3 +207,26 @@ def test_cold_ranges_are_read_ahead_by_the_io_worker(
     (part,) = fetch(node.connect(), 4).responses[0].partitions
     assert offsets(part.records) == list(range(4, 20))
     assert node.worker.read_ahead == [(0, 2 * size, 8 * size)]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_another_broker_has_no_replica_to_fetch_for(node_factory: NodeFactory, version: int) -> None:
+    """As Apache Kafka answers a broker that has no replica of the partition."""
+    node, _ = filled(node_factory)
+    size = sum(log.stat().st_size for log in node.folders[0].glob("*.log"))
+    link = node.connect()
+    for replica_id, error in ((0, 6), (1, 6), (5, 6), (-2, 0), (-7, 0)):
+        asked = FetchRequest(max_wait_ms=10_000, min_bytes=1, max_bytes=1 << 20)
+        asked.topics = [
+            FetchTopic("t", (1).to_bytes(16), [FetchPartition(0, partition_max_bytes=1 << 20)]),
+            FetchTopic("no", (9).to_bytes(16), [FetchPartition(0, partition_max_bytes=1 << 20)]),
+        ]
+        if version >= 15:
+            asked.replica_state = ReplicaState(replica_id, 1)
+        else:
+            asked.replica_id = replica_id
+        link.sendall(encode_request(ApiKey.FETCH, version, 7, "c", asked))
+        known, unknown = (topic.partitions[0] for topic in read_fetch(read_frame(link), version).responses)
+        assert known.error_code == error, replica_id
+        assert (known.high_watermark, len(known.records)) == ((-1, 0) if error else (20, size))
+        assert unknown.error_code in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
