@@ -1,2 +1,2 @@
-"""Judges a broker from what its clients saw and what its log holds, with Spark; see
+"""Judges a broker with Spark, by the histories of its clients and its log; see
 docs/validation.md."""

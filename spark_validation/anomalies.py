@@ -1,5 +1,4 @@
-"""The anomalies by number and name, and the one shape of every finding. Definitions in prose:
-docs/validation.md."""
+"""The anomalies by number and name, and the format of findings. docs/validation.md defines them."""
 
 from typing import NamedTuple
 

@@ -28,10 +28,10 @@ def parser() -> argparse.ArgumentParser:
     judge.add_argument(
         "--landing",
         type=Path,
-        help="folder that all nodes share, to keep the log in as Parquet meanwhile; default: Spark's scratch, if local",
+        help="folder shared by all nodes, for a Parquet copy of the log; default: Spark's scratch, if local",
     )
     judge.add_argument(
-        "--report", type=Path, help="HTML file to write; JSON with all findings goes beside it"
+        "--report", type=Path, help="HTML file to write; a JSON file with all findings is written beside it"
     )
     judge.add_argument("--max-visibility-ms", type=float, help="V17: limit of p99")
     judge.add_argument("--max-ack-ms", type=float, help="V18: limit of p99")
@@ -39,14 +39,19 @@ def parser() -> argparse.ArgumentParser:
     stream = commands.add_parser("stream", help="judge while the load runs; ends when the run has ended")
     evidence_options(stream)
     stream.add_argument(
-        "--seconds", type=float, default=0, help="stop after so many seconds; 0: when the run has ended"
+        "--seconds", type=float, default=0, help="seconds after which to stop; 0: when the run has ended"
     )
-    stream.add_argument("--grace", type=float, default=60, help="seconds a record's other half may be late")
-    stream.add_argument("--report", type=Path, help="HTML file, written anew with every batch")
+    stream.add_argument(
+        "--grace",
+        type=float,
+        default=60,
+        help="maximum seconds between a record's histories and its copy in the log",
+    )
+    stream.add_argument("--report", type=Path, help="HTML file, rewritten with every batch")
     stream.add_argument(
         "--checkpoint",
         type=Path,
-        help="folder to keep what was seen in: started again with it, the job goes on",
+        help="folder for the job's state; a restarted job continues from it",
     )
     return made
 
@@ -55,7 +60,7 @@ def evidence_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--history", type=Path, required=True, help="folder of the run")
     command.add_argument("--bootstrap", help="HOST:PORT: read the log through Spark's Kafka connector")
     command.add_argument("--segments", help="log directories, comma separated: read their segment files")
-    command.add_argument("--topics", help="judge these topics of the run only, comma separated")
+    command.add_argument("--topics", help="judge only these topics of the run, comma separated")
 
 
 def run_judge(options: argparse.Namespace) -> int:
@@ -125,5 +130,5 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"cannot judge: {reason}", file=sys.stderr)
         return CANNOT_JUDGE
     except Exception:
-        logging.getLogger("spark_validation").exception("cannot judge: the judge itself failed")
+        logging.getLogger("spark_validation").exception("cannot judge: the judge failed")
         return CANNOT_JUDGE  # Python's own exit code would be that of a conviction

@@ -20,8 +20,7 @@ class Cost:
 
 
 def cost(pid: int) -> Cost:
-    """Of a process and its descendants until now; workers that have ended count for CPU, not for
-    memory."""
+    """Cost of a process and its descendants so far; ended workers count for CPU, not for memory."""
     parent = psutil.Process(pid)
     user = system = 0.0
     peak = 0

@@ -1,10 +1,9 @@
 """Grounds of a verdict: the number of records for each check, and what is missing for a verdict at
 all.
 
-No evidence is not innocence. A run that sent or read nothing, that did not end by itself, whose
-drains did not reach the end of a topic, whose histories lost files or rows at their ends, or name
-clients that are not listed, cannot be called clean: `missing` gives the reason, and the exit code
-is 2.
+Missing evidence does not prove that a broker is correct. A run is not clean if it sent or read
+nothing, did not end by itself, if its drains did not reach the end of a topic, or if its histories
+lost files or rows or name unknown clients. `missing` has the reason, and the exit code is 2.
 """
 
 from pyspark.sql import functions as F

@@ -20,7 +20,7 @@ exec "{java}" "$@"
 
 
 class NoJava(RuntimeError):
-    """No Java 17 or newer; the text says what brings one."""
+    """No Java 17 or newer was found; the text names how to install it."""
 
 
 def java_home(cache: Path) -> str:

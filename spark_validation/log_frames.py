@@ -1,4 +1,4 @@
-"""The broker's log as frames: from segment files, or through Spark's own Kafka connector."""
+"""The broker's log as frames: from segment files, or through Spark's Kafka connector."""
 
 import json
 from collections.abc import Iterator

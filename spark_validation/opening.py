@@ -1,4 +1,4 @@
-"""Opens the evidence that command line options name, or gives the reasons why there is none."""
+"""Opens the evidence that command line options name, or raises CannotJudge with the reason."""
 
 import argparse
 import json

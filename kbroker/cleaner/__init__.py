@@ -1,2 +1,1 @@
-"""The cleaner: compaction of logs in a process of its own. It writes `.cleaned` files; IO workers
-put them in place."""
+"""The cleaner process: compacts logs. It writes `.cleaned` files; IO workers swap them in."""

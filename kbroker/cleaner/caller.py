@@ -13,13 +13,12 @@ from kbroker.protocol.errors import ErrorCode, KafkaError
 
 ANSWER_S = 30.0
 STOPPING_S = 2.0
-"""How long an answer may take once the cleaner is to stop: a controller that hangs must not delay
-the stop."""
+"""Maximum wait for an answer during a stop, so that a hung control does not delay it."""
 LOOK_S = 0.5
 
 
 class Caller:
-    """Its own link, opened on first use. Runs in: cleaner. Owner: one thread."""
+    """A link to control, opened on first use. Runs in: cleaner. Owner: one thread."""
 
     def __init__(self, connector: socket.socket, stop: threading.Event, answer_s: float = ANSWER_S) -> None:
         self._connector = connector
@@ -29,12 +28,12 @@ class Caller:
         self._next_call = 1
 
     def ask(self, worker: int, body: Any) -> Any:
-        """Call an IO worker. Raises KafkaError for its error reply, LinkClosed when the outcome is
+        """Call an IO worker. Raises KafkaError for its error reply, LinkClosed if the outcome is
         unknown."""
         return self.call(AskWorker(worker, body))
 
     def call(self, body: Any) -> Any:
-        """Call control. Raises KafkaError for its error reply, LinkClosed when the outcome is
+        """Call control. Raises KafkaError for its error reply, LinkClosed if the outcome is
         unknown."""
         try:
             if self._link is None:

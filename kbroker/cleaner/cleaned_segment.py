@@ -18,8 +18,9 @@ from kbroker.log.transaction_index import AbortedTransaction, seal
 FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 TIME_ENTRY = struct.Struct(">qi")
 WRITE_OUT_BYTES = 1 << 20
-"""Bytes of the .log that are written to disk at a time: fsync of a whole segment keeps its core for
-milliseconds, and a kernel without preemption gives it to no other thread until the call ends."""
+"""Bytes of the .log that are written to disk at a time. fsync of a whole segment takes
+milliseconds, and a kernel without preemption gives the core to no other thread until the call
+ends."""
 SYNC_FILE_RANGE_WRITE = 2
 
 SYNC_FILE_RANGE = ctypes.CDLL(None).sync_file_range
@@ -112,8 +113,8 @@ class CleanedSegment:
 
 
 def remove_unfinished(folder: str) -> None:
-    """Remove the ``.cleaned`` files that a cleaner left when it was killed: beside the next swap
-    they would make recovery take it for an unfinished one. Raises OSError."""
+    """Remove the ``.cleaned`` files of a killed cleaner. Otherwise recovery would take the next
+    swap for an unfinished one. Raises OSError."""
     with os.scandir(folder) as entries:
         names = [entry.name for entry in entries if entry.name.endswith(files.CLEANED)]
     for name in names:
@@ -122,7 +123,7 @@ def remove_unfinished(folder: str) -> None:
 
 
 def _write_out(fd: int, position: int, count: int) -> None:
-    """Begin to write a part of a file to disk. A failure is reported by the fsync that follows."""
+    """Begin to write a part of a file to disk. The later fsync reports a failure."""
     SYNC_FILE_RANGE(fd, position, count, SYNC_FILE_RANGE_WRITE)
 
 

@@ -1,5 +1,5 @@
-"""Neighbouring segments that are cleaned into one, so that cleaning does not leave ever smaller
-segments."""
+"""Groups neighbouring segments that are cleaned into one, so that segments do not get smaller with
+each cleaning."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ INT32_MAX = (1 << 31) - 1
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """A segment as grouping sees it: bytes of its .log, .index and .timeindex."""
+    """Sizes of a segment for grouping: bytes of its .log, .index and .timeindex."""
 
     base_offset: int
     size: int

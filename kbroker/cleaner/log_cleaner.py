@@ -1,8 +1,8 @@
-"""One cleaning of one log: offset map of the dirty part, then every group of segments rewritten and
-swapped in.
+"""One cleaning of one log: builds the offset map of the dirty part, then rewrites every group of
+segments and has it swapped in.
 
-Kafka's Cleaner. Files are read and written here; the log's IO worker alone decides which of them
-are the log.
+Kafka's Cleaner. It reads and writes files; the log's IO worker decides which files belong to the
+log.
 """
 
 import os
@@ -46,12 +46,12 @@ class LogChanged(Exception):
 
 
 class MapTooSmall(Exception):
-    """Not one batch of the dirty part fits into the offset map: cleaning would make no progress."""
+    """No batch of the dirty part fits into the offset map: cleaning would make no progress."""
 
 
 @dataclass(slots=True)
 class Cleaned:
-    """The result of one cleaning. end: everything below is clean now. map_bytes: read for the
+    """The result of one cleaning. end: all offsets below are clean. map_bytes: bytes read for the
     offset map."""
 
     end: int = 0
@@ -87,8 +87,8 @@ class LogCleaner:
         self._flags: NDArray[np.uint8] = np.empty(self._buffer_bytes, np.uint8)
 
     def clean(self, job: CleaningJob, now_ms: int) -> Cleaned:
-        """Raises OSError, CorruptLog, LogChanged, MapTooSmall, and what `step` raises; the log is
-        whole after each."""
+        """Clean a log. Raises OSError, CorruptLog, LogChanged, MapTooSmall, and the exceptions of
+        `step`; the log is complete after each."""
         remove_unfinished(job.folder)
         done = Cleaned()
         aborted = aborted_transactions(
@@ -117,7 +117,7 @@ class LogCleaner:
     # --- offset map --------------------------------------------------------------------------------------
 
     def _build_map(self, job: CleaningJob, aborted: Sequence[AbortedTransaction]) -> int:
-        """Enter the dirty part, as far as it fits; the bytes read."""
+        """Enter as much of the dirty part as fits; returns the bytes read."""
         offset_map = self.offset_map
         offset_map.begin(job.first_dirty, job.upper)
         transactions = CleanedTransactions(entry for entry in aborted if entry.last_offset >= job.first_dirty)
@@ -152,7 +152,7 @@ class LogCleaner:
             os.close(fd)
 
     def _map_segment(self, source: SegmentSource, transactions: CleanedTransactions) -> bool:
-        """Whether the map became full."""
+        """Enter a segment; returns whether the map is full."""
         table, state = self.offset_map.table, self.offset_map.state
         while not source.done:
             self._step("map")
@@ -220,7 +220,7 @@ class LogCleaner:
             files.sync_folder(job.folder)
             self._step("swapped")
         finally:
-            cleaned.remove()  # by its .cleaned names: nothing when it was swapped in
+            cleaned.remove()  # under its .cleaned names; these are gone if it was swapped in
 
     def _clean_segment(
         self,

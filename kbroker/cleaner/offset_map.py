@@ -16,16 +16,16 @@ SEED = int.from_bytes(os.urandom(8), "little", signed=True)
 
 
 def usable_load(factor: float) -> float:
-    """The nearest load factor that a map can have; the setting has no bounds."""
+    """The nearest possible load factor; the setting has no bounds."""
     return min(1.0, max(MIN_LOAD, factor))
 
 
 class OffsetMap:
     """Hash of key to last offset. Runs in: cleaner. Owner: one cleaner thread.
 
-    table[slots, 3] and state[KeyMap.WORDS] are the kernels' (see key_map_kernel). Untouched memory
-    costs nothing, and only as many slots are used as the dirty part of a log can fill: a small map
-    stays in the processor's cache.
+    table[slots, 3] and state[KeyMap.WORDS] are the kernels' (see key_map_kernel). Only as many
+    slots are used as the dirty part of a log can fill: untouched memory costs nothing, and a small
+    map stays in the processor's cache.
     """
 
     def __init__(self, memory_bytes: int, load_factor: float) -> None:
@@ -52,11 +52,11 @@ class OffsetMap:
 
     @property
     def latest(self) -> int:
-        """Records up to this offset are judged by the map; later ones stay."""
+        """The last offset in the map; later records stay."""
         return int(self.state[KeyMap.LATEST])
 
     def raise_latest(self, offset: int) -> None:
-        """Everything up to an offset has been passed."""
+        """Note that all records up to an offset are in the map."""
         self.state[KeyMap.LATEST] = max(self.latest, offset)
 
     @property

@@ -1,4 +1,4 @@
-"""A segment's bytes in one buffer, from batch to batch, at the pace that the throttle allows."""
+"""Reads a segment's bytes batch by batch through one buffer, as fast as the throttle allows."""
 
 import os
 from collections.abc import Callable

@@ -53,16 +53,15 @@ class Shift:
         self._look.set()
 
     def back_off(self, least_s: float = 0.0) -> None:
-        """Nothing to clean: wait for log.cleaner.backoff.ms, or until an IO worker calls after
-        least_s."""
+        """Wait for log.cleaner.backoff.ms, or until an IO worker calls, at least for least_s."""
         self.stop.wait(least_s)
         self._look.wait(max(0.0, self.config.get_int("log.cleaner.backoff.ms") / 1000 - least_s))
         if not self.stop.is_set():
             self._look.clear()
 
     def take_filthiest(self, logs: Iterable[tuple[int, CleanableLog]]) -> tuple[int, CleanableLog] | None:
-        """The dirtiest log that is due and not in progress in another thread; return it with
-        `done`. logs: with the IO worker of each."""
+        """The dirtiest log that is due and that no other thread cleans; the caller returns it with
+        `done`. logs: each with its IO worker."""
         with self._lock:
             mine = [(worker, one) for worker, one in logs if (one.slot, one.generation) not in self._busy]
             mine = [pair for pair in mine if (pair[1].slot, pair[1].generation) not in self._uncleanable]
@@ -75,7 +74,7 @@ class Shift:
             return filthiest
 
     def done(self, one: CleanableLog, cleaned: Cleaned | None, nanoseconds: int) -> None:
-        """A thread has finished a log; cleaned: None when the cleaning did not complete."""
+        """A thread has finished a log; cleaned: None if the cleaning did not complete."""
         with self._lock:
             self._busy.discard((one.slot, one.generation))
             if cleaned is not None:
@@ -85,7 +84,7 @@ class Shift:
                 self.metrics.observe(SECONDS, nanoseconds)
 
     def failed(self, one: CleanableLog, for_good: bool) -> None:
-        """A log could not be cleaned; for_good: it would fail again, so it is left alone until the
+        """A log could not be cleaned. for_good: it would fail again, so it is not cleaned until the
         next start."""
         with self._lock:
             self.metrics.words[FAILURES] += 1

@@ -1,4 +1,4 @@
-"""The batches that kernels leave to Python: compressed ones, and those of transactions."""
+"""Filters batches that kernels leave to Python: compressed ones, and those of transactions."""
 
 import logging
 import struct
@@ -30,7 +30,7 @@ Words = NDArray[np.int64]
 
 
 def map_special(data: memoryview, offset_map: OffsetMap, transactions: CleanedTransactions) -> bool:
-    """Enter one batch into an offset map, unless it was aborted; False when the map is full. Raises
+    """Enter one batch into an offset map, unless it was aborted; False if the map is full. Raises
     CorruptLog."""
     batch = parse_batch(data, 0)
     if batch.is_control:
@@ -65,7 +65,7 @@ class SpecialFilter:
     last_records: Mapping[int, tuple[int, int]]
 
     def filter(self, data: memoryview) -> bytes | memoryview | None:
-        """The rest of a batch: unchanged, smaller, empty, or None. Raises CorruptLog."""
+        """The remaining part of a batch: unchanged, smaller, empty, or None. Raises CorruptLog."""
         batch = parse_batch(data, 0)
         horizon = batch.base_timestamp if batch.attributes & b.ATTRIBUTE_DELETE_HORIZON else rk.NO_HORIZON
         now = int(self.words[Retain.NOW])
@@ -98,7 +98,7 @@ class SpecialFilter:
         return None
 
     def _decide(self, batch: RecordBatch, plain: bytes | memoryview) -> NDArray[np.uint8] | None:
-        """Flags of the records that stay; None when the batch stays as it is."""
+        """Flags of the records that stay; None if the batch stays unchanged."""
         if batch.is_control:
             self.words[Retain.KEPT], self.words[Retain.TOMBSTONES] = batch.record_count, 0
             self.words[Retain.MAX_TIMESTAMP] = batch.max_timestamp
@@ -140,8 +140,8 @@ class SpecialFilter:
         return _seal(batch, fields, int(self.words[Retain.KEPT]), packed)
 
     def _is_wanted_empty(self, batch: RecordBatch) -> bool:
-        """Whether a batch stays as a header: the last of an active producer, for its sequence or
-        epoch, or the last of the segments that become one, for its offset."""
+        """Whether an empty batch stays as a header: the last batch of an active producer keeps
+        sequence and epoch, the last batch of the group of segments keeps the offset."""
         if self.words[Retain.POSITION] + batch.size == self.words[Retain.KEEP_END]:
             return True
         if batch.producer_id < 0 or batch.producer_id not in self.last_records:
@@ -153,7 +153,7 @@ class SpecialFilter:
 
 
 def marker_type(batch: RecordBatch) -> int | None:
-    """Type of a control batch's record, None when it was emptied. Raises CorruptLog."""
+    """Type of a control batch's record; None if the batch is empty. Raises CorruptLog."""
     if batch.record_count == 0:
         return None
     try:
@@ -166,8 +166,8 @@ def marker_type(batch: RecordBatch) -> int | None:
 
 
 def _plain(batch: RecordBatch) -> bytes | memoryview | None:
-    """The records section; None when it is too long to be looked at: such a batch stays as it
-    is."""
+    """The plain records section; None if it is too long to be decompressed: such a batch stays
+    unchanged."""
     try:
         return decompress(batch.codec, batch.data[b.RECORDS :], MAX_PLAIN_BYTES)
     except TooLong:

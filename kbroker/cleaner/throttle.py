@@ -1,4 +1,5 @@
-"""Bytes a second for all cleaner threads together: log.cleaner.io.max.bytes.per.second."""
+"""Limits the bytes a second of all cleaner threads together:
+log.cleaner.io.max.bytes.per.second."""
 
 import threading
 import time
@@ -6,13 +7,13 @@ from collections.abc import Callable
 from typing import Final
 
 MAX_S: Final = 60.0
-"""For one read or write. The setting has no lower bound: 0 or 5e-324 bytes a second would be for
-ever, and hold on after it is raised."""
+"""Maximum wait for one read or write. The setting has no lower bound: with 0 or 5e-324 bytes a
+second the wait would never end, even after a change of the setting."""
 
 
 class Throttle:
-    """Runs in: cleaner, any thread. Owner: the process's main. Bytes used early are paid for by
-    waiting afterwards.
+    """Runs in: cleaner, any thread. Owner: the process's main. Bytes are used first, then the
+    thread waits until they were allowed.
 
     clock_s, sleep: given by tests."""
 

@@ -1,7 +1,7 @@
 """The transactions of a log during its cleaning (Kafka's CleanedTransactionMetadata).
 
-A marker may be removed only when no record of its transaction is left; an entry of the transaction
-index is kept as long as records of its transaction are left.
+A marker may only be removed if no record of its transaction remains; an entry of the transaction
+index is kept while records of its transaction remain.
 """
 
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ from kbroker.protocol.records import ControlType
 class CleanedTransactions:
     """Owner: one pass over one log. Batches are added in the order of their offsets.
 
-    kept: aborted transactions whose marker stays because records of theirs were seen, for the new
+    kept: aborted transactions with remaining records, whose markers stay; entries for the new
     transaction index.
     """
 

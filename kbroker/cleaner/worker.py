@@ -1,8 +1,7 @@
-"""The cleaner process: threads that each clean the filthiest log, again and again, at idle IO
-priority.
+"""The cleaner process: threads that each clean the dirtiest log, repeatedly, at idle IO priority.
 
-Runs in: cleaner. It may be killed at any time: logs belong to the IO workers, unfinished files are
-removed later.
+Runs in: cleaner. It may be killed at any time: the IO workers own the logs, and unfinished files
+are removed later.
 """
 
 import ctypes
@@ -52,7 +51,7 @@ class Stopped(Exception):
 
 
 class CleanerThread(threading.Thread):
-    """Cleans as long as something is due, then backs off. Owner: main."""
+    """Cleans while any log is due, then backs off. Owner: main."""
 
     def __init__(self, number: int, context: ChildContext, shift: Shift) -> None:
         super().__init__(name=f"cleaner-{number}", daemon=True)
@@ -81,7 +80,7 @@ class CleanerThread(threading.Thread):
         self._caller.close()
 
     def _clean_filthiest(self) -> bool:
-        """Whether a log was cleaned."""
+        """Clean the dirtiest log; returns whether a log was cleaned."""
         found: list[tuple[int, CleanableLog]] = []
         for worker in range(self._workers):
             with suppress(KafkaError):  # the IO worker is restarting, so its logs cannot be cleaned now
@@ -148,7 +147,8 @@ class CleanerThread(threading.Thread):
 
 
 def lower_priority() -> None:
-    """Idle IO priority and little CPU, for the calling thread: Linux keeps both by thread."""
+    """Give the calling thread idle IO priority and a low CPU priority; Linux has both for each
+    thread."""
     number = IOPRIO_SET.get(platform.machine())
     if number is not None:
         ctypes.CDLL(None, use_errno=True).syscall(number, 1, 0, IOPRIO_IDLE)
@@ -185,7 +185,7 @@ def main(context: ChildContext) -> None:
 
 
 def _called(event_fd: int, seconds: float) -> bool:
-    """Wait for a call of an IO worker; whether there was one."""
+    """Wait for a call of an IO worker; returns whether it called."""
     poll = select.poll()
     poll.register(event_fd, select.POLLIN)
     if not poll.poll(seconds * 1000):

@@ -1,1 +1,1 @@
-"""The checks: each takes the evidence and gives findings; docs/validation.md defines them."""
+"""The checks: each returns findings from the evidence; docs/validation.md defines them."""

@@ -1,1 +1,1 @@
-"""The judgement as one HTML file that needs nothing else, and as JSON."""
+"""The judgement as one self-contained HTML file, and as JSON."""
