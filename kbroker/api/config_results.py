@@ -11,7 +11,8 @@ Listed = list[DescribeConfigsResourceResult]
 MAX_KEPT = 256
 MAX_KEYS = 256
 """Answers to requests for more settings are not kept."""
-"""Lists that are kept; who asks for every combination of keys does not fill the memory."""
+"""Maximum number of cached lists, so that requests with many combinations of keys do not fill the
+memory."""
 
 
 class ConfigResults:
@@ -26,8 +27,8 @@ class ConfigResults:
         self._kept: dict[object, Listed] = {}
 
     def get(self, kind: int, name: str, keys: Keys, synonyms: bool, documentation: bool) -> Listed:
-        """The settings of a resource that is there. Not to be changed. Raises KafkaError,
-        ConfigError."""
+        """The settings of an existing resource. Callers must not change the list. Raises
+        KafkaError, ConfigError."""
         if self._good_for != self._broker.version or len(self._kept) >= MAX_KEPT:
             self._kept.clear()
             self._good_for = self._broker.version

@@ -1,4 +1,4 @@
-"""Which of the newer group protocols are on: by the features in force and
+"""Checks which newer group protocols are enabled, by features and
 group.coordinator.rebalance.protocols. The bound on their heartbeats."""
 
 from kbroker.api.context import RequestContext
@@ -23,7 +23,7 @@ def check_protocol(broker: Broker, protocol: str) -> None:
 
 
 def check_size(ctx: RequestContext) -> None:
-    """Raises UNKNOWN_SERVER_ERROR, as for the record that could not be appended, when a heartbeat is
-    larger than the largest batch of the groups' topic, before anything is made of it."""
+    """Raises UNKNOWN_SERVER_ERROR, as for the record that could not be appended, when a heartbeat
+    is larger than the largest batch of the groups' topic, before anything is made of it."""
     if len(ctx.client.body) > ctx.broker.topic_config(TOPIC).max_message_bytes:
         raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)

@@ -1,4 +1,4 @@
-"""OffsetDelete (key 47), v0: forget offsets of a group that does not read the topic (KIP-496)."""
+"""OffsetDelete (key 47), v0: delete offsets of topics that a group does not read (KIP-496)."""
 
 from functools import partial
 
@@ -20,7 +20,7 @@ API = Api(ApiKey.OFFSET_DELETE, 0, 0)
 
 
 def handle(ctx: RequestContext, request: OffsetDeleteRequest) -> Answer:
-    """A code per partition; those that do not exist are not asked of the group."""
+    """Delete the offsets; returns a code per partition. Missing partitions are refused here."""
     catalogue = ctx.broker.catalogue
     failed: dict[str, OffsetDeleteResponseTopic] = {}
     known = []

@@ -1,4 +1,4 @@
-"""OffsetFetch (key 9), v1-10: how far groups have read.
+"""OffsetFetch (key 9), v1-10: committed offsets of groups.
 
 v2 all partitions (null topics) and a code for the group; v3 throttle time; v5 leader epoch; v6
 flexible; v7 require_stable (KIP-447); v8 many groups (KIP-709); v9 member id and epoch (KIP-848);
@@ -32,8 +32,8 @@ TOPIC_IDS_FROM = 10
 
 
 def handle(ctx: RequestContext, request: OffsetFetchRequest) -> CachedAnswer | OffsetFetchResponse:
-    """One answer per group; below v8 the request is about one group. It stands when it depends on
-    offsets alone."""
+    """One answer per group; below v8 the request is about one group. The answer is cacheable if it
+    only depends on offsets."""
     groups = groups_of(request, ctx.version)
     response = _respond(ctx, request, groups)
     if len(groups) != 1 or groups[0].member_id or groups[0].member_epoch >= 0:
@@ -71,7 +71,7 @@ def refuse(request: OffsetFetchRequest, error: KafkaError, version: int) -> Offs
 
 
 def response_of(answers: list[OffsetFetchResponseGroup], version: int) -> OffsetFetchResponse:
-    """The answer of a version with these answers of groups."""
+    """The response of a version from these answers of groups."""
     if version >= MANY_GROUPS_FROM:
         return OffsetFetchResponse(groups=answers)
     return _single(answers[0], version)
@@ -96,7 +96,8 @@ def groups_of(request: OffsetFetchRequest, version: int) -> list[OffsetFetchRequ
 
 
 def failed(group: OffsetFetchRequestGroup, code: ErrorCode, version: int) -> OffsetFetchResponseGroup:
-    """A group's code, and before v2, which has none, the code of each partition."""
+    """The answer about a failed group: its code, and before v2, which lacks that field, the code of
+    each partition."""
     answer = failed_group(group.group_id, code)
     if version < GROUP_CODE_FROM:
         answer.topics = [
@@ -135,7 +136,7 @@ def _single(answer: OffsetFetchResponseGroup, version: int) -> OffsetFetchRespon
 def fetch(
     ctx: RequestContext, group: OffsetFetchRequestGroup, require_stable: bool
 ) -> OffsetFetchResponseGroup:
-    """The answer of one group. Raises KafkaError when it has none."""
+    """The answer of one group. Raises KafkaError if the group fails as a whole."""
     service = ctx.services.groups
     by_id = ctx.version >= TOPIC_IDS_FROM
     unknown = _name_topics(ctx, group) if by_id else []
@@ -147,7 +148,7 @@ def fetch(
 
 
 def _name_topics(ctx: RequestContext, group: OffsetFetchRequestGroup) -> list[OffsetFetchResponseTopics]:
-    """Give the asked topics their names; the answers for those whose id nobody knows."""
+    """Set the names of the requested topics; returns the answers for unknown ids."""
     if group.topics is None:
         return []
     unknown = []
@@ -166,7 +167,7 @@ def _name_topics(ctx: RequestContext, group: OffsetFetchRequestGroup) -> list[Of
 
 
 def _add_ids(ctx: RequestContext, answer: OffsetFetchResponseGroup) -> None:
-    """Topics by id; those that exist no more have none and are left out."""
+    """Add ids to topics; deleted topics have none and are left out."""
     named = []
     for topic in answer.topics:
         found = ctx.broker.catalogue.get(topic.name)

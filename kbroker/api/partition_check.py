@@ -1,4 +1,5 @@
-"""Checks before a partition's log is read: it exists, is open, and the client knows its leader."""
+"""Checks before a partition's log is read: it exists, is open, and the client has its current
+leader epoch."""
 
 from kbroker.control.broker import Broker
 from kbroker.control.metadata.catalogue import Partition
@@ -9,8 +10,8 @@ NO_EPOCH = -1
 
 
 def online(broker: Broker, name: str | None, index: int) -> Partition:
-    """The partition when its log is open. UNKNOWN_TOPIC_OR_PARTITION, KAFKA_STORAGE_ERROR (its
-    directory failed), NOT_LEADER_OR_FOLLOWER (being opened or recovered)."""
+    """The partition, if its log is open. Raises UNKNOWN_TOPIC_OR_PARTITION, KAFKA_STORAGE_ERROR
+    (its directory failed), NOT_LEADER_OR_FOLLOWER (it is being opened or recovered)."""
     partition = broker.catalogue.partition(name, index)
     if partition is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -23,8 +24,8 @@ def online(broker: Broker, name: str | None, index: int) -> Partition:
 
 
 def check_leader_epoch(broker: Broker, partition: Partition, current_leader_epoch: int) -> None:
-    """FENCED_LEADER_EPOCH when the client knows an older leader, UNKNOWN_LEADER_EPOCH when a newer
-    one (KIP-320)."""
+    """Raises FENCED_LEADER_EPOCH if the client has an older leader epoch, UNKNOWN_LEADER_EPOCH if
+    it has a newer one (KIP-320)."""
     if current_leader_epoch == NO_EPOCH:
         return
     epoch = broker.slots.word(partition.slot, Slot.LEADER_EPOCH)

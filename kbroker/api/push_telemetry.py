@@ -11,7 +11,7 @@ API = Api(ApiKey.PUSH_TELEMETRY, 0, 0)
 
 
 def handle(ctx: RequestContext, request: PushTelemetryRequest) -> PushTelemetryResponse:
-    """Keep what is pushed for /metrics."""
+    """Store the pushed metrics for /metrics."""
     ctx.services.telemetry.push(request, ctx.client)
     return PushTelemetryResponse()
 

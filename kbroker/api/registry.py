@@ -169,7 +169,7 @@ MODULES: tuple[ModuleType, ...] = (
     alter_share_group_offsets,
     delete_share_group_offsets,
 )
-"""Every API file. Each has API; those of control also handle(ctx, request), which gives an
+"""Every API file. Each has API; those of control also have handle(ctx, request), which returns an
 `Answer`, and refuse(request, error, version)."""
 
 APIS: Mapping[int, Api] = {module.API.key: module.API for module in MODULES}
@@ -188,8 +188,8 @@ class Dispatch:
         self._counts = ErrorCounts(services.broker.metrics)
 
     def __call__(self, client: ClientRequest) -> Frame | Deferred:
-        """Answer one request in the control process; a Deferred of the frame when it cannot be
-        answered at once."""
+        """Answer one request in the control process; returns a Deferred if the answer comes
+        later."""
         api = APIS.get(client.api_key)
         if api is None or api.owner is not Owner.CONTROL or not api.accepts(client.api_version):
             if client.api_key == api_versions.API.key:
@@ -225,10 +225,10 @@ class Dispatch:
         return response
 
     def _encoded(self, module: ModuleType, client: ClientRequest, response: Struct, request: Struct) -> Frame:
-        """The framed answer. In slices both structs are emptied afterwards; too large an answer
+        """The framed answer. In slices both structs are emptied afterwards. A too large answer
         closes the connection.
 
-        A text that no answer can carry makes it one of UNKNOWN_SERVER_ERROR.
+        A text that cannot be encoded turns it into UNKNOWN_SERVER_ERROR.
         """
         try:
             try:
@@ -254,8 +254,8 @@ class Dispatch:
 
 
 def _refused(module: ModuleType, client: ClientRequest, request: Struct, error: KafkaError) -> Struct:
-    """The answer when a request fails as a whole: the API's own form of it."""
-    error.__traceback__ = None  # its frames hold the request
+    """The answer to a request that fails as a whole, in the form of its API."""
+    error.__traceback__ = None  # its stack frames keep the request alive
     response: Struct = module.refuse(request, error, client.api_version)
     return response
 

@@ -1,6 +1,6 @@
-"""RenewDelegationToken (key 39), v1-2: give a delegation token more time (KIP-48).
+"""RenewDelegationToken (key 39), v1-2: extend the expiry of a delegation token (KIP-48).
 
-v2 flexible. The token's owner and its renewers may.
+v2 flexible. Allowed to the token's owner and its renewers.
 """
 
 from kbroker.api.context import RequestContext
@@ -20,7 +20,7 @@ API = Api(ApiKey.RENEW_DELEGATION_TOKEN, 1, 2)
 
 @running
 async def handle(ctx: RequestContext, request: RenewDelegationTokenRequest) -> RenewDelegationTokenResponse:
-    """When the token expires from now on."""
+    """Renew the token; returns its new expiry."""
     if not may_ask(ctx):
         return RenewDelegationTokenResponse(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, NO_TIME)
     hmac = bytes(request.hmac)

@@ -1,7 +1,7 @@
 """SaslAuthenticate (key 36), v0-2: a token of a login (KIP-152).
 
 v1 life of the session in the answer (KIP-368); v2 flexible. On SASL listeners the network processes
-answer it, see kbroker/net/security/logins.py; what comes here was sent without need.
+answer it, see kbroker/net/security/logins.py; requests that arrive here are superfluous.
 """
 
 from kbroker.api.context import RequestContext

@@ -1,8 +1,8 @@
-"""SaslHandshake (key 17), v0-1: which mechanism a client logs in by (KIP-43).
+"""SaslHandshake (key 17), v0-1: choose the mechanism of a login (KIP-43).
 
 v0 bare tokens follow; v1 SaslAuthenticate requests do (KIP-152). On SASL listeners the network
-processes answer it, see kbroker/net/security/logins.py; what comes here was sent without need, to a
-PLAINTEXT listener or by a client that is logged in.
+processes answer it, see kbroker/net/security/logins.py; requests that arrive here are superfluous:
+on a PLAINTEXT listener or by a client that is logged in.
 """
 
 from kbroker.api.context import RequestContext
@@ -15,7 +15,7 @@ API = Api(ApiKey.SASL_HANDSHAKE, 0, 1)
 
 
 def handle(ctx: RequestContext, request: SaslHandshakeRequest) -> SaslHandshakeResponse:
-    """There is nothing to shake forwards."""
+    """Always refused: no login is expected here."""
     return SaslHandshakeResponse(ErrorCode.ILLEGAL_SASL_STATE)
 
 

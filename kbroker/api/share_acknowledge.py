@@ -25,7 +25,7 @@ API = Api(ApiKey.SHARE_ACKNOWLEDGE, 1, 2)
 
 @running
 async def handle(ctx: RequestContext, request: ShareAcknowledgeRequest) -> ShareAcknowledgeResponse:
-    """A code per partition, once its acknowledgements are written."""
+    """A code per partition, when its acknowledgements are written."""
     check_protocol(ctx.broker, "share")
     group_id, member_id = check_sender(request.group_id, request.member_id)
     service = ctx.services.shares
@@ -53,7 +53,7 @@ async def handle(ctx: RequestContext, request: ShareAcknowledgeRequest) -> Share
 
 
 def topic_response(topic_id: bytes, indexes: Iterable[int], code: ErrorCode) -> ShareAcknowledgeTopicResponse:
-    """The results of a topic that is refused as a whole."""
+    """The results of a topic that fails as a whole."""
     return ShareAcknowledgeTopicResponse(topic_id, [PartitionData(index, code) for index in indexes])
 
 

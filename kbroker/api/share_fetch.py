@@ -1,7 +1,8 @@
 """ShareFetch (key 78), v1-2: acquire records of shared partitions, and acknowledge earlier ones
 (KIP-932).
 
-v2 strict record limit (KIP-1206) and renewed locks (KIP-1222); v0 was of the preview and is gone.
+v2 strict record limit (KIP-1206) and renewed locks (KIP-1222); v0 was a preview and is not
+supported.
 """
 
 from collections.abc import Iterable, Mapping
@@ -34,7 +35,7 @@ STRICT = 1
 
 @running
 async def handle(ctx: RequestContext, request: ShareFetchRequest) -> ShareFetchResponse:
-    """The acquired records, as soon as there are some or the wait time is over."""
+    """The acquired records, when there are some or the wait time is over."""
     check_protocol(ctx.broker, "share")
     group_id, member_id = check_sender(request.group_id, request.member_id)
     service = ctx.services.shares
@@ -71,7 +72,7 @@ async def handle(ctx: RequestContext, request: ShareFetchRequest) -> ShareFetchR
 
 
 def topic_response(topic_id: bytes, indexes: Iterable[int], code: ErrorCode) -> ShareFetchableTopicResponse:
-    """The results of a topic that is refused as a whole."""
+    """The results of a topic that fails as a whole."""
     return ShareFetchableTopicResponse(topic_id, [PartitionData(index, code) for index in indexes])
 
 

@@ -16,7 +16,7 @@ API = Api(ApiKey.SHARE_GROUP_HEARTBEAT, 1, 1)
 
 
 def handle(ctx: RequestContext, request: ShareGroupHeartbeatRequest) -> Answer:
-    """The member's epoch and, when it changed, its assignment."""
+    """Returns the member's epoch and, if it has changed, its assignment."""
     check_protocol(ctx.broker, "share")
     check_size(ctx)
     service = ctx.services.groups

@@ -8,7 +8,7 @@ NO_PARTITION = "This server does not host this topic-partition."
 
 
 def empty_share_group(groups: GroupService, group_id: str, create: bool = False) -> ShareGroup:
-    """The group; create: a new one (which nobody has seen) if there is none.
+    """The group. create: use a new group, not stored yet, if it does not exist.
 
     Raises GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP.
     """

@@ -1,4 +1,4 @@
-"""Checks of the sender that every share request needs."""
+"""Checks of the sender of share requests."""
 
 import base64
 import binascii
@@ -9,14 +9,14 @@ UUID_BYTES = 16
 
 
 def code_and_text(error: KafkaError | None) -> tuple[ErrorCode, str | None]:
-    """Code and text of a partition's result: a text only where the code alone is not enough."""
+    """Code and text of a partition's result. Only errors with their own text have one."""
     if error is None:
         return ErrorCode.NONE, None
     return error.code, None if error.message == error.code.message else error.message
 
 
 def check_sender(group_id: str | None, member_id: str | None) -> tuple[str, str]:
-    """(group id, member id). Raises INVALID_REQUEST when one is missing or the member id is no
+    """(group id, member id). Raises INVALID_REQUEST if one is missing or the member id is not a
     UUID."""
     if not group_id:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "Group id is missing.")

@@ -1,7 +1,7 @@
 """StreamsGroupHeartbeat (key 88), v0: join, take part in and leave a streams group (KIP-1071).
 
-Offered with the feature streams.version 1. Internal topics that the topology needs are created
-before the answer leaves, which still says that they are missing; the next heartbeat finds them.
+Offered with the feature streams.version 1. Missing internal topics of the topology are created
+before the answer is sent. The answer still reports them as missing; the next heartbeat finds them.
 """
 
 import logging
@@ -31,7 +31,8 @@ log = logging.getLogger(__name__)
 
 @running
 async def handle(ctx: RequestContext, request: StreamsGroupHeartbeatRequest) -> StreamsGroupHeartbeatResponse:
-    """The member's epoch, what its application should know and, when they changed, its tasks."""
+    """Returns the member's epoch, status messages for its application and, if they have changed,
+    its tasks."""
     check_protocol(ctx.broker, "streams")
     check_size(ctx)
     service = ctx.services.groups
@@ -59,7 +60,7 @@ async def create_internal_topics(broker: Broker, group_id: str, result: Heartbea
         name: why
         for name, why in made.items()
         if isinstance(why, KafkaError)
-        and why.code is not ErrorCode.TOPIC_ALREADY_EXISTS  # made by another member
+        and why.code is not ErrorCode.TOPIC_ALREADY_EXISTS  # created by another member
     }
     if not failed:
         return

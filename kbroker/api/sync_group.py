@@ -1,7 +1,7 @@
 """SyncGroup (key 14), v0-5: hand in (leader) and get the assignment of a generation.
 
 v1 throttle time; v2 none; v3 group instance id (KIP-345); v4 flexible; v5 protocol type and name,
-mandatory in the request (KIP-559). Waits until the leader's assignment is stored.
+mandatory in the request (KIP-559). The answer waits until the leader's assignment is stored.
 """
 
 from kbroker.api.context import RequestContext
@@ -16,7 +16,7 @@ PROTOCOL_MANDATORY_FROM = 5
 
 
 def handle(ctx: RequestContext, request: SyncGroupRequest) -> Answer:
-    """The member's part, when the leader has assigned."""
+    """The member's assignment, when the leader's request is stored."""
     if ctx.version >= PROTOCOL_MANDATORY_FROM and None in (request.protocol_type, request.protocol_name):
         return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     service = ctx.services.groups

@@ -1,4 +1,4 @@
-"""TxnOffsetCommit (key 28), v0-5: store how far a group has read, as part of a transaction.
+"""TxnOffsetCommit (key 28), v0-5: store offsets of a group as part of a transaction.
 
 v1 throttle time; v2 leader epoch; v3 flexible, member, generation, instance (KIP-447); v4
 TRANSACTION_ABORTABLE (KIP-890); v5 adds the group's partition to the transaction by itself
@@ -30,7 +30,8 @@ ADDS_FROM = 5
 
 @running
 async def handle(ctx: RequestContext, request: TxnOffsetCommitRequest) -> TxnOffsetCommitResponse:
-    """A code per partition; topics and partitions that do not exist are not asked of the group."""
+    """Commit offsets; returns a code per partition. Missing topics and partitions are refused
+    here."""
     known, response = _known_topics(ctx, request)
     if not known:
         return response
@@ -56,7 +57,7 @@ def refuse(request: TxnOffsetCommitRequest, error: KafkaError, version: int) -> 
     """The request failed as a whole: every partition carries the error."""
     code = error.code
     if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and version < LOADING_FROM:
-        code = ErrorCode.COORDINATOR_NOT_AVAILABLE  # clients before 2.0 do not know the other
+        code = ErrorCode.COORDINATOR_NOT_AVAILABLE  # clients before 2.0 lack the other code
     return TxnOffsetCommitResponse(
         topics=[
             TxnOffsetCommitResponseTopic(

@@ -1,8 +1,7 @@
-"""UnregisterBroker (key 64), v0: forget a broker that is gone for good (KIP-500). Here no broker is
-ever gone.
+"""UnregisterBroker (key 64), v0: remove the registration of a dead broker (KIP-500). Always refused
+here.
 
-This host and its replica sites are all brokers there are, and they run: they cannot be
-unregistered.
+The nodes are this host and its replica sites. They run, so they cannot be unregistered.
 """
 
 from kbroker.api.context import RequestContext
@@ -23,5 +22,5 @@ def handle(ctx: RequestContext, request: UnregisterBrokerRequest) -> UnregisterB
 
 
 def refuse(request: UnregisterBrokerRequest, error: KafkaError, version: int) -> UnregisterBrokerResponse:
-    """Every answer."""
+    """The answer with this error."""
     return UnregisterBrokerResponse(0, error.code, error.message)

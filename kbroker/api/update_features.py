@@ -29,7 +29,7 @@ API = Api(ApiKey.UPDATE_FEATURES, 0, 2)
 
 @running
 async def handle(ctx: RequestContext, request: UpdateFeaturesRequest) -> UpdateFeaturesResponse:
-    """Change all levels, or none when one is refused."""
+    """Change all levels, or none if one is refused."""
     broker = ctx.broker
     async with broker.changing:
         errors = _errors(ctx, request)

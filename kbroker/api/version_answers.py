@@ -1,6 +1,6 @@
 """Answers to ApiVersions from the features of control's last image.
 
-Imports no handler of any API: network processes need none.
+It imports no handlers: network processes do not need them.
 """
 
 import re
@@ -24,7 +24,7 @@ from kbroker.protocol.messages.api_versions import (
 
 KEY = ApiKey.API_VERSIONS
 MAX_READ = 256
-"""Good requests that are remembered: clients of the same software send the same bytes."""
+"""Maximum number of cached requests: clients of the same software send the same bytes."""
 MAX_READ_BYTES = 256
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
@@ -55,7 +55,7 @@ def respond(
 
 
 def unsupported(client: ClientRequest) -> bytes:
-    """The answer to a version that is not known (KIP-511)."""
+    """The answer to an unknown version (KIP-511)."""
     own = ApiVersion(KEY, *VERSIONS[KEY])
     response = ApiVersionsResponse(ErrorCode.UNSUPPORTED_VERSION, [own])
     return encode_response(KEY, 0, client.correlation_id, response)
@@ -71,18 +71,18 @@ class LocalAnswers:
         self._features: Mapping[str, int] = {}
         self._epoch = 0
         self._good: dict[int, bytes] = {}
-        """By version: the whole answer to a good request, for correlation id 0."""
+        """By version: the whole answer to a valid request, for correlation id 0."""
         self._read: dict[tuple[int, bytes], tuple[str, str]] = {}
-        """By version and body of a good request: name and version of the software."""
+        """By version and body of a valid request: name and version of the software."""
 
     def take(self, image: Image) -> None:
-        """Features may have changed."""
+        """Drop the cached answers, because features may have changed."""
         self._features, self._epoch = image.features, image.features_epoch
         self._good.clear()
 
     def answer(self, client: ClientRequest, learn: Callable[[str, str], None]) -> bytes:
-        """The whole frame. learn: called with name and version of the client's software. Raises
-        ProtocolError for a body that cannot be read."""
+        """The whole frame of the answer. learn: called with name and version of the client's
+        software. Raises ProtocolError for an invalid body."""
         lowest, highest = VERSIONS[KEY]
         if not lowest <= client.api_version <= highest:
             self._counts.count(client, ApiVersionsResponse(ErrorCode.UNSUPPORTED_VERSION))
@@ -103,7 +103,7 @@ class LocalAnswers:
         return good[:4] + client.correlation_id.to_bytes(4, "big", signed=True) + good[8:]
 
     def _software(self, version: int, body: bytes) -> tuple[str, str] | None:
-        """Name and version of the client's software; None when they are not well formed."""
+        """Name and version of the client's software; None if they are malformed."""
         software = self._read.get((version, body))
         if software is None:
             request, _ = decode(ApiVersionsRequest, version, body)
@@ -116,6 +116,7 @@ class LocalAnswers:
 
 
 def well_formed(request: ApiVersionsRequest, version: int) -> bool:
-    """Whether the client names its software as it must from version 3 on (KIP-511)."""
+    """Whether name and version of the software are well-formed, as required from version 3 on
+    (KIP-511)."""
     texts = (request.client_software_name, request.client_software_version)
     return version < 3 or all(_SOFTWARE.fullmatch(text) for text in texts)

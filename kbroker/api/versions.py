@@ -1,7 +1,7 @@
-"""The versions of every API that is advertised, for processes that import no handler.
+"""The versions of every advertised API, for processes that import no handlers.
 
-They are those of the generated messages, but for the APIs named here. The rows in the files of the
-APIs say the same.
+They are those of the generated messages, except for the APIs named here. The rows in the API files
+are the same.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ OTHERS: Final = {ApiKey.PRODUCE: (0, 13), ApiKey.INIT_PRODUCER_ID: (0, 5)}
 VERSIONS: Final[Mapping[int, tuple[int, int]]] = {
     key: (api.min_version, api.max_version) for key, api in APIS.items()
 } | OTHERS
-"""First and last by key."""
+"""First and last version by key."""
 TELEMETRY: Final = frozenset((ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY))
 
 

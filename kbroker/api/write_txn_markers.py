@@ -1,4 +1,4 @@
-"""WriteTxnMarkers (key 27), v1-2: end a transaction on partitions, past the coordinator.
+"""WriteTxnMarkers (key 27), v1-2: end a transaction on partitions, without its coordinator.
 
 For administrators who abort a hanging transaction (kafka-transactions abort, KIP-664). v1 flexible;
 v2 the transaction version of the producer: from 2 on the marker's epoch must be newer than the

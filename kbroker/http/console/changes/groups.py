@@ -21,7 +21,7 @@ from kbroker.protocol.messages.offset_commit import (
 TARGETS = ("earliest", "latest", "offset", "time", "shift")
 RESET = (
     Parameter("to", "Where the group will continue.", required=True, choices=TARGETS),
-    Parameter("topic", "One topic; every topic with committed offsets when left out."),
+    Parameter("topic", "One topic; default: every topic with committed offsets."),
     Parameter("partition", "One partition of that topic.", "integer", None, high=2**31 - 1),
     Parameter("offset", "With to=offset.", "integer", None, high=INT64),
     Parameter(

@@ -34,7 +34,7 @@ QUERY = (
     Parameter("start", "Where to start.", default="latest", choices=START),
     Parameter("offset", "With start=offset.", "integer", None, high=INT64),
     Parameter("time_ms", "With start=time.", "integer", None, high=INT64),
-    Parameter("limit", "Records at most.", "integer", 50, low=1, high=500),
+    Parameter("limit", "Maximum number of records.", "integer", 50, low=1, high=500),
     Parameter("cursor", "Continue where an answer ended; start is ignored then.", high=6000),
 )
 
