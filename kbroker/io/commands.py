@@ -34,8 +34,13 @@ class Commands:
         except KafkaError as error:
             return Reply(call_id, None, int(error.code), str(error))
         except OSError as error:
-            log.error("%s failed: %s", type(body).__name__, error)
-            return Reply(call_id, None, int(ErrorCode.KAFKA_STORAGE_ERROR), str(error))
+            return storage_failed(call_id, body, error)
+
+
+def storage_failed(call_id: int, body: object, error: OSError) -> Reply:
+    """The reply to a message that failed with an error of the disk; logs the error."""
+    log.error("%s failed: %s", type(body).__name__, error)
+    return Reply(call_id, None, int(ErrorCode.KAFKA_STORAGE_ERROR), str(error))
 
 
 class LogCommands:

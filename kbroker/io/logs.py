@@ -5,7 +5,7 @@ dir, closes them.
 import errno
 import logging
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from kbroker.config.topic import TopicConfig
@@ -272,24 +272,46 @@ class Logs:
 
     # --- closing -------------------------------------------------------------------------------------
 
-    def close(self, slot: int, delete: bool) -> None:
-        """Close one partition; delete: rename its folder for removal."""
+    def close(self, slot: int) -> None:
+        """Close one partition."""
+        if (partition := self._taken(slot)) is not None:
+            partition.close()
+
+    def delete(self, slots: Iterable[int]) -> dict[int, OSError]:
+        """Close partitions and rename their folders for removal. The renames are on disk when this
+        returns: one sync for each log dir. Returns errors by slot."""
+        now, errors = wall_clock_ms(), dict[int, OSError]()
+        renamed: dict[str, dict[int, UnifiedLog]] = {}
+        for slot in slots:
+            if (partition := self._taken(slot)) is None:
+                continue
+            try:
+                partition.delete(now)
+            except OSError as error:
+                errors[slot] = error
+            else:
+                renamed.setdefault(files.log_dir_of(partition.folder), {})[slot] = partition
+        for log_dir, deleted in renamed.items():
+            try:
+                files.sync_folder(log_dir)
+            except OSError as error:
+                errors |= dict.fromkeys(deleted, error)
+            self._checkpoints.forget(log_dir, deleted.values())
+        return errors
+
+    def _taken(self, slot: int) -> UnifiedLog | None:
+        """A partition that is about to close; None when it is not open, then it will not be."""
         partition = self._partitions.pop(slot, None)
         if partition is None:
             self._openings.forget(slot)
-            return
-        if delete:
-            partition.delete(wall_clock_ms())
-            self._checkpoints.forget([partition])
-        else:
-            partition.close()
+        return partition
 
     def relocate(self, slot: int, folder: str, now: int) -> None:
         """Switch a paused partition to a folder in another log dir; the old folder is removed
         later. Raises OSError."""
         partition = self._partitions[slot]
-        self._checkpoints.forget([partition])
         left = partition.folder
+        self._checkpoints.forget(files.log_dir_of(left), [partition])
         partition.relocate(folder, self.reservations.most(files.log_dir_of(folder)), now)
         for listener in self.moved_listeners:
             listener(slot, left)

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from kbroker.io.append.drain import Drain, MarkerAppend
 from kbroker.io.append.rows import Drained, Stop, Wants
 from kbroker.io.cleaning import Cleaning
-from kbroker.io.commands import Commands, LogCommands
+from kbroker.io.commands import Commands, LogCommands, storage_failed
 from kbroker.io.durability import Durability
 from kbroker.io.housekeeping import Housekeeping
 from kbroker.io.log_dirs.file_handles import FileHandles, process_limit
@@ -87,6 +87,7 @@ class Worker:
             self.housekeeping.handlers,
             {ClosePartition: self._close},
         )
+        self._deletions: list[tuple[int, ClosePartition]] = []
         self.link: PolledLink | None = None
         self.stopping = False
         if is_armed(BEFORE_WRITE, WRITTEN):
@@ -223,6 +224,7 @@ class Worker:
             messages = self.link.receive()
             for first in range(0, len(messages), TOGETHER):
                 replies = [self._handle(*each) for each in messages[first : first + TOGETHER]]
+                replies += self._delete()
                 self.link.reply_all([reply for reply in replies if reply is not None and reply.call_id])
         except LinkClosed:
             self._poll.unregister(self.link.fileno())
@@ -230,18 +232,38 @@ class Worker:
             self.link = None
 
     def _handle(self, call_id: int, body: object) -> Reply | None:
-        """The reply to a message; that to OpenPartition comes when a thread has loaded the log."""
+        """The reply to a message, or None: that to OpenPartition comes when a thread has loaded the
+        log, that to a deletion with those of its neighbours."""
         if isinstance(body, OpenPartition):
             self.moves.reopened(body.slot, body.log_dir)
             self.logs.open(body, call_id)
+            return None
+        if isinstance(body, ClosePartition) and body.delete:
+            self._deletions.append((call_id, body))
             return None
         return self.commands.handle(call_id, body)
 
     def _close(self, body: ClosePartition) -> None:
         self.moves.drop(body.slot)
         self.replicas.forget(body.slot)
-        self.logs.close(body.slot, body.delete)
+        self.logs.close(body.slot)
         self.durability.forget(body.slot)
+
+    def _delete(self) -> list[Reply]:
+        """Delete logs that control wants deleted, together: they share the syncs of their log dir.
+        Returns the replies."""
+        calls, self._deletions = self._deletions, []
+        slots = [body.slot for _, body in calls]
+        for slot in slots:
+            self.moves.drop(slot)
+            self.replicas.forget(slot)
+        errors = self.logs.delete(slots)
+        for slot in slots:
+            self.durability.forget(slot)
+        return [
+            storage_failed(call_id, body, errors[body.slot]) if body.slot in errors else Reply(call_id, None)
+            for call_id, body in calls
+        ]
 
     def _send(self, body: object) -> None:
         if self.link is not None:

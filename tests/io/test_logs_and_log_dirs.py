@@ -167,15 +167,53 @@ def test_a_deleted_log_leaves_its_folder_and_its_lines_in_checkpoints(scene: Sce
     scene.logs.checkpoint()
     assert LogDir(scene.paths[0]).recovery_points().keys() == {("t0", 0), ("t1", 0)}
     folder = Path(scene.opened[0].partition.folder)
-    scene.logs.close(0, delete=True)
+    assert scene.logs.delete([0]) == {}
     assert not folder.exists()
     assert scene.shared.slots[0, Slot.STATE] == SlotState.DELETED
     assert LogDir(scene.paths[0]).recovery_points().keys() == {("t1", 0)}
     assert scene.starts(scene.paths[0]) == {}
 
 
+def test_deleted_logs_share_one_sync_of_their_log_dir_after_their_renames(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[tuple[str, list[str]]] = []
+
+    def watched(folder: str) -> None:
+        left = sorted(path.name for path in Path(folder).glob("t*-0"))
+        synced.append((folder, left))
+
+    monkeypatch.setattr(files, "sync_folder", watched)
+    monkeypatch.setattr(scene.logs._checkpoints, "forget", lambda *_: None)
+    assert scene.logs.delete([0, 1, EMPTY, 2]) == {}
+    assert synced == [(scene.paths[0], []), (scene.paths[1], [])]
+
+
+def test_a_log_dir_that_cannot_be_synced_fails_its_deletions_and_no_others(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = OSError(errno.EIO, "broken")
+    sync = files.sync_folder
+
+    def refuse(folder: str) -> None:
+        if folder == scene.paths[0]:
+            raise broken
+        sync(folder)
+
+    monkeypatch.setattr(files, "sync_folder", refuse)
+    assert scene.logs.delete([0, 2, 1]) == {0: broken, 1: broken}
+
+
+def test_a_log_that_cannot_be_renamed_fails_alone(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = scene.opened[0].partition.folder
+    Path(gone).rename(f"{gone}-elsewhere")
+    errors = scene.logs.delete([0, 1])
+    assert list(errors) == [0]
+    assert isinstance(errors[0], FileNotFoundError)
+
+
 def test_a_closed_log_keeps_its_folder(scene: Scene) -> None:
-    scene.logs.close(0, delete=False)
+    scene.logs.close(0)
     assert Path(scene.paths[0], "t0-0").exists()
     assert scene.shared.slots[0, Slot.STATE] == SlotState.FREE
     assert scene.logs.get(0) is None

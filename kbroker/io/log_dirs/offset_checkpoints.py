@@ -93,18 +93,19 @@ class OffsetCheckpoints:
             for key, start in changed.items():
                 self._written_starts[f"{path}/{files.folder_name(*key)}"] = start
 
-    def forget(self, partitions: Iterable[UnifiedLog]) -> None:
-        """Drop deleted partitions."""
+    def forget(self, log_dir: str, partitions: Iterable[UnifiedLog]) -> None:
+        """Drop deleted partitions of a log dir."""
+        keys = []
         for partition in partitions:
-            folder = self._dirs[files.log_dir_of(partition.folder)]
-            key = (partition.topic, partition.partition)
+            keys.append((partition.topic, partition.partition))
             self._written_starts.pop(partition.folder, None)
-            try:
-                folder.update_recovery_points({}, (key,))
-                folder.update_log_start_offsets({}, (key,))
-                folder.update_cleaner_offsets({}, (key,))
-            except OSError as error:
-                log.warning("checkpoints of %s: %s", folder.path, error)
+        folder, dropped = self._dirs[log_dir], tuple(keys)
+        try:
+            folder.update_recovery_points({}, dropped)
+            folder.update_log_start_offsets({}, dropped)
+            folder.update_cleaner_offsets({}, dropped)
+        except OSError as error:
+            log.warning("checkpoints of %s: %s", log_dir, error)
 
 
 BUSY_SHARE = 20  # the thread works at most one part in this many of the time, however many logs there are

@@ -24,7 +24,6 @@ from kbroker.io.recovery.loaded_log import ClosedLog, LoadedLog
 from kbroker.ipc.crash_point import crash_point
 from kbroker.ipc.layout import SlotState
 from kbroker.ipc.messages import SwapSegments
-from kbroker.log import files
 from kbroker.protocol.errors import ErrorCode, KafkaError
 
 log = logging.getLogger(__name__)
@@ -334,12 +333,12 @@ class UnifiedLog:
         self.producers.drop()
 
     def delete(self, now_ms: int) -> str:
-        """Close the log, rename its folder for removal after file.delete.delay.ms; its new path."""
+        """Close the log, rename its folder for removal after file.delete.delay.ms; its new path.
+        The caller syncs the log dir."""
         self.abandon(SlotState.DELETED)
         self.published.forget_writes()
         target = self.segments.mark_folder_deleted(self.topic, self.partition)
         crash_point("delete topic: folder renamed")
-        files.sync_folder(files.log_dir_of(self.folder))
         self.segments.delete_later([target], now_ms)
         return target
 

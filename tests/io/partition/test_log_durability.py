@@ -101,11 +101,6 @@ def test_a_close_without_a_sync_leaves_all_of_it_to_its_caller(log: Log, syncs: 
     assert syncs.taken() == []
 
 
-def test_a_deleted_logs_new_name_is_synced(log: Log, syncs: Syncs) -> None:
-    log.partition.delete(NOW)
-    assert syncs.taken() == ["."]
-
-
 def test_a_file_that_retention_has_taken_is_not_missed(log: Log, syncs: Syncs) -> None:
     job = log.partition.durability.begin()
     for path in log.folder.glob("*.snapshot"):
