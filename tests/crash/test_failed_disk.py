@@ -203,10 +203,9 @@ def test_held_appends_fail_at_once_when_the_sync_fails(scene: Scene) -> None:
     admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1, config=configs)])[TOPIC].result(30)
     assert set(scene.produce(EVERY).values()) == {None}
     scene.disk.fail()
-    began = time.monotonic()
     outcome = scene.produce(scene.ours, timeout_ms=60_000)
-    assert set(outcome.values()) <= {KafkaError.KAFKA_STORAGE_ERROR}
-    assert time.monotonic() - began < 20  # a held append would wait for its timeout of a minute
+    # a held append would wait for its timeout of a minute, and `produce` returns before without it
+    assert outcome == dict.fromkeys(scene.ours, KafkaError.KAFKA_STORAGE_ERROR)
 
 
 def test_without_any_log_dir_the_broker_ends(tmp_path: Path, broker_factory: Callable[..., KBroker]) -> None:
