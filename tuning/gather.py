@@ -5,7 +5,7 @@ import os
 import re
 import resource
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
@@ -17,12 +17,13 @@ from tuning.coefficients import DEFAULT_FILE, Coefficients
 from tuning.host.host import Host, read_host
 from tuning.host.roots import Roots
 from tuning.live import Live, scrape
+from tuning.quantity import show_rate
 from tuning.situation import Situation
 from tuning.workload import Workload
 
 PARTITION = re.compile(r".+-\d+")
 ACCEPTOR = "kbroker: acceptor"
-SHOWN = ("write_rate", "partitions", "groups", "connections", "copies")
+COUNTED = ("partitions", "groups", "connections", "copies")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +79,13 @@ def _situation(
     workload, origin = workload_of(given, config, live, host.log_dirs, time.time())
     assumed = frozenset(each.name for each in fields(Workload)) - origin.keys()
     situation = Situation(host, workload, config, coefficients, live, assumed)
-    lines = (f"{name} {getattr(workload, name):g} ({origin.get(name, 'assumed')})" for name in SHOWN)
-    return situation, tuple(lines)
+    return situation, tuple(f"{shown} ({origin.get(name, 'assumed')})" for name, shown in _shown(workload))
+
+
+def _shown(workload: Workload) -> Iterator[tuple[str, str]]:
+    yield "write_rate", f"{show_rate(workload.write_rate)} written"
+    for name in COUNTED:
+        yield name, f"{name} {getattr(workload, name):g}"
 
 
 def coefficients_of(file: Path | None) -> Coefficients:

@@ -56,7 +56,7 @@ def test_a_situation_knows_what_was_only_assumed(tmp_path: Path) -> None:
     assert situation.knows("partitions")
     assert not situation.knows("partitions", "write_rate")
     assert "partitions 7 (given)" in lines
-    assert "write_rate 5e+07 (assumed)" in lines
+    assert "50 MB/s written (assumed)" in lines
 
 
 def test_coefficients_come_from_their_file(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from tuning.bench.disk import measure_disk
 from tuning.bench.loopback import measure_loopback
 from tuning.bench.memory import clock_cost, copy_rate
 from tuning.coefficients import Coefficients
+from tuning.quantity import show_bytes
 
 SHARE_OF_FREE = 0.1
 Say = Callable[[str], None]
@@ -27,7 +28,9 @@ def run(folder: Path, seconds: float, most_bytes: int, say: Say) -> Coefficients
     """
     free = shutil.disk_usage(folder).free
     if most_bytes > free * SHARE_OF_FREE:
-        raise NoRoom(f"{folder}: a tenth of what is free is less than {most_bytes} bytes; use --most-bytes")
+        raise NoRoom(
+            f"{folder}: a tenth of what is free is less than {show_bytes(most_bytes)}; give less by --most-bytes"
+        )
     say(f"disk behind {folder}: appends, cold reads, syncs ...")
     disk = measure_disk(folder, seconds * 0.6, most_bytes)
     say("loopback: sendfile from the page cache ...")
