@@ -1,6 +1,7 @@
 """A command's connection to the broker, by clients of two libraries."""
 
 import logging
+import re
 import socket
 import time
 from collections.abc import Mapping
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 NO_ADDRESS_GIVEN = "; `kbroker serve` starts a broker, -b HOST:PORT names another one"
 CLIENT_ID = "kbroker-cli"
+_NO_HOST = re.compile(r"[/\[\]\s]")
+"""In no name and no address of a host: what is left of a URL, or of half an IPv6 address."""
 
 
 class Connection:
@@ -106,7 +109,7 @@ class Connection:
         if self._is_plain and not self._proved:
             reason = refusal(host, port, deadline)
             if reason:
-                raise Unreachable(f"{host}:{port} {reason} (--command-config FILE)")
+                raise Unreachable(f"{host}:{port} {reason}")
         else:
             socket.create_connection((host, port), max(deadline - time.monotonic(), 0.1)).close()
             if not self._proved:
@@ -147,6 +150,7 @@ def _split(address: str) -> tuple[str, int]:
     if not colon:
         host, port = port, "9092"
     number = whole_number(port, 65535)
-    if not host or not number:
+    name = host[1:-1] if host.startswith("[") and host.endswith("]") else host
+    if not name or not number or _NO_HOST.search(name):
         raise UsageFailed(f"bootstrap {address!r}: expected host:port[,host:port...]")
-    return host.strip("[]"), number
+    return name, number

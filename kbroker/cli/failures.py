@@ -27,6 +27,8 @@ _UNREACHABLE = (
     "_TIMED_OUT_QUEUE",
     "_MSG_TIMED_OUT",
 )
+FEW_COMMANDS = 12
+"""So many are named when one is not known."""
 _USAGE = ("_INVALID_ARG", "_CONFLICT")
 _NOT_WRITTEN = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
 
@@ -120,6 +122,9 @@ def _explain_parser(error: BaseException, message: str) -> CommandFailed:
         print(message, file=sys.stderr)
         return UsageFailed("")
     line = " ".join(message.split()).removesuffix(".")
+    if context and line.startswith("No such command") and "Did you mean" not in line:
+        known = context.command.list_commands(context)
+        line += f": there are {', '.join(known)}" if len(known) <= FEW_COMMANDS else ""
     return UsageFailed(f"{line}; see `{context.command_path} --help`" if context else line)
 
 

@@ -132,7 +132,7 @@ def dump_checkpoint(path: Path) -> Iterator[Item]:
 def _entries(path: Path, entry: struct.Struct) -> tuple[int, list[tuple[int, ...]]]:
     base = base_offset_of(path.name)
     if base is None:
-        raise CorruptLog(f"{path}: the name of an index is its base offset in 20 digits and its suffix")
+        raise CorruptLog("the name of an index is its base offset in 20 digits and its suffix")
     size = entry.size
     data = path.read_bytes().rstrip(b"\0")  # a preallocated index ends with zeros, which are not entries
     if not data:

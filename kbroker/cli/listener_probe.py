@@ -7,8 +7,17 @@ import socket
 import struct
 import time
 
-WANTS_TLS = "closes the connection at the first request, as a TLS listener does: set security.protocol=SSL"
-WANTS_LOGIN = "closes the connection without a login: set security.protocol=SASL_PLAINTEXT and sasl.*"
+WANTS_TLS = (
+    "closes the connection at the first request, as a TLS listener does: set security.protocol=SSL "
+    "(--command-config FILE)"
+)
+WANTS_LOGIN = (
+    "closes the connection without a login: set security.protocol=SASL_PLAINTEXT and sasl.* "
+    "(--command-config FILE)"
+)
+SPEAKS_HTTP = "speaks HTTP: give the address of a listener, by default port 9092"
+SILENT = "accepts connections and does not answer: is it a listener of a broker, and does the broker run?"
+_HTTP = b"HTTP"
 _TLS_ALERT = 0x15
 _API_VERSIONS, _METADATA = 18, 3
 _CLIENT = b"kbroker-cli"
@@ -17,8 +26,8 @@ TRIES = 2
 
 
 def refusal(host: str, port: int, deadline: float) -> str:
-    """WANTS_TLS or WANTS_LOGIN; empty if the listener answers, or not before the deadline
-    (time.monotonic).
+    """The reason why the listener serves no client in plain text; empty if it does, SILENT if it
+    has not answered before the deadline (time.monotonic).
 
     Raises OSError if it does not accept connections.
     """
@@ -26,8 +35,8 @@ def refusal(host: str, port: int, deadline: float) -> str:
     for _ in range(TRIES):
         with socket.create_connection((host, port), max(deadline - time.monotonic(), 0.1)) as link:
             found = _refusal(link, deadline)
-        if not found:
-            return ""
+        if found not in (WANTS_TLS, WANTS_LOGIN):
+            break
     return found
 
 
@@ -45,9 +54,11 @@ def _refusal(link: socket.socket, deadline: float) -> str:
             size = _receive(link, 4)
             if len(size) < 4 or size[0] == _TLS_ALERT:
                 return reason
+            if size == _HTTP:
+                return SPEAKS_HTTP
             _receive(link, struct.unpack(">i", size)[0])
         except TimeoutError:
-            return ""
+            return SILENT
         except OSError:  # reset
             return reason
     return ""

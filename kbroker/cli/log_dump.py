@@ -15,6 +15,7 @@ from kbroker.cli.output import say
 from kbroker.cli.progress import progress
 from kbroker.cli.sizes import counted
 from kbroker.config.whole_numbers import whole_number
+from kbroker.log.files import base_offset_of
 from kbroker.protocol.kafka_uuid import format_uuid
 
 app = typer.Typer(name="log", no_args_is_help=True, help="Look into the files of a log directory.")
@@ -77,7 +78,7 @@ def _files(paths: Iterable[Path]) -> Iterator[Path]:
     UsageFailed."""
     for path in paths:
         if path.is_dir():
-            found = [f for f in path.iterdir() if f.suffix in _SUFFIXES or f.name in _NAMES]
+            found = [f for f in path.iterdir() if _is_of_a_log(f.name)]
             found += path.glob("*-offset-checkpoint")
             if not found:
                 raise UsageFailed(f"{path}: no file of a log in this folder")
@@ -94,6 +95,11 @@ def _files(paths: Iterable[Path]) -> Iterator[Path]:
             yield path
         else:
             raise UsageFailed(f"{path}: no such file or folder")
+
+
+def _is_of_a_log(name: str) -> bool:
+    """Other files may lie in a folder, such as run.log."""
+    return name in _NAMES or (name.endswith(_SUFFIXES) and base_offset_of(name) is not None)
 
 
 def _order(file: Path) -> tuple[str, int]:

@@ -100,6 +100,8 @@ def connected(command: Callable[Concatenate[Connection, P], None]) -> Command:
     def run(
         *, bootstrap: str | None, command_config: Path | None, timeout_s: float, **arguments: Any
     ) -> None:
+        if bootstrap == "":
+            raise UsageFailed("--bootstrap is empty; is a variable of the shell not set?")
         _refuse_empty(named, arguments)
         refuse_long(bounded, arguments)
         settings = client_properties.read(command_config) if command_config else {}

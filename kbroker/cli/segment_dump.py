@@ -41,7 +41,7 @@ def view_of(path: Path) -> SegmentView:
     name."""
     base = base_offset_of(path.name)
     if base is None:
-        raise CorruptLog(f"{path}: the name of a segment is its base offset in 20 digits and .log")
+        raise CorruptLog("the name of a segment is its base offset in 20 digits and .log")
     log = OpenFile(str(path))
     return SegmentView(base, log, log.size(), True)
 

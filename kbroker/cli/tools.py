@@ -21,16 +21,22 @@ def _program(module: str, extra: str) -> Any:
         raise UsageFailed(f"{missing.name} is not installed; try: pip install '{what}'") from missing
 
 
+def _run(program: Any, context: typer.Context, name: str) -> None:
+    """As a command of this program, whose errors are one line."""
+    code = program.app(args=context.args, prog_name=name, standalone_mode=False)
+    raise typer.Exit(code if isinstance(code, int) else 0)
+
+
 def tune(context: typer.Context) -> None:
     """Check this host, size a workload, write a script of repairs, verify the advice:
     `kbroker tune --help`."""
-    _program("tuning.cli", "tune").app(args=context.args, prog_name="kbroker tune")
+    _run(_program("tuning.cli", "tune"), context, "kbroker tune")
 
 
 def loadtest(context: typer.Context) -> None:
     """Load a broker and record what it acknowledged: `kbroker loadtest --help`. Needs the extra
     `loadtest`."""
-    _program("loadtest.cli", "loadtest").app(args=context.args, prog_name="kbroker loadtest")
+    _run(_program("loadtest.cli", "loadtest"), context, "kbroker loadtest")
 
 
 def judge(context: typer.Context) -> None:

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 
 import pytest
 
-from kbroker.cli.listener_probe import WANTS_LOGIN, WANTS_TLS, refusal
+from kbroker.cli.listener_probe import SILENT, SPEAKS_HTTP, WANTS_LOGIN, WANTS_TLS, refusal
 
 ANSWER = struct.pack(">i4s", 4, b"body")
 ALERT = bytes([21, 3, 3, 0, 2, 2, 10])
@@ -46,6 +46,7 @@ def listener(*scripts: list[bytes]) -> Iterator[tuple[str, int]]:
         (([ALERT], [ALERT]), WANTS_TLS),
         (([ANSWER], [ANSWER]), WANTS_LOGIN),
         (([], [ANSWER, ANSWER]), ""),
+        (([b"HTTP/1.1 400 Bad Request\r\n\r\n"],), SPEAKS_HTTP),
     ],
 )
 def test_a_listener_is_known_by_where_it_closes(scripts: tuple[list[bytes], ...], expected: str) -> None:
@@ -53,6 +54,6 @@ def test_a_listener_is_known_by_where_it_closes(scripts: tuple[list[bytes], ...]
         assert refusal(host, port, time.monotonic() + 30) == expected
 
 
-def test_a_listener_that_never_answers_refuses_nothing() -> None:
+def test_a_listener_that_never_answers_is_silent() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
-        assert refusal("127.0.0.1", server.getsockname()[1], time.monotonic() + 0.01) == ""
+        assert refusal("127.0.0.1", server.getsockname()[1], time.monotonic() + 0.01) == SILENT

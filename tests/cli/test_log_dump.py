@@ -138,6 +138,10 @@ def test_other_files_and_empty_folders_are_usage_errors(shell: Shell, tmp_path: 
     empty = tmp_path / "empty"
     empty.mkdir()
     assert "no file of a log" in shell("log", "dump", empty, code=2).stderr
+    (empty / "run.log").write_text("a log of some program")
+    assert "no file of a log" in shell("log", "dump", empty, code=2).stderr
+    (error,) = shell("log", "dump", empty / "run.log", code=1).stderr.splitlines()[:1]
+    assert error.count("run.log") == 1
     assert "no such file or folder" in shell("log", "dump", tmp_path / "gone", code=2).stderr
 
 

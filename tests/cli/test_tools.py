@@ -12,7 +12,11 @@ from kbroker.cli.exit_codes import ExitCode
 
 def test_arguments_and_exit_code_are_those_of_the_program(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["tune", "check", "--no-such-option"]) == ExitCode.USAGE
-    assert "kbroker tune check" in capsys.readouterr().err
+    assert capsys.readouterr().err.startswith("kbroker: No such option: --no-such-option")
+    assert run(["tune", "chek"]) == ExitCode.USAGE
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line == "kbroker: No such command 'chek'. Did you mean 'check'?; see `kbroker tune --help`"
+    assert run(["tune", "size", "--rate", "much"]) == ExitCode.USAGE
     assert run(["tune", "--help"]) == ExitCode.OK
     assert "kbroker tune" in capsys.readouterr().out
 

@@ -15,6 +15,7 @@ NOBODY = ("-b", "127.0.0.1:1")
 WITHOUT_BROKER = [
     ("frobnicate", 2, "No such command 'frobnicate'"),
     ("topics frobnicate", 2, "see `kbroker topics --help`"),
+    ("quotas describe", 2, "No such command 'describe': there are list, set, remove; see"),
     ("topics list --frob", 2, "No such option: --frob"),
     ("topics list [", 2, "is not a regular expression"),
     ("topics list a{99999999999}", 2, "is not a regular expression"),
@@ -27,6 +28,9 @@ WITHOUT_BROKER = [
     ("topics list --timeout soon", 2, "--timeout"),
     ("topics list -b host:port", 2, "expected host:port"),
     ("topics list -b ,", 2, "expected host:port"),
+    ("topics list -b http://localhost:9092", 2, "expected host:port"),
+    ("topics list -b [::1", 2, "expected host:port"),
+    ("topics list -b [::1]:1", 3, "cannot connect to [::1]:1"),
     ("topics list -b host:²", 2, "expected host:port"),
     ("topics list -b host:99999", 2, "expected host:port"),
     ("topics list --command-config /nonexistent", 2, "/nonexistent"),
@@ -106,6 +110,7 @@ WITHOUT_BROKER = [
     ("users add x", 2, "give --password-file"),
     ("users add x --iterations 5", 2, "--iterations"),
     ("log dump /nonexistent", 2, "no such file or folder"),
+    ("backup s3://", 2, "expected s3://BUCKET/PREFIX"),
     ("log dump /", 2, "no file of a log in this folder"),
     ("status --url http://127.0.0.1:none/", 2, "--url"),
     ("status --url ftp://127.0.0.1/", 2, "expected http://HOST:PORT/"),
@@ -174,6 +179,11 @@ def test_a_wrong_command_line_ends_with_one_line(
 ) -> None:
     monkeypatch.setenv("KBROKER_BOOTSTRAP", NOBODY[1])
     says_in_one_line(shell(*line.split(), code=code), part)
+
+
+def test_an_empty_address_is_not_the_default_one(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KBROKER_BOOTSTRAP", NOBODY[1])
+    says_in_one_line(shell("topics", "list", "-b", "", code=2), "--bootstrap is empty")
 
 
 @pytest.mark.parametrize(

@@ -54,6 +54,8 @@ def at(place: str, *, link: bool = False, must_exist: bool = False) -> Backups:
     if place.startswith(BUCKET):
         from kbroker.cli.backup.bucket import Bucket
 
+        if not place.removeprefix(BUCKET).strip("/"):
+            raise UsageFailed(f"{place} names no bucket: expected s3://BUCKET/PREFIX")
         if link:
             raise UsageFailed("--link needs a folder on the file system of the log dirs")
         found = Bucket(place)
