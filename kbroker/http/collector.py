@@ -9,7 +9,7 @@ from kbroker.http.broker_rows import BrokerRows
 from kbroker.http.certificates import Certificates
 from kbroker.http.client_rows import ClientRows
 from kbroker.http.control_view import ControlView
-from kbroker.http.families import ROWS, Families
+from kbroker.http.families import ROWS, Dialect, Families
 from kbroker.http.group_progress import GroupProgress
 from kbroker.http.group_rows import GroupRows
 from kbroker.http.health import Health
@@ -61,10 +61,13 @@ class BrokerCollector:
         self._prefixes = Prefixes(ROWS)
         self._lock = threading.Lock()
 
-    def text(self, openmetrics: bool = False, names: Collection[str] = ()) -> bytes:
-        """All families, also those without samples; with names, only the named ones."""
+    def text(
+        self, openmetrics: bool = False, names: Collection[str] = (), dialect: Dialect = Dialect.ALL
+    ) -> bytes:
+        """All families of the dialect, also those without samples; with names, only the named
+        ones."""
         with self._lock:
-            families = Families(self._kafka, self._prefixes)
+            families = Families(self._kafka and dialect is not Dialect.KBROKER, self._prefixes)
             self.progress.scraped_s = self._clock_s()
             directory = self._view.directory
             self._processes.add(families)
@@ -76,7 +79,7 @@ class BrokerCollector:
             self._quotas.add(families, clients.use.quotas, clients.use.quotas_left_out)
             self._broker.add(families)
             self._hosts.add(families)
-        return families.text(openmetrics, names)
+        return families.text(openmetrics, names, dialect)
 
     def scraped(self, began_s: float) -> None:
         """Count a scrape that is ready to be sent: rendered and compressed."""

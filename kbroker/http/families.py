@@ -3,6 +3,7 @@ name."""
 
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from enum import StrEnum
 
 from kbroker.http.series import Labels, Prefixes, aliases, escaped_help, labels_text
 from kbroker.metrics import layout as ml
@@ -11,10 +12,19 @@ from kbroker.metrics.catalog import CATALOG
 from kbroker.metrics.kafka import KAFKA
 from kbroker.metrics.metric import Kind, Metric
 
+OWN = frozenset(metric.name for metric in CATALOG)
 ROWS: Mapping[str, Metric] = {metric.name: metric for metric in (*CATALOG, *KAFKA)}
 QUANTILES = ("0.50", "0.75", "0.95", "0.98", "0.99", "0.999")
 BOUNDS = tuple(repr(round(seconds, 6)) for seconds, _ in EXPORTED)
 PARTS = ("_total", "_bucket", "_count", "_sum")
+
+
+class Dialect(StrEnum):
+    """Whose names a scrape asks for."""
+
+    ALL = "all"
+    KBROKER = "kbroker"
+    KAFKA = "kafka"
 
 
 class Families:
@@ -86,14 +96,16 @@ class Families:
         lines.append(f"{name}_count{braces} {sum(total[: ml.HISTOGRAM_BUCKETS])}")
         lines.append(f"{name}_sum{braces} {number(total[ml.HISTOGRAM_SUM] / 1e6)}")
 
-    def text(self, openmetrics: bool, names: Collection[str] = ()) -> bytes:
+    def text(self, openmetrics: bool, names: Collection[str] = (), dialect: Dialect = Dialect.ALL) -> bytes:
         """The text of the answer. names: of the requested families, or of their samples; none:
-        all."""
+        all. dialect: the families to include."""
         wanted = {*names, *(name.removesuffix(part) for name in names for part in PARTS)}
         out = []
         for name, (kind, text) in self._kinds.items():
             base = name.removesuffix("_total")
             if wanted and not wanted & {name, base}:
+                continue
+            if dialect is Dialect.KAFKA and name in OWN:
                 continue
             shown, word = name, kind.value
             if kind is Kind.COUNTER and base == name:  # a counter has another name in both text formats

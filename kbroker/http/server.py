@@ -13,6 +13,7 @@ from kbroker.http.bounded_server import BoundedServer
 from kbroker.http.collector import BrokerCollector
 from kbroker.http.connection import HttpConnection
 from kbroker.http.console.service import BODY_BYTES, Console
+from kbroker.http.families import Dialect
 from kbroker.http.health import Health
 
 log = logging.getLogger(__name__)
@@ -20,6 +21,7 @@ log = logging.getLogger(__name__)
 PACK_LEVEL = 1
 PROBES = ("/healthz", "/readyz")
 TEXT = "text/plain; charset=utf-8"
+WRONG_NAMES = f"names: expected one of {', '.join(Dialect)}\n".encode()
 INDEX = b"kbroker: /metrics /healthz /readyz\n"
 
 
@@ -112,9 +114,15 @@ class Handler(HttpConnection):
         began_s = collector.now_s()
         _, content_type = choose_encoder(self.headers.get("Accept", ""))
         packed = "gzip" in self.headers.get("Accept-Encoding", "")
-        names = parse_qs(self.path.partition("?")[2]).get("name[]", [])
+        asked = parse_qs(self.path.partition("?")[2])
         try:
-            body = collector.text(content_type.startswith("application/openmetrics"), names)
+            dialect = Dialect(asked.get("names", [Dialect.ALL])[-1])
+        except ValueError:
+            self._answer(HTTPStatus.BAD_REQUEST, TEXT, WRONG_NAMES)
+            return
+        try:
+            openmetrics = content_type.startswith("application/openmetrics")
+            body = collector.text(openmetrics, asked.get("name[]", []), dialect)
         except Exception:
             log.exception("a scrape failed")
             self._answer(HTTPStatus.INTERNAL_SERVER_ERROR, TEXT, b"the scrape failed, see the broker's log\n")

@@ -34,7 +34,9 @@ are left out.
 
 `kbroker.metrics.kafka.names=true` (the default) adds the names that dashboards for Kafka use: the third
 column, and
-the last table.
+the last table. One scrape may leave them out, `/metrics?names=kbroker`, or ask for them alone,
+`/metrics?names=kafka`: with 1,000 partitions and a group on each, which is 2.4 MB under both
+names (154 kB packed), the first is below 1 MB. In Prometheus: `params: {{names: [kbroker]}}`.
 
 A scrape is bounded: `kbroker.metrics.partitions.max` topics, partitions, groups and partitions of groups
 have series of

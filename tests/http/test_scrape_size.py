@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from kbroker.http.families import Dialect
 from kbroker.ipc.http_messages import GroupSummary
 from kbroker.ipc.layout import Counter, Slot
 from tests.http.scene import IO, Scene
@@ -60,9 +61,26 @@ def test_a_scrape_of_a_thousand_partitions_and_groups_is_small(tmp_path: Path) -
     scene = wide(tmp_path, 1_000)
     text = scene.collector.text()
     assert len(gzip.compress(text, 1)) < 1 << 18
-    (tmp_path / "plain").mkdir()
-    plain = wide(tmp_path / "plain", 1_000, {"kbroker.metrics.kafka.names": "false"})
-    assert len(plain.collector.text()) < 1 << 20
+    assert len(scene.collector.text(dialect=Dialect.KBROKER)) < 1_000_000
+
+
+def test_a_scrape_asks_for_the_names_of_one_side(tmp_path: Path) -> None:
+    scene = wide(tmp_path, 3)
+    told = {
+        dialect: {
+            line.split()[2]
+            for line in scene.collector.text(dialect=dialect).decode().splitlines()
+            if line.startswith("# TYPE")
+        }
+        for dialect in Dialect
+    }
+    assert told[Dialect.KBROKER] | told[Dialect.KAFKA] == told[Dialect.ALL]
+    assert not told[Dialect.KBROKER] & told[Dialect.KAFKA]
+    assert "kbroker_group_lag" in told[Dialect.KBROKER]
+    assert "kafka_consumergroup_lag" in told[Dialect.KAFKA]
+    text = scene.collector.text(dialect=Dialect.KAFKA).decode()
+    assert "kafka_consumergroup_lag{" in text
+    assert "kbroker_group_lag{" not in text
 
 
 def test_what_is_left_out_is_counted(tmp_path: Path) -> None:

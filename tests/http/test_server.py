@@ -156,3 +156,14 @@ def test_while_all_are_at_work_probes_are_answered_and_others_turned_away(
         assert link.recv(15).startswith(b"HTTP/1.1 200 OK")
         link.close()
     probe.close()
+
+
+def test_an_unknown_side_of_names_is_refused_in_one_line(served: Served) -> None:
+    connection = served.connect()
+    status, body = ask(connection, "GET", "/metrics?names=kafka")
+    assert status == 200
+    assert b"\nkbroker_scrapes_total" not in body
+    assert ask(connection, "GET", "/metrics?names=jmx") == (
+        400,
+        b"names: expected one of all, kbroker, kafka\n",
+    )
