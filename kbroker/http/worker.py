@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from kbroker.http.console.tuner import Page
     from kbroker.http.control_view import ControlView
     from kbroker.http.health import Health
+    from kbroker.http.registry.server import Registry
 
 log = logging.getLogger(__name__)
 
@@ -47,10 +48,10 @@ def main(context: ChildContext) -> None:
     page_cache = PageCache()
     collector = BrokerCollector(context, view, health, page_cache, acceptor)
     page = lambda names: collector.text(names=names).decode()  # noqa: E731
-    console, live = _console(context, view, health, acceptor, listener.getsockname()[0], page)
+    registry = _serve_registry(context)
+    console, live = _console(context, view, health, acceptor, page, registry)
     server = MetricsServer(listener, collector, health, console)
     threading.Thread(target=server.serve_forever, name="http", daemon=True).start()
-    _serve_registry(context)
     line = context.shared.processes[context.process]
     line[ProcessLine.READY] = context.epoch
     while not stop.wait(LOOK_S):
@@ -63,11 +64,11 @@ def main(context: ChildContext) -> None:
     view.close()
 
 
-def _serve_registry(context: ChildContext) -> None:
+def _serve_registry(context: ChildContext) -> "Registry | None":
     """Start the schema registry, if it is configured."""
     listener = context.registry_listener
     if listener is None:
-        return
+        return None
     from kbroker.http.registry.server import RegistryServer
     from kbroker.http.registry.setup import registry
 
@@ -75,10 +76,16 @@ def _serve_registry(context: ChildContext) -> None:
     if found is not None:
         server = RegistryServer(listener, found)
         threading.Thread(target=server.serve_forever, name="registry", daemon=True).start()
+    return found
 
 
 def _console(
-    context: ChildContext, view: "ControlView", health: "Health", acceptor: int, host: str, page: "Page"
+    context: ChildContext,
+    view: "ControlView",
+    health: "Health",
+    acceptor: int,
+    page: "Page",
+    registry: "Registry | None",
 ) -> "tuple[Console | None, Live | None]":
     """The console, if it is enabled and may be served on this address."""
     if not context.config.get_bool("kbroker.console.enable"):
@@ -94,7 +101,14 @@ def _console(
 
     space = Space(LogDirErrors(context.config.log_dirs, context.shared))
     live = Live(context.shared, view, health, Reader(context.shared, acceptor, context.log_dirs), space)
-    setup = Setup(context, view, live, host, page)
+    listener = context.http_listener
+    host = listener.getsockname()[0] if listener is not None else ""
+    schemas = None
+    if registry is not None:
+        from kbroker.http.registry.decoder import SchemaDecoder
+
+        schemas = SchemaDecoder(registry.topic)
+    setup = Setup(context, view, live, host, page, schemas)
     if setup.door.access is Access.CLOSED:
         log.info("the console is not served: %s", setup.door.why)
         return None, None

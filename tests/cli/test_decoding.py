@@ -2,6 +2,7 @@
 
 import json
 import struct
+import sys
 from typing import Any
 
 import pytest
@@ -113,7 +114,8 @@ def test_a_schema_that_is_not_there_is_named() -> None:
 
 
 def test_a_missing_library_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "avro.io", None)
+    monkeypatch.setitem(sys.modules, "avro.io", None)
+    monkeypatch.delitem(sys.modules, "kbroker.http.registry.formats.avro_reader", raising=False)
     with pytest.raises(UsageFailed, match=r"pip install 'kbroker\[registry\]'"):
         decoder_of(Schema("AVRO", ORDER, {}))
 
@@ -152,7 +154,7 @@ def test_what_serialisers_wrote_is_shown(shell: Shell, broker_factory: BrokerFac
         assert json.loads(lines[0]) == shown
     everything = shell("consume", "orders-0", "--json", *read)
     assert [json.loads(line)["value"] for line in everything.lines] == [pairs[0][2], "plain"]
-    assert "1 without the id of a schema" in everything.stderr
+    assert "1 without a schema id" in everything.stderr
     wrong = ("consume", "orders-0", "-e", "-b", node.bootstrap, "--registry")
     assert "does not answer" in shell(*wrong, "http://127.0.0.1:1", code=3).stderr
     producer.produce("orders-9", framed(b"", 999))

@@ -1,6 +1,7 @@
 """A record as JSON: UTF-8 as text, other bytes in base64; long values are cut."""
 
 import base64
+from collections.abc import Callable
 from typing import Any
 
 from kbroker.http.console.schema import BOOL, INT, TEXT, fields, many, maybe
@@ -8,7 +9,8 @@ from kbroker.protocol.records import Record
 
 CUT_AT = 16384
 HEADERS = 64
-BYTES = fields(text=TEXT, encoding=TEXT, size=INT, cut=BOOL)
+SCHEMA = fields(id=INT, type=TEXT)
+BYTES = fields(text=TEXT, encoding=TEXT, size=INT, cut=BOOL, schema=maybe(SCHEMA))
 NULLABLE = {**BYTES, "type": ["object", "null"]}
 RECORD = fields(
     partition=INT,
@@ -21,16 +23,25 @@ RECORD = fields(
 )
 
 
-def shown(data: bytes | None, most: int = CUT_AT) -> dict[str, Any] | None:
-    """None stays None; encoding is utf-8 or base64."""
+Decoded = tuple[str, bool, dict[str, Any]]
+"""JSON, whether it is cut, id and type of the schema."""
+Decoder = Callable[[bytes, int], Decoded | None]
+
+
+def shown(data: bytes | None, most: int = CUT_AT, decoder: Decoder | None = None) -> dict[str, Any] | None:
+    """None stays None; encoding is utf-8 or base64. decoder: knows what was written with a
+    schema."""
     if data is None:
         return None
+    if decoder is not None and (found := decoder(data, most)) is not None:
+        text, cut, schema = found
+        return {"text": text, "encoding": "utf-8", "size": len(data), "cut": cut, "schema": schema}
     head = data[:most]
     try:
         text, encoding = _text(head, len(data) > most), "utf-8"
     except UnicodeDecodeError:
         text, encoding = base64.b64encode(head).decode(), "base64"
-    return {"text": text, "encoding": encoding, "size": len(data), "cut": len(data) > most}
+    return {"text": text, "encoding": encoding, "size": len(data), "cut": len(data) > most, "schema": None}
 
 
 def _text(head: bytes, is_cut: bool) -> str:
@@ -44,14 +55,16 @@ def _text(head: bytes, is_cut: bool) -> str:
         raise
 
 
-def record_json(partition: int, record: Record, most: int = CUT_AT) -> dict[str, Any]:
+def record_json(
+    partition: int, record: Record, most: int = CUT_AT, decoder: Decoder | None = None
+) -> dict[str, Any]:
     """One record."""
     return {
         "partition": partition,
         "offset": record.offset,
         "timestamp_ms": record.timestamp_ms,
-        "key": shown(record.key, most),
-        "value": shown(record.value, most),
+        "key": shown(record.key, most, decoder),
+        "value": shown(record.value, most, decoder),
         "headers": [
             {"name": name[:CUT_AT], "value": shown(value, most)} for name, value in record.headers[:HEADERS]
         ],

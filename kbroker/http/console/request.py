@@ -3,7 +3,7 @@ routes."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kbroker.config.broker import BrokerConfig
 from kbroker.http.console.caller import Caller
@@ -14,11 +14,15 @@ from kbroker.http.console.tuner import Tuner
 from kbroker.http.control_view import ControlView
 from kbroker.ipc.shared import Shared
 
+if TYPE_CHECKING:
+    from kbroker.http.registry.decoder import AnswerDecoder, SchemaDecoder
+
 
 @dataclass(frozen=True, slots=True)
 class Request:
     """values: checked parameters of path, query and body, by name. ports: bound port of each
-    listener. nodes: node id of each replica site. reports: None if no folder is configured."""
+    listener. nodes: node id of each replica site. reports: None if no folder is configured.
+    schemas: None without a registry."""
 
     caller: Caller
     live: Live
@@ -30,7 +34,12 @@ class Request:
     nodes: tuple[int, ...]
     tuner: Tuner
     reports: ReportList | None
+    schemas: "SchemaDecoder | None"
     values: Mapping[str, Any] = field(default_factory=dict)
+
+    def decoder(self) -> "AnswerDecoder | None":
+        """For the records of one answer."""
+        return None if self.schemas is None else self.schemas.answer(self.caller)
 
     def __getitem__(self, name: str) -> Any:
         return self.values[name]

@@ -3,7 +3,7 @@
 import ssl
 import threading
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kbroker.config.sites import sites_of
 from kbroker.http.console.caller import AT_A_TIME, Caller
@@ -18,14 +18,26 @@ from kbroker.http.control_view import ControlView
 from kbroker.ipc.child import ChildContext
 from kbroker.ipc.log_dir_errors import LogDirErrors
 
+if TYPE_CHECKING:
+    from kbroker.http.registry.decoder import SchemaDecoder
+
 
 class Setup:
     """Runs in: http. host: address of the http process. page: renders the metrics of the given
     names."""
 
-    def __init__(self, context: ChildContext, view: ControlView, live: Live, host: str, page: Page) -> None:
+    def __init__(
+        self,
+        context: ChildContext,
+        view: ControlView,
+        live: Live,
+        host: str,
+        page: Page,
+        schemas: "SchemaDecoder | None" = None,
+    ) -> None:
         config = context.config
         self._context = context
+        self._schemas = schemas
         self._view = view
         self.live = live
         self.readonly = config.get_bool("kbroker.console.readonly")
@@ -62,6 +74,7 @@ class Setup:
             self._nodes,
             self._tuner,
             self._reports,
+            self._schemas,
             values,
         )
 

@@ -12,14 +12,20 @@ from tests.http.console.schemas import problems
 
 
 def test_text_stays_text_and_the_rest_is_base64() -> None:
-    assert shown(b"gr\xc3\xbcn") == {"text": "grün", "encoding": "utf-8", "size": 5, "cut": False}
-    assert shown(b"\xff\0") == {"text": "/wA=", "encoding": "base64", "size": 2, "cut": False}
+    assert shown(b"gr\xc3\xbcn") == {
+        "text": "grün",
+        "encoding": "utf-8",
+        "size": 5,
+        "cut": False,
+        "schema": None,
+    }
+    assert shown(b"\xff\0") == {"text": "/wA=", "encoding": "base64", "size": 2, "cut": False, "schema": None}
     assert shown(None) is None
 
 
 def test_a_long_text_is_cut_between_characters() -> None:
     found = shown("ü".encode() * 10, 5)
-    assert found == {"text": "üü", "encoding": "utf-8", "size": 20, "cut": True}
+    assert found == {"text": "üü", "encoding": "utf-8", "size": 20, "cut": True, "schema": None}
 
 
 @given(st.binary(max_size=40), st.integers(1, 50))

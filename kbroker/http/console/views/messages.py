@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kbroker.http.console.log_reader import EARLIEST, LATEST, Scan, offsets_at, text_filter
-from kbroker.http.console.record_json import RECORD, record_json
+from kbroker.http.console.record_json import CUT_AT, RECORD, record_json
 from kbroker.http.console.refusal import Refusal, bad_request, not_found
 from kbroker.http.console.request import Request
 from kbroker.http.console.schema import BOOL, INT, INT64, TEXT, Parameter, fields, many, maybe
@@ -71,9 +71,10 @@ def messages(request: Request) -> dict[str, Any]:
         open_scans = [scan for scan in open_scans if _step(scan, found, -(-limit // len(scans)), matches)]
     cursor = ".".join(f"{scan.partition}-{scan.next_offset}" for scan in scans)
     found.sort(key=lambda item: (item[1].timestamp_ms, item[0], item[1].offset))
-    most = WHOLE if limit == 1 else None
+    most = WHOLE if limit == 1 else CUT_AT
+    decoder = request.decoder()
     return {
-        "records": [record_json(p, record, *([most] if most else [])) for p, record in found],
+        "records": [record_json(p, record, most, decoder) for p, record in found],
         "cursor": cursor or None,
         "scanned_bytes": sum(scan.scanned for scan in scans),
         "complete": not open_scans,
@@ -153,6 +154,7 @@ class Tail:
     def __init__(self, request: Request) -> None:
         leaders = leaders_of(request)
         ends = offsets_at(request.caller, request["topic"], leaders, LATEST, request["committed"])
+        self._request = request
         self._matches = text_filter(request["key"], request["value"])
         self._scans = [
             Scan(request.caller, request["topic"], partition, leaders[partition], end, request["committed"])
@@ -174,4 +176,5 @@ class Tail:
             found += [(scan.partition, record) for record in records if self._matches(record)]
         found.sort(key=lambda item: (item[1].timestamp_ms, item[0], item[1].offset))
         shown = found[-self.BATCH :]
-        return [record_json(p, record, 2048) for p, record in shown], len(found) - len(shown)
+        decoder = self._request.decoder()
+        return [record_json(p, record, 2048, decoder) for p, record in shown], len(found) - len(shown)

@@ -4,6 +4,7 @@ import { choice, field } from "../dialog.js";
 
 const SHOWN = 500;
 const LIMIT = 50;
+const SCHEMAS = { AVRO: "Avro", JSON: "JSON", PROTOBUF: "Protobuf" };
 
 export function messages(context, topic) {
   const partition = choice([["", "All"], ...topic.partitions.slice(0, 1000).map((row) => [String(row.partition), String(row.partition)])], "");
@@ -99,7 +100,7 @@ function message(record) {
 }
 
 function body(record) {
-  const part = (title, data) => h("div", {}, h("h3", {}, title, data ? ` · ${bytes(data.size)}${data.encoding === "base64" ? ", base64" : ""}${data.cut ? ", cut" : ""}` : ""), pretty(data));
+  const part = (title, data) => h("div", {}, h("h3", {}, title, data ? ` · ${bytes(data.size)}${data.encoding === "base64" ? ", base64" : ""}${data.schema ? `, ${SCHEMAS[data.schema.type] ?? data.schema.type} schema ${data.schema.id}` : ""}${data.cut ? ", cut" : ""}` : ""), pretty(data));
   return h("div", { class: "body" }, record.key && part("Key", record.key), part("Value", record.value),
     record.headers.length > 0 && h("div", {}, h("h3", {}, "Headers"), h("pre", {}, record.headers.map((one) => [h("span", { class: "j-key" }, one.name), ": ", text(one.value), "\n"]))));
 }

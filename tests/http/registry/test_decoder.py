@@ -1,0 +1,169 @@
+"""What serialisers wrote with a schema of the broker's own registry is shown as JSON, within
+bounds."""
+
+import struct
+import time
+from typing import Any, cast
+
+import pytest
+
+from kbroker.http.console.caller import Caller
+from kbroker.http.registry import decoder
+from kbroker.http.registry.decoder import AnswerDecoder, SchemaDecoder
+from kbroker.http.registry.failure import store_failed
+from kbroker.http.registry.formats.decode import MAX_VALUES, UnknownType, decoder_of
+from kbroker.http.registry.state import State
+from kbroker.http.registry.topic import SchemaTopic
+from kbroker.http.registry.topic_records import Reference, SchemaRow
+
+CALLER = cast("Caller", None)
+ORDER = (
+    '{"type":"record","name":"Order","fields":[{"name":"id","type":"long"},{"name":"by","type":"string"}]}'
+)
+NAME = "n" * 1000
+WIDE = '{"type":"array","items":{"type":"record","name":"R","fields":[{"name":"' + NAME + '","type":"int"}]}}'
+PLACE = 'syntax = "proto3"; message Place { string city = 1; }'
+SHOP = 'syntax = "proto3"; import "place.proto"; message Shop { Place place = 1; }'
+ROWS = (
+    SchemaRow("orders-value", 1, 1, ORDER),
+    SchemaRow("place", 1, 2, PLACE, "PROTOBUF"),
+    SchemaRow("shops-value", 1, 3, SHOP, "PROTOBUF", (Reference("place.proto", "place", 1),)),
+    SchemaRow("json-value", 1, 4, "{}", "JSON"),
+    SchemaRow("wide-value", 1, 5, WIDE),
+    SchemaRow("empty-value", 1, 6, '{"type":"array","items":"null"}'),
+    SchemaRow("wrong-value", 1, 7, '{"type":"nothing"}'),
+)
+
+
+class Topic(SchemaTopic):
+    """Schemas without a broker. refused: as if the caller's ACLs did not allow it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.refused = False
+        self.asked = 0
+        for row in ROWS:
+            self.state._put(row)
+
+    def refresh(self, caller: Caller) -> State:
+        self.asked += 1
+        if self.refused:
+            raise store_failed("not for you")
+        return self.state
+
+
+@pytest.fixture
+def topic() -> Topic:
+    return Topic()
+
+
+def framed(data: bytes, schema_id: int) -> bytes:
+    return struct.pack(">BI", 0, schema_id) + data
+
+
+def one(topic: Topic) -> AnswerDecoder:
+    return SchemaDecoder(topic).answer(CALLER)
+
+
+def long_of(number: int) -> bytes:
+    number, out = number << 1, b""
+    while number > 127:
+        out, number = out + bytes([number & 127 | 128]), number >> 7
+    return out + bytes([number])
+
+
+@pytest.mark.parametrize(
+    ("data", "schema_id", "text", "kind"),
+    [
+        (b"\x0e\x04ab", 1, '{"id": 7, "by": "ab"}', "AVRO"),
+        (b"\x00\x0a\x06\x0a\x04Bern", 3, '{"place": {"city": "Bern"}}', "PROTOBUF"),
+        (b'{"a":"\xc3\xbc"}', 4, '{"a": "\xfc"}', "JSON"),
+    ],
+)
+def test_each_format_becomes_json(topic: Topic, data: bytes, schema_id: int, text: str, kind: str) -> None:
+    assert one(topic)(framed(data, schema_id), 1000) == (text, False, {"id": schema_id, "type": kind})
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"\0\0\0\0",
+        b"plain text",
+        framed(b"\x0e\x04ab", 99),
+        framed(b"\x0e\x04a", 1),
+        framed(b"", 7),
+        framed(b'{"a": NaN}', 4),
+        framed(b"[" * 5000, 4),
+    ],
+)
+def test_what_is_not_of_a_schema_stays_as_it_is(topic: Topic, data: bytes) -> None:
+    assert one(topic)(data, 1000) is None
+
+
+def test_schemas_are_read_once_for_an_answer_and_only_when_a_value_names_one(topic: Topic) -> None:
+    decode = one(topic)
+    decode(b"plain text", 1000)
+    assert topic.asked == 0
+    for _ in range(3):
+        assert decode(framed(b"\x0e\x04ab", 1), 1000)
+    assert topic.asked == 1
+
+
+def test_a_caller_who_may_not_read_schemas_gets_the_bytes(topic: Topic) -> None:
+    topic.refused = True
+    assert one(topic)(framed(b"\x0e\x04ab", 1), 1000) is None
+
+
+def test_an_id_that_has_got_another_schema_is_read_with_that(topic: Topic) -> None:
+    schemas = SchemaDecoder(topic)
+    assert schemas.answer(CALLER)(framed(b"\x0e\x04ab", 1), 1000)
+    topic.state._schema("orders-value", 1, None)
+    topic.state._put(SchemaRow("orders-value", 1, 1, '"long"'))
+    assert schemas.answer(CALLER)(framed(b"\x0e", 1), 1000) == ("7", False, {"id": 1, "type": "AVRO"})
+
+
+def test_long_names_repeated_are_cut(topic: Topic) -> None:
+    items = 5000
+    found = one(topic)(framed(long_of(items) + b"\x02" * items + b"\0", 5), 16384)
+    assert found is not None
+    text, cut, _ = found
+    assert len(text) == 16384
+    assert cut
+
+
+def test_many_items_of_no_bytes_are_not_built(topic: Topic) -> None:
+    assert one(topic)(framed(long_of(10) + b"\0", 6), 1000) is not None
+    assert one(topic)(framed(long_of(1_000_000) + b"\0", 6), 1000) is None
+
+
+def test_each_value_has_the_whole_bound() -> None:
+    read = decoder_of("AVRO", '{"type":"array","items":"null"}', {})
+    data = long_of(MAX_VALUES - 1) + b"\0"
+    for _ in range(2):
+        assert len(read(data)) == MAX_VALUES - 1
+    with pytest.raises(ValueError, match=str(MAX_VALUES)):
+        read(long_of(MAX_VALUES) + b"\0")
+
+
+def test_an_unknown_type_of_schema_is_named() -> None:
+    with pytest.raises(UnknownType, match="THRIFT"):
+        decoder_of("THRIFT", "", {})
+
+
+def test_an_answer_has_so_much_time_for_it(topic: Topic, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = iter(range(100))
+    monkeypatch.setattr(time, "monotonic", lambda: float(next(now)))
+    decode = one(topic)
+    data: Any = framed(b"\x0e\x04ab", 1)
+    assert decode(data, 1000) is not None
+    assert decode(data, 1000) is None
+
+
+def test_few_schemas_are_kept(topic: Topic, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decoder, "MAX_KNOWN", 1)
+    schemas = SchemaDecoder(topic)
+    for _ in range(2):
+        for schema_id, data in ((1, b"\x0e\x04ab"), (4, b"{}")):
+            assert schemas.answer(CALLER)(framed(data, schema_id), 1000)
+    assert len(schemas._known) == 1
