@@ -37,8 +37,8 @@ ONE_WORD: set[str] = {
     "tests/net/test_kernels.py::test_varints",
 }
 
-# Functions that are still longer, each with its reason. The table may only shrink. All are kernels: a
-# part that takes arrays is not compiled into its caller, and costs up to as much as the whole.
+# Functions that are still longer, each with its reason. The table may only shrink. All are kernels:
+# a part that takes arrays is not compiled into its caller, and costs up to as much as the whole.
 ARRAYS = "one loop over arrays that share most of its local words"
 CALLS = "a part would take and return all of its positions"
 LONG_FUNCTIONS: dict[str, str] = {

@@ -1,4 +1,5 @@
-"""Which tests are near to a module, by the number of imports between them. Its mirror: `tests/mirrors.py`."""
+"""Which tests are near to a module, by the number of imports between them. Its mirror:
+`tests/mirrors.py`."""
 
 import ast
 from collections import defaultdict, deque

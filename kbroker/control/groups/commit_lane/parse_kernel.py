@@ -105,8 +105,8 @@ def _take_entry(cm: int, entry: int, key_length: int, version: int, position: in
 def _take_partitions(
     cm: int, commit: int, key_length: int, version: int, count: int, position: int, end: int, out: int
 ) -> tuple[int, int]:
-    """Read the partitions of a topic into entries and write their answers: (position after them, -1:
-    left to Python; the answer's end)."""
+    """Read the partitions of a topic into entries and write their answers: (position after them,
+    -1: left to Python; the answer's end)."""
     compact = version >= CommitVersion.FLEXIBLE
     first = get(commit, Commit.ENTRY)
     entries = get(commit, Commit.ENTRIES)
