@@ -10,7 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from kbroker.config import environment, properties
+from kbroker.config import properties
 from kbroker.config.broker import BrokerConfig
 from kbroker.config.setting import ConfigError
 from kbroker.kernels import image
@@ -46,6 +46,8 @@ def serve(file: Path | None, overrides: list[str], from_environment: bool = Fals
     try:
         pairs = properties.read(file) if file else {}
         if from_environment:
+            from kbroker.config import environment  # a module that most brokers do not need
+
             pairs = environment.over(pairs, os.environ)
         config, warnings = BrokerConfig.load(pairs, properties.parse_overrides(overrides))
     except ConfigError as error:

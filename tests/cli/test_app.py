@@ -139,13 +139,13 @@ def test_the_address_comes_from_option_environment_and_file_in_this_order(
 def test_serve_gives_its_arguments_to_the_broker(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[object] = []
 
-    def serve(file: Path | None, overrides: list[str]) -> int:
-        given.extend((file, overrides))
+    def serve(file: Path | None, overrides: list[str], from_environment: bool) -> int:
+        given.extend((file, overrides, from_environment))
         return 7
 
     monkeypatch.setattr("kbroker.cli.serve.serve", serve)
     shell("serve", "server.properties", "--override", "a=1", "--override", "b=2", code=7)
-    assert given == [Path("server.properties"), ["a=1", "b=2"]]
+    assert given == [Path("server.properties"), ["a=1", "b=2"], False]
 
 
 def test_bad_settings_of_serve_end_with_2(shell: Shell) -> None:

@@ -34,7 +34,7 @@ def test_a_log_start_is_written_before_the_answer_and_not_again(
         checkpoints.write_starts([(log.partition, log.partition.log_start)])
         assert LogDir(str(tmp_path)).log_start_offsets() == {("t", 0): log.partition.log_start}
     assert writes == [{("t", 0): 1}, {("t", 0): 2}]
-    checkpoints.forget([log.partition])
+    checkpoints.forget(str(tmp_path), [log.partition])
     assert LogDir(str(tmp_path)).log_start_offsets() == {}
     checkpoints.write_starts([(log.partition, log.partition.log_start)])
     assert LogDir(str(tmp_path)).log_start_offsets() == {("t", 0): 2}
