@@ -165,6 +165,10 @@ prove: venv-load kernels ## load with faults for SECONDS=600 SEED=1, then the ve
 	@$(BIN)/python -m loadtest run --judge --faults all --seconds $(SECONDS) --seed $(SEED) \
 		$(if $(TARGET),--target $(TARGET)) $(PROVE)
 
+.PHONY: soak
+soak: ## `make prove` for HOURS=24 with all faults and 1,000 records a second
+	@$(MAKE) --no-print-directory prove SECONDS=$$(($(or $(HOURS),24) * 3600)) SEED=$(SEED) PROVE='$(or $(PROVE),--rate 1000)'
+
 ##—— the judge
 HISTORY ?= $(error name the run: make judge HISTORY=reports/load-...)
 REPORT ?= verdict.html

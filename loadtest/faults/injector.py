@@ -14,6 +14,7 @@ from loadtest.brokers import OwnBroker
 from loadtest.clock import Clock
 from loadtest.faults.cache import drop
 from loadtest.faults.schedule import Fault
+from loadtest.faults.topic_settings import change_for
 from loadtest.page import Page, Slot
 
 
@@ -122,6 +123,10 @@ class Injector:
             raise Skipped(broker.missing[fault.kind])
         if fault.kind == "kill":
             return broker.kill(fault.target, which)
+        if fault.kind == "restart":
+            return broker.restart()
+        if fault.kind == "settings":
+            return change_for(broker.bootstrap, which, fault.seconds)
         if fault.kind == "cold":
             return f"{drop([broker.data_dir]) >> 20} MiB of segments dropped"
         if fault.kind == "pause":

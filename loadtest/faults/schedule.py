@@ -15,6 +15,8 @@ KBROKER_ROLES = ("acceptor", "network", "io", "control", "cleaner", "http")
 KINDS: dict[str, tuple[tuple[str, ...], tuple[str, ...], tuple[float, float], tuple[float, ...]]] = {
     "kill": (KBROKER_ROLES, ("broker",), (0.0, 0.0), ()),
     "pause": (KBROKER_ROLES, ("broker",), (0.5, 5.0), ()),
+    "restart": (("broker",), ("broker",), (0.0, 0.0), ()),
+    "settings": (("topics",), ("topics",), (3.0, 8.0), ()),
     "fill": (("disk",), ("disk",), (2.0, 5.0), ()),
     "cold": (("cache",), ("cache",), (0.0, 0.0), ()),
     "slow": (("disk",), ("disk",), (2.0, 8.0), (1.0, 5.0, 20.0, 100.0)),  # ms a write, read or sync

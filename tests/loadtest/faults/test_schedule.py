@@ -19,7 +19,7 @@ def test_a_longer_run_begins_like_a_shorter_one() -> None:
 
 def test_every_kind_and_every_role_comes_before_any_comes_twice() -> None:
     faults = [(fault.kind, fault.target) for fault in plan(7, 3600, list(KINDS), "kbroker")]
-    different = 2 * len(KBROKER_ROLES) + 5
+    different = 2 * len(KBROKER_ROLES) + 7
     assert len(set(faults[:different])) == different
     assert {target for kind, target in faults if kind == "kill"} == set(KBROKER_ROLES)
 
