@@ -197,8 +197,10 @@ class Logs:
     def write_failed(self, slot: int, number: int) -> None:
         """The drain could not write a slot's batches; the slot's append row is closed."""
         self._drain.metrics.words[WRITE_ERRORS] += 1
-        folder = self._partitions[slot].folder
-        self.failed(slot, OSError(number, errno.errorcode.get(number, str(number)), folder))
+        partition = self._partitions.get(slot)
+        if partition is None:  # another log's error in the same drain took the log dir offline
+            return
+        self.failed(slot, OSError(number, errno.errorcode.get(number, str(number)), partition.folder))
 
     def failed(self, slot: int, error: OSError) -> None:
         """On a full disk (or without descriptors) produce requests are refused until there is room;

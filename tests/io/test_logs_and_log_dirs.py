@@ -105,6 +105,12 @@ def test_a_write_that_fails_is_of_its_log_dir(scene: Scene) -> None:
     assert scene.states == A_IS_OFFLINE
 
 
+def test_two_writes_of_a_drain_that_fail_take_their_log_dir_offline_once(scene: Scene) -> None:
+    scene.logs.write_failed(1, errno.EIO)
+    scene.logs.write_failed(0, errno.EIO)
+    assert scene.states == A_IS_OFFLINE
+
+
 @pytest.mark.parametrize("number", [errno.EIO, errno.ENOSPC])
 def test_after_a_sync_that_failed_a_log_dir_is_not_trusted_whatever_the_error(
     scene: Scene, number: int
