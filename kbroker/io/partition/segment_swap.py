@@ -42,7 +42,7 @@ def swap_steps(folder: str, base_offset: int, replaced: Sequence[int], deleted: 
     )  # readers need no name, but freeing a large file here would hold up appends
     deleted.append(log + files.DELETED)
     yield "old .log linked"
-    second = log + files.SWAP + files.DELETED  # recovery removes it, whatever other files it finds
+    second = log + files.SWAP + files.DELETED  # recovery always removes this file
     _link(log + files.SWAP, second)
     yield "new .log linked"
     Path(second).rename(log)
