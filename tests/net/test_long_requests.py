@@ -37,6 +37,9 @@ pytestmark = pytest.mark.slow
 SIZE = 32 << 20
 MAX_MS = 12.0
 """In one piece, the copies of such a frame take more than thirty."""
+MAX_RECORDS_MS = 60.0
+"""Records of a turn and of the request that ends it: some 12 ms, on a slow processor thirty. In one
+piece, those of the tests' requests take 140 and more."""
 ENOUGH = 500_000
 """Bytes that a fetch waits for: more than short records are."""
 NodeFactory = Callable[..., LagNode]
@@ -146,7 +149,7 @@ def test_a_fetch_of_many_partitions_that_waits(lag_node: NodeFactory) -> None:
         answer = fetch(link, partitions=dict.fromkeys(range(count), 0), max_wait_ms=50)
         assert sum(len(topic.partitions) for topic in answer.responses) == count
 
-    node.check_longest_ms(MAX_MS, fetched)
+    node.check_longest_ms(2 * MAX_MS, fetched)  # one piece takes ten times as long
 
 
 @pytest.mark.parametrize("leaves", [False, True])
@@ -228,7 +231,7 @@ def test_a_produce_of_many_batches_whose_records_take_long(lag_node: NodeFactory
         taken = read_produce(ask(link, frame), 8).responses[0].partition_responses
         assert [part.error_code for part in taken] == [ErrorCode.NONE] * len(parts)
 
-    node.check_longest_ms(MAX_MS, produced)
+    node.check_longest_ms(MAX_RECORDS_MS, produced)
 
 
 @pytest.mark.parametrize("codec", [Codec.GZIP, Codec.SNAPPY])
@@ -245,7 +248,7 @@ def test_many_produces_of_one_client_whose_records_take_long(lag_node: NodeFacto
         for _ in range(count):
             assert read_produce(read_frame(link), 7).responses[0].partition_responses[0].error_code == 0
 
-    node.check_longest_ms(MAX_MS, produced)
+    node.check_longest_ms(MAX_RECORDS_MS, produced)
 
 
 def test_a_produce_of_many_batches_that_python_looks_at(lag_node: NodeFactory) -> None:
