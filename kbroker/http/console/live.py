@@ -134,6 +134,7 @@ class Live:
             "topic_count": len(directory.topics),
             "partition_count": len(directory.partitions),
             "lag": sum(self._lag.values()),
+            "group_count": len(self._lag),
             "group_lag": dict(sorted(self._lag.items(), key=lambda item: -item[1])[:10]),
             "log_dirs": self._space.look(now),
             "memory": memory_bytes(self._meminfo),

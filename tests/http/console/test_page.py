@@ -116,6 +116,21 @@ SECTIONS = {
 }
 
 
+# The names in a table that have a line break after a letter or digit.
+BROKEN_WORDS = """[...document.querySelectorAll('td .name')].filter(name => {
+  const walk = document.createTreeWalker(name, NodeFilter.SHOW_TEXT);
+  const range = document.createRange();
+  let before = '', above = null, broken = false;
+  while (walk.nextNode()) for (let at = 0; at < walk.currentNode.length; at += 1) {
+    range.setStart(walk.currentNode, at); range.setEnd(walk.currentNode, at + 1);
+    const { top } = range.getBoundingClientRect();
+    if (above !== null && top > above + 4 && /[a-z0-9]/i.test(before)) broken = true;
+    above = top; before = walk.currentNode.data[at];
+  }
+  return broken;
+}).map(name => name.textContent)"""
+
+
 @pytest.mark.parametrize("place", list(SECTIONS))
 def test_every_section_shows_its_data(page: Page, place: str) -> None:
     page.show(place)
@@ -128,6 +143,17 @@ def test_every_section_fits_a_phone(page: Page) -> None:
         page.show(place)
         page.sees(SECTIONS[place])
         assert page.browser.run("document.documentElement.scrollWidth") <= 360, place
+        wide = "[...document.querySelectorAll('main .scroll')].filter(e => e.scrollWidth > e.clientWidth + 1).length"
+        assert page.browser.run(wide) == 0, place
+
+
+@pytest.mark.parametrize("width", [360, 640, 900])
+def test_a_name_breaks_between_its_words(page: Page, width: int) -> None:
+    page.browser.size(width, 740)
+    for place in ("topics", "groups", "groups/billing", "settings"):
+        page.show(place)
+        page.sees(SECTIONS[place])
+        assert page.browser.run(BROKEN_WORDS) == [], place
 
 
 def test_every_section_is_reached_on_a_phone(page: Page) -> None:
@@ -342,6 +368,7 @@ def test_a_report_is_opened_by_keyboard_and_shown_as_text_to_its_end(page: Page)
 def test_missing_things_show_an_error(page: Page) -> None:
     page.browser.open(f"{page.address}#/topics/none")
     page.sees("This could not be loaded")
+    assert page.browser.run("document.querySelectorAll('main h1').length") == 1
     page.browser.open(f"{page.address}#/nowhere")
     page.sees("There is no such page")
     page.browser.problems.clear()  # the browser notes each answer of 404

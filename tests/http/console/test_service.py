@@ -10,6 +10,7 @@ import pytest
 
 from kbroker.http.console.service import BODY_BYTES
 from kbroker.http.console.static_files import load
+from kbroker.ipc.http_messages import GroupSummary
 from tests.http.console.served import Served
 
 
@@ -193,3 +194,11 @@ def test_events_are_sent_until_there_are_too_many_readers(
         if served.console._streams.enter():
             return
     pytest.fail("the place of a reader that left was not given back")
+
+
+def test_the_sample_counts_all_groups_and_names_those_with_the_largest_lag(served: Served) -> None:
+    served.scene.view.summaries = tuple(
+        GroupSummary(f"group-{number}", "classic", "Stable", 1, {}) for number in range(12)
+    )
+    sample = json.loads(served.ask("GET", "/api/overview")[2])["sample"]
+    assert (sample["group_count"], len(sample["group_lag"])) == (12, 10)

@@ -73,7 +73,7 @@ async function show() {
   const page = PAGES[kind];
   frame(section);
   document.title = `${name || TITLES[section] || "Not found"} · kbroker`;
-  if (!page) { fill(main, failed({ title: "There is no such page", message: "" })); return; }
+  if (!page) { fill(main, failed({ title: "There is no such page", message: "" }, null, "h1")); return; }
   fill(main, loading());
   const control = new AbortController();
   const closers = [];
@@ -83,13 +83,13 @@ async function show() {
     const content = await page(context);
     if (!control.signal.aborted) fill(main, content);
   } catch (error) {
-    if (!control.signal.aborted && error.name !== "AbortError") fill(main, failed(error, show));
+    if (!control.signal.aborted && error.name !== "AbortError") fill(main, failed(error, show, "h1"));
     if (!("code" in error) && error.name !== "AbortError") console.error(error);
   }
 }
 
 async function begin() {
-  try { await load(); } catch (error) { fill(main, failed(error, begin)); return; }
+  try { await load(); } catch (error) { fill(main, failed(error, begin, "h1")); return; }
   if (session.access === "login" && !session.user) {
     leave();
     leave = () => {};

@@ -78,11 +78,15 @@ export function time(at) {
   return `${date.getFullYear()}-${pad(date.getMonth() + 1)}-${pad(date.getDate())} ${pad(date.getHours())}:${pad(date.getMinutes())}:${pad(date.getSeconds())}.${pad(date.getMilliseconds(), 3)}`;
 }
 
+// A name with its breaks: a narrow place breaks it after a dot, a dash or an underscore, not inside a word.
+export const broken = (text) => String(text).split(/(?<=[._-])(?=[^._-])/).map((part, number) => [number > 0 && h("wbr"), part]);
+
 export const tag = (text, kind = "") => h("span", { class: `tag ${kind}` }, text);
 export const empty = (title, text, action) => h("div", { class: "empty" }, h("b", {}, title), text, action && h("div", {}, action));
 export const loading = () => h("div", { class: "loading", role: "status" }, "Loading");
-export function failed(error, again) {
-  return h("div", { class: "failed", role: "alert" }, h("b", {}, error.title ?? "This could not be loaded"), error.message,
+// heading: h1 where the error is all of the page
+export function failed(error, again, heading = "h2") {
+  return h("div", { class: "failed", role: "alert" }, h(heading, {}, error.title ?? "This could not be loaded"), error.message,
     again && h("div", {}, h("button", { class: "button", onclick: again }, "Try again")));
 }
 export function bar(share) {
@@ -94,22 +98,23 @@ export function panel(title, content, more) {
 }
 export function head(title, { facts = [], actions = [], crumb } = {}) {
   return h("div", { class: "head" }, crumb && h("div", { class: "crumb" }, h("a", { href: crumb[1] }, `← ${crumb[0]}`)),
-    h("h1", {}, title), facts.length > 0 && h("div", { class: "facts" }, facts.map((fact) => h("span", {}, fact))),
+    h("h1", {}, typeof title === "string" ? broken(title) : title), facts.length > 0 && h("div", { class: "facts" }, facts.map((fact) => h("span", {}, fact))),
     actions.length > 0 && h("div", { class: "actions" }, actions));
 }
 
-// columns: {title, cell, number, sort}; go: the address a row leads to
+// columns: {title, cell, number, sort}; go: the address a row leads to. Roles are written out: on a phone a row is a
+// block, and browsers then forget what a table is.
 export function table(columns, rows, { go, order, onsort } = {}) {
-  const header = columns.map((column) => h("th", { class: column.number ? "n" : "", scope: "col",
+  const header = columns.map((column) => h("th", { role: "columnheader", class: [column.number && "n", column.sort && onsort && "sort"].filter(Boolean).join(" "), scope: "col",
     "aria-sort": order && column.sort === order ? "descending" : null },
   column.sort && onsort ? h("button", { type: "button", onclick: () => onsort(column.sort) }, column.title, order === column.sort ? " ↓" : "") : column.title));
   const body = rows.map((row) => {
     const address = go?.(row);
     const follow = (event) => { if (!event.target.closest("a,button,input") && !getSelection().toString()) location.hash = address; };
-    return h("tr", { class: address ? "go" : "", onclick: address ? follow : null },
-      columns.map((column) => h("td", { class: [column.number && "n", column.wrap && "wrap"].filter(Boolean).join(" ") }, column.cell(row))));
+    return h("tr", { role: "row", class: address ? "go" : "", onclick: address ? follow : null },
+      columns.map((column) => h("td", { role: "cell", "data-title": column.title || null, class: [column.number && "n", column.wrap && "wrap"].filter(Boolean).join(" ") }, column.cell(row))));
   });
-  return h("div", { class: "scroll" }, h("table", {}, h("thead", {}, h("tr", {}, header)), h("tbody", {}, body)));
+  return h("div", { class: "scroll" }, h("table", { role: "table" }, h("thead", { role: "rowgroup" }, h("tr", { role: "row" }, header)), h("tbody", { role: "rowgroup" }, body)));
 }
 
 export function toast(text) {

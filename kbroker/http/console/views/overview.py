@@ -24,6 +24,7 @@ SAMPLE = fields(
     errors=NUMBER,
     cold_share=NUMBER,
     lag=INT,
+    group_count=INT,
     group_lag=NUMBERS,
     stages=fields(produce=STAGES, fetch=STAGES),
     disks=many(

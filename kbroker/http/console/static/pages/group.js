@@ -1,5 +1,5 @@
 import { get, path, post, session } from "../api.js";
-import { bar, count, counted, empty, exact, fill, h, head, marked, panel, table, toast } from "../dom.js";
+import { bar, broken, count, counted, empty, exact, fill, h, head, marked, panel, table, toast } from "../dom.js";
 import { ask, choice, field } from "../dialog.js";
 import { stateTag } from "./groups.js";
 
@@ -13,7 +13,7 @@ export async function group(context) {
     fill(body, head(name, { crumb: ["Groups", "#/groups"], facts: [stateTag(found.state), `${found.kind} group`, found.assignor && `assignor ${found.assignor}`, `lag ${count(found.lag)}`].filter(Boolean),
       actions: session.readonly ? [] : [resettable && h("button", { class: "button", onclick: () => reset(found, context) }, "Reset offsets"), h("button", { class: "button danger", onclick: () => remove(found) }, "Delete")].filter(Boolean) }),
     panel("Partitions", found.partitions.length ? table([
-      { title: "Topic", cell: (row) => h("a", { class: "name", href: `#/topics/${encodeURIComponent(row.topic)}` }, row.topic) },
+      { title: "Topic", cell: (row) => h("a", { class: "name", href: `#/topics/${encodeURIComponent(row.topic)}` }, broken(row.topic)) },
       { title: "Partition", number: true, cell: (row) => row.partition },
       { title: "Committed", number: true, cell: (row) => exact(row.committed_offset) },
       { title: "End", number: true, cell: (row) => exact(row.log_end_offset) },
@@ -22,10 +22,10 @@ export async function group(context) {
       { title: "Client", wrap: true, cell: (row) => (row.client_id ? [row.client_id, " ", h("span", { class: "muted" }, row.host)] : h("span", { class: "zero" }, "nobody")) },
     ], found.partitions) : empty("Nothing committed", "The group has no committed offsets and no assigned partitions.")),
     panel(`Members (${found.members.length})`, found.members.length ? table([
-      { title: "Client", cell: (row) => h("span", { class: "name" }, row.client_id) },
+      { title: "Client", cell: (row) => h("span", { class: "name" }, broken(row.client_id)) },
       { title: "Host", cell: (row) => row.host },
       { title: "Member", wrap: true, cell: (row) => h("span", { class: "mono soft" }, row.instance_id ? `${row.instance_id} (static)` : row.member_id) },
-      { title: "Assignment", wrap: true, cell: (row) => row.assignment.map((one) => h("div", {}, one.topic, " ", h("span", { class: "muted" }, one.partitions.join(", ")))) },
+      { title: "Assignment", wrap: true, cell: (row) => row.assignment.map((one) => h("div", {}, broken(one.topic), " ", h("span", { class: "muted" }, one.partitions.join(", ")))) },
     ], found.members) : empty("No members", "Nobody reads with this group now.")));
   }
   await draw();

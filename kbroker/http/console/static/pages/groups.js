@@ -1,5 +1,5 @@
 import { path } from "../api.js";
-import { count, empty, h, tag } from "../dom.js";
+import { broken, count, empty, h, tag } from "../dom.js";
 import { choice, field } from "../dialog.js";
 import { listing } from "./listing.js";
 
@@ -14,10 +14,10 @@ export function groups(context) {
     more: { values: () => ({ kind: kind.value }), build: (change) => { kind.onchange = change; return kind; } },
     nothing: () => empty("No groups", "Groups appear when consumers join them."),
     columns: [
-      { title: "Group", sort: "name", cell: (row) => h("a", { class: "name", href: `#/groups/${encodeURIComponent(row.group)}` }, row.group) },
+      { title: "Group", sort: "name", cell: (row) => h("a", { class: "name", href: `#/groups/${encodeURIComponent(row.group)}` }, broken(row.group)) },
       { title: "Kind", cell: (row) => row.kind },
       { title: "State", cell: (row) => stateTag(row.state) },
-      { title: "Topics", wrap: true, cell: (row) => (row.topics.length > 3 ? `${row.topics.slice(0, 3).join(", ")} and ${row.topics.length - 3} more` : row.topics.join(", ") || h("span", { class: "zero" }, "–")) },
+      { title: "Topics", wrap: true, cell: (row) => (row.topics.length > 3 ? broken(`${row.topics.slice(0, 3).join(", ")} and ${row.topics.length - 3} more`) : row.topics.length ? broken(row.topics.join(", ")) : h("span", { class: "zero" }, "–")) },
       { title: "Members", number: true, cell: (row) => h("span", { class: row.members ? "" : "zero" }, row.members ?? "–") },
       { title: "Lag", sort: "lag", number: true, cell: (row) => h("span", { class: row.lag ? "" : "zero" }, count(row.lag)) },
     ],

@@ -1,5 +1,5 @@
 import { path } from "../api.js";
-import { bytes, count, duration, empty, h, panel, rate, tag } from "../dom.js";
+import { broken, bytes, count, duration, empty, h, panel, rate, tag } from "../dom.js";
 import { listing } from "./listing.js";
 
 const none = () => h("span", { class: "zero" }, "–");
@@ -8,7 +8,7 @@ export const transactions = (context) => listing(context, {
   title: "Transactions", where: path("transactions"), rows: "transactions", search: true,
   nothing: () => empty("No transactions", "Transactional producers appear here with their last transaction."),
   columns: [
-    { title: "Transactional id", wrap: true, cell: (row) => h("span", { class: "name" }, row.transactional_id) },
+    { title: "Transactional id", wrap: true, cell: (row) => h("span", { class: "name" }, broken(row.transactional_id)) },
     { title: "State", cell: (row) => tag(row.state, { Ongoing: "warn dot", CompleteCommit: "good", CompleteAbort: "" }[row.state] ?? "") },
     { title: "Open for", number: true, cell: (row) => (row.open_s !== null && row.state === "Ongoing" ? duration(row.open_s) : none()) },
     { title: "Timeout", number: true, cell: (row) => (row.timeout_ms === null ? none() : duration(row.timeout_ms / 1000)) },

@@ -72,7 +72,7 @@ function tiles(sample) {
     tile("In", rate(sample.in_bytes), `${count(sample.in_records)} records/s`),
     tile("Out", rate(sample.out_bytes), sample.out_bytes ? (sample.cold_share < 0.0005 ? "all from memory" : `${percent(sample.cold_share)} from disk`) : null),
     tile("Requests", `${count(sample.requests)} /s`, sample.errors ? `${count(sample.errors)} errors/s` : "no errors"),
-    tile("Lag", count(sample.lag), counted(Object.keys(sample.group_lag).length, "group")),
+    tile("Lag", count(sample.lag), counted(sample.group_count, "group")),
     tile("Partitions", count(sample.partition_count), counted(sample.topic_count, "topic")),
     tile("Connections", count(sample.connections), sample.deaths ? `${counted(sample.deaths, "restart")} of processes` : "all processes up"),
     tile("Free space", worst ? bytes(worst.free_bytes) : "–", full !== undefined ? `full in ${duration(full)}` : worst ? `of ${bytes(worst.size_bytes)}` : "log dir offline"));

@@ -1,5 +1,5 @@
 import { get, path } from "../api.js";
-import { bytes, counted, empty, fill, h, head, panel, table, tag, time, toast } from "../dom.js";
+import { broken, bytes, counted, empty, fill, h, head, panel, table, tag, time, toast } from "../dom.js";
 import { listing } from "./listing.js";
 
 const address = (row) => `#/reports/${encodeURIComponent(row.name)}`;
@@ -15,7 +15,7 @@ export const reports = (context) => listing(context, {
     found.left_out > 0 && h("div", { class: "notice" }, `Not looked at, too many or too large: ${counted(found.left_out, "file")}.`),
     found.folder && h("p", { class: "muted small mono" }, found.folder)],
   columns: [
-    { title: "Report", wrap: true, cell: (row) => [h("a", { class: "name", href: address(row) }, row.name), h("div", { class: "muted small" }, row.kind)] },
+    { title: "Report", wrap: true, cell: (row) => [h("a", { class: "name", href: address(row) }, broken(row.name)), h("div", { class: "muted small" }, row.kind)] },
     { title: "Verdict", cell: verdict },
     { title: "Written", cell: (row) => h("span", { class: "mono" }, time(row.written_ms).slice(0, 19)) },
     { title: "Figures", wrap: true, cell: (row) => row.figures.map((one) => h("div", {}, h("span", { class: "muted" }, `${one.name} `), one.value)) },

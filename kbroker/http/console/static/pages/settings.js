@@ -1,5 +1,5 @@
 import { get, path, post, session } from "../api.js";
-import { empty, fill, h, head, panel, table, tag, toast } from "../dom.js";
+import { broken, empty, fill, h, head, panel, table, tag, toast } from "../dom.js";
 import { ask, field } from "../dialog.js";
 
 // change: async (changes by name) or null where nothing may be changed
@@ -13,8 +13,8 @@ export function settingsTable(rows, change) {
     const shown = rows.filter((row) => (!only.checked || row.source !== "default") && words.every((word) => `${row.name} ${row.text}`.toLowerCase().includes(word)));
     fill(total, `${shown.length} of ${rows.length}`);
     fill(box, shown.length ? table([
-      { title: "Setting", wrap: true, cell: (row) => [h("span", { class: "name mono" }, row.name), row.text && h("div", { class: "muted small" }, row.text)] },
-      { title: "Value", wrap: true, cell: (row) => (row.sensitive ? tag("hidden") : h("span", { class: "mono" }, row.value === null ? "null" : row.value === "" ? "empty" : row.value)) },
+      { title: "Setting", wrap: true, cell: (row) => [h("span", { class: "name mono" }, broken(row.name)), row.text && h("div", { class: "muted small" }, row.text)] },
+      { title: "Value", wrap: true, cell: (row) => (row.sensitive ? tag("hidden") : h("span", { class: "mono" }, row.value === null ? "null" : row.value === "" ? "empty" : broken(row.value))) },
       { title: "Source", cell: (row) => (row.source === "default" ? h("span", { class: "muted" }, "default") : tag(row.source, "good")) },
       ...(change ? [{ title: "", number: true, cell: (row) => !row.read_only && h("button", { class: "button quiet", onclick: () => edit(row, change) }, "Change") }] : []),
     ], shown) : empty("Nothing found", only.checked && !words.length ? "Every setting has its default." : "No setting matches."));

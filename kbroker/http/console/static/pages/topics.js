@@ -1,5 +1,5 @@
 import { path, post, session } from "../api.js";
-import { bytes, count, empty, h, rate, tag, toast } from "../dom.js";
+import { broken, bytes, count, empty, h, rate, tag, toast } from "../dom.js";
 import { ask, field, settings } from "../dialog.js";
 import { listing } from "./listing.js";
 
@@ -15,7 +15,7 @@ export function topics(context) {
       build: (change) => { internal.onchange = change; return h("label", { class: "check" }, internal, "Internal topics"); } },
     nothing: () => empty("No topics yet", "A topic is created by the first client that asks for one, or with ", h("code", {}, "kbroker topics create")),
     columns: [
-      { title: "Topic", sort: "name", cell: (row) => [h("a", { class: "name", href: `#/topics/${encodeURIComponent(row.name)}` }, row.name), row.internal && [" ", tag("internal")]] },
+      { title: "Topic", sort: "name", cell: (row) => [h("a", { class: "name", href: `#/topics/${encodeURIComponent(row.name)}` }, broken(row.name)), row.internal && [" ", tag("internal")]] },
       { title: "Partitions", number: true, cell: (row) => [row.under_replicated > 0 && [tag(`${row.under_replicated} under-replicated`, "bad"), " "], row.partitions] },
       { title: "Replicas", number: true, cell: (row) => row.replicas },
       { title: "Records", number: true, cell: (row) => quiet(row.records, count) },
