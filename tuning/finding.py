@@ -1,7 +1,10 @@
 """A finding about one knob: current value, proposed value, reason, and how to apply and undo it."""
 
+import re
 from dataclasses import asdict, dataclass
 from enum import Enum
+
+from tuning.quantity import show_bytes
 
 
 class Severity(Enum):
@@ -72,6 +75,18 @@ def _quoted(value: str) -> str:
     return f"'{value}'" if " " in value else value
 
 
+# Knobs whose numbers are bytes, by how their names end or what they are called.
+_BYTES = re.compile(r"(bytes|[rw]mem_(max|default)|tcp_[rw]mem)$|^dirty limit|huge pages$")
+SMALL = 1000  # below it a number is shown as it is: -1 and 0 have meanings of their own
+
+
+def _shown(knob: str, value: str) -> str:
+    words = value.split()
+    if not (words and _BYTES.search(knob) and all(word.isdecimal() for word in words)):
+        return value
+    return ", ".join(show_bytes(int(word)) if int(word) >= SMALL else word for word in words)
+
+
 @dataclass(frozen=True, slots=True)
 class Finding:
     """knob: its name, with what it belongs to (`vda: queue/scheduler`). now, proposed: as text;
@@ -85,6 +100,16 @@ class Finding:
     why: str
     source: str
     remedy: Remedy | None = None
+
+    @property
+    def now_shown(self) -> str:
+        """`now` for people: sizes with a unit. Remedies keep the exact numbers."""
+        return _shown(self.knob, self.now)
+
+    @property
+    def proposed_shown(self) -> str:
+        """`proposed` for people."""
+        return _shown(self.knob, self.proposed)
 
     def as_json(self) -> dict[str, object]:
         """For machines: flat, with the commands written out."""

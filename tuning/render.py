@@ -35,7 +35,9 @@ def _finding_lines(findings: Sequence[Finding], everything: bool) -> Iterator[st
 
 def _block(finding: Finding) -> Iterator[str]:
     yield f"{finding.severity.value:<8} {finding.knob}"
-    values = f"now {finding.now or '?'}" + (f", proposed {finding.proposed}" if finding.proposed else "")
+    values = f"now {finding.now_shown or '?'}" + (
+        f", proposed {finding.proposed_shown}" if finding.proposed else ""
+    )
     yield from _wrapped(values)
     yield from _wrapped(finding.why)
     yield from _wrapped(f"[{finding.source}]")

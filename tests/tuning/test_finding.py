@@ -1,3 +1,5 @@
+import pytest
+
 from tuning.finding import Finding, Means, Remedy, Severity, sorted_findings
 
 
@@ -47,3 +49,23 @@ def test_json_has_the_commands_written_out() -> None:
         "apply": "sysctl -w vm.swappiness=1",
         "undo": "sysctl -w vm.swappiness=60",
     }
+
+
+@pytest.mark.parametrize(
+    ("knob", "value", "shown"),
+    [
+        ("dirty limit (vm.dirty_bytes or vm.dirty_ratio)", "4499894272", "4.5 GB"),
+        ("log.segment.bytes", "1073741824", "1.07 GB"),
+        ("net.ipv4.tcp_rmem", "4096 131072 33554432", "4.1 kB, 131 kB, 33.6 MB"),
+        ("net.core.rmem_max", "4194304", "4.19 MB"),
+        ("reserved huge pages", "0", "0"),
+        ("log.retention.bytes", "-1", "-1"),
+        ("vm.max_map_count", "65530", "65530"),
+        ("log.retention.bytes", "unset", "unset"),
+        ("log.retention.bytes", "", ""),
+    ],
+)
+def test_sizes_are_shown_with_a_unit_and_written_exactly(knob: str, value: str, shown: str) -> None:
+    finding = Finding(knob, Severity.NOTE, value, value, "why", "source")
+    assert (finding.now_shown, finding.proposed_shown) == (shown, shown)
+    assert finding.as_json()["now"] == value

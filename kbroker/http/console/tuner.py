@@ -42,7 +42,10 @@ def check(config: BrokerConfig, page: Page, offline: Sequence[str]) -> tuple[Seq
     from tuning.live import SERIES, parse
 
     situation, lines = gather_inside(config, parse(page(SERIES)), offline)
-    return lines, [finding.as_json() for finding in all_findings(situation)]
+    return lines, [
+        finding.as_json() | {"now": finding.now_shown, "proposed": finding.proposed_shown}
+        for finding in all_findings(situation)
+    ]
 
 
 class Tuner:
