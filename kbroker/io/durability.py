@@ -90,6 +90,11 @@ class Durability:
         self._drain.hold(held)
         self._drain.release(held.slot)
 
+    def refuse(self, held: HeldAppend) -> None:
+        """Answer KAFKA_STORAGE_ERROR: the append is in the log, but what belongs to it could not be
+        written."""
+        self._answer(held, int(ErrorCode.KAFKA_STORAGE_ERROR))
+
     def advanced(self, slot: int) -> None:
         """The high watermark of a replicated slot has advanced: answer the appends that waited for
         it."""

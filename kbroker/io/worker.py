@@ -339,7 +339,12 @@ class Worker:
         log_ = self.logs.get(held.append.slot)
         if log_ is not None and held.marker is not None:
             crash_point("marker: in the log, transaction open")
-            log_.complete_transaction(held.marker)
+            try:
+                log_.complete_transaction(held.marker)
+            except OSError as error:
+                self.logs.failed(held.append.slot, error)
+                self.durability.refuse(held.append)
+                return
             self.drain.notify(held.append.slot)
         self.durability.hold(held.append)
 

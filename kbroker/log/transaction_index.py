@@ -1,6 +1,7 @@
 """Aborted transactions of a partition: .txnindex files, an entry for each by rising last offset
 (TransactionIndex), and their look-up for read_committed fetches."""
 
+import errno
 import os
 import struct
 from bisect import bisect_right
@@ -65,14 +66,18 @@ def is_damaged(path: str, data: bytes) -> bool:
 
 
 def append_entry(folder: str, base_offset: int, entry: AbortedTransaction) -> None:
-    """Add an entry to a segment's transaction index; the file appears with its first entry."""
+    """Add an entry to a segment's transaction index; the file appears with its first entry. Raises
+    OSError: the file is as before."""
     fd = os.open(
         files.path(folder, base_offset, files.TXN_INDEX),
         os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC,
         0o644,
     )
     try:
-        os.write(fd, entry.pack())
+        written = os.write(fd, entry.pack())
+        if written < ENTRY.size:
+            os.ftruncate(fd, os.fstat(fd).st_size - written)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), folder)
     finally:
         os.close(fd)
 

@@ -4,11 +4,12 @@ broker ends."""
 import os
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from confluent_kafka import KafkaError, Message, Producer
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from kbroker.protocol.api_keys import ApiKey
@@ -145,6 +146,25 @@ def test_a_failing_disk_takes_its_log_dir_offline_and_no_other(scene: Scene) -> 
     admin = AdminClient({"bootstrap.servers": scene.broker.bootstrap})
     admin.create_topics([NewTopic("later", 3, 1)])["later"].result(30)
     assert not list((scene.disk.folder / "logs").glob("later-*"))
+
+
+def test_an_aborted_transaction_that_cannot_be_noted_takes_the_log_dir_offline(scene: Scene) -> None:
+    """The file of its log is open and can be written; the transaction index is a new file, in a
+    folder that has gone."""
+    producer = Producer({"bootstrap.servers": scene.broker.bootstrap, "transactional.id": "one"})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    partition = min(scene.ours)
+    producer.produce(TOPIC, b"0", partition=partition)
+    assert producer.flush(30) == 0
+    folder = scene.disk.folder / "logs" / f"{TOPIC}-{partition}"
+    folder.rename(scene.disk.folder / "away")
+    with suppress(KafkaException):  # whether a marker's error reaches the client is of no concern here
+        producer.abort_transaction(10)
+    scene.wait_until_offline()
+    said = scene.broker.logs(1 << 20)
+    assert "goes offline" in said
+    assert "Traceback" not in said, said
 
 
 def test_a_reader_gets_an_error_at_once_and_the_log_dir_goes_offline(scene: Scene) -> None:

@@ -148,6 +148,10 @@ class ProducerTable:
         row[Producer.TXN_FIRST_OFFSET] = Producer.ENDED - marker.offset
         return first_offset
 
+    def reopen_transaction(self, slot: int, producer_id: int, first_offset: int) -> None:
+        """Undo the end of a transaction that the transaction index does not hold."""
+        self.rows[kernel.find(self.rows, slot, producer_id), Producer.TXN_FIRST_OFFSET] = first_offset
+
     def first_open_transaction(self, slot: int) -> int:
         """First offset of the partition's earliest open transaction, -1 when none is open."""
         first = self.rows[self.rows[:, Producer.KEY] == slot + 1, Producer.TXN_FIRST_OFFSET]

@@ -75,7 +75,8 @@ class ProducerStateManager:
         aborted (completeTxn).
 
         The producer keeps its sequences unless the marker carries a newer epoch: then they start
-        again. Raises OSError."""
+        again. Raises OSError: the transaction stays open, so that nothing of it is read; its next
+        marker ends it."""
         active, end = self._segments.active, marker.offset
         first_offset = self._table.end_transaction(self._slot, marker)
         first_unstable = active.first_unstable
@@ -84,6 +85,10 @@ class ProducerStateManager:
         if not marker.commit and first_offset >= 0:
             stable = first_unstable if first_unstable >= 0 else end + 1
             aborted = AbortedTransaction(marker.producer_id, first_offset, end, stable)
-            transaction_index.append_entry(self._segments.folder, active.base_offset, aborted)
+            try:
+                transaction_index.append_entry(self._segments.folder, active.base_offset, aborted)
+            except OSError:
+                self._table.reopen_transaction(self._slot, marker.producer_id, first_offset)
+                raise
             active.note_aborted(end)
         active.first_unstable = first_unstable

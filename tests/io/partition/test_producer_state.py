@@ -97,6 +97,20 @@ def test_aborted_transactions_are_indexed_with_what_was_stable_then(log: Transac
     assert log.aborted() == [AbortedTransaction(2, 1, 2, 0), AbortedTransaction(1, 0, 3, 4)]
 
 
+def test_a_transaction_stays_open_if_the_index_cannot_be_written(log: Transactions) -> None:
+    log.write(1)
+    index = log.log.folder / f"{0:020d}.txnindex"
+    index.mkdir()
+    with pytest.raises(IsADirectoryError):
+        log.end(1, False)
+    assert log.stable == 0
+    assert log.log.producers.first_open_transaction(log.log.partition.slot) == 0
+    index.rmdir()
+    log.end(1, False)
+    assert log.stable == log.log.partition.log_end == 3
+    assert log.aborted() == [AbortedTransaction(1, 0, 2, 3)]
+
+
 def test_marker_without_a_transaction_is_noted_nowhere_but_its_producer_is_known(log: Transactions) -> None:
     log.end(9, False, epoch=3)
     assert log.aborted() == []
