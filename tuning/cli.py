@@ -197,7 +197,7 @@ def bench(
     except WrongQuantity as error:
         raise _end(WRONG_USE, error) from error
     except (NoRoom, OSError) as error:
-        raise _end(FAILED, error) from error
+        raise _end(FAILED, _of_file(error)) from error
     typer.echo(render.coefficients_text(measured))
     typer.echo(f"written to {out}")
 
@@ -230,8 +230,15 @@ def verify(
     except (WrongQuantity, WrongTry) as error:
         raise _end(WRONG_USE, error) from error
     except (NoRoomForTurns, LeftBehind, TurnFailed, OSError) as error:
-        raise _end(FAILED, error) from error
+        raise _end(FAILED, _of_file(error)) from error
     raise typer.Exit(code)
+
+
+def _of_file(error: Exception) -> object:
+    """A failed system call as `FILE: reason`, other errors as they are."""
+    if isinstance(error, OSError) and error.strerror and error.filename:
+        return f"{error.filename}: {error.strerror}"
+    return error
 
 
 def _asking(yes: bool) -> Callable[[str], bool] | None:

@@ -79,4 +79,6 @@ def scrape(url: str, timeout_s: float = 5.0) -> Live:
         with urllib.request.urlopen(whole, timeout=timeout_s) as answer:
             return parse(answer.read().decode())
     except OSError as error:
-        raise NoMetrics(f"{whole}: {error}") from error
+        reason = getattr(error, "reason", None) or error  # an URLError only wraps the error that counts
+        text = getattr(reason, "strerror", None) or reason
+        raise NoMetrics(f"{whole}: {text}; --metrics takes the broker's kbroker.http.listen") from error

@@ -68,9 +68,9 @@ def test_script_prints_and_changes_nothing(tmp_path: Path) -> None:
     [
         (("size", "--rate", "fast"), 2, "'fast' is not a rate"),
         (("check", "--override", "num.io.threads=none"), 2, "num.io.threads"),
-        (("check", "--metrics", "127.0.0.1:1"), 69, "127.0.0.1:1"),
+        (("check", "--metrics", "127.0.0.1:1"), 69, "/metrics: Connection refused; --metrics takes the broker's kb"),
         (("check", "--coefficients", "none.json"), 2, "none.json"),
-        (("bench", "--dir", "none"), 74, "none"),
+        (("bench", "--dir", "none"), 74, "tuning: none: No such file or directory"),
         (("bench", "--dir", ".", "--seconds", "nan"), 2, "--seconds must be from 1 to 600"),
         *(
             (("size", "--dir", ".", f"--{option}", value), 2, f"--{option} must be")
