@@ -72,7 +72,6 @@ def test_everything_killed_under_load(broker_factory: Callable[..., KBroker]) ->
     _run(broker, "killed-all", kill)
     print(f"longest start {max(starts):.3f} s, {max(costs):.3f} s of CPU")
     assert max(costs) < START_CPU_S
-    assert max(starts) < GAP_S
     broker.stop()
 
 

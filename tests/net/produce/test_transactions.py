@@ -151,6 +151,17 @@ def answers(data: bytes, version: int) -> list[PartitionProduceResponse]:
     return read_produce(data, version).responses[0].partition_responses
 
 
+def read_once_more(scene: Scene) -> None:
+    """Waits until the network process has read all that was sent before: it answers a request that
+    came later, and one that came after this answer."""
+    with closing(scene.node.connect()) as link:
+        for number in (1, 2):
+            part = PartitionProduceData(0, build_batch([(b"key", b"value", (), now_ms())]))
+            nowhere = ProduceRequest(None, -1, 10_000, [TopicProduceData("nowhere", bytes(16), [part])])
+            (answer,) = answers(ask(link, encode_request(PRODUCE, 12, number, "test", nowhere)), 12)
+            assert answer.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
 @pytest.mark.parametrize(
     ("version", "operation"),
     [
@@ -182,7 +193,7 @@ def test_pipelined_batches_keep_their_order_and_later_ones_wait(scene: Scene) ->
         link.sendall(b"".join(frame(12, sequence, number=sequence) for sequence in range(3)))
         scene.appended(3)
         link.sendall(frame(12, 3, number=3))
-        time.sleep(0.1)
+        read_once_more(scene)
         assert [sequence for *_, sequence in scene.worker.entries] == [0, 1, 2], "the fourth must wait"
         scene.control.go.set()
         offsets = [answers(read_frame(link), 12)[0].base_offset for _ in range(4)]
@@ -203,7 +214,7 @@ def test_batch_does_not_overtake_one_that_the_worker_has_not_seen_yet() -> None:
         link.sendall(frame(12, 1, number=1))
         worker.wait_for(2)
         link.sendall(frame(12, 2, number=2))
-        time.sleep(0.1)
+        read_once_more(scene)
         assert worker.waiting() == 2, "the third must wait"
         worker.hold.clear()
         offsets = [answers(read_frame(link), 12)[0].base_offset for _ in range(3)]
