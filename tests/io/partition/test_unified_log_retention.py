@@ -101,6 +101,57 @@ def test_delete_records_moves_the_start_at_once_and_the_files_later(tmp_path: Pa
         assert refusal.value.code == ErrorCode.OFFSET_OUT_OF_RANGE
 
 
+def test_records_above_the_high_watermark_are_not_deleted(tmp_path: Path) -> None:
+    log = Log(tmp_path, replicated=True)
+    log.open()
+    for _ in range(3):
+        log.append(batch(0, [b"v"]))
+    log.partition.role.publish_high_watermark(2)
+    with pytest.raises(KafkaError) as refusal:
+        log.partition.delete_records(3)
+    assert refusal.value.code == ErrorCode.OFFSET_OUT_OF_RANGE
+    assert log.partition.log_start == 0
+    assert log.partition.delete_records(-1) == 2
+
+
+def test_a_paused_log_deletes_nothing(tmp_path: Path) -> None:
+    log = Log(tmp_path, topic_config(**small(retention_ms=1000)))
+    log.open()
+    for _ in range(5):
+        log.append(batch(0, [b"x" * 100], [NOW]))
+    bases = log.partition.base_offsets
+    log.partition.role.pause()
+    assert log.partition.retention(NOW + 1001) == 0
+    assert log.partition.base_offsets == bases
+    log.partition.role.resume()
+    assert log.partition.retention(NOW + 1001) > 0
+
+
+def test_what_is_truncated_is_neither_compacted_nor_on_disk(tmp_path: Path) -> None:
+    log = Log(tmp_path)
+    log.open()
+    for _ in range(4):
+        log.append(batch(0, [b"v"]))
+    log.partition.durability.flush()
+    log.partition.cleaned_up_to(4)
+    assert log.partition.recovery_point == 4
+    log.partition.truncate_to(2, NOW)
+    assert (log.partition.log_end, log.partition.recovery_point, log.partition.first_dirty) == (2, 2, 2)
+
+
+def test_a_log_that_starts_again_knows_no_producer_and_no_transaction(tmp_path: Path) -> None:
+    log = Log(tmp_path)
+    log.open()
+    log.append(
+        batch(0, [b"v"], attributes=0x10, producer_id=7, producer_epoch=0, base_sequence=0)  # transactional
+    )
+    slot = log.partition.slot
+    assert [entry.producer_id for entry in log.producers.entries(slot)] == [7]
+    log.partition.truncate_fully(9, NOW)
+    assert log.producers.entries(slot) == []
+    assert (log.partition.log_start, log.partition.log_end, log.partition.active.first_unstable) == (9, 9, -1)
+
+
 def test_the_checkpointed_log_start_holds_after_a_restart(tmp_path: Path) -> None:
     log = Log(tmp_path)
     log.open()
