@@ -258,3 +258,16 @@ def test_only_an_append_with_acks_all_waits_for_replicas(scene: Scene, acks: int
     scene.case.words[Slot.HIGH_WATERMARK] = 4
     scene.durability.advanced(scene.case.slot)
     assert scene.case.outcomes() == ([(5, 0, 3)] if waits else [])
+
+
+def test_a_flush_that_is_asked_for_during_another_one_follows_it(scene: Scene) -> None:
+    scene.case.words[Slot.FLAGS] = 0  # flush.ms alone asks for it
+    for number in range(2):
+        scene.case.push(batch(), acks=1)
+        scene.case.drain.run()
+        scene.durability.flush_now([scene.case.slot])
+        assert scene.logs.started.wait(10), number
+    scene.finish_sync()
+    scene.durability.wait()
+    scene.durability.take_flushed()
+    assert scene.logs.synced == [1, 2]

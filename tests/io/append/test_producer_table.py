@@ -111,3 +111,21 @@ def test_no_transaction_is_open_behind_its_end() -> None:
     assert [each.current_txn_start_offset for each in states(table, 0)] == [-1]
     assert [each.current_txn_first_offset for each in table.entries(0)] == [-1]
     assert table.end_transaction(0, EndTxnMarker(1, 3, True, 0, 5000, 45)) == -1
+
+
+def test_the_earliest_of_the_open_transactions_is_the_first_one() -> None:
+    table, draw = ProducerTable(), random.Random(1)
+    for producer_id, first in ((1, 40), (2, 30), (3, -1)):
+        table.put(0, replace(entry(producer_id, draw), current_txn_first_offset=first))
+    table.put(1, replace(entry(4, draw), current_txn_first_offset=5))
+    assert table.first_open_transaction(0) == 30
+
+
+def test_a_marker_of_a_newer_epoch_begins_the_sequences_again() -> None:
+    table = ProducerTable()
+    before = replace(entry(1, random.Random(1)), producer_epoch=3, batches=(BatchMetadata(4, 5, 10, 11, 9),))
+    table.put(0, before)
+    table.end_transaction(0, EndTxnMarker(1, 3, True, 0, 5000, 44))
+    assert table.entries(0)[0].batches == before.batches
+    table.end_transaction(0, EndTxnMarker(1, 4, False, 0, 5000, 45))
+    assert (table.entries(0)[0].producer_epoch, table.entries(0)[0].batches) == (4, ())
