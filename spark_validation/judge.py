@@ -48,6 +48,8 @@ TIMED = {
     "commit of a former owner was confirmed",
     "two owners at the same time",
     shares.HELD,
+    shares.STALE,
+    shares.LATE,
 }
 """What is found by the order of the clients' times alone."""
 
@@ -206,6 +208,7 @@ class Judge:
             return
         with self.step("share groups"):
             self.take(shares.repeated(evidence))
+            self.take(shares.stale(evidence))
             self.take(shares.unlike(evidence))
             self.take(shares.undelivered(evidence))
             self.take(shares.forgotten(evidence))

@@ -91,6 +91,7 @@ def of_headers(evidence: Evidence) -> dict[str, Column]:
         "count is not the offsets'": whole & F.expr("record_count != last_offset - base_offset + 1"),
         "leader epoch steps back": F.col("leader_epoch_low"),
         "leader epoch above a later one": F.col("leader_epoch_high"),
+        "no leader epoch": F.col("leader_epoch") < 0,
         "max timestamp is not its records'": own_time & F.expr("max_timestamp_ms != highest_timestamp_ms"),
         "timestamp type is not the topic's": ~bit(CONTROL_BIT) & (bit(APPEND_TIME_BIT) != by_broker),
         "append time steps back": timed & F.col("stamp_low"),

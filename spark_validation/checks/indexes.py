@@ -4,8 +4,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from spark_validation.anomalies import findings
+from spark_validation.checks.retention import AGES, SIZE
 from spark_validation.evidence import Evidence
 from spark_validation.segments.frame import segment_frame
+from spark_validation.segments.index_check import BEGINS_LATE
 
 
 def indexes(evidence: Evidence) -> DataFrame:
@@ -17,7 +19,12 @@ def indexes(evidence: Evidence) -> DataFrame:
     cleaned = F.col("topic").isin(evidence.topics(compacted=True)) & F.col("problem").contains(
         "above the offset"
     )
-    problems = problems.where(~cleaned)
+    # where something moves the log's start, the checkpoint begins there, within a segment
+    ends = evidence.ends.where("start_offset = 0").select("topic", "partition", F.lit(True).alias("whole"))
+    still = [topic.name for topic in evidence.run.topics if not {*AGES, SIZE} & {*topic.config}]
+    problems = problems.join(ends, ["topic", "partition"], "left")
+    whole = F.col("whole").isNotNull() & F.col("topic").isin(still)
+    problems = problems.where(~cleaned & (whole | ~F.col("problem").contains(BEGINS_LATE)))
     kind = F.concat_ws(" ", F.col("file"), F.regexp_replace("problem", r"\d+", "N"))
     detail = F.concat_ws(" ", F.lit("segment"), "segment", F.lit("entry"), "entry", "problem")
     return findings(problems, "V13", kind, detail)

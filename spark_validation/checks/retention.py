@@ -15,6 +15,7 @@ from spark_validation.evidence import Evidence
 UNLIMITED = -1
 CHECKPOINT = "log-start-offset-checkpoint"
 AGES = ("retention.ms", "kbroker.record.ttl.ms")
+SIZE = "retention.bytes"
 NEVER = -(1 << 62)
 LIMITS = (
     "topic string, partition int, start_offset bigint, deleted bigint, confirmed bigint, expired_ms bigint, "
@@ -32,7 +33,7 @@ def limits(evidence: Evidence) -> DataFrame:
         removes = "delete" in policies
         ages = [int(topic.config.get(name, UNLIMITED)) for name in AGES]
         age = min((each for each in ages if removes and each >= 0), default=UNLIMITED)
-        size = int(topic.config.get("retention.bytes", UNLIMITED)) if removes else UNLIMITED
+        size = int(topic.config.get(SIZE, UNLIMITED)) if removes else UNLIMITED
         for partition, end in evidence.run.ends.get(topic.name, {}).items():
             place = (topic.name, int(partition))
             asked = [d for d in evidence.run.deletions if (d.topic, d.partition) == place]

@@ -26,6 +26,8 @@ FIRST = "first delivery has not the count 1"
 LEAPS = "delivery count leaps"
 TWICE = "two deliveries with one count"
 HELD = "delivered while another delivery held it"
+STALE = "confirmed for a member that no longer had it"
+LATE = "confirmed after its lock had expired"
 
 
 def deliveries(evidence: Evidence) -> DataFrame:
@@ -97,6 +99,31 @@ def repeated(evidence: Evidence) -> DataFrame:
     detail = F.concat_ws(
         " ", F.lit("group"), "group", F.lit("delivery"), "delivery", F.lit("last"), F.to_json("last")
     )
+    return findings(found, "V19", F.col("kind"), detail, proven)
+
+
+def stale(evidence: Evidence) -> DataFrame:
+    """V19: acknowledgements that were confirmed though another member had been given the record, or
+    the lock had expired, before they were asked for.
+
+    A member looks at a record some time after it was given it, and asks before the broker hears of
+    it: what seems too late was later still.
+    """
+    lock_ns = expired_ns(evidence)
+    order = Window.partitionBy(*RECORD).orderBy("delivery", "acquired_ns", "consumer")
+    following = F.lead(F.struct("consumer", "acquired_ns", "delivery")).over(order)
+    confirmed = deliveries(evidence).withColumn("next", following).where(f"error = 0 and ack <> {NOTHING}")
+    found = kinds(
+        confirmed,
+        {
+            STALE: F.expr("next.consumer <> consumer and next.acquired_ns < asked_ns"),
+            LATE: F.col("asked_ns") > F.col("acquired_ns") + lock_ns,
+        },
+    )
+    detail = F.concat_ws(
+        " ", F.lit("group"), "group", F.lit("delivery"), "delivery", F.lit("next"), F.to_json("next")
+    )
+    proven = undisturbed(evidence, F.col("acquired_ns"), F.col("answered_ns"))
     return findings(found, "V19", F.col("kind"), detail, proven)
 
 

@@ -11,6 +11,9 @@ from pyspark.sql import functions as F
 from spark_validation.evidence import ABORTED, IDENTITY, VISIBLE, Evidence
 
 TRANSACTION = ["producer", "transaction"]
+REFUSED = (12, 22, 25, 27, 29, 30, 69, 82, 113)
+"""Errors of a commit that was not written: too large metadata, another generation or member, a
+rebalance, no permission, no such group, a fenced instance, an old epoch."""
 COMMITTED, GIVEN_UP = 0, 1  # outcomes; the states of their records in the log have the same numbers
 assert (VISIBLE, ABORTED) == (COMMITTED, GIVEN_UP)
 
@@ -67,8 +70,11 @@ def visible_from(evidence: Evidence, commits: DataFrame) -> DataFrame:
 
 
 def possible(evidence: Evidence) -> DataFrame:
-    """Commits that may have moved their group: all but those of aborted transactions."""
+    """Commits that may have moved their group: all but those of aborted transactions, and, where
+    nothing was repeated for a lost answer, those that were refused."""
     rows = evidence.rows("commits")
+    if evidence.calm_members:
+        rows = rows.where(~F.col("error").isin(*REFUSED))
     if not any(p.transactional_id for p in evidence.producer_clients):
         return rows
     gone = settled(evidence).where(F.col("outcome") == GIVEN_UP).select(*TRANSACTION)

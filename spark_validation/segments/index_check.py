@@ -13,6 +13,8 @@ from spark_validation.segments.layout import Fault, Words
 from spark_validation.segments.ranges import Range
 from spark_validation.segments.walk import chunks
 
+BEGINS_LATE = "has no entry for the batch at"
+
 
 def read_problems(work: Range, names: list[str]) -> Iterator[pa.RecordBatch]:
     """Rows of schemas.INDEX; work holds whole segments."""
@@ -23,6 +25,7 @@ def read_problems(work: Range, names: list[str]) -> Iterator[pa.RecordBatch]:
         yield row_of(work, names, segment, (layout.EPOCHS_FILE, entry, segment, "cannot be read"))
     for entry, offset, falls in falling_epochs(epochs):
         yield row_of(work, names, segment, (layout.EPOCHS_FILE, entry, offset, falls))
+    uncovered = (Path(work.folder) / layout.EPOCHS_FILE).exists()  # as far as nothing was read
     begun, end = Transactions(), 0
     for piece in work.pieces:
         found = [chunk.rows for chunk in chunks(work.folder, (piece,), False)]
@@ -38,7 +41,9 @@ def read_problems(work: Range, names: list[str]) -> Iterator[pa.RecordBatch]:
             *(aborted_index(work.folder, piece.segment, rows) if has_index_of_aborts else ()),
             *other_begins(work.folder, piece.segment, rows, begun),
             *other_epochs(epochs, rows),
+            *(epochs_begin_late(epochs, rows[:1]) if uncovered else ()),
         ]
+        uncovered &= not len(rows)
         for problem in problems:
             yield row_of(work, names, piece.segment, problem)
     for n in np.flatnonzero(epochs[:, 1] > end):
@@ -122,25 +127,36 @@ def time_index(folder: str, segment: int, rows: Words) -> Iterator[Problem]:
 
 def read_epochs(folder: str) -> tuple[Words, list[int]]:
     """(epoch, first offset) of the checkpoint of leader epochs, none without the file; and its
-    lines that are no entries."""
+    lines that are no entries, or the line after the last where it has not as many as it says."""
     try:
-        lines = (Path(folder) / layout.EPOCHS_FILE).read_bytes().splitlines()[2:]
+        lines = (Path(folder) / layout.EPOCHS_FILE).read_bytes().splitlines()
     except FileNotFoundError:
         lines = []
     found = []
     torn = []
-    for n, line in enumerate(lines):
+    for n, line in enumerate(lines[2:]):
         parts = line.split()
         if len(parts) == 2 and parts[0].isdigit() and parts[1].isdigit():
             found.append([int(parts[0]), int(parts[1])])
         elif parts:
             torn.append(n)
+    if lines and not torn and (lines[0].strip() != b"0" or lines[1:2] != [b"%d" % len(lines[2:])]):
+        torn.append(len(lines[2:]))
     return np.array(found, np.int64).reshape(-1, 2), torn
 
 
 def falling_epochs(epochs: Words) -> Iterator[tuple[int, int, str]]:
     for n in np.flatnonzero((np.diff(epochs, axis=0) <= 0).any(axis=1)):
         yield int(n + 1), int(epochs[n + 1, 1]), "is not above the entry before"
+
+
+def epochs_begin_late(epochs: Words, first: Words) -> Iterator[Problem]:
+    """The log's first batch has a leader epoch, and lies below the checkpoint's first entry. first:
+    its row, or none."""
+    for row in first:
+        base = int(row[layout.BASE_OFFSET])
+        if row[layout.LEADER_EPOCH] >= 0 and not (len(epochs) and epochs[0, 1] <= base):
+            yield layout.EPOCHS_FILE, 0, base, f"{BEGINS_LATE} {base}"
 
 
 def other_epochs(epochs: Words, rows: Words) -> Iterator[Problem]:

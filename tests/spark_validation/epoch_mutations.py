@@ -37,7 +37,16 @@ def leader_epochs_spoiled(topic: Topic) -> None:
     topic.files["leader-epoch-checkpoint"] = b"0\n3\n0 0\n1 20\n2 40\n3 x\n"
 
 
+def leader_epochs_said(checkpoint: bytes):  # type: ignore[no-untyped-def]
+    def mutate(topic: Topic) -> None:
+        leader_epochs(topic)
+        topic.files["leader-epoch-checkpoint"] = checkpoint
+
+    return mutate
+
+
 V07 = "V07"
+UNCOVERED = ("V13", "leader-epoch-checkpoint has no entry for the batch at N")
 EPOCH_MUTATIONS: tuple[Mutation, ...] = (
     Mutation("clean-epochs", "idempotent", leader_epochs, {}),
     Mutation("leader-epoch", "idempotent", leader_epoch_back, {(V07, "leader epoch steps back"): 1}),
@@ -63,6 +72,14 @@ EPOCH_MUTATIONS: tuple[Mutation, ...] = (
         "epoch-file-torn",
         "idempotent",
         leader_epochs_spoiled,
+        {("V13", "leader-epoch-checkpoint cannot be read"): 1},
+    ),
+    Mutation("epoch-file-late", "idempotent", leader_epochs_said(b"0\n2\n1 20\n2 40\n"), {UNCOVERED: 1}),
+    Mutation("epoch-file-empty", "idempotent", leader_epochs_said(b""), {UNCOVERED: 1}),
+    Mutation(
+        "epoch-file-short",
+        "idempotent",
+        leader_epochs_said(b"0\n4\n0 0\n1 20\n2 40\n"),
         {("V13", "leader-epoch-checkpoint cannot be read"): 1},
     ),
 )

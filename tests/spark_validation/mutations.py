@@ -7,6 +7,7 @@ from kbroker.protocol.compression import Codec
 from kbroker.protocol.records import ControlType
 from tests.spark_validation.compaction_mutations import compact, compact_too_much
 from tests.spark_validation.copy_mutations import copy_all_but_one, copy_from, copy_twice
+from tests.spark_validation.damage_mutations import DAMAGE_MUTATIONS
 from tests.spark_validation.epoch_mutations import EPOCH_MUTATIONS
 from tests.spark_validation.field_mutations import FIELD_MUTATIONS
 from tests.spark_validation.group_mutations import GROUP_MUTATIONS
@@ -18,6 +19,7 @@ from tests.spark_validation.real_time_mutations import (
     OVERTAKEN,
     REAL_TIME_MUTATIONS,
 )
+from tests.spark_validation.refusal_mutations import REFUSAL_MUTATIONS
 from tests.spark_validation.removal_mutations import REMOVAL_MUTATIONS
 from tests.spark_validation.share_mutations import SHARE_MUTATIONS
 from tests.spark_validation.transaction_mutations import TRANSACTION_MUTATIONS
@@ -238,6 +240,8 @@ def be_unsure(topic: Topic) -> None:
 ALL: tuple[Mutation, ...] = (
     *GROUP_MUTATIONS,
     *FIELD_MUTATIONS,
+    *DAMAGE_MUTATIONS,
+    *REFUSAL_MUTATIONS,
     *EPOCH_MUTATIONS,
     *REMOVAL_MUTATIONS,
     *TRANSACTION_MUTATIONS,

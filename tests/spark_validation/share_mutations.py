@@ -209,6 +209,7 @@ def nothing(topic: Topic) -> None:
 
 ACCEPTED, REJECTED = "delivered after it was accepted", "delivered after it was rejected"
 HELD, TWICE = "delivered while another delivery held it", "two deliveries with one count"
+STALE = "confirmed for a member that no longer had it"
 MOVED = "an aborted transaction's offsets moved the group"
 PREMATURE = {("V11", "before its commit was asked for"): 2 * BATCH}  # its records were read long before
 SHARE_MUTATIONS: tuple[Mutation, ...] = (
@@ -219,7 +220,7 @@ SHARE_MUTATIONS: tuple[Mutation, ...] = (
     Mutation("shared-accepted", "idempotent", again(ShareAck.ACCEPT), {("V19", ACCEPTED): 1}),
     Mutation("shared-rejected", "idempotent", again(ShareAck.REJECT), {("V19", REJECTED): 1}),
     Mutation("shared-count", "idempotent", again(ShareAck.RELEASE, delivery=1), {("V19", TWICE): 1}),
-    Mutation("shared-stolen", "idempotent", steal, {("V19", HELD): 1}),
+    Mutation("shared-stolen", "idempotent", steal, {("V19", HELD): 1, ("V19", STALE): 1}),
     Mutation("shared-too-soon", "idempotent", expire(5000), {("V19", HELD): 1}),
     Mutation(
         "shared-too-often", "idempotent", too_often, {("V19", "delivered more often than its limit"): 1}
