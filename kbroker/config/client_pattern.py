@@ -14,6 +14,19 @@ MAX_BYTES = 1 << 20
 MAX_LENGTH = 32_767
 REMEMBERED = 256
 
+RE2J_WORDS = {
+    "missing ]": "missing closing ]",
+    "missing )": "missing closing )",
+    "unexpected )": "regexp/syntax: internal error",
+    "no argument for repetition operator": "missing argument to repetition operator",
+    "bad repetition operator": "invalid nested repetition operator",
+    "invalid repetition size": "invalid repeat count",
+    "trailing \\": "trailing backslash at end of expression",
+    "invalid perl operator": "invalid or unsupported Perl syntax",
+    "invalid named capture group": "invalid named capture",
+}
+"""What RE2 says of an expression, and what Kafka's RE2/J says."""
+
 _OPTIONS = re2.Options()
 _OPTIONS.log_errors = False
 _OPTIONS.max_mem = MAX_BYTES
@@ -31,12 +44,11 @@ class ClientPattern:
         if len(text) > MAX_LENGTH:
             raise InvalidPattern("expression too large")
         if r"\C" in text.replace(r"\\", ""):
-            raise InvalidPattern(r"invalid escape sequence: \C")  # one byte of a character: not in RE2/J
+            raise InvalidPattern("invalid escape sequence")  # \C, one byte of a character: not in RE2/J
         try:
             self._compiled = re2.compile(text, _OPTIONS)
         except re2.error as error:
-            why = error.args[0]
-            raise InvalidPattern(why.decode(errors="replace") if isinstance(why, bytes) else why) from None
+            raise InvalidPattern(_as_re2j(error.args[0])) from None
         except UnicodeEncodeError as error:
             raise InvalidPattern("not UTF-8") from error
 
@@ -49,3 +61,12 @@ class ClientPattern:
 def compile_pattern(text: str) -> ClientPattern:
     """Compiled once. Raises InvalidPattern."""
     return ClientPattern(text)
+
+
+def _as_re2j(why: str | bytes) -> str:
+    """The reason in RE2/J's words, without the piece of the expression that RE2 adds."""
+    text = why.decode(errors="replace") if isinstance(why, bytes) else why
+    problem = text.partition(": ")[0]
+    if text.endswith((": (?<=", ": (?<!")):
+        return "invalid named capture"
+    return RE2J_WORDS.get(problem, problem)

@@ -68,6 +68,32 @@ def test_what_re2_refuses_is_refused(pattern: str) -> None:
     assert matching_topics(pattern, ["a"]) == frozenset()
 
 
+@pytest.mark.parametrize(
+    ("pattern", "why"),
+    [
+        ("g-[", "missing closing ]"),
+        ("(a", "missing closing )"),
+        ("a)", "regexp/syntax: internal error"),
+        ("+a", "missing argument to repetition operator"),
+        ("a**", "invalid nested repetition operator"),
+        ("a{2,1}", "invalid repeat count"),
+        ("a\\", "trailing backslash at end of expression"),
+        (r"\q", "invalid escape sequence"),
+        (r"\C", "invalid escape sequence"),
+        (r"\pX", "invalid character class range"),
+        ("[z-a]", "invalid character class range"),
+        ("(?=a)", "invalid or unsupported Perl syntax"),
+        ("(?<=a)", "invalid named capture"),
+        ("(?<!a)", "invalid named capture"),
+        ("(?P<n!>a)", "invalid named capture"),
+    ],
+)
+def test_the_reason_is_in_the_words_of_kafkas_re2j(pattern: str, why: str) -> None:
+    with pytest.raises(InvalidPattern) as refused:
+        ClientPattern(pattern)
+    assert str(refused.value) == why
+
+
 def test_an_expression_that_would_keep_python_busy_for_years_is_quick() -> None:
     began = time.thread_time()
     assert not ClientPattern("(a*)*(a|aa)+b").matches("a" * 249)
