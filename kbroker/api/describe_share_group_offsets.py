@@ -89,5 +89,10 @@ def _describe(
     for index in paced(indexes):
         key = ShareKey(group.group_id, topic.topic_id, index)
         start = service.partitions.start_offset(key)
-        parts.append(DescribeShareGroupOffsetsResponsePartition(index, start, 0, service.lag(key)))
+        part = DescribeShareGroupOffsetsResponsePartition(index, start)
+        try:
+            part.lag = service.lag(key)
+        except KafkaError as error:
+            part.start_offset, part.error_code, part.error_message = 0, error.code, error.own_words
+        parts.append(part)
     return DescribeShareGroupOffsetsResponseTopic(topic.name, topic.topic_id, parts)

@@ -318,18 +318,16 @@ class ShareService:
     # --- offsets
 
     def lag(self, key: ShareKey) -> int:
-        """The number of records that the group has not finished yet, -1 when it is unknown."""
+        """The number of records that the group has not finished yet, -1 when it has finished none.
+        Raises KafkaError when the log has no leader."""
         start = self.partitions.start_offset(key)
-        try:
-            partition = self.partitions.log_of(key)
-        except KafkaError:
-            return -1
         if start < 0:
             return -1
+        partition = self.partitions.log_of(key)
         end = limit_of(self._broker, partition, self.partitions.reads_committed(key.group_id))
         live = self.partitions.get(key)
         done = 0 if live is None else live.end_offset + 1 - live.start_offset - live.in_flight()
-        return max(0, end - start - done)
+        return end - start - done  # less than 0 when the offset was set beyond the end, as in Kafka
 
     def _topic_deleted(self, topic: Topic) -> None:
         """Delete the states of a deleted topic."""
