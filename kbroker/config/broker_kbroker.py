@@ -11,7 +11,8 @@ KBROKER = (
                 "are on disk; one sync is shared by all waiting appends of a disk."),
     Setting("kbroker.clamp.replication.factor", BOOLEAN, True,
             doc="Create topics with as many replicas as there are when a client or the settings ask for more, "
-                "with a warning. With several kbroker.replica.sites that is so for internal topics alone. "
+                "with a warning. A client's factor above 3 is refused: no program has it as its default. "
+                "With several kbroker.replica.sites this is so for internal topics alone. "
                 "False refuses, as Kafka does."),
     Setting("kbroker.kraft.metadata", BOOLEAN, False,
             doc="Write KRaft metadata at each clean stop, as `kbroker export kraft` does, so that Apache Kafka can "

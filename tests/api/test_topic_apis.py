@@ -64,6 +64,18 @@ def test_more_replicas_than_nodes_are_refused_without_the_clamp(tmp_path: Path) 
         assert "only 1 broker(s) are registered" in answer.error_message
 
 
+def test_more_than_three_replicas_are_refused_with_the_clamp(made: World) -> None:
+    answers = create(made, ct.CreatableTopic("a", 1, 4), ct.CreatableTopic("b", 1, 3), validate=True)
+    assert answers["a"].error_code == ErrorCode.INVALID_REPLICATION_FACTOR
+    assert "replication factor of 4 cannot be reached" in answers["a"].error_message
+    assert answers["b"].error_code == 0
+
+
+def test_a_default_of_more_than_three_replicas_is_clamped(tmp_path: Path) -> None:
+    with world(tmp_path, {"default.replication.factor": "5"}) as one:
+        assert create(one, ct.CreatableTopic("a", 1, -1))["a"].replication_factor == 1
+
+
 def test_replicas_on_unknown_brokers_are_refused_with_the_clamp(made: World) -> None:
     assignment = ct.CreatableReplicaAssignment(0, [1, 2, 3])
     answer = create(made, ct.CreatableTopic("a", -1, -1, assignments=[assignment]))["a"]

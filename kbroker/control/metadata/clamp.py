@@ -2,8 +2,8 @@
 (kbroker.clamp.replication.factor). Pure.
 
 Programs made for clusters ask for three replicas without a choice (Kafka Connect, MirrorMaker,
-compose files). With several replica sites a client can mean what it asks for, so only the
-coordinators' topics are clamped there.
+compose files). None has a default above three: more than that is refused. With several replica
+sites a client can mean what it asks for, so only the coordinators' topics are clamped there.
 """
 
 from collections.abc import Mapping
@@ -12,6 +12,8 @@ from kbroker.config.broker import BrokerConfig
 from kbroker.control.metadata.topic_name import INTERNAL
 
 CLAMP = "kbroker.clamp.replication.factor"
+MAX_CLAMPED = 3
+"""The largest factor that a client may ask for and get less."""
 _MIN_ISR = "min.insync.replicas"
 
 
