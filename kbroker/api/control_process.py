@@ -5,9 +5,8 @@ from collections.abc import Sequence
 from kbroker.api.registry import Dispatch
 from kbroker.control import worker
 from kbroker.control.coordinator.runtime import Runtime
-from kbroker.control.coordinators import make_coordinators
 from kbroker.control.links.appender import Appender
-from kbroker.control.services import Services
+from kbroker.control.services import Services, make_coordinators
 from kbroker.ipc.child import ChildContext
 from kbroker.net.rows.topic_kernel import announce_waiter
 

@@ -1,5 +1,5 @@
 """IO workers that start: they get their settings, then open their logs, those of internal topics
-first."""
+first. Calls of the cleaner reach them through control."""
 
 import asyncio
 import logging
@@ -16,8 +16,8 @@ from kbroker.control.metadata.catalogue import Partition, Replica, Topic
 from kbroker.control.metadata.topic_name import INTERNAL
 from kbroker.ipc.background import Background
 from kbroker.ipc.link import AsyncLink, LinkClosed
-from kbroker.ipc.messages import Hello, Settings
-from kbroker.protocol.errors import KafkaError
+from kbroker.ipc.messages import AskWorker, Hello, Settings
+from kbroker.protocol.errors import ErrorCode, KafkaError
 
 log = logging.getLogger(__name__)
 
@@ -113,3 +113,18 @@ class IoWorkers:
         if mine:
             await close_deleted(self._broker, mine, link)
             self._broker.orphans = [one for one in self._broker.orphans if one not in mine]
+
+
+async def forward_call(broker: Broker, link: AsyncLink, call_id: int, asked: AskWorker) -> None:
+    """Call an IO worker for the cleaner and give it the reply. Control does not wait for a worker
+    that is restarting: a log that is being recovered is not cleaned."""
+    worker = broker.links.worker(asked.worker)
+    if worker is None:
+        link.reply(call_id, error=ErrorCode.NOT_LEADER_OR_FOLLOWER, message=f"io {asked.worker} is away")
+        return
+    try:
+        link.reply(call_id, await worker.call(asked.body))
+    except KafkaError as error:
+        link.reply(call_id, error=int(error.code), message=str(error))
+    except LinkClosed as error:
+        link.reply(call_id, error=ErrorCode.NOT_LEADER_OR_FOLLOWER, message=str(error))

@@ -5,8 +5,7 @@ import logging
 import time
 from typing import Any, Final
 
-from kbroker.control.audit.events import written
-from kbroker.control.audit.log import AuditLog
+from kbroker.control.audit.log import AuditLog, written
 from kbroker.control.broker import Broker
 from kbroker.control.guesses import Guesses
 from kbroker.control.token_credentials import TokenCredentials

@@ -9,15 +9,17 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, Final
 
+from kbroker.config.client_quotas import REQUEST_PERCENTAGE, QuotaTable
+from kbroker.config.principals import name_of
 from kbroker.control import crash_point
 from kbroker.control.broker import Broker
 from kbroker.control.coordinator.machine import Deferred
-from kbroker.control.request_time import RequestTime
 from kbroker.ipc.background import Background
 from kbroker.ipc.block import client_request, requests
 from kbroker.ipc.link import AsyncLink
 from kbroker.ipc.long_messages import give_back
 from kbroker.ipc.messages import ClientRequest
+from kbroker.ipc.sensors import Sensors, sensor_of
 from kbroker.ipc.slicing import Slicing
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.long_frame import Frame
@@ -54,6 +56,7 @@ LISTS: Final = frozenset(
 )
 """APIs whose short requests may ask for everything of a kind, however much."""
 ANSWERING = defaultdict(lambda: "answering", {int(key): f"answering-{key}" for key in ApiKey})
+NS_PER_PERCENT = 1e7
 
 
 class Requests:
@@ -146,3 +149,33 @@ def _reply(
     frame = None if isinstance(answer, Exception) else answer
     crash_point.reach(ANSWERING[client.api_key])
     link.reply(call_id, frame)
+
+
+class RequestTime:
+    """The time that control spends on requests of clients with a request_percentage quota (KIP-124).
+
+    Runs in: control. Owner: Requests. The network process that sends the answer checks the
+    quota."""
+
+    def __init__(self, broker: Broker) -> None:
+        window_ms = broker.config.get_int("quota.window.size.seconds") * 1000
+        self._broker = broker
+        self._sensors = Sensors(broker.shared, broker.shared.control_client, window_ms)
+        self._table: QuotaTable | None = None
+        self._counts = False
+
+    def counts(self) -> bool:
+        """Whether any such quota is set."""
+        if self._table is not self._broker.quotas:
+            self._table = self._broker.quotas
+            self._counts = self._table.has(REQUEST_PERCENTAGE)
+        return self._counts
+
+    def spent(self, client: ClientRequest, began_ns: int) -> None:
+        """Count the time of a request that is answered, or that waits now."""
+        user = name_of(client.principal)
+        bound = self._broker.quotas.bound(REQUEST_PERCENTAGE, user, client.client_id or "")
+        sensor = sensor_of(REQUEST_PERCENTAGE, bound, NS_PER_PERCENT)
+        if sensor is not None:
+            now_ns = time.monotonic_ns()
+            self._sensors.add(sensor, now_ns - began_ns, now_ns // 1_000_000)

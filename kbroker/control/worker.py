@@ -20,11 +20,10 @@ from kbroker.control import state
 from kbroker.control.audit.log import AuditLog
 from kbroker.control.broker import Broker
 from kbroker.control.changes.token_change import keep_removing_expired
-from kbroker.control.cleaner_calls import pass_on
 from kbroker.control.coordinator.runtime import Runtime
 from kbroker.control.groups.summary import send_summaries
 from kbroker.control.images import full_image
-from kbroker.control.io_workers import IoWorkers
+from kbroker.control.io_workers import IoWorkers, forward_call
 from kbroker.control.links.appender import Appender
 from kbroker.control.logins import MESSAGES, Logins
 from kbroker.control.metadata.catalogue import Topic
@@ -247,7 +246,7 @@ class Control:
         elif isinstance(body, ClientReport):
             self._services.clients.take(link, body)
         elif isinstance(body, AskWorker):
-            self._background.start(pass_on(self._broker, link, call_id, body))
+            self._background.start(forward_call(self._broker, link, call_id, body))
         elif isinstance(body, ConnectionClosed):
             for listener in self._broker.listeners.connection:
                 listener(body.connection_id)

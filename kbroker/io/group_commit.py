@@ -19,8 +19,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from kbroker.io.append.group_commit_kernel import serve_syncs
 from kbroker.io.append.rows import SyncJob
-from kbroker.io.append.sync_kernel import serve_syncs
 from kbroker.io.partition.log_durability import FlushJob
 
 THREADS = 8

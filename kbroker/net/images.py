@@ -4,8 +4,7 @@ import socket
 from collections.abc import Callable
 
 from kbroker.ipc.messages import Image
-from kbroker.net.accept.ip_rates import IpRates
-from kbroker.net.accept.settings import AcceptorSettings
+from kbroker.net.accept.news import AcceptorSettings, IpRates
 from kbroker.net.fetch.fetches import Fetches
 from kbroker.net.process import NetworkProcess
 from kbroker.net.security.logins import Logins

@@ -16,7 +16,6 @@ from kbroker.net.forward.forward_kernel import ANSWERED, FORWARDED, forward
 from kbroker.net.produce.admit_kernel import admit, rings_have
 from kbroker.net.produce.queue_kernel import request_done
 from kbroker.net.produce.wire_kernel import MALFORMED, max_partitions, scan
-from kbroker.net.produce.work_kernel import begin_turn, turn_is_over
 from kbroker.net.rows import (
     Connection,
     Context,
@@ -30,7 +29,15 @@ from kbroker.net.rows import (
     Request,
 )
 from kbroker.net.rows.chunk_kernel import ensure_room, hold, is_short, release, reserve
-from kbroker.net.rows.connection_kernel import arm, connection_row, events_left, mark_stalled, push_event
+from kbroker.net.rows.connection_kernel import (
+    arm,
+    begin_turn,
+    connection_row,
+    events_left,
+    mark_stalled,
+    push_event,
+    turn_is_over,
+)
 from kbroker.net.rows.count_kernel import parse_begins, parse_ends
 from kbroker.net.rows.topic_kernel import UNDECIDED, may_use_id
 

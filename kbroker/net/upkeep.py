@@ -10,7 +10,7 @@ import numpy as np
 from kbroker.ipc.ring import ring_length
 from kbroker.net.fetch.loop_reads import LoopReads
 from kbroker.net.process import NetworkProcess
-from kbroker.net.produce.lost_kernel import settle_lost
+from kbroker.net.produce.queue_kernel import settle_lost
 from kbroker.net.pump_kernel import pump
 from kbroker.net.rows import Connection, Flag
 from kbroker.net.unfinished_requests import UnfinishedRequests

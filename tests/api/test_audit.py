@@ -11,7 +11,7 @@ from kbroker.api.audit import CHANGES, MAX_NAMED
 from kbroker.api.registry import APIS
 from kbroker.config import acls
 from kbroker.config.authorizer import Authorizer
-from kbroker.control.audit.events import line_of
+from kbroker.control.audit.log import line_of
 from kbroker.ipc.messages import AuditEvent, AuditEvents
 from kbroker.ipc.wire import FrameReader, pack
 from kbroker.protocol.api_keys import ApiKey

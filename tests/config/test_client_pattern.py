@@ -9,7 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from kbroker.config.client_pattern import ClientPattern, InvalidPattern
-from kbroker.control.groups.consumer_group.topic_regex import matching_topics
+from kbroker.control.groups.consumer_group.regex import matching_topics
 
 ATOMS = st.sampled_from(["a", "b", "-", ".", r"\.", "[ab]", "[^a]", "[a-c_]", r"\d", r"\w", r"\S", "x?"])
 PATTERNS = st.recursive(

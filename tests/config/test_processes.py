@@ -8,7 +8,7 @@ import pytest
 
 from kbroker.config import processes
 from kbroker.config.broker import BrokerConfig
-from kbroker.config.cgroup import cpu_quota
+from kbroker.config.processes import cpu_quota
 
 
 def host(root: Path, cgroup: str, **files: str) -> float | None:

@@ -1,6 +1,6 @@
 """A child that dies once is back at once; one that keeps dying does not eat the machine."""
 
-from kbroker.supervisor.back_off import HEALTHY_MS, MAX_MS, BackOff
+from kbroker.supervisor.child import HEALTHY_MS, MAX_MS, BackOff
 
 
 def test_first_death_restarts_at_once() -> None:

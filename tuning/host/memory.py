@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 
-from kbroker.config.cgroup import cgroup_path
+from kbroker.config.processes import cgroup_path
 from tuning.host.roots import Roots, chosen, number, text
 
 _LINE = re.compile(r"^([\w()]+):\s+(\d+)( kB)?$", re.MULTILINE)

@@ -3,7 +3,7 @@
 import os
 from dataclasses import dataclass
 
-from kbroker.config.cgroup import cpu_quota
+from kbroker.config.processes import cpu_quota
 from tuning.host.roots import Roots, text
 
 

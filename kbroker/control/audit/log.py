@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from kbroker.control.audit.files import AuditFiles
+from kbroker.ipc.messages import AuditEvent
 from kbroker.metrics.slots import Slots, bind
 
 log = logging.getLogger(__name__)
@@ -157,3 +158,30 @@ def shortened(text: str) -> str:
 def _time(time_ms: int | None) -> str:
     moment = time.time() if time_ms is None else time_ms / 1000
     return datetime.fromtimestamp(moment, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def written(audit: AuditLog | None, events: tuple[AuditEvent, ...]) -> None:
+    """Write an event of a network process."""
+    if audit is not None:
+        for event in events:
+            audit.write(line_of(event), event.time_ms)
+
+
+def line_of(event: AuditEvent) -> dict[str, Any]:
+    """The line of a login, a refusal or a sample of a network process."""
+    line: dict[str, Any] = {
+        "event": event.event,
+        "principal": shortened(event.principal),
+        "host": event.host,
+        "port": event.port,
+        "listener": event.listener,
+        "operation": event.operation,
+        "allowed": event.allowed,
+    }
+    if event.names:
+        line["resources"] = [{"name": shortened(name)} for name in event.names]
+    if event.count != 1:
+        line["count"] = event.count
+    if event.reason:
+        line["reason"] = shortened(event.reason)
+    return line

@@ -15,7 +15,7 @@ from kbroker.config.client_quotas import (
     Entity,
 )
 from kbroker.control.broker import Broker
-from kbroker.control.request_time import NS_PER_PERCENT
+from kbroker.control.requests import NS_PER_PERCENT
 from kbroker.control.telemetry.points import printable
 from kbroker.ipc.client_messages import ClientReport, QuotaUse
 from kbroker.ipc.sensors import Sensors, sensor_of

@@ -1,13 +1,16 @@
 """The reports of network processes about their clients, and their sums for /metrics."""
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable
+from typing import Final
 
 from kbroker.control.broker import Broker
 from kbroker.control.clients.quotas import QuotaReports
-from kbroker.control.clients.software import added_up
 from kbroker.control.clients.top_clients import TopClients
-from kbroker.ipc.client_messages import ClientReport, ClientUse, SoftwareConnections
+from kbroker.ipc.client_messages import OTHER, ClientReport, ClientUse, SoftwareConnections
 from kbroker.ipc.clock import monotonic_ms
+
+MAX_SHOWN: Final = 20
 
 
 class ClientReports:
@@ -36,3 +39,20 @@ class ClientReports:
         """The values that /metrics shows."""
         software = added_up(self._software.values())
         return ClientUse(software, *self._quotas.use(self._clock_ms()), self._top.all())
+
+
+def added_up(
+    reports: Collection[Iterable[SoftwareConnections]], most: int = MAX_SHOWN
+) -> tuple[SoftwareConnections, ...]:
+    """Connections by name, version and listener. Names with a version beyond the `most` that have
+    the most connections are OTHER."""
+    total: Counter[tuple[str, str]] = Counter()
+    for one in (each for report in reports for each in report):
+        total[one.name, one.version] += one.connections
+    total.pop((OTHER, OTHER), None)
+    shown = {software for software, _ in total.most_common(most)}
+    found: Counter[tuple[str, str, str]] = Counter()
+    for one in (each for report in reports for each in report):
+        software = (one.name, one.version) if (one.name, one.version) in shown else (OTHER, OTHER)
+        found[*software, one.listener] += one.connections
+    return tuple(SoftwareConnections(*key, count) for key, count in sorted(found.items()))

@@ -144,3 +144,20 @@ class Transactions(Protocol):
         self, client: ClientRequest, request: InitProducerIdRequest
     ) -> InitProducerIdResponse:
         """Begin or continue with a transactional id. Raises KafkaError."""
+
+
+class Lane(Protocol):
+    """A fast path: operations that are decided without the machine, as long as no other operation
+    changes their key (`groups/commit_lane/lane.py`)."""
+
+    def forget(self, key: str) -> None:
+        """Another operation of the key begins: decide nothing more for it."""
+
+    def forget_all(self) -> None:
+        """Forget the fast path's state of every key."""
+
+    def in_flight(self, key: str) -> bool:
+        """Whether records of the key are being written."""
+
+    def when_idle(self, key: str, then: Callable[[], None]) -> None:
+        """Call once when they have been written."""

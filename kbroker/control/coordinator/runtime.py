@@ -17,9 +17,9 @@ from kbroker.control.broker import Broker
 from kbroker.control.coordinator.append_error import coordinator_error
 from kbroker.control.coordinator.coordinator_topic import CoordinatorTopic
 from kbroker.control.coordinator.gathering import MIN_RECORD_BYTES, Gathering, bytes_of
-from kbroker.control.coordinator.lane import Lane
 from kbroker.control.coordinator.machine import (
     Deferred,
+    Lane,
     Operation,
     Outcome,
     Record,

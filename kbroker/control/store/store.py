@@ -7,6 +7,7 @@ newer version is refused, and one whose rows do not add up to their digest (`dig
 
 import json
 import sqlite3
+import stat
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -16,13 +17,13 @@ from kbroker.control.metadata.catalogue import Partition, Replica
 from kbroker.control.store import access, settings, topics
 from kbroker.control.store.change import Change, Deletion, Stored
 from kbroker.control.store.digest import DamagedStore, RowDigest
-from kbroker.control.store.permissions import close_to_others
 from kbroker.control.store.schema import MIGRATIONS
 
 FILE_NAME = "kbroker.db"
 
 VERSION = len(MIGRATIONS)
 RESERVE = 1 << 20
+GROUP_AND_OTHERS = 0o077
 
 
 class StoreError(Exception):
@@ -230,3 +231,13 @@ class Store:
     def close(self) -> None:
         """Close the file; the WAL is folded into it."""
         self._db.close()
+
+
+def close_to_others(path: Path) -> None:
+    """Take the rights of group and others from the store's files: an earlier version, or a copy, may
+    have left them. Passwords are checked with what the store holds."""
+    for file in (path, Path(f"{path}-wal"), Path(f"{path}-shm")):
+        with suppress(OSError):  # not there, or another user's: then its owner decides
+            mode = stat.S_IMODE(file.stat().st_mode)
+            if mode & GROUP_AND_OTHERS:
+                file.chmod(mode & ~GROUP_AND_OTHERS)

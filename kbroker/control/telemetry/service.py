@@ -11,15 +11,15 @@ from kbroker.config.setting import ConfigError
 from kbroker.control.broker import Broker
 from kbroker.control.metadata.config_resource import CLIENT_METRICS
 from kbroker.control.telemetry.instances import ClientInstance, Instances, Wanted
-from kbroker.control.telemetry.payload import plain
 from kbroker.control.telemetry.series import SeriesOfClients
 from kbroker.ipc.clock import monotonic_ms
 from kbroker.ipc.http_messages import ClientMetrics
 from kbroker.ipc.messages import ClientRequest
-from kbroker.protocol.compression import Codec
+from kbroker.protocol.compression import Codec, pieces
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.kafka_uuid import format_uuid
 from kbroker.protocol.messages.push_telemetry import PushTelemetryRequest
+from kbroker.protocol.schema import ProtocolError
 
 log = logging.getLogger(__name__)
 
@@ -145,3 +145,19 @@ def _attributes(instance_id: bytes, client: ClientRequest) -> Mapping[str, str]:
         "client_source_port": str(client.client_port),
         **{name: value[:MAX_TEXT] for name, value in said.items() if value is not None},
     }
+
+
+def plain(codec: int, data: bytes, most_bytes: int) -> bytes:
+    """The payload. Raises TELEMETRY_TOO_LARGE as soon as it has more bytes, INVALID_RECORD for
+    damage."""
+    if codec == Codec.NONE:
+        return data
+    found = bytearray()
+    try:
+        for piece in pieces(codec, data, min(most_bytes + 1, 1 << 16)):
+            found += piece
+            if len(found) > most_bytes:
+                raise KafkaError(ErrorCode.TELEMETRY_TOO_LARGE)
+    except (ProtocolError, MemoryError) as error:
+        raise KafkaError(ErrorCode.INVALID_RECORD, str(error)) from None
+    return bytes(found)

@@ -5,12 +5,24 @@ Runs in: the first network process. After a restart its successor sends the stat
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine
+import socket
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from typing import Any, Generic, TypeVar
 
+from kbroker.config.broker_values import base_name
+from kbroker.config.client_quotas import CONNECTION_CREATION_RATE, IP, QuotaTable, plain_address
+from kbroker.ipc.fds import send_rates, send_settings
+from kbroker.net.accept.connection_rates import DEFAULT
+
 RETRY_SECONDS = 0.05
 State = TypeVar("State")
+KEPT_TO = {
+    "max.connections",
+    "max.connections.per.ip",
+    "max.connections.per.ip.overrides",
+    "max.connection.creation.rate",
+}
 
 
 class AcceptorNews(Generic[State]):
@@ -39,3 +51,53 @@ async def until_sent(send: Callable[[], bool]) -> None:
     with suppress(EOFError):
         while not send():
             await asyncio.sleep(RETRY_SECONDS)
+
+
+class AcceptorSettings:
+    """Sends the dynamic settings that the acceptor needs: the connection limits. Owner: Images."""
+
+    def __init__(self, handoff: socket.socket) -> None:
+        self._handoff = handoff
+        self._news: AcceptorNews[dict[str, str]] = AcceptorNews(self._send)
+
+    def change(self, settings: Mapping[str, str]) -> None:
+        """Called when dynamic settings have changed: by name, and for listeners by prefixed
+        name."""
+        self._news.change({name: value for name, value in settings.items() if base_name(name) in KEPT_TO})
+
+    async def _send(self, wanted: dict[str, str]) -> None:
+        await until_sent(lambda: send_settings(self._handoff, wanted))
+
+
+class IpRates:
+    """Sends the connection rates of addresses. Owner: Images. Host names are resolved here, where a
+    slow DNS answer blocks no client."""
+
+    def __init__(self, handoff: socket.socket) -> None:
+        self._handoff = handoff
+        self._news: AcceptorNews[dict[str, float]] = AcceptorNews(self._send)
+
+    def change(self, table: QuotaTable) -> None:
+        """Called when quotas have changed."""
+        wanted = {
+            name or DEFAULT: values[CONNECTION_CREATION_RATE]
+            for entity, values in table.quotas.items()
+            for kind, name in entity
+            if kind == IP and CONNECTION_CREATION_RATE in values
+        }
+        self._news.change(wanted)
+
+    async def _send(self, wanted: dict[str, float]) -> None:
+        rates = {}
+        for name, rate in wanted.items():
+            rates[name and await _address(name)] = rate
+        await until_sent(lambda: send_rates(self._handoff, rates))
+
+
+async def _address(name: str) -> str:
+    """The first address of a name, which was known when the quota was set."""
+    try:
+        found = await asyncio.get_running_loop().getaddrinfo(name, None)
+    except OSError:
+        return plain_address(name)
+    return plain_address(str(found[0][4][0]))

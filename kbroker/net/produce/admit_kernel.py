@@ -19,8 +19,9 @@ from kbroker.net.produce.check_kernel import (
     UNKNOWN_TOPIC,
     check_single,
     check_slot,
+    is_without_log_start,
+    verdict,
 )
-from kbroker.net.produce.verdict_kernel import is_without_log_start, verdict
 from kbroker.net.rows import (
     Connection,
     Context,

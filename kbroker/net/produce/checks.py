@@ -21,13 +21,12 @@ from kbroker.ipc.layout import Slot
 from kbroker.kernels.batch_header import MIN_LEGACY_RECORD
 from kbroker.net.context import CHUNK_BYTES, Context, Words
 from kbroker.net.produce.admit_kernel import push_checked
-from kbroker.net.produce.check_kernel import CHECK_LATER, NEEDS_PYTHON, REFUSED, UNKNOWN_TOPIC
+from kbroker.net.produce.check_kernel import CHECK_LATER, NEEDS_PYTHON, REFUSED, UNKNOWN_TOPIC, late_verdict
 from kbroker.net.produce.queue_kernel import settle_checked
 from kbroker.net.produce.record_checks import Rules, Verdict, check
 from kbroker.net.produce.record_walk import TooLong
 from kbroker.net.produce.registered_schemas import Registered, RegisteredSchemas, Unreadable
 from kbroker.net.produce.schema_checks import SchemaDemand
-from kbroker.net.produce.verdict_kernel import late_verdict
 from kbroker.net.pump_kernel import wake_workers
 from kbroker.net.rows import Event, EventKind, Request, Result
 from kbroker.net.rows.chunk_kernel import reserve_bytes

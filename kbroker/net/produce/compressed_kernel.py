@@ -11,8 +11,8 @@ from kbroker.kernels.memory import load_i32_be, load_i64_be
 from kbroker.kernels.rows import get, put
 from kbroker.kernels.snappy import snappy
 from kbroker.net.produce import partial_record_kernel as pr
-from kbroker.net.produce.work_kernel import CODEC_WEIGHT, GZIP_WEIGHT, spend
 from kbroker.net.rows import Context, PartialRecord
+from kbroker.net.rows.connection_kernel import CODEC_WEIGHT, GZIP_WEIGHT, spend
 from kbroker.protocol import batch_layout as rb
 
 GZIP = 1

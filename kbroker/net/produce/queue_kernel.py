@@ -1,12 +1,12 @@
 """The queue of produce requests of each connection: completions settle requests, and answers are
-sent in order, once a turn.
+sent in order, once a turn. Entries that an IO worker held when it died are answered, too.
 """
 
-from kbroker.ipc.layout import Completion
+from kbroker.ipc.layout import Completion, Ring
 from kbroker.ipc.ring import TAIL, ring_entry, ring_ready
-from kbroker.kernels.codes import ApiKey
+from kbroker.kernels.codes import ApiKey, Code
 from kbroker.kernels.jit import inlined, kernel
-from kbroker.kernels.memory import load_i64, store_release
+from kbroker.kernels.memory import load_acquire, load_i64, store_release
 from kbroker.kernels.rows import get, link_free, put
 from kbroker.net.produce.admit_kernel import give_result
 from kbroker.net.produce.wire_kernel import write_answer
@@ -251,3 +251,27 @@ def build_answer(cx: int, number: int) -> int:
 def pop_answered(cx: int, connection: int) -> None:
     """Python has sent the answer of the request at the head."""
     pop_head(cx, connection)
+
+
+@kernel("int64(int64, int64)")
+def settle_lost(cx: int, results: int) -> int:
+    """Answer the entries that were lost with an IO worker: it took them and never completed them,
+    and its successor does not know them.
+
+    To be called when the completions have been taken. results: rows of the result table. Returns
+    how many were lost.
+    """
+    lost = 0
+    for worker in range(get(cx, Context.WORKER_COUNT)):
+        row = get(cx, Context.WORKERS) + worker * Worker.STRIDE
+        recovered = load_acquire(get(row, Worker.APPEND) + 8 * Ring.RECOVERED)
+        if recovered == get(row, Worker.RECOVERED) or ring_ready(get(row, Worker.COMPLETION)) > 0:
+            continue
+        put(row, Worker.RECOVERED, recovered)
+        for result in range(results):
+            found = get(cx, Context.RESULTS) + result * Result.STRIDE
+            waiting = get(found, Result.STATE) == ResultState.WAITING and get(found, Result.WORKER) == worker
+            if waiting and get(found, Result.NUMBER) < recovered:
+                settle(cx, result, Code.NOT_LEADER_OR_FOLLOWER, -1, -1, -1)
+                lost += 1
+    return lost

@@ -1,6 +1,6 @@
 """Connections by software are added up over network processes, in a bounded number."""
 
-from kbroker.control.clients.software import MAX_SHOWN, added_up
+from kbroker.control.clients.service import MAX_SHOWN, added_up
 from kbroker.ipc.client_messages import SoftwareConnections as Software
 
 

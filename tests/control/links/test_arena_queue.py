@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbroker.control.links.arena_queue import ArenaQueue, Space
+from kbroker.control.links.appender import ArenaQueue, Space
 
 
 def test_space_is_reused_only_after_everything_before_it() -> None:

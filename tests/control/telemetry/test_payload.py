@@ -2,7 +2,7 @@
 
 import pytest
 
-from kbroker.control.telemetry.payload import plain
+from kbroker.control.telemetry.service import plain
 from kbroker.protocol.compression import Codec, compress
 from kbroker.protocol.errors import ErrorCode, KafkaError
 

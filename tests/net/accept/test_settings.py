@@ -3,7 +3,7 @@
 import asyncio
 
 from kbroker.ipc import fds
-from kbroker.net.accept.settings import AcceptorSettings
+from kbroker.net.accept.news import AcceptorSettings
 
 
 def test_only_its_own_settings_and_only_changes_are_sent() -> None:

@@ -7,7 +7,7 @@ import pytest
 from kbroker.config.listeners import Endpoint, SecurityProtocol
 from kbroker.ipc.fds import Accepted
 from kbroker.net.connection import Connection
-from kbroker.net.forward.packed_peers import PLACE_BYTES, PLACES, PackedPeers
+from kbroker.net.forward.forwarding import PLACE_BYTES, PLACES, PackedPeers
 
 
 def connection(row: int) -> Connection:

@@ -7,11 +7,10 @@ import pytest
 from kbroker.ipc.layout import Slot, SlotFlag, SlotState
 from kbroker.kernels.crc32c import crc32c
 from kbroker.metrics import layout as ml
-from kbroker.net.produce.check_kernel import FOREVER, NEEDS_PYTHON, REFUSED
-from kbroker.net.produce.verdict_kernel import late_verdict
-from kbroker.net.produce.work_kernel import CODEC_WEIGHT, GZIP_WEIGHT, TURN
+from kbroker.net.produce.check_kernel import FOREVER, NEEDS_PYTHON, REFUSED, late_verdict
 from kbroker.net.rows import Context as ContextRow
 from kbroker.net.rows import Result
+from kbroker.net.rows.connection_kernel import CODEC_WEIGHT, GZIP_WEIGHT, TURN
 from kbroker.protocol import batch_layout as rb
 from kbroker.protocol.compression import Codec
 from kbroker.protocol.errors import ErrorCode

@@ -5,7 +5,7 @@ requested it, so that one change of topics makes one rebalance.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from enum import Enum
 
 from kbroker.config.client_pattern import InvalidPattern, compile_pattern
@@ -13,7 +13,6 @@ from kbroker.control.coordinator.machine import Outcome, Record
 from kbroker.control.groups.consumer_group import records
 from kbroker.control.groups.consumer_group.member import ConsumerMember
 from kbroker.control.groups.consumer_group.state import ConsumerGroup
-from kbroker.control.groups.consumer_group.topic_regex import matching_topics
 from kbroker.control.groups.table import GroupTable
 from kbroker.control.groups.topic_view import metadata_hash
 from kbroker.protocol.epochs import next_epoch
@@ -23,6 +22,15 @@ log = logging.getLogger(__name__)
 
 MIN_REFRESH_INTERVAL_MS = 10_000
 """A group's expressions are not resolved more often than this."""
+
+
+def matching_topics(pattern: str, names: Iterable[str]) -> frozenset[str]:
+    """The topics that an expression matches; none when it is not valid."""
+    try:
+        regex = compile_pattern(pattern)
+    except InvalidPattern:
+        return frozenset()
+    return frozenset(filter(regex.matches, names))
 
 
 class RegexChange(Enum):
