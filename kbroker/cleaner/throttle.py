@@ -35,7 +35,7 @@ class Throttle:
             now = self._clock_s()
             self._free_at = max(self._free_at, now) + self._allowed_in_s(count)
             wait = self._free_at - now
-        if wait > 0.001:  # shorter sleeps cost more than they hold back; they add up in _free_at
+        if wait > 0.001:  # shorter sleeps cost more than they throttle; they add up in _free_at
             self._sleep(wait)
 
     def _allowed_in_s(self, count: int) -> float:

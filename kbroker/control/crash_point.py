@@ -2,7 +2,7 @@
 
 The environment variable names a file; while the file is there and says ``<place> <n>``, control
 kills itself when it comes to the place for the n-th time, and removes the file first; with
-``<place> <n> hang`` it loops for ever. Only tests set the variable.
+``<place> <n> hang`` it loops without end. Only tests set the variable.
 
 Places: ``pushed`` (records were passed to an IO worker), ``appended`` (they are in the log, no
 answer was sent), ``stored`` (the store has committed a change), ``switched`` (appends are paused

@@ -4,7 +4,7 @@ Counts only grow; entry i lives at index i modulo capacity. The producer publish
 store-release after the entry; the consumer publishes its own after it has used the entry.
 
 Wake-up protocol (no lost wake-up, no wake-up of a busy process): a consumer that finds nothing sets
-its sleep flag, fences, checks the ring once more, and only then blocks; a producer publishes,
+its sleep flag, fences, checks the ring again, and only then blocks; a producer publishes,
 fences, and writes the eventfd only when it exchanges the flag from 1 to 0.
 """
 
@@ -117,7 +117,7 @@ class Sleeper:
         self._interrupted = False
 
     def announce(self) -> None:
-        """Set the sleep flag; the caller must check its rings once more before it blocks."""
+        """Set the sleep flag; the caller must check its rings again before it blocks."""
         _announce_sleep(self.line)
 
     def awake(self) -> None:

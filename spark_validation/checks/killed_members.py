@@ -65,7 +65,7 @@ def within(since_ns: Column, until_ns: Column) -> Column:
 
 def may_be_of_killed(evidence: Evidence, rows: DataFrame, since_ns: Column, until_ns: Column) -> DataFrame:
     """Rows with `killed`: whether a killed member of the group may have done something to the
-    partition between two times; null is always, or for ever."""
+    partition between two times; null is always, or without an end."""
     spans = windows(evidence)
     if spans is None:
         return rows.withColumn("killed", F.lit(False))

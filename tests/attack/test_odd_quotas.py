@@ -1,4 +1,4 @@
-"""Quotas of odd values: the smallest double, infinity, no number. Clients are held back, and no
+"""Quotas of odd values: the smallest double, infinity, no number. Clients are throttled, and no
 process fails."""
 
 import pytest

@@ -22,7 +22,7 @@ STOPPED_S = 30
 
 
 def hang(broker: KBroker) -> socket.socket:
-    """Control stands still in the middle of an answer."""
+    """Control hangs in the middle of an answer."""
     Path(broker.environment["KBROKER_CRASH_POINT"]).write_text(f"answering-{int(ApiKey.LIST_GROUPS)} 1 hang")
     link = socket.create_connection(("127.0.0.1", int(broker.bootstrap.rpartition(":")[2])))
     link.sendall(encode_request(ApiKey.LIST_GROUPS, 4, 1, "hangs", ListGroupsRequest()))

@@ -1,4 +1,4 @@
-"""A cleaner's calls to control: an answer that never comes delays neither the cleaner for ever nor
+"""A cleaner's calls to control: an answer that never comes delays neither the cleaner without end nor
 its stop."""
 
 import threading

@@ -167,7 +167,7 @@ def _link(broker: KBroker) -> Iterator[Link]:
 
 @contextmanager
 def _control_stopped(broker: KBroker) -> Iterator[None]:
-    """Control stands still: what is answered now is the network process's own answer."""
+    """Control is stopped: what is answered now is the network process's own answer."""
     children = psutil.Process(broker.pid).children(recursive=True)
     control = next(each for each in children if "control" in " ".join(each.cmdline()))
     control.suspend()

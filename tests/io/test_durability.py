@@ -37,7 +37,7 @@ class SlowDisk(FlushJob):
 
 
 class FakeLogs:
-    """The part of Logs that Durability uses, with one partition whose syncs a test holds back."""
+    """The part of Logs that Durability uses, with one partition whose syncs a test delays."""
 
     started = threading.Event()
     gate = threading.Event()

@@ -125,7 +125,7 @@ class Recorder:
         self.numbers: list[list[int]] = []
 
     def set_write_buffer_limits(self, **_: int) -> None:
-        """Nothing is held back here."""
+        """Nothing waits here."""
 
     def write(self, frame: bytes) -> None:
         block = bytearray(frame[LENGTH.size :])

@@ -72,7 +72,7 @@ class HostValues:
         self._forget(remedy)
 
     def keep(self, remedy: Remedy) -> None:
-        """Sets the new value for good: it stays at an orderly end."""
+        """Keep the new value at an orderly end."""
         self.apply(remedy)
         self._kept.add(remedy.target)
 

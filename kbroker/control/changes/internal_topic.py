@@ -1,6 +1,8 @@
 """The coordinators' topics: created when first needed, with Kafka's settings
 (AutoTopicCreationManager)."""
 
+from typing import Final, NamedTuple
+
 from kbroker.config.broker import BrokerConfig
 from kbroker.control.broker import Broker
 from kbroker.control.changes.topic_change import create_topics
@@ -10,40 +12,52 @@ from kbroker.control.metadata.topic_plan import NewTopic
 from kbroker.protocol.errors import ErrorCode, KafkaError
 
 
-def spec_for(name: str, config: BrokerConfig) -> NewTopic:
-    """The spec of an automatically created topic: internal topics have their own settings, others
-    the defaults."""
-    if name == CONSUMER_OFFSETS:
-        compacted = {"cleanup.policy": "compact", "compression.type": "producer"}
-        return _spec(name, config, "offsets.topic", compacted)
-    if name == TRANSACTION_STATE:
-        prefix = "transaction.state.log"
-        configs = {
+class _Row(NamedTuple):
+    """prefix: of the settings with partitions, replicas and segment bytes. min_isr: there is one for
+    min.insync.replicas, too. configs: that no setting changes."""
+
+    prefix: str
+    min_isr: bool
+    configs: dict[str, str]
+
+
+TABLE: Final = {
+    CONSUMER_OFFSETS: _Row(
+        "offsets.topic", False, {"cleanup.policy": "compact", "compression.type": "producer"}
+    ),
+    TRANSACTION_STATE: _Row(
+        "transaction.state.log",
+        True,
+        {
             "unclean.leader.election.enable": "false",
             "compression.type": "uncompressed",
             "cleanup.policy": "compact",
-            "min.insync.replicas": _min_isr(config, prefix),
-        }
-        return _spec(name, config, prefix, configs)
-    if name == SHARE_GROUP_STATE:
-        prefix = "share.coordinator.state.topic"
-        configs = {
-            "compression.type": "producer",
-            "cleanup.policy": "delete",
-            "retention.ms": "-1",
-            "min.insync.replicas": _min_isr(config, prefix),
-        }
-        return _spec(name, config, prefix, configs)
-    return NewTopic(name)
+        },
+    ),
+    SHARE_GROUP_STATE: _Row(
+        "share.coordinator.state.topic",
+        True,
+        {"compression.type": "producer", "cleanup.policy": "delete", "retention.ms": "-1"},
+    ),
+}
+"""The settings of the coordinators' topics, by name."""
 
 
-def _spec(name: str, config: BrokerConfig, prefix: str, configs: dict[str, str]) -> NewTopic:
-    """The spec of a coordinators' topic. prefix: of its settings."""
+def spec_for(name: str, config: BrokerConfig) -> NewTopic:
+    """The spec of an automatically created topic: internal topics have their own settings, others
+    the defaults."""
+    row = TABLE.get(name)
+    if row is None:
+        return NewTopic(name)
+    configs = dict(row.configs)
+    if row.min_isr:
+        configs["min.insync.replicas"] = _min_isr(config, row.prefix)
+    configs["segment.bytes"] = str(config.get_int(f"{row.prefix}.segment.bytes"))
     return NewTopic(
         name,
-        config.get_int(f"{prefix}.num.partitions"),
-        config.get_int(f"{prefix}.replication.factor"),
-        configs=configs | {"segment.bytes": str(config.get_int(f"{prefix}.segment.bytes"))},
+        config.get_int(f"{row.prefix}.num.partitions"),
+        config.get_int(f"{row.prefix}.replication.factor"),
+        configs=configs,
     )
 
 

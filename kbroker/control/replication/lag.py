@@ -21,7 +21,7 @@ class Lag:
     leader's epoch. It may join the in-sync set when it has all below the high watermark and all
     that its leader began with: a new leader's high watermark may be behind what was acknowledged
     before (Kafka's Partition.isFollowerInSync). It must also have copied since it was out of sync,
-    or lack nothing: below min.insync.replicas the high watermark stands still, and a copy that
+    or lack nothing: below min.insync.replicas the high watermark does not advance, and a copy that
     hangs has all below it. In Kafka it joins by a fetch, which a copy that hangs does not send.
     """
 

@@ -221,7 +221,7 @@ class Replication:
             for _, replica in joining:
                 replica.joining = True
                 self.broker.shared.in_sync[replica.slot] = (
-                    1  # it must not be held back: the leader waits for it
+                    1  # it must not be throttled: the leader waits for it
                 )
             answers = await self._roles.send_to_leaders(partition for partition, _ in joining)
             joined = []

@@ -285,7 +285,7 @@ class SharePartition:
         return self._has_delays and len(self._ranges) >= MAX_RANGES
 
     def use_delay(self, delay_ms: int) -> None:
-        """Set the topic's delay, -1 for none. Records that were held back by an earlier delay are
+        """Set the topic's delay, -1 for none. Records that an earlier delay made wait are
         checked again."""
         if delay_ms == self._delay_ms:
             return
@@ -295,7 +295,7 @@ class SharePartition:
             self._ranges.put(Range(each.first, each.last, AVAILABLE, 0))
 
     def has_unseen(self, first: int, last: int) -> bool:
-        """Whether there are records that no member has had and that are not held back."""
+        """Whether there are records that no member has had and that need not wait for a delay."""
         if last > self.end_offset:
             return True
         return any(each.is_new and each.is_free for each in self._ranges.between(first, last))

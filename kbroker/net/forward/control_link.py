@@ -173,7 +173,7 @@ class ControlLink:
         return found
 
     def close(self) -> None:
-        """Close for good."""
+        """Close the link; it is not opened again."""
         self._closed = True
         if self._link is not None:
             self._link.close()

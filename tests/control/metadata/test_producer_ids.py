@@ -44,7 +44,7 @@ def test_others_take_from_the_same_block() -> None:
 def test_ids_between_two_blocks_are_nobodys() -> None:
     ids, store, words = made()
     first = asyncio.run(ids.take())
-    words[ProducerIdRow.NEXT] = first + BLOCK + 3  # others have tried in vain
+    words[ProducerIdRow.NEXT] = first + BLOCK + 3  # others have tried and got none
     assert take_producer_id(words) == NO_ID
     assert asyncio.run(ids.take()) == first + BLOCK + 7
     assert len(store.sizes) == 2

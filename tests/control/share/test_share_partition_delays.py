@@ -1,4 +1,4 @@
-"""Records that are not due are held back: others go past them, and they take no room."""
+"""Records that are not due wait: later records are delivered before them, and they take no room."""
 
 import pytest
 

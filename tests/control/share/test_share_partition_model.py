@@ -35,7 +35,7 @@ class PartitionAgainstDict(RuleBasedStateMachine):
         self.looks: dict[int, int] = {}
 
     def look(self, batches: list[tuple[int, int]]) -> None:
-        """Hold back what is not due; here, everything always is."""
+        """Let records that are not due wait; here, all are always due."""
 
     def due_ms(self, offset: int) -> int:
         return 0

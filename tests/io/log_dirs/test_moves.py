@@ -138,7 +138,7 @@ def test_control_that_dies_behind_its_decision_leaves_a_move_that_is_done(case: 
     case.moves.reopened(SLOT, case.there)
     assert case.folder.startswith(case.there)
     assert case.is_online()
-    case.moves.finish(FinishMove(SLOT, case.there))  # told once more
+    case.moves.finish(FinishMove(SLOT, case.there))  # the second call
     assert case.moves.count == 0
 
 

@@ -1,4 +1,4 @@
-"""Throttles of replication: who is held back, by which rate, and how long."""
+"""Throttles of replication: which replica is throttled, by which rate, and how long."""
 
 import pytest
 
