@@ -1,8 +1,8 @@
 """Requests to a group's coordinator, repeated while it is moving or loading.
 
 Apache Kafka creates its offsets topic for the first group. Until that topic's logs are loaded,
-coordinators answer NOT_COORDINATOR or similar errors, which clients retry (Kafka's CoordinatorStrategy
-does so); librdkafka's admin client does not.
+coordinators answer NOT_COORDINATOR or similar errors, which clients retry (Kafka's
+CoordinatorStrategy does so); librdkafka's admin client does not.
 """
 
 import time

@@ -152,7 +152,8 @@ def _reply(
 
 
 class RequestTime:
-    """The time that control spends on requests of clients with a request_percentage quota (KIP-124).
+    """The time that control spends on requests of clients with a request_percentage quota
+    (KIP-124).
 
     Runs in: control. Owner: Requests. The network process that sends the answer checks the
     quota."""

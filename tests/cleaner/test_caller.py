@@ -1,5 +1,5 @@
-"""A cleaner's calls to control: an answer that never comes delays neither the cleaner without end nor
-its stop."""
+"""A cleaner's calls to control: an answer that never comes delays neither the cleaner without end
+nor its stop."""
 
 import threading
 from collections.abc import Iterator

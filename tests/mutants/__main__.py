@@ -78,7 +78,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--only", action="append", default=[], metavar="PATH", help="modules below this path")
     parser.add_argument("--function", default="", help="mutants of this function alone")
     parser.add_argument("--seconds", type=float, default=60, help="of CPU, for the tests of one mutant")
-    parser.add_argument("--again", action="store_true", help="try the survivors of the results once more")
+    parser.add_argument("--again", action="store_true", help="try the survivors of the results again")
     parser.add_argument("--results", type=Path, help="another file of results")
     parser.add_argument("--list", action="store_true", help="show the mutants, try none")
     options = parser.parse_args(arguments)

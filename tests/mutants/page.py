@@ -23,7 +23,7 @@ make mutants MUTANTS='--again'
 ```
 
 The first takes five to ten hours of one core; an interrupted run continues where it was. The
-second draws from one room, the third tries once more what has survived. Results are in
+second draws from one room, the third tries the survivors again. Results are in
 `tests/mutants/results.csv`, reasons for survivors in `tests/mutants/reasons.csv`; `make docs`
 writes this page from both.
 """

@@ -13,8 +13,8 @@ from kbroker.protocol.errors import ErrorCode, KafkaError
 
 
 class _Row(NamedTuple):
-    """prefix: of the settings with partitions, replicas and segment bytes. min_isr: there is one for
-    min.insync.replicas, too. configs: that no setting changes."""
+    """prefix: of the settings with partitions, replicas and segment bytes. min_isr: there is one
+    for min.insync.replicas, too. configs: that no setting changes."""
 
     prefix: str
     min_isr: bool

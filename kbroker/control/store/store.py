@@ -234,8 +234,8 @@ class Store:
 
 
 def close_to_others(path: Path) -> None:
-    """Take the rights of group and others from the store's files: an earlier version, or a copy, may
-    have left them. Passwords are checked with what the store holds."""
+    """Take the rights of group and others from the store's files: an earlier version, or a copy,
+    may have left them. Passwords are checked with what the store holds."""
     for file in (path, Path(f"{path}-wal"), Path(f"{path}-shm")):
         with suppress(OSError):  # not there, or another user's: then its owner decides
             mode = stat.S_IMODE(file.stat().st_mode)

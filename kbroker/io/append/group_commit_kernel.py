@@ -170,8 +170,8 @@ def take_synced(
 
 @kernel("int64(int64, int64, int64)")
 def serve_syncs(jobs: int, results: int, scratch: int) -> int:
-    """The loop of a sync thread: take a descriptor from a pipe, sync it, write the result into another
-    pipe. Returns the number of syncs at END.
+    """The loop of a sync thread: take a descriptor from a pipe, sync it, write the result into
+    another pipe. Returns the number of syncs at END.
 
     Compiled, so that the thread never takes the interpreter lock: eight threads that waited on a
     condition cost fifty futex calls per sync, and meanwhile the drain waited for the lock.

@@ -34,7 +34,8 @@ PLACES: Final = 1024
 
 
 class PackedPeers:
-    """The packed peers of connections, where kernels read them. Runs in: network. Owner: Forwarding.
+    """The packed peers of connections, where kernels read them. Runs in: network. Owner:
+    Forwarding.
 
     A connection has a peer from its start, and may change it. Short peers share an array.
     """
