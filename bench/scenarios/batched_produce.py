@@ -11,6 +11,7 @@ RAW = {"connections": 1, "in_flight": 5, "records": 9000, "value_bytes": 100}
 
 def run(turn: Turn) -> Measures:
     topic = turn.topic("batched", partitions=4)
+    turn.touch_memory(turn.size.produced_bytes)
     load = turn.load(
         "rd-produce",
         topic=topic,

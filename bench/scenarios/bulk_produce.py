@@ -10,6 +10,7 @@ PARTITIONS = 4
 
 def run(turn: Turn) -> Measures:
     topic = turn.topic("bulk", PARTITIONS)
+    turn.touch_memory(turn.size.produced_bytes)
     load = turn.load(
         "produce",
         topic=topic,

@@ -10,6 +10,7 @@ RAW = {"connections": 1, "in_flight": 5, "records": 900, "value_bytes": 1024}
 
 def run(turn: Turn) -> Measures:
     topic = turn.topic("idempotent", partitions=4)
+    turn.touch_memory(turn.size.produced_bytes)
     load = turn.load(
         "rd-produce",
         topic=topic,

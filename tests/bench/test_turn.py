@@ -1,13 +1,15 @@
 """What a turn reads from the page cache is there, whatever other turns wrote since."""
 
+import mmap
 import os
+import resource
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from bench.size import QUICK
+from bench.size import FULL, QUICK
 from bench.turn import Turn
 from kbroker.net.fetch.residency import by_cachestat
 
@@ -45,3 +47,16 @@ def test_a_cached_topic_is_read_back_into_the_page_cache(tmp_path: Path) -> None
     assert turn.cached_topic("read", 2, filled.append) == "read"
     assert not filled, "an earlier round has filled it"
     assert [is_cached(log) for log in logs] == [True, True, False]
+
+
+def test_memory_is_touched_page_by_page_before_a_turn_of_full_length() -> None:
+    size = 8 << 20
+    nothing: Any = None
+
+    def faults(turn: Turn) -> int:
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+        turn.touch_memory(size)
+        return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+    assert faults(Turn(nothing, nothing, FULL, 1, set())) >= size // mmap.PAGESIZE
+    assert faults(Turn(nothing, nothing, QUICK, 1, set())) < size // mmap.PAGESIZE
