@@ -45,6 +45,8 @@ from kbroker.protocol.schema import ProtocolError
 log = logging.getLogger(__name__)
 
 PUMPS_PER_TURN = 4
+TAKEN_PER_TURN = 16
+"""New connections before existing ones have a turn; the last message may bring more."""
 WITHOUT_CONNECTION = (EventKind.ADVANCED, EventKind.READ_AHEAD)
 
 
@@ -183,12 +185,16 @@ class NetworkProcess:
     # --- connections ------------------------------------------------------------------------------
 
     def _take_connections(self) -> None:
-        """One message of the acceptor: existing clients have a turn before the next message."""
+        """Messages of the acceptor; clients that come one by one have a message each."""
+        taken = 0
         try:
-            found = receive_connections(self._handoff)
+            while taken < TAKEN_PER_TURN and (found := receive_connections(self._handoff)):
+                taken += len(found)
+                self._take(found)
         except EOFError:
             self._loop.remove_reader(self._handoff.fileno())
-            return
+
+    def _take(self, found: list[tuple[Accepted, int]]) -> None:
         for accepted, fd in found:
             if fd == LOST:
                 self.warn("the connection from %s is lost: too many open files", accepted.host)

@@ -1,12 +1,13 @@
 """A bug in the service of one client stays with that client."""
 
+import os
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from kbroker.ipc import fds
-from kbroker.net.process import PUMPS_PER_TURN, NetworkProcess
+from kbroker.net.process import PUMPS_PER_TURN, TAKEN_PER_TURN, NetworkProcess
 from kbroker.net.produce.checks import TAKEN_AT_ONCE
 from kbroker.net.rows import Context, Event, EventKind
 
@@ -131,3 +132,24 @@ def test_connections_that_end_after_the_acceptor_are_logged_in_one_line() -> Non
     assert process._closed_ids == []
     assert rate_limited_log == ["2 closed connections are not reported: the acceptor has closed its end"]
     handoff.close()
+
+
+def test_connections_that_come_one_by_one_are_taken_together_within_a_bound() -> None:
+    acceptor, network = fds.pair()
+    process: Any = NetworkProcess.__new__(NetworkProcess)
+    process._handoff = network
+    opened: list[int] = []
+
+    def take(accepted: fds.Accepted, fd: int) -> None:
+        opened.append(accepted.connection_id)
+        os.close(fd)
+
+    process._open = take
+    for number in range(TAKEN_PER_TURN + 3):
+        assert fds.send_connections(acceptor, [(0, fds.Accepted(number, 0, "127.0.0.1", 1))])
+    process._take_connections()
+    assert opened == list(range(TAKEN_PER_TURN))
+    process._take_connections()
+    assert opened == list(range(TAKEN_PER_TURN + 3))
+    acceptor.close()
+    network.close()
