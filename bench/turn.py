@@ -178,7 +178,7 @@ class Turn:
 
     def touch_memory(self, size: int) -> None:
         """Free memory that a virtual machine's host took back costs its first writer five times the
-        CPU of other memory. Here that is nobody's figure: docs/lab/host-memory.md."""
+        CPU of other memory. Touched before, it is in no figure: docs/lab/host-memory.md."""
         if not self.size.sync:
             return
         with mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as memory:
