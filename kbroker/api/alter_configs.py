@@ -20,6 +20,7 @@ from kbroker.protocol.messages.alter_configs import (
     AlterConfigsResourceResponse,
     AlterConfigsResponse,
 )
+from kbroker.protocol.slices import distinct, emptied
 
 API = Api(ApiKey.ALTER_CONFIGS, 0, 2)
 
@@ -45,8 +46,10 @@ async def _replace(ctx: RequestContext, resource: AlterConfigsResource, validate
     kind = resource.resource_type
     if kind not in NAMES or kind == BROKER_LOGGER:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {kind}")
-    names = [config.name for config in resource.configs]
-    if len(set(names)) != len(names):
-        raise KafkaError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
     pairs = [(config.name, config.value) for config in resource.configs]
-    await replace(ctx.broker, kind, resource.resource_name, pairs, validate_only)
+    if sum(1 for _ in distinct(name for name, _ in pairs)) != len(pairs):
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
+    try:
+        await replace(ctx.broker, kind, resource.resource_name, pairs, validate_only)
+    finally:
+        emptied(pairs)

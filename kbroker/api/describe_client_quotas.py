@@ -49,7 +49,7 @@ def handle(
             "user or clientId filter component.",
         )
     entries = []
-    for entity, values in paced(in_kafkas_order(ctx.broker.quotas.quotas, in_order)):
+    for entity, values in paced(in_kafkas_order(dict(ctx.broker.quotas.quotas), in_order)):
         if _matches(dict(entity), exact, present, request.strict):
             entries.append(_entry(entity, values))
     return cached_answers(ctx, DescribeClientQuotasResponse(0, ErrorCode.NONE, "", entries))

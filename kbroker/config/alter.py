@@ -21,7 +21,7 @@ from kbroker.config.broker_values import LISTENER_KEY, base_name
 from kbroker.config.client_metrics import BadMetricsRequest, ClientMetricsConfig
 from kbroker.config.setting import PER_BROKER, ConfigError, Setting, Type, render
 from kbroker.config.topic import TOPIC, TopicConfig
-from kbroker.protocol.slices import distinct, paced
+from kbroker.protocol.slices import Names, distinct, paced
 
 MIN_ISR = "min.insync.replicas"
 INVALID_CONFIG = 40
@@ -68,8 +68,8 @@ Stored = Mapping[str, str]
 
 def replacing(stored: Stored, pairs: Iterable[tuple[str, str | None]]) -> list[Alteration]:
     """AlterConfigs as operations: a named config is set, any other goes back to its default."""
-    named = [Alteration(name, Op.SET, value) for name, value in pairs]
-    kept = {alteration.name for alteration in named}
+    named = [Alteration(name, Op.SET, value) for name, value in paced(pairs)]
+    kept = Names(alteration.name for alteration in named)
     return named + [Alteration(name, Op.DELETE, None) for name in stored if name not in kept]
 
 

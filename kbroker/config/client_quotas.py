@@ -7,6 +7,7 @@ DefaultQuotaCallback). Pure.
 """
 
 import ipaddress
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
@@ -115,16 +116,27 @@ class Bound(NamedTuple):
     client_id: str
 
 
-@dataclass(frozen=True)
+@dataclass
 class QuotaTable:
-    """Finds the quota in force for a client. Runs in: control and network. Immutable: a change
-    creates a new table."""
+    """Finds the quota in force for a client. Runs in: control and network, each with its own table,
+    which `merge` changes in place: a change costs its own size, however many quotas there are."""
 
-    quotas: Quotas
+    quotas: dict[Entity, dict[str, float]]
+
+    def __post_init__(self) -> None:
+        self._entities = Counter(key for values in self.quotas.values() for key in values)
+
+    def merge(self, changed: "QuotaTable") -> None:
+        """Replace all quotas of these entities. An entity without values has no quota any more."""
+        for entity, values in changed.quotas.items():
+            self._entities.subtract(list(self.quotas.pop(entity, ())))
+            self._entities.update(list(values))
+            if values:
+                self.quotas[entity] = values
 
     def has(self, *keys: str) -> bool:
         """Whether any entity has one of these keys."""
-        return any(key in values for values in self.quotas.values() for key in keys)
+        return any(self._entities[key] > 0 for key in keys)
 
     def bound(self, key: str, user: str, client_id: str) -> Bound | None:
         """The quota of a client, None when there is none."""
@@ -145,6 +157,15 @@ class QuotaTable:
             if limit is not None:
                 return Bound(limit, shared_user, shared_client)
         return None
+
+
+def is_address(host: str) -> bool:
+    """Whether it is a literal address, which no resolver needs to be asked for."""
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
 
 
 def plain_address(host: str) -> str:

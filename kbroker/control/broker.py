@@ -23,6 +23,7 @@ from kbroker.control.log_openings import LogOpenings, NewLogs
 from kbroker.control.metadata.catalogue import Catalogue, Partition, Replica, Topic
 from kbroker.control.metadata.config_resource import BROKER, TOPIC
 from kbroker.control.metadata.delegation_tokens import DelegationTokens
+from kbroker.control.metadata.host_names import HostNames
 from kbroker.control.metadata.log_ownership import LogOwnership
 from kbroker.control.metadata.placement import workers_of_sites
 from kbroker.control.metadata.producer_ids import ProducerIds
@@ -103,7 +104,7 @@ class Broker:
         self.producer_ids = ProducerIds(shared.producer_ids, self._allocate_producer_ids)
         self.transactions: Transactions | None = None
         self.coordinators: dict[int, Coordinator] = {}
-        self.changing = asyncio.Lock()
+        self.changing, self.host_names = asyncio.Lock(), HostNames()
         self.announcing: dict[str, Topic] = {}
         self.opening: dict[str, tuple[Topic, list[Partition]]] = {}
         self.move_targets: dict[tuple[int, int], str] = {}

@@ -12,10 +12,10 @@ def next_image(broker: Broker, topics: tuple[TopicImage, ...] = (), deleted: tup
     return _image(broker, False, topics, deleted)
 
 
-def quota_image(broker: Broker) -> Image:
-    """A delta with the quotas."""
+def quota_image(broker: Broker, changed: QuotaTable) -> Image:
+    """A delta with all quotas of the entities that have changed."""
     broker.image_version += 1
-    return _image(broker, False, quotas=broker.quotas)
+    return _image(broker, False, quotas=changed)
 
 
 def acl_image(broker: Broker, added: tuple[Acl, ...], removed: tuple[Acl, ...]) -> Image:

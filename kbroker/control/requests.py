@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, Final
 
-from kbroker.config.client_quotas import REQUEST_PERCENTAGE, QuotaTable
+from kbroker.config.client_quotas import REQUEST_PERCENTAGE
 from kbroker.config.principals import name_of
 from kbroker.control import crash_point
 from kbroker.control.broker import Broker
@@ -162,15 +162,10 @@ class RequestTime:
         window_ms = broker.config.get_int("quota.window.size.seconds") * 1000
         self._broker = broker
         self._sensors = Sensors(broker.shared, broker.shared.control_client, window_ms)
-        self._table: QuotaTable | None = None
-        self._counts = False
 
     def counts(self) -> bool:
         """Whether any such quota is set."""
-        if self._table is not self._broker.quotas:
-            self._table = self._broker.quotas
-            self._counts = self._table.has(REQUEST_PERCENTAGE)
-        return self._counts
+        return self._broker.quotas.has(REQUEST_PERCENTAGE)
 
     def spent(self, client: ClientRequest, began_ns: int) -> None:
         """Count the time of a request that is answered, or that waits now."""

@@ -248,9 +248,9 @@ class AclDelta(Struct, frozen=True, array_like=True):
 class Image(Struct, frozen=True, array_like=True, tag=True):
     """Topics to add or replace, and names to drop. full: forget everything else first. Called;
     replied when every later request of every connection sees it. settings: dynamic broker settings
-    by Kafka name. quotas: all of them, None when they have not changed. features: levels that
-    differ from their defaults, and the number of changes so far. acls: all of them in a full image,
-    in other images the changes."""
+    by Kafka name. quotas: all of them in a full image, in other images all quotas of the entities
+    that have changed. features: levels that differ from their defaults, and the number of changes
+    so far. acls: all of them in a full image, in other images the changes."""
 
     version: int
     full: bool

@@ -43,7 +43,7 @@ class Images:
         if self._acceptor_settings is not None:
             self._acceptor_settings.change(image.settings)
         if image.quotas is not None:
-            process.quotas.change(image.quotas, list(process.connections.values()))
+            process.quotas.change(image.quotas, list(process.connections.values()), image.full)
             if self._ip_rates is not None:
-                self._ip_rates.change(image.quotas)
+                self._ip_rates.change(image.quotas, image.full)
         self._listener(image)

@@ -25,6 +25,9 @@ from kbroker.ipc.messages import ClientRequest
 from kbroker.ipc.slicing import Slicing
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.codec import encode
+from kbroker.protocol.messages.alter_configs import AlterableConfig as ReplacedConfig
+from kbroker.protocol.messages.alter_configs import AlterConfigsRequest
+from kbroker.protocol.messages.alter_configs import AlterConfigsResource as ReplacedResource
 from kbroker.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from kbroker.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from kbroker.protocol.messages.incremental_alter_configs import (
@@ -92,6 +95,12 @@ DEEP: dict[str, tuple[ApiKey, Struct]] = {
         ApiKey.INCREMENTAL_ALTER_CONFIGS,
         IncrementalAlterConfigsRequest(
             [AlterConfigsResource(2, "n0", [AlterableConfig(name, 0, "1") for name in settings(100_000)])]
+        ),
+    ),
+    "settings to replace": (
+        ApiKey.ALTER_CONFIGS,
+        AlterConfigsRequest(
+            [ReplacedResource(2, "n0", [ReplacedConfig(name, "1") for name in settings(100_000)])]
         ),
     ),
     "settings of a new topic": (

@@ -79,3 +79,15 @@ def test_byte_rates_are_whole_and_positive(value: float) -> None:
 def test_an_ipv4_address_has_one_form() -> None:
     assert {plain_address(text) for text in ("::ffff:10.0.0.1", "10.0.0.1")} == {"10.0.0.1"}
     assert plain_address("0:0::1") == "::1"
+
+
+def test_a_table_changes_in_place() -> None:
+    one, other = (entity_of([("user", name)]) for name in ("one", "other"))
+    table = QuotaTable({one: {KEY: 1.0}, other: {KEY: 2.0}})
+    table.merge(QuotaTable({one: {}}))
+    assert table.has(KEY)
+    assert table.bound(KEY, "one", "") is None
+    table.merge(QuotaTable({other: {"x": 3.0}}))
+    assert not table.has(KEY)
+    assert table.has(KEY, "x")
+    assert table == QuotaTable({other: {"x": 3.0}})

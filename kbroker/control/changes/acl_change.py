@@ -12,11 +12,9 @@ from kbroker.config.acls import Acl, AclFilter
 from kbroker.config.authorizer import Authorizer
 from kbroker.control.broker import Broker
 from kbroker.control.images import acl_image
-from kbroker.control.store.change import Change
+from kbroker.control.store.change import MAX_CHANGES, Change
 from kbroker.protocol.errors import ErrorCode, KafkaError
 
-MAX_CHANGES: Final = 10_000
-"""The limit of one request, as in Kafka's QuorumController."""
 ANY_NAMES: Final = {1: "ANY"}
 
 

@@ -4,15 +4,22 @@ Kafka's ClientQuotaControlManager: each entity fails on its own; the valid part 
 stored together.
 """
 
-import asyncio
-import socket
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
-from kbroker.config.client_quotas import IP, Entity, QuotaError, QuotaTable, check_entity, check_value
+from kbroker.config.client_quotas import (
+    IP,
+    Entity,
+    QuotaError,
+    QuotaTable,
+    check_entity,
+    check_value,
+    is_address,
+)
 from kbroker.control.broker import Broker
 from kbroker.control.images import quota_image
-from kbroker.control.store.change import Change
+from kbroker.control.store.change import MAX_CHANGES, Change
+from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.slices import paced
 
 Operations = Sequence[tuple[str, float | None]]
@@ -33,7 +40,9 @@ async def alter_client_quotas(
     """Apply alterations; returns for each entity None, or the reason for its refusal (all
     INVALID_REQUEST).
 
-    Raises KafkaError when nothing could be stored."""
+    Raises KafkaError when nothing could be stored. Names are resolved before others' changes have
+    to wait."""
+    unresolved = await broker.host_names.unresolved(_host_names(alterations))
     async with broker.changing:
         results: dict[Entity, str | None] = {}
         changes: dict[Entity, dict[str, float | None]] = {}
@@ -44,22 +53,38 @@ async def alter_client_quotas(
                 results[entity] = f"Ignoring duplicate entity {_shown(entity)}"
                 continue
             try:
-                changes[entity] = await _checked(broker, alteration)
+                changes[entity] = _checked(broker, alteration, unresolved)
                 results[entity] = None
             except QuotaError as error:
                 results[entity] = str(error)
         changes = {entity: change for entity, change in paced(changes.items()) if change}
+        if not validate_only and sum(map(len, changes.values())) > MAX_CHANGES:
+            text = f"One request may change {MAX_CHANGES} quotas."
+            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, text)
         if changes and not validate_only:
             await _apply(broker, changes)
         return results
 
 
-async def _checked(broker: Broker, alteration: QuotaAlteration) -> dict[str, float | None]:
+def _host_names(alterations: Sequence[QuotaAlteration]) -> list[str]:
+    """The names of hosts whose quotas are altered, each once."""
+    names = (
+        name
+        for alteration in paced(alterations)
+        for kind, name in alteration.entity
+        if kind == IP and name and not is_address(name)
+    )
+    return list(dict.fromkeys(names))
+
+
+def _checked(
+    broker: Broker, alteration: QuotaAlteration, unresolved: Container[str]
+) -> dict[str, float | None]:
     """The keys that the alteration really changes. Raises QuotaError."""
     entity = alteration.entity
     keys = check_entity(entity)
     for kind, name in entity:
-        if kind == IP and name is not None and not await _resolves(name):
+        if kind == IP and name is not None and name in unresolved:
             raise QuotaError(f"{name} is not a valid IP or resolvable host.")
     current = broker.quotas.quotas.get(entity, {})
     changed: dict[str, float | None] = {}
@@ -71,25 +96,20 @@ async def _checked(broker: Broker, alteration: QuotaAlteration) -> dict[str, flo
     return changed
 
 
-async def _resolves(host: str) -> bool:
-    try:
-        await asyncio.get_running_loop().getaddrinfo(host, None)
-    except (socket.gaierror, UnicodeError):
-        return False
-    return True
-
-
 async def _apply(broker: Broker, changes: dict[Entity, dict[str, float | None]]) -> None:
     await broker.in_store(lambda store: store.apply(Change(client_quotas=changes)))
-    quotas = {entity: dict(values) for entity, values in broker.quotas.quotas.items()}
-    for entity, change in changes.items():
-        kept = {**quotas.pop(entity, {}), **change}
-        left = {key: value for key, value in kept.items() if value is not None}
-        if left:
-            quotas[entity] = left
-    broker.quotas = QuotaTable(quotas)
+    before = broker.quotas.quotas
+    changed = QuotaTable(
+        {
+            entity: {
+                key: value for key, value in {**before.get(entity, {}), **change}.items() if value is not None
+            }
+            for entity, change in changes.items()
+        }
+    )
+    broker.quotas.merge(changed)
     broker.settings_changed()
-    await broker.links.announce(quota_image(broker))
+    await broker.links.announce(quota_image(broker, changed))
 
 
 def _shown(entity: Entity) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from kbroker.control.broker import Broker
 from kbroker.control.store.access import ScramKey
-from kbroker.control.store.change import Change
+from kbroker.control.store.change import MAX_CHANGES, Change
 from kbroker.ipc.messages import ScramCredential
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.alter_user_scram_credentials import (
@@ -49,6 +49,9 @@ async def alter_scram_credentials(
                 changes[one.name] = ((one.name, one.mechanism), _checked(broker, one))
             except KafkaError as error:
                 errors[one.name] = error
+        if len(changes) > MAX_CHANGES:
+            text = f"One request may change {MAX_CHANGES} credentials."
+            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, text)
         if changes:
             await _apply(broker, dict(changes.values()))
         return {**dict.fromkeys(changes), **errors}

@@ -1,6 +1,7 @@
 """The contents of the store, and changes of them."""
 
 from dataclasses import dataclass, field
+from typing import Final
 
 from kbroker.config.acls import Acl
 from kbroker.config.client_quotas import Entity
@@ -9,6 +10,9 @@ from kbroker.control.metadata.delegation_tokens import DelegationToken
 from kbroker.control.store.access import ScramKey
 from kbroker.ipc.messages import ScramCredential
 
+MAX_CHANGES: Final = 10_000
+"""The ACLs, credentials or quotas that one request may change: the records that Kafka's
+QuorumController stores together."""
 ConfigKey = tuple[int, str]
 """Resource type and name."""
 

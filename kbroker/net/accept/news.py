@@ -11,7 +11,13 @@ from contextlib import suppress
 from typing import Any, Generic, TypeVar
 
 from kbroker.config.broker_values import base_name
-from kbroker.config.client_quotas import CONNECTION_CREATION_RATE, IP, QuotaTable, plain_address
+from kbroker.config.client_quotas import (
+    CONNECTION_CREATION_RATE,
+    IP,
+    QuotaTable,
+    is_address,
+    plain_address,
+)
 from kbroker.ipc.fds import send_rates, send_settings
 from kbroker.net.accept.connection_rates import DEFAULT
 
@@ -75,27 +81,38 @@ class IpRates:
 
     def __init__(self, handoff: socket.socket) -> None:
         self._handoff = handoff
+        self._rates: dict[str, float] = {}
         self._news: AcceptorNews[dict[str, float]] = AcceptorNews(self._send)
 
-    def change(self, table: QuotaTable) -> None:
-        """Called when quotas have changed."""
-        wanted = {
-            name or DEFAULT: values[CONNECTION_CREATION_RATE]
-            for entity, values in table.quotas.items()
+    def change(self, changed: QuotaTable, full: bool) -> None:
+        """Called when quotas have changed. full: forget all others."""
+        if full:
+            self._rates.clear()
+        names = {
+            name or DEFAULT: values.get(CONNECTION_CREATION_RATE)
+            for entity, values in changed.quotas.items()
             for kind, name in entity
-            if kind == IP and CONNECTION_CREATION_RATE in values
+            if kind == IP
         }
-        self._news.change(wanted)
+        if not names and not full:
+            return
+        for name, rate in names.items():
+            self._rates.pop(name, None)
+            if rate is not None:
+                self._rates[name] = rate
+        self._news.change(dict(self._rates))
 
     async def _send(self, wanted: dict[str, float]) -> None:
         rates = {}
         for name, rate in wanted.items():
-            rates[name and await _address(name)] = rate
+            rates[await _address(name) if name else name] = rate
         await until_sent(lambda: send_rates(self._handoff, rates))
 
 
 async def _address(name: str) -> str:
     """The first address of a name, which was known when the quota was set."""
+    if is_address(name):
+        return plain_address(name)
     try:
         found = await asyncio.get_running_loop().getaddrinfo(name, None)
     except OSError:

@@ -48,7 +48,6 @@ KEYS = {
     "request": REQUEST_PERCENTAGE,
     "mutation": CONTROLLER_MUTATION_RATE,
 }
-UNTHROTTLED = QuotaTable({})
 
 
 class Limits(NamedTuple):
@@ -67,7 +66,7 @@ class Quotas:
         self._context = context
         self._sensors = Sensors(context.shared, context.client, window_ms)
         self._go_on = go_on
-        self._table = UNTHROTTLED
+        self._table = QuotaTable({})
         self._known: dict[tuple[str, str], Limits] = {}
         self._stopping = False
         self.active = False
@@ -75,11 +74,13 @@ class Quotas:
 
     # --- quotas in force -------------------------------------------------------------------------
 
-    def change(self, table: QuotaTable, connections: Iterable[Connection]) -> None:
-        """Called when quotas have changed."""
-        self._table = table
+    def change(self, changed: QuotaTable, connections: Iterable[Connection], full: bool) -> None:
+        """Called when quotas have changed. full: forget all others."""
+        if full:
+            self._table = QuotaTable({})
+        self._table.merge(changed)
         self._known.clear()
-        self.active = table.has(*KEYS.values())
+        self.active = self._table.has(*KEYS.values())
         for connection in connections:
             self.start(connection)
 

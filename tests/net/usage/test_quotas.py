@@ -62,7 +62,7 @@ class Scene:
 
     def change(self, **limits: float) -> None:
         found = {entity_of([(CLIENT_ID, "c")]): limits} if limits else {}
-        self.quotas.change(QuotaTable(found), [self.connection])
+        self.quotas.change(QuotaTable(found), [self.connection], full=True)
 
     def has(self, flag: int) -> bool:
         return bool(self.rows[ROW, ConnectionRow.FLAGS] & flag)

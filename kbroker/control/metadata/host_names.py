@@ -1,0 +1,40 @@
+"""Which names of hosts can be resolved. A slow resolver delays the caller alone, and not for long."""
+
+import asyncio
+import socket
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Final
+
+DEADLINE_S: Final = 5.0
+"""For all names of one caller."""
+THREADS: Final = 2
+"""A resolver that does not answer keeps its thread; other work has threads of its own."""
+
+
+class HostNames:
+    """Runs in: control. Owner: the Broker. Without its threads until a name is asked for."""
+
+    def __init__(self, deadline_s: float = DEADLINE_S) -> None:
+        self._deadline_s = deadline_s
+        self._threads = ThreadPoolExecutor(THREADS, "host names")
+
+    async def unresolved(self, names: Sequence[str]) -> frozenset[str]:
+        """Those of the names that have no address, or none before the deadline."""
+        left = dict.fromkeys(names)
+        if not left:
+            return frozenset()
+        loop = asyncio.get_running_loop()
+        ends_s = loop.time() + self._deadline_s
+        for name in names:
+            asking = loop.run_in_executor(self._threads, partial(socket.getaddrinfo, name, None))
+            try:
+                async with asyncio.timeout_at(ends_s):
+                    await asking
+            except TimeoutError:
+                break
+            except (OSError, UnicodeError):
+                continue
+            del left[name]
+        return frozenset(left)
