@@ -102,6 +102,7 @@ class Child:
             if self.preloading is not None and context.first_start:
                 self.preloading.report(before)
         gc.enable()
+        self.role.prepare(context)
         confine(context, self.role.needs)
         self.role.load()(context)
 

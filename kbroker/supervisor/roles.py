@@ -25,7 +25,8 @@ class Role:
     so that processes of one role, and a restarted one, share their pages.
 
     still_s: a process without a heartbeat for this long is restarted. owns_logs: when one is
-    killed, logs are not clean. needs: its other rights are given up.
+    killed, logs are not clean. needs: its other rights are given up. before: "module:function"
+    that runs before that.
     """
 
     name: str
@@ -37,12 +38,22 @@ class Role:
     still_s: int = 10
     owns_logs: bool = False
     needs: Needs = WRITES_FILES
+    before: str = ""
 
     def load(self) -> Main:
         """The main function, imported now unless it has been."""
-        module, _, function = self.main.partition(":")
-        main: Main = getattr(importlib.import_module(module), function)
-        return main
+        return _loaded(self.main)
+
+    def prepare(self, context: ChildContext) -> None:
+        """Run what needs the rights that the role gives up."""
+        if self.before:
+            _loaded(self.before)(context)
+
+
+def _loaded(name: str) -> Main:
+    module, _, function = name.partition(":")
+    main: Main = getattr(importlib.import_module(module), function)
+    return main
 
 
 def network_count(config: BrokerConfig) -> int:
@@ -89,6 +100,7 @@ ROLES = (
         late=True,
         still_s=30,
         needs=Needs(writes_files=False, reads_processes=True),
+        before="kbroker.http.registry.protoc:begin",
     ),
     Role("cleaner", "kbroker.cleaner.worker:main", cleaner_count, stop_rank=0, late=True),
 )

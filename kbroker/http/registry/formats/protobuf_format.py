@@ -8,7 +8,7 @@ import binascii
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import grpc_tools
@@ -75,8 +75,23 @@ def _decoded(text: str) -> FileDescriptorProto | None:
     return found if found.ListFields() else None
 
 
+_ELSEWHERE: list[Callable[[str, Resolved], bytes]] = []
+
+
+def use(compiler: Callable[[str, Resolved], bytes]) -> None:
+    """From now on another process runs protoc."""
+    _ELSEWHERE[:] = [compiler]
+
+
 def _compiled(text: str, references: Resolved) -> FileDescriptorProto:
-    """The descriptors of a file and of its imports, from protoc. Raises InvalidSchema."""
+    """The descriptor of a file. Raises InvalidSchema."""
+    if _ELSEWHERE:
+        return FileDescriptorProto.FromString(_ELSEWHERE[0](text, references))
+    return compiled(text, references)
+
+
+def compiled(text: str, references: Resolved) -> FileDescriptorProto:
+    """The descriptor of a file, from protoc, which is started here. Raises InvalidSchema."""
     with tempfile.TemporaryDirectory(prefix="kbroker-proto-") as folder:
         root = Path(folder)
         for name, one in {**references, MAIN: text}.items():

@@ -1,0 +1,115 @@
+"""protoc in a process of its own: the http process may neither write files nor start a program
+(see `confinement`), and protoc does both.
+
+The process is forked before the http process gives up these rights, without its listening sockets.
+It gets the texts of .proto files over a pair of sockets, one request after the other, and ends with
+its parent.
+"""
+
+import ctypes
+import importlib.util
+import json
+import logging
+import os
+import signal
+import socket
+import struct
+import threading
+from collections.abc import Mapping
+
+import setproctitle
+
+from kbroker.http.registry.formats import InvalidSchema
+from kbroker.ipc.child import ChildContext
+
+log = logging.getLogger(__name__)
+
+PR_SET_PDEATHSIG = 1
+HEAD = struct.Struct(">?I")
+"""Of a request and of an answer: whether a descriptor follows, or else a text; and its bytes."""
+FIRST_FD = 3
+TITLE = "kbroker: protoc"
+
+
+class Protoc:
+    """Runs in: http. Owner: protobuf_format. Thread-safe."""
+
+    def __init__(self, link: socket.socket) -> None:
+        self._link = link
+        self._lock = threading.Lock()
+
+    def compile(self, text: str, references: Mapping[str, str]) -> bytes:
+        """The descriptor of a .proto file. Raises InvalidSchema."""
+        asked = json.dumps([text, list(references.items())]).encode()
+        with self._lock:
+            try:
+                self._link.sendall(HEAD.pack(False, len(asked)) + asked)
+                works, found = _received(self._link)
+            except OSError as error:
+                raise InvalidSchema(f"protoc has ended: {error}") from None
+        if not works:
+            raise InvalidSchema(found.decode("utf-8", "replace"))
+        return found
+
+
+def begin(context: ChildContext) -> None:
+    """Fork the process if there is a registry. The caller has one thread, and is not confined."""
+    if context.registry_listener is None or importlib.util.find_spec("grpc_tools") is None:
+        return
+    from kbroker.http.registry.formats import protobuf_format
+
+    ours, theirs = socket.socketpair()
+    parent = os.getpid()
+    if os.fork() == 0:
+        try:
+            _alone(theirs, parent)
+            _serve(theirs)
+        except OSError:
+            log.debug("the http process has ended")
+        finally:
+            os._exit(0)
+    theirs.close()
+    protobuf_format.use(Protoc(ours).compile)
+
+
+def _alone(link: socket.socket, parent: int) -> None:
+    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:
+        os._exit(0)
+    os.closerange(FIRST_FD, link.fileno())
+    os.closerange(link.fileno() + 1, os.sysconf("SC_OPEN_MAX"))
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, signal.SIG_IGN)  # it ends with its parent
+    setproctitle.setproctitle(TITLE)
+
+
+def _serve(link: socket.socket) -> None:
+    from kbroker.http.registry.formats import protobuf_format
+
+    while True:
+        _, asked = _received(link)
+        text, references = json.loads(asked)
+        try:
+            answer = True, protobuf_format.compiled(text, dict(references)).SerializeToString()
+        except (InvalidSchema, UnicodeError) as error:
+            answer = False, str(error).encode("utf-8", "replace")
+        except (OSError, RecursionError, ValueError) as error:
+            log.warning("protoc cannot run: %s", error)
+            answer = False, f"protoc cannot run: {error}".encode("utf-8", "replace")
+        link.sendall(HEAD.pack(answer[0], len(answer[1])) + answer[1])
+
+
+def _received(link: socket.socket) -> tuple[bool, bytes]:
+    """Raises OSError when the other side has ended."""
+    works, length = HEAD.unpack(_exactly(link, HEAD.size))
+    return works, _exactly(link, length)
+
+
+def _exactly(link: socket.socket, length: int) -> bytes:
+    found = bytearray()
+    while len(found) < length:
+        piece = link.recv(min(length - len(found), 1 << 16))
+        if not piece:
+            raise ConnectionResetError("the other side has ended")
+        found += piece
+    return bytes(found)

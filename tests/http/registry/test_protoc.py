@@ -1,0 +1,52 @@
+"""Another process runs protoc: its answers, its refusals, and its end."""
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+
+import pytest
+from google.protobuf.descriptor_pb2 import FileDescriptorProto
+
+from kbroker.http.registry import protoc
+from kbroker.http.registry.formats import InvalidSchema, protobuf_format
+
+TEXT = 'syntax = "proto3"; import "other.proto"; message M { Other other = 1; }'
+OTHER = 'syntax = "proto3"; message Other {}'
+
+
+@pytest.fixture
+def compiler() -> Iterator[protoc.Protoc]:
+    ours, theirs = socket.socketpair()
+
+    def serve() -> None:
+        with suppress(OSError):
+            protoc._serve(theirs)
+
+    server = threading.Thread(target=serve)
+    server.start()
+    yield protoc.Protoc(ours)
+    ours.close()
+    server.join()
+    theirs.close()
+
+
+def test_a_schema_is_compiled(compiler: protoc.Protoc) -> None:
+    found = FileDescriptorProto.FromString(compiler.compile(TEXT, {"other.proto": OTHER}))
+    assert [one.name for one in found.message_type] == ["M"]
+    assert found == protobuf_format.compiled(TEXT, {"other.proto": OTHER})
+
+
+@pytest.mark.parametrize("text", ["message", TEXT, "\ud800"])
+def test_refusals_do_not_end_it(compiler: protoc.Protoc, text: str) -> None:
+    with pytest.raises(InvalidSchema):
+        compiler.compile(text, {})
+    assert compiler.compile(OTHER, {})
+
+
+def test_its_end_refuses_a_schema() -> None:
+    ours, theirs = socket.socketpair()
+    theirs.close()
+    with pytest.raises(InvalidSchema):
+        protoc.Protoc(ours).compile(OTHER, {})
+    ours.close()
