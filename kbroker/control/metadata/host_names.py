@@ -1,4 +1,5 @@
-"""Which names of hosts can be resolved. A slow resolver delays the caller alone, and not for long."""
+"""Which names of hosts can be resolved. A slow resolver delays the caller alone, and not for
+long."""
 
 import asyncio
 import socket
