@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from kbroker.config import acls
-from kbroker.config.acls import Acl, AclFilter
+from kbroker.config.acls import Acl
 from kbroker.config.broker import BrokerConfig
 from kbroker.config.principals import EVERYBODY
 from kbroker.config.setting import ConfigError
@@ -101,10 +101,6 @@ class Authorizer:
     def host_of(self, host: str) -> str:
         """The host, if any ACL names it; clients from all other hosts have the same permissions."""
         return host if host in self._hosts else ""
-
-    def matching(self, wanted: AclFilter) -> Iterator[Acl]:
-        """ACLs that a filter selects."""
-        return (acl for acl in self.acls if wanted.matches(acl))
 
     def view(self, principal: str, host: str) -> "Authorizer":
         """A smaller one that answers the same for this client."""

@@ -38,6 +38,7 @@ LISTS: Final = frozenset(
         ApiKey.DESCRIBE_GROUPS,
         ApiKey.LIST_GROUPS,
         ApiKey.DESCRIBE_ACLS,
+        ApiKey.DELETE_ACLS,
         ApiKey.DESCRIBE_LOG_DIRS,
         ApiKey.DESCRIBE_DELEGATION_TOKEN,
         ApiKey.LIST_PARTITION_REASSIGNMENTS,

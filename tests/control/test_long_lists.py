@@ -42,6 +42,7 @@ from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.codec import decode_exact, encode
 from kbroker.protocol.frame import parse_response
 from kbroker.protocol.messages import response_class
+from kbroker.protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest, DeleteAclsResponse
 from kbroker.protocol.messages.describe_acls import DescribeAclsRequest
 from kbroker.protocol.messages.describe_client_quotas import DescribeClientQuotasRequest
 from kbroker.protocol.messages.describe_groups import DescribeGroupsRequest
@@ -250,6 +251,24 @@ def test_no_callback_of_a_short_request_with_a_long_answer_takes_long(
         assert len(found[-1]) > COUNT
         start = parse_response(found[-1][4:], api, version)[1]
         decode_exact(response_class(api), version, found[-1][4:], start)
+
+    play(made, body)
+
+
+def test_no_callback_of_many_filters_of_acls_takes_long(made: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    callbacks = Callbacks(monkeypatch)
+    none = DeleteAclsFilter(GROUP, "none", LITERAL, None, None, READ, ALLOW)
+
+    async def body(scene: Scene) -> None:
+        acls(scene)
+
+        async def ask() -> None:
+            answer = await scene.ask(ApiKey.DELETE_ACLS, 3, DeleteAclsRequest([none] * 7))
+            start = parse_response(answer[4:], ApiKey.DELETE_ACLS, 3)[1]
+            found = decode_exact(DeleteAclsResponse, 3, answer[4:], start)
+            assert [len(one.matching_acls) for one in found.filter_results] == [0] * 7
+
+        await callbacks.are_short(ask)
 
     play(made, body)
 

@@ -14,7 +14,10 @@ from kbroker.control.broker import Broker
 from kbroker.control.images import acl_image
 from kbroker.control.store.change import MAX_CHANGES, Change
 from kbroker.protocol.errors import ErrorCode, KafkaError
+from kbroker.protocol.slices import paced
 
+MAX_ANSWERED: Final = 10 * MAX_CHANGES
+"""The ACLs of all filters of one answer: filters may select the same ones again and again."""
 ANY_NAMES: Final = {1: "ANY"}
 
 
@@ -47,16 +50,22 @@ async def delete_acls(
     async with broker.changing:
         results: list[list[Acl] | KafkaError] = []
         gone: dict[Acl, None] = {}
-        for wanted in filters:
+        answered = 0
+        for wanted in paced(filters):
             error = _filter_refusal(wanted)
             if error is not None:
                 results.append(error)
                 continue
-            found = list(authorizer.matching(wanted))
+            found = [acl for acl in paced(authorizer.acls) if wanted.matches(acl)]
+            if answered + len(found) > MAX_ANSWERED:
+                text = f"The filters of one request select more than {MAX_ANSWERED} acls."
+                results.append(KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, text))
+                continue
             if len(found) + len(gone) > MAX_CHANGES and len({*found, *gone}) > MAX_CHANGES:
                 text = f"Cannot remove more than {MAX_CHANGES} acls in a single delete operation."
                 results.append(KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, text))
                 continue
+            answered += len(found)
             gone.update(dict.fromkeys(found))
             results.append(found)
         if gone:
