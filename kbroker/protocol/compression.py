@@ -85,11 +85,11 @@ def compress(codec: int, data: bytes, level: int | None = None) -> bytes:
 
 def decompress(codec: int, data: bytes | memoryview, max_bytes: int = MAX_BYTES) -> bytes | memoryview:
     """The records section of a batch in plain; for NONE the input itself. ProtocolError when
-    damaged or longer."""
+    damaged, TooLong when longer."""
     if codec == Codec.NONE:
         return data
     found, size = [], 0
-    for piece in pieces(codec, data):
+    for piece in pieces(codec, data, max_bytes=max_bytes):
         size += len(piece)
         if size > max_bytes:
             raise TooLong(f"decompressed records take more than the {max_bytes} bytes allowed")
@@ -98,10 +98,10 @@ def decompress(codec: int, data: bytes | memoryview, max_bytes: int = MAX_BYTES)
 
 
 def pieces(
-    codec: int, data: bytes | memoryview, most_bytes: int = PIECE_BYTES
+    codec: int, data: bytes | memoryview, most_bytes: int = PIECE_BYTES, max_bytes: int = MAX_BYTES
 ) -> Iterator[bytes | memoryview]:
     """The records section of a batch in plain, `most_bytes` or less at a time (snappy: block by
-    block).
+    block; a block of more than `max_bytes` is TooLong before it is decompressed).
 
     What follows the end of a gzip or lz4 stream is not looked at, as by Kafka's readers.
     ProtocolError when damaged."""
@@ -111,7 +111,7 @@ def pieces(
     if codec not in _PIECES:
         raise ProtocolError(f"there is no compression codec {codec}")
     try:
-        yield from _PIECES[codec](data, most_bytes)
+        yield from _PIECES[codec](data, max_bytes if codec == Codec.SNAPPY else most_bytes)
     except (zlib.error, cramjam.DecompressionError, RuntimeError, EOFError, zstandard.ZstdError) as error:
         raise ProtocolError(f"{Codec(codec).name.lower()} data is damaged: {error}") from error
 
@@ -140,10 +140,10 @@ def _compress_xerial(data: bytes) -> bytes:
     return bytes(out)
 
 
-def _snappy_pieces(data: bytes | memoryview, _: int) -> Iterator[bytes]:
+def _snappy_pieces(data: bytes | memoryview, max_bytes: int) -> Iterator[bytes]:
     raw = bytes(data)
     if not raw.startswith(XERIAL_MAGIC):
-        yield _unpack_snappy(raw)
+        yield _unpack_snappy(raw, max_bytes)
         return
     pos = 0
     while pos < len(raw):
@@ -156,11 +156,11 @@ def _snappy_pieces(data: bytes | memoryview, _: int) -> Iterator[bytes]:
         pos += _INT.size
         if not 0 < size <= len(raw) - pos:
             raise ProtocolError(f"a snappy block of {size} bytes does not fit its batch")
-        yield _unpack_snappy(raw[pos : pos + size])
+        yield _unpack_snappy(raw[pos : pos + size], max_bytes)
         pos += size
 
 
-def _unpack_snappy(raw: bytes) -> bytes:
+def _unpack_snappy(raw: bytes, max_bytes: int) -> bytes:
     size = shift = 0
     for byte in raw[:5]:  # the size that raw snappy starts with
         size |= (byte & 0x7F) << shift
@@ -169,6 +169,8 @@ def _unpack_snappy(raw: bytes) -> bytes:
             break
     if size > SNAPPY_MAX_RATIO * len(raw):  # and would be given that much memory
         raise ProtocolError(f"{len(raw)} bytes of snappy cannot stand for {size}")
+    if size > max_bytes:
+        raise TooLong(f"decompressed records take more than the {max_bytes} bytes allowed")
     return bytes(cramjam.snappy.decompress_raw(raw))
 
 

@@ -2,6 +2,7 @@
 its bound."""
 
 import gzip
+import struct
 
 import cramjam
 import lz4.frame
@@ -10,7 +11,7 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kbroker.protocol.compression import Codec, compress, decompress
+from kbroker.protocol.compression import XERIAL_HEADER, Codec, TooLong, compress, decompress
 from kbroker.protocol.schema import ProtocolError
 
 PACKING = [codec for codec in Codec if codec != Codec.NONE]
@@ -63,3 +64,16 @@ def test_unknown_codecs_are_refused(codec: int) -> None:
         decompress(codec, b"")
     with pytest.raises(ProtocolError, match=f"no compression codec {codec}"):
         compress(codec, b"")
+
+
+@pytest.mark.parametrize("framed", [False, True])
+def test_a_block_of_snappy_that_is_too_long_is_not_decompressed(
+    framed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The block says how long it is; 22 times its own bytes are possible."""
+    raw = bytes(cramjam.snappy.compress_raw(bytes(3 << 20)))
+    data = XERIAL_HEADER + struct.pack(">i", len(raw)) + raw if framed else raw
+    assert len(decompress(Codec.SNAPPY, data, 3 << 20)) == 3 << 20
+    monkeypatch.setattr(cramjam.snappy, "decompress_raw", None)
+    with pytest.raises(TooLong):
+        decompress(Codec.SNAPPY, data, (3 << 20) - 1)

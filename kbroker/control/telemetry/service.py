@@ -15,7 +15,7 @@ from kbroker.control.telemetry.series import SeriesOfClients
 from kbroker.ipc.clock import monotonic_ms
 from kbroker.ipc.http_messages import ClientMetrics
 from kbroker.ipc.messages import ClientRequest
-from kbroker.protocol.compression import Codec, pieces
+from kbroker.protocol.compression import Codec, TooLong, decompress
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.kafka_uuid import format_uuid
 from kbroker.protocol.messages.push_telemetry import PushTelemetryRequest
@@ -152,12 +152,9 @@ def plain(codec: int, data: bytes, most_bytes: int) -> bytes:
     damage."""
     if codec == Codec.NONE:
         return data
-    found = bytearray()
     try:
-        for piece in pieces(codec, data, min(most_bytes + 1, 1 << 16)):
-            found += piece
-            if len(found) > most_bytes:
-                raise KafkaError(ErrorCode.TELEMETRY_TOO_LARGE)
+        return bytes(decompress(codec, data, most_bytes))
+    except TooLong:
+        raise KafkaError(ErrorCode.TELEMETRY_TOO_LARGE) from None
     except (ProtocolError, MemoryError) as error:
         raise KafkaError(ErrorCode.INVALID_RECORD, str(error)) from None
-    return bytes(found)
