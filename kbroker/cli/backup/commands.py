@@ -48,12 +48,14 @@ def backup(
 
     Run it on the broker's host, as its user. Only new data since the last backup is copied; an
     interrupted backup is continued. See docs/backup.md."""
-    from kbroker.cli.backup.cut import take_cut
     from kbroker.cli.backup.place import at
+
+    repository = at(dest, link=link)
+    # after that: these import numba, and a wrong DEST is refused at once
+    from kbroker.cli.backup.cut import take_cut
     from kbroker.cli.backup.taking import take
 
     os.nice(10)  # the broker comes first
-    repository = at(dest, link=link)
     log_dirs, folders = _folders(broker)
     with progress("backup", None, "bytes") as advance:
         point = take(repository, take_cut(broker), log_dirs, folders, advance)
