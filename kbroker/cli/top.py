@@ -17,6 +17,7 @@ from kbroker.cli.sizes import counted, size
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+BESIDE, GAP, MAX_TABLE = 80, 3, 60
 EXAMPLES = examples("kbroker top", "kbroker top --url http://127.0.0.1:9404/", "kbroker top --once --json")
 
 
@@ -42,13 +43,14 @@ def _show(url: str, interval: float, once: bool, as_json: bool) -> None:
             if once:
                 return
             time.sleep(interval)
+    terminal = Console()
     if once:
-        Console().print(screen(overview(url)))
+        terminal.print(screen(overview(url), terminal.width))
         return
-    with Live(screen(overview(url)), auto_refresh=False, screen=True) as live:
+    with Live(screen(overview(url), terminal.width), auto_refresh=False, screen=True) as live:
         while True:
             time.sleep(interval)
-            live.update(screen(overview(url)), refresh=True)
+            live.update(screen(overview(url), terminal.width), refresh=True)
 
 
 def overview(url: str) -> Any:
@@ -71,9 +73,11 @@ def overview(url: str) -> Any:
     return data
 
 
-def screen(found: Mapping[str, Any]) -> "RenderableType":
-    """The whole screen for one sample."""
+def screen(found: Mapping[str, Any], width: int) -> "RenderableType":
+    """The whole screen for one sample. width: columns of the terminal; from BESIDE on, the tables
+    of the host stand beside those of the clients, so that all fit into 24 lines."""
     from rich.console import Group
+    from rich.table import Table
     from rich.text import Text
 
     sample = found["sample"]
@@ -86,18 +90,27 @@ def screen(found: Mapping[str, Any]) -> "RenderableType":
     lines = (
         f"kbroker {found['version']}  {', '.join(found['bootstrap'])}  {state}",
         f"{came}   {went}   {asked}",
-        f"{holds}   {clients}   {counted(sample['deaths'], 'restart')} of processes",
+        f"{holds}   {clients}   {counted(sample['deaths'], 'restart')}",
     )
-    return Group(
-        *(Text(line, no_wrap=True, overflow="ellipsis") for line in lines),
-        *(_table(title, headers, rows) for title, headers, rows in _tables(sample) if rows),
+    clients_tables, host_tables = (
+        Group(*(_table(title, headers, rows) for title, headers, rows in tables if rows))
+        for tables in (_tables_of_clients(sample), _tables_of_the_host(sample))
     )
+    if width < BESIDE:
+        tables: RenderableType = Group(clients_tables, host_tables)
+    else:
+        tables = Table.grid(padding=(0, GAP))
+        tables.add_column(width=min(MAX_TABLE, (width - GAP) * 11 // 20))
+        tables.add_column(width=min(MAX_TABLE, (width - GAP) * 9 // 20))
+        tables.add_row(clients_tables, host_tables)
+    return Group(*(Text(line, no_wrap=True, overflow="ellipsis") for line in lines), tables)
 
 
 Rows = list[tuple[str, ...]]
+Tables = list[tuple[str, Sequence[str], Rows]]
 
 
-def _tables(sample: Mapping[str, Any]) -> list[tuple[str, Sequence[str], Rows]]:
+def _tables_of_clients(sample: Mapping[str, Any]) -> Tables:
     stages: Rows = [
         (f"{api} {phase}", f"{times['p50_ms']:.2f}", f"{times['p99_ms']:.2f}", f"{times['count']:,}")
         for api in ("produce", "fetch")
@@ -109,6 +122,14 @@ def _tables(sample: Mapping[str, Any]) -> list[tuple[str, Sequence[str], Rows]]:
         if row["in_bytes"] + row["out_bytes"] > 0
     ]
     groups: Rows = [(name, f"{lag:,.0f}") for name, lag in sample["group_lag"].items()]
+    return [
+        ("Stages of the last ten seconds", ("STAGE", "P50 MS", "P99 MS", "COUNT"), stages),
+        ("Busiest topics", ("TOPIC", "IN", "OUT"), topics),
+        ("Lag", ("GROUP", "RECORDS"), groups),
+    ]
+
+
+def _tables_of_the_host(sample: Mapping[str, Any]) -> Tables:
     disks: Rows = [
         (row["name"], f"{size(row['read_bytes'])}/s", f"{size(row['write_bytes'])}/s", f"{row['busy']:.0%}")
         for row in sample["disks"]
@@ -125,21 +146,23 @@ def _tables(sample: Mapping[str, Any]) -> list[tuple[str, Sequence[str], Rows]]:
         (row["name"], f"{row['cpu']:.0%}", size(row["memory_bytes"])) for row in sample["processes"]
     ]
     return [
-        ("Stages of the last ten seconds", ("STAGE", "MEDIAN MS", "99% MS", "COUNT"), stages),
-        ("Busiest topics", ("TOPIC", "IN", "OUT"), topics),
-        ("Lag", ("GROUP", "RECORDS"), groups),
+        ("Processes", ("PROCESS", "CPU", "MEMORY"), processes),
         ("Disks", ("DEVICE", "READ", "WRITE", "BUSY"), disks),
         ("Log dirs", ("PATH", "FREE", "FULL IN"), dirs),
-        ("Processes", ("PROCESS", "CPU", "MEMORY"), processes),
     ]
 
 
 def _table(title: str, headers: Sequence[str], rows: Rows) -> "RenderableType":
     from rich.table import Table
 
-    table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
+    table = Table(
+        title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, expand=True
+    )
     for number, header in enumerate(headers):
-        table.add_column(header, justify="left" if number == 0 else "right", header_style="dim")
+        if number == 0:
+            table.add_column(header, header_style="dim", no_wrap=True, overflow="ellipsis", ratio=1)
+        else:
+            table.add_column(header, header_style="dim", no_wrap=True, justify="right")
     for row in rows:
         table.add_row(*row)
     return table

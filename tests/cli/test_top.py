@@ -1,12 +1,15 @@
 """`kbroker top` shows what the console's API says."""
 
+import io
 import json
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+from rich.console import Console
 
 from kbroker.cli.app import run
+from kbroker.cli.top import screen
 from tests.cli.console_address import console
 from tests.peer.kbroker_node import KBroker
 
@@ -23,6 +26,57 @@ def test_one_look_shows_the_broker(broker: KBroker, capsys: pytest.CaptureFixtur
 def test_one_look_as_json_is_a_sample(broker: KBroker, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["top", "--once", "--json", "--url", console(broker)]) == 0
     assert json.loads(capsys.readouterr().out)["ready"] is True
+
+
+def stages(*names: str) -> dict[str, dict[str, float]]:
+    return {name: {"p50_ms": 1.23, "p99_ms": 123.45, "count": 1_234_567} for name in names}
+
+
+BUSY = {
+    "ready": True,
+    "problems": [],
+    "in_bytes": 123e6,
+    "in_records": 1e6,
+    "out_bytes": 1e8,
+    "cold_share": 0.123,
+    "requests": 1e5,
+    "errors": 0,
+    "partition_count": 1104,
+    "topic_count": 1004,
+    "connections": 120,
+    "lag": 1_234_567,
+    "deaths": 0,
+    "stages": {
+        "produce": stages("total", "queue", "append", "flush", "respond"),
+        "fetch": stages("total", "queue", "local", "purgatory", "cold_read", "send"),
+    },
+    "top_topics": [{"topic": "a-rather-long-name.orders.eu-west", "in_bytes": 1e6, "out_bytes": 2e6}],
+    "group_lag": {"billing": 12345, "audit": 1},
+    "disks": [{"name": "vda", "read_bytes": 1e6, "write_bytes": 1e8, "busy": 0.5}],
+    "log_dirs": [
+        {
+            "path": "/var/lib/kbroker/data/with/a/long/path",
+            "online": True,
+            "free_bytes": 1e11,
+            "full_in_s": 7200,
+        }
+    ],
+    "processes": [
+        {"name": name, "cpu": 0.5, "memory_bytes": 1e8}
+        for name in ("network-0", "control", "io-0", "http", "cleaner", "acceptor")
+    ],
+}
+
+
+@pytest.mark.parametrize(("columns", "lines"), [(80, 24), (200, 24), (60, 40)])
+def test_a_screen_fits_its_terminal(columns: int, lines: int) -> None:
+    terminal = Console(width=columns, record=True, file=io.StringIO())
+    terminal.print(screen({"version": "1", "bootstrap": ["127.0.0.1:9092"], "sample": BUSY}, columns))
+    shown = terminal.export_text().splitlines()
+    assert len(shown) <= lines
+    assert max(map(len, shown)) <= columns
+    for text in ("fetch purgatory", "1,234,567", "network-0", "acceptor", "vda", "2.0 h", "billing"):
+        assert any(text in line for line in shown), text
 
 
 class AsksForALogin(BaseHTTPRequestHandler):
