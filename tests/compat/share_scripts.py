@@ -262,11 +262,14 @@ def loading(talk: Talk) -> None:
     a.heartbeat("joins", [topic])
     time.sleep(1)
     silent = ShareMember(Talk(talk.peer, talk.prefix), group, "a")
+    found: list[int] = []
     for label, partitions in (("first", range(3)), ("second", range(0))):
         answer = silent.fetch(label, topic_id, partitions, wait_ms=5000)
-        found = [part for each in answer.responses for part in each.partitions if part.acquired_records]
-        talk.lines.append((f"partitions of the {label} answer", {"number": len(found)}))
+        parts = [part for each in answer.responses for part in each.partitions if part.acquired_records]
+        found.append(len(parts))
         time.sleep(1)
+    # how many were loaded in time for the first answer is up to the machine
+    talk.lines.append(("partitions", {"in_the_first_answer": found[0] > 0, "in_both": sum(found)}))
     silent.close()
     a.close()
 
