@@ -66,15 +66,14 @@ async def alter_client_quotas(
         return results
 
 
-def _host_names(alterations: Sequence[QuotaAlteration]) -> list[str]:
-    """The names of hosts whose quotas are altered, each once."""
-    names = (
+def _host_names(alterations: Sequence[QuotaAlteration]) -> dict[str, None]:
+    """The names of hosts whose quotas are altered, in their order."""
+    return dict.fromkeys(
         name
         for alteration in paced(alterations)
         for kind, name in alteration.entity
         if kind == IP and name and not is_address(name)
     )
-    return list(dict.fromkeys(names))
 
 
 def _checked(

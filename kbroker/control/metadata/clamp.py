@@ -17,9 +17,10 @@ MAX_CLAMPED = 3
 _MIN_ISR = "min.insync.replicas"
 
 
-def is_clamped(topic: str, config: BrokerConfig, sites: int) -> bool:
-    """Whether this topic gets the replicas there are where it asks for more."""
-    return config.get_bool(CLAMP) and (sites <= 1 or topic in INTERNAL)
+def is_clamped(topic: str, config: BrokerConfig, sites: int, asked: int = -1) -> bool:
+    """Whether this topic gets the replicas there are where it asks for more. asked: the factor that
+    a client named, -1 for none."""
+    return config.get_bool(CLAMP) and (topic in INTERNAL or (sites <= 1 and asked <= MAX_CLAMPED))
 
 
 def factor_note(topic: str, wanted: int, given: int) -> str:

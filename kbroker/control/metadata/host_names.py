@@ -3,7 +3,7 @@ long."""
 
 import asyncio
 import socket
-from collections.abc import Sequence
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Final
@@ -21,14 +21,14 @@ class HostNames:
         self._deadline_s = deadline_s
         self._threads = ThreadPoolExecutor(THREADS, "host names")
 
-    async def unresolved(self, names: Sequence[str]) -> frozenset[str]:
+    async def unresolved(self, names: Iterable[str]) -> frozenset[str]:
         """Those of the names that have no address, or none before the deadline."""
-        left = dict.fromkeys(names)
+        left = dict.fromkeys(names)  # each is asked for once
         if not left:
             return frozenset()
         loop = asyncio.get_running_loop()
         ends_s = loop.time() + self._deadline_s
-        for name in names:
+        for name in list(left):
             asking = loop.run_in_executor(self._threads, partial(socket.getaddrinfo, name, None))
             try:
                 async with asyncio.timeout_at(ends_s):

@@ -12,7 +12,7 @@ from kbroker.config.broker import BrokerConfig
 from kbroker.config.setting import ConfigError
 from kbroker.config.topic import TopicConfig
 from kbroker.control.metadata.catalogue import Catalogue, Topic
-from kbroker.control.metadata.clamp import MAX_CLAMPED, factor_note, is_clamped, min_isr_note
+from kbroker.control.metadata.clamp import factor_note, is_clamped, min_isr_note
 from kbroker.control.metadata.placement import too_few_sites
 from kbroker.control.metadata.topic_name import CLUSTER_METADATA, INTERNAL, WRITTEN_HERE, validate
 from kbroker.protocol.errors import ErrorCode, KafkaError
@@ -146,8 +146,7 @@ def _factor(spec: NewTopic, config: BrokerConfig, sites: Sites) -> tuple[int, in
     factor = default if spec.replication_factor == -1 else spec.replication_factor
     usable = sum(1 for log_dirs in sites.values() if log_dirs)
     if factor > max(1, usable):
-        meant = spec.replication_factor > MAX_CLAMPED and spec.name not in INTERNAL
-        if not meant and is_clamped(spec.name, config, len(sites)):
+        if is_clamped(spec.name, config, len(sites), spec.replication_factor):
             return factor, max(1, usable)
         raise too_few_sites(factor, usable)
     return factor, factor

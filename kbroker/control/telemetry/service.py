@@ -150,8 +150,6 @@ def _attributes(instance_id: bytes, client: ClientRequest) -> Mapping[str, str]:
 def plain(codec: int, data: bytes, most_bytes: int) -> bytes:
     """The payload. Raises TELEMETRY_TOO_LARGE as soon as it has more bytes, INVALID_RECORD for
     damage."""
-    if codec == Codec.NONE:
-        return data
     try:
         return bytes(decompress(codec, data, most_bytes))
     except TooLong:

@@ -6,7 +6,6 @@ It gets the texts of .proto files over a pair of sockets, one request after the 
 its parent.
 """
 
-import ctypes
 import importlib.util
 import json
 import logging
@@ -20,11 +19,10 @@ from collections.abc import Mapping
 import setproctitle
 
 from kbroker.http.registry.formats import InvalidSchema
-from kbroker.ipc.child import ChildContext
+from kbroker.ipc.child import ChildContext, die_with_parent
 
 log = logging.getLogger(__name__)
 
-PR_SET_PDEATHSIG = 1
 HEAD = struct.Struct(">?I")
 """Of a request and of an answer: whether a descriptor follows, or else a text; and its bytes."""
 FIRST_FD = 3
@@ -62,7 +60,8 @@ def begin(context: ChildContext) -> None:
     parent = os.getpid()
     if os.fork() == 0:
         try:
-            _alone(theirs, parent)
+            die_with_parent(parent)
+            _alone(theirs)
             _serve(theirs)
         except OSError:
             log.debug("the http process has ended")
@@ -72,10 +71,7 @@ def begin(context: ChildContext) -> None:
     protobuf_format.use(Protoc(ours).compile)
 
 
-def _alone(link: socket.socket, parent: int) -> None:
-    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != parent:
-        os._exit(0)
+def _alone(link: socket.socket) -> None:
     os.closerange(FIRST_FD, link.fileno())
     os.closerange(link.fileno() + 1, os.sysconf("SC_OPEN_MAX"))
     for number in (signal.SIGTERM, signal.SIGINT):
