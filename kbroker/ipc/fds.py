@@ -22,7 +22,7 @@ CONNECTIONS_PER_MESSAGE = 16
 CONNECTION_BYTES = _HEAD.size + 255
 LOST = -1  # instead of a descriptor: this process may not open another
 IDS_PER_MESSAGE = 512
-RATES_PER_MESSAGE = 256
+RATES_PER_MESSAGE = 128
 MESSAGE_BYTES = 64 << 10
 RATES = -2  # instead of ids: a message of rates
 SETTINGS = -3  # the same of settings
@@ -116,21 +116,17 @@ def send_closed(channel: socket.socket, ids: list[int]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """connection_creation_rate by address, "" for the default. first: forget all others."""
+    """connection_creation_rate by address, "" for the default; None removes it. first: forget all
+    others."""
 
-    rates: dict[str, float]
+    rates: dict[str, float | None]
     first: bool
 
 
-def send_rates(channel: socket.socket, rates: dict[str, float]) -> bool:
-    """Send the acceptor all rates. False: the channel is full, send all again. EOFError: it has
-    gone."""
-    every = list(rates.items())
-    for start in range(0, max(1, len(every)), RATES_PER_MESSAGE):
-        part = dict(every[start : start + RATES_PER_MESSAGE])
-        if not _send(channel, _ID.pack(RATES) + json.dumps([part, start == 0]).encode()):
-            return False
-    return True
+def send_rates(channel: socket.socket, rates: dict[str, float | None], first: bool) -> bool:
+    """Send the acceptor RATES_PER_MESSAGE rates at most. False: the channel is full. EOFError: it
+    has gone."""
+    return _send(channel, _ID.pack(RATES) + json.dumps([rates, first]).encode())
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ def test_an_acceptor_that_has_gone_is_no_broken_pipe() -> None:
     acceptor.close()
     for send in (
         lambda: fds.send_closed(network, [1]),
-        lambda: fds.send_rates(network, {}),
+        lambda: fds.send_rates(network, {}, True),
         lambda: fds.send_settings(network, {}),
     ):
         with pytest.raises(EOFError):

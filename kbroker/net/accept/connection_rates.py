@@ -22,11 +22,15 @@ class ConnectionRates:
         self._limits: dict[str, float] = {}
         self._opened: dict[str, Counter[int]] = {}  # address -> window -> connections
 
-    def change(self, limits: Mapping[str, float], first: bool) -> None:
-        """Add limits. first: remove the earlier limits."""
+    def change(self, limits: Mapping[str, float | None], first: bool) -> None:
+        """Add limits; None removes one. first: remove the earlier limits."""
         if first:
             self._limits.clear()
-        self._limits.update(limits)
+        for host, limit in limits.items():
+            if limit is None:
+                self._limits.pop(host, None)
+            else:
+                self._limits[host] = limit
         if not self._limits:
             self._opened.clear()
 

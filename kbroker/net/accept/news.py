@@ -8,6 +8,8 @@ import asyncio
 import socket
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
+from functools import partial
+from itertools import islice
 from typing import Any, Generic, TypeVar
 
 from kbroker.config.broker_values import base_name
@@ -18,7 +20,7 @@ from kbroker.config.client_quotas import (
     is_address,
     plain_address,
 )
-from kbroker.ipc.fds import send_rates, send_settings
+from kbroker.ipc.fds import RATES_PER_MESSAGE, send_rates, send_settings
 from kbroker.net.accept.connection_rates import DEFAULT
 
 RETRY_SECONDS = 0.05
@@ -76,37 +78,37 @@ class AcceptorSettings:
 
 
 class IpRates:
-    """Sends the connection rates of addresses. Owner: Images. Host names are resolved here, where a
-    slow DNS answer blocks no client."""
+    """Sends the connection rates of addresses: of each change what has changed, in small messages.
+    Owner: Images. Host names are resolved here, where a slow DNS answer blocks no client."""
 
     def __init__(self, handoff: socket.socket) -> None:
         self._handoff = handoff
-        self._rates: dict[str, float] = {}
-        self._news: AcceptorNews[dict[str, float]] = AcceptorNews(self._send)
+        self._unsent: dict[str, float | None] = {}
+        self._first = False
+        self._task: asyncio.Task[None] | None = None
 
     def change(self, changed: QuotaTable, full: bool) -> None:
         """Called when quotas have changed. full: forget all others."""
         if full:
-            self._rates.clear()
-        names = {
-            name or DEFAULT: values.get(CONNECTION_CREATION_RATE)
-            for entity, values in changed.quotas.items()
-            for kind, name in entity
-            if kind == IP
-        }
-        if not names and not full:
-            return
-        for name, rate in names.items():
-            self._rates.pop(name, None)
-            if rate is not None:
-                self._rates[name] = rate
-        self._news.change(dict(self._rates))
+            self._unsent.clear()
+            self._first = True
+        for entity, values in changed.quotas.items():
+            for kind, name in entity:
+                if kind == IP:
+                    self._unsent.pop(name or DEFAULT, None)
+                    self._unsent[name or DEFAULT] = values.get(CONNECTION_CREATION_RATE)
+        if (self._unsent or self._first) and (self._task is None or self._task.done()):
+            self._task = asyncio.get_running_loop().create_task(self._send())
 
-    async def _send(self, wanted: dict[str, float]) -> None:
-        rates = {}
-        for name, rate in wanted.items():
-            rates[await _address(name) if name else name] = rate
-        await until_sent(lambda: send_rates(self._handoff, rates))
+    async def _send(self) -> None:
+        while self._unsent or self._first:
+            some = dict(islice(self._unsent.items(), RATES_PER_MESSAGE))
+            for name in some:
+                del self._unsent[name]
+            first, self._first = self._first, False
+            rates = {await _address(name) if name else name: rate for name, rate in some.items()}
+            await until_sent(partial(send_rates, self._handoff, rates, first))
+            await asyncio.sleep(0)
 
 
 async def _address(name: str) -> str:

@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import time
 
 import pytest
 
@@ -9,13 +10,14 @@ from kbroker.config.client_quotas import CONNECTION_CREATION_RATE, IP, PRODUCER_
 from kbroker.net.accept import news
 from kbroker.net.accept.news import IpRates
 
-SENT: list[dict[str, float]] = []
+SENT: list[tuple[dict[str, float | None], bool]] = []
+MAX_MS = 8.0
 
 
 @pytest.fixture
 def rates(monkeypatch: pytest.MonkeyPatch) -> IpRates:
-    def send(_: object, given: dict[str, float]) -> bool:
-        SENT.append(given)
+    def send(_: object, given: dict[str, float | None], first: bool) -> bool:
+        SENT.append((given, first))
         return True
 
     SENT.clear()
@@ -46,8 +48,37 @@ def test_changes_add_up(rates: IpRates, monkeypatch: pytest.MonkeyPatch) -> None
 
     asyncio.run(run())
     assert SENT == [
-        {"10.0.0.1": 1.0, "10.0.0.2": 1.0},
-        {"10.0.0.1": 1.0, "10.0.0.2": 1.0, "": 7.0},
-        {"10.0.0.2": 1.0, "": 7.0},
-        {"::1": 1.0},
+        ({"10.0.0.1": 1.0, "10.0.0.2": 1.0}, True),
+        ({"": 7.0}, False),
+        ({"10.0.0.1": None}, False),
+        ({"::1": 1.0}, True),
     ]
+
+
+def test_a_change_beside_very_many_rates_costs_its_own_size(rates: IpRates) -> None:
+    """No turn of the loop takes long, whatever the number of addresses."""
+    hosts = [f"10.{n >> 16}.{n >> 8 & 255}.{n & 255}" for n in range(20_000)]
+    took = []
+
+    async def run() -> None:
+        rates.change(of(*hosts), full=True)
+        while sum(len(given) for given, _ in SENT) < len(hosts):
+            began = time.thread_time()
+            await asyncio.sleep(0)
+            took.append((time.thread_time() - began) * 1000)
+        SENT.clear()
+        await changed(rates, of(hosts[7], rate=5.0))
+
+    asyncio.run(run())
+    assert [({hosts[7]: 5.0}, False)] == SENT
+    assert sorted(took)[len(took) * 9 // 10] < MAX_MS, took[-9:]
+
+
+def test_all_that_is_unsent_gives_way_to_a_full_table(rates: IpRates) -> None:
+    async def run() -> None:
+        rates.change(of("10.0.0.1"), full=False)
+        rates.change(of("10.0.0.2", "10.0.0.3"), full=True)
+        await changed(rates, of("10.0.0.3", rate=None))
+
+    asyncio.run(run())
+    assert SENT == [({"10.0.0.2": 1.0, "10.0.0.3": None}, True)]
