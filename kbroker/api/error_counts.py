@@ -33,6 +33,10 @@ class ErrorCounts:
     def __init__(self, slots: Slots) -> None:
         self._words = slots.words
 
+    def count_none(self, api_key: int) -> None:
+        """Count an answer without an error."""
+        self._words[NONE[api_key]] += 1
+
     def count(self, client: ClientRequest, response: Struct | bytes) -> bool:
         """Count an answer before it is sent; an encoded answer counts as no error. Returns whether
         a part of it was refused by the authorizer."""

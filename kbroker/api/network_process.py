@@ -1,10 +1,10 @@
-"""Main of a network process: passes the list of APIs to kbroker.net.
+"""Main of a network process: passes the versions of APIs to kbroker.net.
 
 It imports no handlers of control, because they would stay in the memory of every network process.
 """
 
 from kbroker.api.error_counts import ErrorCounts
-from kbroker.api.version_answers import KEY, LocalAnswers
+from kbroker.api.version_answers import LocalAnswers
 from kbroker.api.versions import served
 from kbroker.ipc.child import ChildContext
 from kbroker.metrics.slots import Slots
@@ -14,5 +14,5 @@ from kbroker.net import worker
 def main(context: ChildContext) -> None:
     """Entry of the role "network"."""
     versions = served(context.config)
-    first = LocalAnswers(ErrorCounts(Slots(context.shared.metrics[context.process])), versions)
-    worker.main(context, {KEY: first.answer}, versions, first.take)
+    answers = LocalAnswers(ErrorCounts(Slots(context.shared.metrics[context.process])), versions)
+    worker.main(context, answers, versions)

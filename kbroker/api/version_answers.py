@@ -4,12 +4,13 @@ It imports no handlers: network processes do not need them.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from kbroker.api.error_counts import ErrorCounts
 from kbroker.api.versions import VERSIONS
 from kbroker.control.metadata.features import finalized, offered
 from kbroker.ipc.messages import ClientRequest, Image
+from kbroker.net.greetings import Greeting, Learn, key_of
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.codec import decode
 from kbroker.protocol.errors import ErrorCode
@@ -23,9 +24,10 @@ from kbroker.protocol.messages.api_versions import (
 )
 
 KEY = ApiKey.API_VERSIONS
-MAX_READ = 256
-"""Maximum number of cached requests: clients of the same software send the same bytes."""
-MAX_READ_BYTES = 256
+MAX_GREETINGS = 1024
+"""Maximum number of cached requests: clients of the same software and client id send the same
+bytes."""
+MAX_GREETING_BYTES = 512
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
@@ -72,47 +74,54 @@ class LocalAnswers:
         self._epoch = 0
         self._good: dict[int, bytes] = {}
         """By version: the whole answer to a valid request, for correlation id 0."""
-        self._read: dict[tuple[int, bytes], tuple[str, str]] = {}
-        """By version and body of a valid request: name and version of the software."""
+        self._greetings: dict[bytes, Greeting] = {}
 
     def take(self, image: Image) -> None:
         """Drop the cached answers, because features may have changed."""
         self._features, self._epoch = image.features, image.features_epoch
         self._good.clear()
+        self._greetings.clear()
 
-    def answer(self, client: ClientRequest, learn: Callable[[str, str], None]) -> bytes:
-        """The whole frame of the answer. learn: called with name and version of the client's
-        software. Raises ProtocolError for an invalid body."""
+    def known(self, frame: bytes) -> Greeting | None:
+        """The cached answer to a request; the caller sends it. frame: the request without its
+        size."""
+        found = self._greetings.get(key_of(frame))
+        if found is not None:
+            self._counts.count_none(KEY)
+        return found
+
+    def answer(self, client: ClientRequest, frame: bytes | memoryview, learn: Learn) -> bytes:
+        """The whole frame of the answer. frame: the request without its size. learn: called with
+        name and version of the client's software. Raises ProtocolError for an invalid body."""
         lowest, highest = VERSIONS[KEY]
         if not lowest <= client.api_version <= highest:
             self._counts.count(client, ApiVersionsResponse(ErrorCode.UNSUPPORTED_VERSION))
             return unsupported(client)
-        software = self._software(client.api_version, bytes(client.body))
-        if software is None:
+        request, _ = decode(ApiVersionsRequest, client.api_version, bytes(client.body))
+        if not well_formed(request, client.api_version):
             refused = ApiVersionsResponse(ErrorCode.INVALID_REQUEST)
             self._counts.count(client, refused)
             return encode_response(KEY, client.api_version, client.correlation_id, refused)
-        if software[0]:
-            learn(*software)
-        good = self._good.get(client.api_version)
-        if good is None:
-            request, _ = decode(ApiVersionsRequest, client.api_version, client.body)
-            response = respond(request, client.api_version, self._features, self._epoch, self._served)
-            good = self._good[client.api_version] = encode_response(KEY, client.api_version, 0, response)
-        self._counts.count(client, good)
-        return good[:4] + client.correlation_id.to_bytes(4, "big", signed=True) + good[8:]
+        greeting = Greeting(
+            client.api_version,
+            client.client_id,
+            request.client_software_name,
+            request.client_software_version,
+            self._good_answer(request, client.api_version),
+        )
+        if len(self._greetings) < MAX_GREETINGS and len(frame) <= MAX_GREETING_BYTES:
+            self._greetings[key_of(bytes(frame))] = greeting
+        self._counts.count_none(KEY)
+        if greeting.software_name:
+            learn(greeting.software_name, greeting.software_version)
+        return greeting.answer_to(frame)
 
-    def _software(self, version: int, body: bytes) -> tuple[str, str] | None:
-        """Name and version of the client's software; None if they are malformed."""
-        software = self._read.get((version, body))
-        if software is None:
-            request, _ = decode(ApiVersionsRequest, version, body)
-            if not well_formed(request, version):
-                return None
-            software = request.client_software_name, request.client_software_version
-            if len(self._read) < MAX_READ and len(body) <= MAX_READ_BYTES:
-                self._read[version, body] = software
-        return software
+    def _good_answer(self, request: ApiVersionsRequest, version: int) -> bytes:
+        good = self._good.get(version)
+        if good is None:
+            response = respond(request, version, self._features, self._epoch, self._served)
+            good = self._good[version] = encode_response(KEY, version, 0, response)
+        return good
 
 
 def well_formed(request: ApiVersionsRequest, version: int) -> bool:

@@ -1,5 +1,5 @@
-"""Dispatch of requests that the kernel left to Python: a local handler answers them, or control
-does.
+"""Dispatch of requests that the kernel left to Python: they are answered here, or control answers
+them.
 
 Runs in: network. Owner: the process. A request that is not served closes the connection, as in
 Kafka.
@@ -21,6 +21,7 @@ from kbroker.net.fetch.fetches import Fetches
 from kbroker.net.fetch.waiting_fetches import WaitingFetches
 from kbroker.net.forward.control_link import ControlLink
 from kbroker.net.forward.forwarding import WATCHED
+from kbroker.net.greetings import VersionAnswers, is_greeting
 from kbroker.net.process import NetworkProcess
 from kbroker.net.produce.oversized import refuse
 from kbroker.net.rate_limited_log import not_served
@@ -33,9 +34,6 @@ from kbroker.protocol.schema import ProtocolError
 
 log = logging.getLogger(__name__)
 
-Learn = Callable[[str, str], None]
-"""Called with name and version of the client's software."""
-LocalHandler = Callable[[ClientRequest, Learn], bytes | None]
 Versions = Mapping[int, tuple[int, int]]  # API key -> (lowest, highest) version that is answered
 
 CONTROL_RETRY_SECONDS = 0.05
@@ -43,15 +41,15 @@ CONTROL_PATIENCE = 60  # retries: clients do not notice a restart of control
 
 
 class Dispatch:
-    """local_handlers: ClientRequest, Learn -> framed answer, or None to close. The others go to
-    control as they are."""
+    """greetings: answers ApiVersions, if control does not. Other requests than Produce and Fetch go
+    to control as they are."""
 
     def __init__(
         self,
         process: NetworkProcess,
         control: ControlLink,
         fetches: Fetches,
-        local_handlers: Mapping[int, LocalHandler],
+        greetings: VersionAnswers | None,
         served: Versions,
     ) -> None:
         self._process = process
@@ -59,7 +57,7 @@ class Dispatch:
         self.fetches = fetches
         self.waiting = WaitingFetches(process.context, fetches.purgatory, self.take, process.kernel_answered)
         self.logins = Logins(process, control)
-        self._local = local_handlers
+        self._greetings = greetings
         self._served = served
         self._slicing = Slicing()
         self._long = Background(log, "a long request failed")
@@ -68,6 +66,8 @@ class Dispatch:
     def take(self, connection: Connection, frame: bytes) -> None:
         """Serve one request: a frame without its size. Its connection reads no further request
         until this one is answered."""
+        if is_greeting(frame) and self._greeted(connection, frame):
+            return
         try:
             if (begun := self._begin(connection, frame)) is None:
                 return
@@ -79,9 +79,25 @@ class Dispatch:
             elif header.api_key == ApiKey.PRODUCE:
                 self.in_slices(connection, partial(self._refuse_produce, connection, header, frame, body))
             else:
-                self._forward(connection, _client_request(connection, header, frame[body:]))
+                self._forward(connection, _client_request(connection, header, frame[body:]), frame)
         except ProtocolError as error:
             self._process.refuse(connection, str(error))
+
+    def _greeted(self, connection: Connection, frame: bytes) -> bool:
+        """Answer a request for ApiVersions that is known, byte by byte."""
+        process = self._process
+        if self._greetings is None or connection.login is not None or process.quotas.active:
+            return False
+        known = self._greetings.known(frame)
+        if known is None:
+            return False
+        connection.api_key = ApiKey.API_VERSIONS
+        process.counts.clients.named(connection, known.client_id)
+        process.counts.begun(connection, known.version, len(frame))
+        if known.software_name:
+            self._learn(connection, known.software_name, known.software_version)
+        process.reply(connection, [known.answer_to(frame)])
+        return True
 
     def _begin(self, connection: Connection, frame: bytes | memoryview) -> tuple[RequestHeader, int] | None:
         """The header and where the body starts; None of a request that is answered or refused
@@ -120,9 +136,9 @@ class Dispatch:
             await self._slicing.run(partial(self.fetches.take, connection, header, frame, body))
         elif header.api_key == ApiKey.PRODUCE:
             await self._slicing.run(partial(self._refuse_produce, connection, header, frame, body))
-        elif header.api_key in self._local:
+        elif header.api_key == ApiKey.API_VERSIONS and self._greetings is not None:
             request = _client_request(connection, header, frame[body:])
-            await self._slicing.run(partial(self._forward, connection, request))
+            await self._slicing.run(partial(self._forward, connection, request, frame))
         else:
             await self._forward_long(connection, _client_request(connection, header, b""), frame[body:])
 
@@ -188,17 +204,20 @@ class Dispatch:
         lowest, highest = self._served.get(header.api_key, (1, 0))
         return lowest <= header.api_version <= highest
 
-    def _forward(self, connection: Connection, request: ClientRequest) -> None:
-        handler = self._local.get(request.api_key)
-        if handler is None:
-            if request.api_key in WATCHED:
-                connection.on_gone = partial(self._control.report_closed, request.connection_id)
-            self._ask_control(connection, request, CONTROL_PATIENCE)
+    def _forward(self, connection: Connection, request: ClientRequest, frame: bytes | memoryview) -> None:
+        if request.api_key == ApiKey.API_VERSIONS and self._greetings is not None:
+            self._answered(
+                connection, self._greetings.answer(request, frame, partial(self._learn, connection))
+            )
             return
-        self._answered(connection, handler(request, partial(self._learn, connection)))
+        if request.api_key in WATCHED:
+            connection.on_gone = partial(self._control.report_closed, request.connection_id)
+        self._ask_control(connection, request, CONTROL_PATIENCE)
 
     def _learn(self, connection: Connection, name: str, version: str) -> None:
         """The client has named its software: control gets that with its requests."""
+        if (name, version) == (connection.software_name, connection.software_version):
+            return
         self._process.counts.clients.learned(connection, name, version)
         self._process.forwarding.know(connection)
 

@@ -1,11 +1,11 @@
 """Applies the images that control sends: topics, ACLs, logins, quotas, settings."""
 
 import socket
-from collections.abc import Callable
 
 from kbroker.ipc.messages import Image
 from kbroker.net.accept.news import AcceptorSettings, IpRates
 from kbroker.net.fetch.fetches import Fetches
+from kbroker.net.greetings import VersionAnswers
 from kbroker.net.process import NetworkProcess
 from kbroker.net.security.logins import Logins
 
@@ -13,8 +13,7 @@ from kbroker.net.security.logins import Logins
 class Images:
     """Runs in: network. Owner: the process's main, which sets `logins` before the first image.
 
-    handoff: channel to the acceptor, in the one process that sends it settings. listener: called
-    after each image.
+    handoff: channel to the acceptor, in the one process that sends it settings.
     """
 
     def __init__(
@@ -22,14 +21,14 @@ class Images:
         process: NetworkProcess,
         fetches: Fetches,
         handoff: socket.socket | None,
-        listener: Callable[[Image], None],
+        greetings: VersionAnswers | None,
     ) -> None:
         self.logins: Logins | None = None
         self._process = process
         self._fetches = fetches
         self._ip_rates = None if handoff is None else IpRates(handoff)
         self._acceptor_settings = None if handoff is None else AcceptorSettings(handoff)
-        self._listener = listener
+        self._greetings = greetings
 
     def apply(self, image: Image) -> None:
         """Apply an image."""
@@ -46,4 +45,5 @@ class Images:
             process.quotas.change(image.quotas, list(process.connections.values()), image.full)
             if self._ip_rates is not None:
                 self._ip_rates.change(image.quotas, image.full)
-        self._listener(image)
+        if self._greetings is not None:
+            self._greetings.take(image)

@@ -3,18 +3,19 @@ shutdown."""
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Coroutine
 from typing import Any
 
 import uvloop
 
 from kbroker.ipc.child import STOP_SIGNAL, ChildContext, take_stop
 from kbroker.ipc.layout import ProcessLine
-from kbroker.ipc.messages import Hello, Image
-from kbroker.net.dispatch import Dispatch, LocalHandler, Versions
+from kbroker.ipc.messages import Hello
+from kbroker.net.dispatch import Dispatch, Versions
 from kbroker.net.fetch import residency
 from kbroker.net.fetch.fetches import Fetches
 from kbroker.net.forward.control_link import ControlLink
+from kbroker.net.greetings import VersionAnswers
 from kbroker.net.images import Images
 from kbroker.net.process import NetworkProcess
 from kbroker.net.upkeep import Upkeep
@@ -28,28 +29,16 @@ DRAIN_SECONDS = 5.0
 DRAIN_POLL_SECONDS = 0.005
 
 
-def main(
-    context: ChildContext,
-    local_handlers: Mapping[int, LocalHandler],
-    served: Versions,
-    image_listener: Callable[[Image], None] = lambda _: None,
-) -> None:
+def main(context: ChildContext, greetings: VersionAnswers | None, served: Versions) -> None:
     """Serve until the parent asks for a stop. Runs in: network.
 
-    local_handlers: by API key, ClientRequest and Learn -> framed answer or None to close; they must
-    not block. served: the versions answered of every API; control gets what has no local handler
-    (and is not Produce or Fetch). image_listener: called with each image of control before any
-    later request.
+    greetings: answers ApiVersions; None leaves that to control. served: the versions answered of
+    every API; control gets all but ApiVersions, Produce and Fetch.
     """
-    uvloop.run(_serve(context, local_handlers, served, image_listener))
+    uvloop.run(_serve(context, greetings, served))
 
 
-async def _serve(
-    context: ChildContext,
-    local_handlers: Mapping[int, LocalHandler],
-    served: Versions,
-    image_listener: Callable[[Image], None],
-) -> None:
+async def _serve(context: ChildContext, greetings: VersionAnswers | None, served: Versions) -> None:
     assert context.handoff is not None
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
@@ -62,7 +51,7 @@ async def _serve(
     probe = residency.choose(context.config.log_dirs)
     fetches = _fetches(process, context, probe)
     forwarding = process.forwarding
-    forwarding.serves(served, local_handlers)
+    forwarding.serves(served)
 
     def on_link(up: bool) -> None:
         forwarding.linked = up
@@ -70,7 +59,7 @@ async def _serve(
         if not up:
             forwarding.lost()
 
-    images = Images(process, fetches, context.handoff if context.index == 0 else None, image_listener)
+    images = Images(process, fetches, context.handoff if context.index == 0 else None, greetings)
     hello = Hello("network", context.index, context.epoch)
     control = ControlLink(context.ways.connector, hello, images.apply, forwarding.take_answers, on_link)
     control.on_long_answer = forwarding.take_long_answer
@@ -78,7 +67,7 @@ async def _serve(
     process.transactions.ask = control.verify
     process.access.audit.send = control.send
     process.counts.clients.send = control.send
-    dispatch = process.server = Dispatch(process, control, fetches, local_handlers, served)
+    dispatch = process.server = Dispatch(process, control, fetches, greetings, served)
     images.logins = dispatch.logins
     if not await _before(stop, _linked(control)):
         return  # no client was served yet

@@ -1,17 +1,19 @@
 """ApiVersions: ranges, KIP-511's fallback, features (protocol: what trips clients first)."""
 
 import asyncio
+import struct
 from pathlib import Path
 
 import pytest
 
-from kbroker.api.error_counts import ErrorCounts
+from kbroker.api.error_counts import NONE, ErrorCounts
 from kbroker.api.registry import APIS
-from kbroker.api.version_answers import MAX_READ, LocalAnswers
+from kbroker.api.version_answers import MAX_GREETING_BYTES, MAX_GREETINGS, LocalAnswers
 from kbroker.api.versions import TELEMETRY, VERSIONS, served
 from kbroker.config.broker import BrokerConfig
 from kbroker.control.images import next_image
 from kbroker.control.metadata.features import FEATURES, check_update, finalized, offered
+from kbroker.ipc.messages import ClientRequest
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.codec import decode_exact, encode
 from kbroker.protocol.errors import ErrorCode, KafkaError
@@ -95,6 +97,14 @@ def test_features_are_listed_only_with_the_apis_they_promise() -> None:
     assert finalized({"transaction.version": 0}, {ApiKey.END_TXN}) == always
 
 
+def _request(version: int, request: ApiVersionsRequest) -> tuple[ClientRequest, bytes]:
+    """What a network process passes on: the request and its frame without the size."""
+    body = encode(request, min(max(version, 0), 4))
+    head = struct.pack(">hhih", ApiKey.API_VERSIONS, version, 7, 3) + b"raw"
+    tags = b"\0" if version >= 3 else b""
+    return client_request(ApiKey.API_VERSIONS, version, body), head + tags + body
+
+
 def test_a_network_process_answers_as_control_does(tmp_path: Path) -> None:
     with world(tmp_path, settings=EVERYTHING) as made:
         local = LocalAnswers(ErrorCounts(made.broker.metrics))
@@ -105,32 +115,63 @@ def test_a_network_process_answers_as_control_does(tmp_path: Path) -> None:
             local.take(next_image(made.broker))
             for version in (*range(5), 9, -1):
                 for request in (REQUEST, malformed):
-                    body = encode(request, min(max(version, 0), 4))
-                    client = client_request(ApiKey.API_VERSIONS, version, body)
-                    for _ in range(2):  # made, then remembered
-                        told = local.answer(client, lambda name, version: learned.append((name, version)))
-                        assert told == asyncio.run(send(made.broker, ApiKey.API_VERSIONS, version, body))
+                    client, frame = _request(version, request)
+                    expected = asyncio.run(
+                        send(made.broker, ApiKey.API_VERSIONS, version, bytes(client.body))
+                    )
+                    assert local.known(frame) is None or version < 3  # whose bodies are the same
+                    found = local.answer(client, frame, lambda *software: learned.append(software))
+                    assert found == expected
+                    known = local.known(frame)
+                    valid = 0 <= version <= 4 and (version < 3 or request is REQUEST)
+                    assert (known is not None) is valid
+                    if known is not None:
+                        assert known.answer_to(frame) == expected
+                        other = frame[:4] + b"\xff\xfe\xfd\xfc" + frame[8:]
+                        assert local.known(other) is known
+                        assert known.answer_to(other) == expected[:4] + other[4:8] + expected[8:]
         assert set(learned) == {(REQUEST.client_software_name, REQUEST.client_software_version)}
 
 
 def test_a_network_process_tells_software_apart_and_remembers_a_bounded_number(tmp_path: Path) -> None:
     with world(tmp_path) as made:
         local = LocalAnswers(ErrorCounts(made.broker.metrics))
-        names = [(f"client{number}", f"1.{number}") for number in range(MAX_READ + 3)]
+        names = [(f"client{number}", f"1.{number}") for number in range(MAX_GREETINGS + 3)]
         learned: list[tuple[str, str]] = []
-        for name, version in names * 2:
-            body = encode(ApiVersionsRequest(name, version), 3)
-            local.answer(
-                client_request(ApiKey.API_VERSIONS, 3, body), lambda *software: learned.append(software)
-            )
-        assert learned == names * 2
-        assert len(local._read) == MAX_READ
+        frames = []
+        for name, version in names:
+            client, frame = _request(3, ApiVersionsRequest(name, version))
+            frames.append(frame)
+            local.answer(client, frame, lambda *software: learned.append(software))
+        assert learned == names
+        known = [found for frame in frames if (found := local.known(frame)) is not None]
+        assert [(found.software_name, found.software_version) for found in known] == names[:MAX_GREETINGS]
+        assert {found.client_id for found in known} == {"raw"}
+
+
+def test_a_network_process_keeps_no_long_request(tmp_path: Path) -> None:
+    with world(tmp_path) as made:
+        local = LocalAnswers(ErrorCounts(made.broker.metrics))
+        client, frame = _request(3, ApiVersionsRequest("a" * MAX_GREETING_BYTES, "1"))
+        local.answer(client, frame, lambda *_: None)
+        assert local.known(frame) is None
+
+
+def test_a_network_process_counts_each_answer_once(tmp_path: Path) -> None:
+    with world(tmp_path) as made:
+        local = LocalAnswers(ErrorCounts(made.broker.metrics))
+        counted = NONE[ApiKey.API_VERSIONS]
+        before = int(made.broker.metrics.words[counted])
+        client, frame = _request(3, REQUEST)
+        local.answer(client, frame, lambda *_: None)
+        assert local.known(frame) is not None
+        assert made.broker.metrics.words[counted] == before + 2
 
 
 def test_a_network_process_closes_on_a_body_that_ends_too_early(tmp_path: Path) -> None:
     with world(tmp_path) as made, pytest.raises(ProtocolError):
         LocalAnswers(ErrorCounts(made.broker.metrics)).answer(
-            client_request(ApiKey.API_VERSIONS, 3, b"\x05abc"), lambda *_: None
+            client_request(ApiKey.API_VERSIONS, 3, b"\x05abc"), b"", lambda *_: None
         )
 
 

@@ -33,6 +33,7 @@ from kbroker.ipc.shared import Shared, Sizes
 from kbroker.ipc.wire import FrameReader, pack, reply_decoder
 from kbroker.log import files
 from kbroker.net import worker as net_worker
+from kbroker.net.greetings import VersionAnswers
 from kbroker.protocol import batch_layout as rb
 from kbroker.protocol.messages.index import APIS
 from tests.forked_child import exit_code
@@ -203,7 +204,9 @@ class NetNode:
         answer: Answer = lambda _: None,
         ring_entries: int = 256,
         internal: tuple[str, ...] = (),
+        greetings: VersionAnswers | None = None,
     ) -> None:
+        self.greetings = greetings
         self.folder = Path(tempfile.mkdtemp(prefix="kbroker-net-"))
         # as in every log dir: what tells what is cached is tried out on it
         (self.folder / files.META_PROPERTIES).touch()
@@ -279,7 +282,7 @@ class NetNode:
 
     def serve(self, context: ChildContext) -> None:
         """The network process's main."""
-        net_worker.main(context, {}, SERVED)
+        net_worker.main(context, self.greetings, SERVED)
 
     def wait_ready(self) -> None:
         line = self.shared.processes[0]

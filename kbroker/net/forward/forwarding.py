@@ -8,7 +8,7 @@ through `dispatch.py`.
 
 import logging
 import struct
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 import numpy as np
@@ -128,9 +128,8 @@ class Forwarding:
         words[ContextRow.DIR_ERRORS] = shared.log_dir_errors.ctypes.data
         words[ContextRow.DIR_COUNT] = len(shared.log_dir_errors)
 
-    def serves(self, served: Mapping[int, tuple[int, int]], local: Iterable[int]) -> None:
-        """Set which APIs are served, and which may be forwarded: those that control serves and no
-        local handler does."""
+    def serves(self, served: Mapping[int, tuple[int, int]]) -> None:
+        """Set which APIs are served, and which may be forwarded: those that control serves."""
         self._serve_versions(0, ForwardedApi.APIS, (1, 0))
         for api, versions in served.items():
             self._serve_versions(api, api + 1, versions)
@@ -139,7 +138,7 @@ class Forwarding:
         )  # its announced versions begin at 0
         self._serve_versions(ApiKey.API_VERSIONS, ApiKey.API_VERSIONS + 1, ANY_VERSION)  # KIP-511
         for api, (lowest, highest) in served.items():
-            if api in local or api in NEVER or api in WATCHED or not 0 <= api < ForwardedApi.APIS:
+            if api in NEVER or api in WATCHED or not 0 <= api < ForwardedApi.APIS:
                 continue
             first = next((v for v in range(lowest, highest + 1) if flexible(api, v)), highest + 1)
             self._forwarded[api, :3] = lowest, highest, first
