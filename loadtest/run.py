@@ -34,7 +34,7 @@ class Deletion:
 
 @dataclass(slots=True)
 class ProducerClient:
-    """One life of a producer. `ended_ns` is None while it runs, and for ever when it was killed."""
+    """One life of a producer. `ended_ns` is None while it runs, and forever when it was killed."""
 
     producer: int
     topic: str

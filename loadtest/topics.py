@@ -66,7 +66,7 @@ def find_committed(run: Run, groups: dict[str, list[str]]) -> dict[str, dict[str
     """Committed offsets: group, topic, partition; partitions without one are left out.
 
     Offsets of a transaction that never ends are no committed ones; asking for stable ones would
-    wait for ever.
+    wait forever.
     """
     partitions = {topic.name: topic.partitions for topic in run.topics}
     found: dict[str, dict[str, dict[str, int]]] = {}

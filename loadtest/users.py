@@ -154,7 +154,7 @@ class CopierUser(ProducerUser):
 
     abstract = True
     last_words = CATCH_UP
-    # send_offsets_to_transaction may wait for ever when its coordinator goes away (librdkafka
+    # send_offsets_to_transaction may wait forever when its coordinator goes away (librdkafka
     # 5456, 5511)
     patience_s = 30.0
 

@@ -46,7 +46,7 @@ def _some(option: str, value: float) -> float:
 
 
 def retention_of(text: str | None) -> float | None:
-    """Seconds; inf keeps for ever. Raises WrongQuantity."""
+    """Seconds; inf keeps forever. Raises WrongQuantity."""
     if text is None:
         return None
     return math.inf if text.lower() in FOR_EVER else parse_seconds(text)

@@ -60,7 +60,7 @@ def show_rate(value: float) -> str:
 def show_seconds(value: float) -> str:
     """`3 d`, `2.5 h`, `40 s`, `0.2 ms`; days at most."""
     if value == float("inf"):
-        return "for ever"
+        return "forever"
     if value < 1:
         return f"{value * 1000:.3g} ms"
     unit, step = next((unit, step) for unit, step in _TIMES if value >= step)

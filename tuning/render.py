@@ -84,7 +84,7 @@ def _answer_lines(answer: Answer) -> Iterator[str]:
         yield "It fits."
     for need in answer.needs:
         if need.endless:
-            yield f"Records are kept for ever: {need.resource} is {need.needed}. Set {need.change}."
+            yield f"Records are kept forever: {need.resource} is {need.needed}. Set {need.change}."
     if answer.breaks_at is None:
         yield f"{answer.first.resource} does not even hold what does not depend on the rate."
     else:

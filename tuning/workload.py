@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """write_rate: bytes/s in, as compressed. retention_s: inf keeps for ever. batch_bytes: of a
+    """write_rate: bytes/s in, as compressed. retention_s: inf keeps forever. batch_bytes: of a
     producer's request.
 
     groups: consumer groups that keep up. lagging_groups: those that read what is old, drain times

@@ -120,11 +120,19 @@ def log_dirs(
         print_json(found)
     elif partitions:
         rows = [
-            (entry["broker"], entry["log_dir"], p["topic"], p["partition"], p["bytes"], p["offset_lag"])
+            (
+                entry["broker"],
+                entry["log_dir"],
+                p["topic"],
+                p["partition"],
+                p["bytes"],
+                p["offset_lag"],
+                p["future"],
+            )
             for entry in found
             for p in entry["partitions"]
         ]
-        print_table(("BROKER", "LOG-DIR", "TOPIC", "PARTITION", "BYTES", "OFFSET-LAG"), rows)
+        print_table(("BROKER", "LOG-DIR", "TOPIC", "PARTITION", "BYTES", "OFFSET-LAG", "FUTURE"), rows)
     else:
         totals = [
             (

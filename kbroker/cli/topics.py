@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from kbroker.cli import replicas
+from kbroker.cli import move_logs, replicas
 from kbroker.cli.client_properties import parse_pairs
 from kbroker.cli.completion import complete_topic
 from kbroker.cli.connection import Connection
@@ -244,3 +244,4 @@ app.command("delete-records", epilog=DELETE_RECORDS_EXAMPLES)(delete_records)
 app.command("elect-leaders", epilog=replicas.ELECT_EXAMPLES)(replicas.elect_leaders)
 app.command("reassign", epilog=replicas.REASSIGN_EXAMPLES)(replicas.reassign)
 app.command("reassignments", epilog=replicas.REASSIGNMENTS_EXAMPLES)(replicas.reassignments)
+app.command("move-logs", epilog=move_logs.EXAMPLES)(move_logs.move_logs)

@@ -37,7 +37,7 @@ LOG = (
     Setting("log.roll.jitter.hours", INT, 0, at_least(0), importance=HIGH,
             doc="The same in hours, used when log.roll.jitter.ms is unset."),
     Setting("log.retention.ms", LONG, None, dynamic=CLUSTER, importance=HIGH,
-            doc="Age at which a closed segment is deleted; -1 keeps for ever. Takes precedence over the minutes "
+            doc="Age at which a closed segment is deleted; -1 keeps forever. Takes precedence over the minutes "
                 "and the hours."),
     Setting("log.retention.minutes", INT, None, importance=HIGH,
             doc="The same in minutes, used when log.retention.ms is unset."),

@@ -119,7 +119,7 @@ ROWS = (
     Setting("retention.bytes", LONG, -1,
             doc="Size a partition may reach before its oldest segments are deleted; -1 is without limit."),
     Setting("retention.ms", LONG, 604800000, at_least(-1),
-            doc="Age at which a closed segment is deleted; -1 keeps for ever."),
+            doc="Age at which a closed segment is deleted; -1 keeps forever."),
     Setting("segment.bytes", INT, 1073741824, at_least(1048576),
             doc="A segment that would grow past this is rolled."),
     Setting("segment.index.bytes", INT, 10485760, at_least(4),

@@ -12,7 +12,7 @@ from kbroker.cli.failures import CommandFailed
 
 
 class Answers:
-    """Futures of a scripted admin client: error codes first, then "done" for ever."""
+    """Futures of a scripted admin client: error codes first, then "done" forever."""
 
     def __init__(self, *codes: int) -> None:
         self._codes = list(codes)

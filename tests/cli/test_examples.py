@@ -41,6 +41,7 @@ NOT_RUN = {
     "0 * * * *": "is a line of a crontab; its commands are examples of their own",
     "kbroker restore /backup/kbroker /tmp/look --to": "needs a backup of the past",
     "kbroker topics reassign audit --cancel": "needs a pending reassignment",
+    "kbroker topics move-logs": "needs a second log dir; tests/cli/test_move_logs.py has one",
     "kbroker tokens": "needs a broker with logins; tests/cli/test_tokens.py has one",
     "kbroker users add alice": "asks for a password; the next example gives it",
     "kbroker transactions abort": "needs a hanging transaction; test_hanging_transactions.py makes one",

@@ -275,7 +275,7 @@ def loading(talk: Talk) -> None:
 
 
 def patience(talk: Talk) -> None:
-    """A fetch waits for enough bytes, but not for ever."""
+    """A fetch waits for enough bytes, but not forever."""
     group, topic, topic_id = begin(talk)
     a = ShareMember(talk, group, "a")
     a.heartbeat("joins", [topic])

@@ -71,7 +71,7 @@ class Copier:
             assert isinstance(value, bytes)
             self._producer.produce(self._target, transform(value), partition=message.partition())
         positions = self._consumer.position(self._places)
-        # this one call of librdkafka may wait for ever when its coordinator goes away at the wrong
+        # this one call of librdkafka may wait forever when its coordinator goes away at the wrong
         # moment, whatever its timeout says (librdkafka 5456, 5511): the application then ends, and
         # whoever watches it starts it anew
         faulthandler.dump_traceback_later(STUCK_S, exit=True)

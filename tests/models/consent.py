@@ -54,7 +54,7 @@ class ConsentModel:
     """Each flag puts a bug in.
 
     any_end: consent is stale after an end of any producer's transaction, as it was once.
-    never_stale: consent holds for ever. not_asked: the worker takes what begins a transaction
+    never_stale: consent holds forever. not_asked: the worker takes what begins a transaction
     without consent. released_early: the connection goes on when a batch is pushed again, as it did
     once, not when that is answered.
     """

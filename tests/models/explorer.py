@@ -102,7 +102,7 @@ def explore(model: Model[S], max_states: int = MAX_STATES) -> Explored[S]:
 def _check_ends(
     model: Model[S], parents: Mapping[S, tuple[S, str] | None], before: Mapping[S, list[S]]
 ) -> None:
-    """An end can be reached from each state: no process waits for ever, and no two only ever chase
+    """An end can be reached from each state: no process waits forever, and no two only ever chase
     each other."""
     reaching = {state for state in parents if model.is_end(state)}
     waiting = list(reaching)

@@ -46,5 +46,5 @@ def test_values_are_shown_with_three_digits() -> None:
         "0.2 ms",
         "40 s",
         "3 d",
-        "for ever",
+        "forever",
     ]

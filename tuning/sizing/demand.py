@@ -58,7 +58,7 @@ def log_bytes(situation: Situation) -> float:
 
 
 def disk_space(situation: Situation, supply: Supply) -> Need:
-    """Bytes on all disks. What is kept for ever fits on none."""
+    """Bytes on all disks. What is kept forever fits on none."""
     needed, have = log_bytes(situation), supply.disk_bytes
     load = situation.workload
     endless = needed == math.inf
@@ -70,7 +70,7 @@ def disk_space(situation: Situation, supply: Supply) -> Need:
         full if endless else show_bytes(needed),
         show_bytes(have) if have is not None else "unknown (--disk)",
         math.inf if endless else share_of(needed, have, FILLED),
-        f"{show_rate(load.disk_write_rate)} {'for ever' if endless else 'for ' + show_seconds(load.retention_s)}, "
+        f"{show_rate(load.disk_write_rate)} {'forever' if endless else 'for ' + show_seconds(load.retention_s)}, "
         "active segments, 0.5 % of indexes; "
         f"{FILLED:.0%} may be used",
         "a bound: log.retention.ms or log.retention.bytes"

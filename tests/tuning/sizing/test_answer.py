@@ -69,7 +69,7 @@ def test_endless_retention_hides_no_other_end(tmp_path: Path) -> None:
     found = answer(carrying(situation(tmp_path), write_rate=1e6, retention_s=math.inf), SUPPLY)
     assert not found.fits
     assert found.first.resource != "disk space"
-    assert "Records are kept for ever" in answer_text(found)
+    assert "Records are kept forever" in answer_text(found)
 
 
 def test_it_fits_only_where_everything_is_known(tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ def test_endless_retention_says_when_the_disk_is_full(tmp_path: Path) -> None:
     need = demand.disk_space(carrying(situation(tmp_path), write_rate=1e6, retention_s=math.inf), SUPPLY)
     assert (need.share, need.endless) == (math.inf, True)
     assert "full in 9.26 d" in need.needed
-    assert "MB/s for ever, active segments" in need.how
+    assert "MB/s forever, active segments" in need.how
 
 
 def test_a_bound_by_size_ends_what_is_kept(tmp_path: Path) -> None:

@@ -1,0 +1,185 @@
+"""`kbroker topics move-logs`: moves the logs of partitions to other log dirs of their brokers
+(KIP-113).
+"""
+
+import time
+from collections import defaultdict
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import typer
+
+from kbroker.cli.connection import Connection
+from kbroker.cli.failures import CommandFailed, UsageFailed, broker_error, explain, raise_first
+from kbroker.cli.options import ScopesOrAll, connected, examples
+from kbroker.cli.output import print_table, say
+from kbroker.cli.partitions import Partition, scoped
+from kbroker.cli.sizes import counted, size
+
+EXAMPLES = examples(
+    "kbroker topics move-logs orders:0,1 --to /disk2/kbroker",
+    "# empty a disk: each log goes where there is most room",
+    "kbroker topics move-logs --from /disk2/kbroker --wait",
+)
+LOOK_SECONDS = 1.0
+
+
+@dataclass(frozen=True)
+class Log:
+    """A log of a broker. moving_to: the log dir that it is being copied to."""
+
+    broker: int
+    partition: Partition
+    log_dir: str
+    bytes: int
+    moving_to: str | None = None
+
+    @property
+    def name(self) -> str:
+        return f"{self.partition[0]}-{self.partition[1]}"
+
+
+@dataclass
+class LogDir:
+    """An online log dir. room: free bytes of its disk, less what will be moved to it."""
+
+    room: int
+    is_cordoned: bool
+
+
+class LogDirs:
+    """The log dirs of all brokers and their logs, as DescribeLogDirs shows them."""
+
+    def __init__(self, answers: Iterable[dict[str, Any]]) -> None:
+        self.online: dict[int, dict[str, LogDir]] = defaultdict(dict)
+        self.logs: list[Log] = []
+        present: dict[tuple[int, Partition], tuple[str, int]] = {}
+        future: dict[tuple[int, Partition], str] = {}
+        for answer in answers:
+            broker = answer["broker"]
+            for entry in answer["log_dirs"]:
+                if entry["error_code"]:
+                    continue
+                room = max(entry.get("usable_bytes") or 0, 0)
+                self.online[broker][entry["log_dir"]] = LogDir(room, bool(entry.get("is_cordoned")))
+                for topic in entry["topics"]:
+                    for part in topic["partitions"]:
+                        key = broker, (topic["name"], part["partition_index"])
+                        if part["is_future_key"]:
+                            future[key] = entry["log_dir"]
+                        else:
+                            present[key] = entry["log_dir"], part["partition_size"]
+        self.logs = [Log(*key, *where, future.get(key)) for key, where in sorted(present.items())]
+
+    def chosen(self, partitions: Collection[Partition] | None, source: str | None) -> list[Log]:
+        """The logs of these partitions (None: all) in this log dir (None: any)."""
+        return [
+            log
+            for log in self.logs
+            if (partitions is None or log.partition in partitions) and source in (None, log.log_dir)
+        ]
+
+    def with_most_room(self, log: Log) -> str:
+        """The other log dir with the most room, which then has less. Raises CommandFailed if there
+        is none."""
+        others = {
+            path: log_dir
+            for path, log_dir in self.online[log.broker].items()
+            if path != log.log_dir and not log_dir.is_cordoned
+        }
+        if not others:
+            raise CommandFailed(f"broker {log.broker} has no other log dir for {log.name}")
+        path = max(others, key=lambda each: others[each].room)
+        others[path].room -= log.bytes
+        return path
+
+
+@connected
+def move_logs(
+    broker: Connection,
+    scopes: ScopesOrAll = None,
+    source: Annotated[
+        str | None, typer.Option("--from", metavar="LOG-DIR", help="Only logs in this log dir.")
+    ] = None,
+    target: Annotated[
+        str | None,
+        typer.Option(
+            "--to", metavar="LOG-DIR", help="Where they go.", show_default="the log dir with the most room"
+        ),
+    ] = None,
+    wait: Annotated[bool, typer.Option("--wait", help="Return when all have moved.")] = False,
+) -> None:
+    """Move logs to other log dirs of their brokers, while they are in use.
+
+    Name topics, or a log dir with --from. replica.alter.log.dirs.io.max.bytes.per.second limits the
+    copies."""
+    if not scopes and source is None:
+        raise UsageFailed("name topics, or a log dir with --from")
+    partitions = scoped(broker.admin(), scopes, broker.timeout_s) if scopes else None
+    with broker.kafka_python_admin() as client:
+        found = LogDirs(client.describe_log_dirs())
+        _require_known(found, source, target)
+        logs = found.chosen(partitions, source)
+        moves = _planned(found, logs, target)
+        failures = _begin(client, moves)
+        begun = {log: path for log, path in moves.items() if log not in failures}
+        rows = [(log.broker, *log.partition, size(log.bytes), path) for log, path in begun.items()]
+        if rows:
+            print_table(("BROKER", "TOPIC", "PARTITION", "SIZE", "TO"), rows)
+        elif not failures:
+            say("every log is where it should be")
+        raise_first(list(failures.values()))
+        if wait:
+            _follow(client, begun)
+        elif rows:
+            say("moving; kbroker cluster log-dirs --partitions shows what is left")
+
+
+def _require_known(found: LogDirs, *paths: str | None) -> None:
+    known = sorted({path for of_broker in found.online.values() for path in of_broker})
+    for path in paths:
+        if path is not None and path not in known:
+            raise CommandFailed(f"{path} is no online log dir; there are {', '.join(known)}")
+
+
+def _planned(found: LogDirs, logs: list[Log], target: str | None) -> dict[Log, str]:
+    """Where each log goes that is not there yet: the largest first, as their room is shared."""
+    moves = {}
+    for log in sorted(logs, key=lambda each: -each.bytes):
+        path = target or log.moving_to or found.with_most_room(log)
+        if path not in (log.log_dir, log.moving_to):
+            moves[log] = path
+    return moves
+
+
+def _begin(client: Any, moves: dict[Log, str]) -> dict[Log, CommandFailed]:
+    """Begin the moves; returns those that were refused."""
+    wanted = {(*log.partition, log.broker): path for log, path in moves.items()}
+    try:
+        answers = client.alter_replica_log_dirs(wanted)
+    except Exception as error:
+        raise explain(error) or error from error
+    codes = {(each.broker_id, each.topic, each.partition): error.errno for each, error in answers.items()}
+    return {
+        log: broker_error(code, None, log.name)
+        for log in moves
+        if (code := codes.get((log.broker, *log.partition), 0))
+    }
+
+
+def _follow(client: Any, moves: dict[Log, str]) -> None:
+    """Wait until no log has a copy in progress. Raises CommandFailed for a log that did not
+    arrive."""
+    wanted = {(log.broker, log.partition): path for log, path in moves.items()}
+    while True:
+        now = {(log.broker, log.partition): log for log in LogDirs(client.describe_log_dirs()).logs}
+        moving = [log for key in wanted if (log := now.get(key)) is not None and log.moving_to is not None]
+        if not moving:
+            break
+        say(f"{counted(len(moving), 'log')} still moving, {size(sum(log.bytes for log in moving))}")
+        time.sleep(LOOK_SECONDS)
+    late = [log.name for key, path in wanted.items() if (log := now.get(key)) and log.log_dir != path]
+    if late:
+        raise CommandFailed(f"not moved: {', '.join(late)}; the broker's log says why")
+    say(f"{counted(len(wanted), 'log')} moved")

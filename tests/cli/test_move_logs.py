@@ -1,0 +1,144 @@
+"""Logs move between the log dirs of a broker, while they are in use."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kbroker.cli.failures import CommandFailed
+from kbroker.cli.move_logs import LogDirs
+from tests.cli.conftest import Shell
+from tests.peer.apache_kafka import ApacheKafka
+from tests.peer.kbroker_node import KBroker
+
+Dirs = tuple[str, str]
+
+
+@pytest.fixture(scope="module")
+def dirs(tmp_path_factory: pytest.TempPathFactory) -> Dirs:
+    """Two log dirs."""
+    folder = tmp_path_factory.mktemp("dirs")
+    return str(folder / "logs"), str(folder / "second")
+
+
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param("kafka", marks=pytest.mark.kafka),
+        pytest.param("kbroker", marks=pytest.mark.compat),
+    ],
+)
+def bootstrap(request: pytest.FixtureRequest, dirs: Dirs) -> Iterator[str]:
+    """A broker with two log dirs: Apache Kafka, then kbroker."""
+    folder, settings = Path(dirs[0]).parent, {"log.dirs": ",".join(dirs), "node.id": "1"}
+    node: ApacheKafka | KBroker
+    if request.param == "kafka":
+        request.getfixturevalue("kafka_jars")
+        node = ApacheKafka(folder)
+        node.start(settings)
+    else:
+        settings["log.dirs"] = ",".join(f"{each}-kbroker" for each in dirs)
+        node = KBroker(folder, settings)
+        node.start()
+    yield node.bootstrap
+    node.stop()
+
+
+@pytest.fixture
+def cli(shell: Shell, bootstrap: str, monkeypatch: pytest.MonkeyPatch) -> Shell:
+    """Runs command lines against the broker with two log dirs."""
+    monkeypatch.setenv("KBROKER_BOOTSTRAP", bootstrap)
+    return shell
+
+
+def places(cli: Shell, topic: str) -> dict[int, str]:
+    """The log dir of each partition."""
+    found = cli("cluster", "log-dirs", "--topic", topic, "--json").json
+    return {
+        part["partition"]: entry["log_dir"]
+        for entry in found
+        for part in entry["partitions"]
+        if not part["future"]
+    }
+
+
+def paths(cli: Shell) -> list[str]:
+    return [entry["log_dir"] for entry in cli("cluster", "log-dirs", "--json").json]
+
+
+def test_a_topic_moves_with_its_records(cli: Shell) -> None:
+    cli("topics", "create", "moved", "--partitions", 3)
+    cli("produce", "moved", stdin=b"".join(b"record %d\n" % number for number in range(500)))
+    one, _ = paths(cli)
+    done = cli("topics", "move-logs", "moved", "--to", one, "--wait")
+    assert places(cli, "moved") == dict.fromkeys(range(3), one)
+    assert all(line.endswith(one) for line in done.lines[1:])
+    assert "moved" in done.stderr.splitlines()[-1]
+    read = cli("consume", "moved", "--from-beginning", "--until-end", "--quiet").lines
+    assert sorted(read) == sorted(f"record {number}" for number in range(500))
+    again = cli("topics", "move-logs", "moved", "--to", one, "--wait")
+    assert "every log is where it should be" in again.stderr
+
+
+def test_only_named_partitions_move(cli: Shell) -> None:
+    cli("topics", "create", "some", "--partitions", 3)
+    one, other = paths(cli)
+    cli("topics", "move-logs", "some", "--to", one, "--wait")
+    cli("topics", "move-logs", "some:1", "--to", other, "--wait")
+    assert places(cli, "some") == {0: one, 1: other, 2: one}
+
+
+def test_a_log_dir_is_emptied(cli: Shell) -> None:
+    cli("topics", "create", "spread", "--partitions", 4)
+    one, other = paths(cli)
+    assert set(places(cli, "spread").values()) == {one, other}
+    cli("topics", "move-logs", "--from", one, "--wait")
+    emptied = next(entry for entry in cli("cluster", "log-dirs", "--json").json if entry["log_dir"] == one)
+    assert emptied["partitions"] == []
+    assert places(cli, "spread") == dict.fromkeys(range(4), other)
+
+
+def test_an_unknown_log_dir_is_named_with_the_known_ones(cli: Shell) -> None:
+    cli("topics", "create", "stays")
+    before = places(cli, "stays")
+    for option in ("--to", "--from"):
+        refused = cli("topics", "move-logs", "stays", option, "/nowhere", code=1).stderr
+        assert "/nowhere is no online log dir" in refused
+        assert all(path in refused for path in paths(cli))
+    assert places(cli, "stays") == before
+
+
+def test_it_asks_what_to_move(shell: Shell) -> None:
+    assert "name topics, or a log dir with --from" in shell("topics", "move-logs", code=2).stderr
+
+
+def entry(
+    path: str, room: int, *sizes: int, cordoned: bool = False, future: bool = False
+) -> dict[str, object]:
+    parts = [
+        {"partition_index": number, "partition_size": size, "is_future_key": future}
+        for number, size in enumerate(sizes)
+    ]
+    topics = [{"name": "t", "partitions": parts}]
+    return {
+        "log_dir": path, "error_code": 0, "usable_bytes": room, "is_cordoned": cordoned, "topics": topics,
+    }  # fmt: skip
+
+
+def test_logs_go_where_most_room_is_left() -> None:
+    dirs = [entry("/from", 0, 50, 40, 30), entry("/a", 100), entry("/b", 90), entry("/c", 999, cordoned=True)]
+    found = LogDirs([{"broker": 1, "log_dirs": dirs}])
+    assert [found.with_most_room(log) for log in found.logs] == ["/a", "/b", "/a"]
+
+
+def test_a_broken_log_dir_is_no_target() -> None:
+    broken = {**entry("/broken", 999), "error_code": 56}
+    found = LogDirs([{"broker": 1, "log_dirs": [entry("/from", 0, 1), broken]}])
+    with pytest.raises(CommandFailed, match="no other log dir for t-0"):
+        found.with_most_room(found.logs[0])
+
+
+def test_a_log_that_is_being_copied_is_one_log() -> None:
+    found = LogDirs([{"broker": 1, "log_dirs": [entry("/a", 5, 10), entry("/b", 5, 4, future=True)]}])
+    (log,) = found.logs
+    assert (log.log_dir, log.moving_to, log.bytes) == ("/a", "/b", 10)
