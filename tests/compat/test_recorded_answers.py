@@ -31,9 +31,13 @@ def peer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SocketPeer]:
 
 @pytest.mark.parametrize("name", GROUP_SCRIPTS)
 def test_groups_get_the_recorded_answers(peer: SocketPeer, name: str) -> None:
-    assert not unlike(GROUPS.lines(name), encoded(said_to_groups(peer, name)))
+    recorded = GROUPS.lines(name)
+    assert recorded
+    assert not unlike(recorded, encoded(said_to_groups(peer, name)))
 
 
 @pytest.mark.parametrize("name", TRANSACTION_SCRIPTS)
 def test_transactions_get_the_recorded_answers(peer: SocketPeer, name: str) -> None:
-    assert not unlike(TRANSACTIONS.lines(name), encoded(said_to_transactions(peer, name)))
+    recorded = TRANSACTIONS.lines(name)
+    assert recorded
+    assert not unlike(recorded, encoded(said_to_transactions(peer, name)))

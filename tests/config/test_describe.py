@@ -256,6 +256,8 @@ def test_a_setting_without_effect_is_marked() -> None:
 
 def test_no_password_is_ever_shown() -> None:
     passwords = {name: "hunter2" for name, row in BROKER.items() if row.type is Type.PASSWORD}
-    for entry in describe_broker(BrokerConfig(passwords, passwords, passwords)):
+    entries = describe_broker(BrokerConfig(passwords, passwords, passwords))
+    assert {entry.name for entry in entries if entry.synonyms} >= passwords.keys() > set()
+    for entry in entries:
         assert entry.value != "hunter2"
         assert all(synonym.value != "hunter2" for synonym in entry.synonyms)

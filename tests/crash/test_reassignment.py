@@ -134,7 +134,7 @@ def test_a_throttled_replica_is_copied_no_faster_than_its_node_may(
     else:
         assert set_configs(broker, 4, node, {f"{side}.replication.throttled.rate": "0"}) == 0
         time.sleep(0.5)
-        assert all(len(in_sync) == 1 for _, _, in_sync in described(broker, "slow").values())
+        assert [len(in_sync) for _, _, in_sync in described(broker, "slow").values()] == [1] * PARTITIONS
         assert set_configs(broker, 4, node, {f"{side}.replication.throttled.rate": None}) == 0
         wait_for_in_sync(broker, "slow", 2)
     broker.stop()

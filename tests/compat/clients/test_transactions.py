@@ -2,6 +2,7 @@
 tools."""
 
 import json
+import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -22,6 +23,7 @@ pytestmark = pytest.mark.compat
 
 NO_OFFSET = -1001
 UNSTABLE_S = 10
+FENCED = re.compile("fenced|old epoch|invalid.?producer.?epoch", re.IGNORECASE)
 
 
 Begin = Callable[[str], Transactional]
@@ -99,9 +101,19 @@ class TestEveryClient:
         successor.begin()
         successor.send(name, 0, b"successor")
         successor.end(commit=True)
-        with pytest.raises(Exception):  # noqa: B017  each client has its own
+        with pytest.raises(Exception) as refused:
             _go_on(zombie, name)
+        assert FENCED.search(_texts(refused.value)), _texts(refused.value)
         assert read_to_end(bootstrap, name) == [b"successor"]
+
+
+def _texts(error: BaseException | None) -> str:
+    """Of an exception and of those that it came from."""
+    found = []
+    while error is not None:
+        found.append(f"{type(error).__name__} {error}")
+        error = error.__cause__ or error.__context__
+    return "\n".join(found)
 
 
 def _go_on(zombie: Transactional, name: str) -> None:

@@ -48,9 +48,10 @@ class TestSync:
         kafka = Coordinator()
         members, generation, leader = joined(kafka)
         kafka.sync(leader, generation, assignment={leader: b"1"})
-        for member in members:
-            if member != leader:
-                assert kafka.sync(member, generation).assignment == b""
+        others = [member for member in members if member != leader]
+        assert others
+        for member in others:
+            assert kafka.sync(member, generation).assignment == b""
 
     @pytest.mark.parametrize(
         ("fields", "code"),

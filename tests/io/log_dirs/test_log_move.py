@@ -50,6 +50,7 @@ class Moved:
         self.partition.role.pause()
         assert self.move.complete()
         before = logs(Path(self.partition.folder))
+        assert any(before.values())
         self.partition.relocate(self.move.rename(), 0, NOW)
         assert logs(Path(self.partition.folder)) == before
         return before

@@ -55,5 +55,7 @@ def test_read_committed_finds_nothing_until_the_files_are_in_place(tmp_path: Pat
     while_swapping = [length for odd, length in seen if odd]
     assert len(while_swapping) > 5
     assert all(length == 0 for length in while_swapping) == (isolation == READ_COMMITTED)
-    assert all(length > 0 for odd, length in seen if not odd)
+    beside = [length for odd, length in seen if not odd]
+    assert beside
+    assert min(beside) > 0
     assert 0 < reader.read(wanted, limits).length < before.length
