@@ -144,3 +144,24 @@ def test_a_change_that_was_answered_is_on_disk(tmp_path: Path) -> None:
     }
     store.close()
     assert pragmas == {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1}
+
+
+def test_producer_ids_that_are_skipped_never_bring_back_used_ones(tmp_path: Path) -> None:
+    store = Store(tmp_path / "kbroker.db")
+    store.allocate_producer_ids(1000)
+    store.skip_producer_ids(400)
+    assert store.allocate_producer_ids(1000) == 1000
+    store.skip_producer_ids(5000)
+    assert store.allocate_producer_ids(1) == 5000
+    store.close()
+
+
+def test_a_new_leader_with_an_old_log_gives_no_generation_out_again(tmp_path: Path) -> None:
+    store = Store(tmp_path / "kbroker.db")
+    store.apply(Change(new_topics=[topic("a", 1), topic("b", 9)]))
+    assert store.load().next_generation == 110
+    store.apply(Change(led_partitions=[Partition("a", 0, "/d", 1, 101, 8)]))
+    assert store.load().next_generation == 110
+    store.apply(Change(led_partitions=[Partition("a", 0, "/d", 1, 140, 9)]))
+    assert store.load().next_generation == 141
+    store.close()

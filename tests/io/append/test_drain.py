@@ -225,6 +225,15 @@ def test_flush_messages_holds_the_batch_that_reaches_it(case: DrainCase) -> None
     assert case.outcomes() == [(second, 0, 2)]
 
 
+def test_flush_messages_holds_no_batch_that_asks_for_no_answer(case: DrainCase) -> None:
+    case.row[AppendRow.FLUSH_RECORDS] = 1
+    case.push(batch(), acks=0)
+    case.drain.run()
+    assert case.words[Slot.LOG_END] == 1
+    assert case.drain.out[Drained.DURABLE] == Wants.FLUSH
+    assert case.drain.delayed == 0
+
+
 def test_a_failed_write_is_reported_and_nothing_moves(case: DrainCase) -> None:
     good = case.row[AppendRow.LOG_FD]
     case.row[AppendRow.LOG_FD] = os.open("/dev/full", os.O_WRONLY)

@@ -27,3 +27,14 @@ def test_a_clean_log_without_snapshots_gets_one_and_remembers_nobody(tmp_path: P
         snapshot.unlink()
     assert list(load(log, clean=True).producers) == []
     assert files.list_snapshots(str(log.folder)) == [20]
+
+
+def test_a_recovery_writes_no_snapshot_where_it_begins(tmp_path: Path) -> None:
+    """It would say that nobody had written before."""
+    log = filled(tmp_path / "log", 8, segment_bytes=1000)
+    for snapshot in log.folder.glob("*.snapshot"):
+        snapshot.unlink()
+    bases = sorted(int(path.stem) for path in log.folder.glob("*.log"))
+    load(log)
+    assert len(bases) == 2
+    assert files.list_snapshots(str(log.folder)) == [bases[1], 8]

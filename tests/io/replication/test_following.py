@@ -327,3 +327,19 @@ def test_a_copy_says_that_it_follows_only_once_it_agrees(scene: Make) -> None:
     assert case.own.words[Slot.LEADER_EPOCH] == 1
     case.following.follow(Follow(OWN, 2, LEADER, GENERATION, 0, str(case.leader.folder)))
     assert case.own.words[Slot.LEADER_EPOCH] == -1
+
+
+def test_a_leader_is_woken_when_its_copy_agrees_and_when_it_grows(
+    scene: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Appends there may wait for it."""
+    case = scene()
+    woken: list[int] = []
+    monkeypatch.setattr(module, "wake_process", lambda shared, process: woken.append(process))
+    case.follow()
+    assert len(woken) == 1, "an empty copy of an empty log agrees"
+    case.write(b"a")
+    case.following.pull()
+    assert len(woken) == 2
+    case.look()
+    assert len(woken) == 2

@@ -164,6 +164,14 @@ def test_a_fetch_is_not_charged_for_the_time_that_it_waited(scene: Make) -> None
     assert kbroker.throttled == {THROTTLED["request"]: 1}
 
 
+def test_a_fetch_that_waited_before_python_had_it_is_charged_for_its_own_time(scene: Make) -> None:
+    kbroker = scene(**{REQUEST_PERCENTAGE: 10})
+    kbroker.quotas.meet(kbroker.connection, "c")
+    kbroker.connection.began_ns = kbroker.now_ns - 4 * SECOND_NS // 10
+    kbroker.connection.purgatory_ns = kbroker.connection.earlier_ns = 6 * SECOND_NS // 10
+    assert kbroker.quotas.fetched(kbroker.connection, 1) == 1000
+
+
 def test_the_longer_of_two_throttle_times_counts(scene: Make) -> None:
     kbroker = scene(**{PRODUCER_BYTE_RATE: 100, REQUEST_PERCENTAGE: 10})
     assert kbroker.produced(500, kbroker.now_ns - 35 * SECOND_NS // 100) == 2000
