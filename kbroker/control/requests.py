@@ -87,7 +87,8 @@ class Requests:
     def serve(self, link: AsyncLink, call_id: int, client: ClientRequest) -> None:
         """Answer a request, now or when its Deferred is complete."""
         if len(client.body) > SLICED_FROM_BYTES or client.api_key in self._broker.listeners.sliced_apis:
-            work = self._slicing.run(partial(self._dispatch, client), partial(self._spent, client))
+            spent = partial(self._spent, client)
+            work = self._slicing.run(partial(self._dispatch, client), spent, len(client.body))
             self._background.start(self._serve_in_slices(link, call_id, client, work))
             return
         if client.api_key in LISTS:

@@ -4,6 +4,7 @@
 import asyncio
 import gc
 import time
+from bisect import bisect_left
 from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Iterable
 from contextvars import copy_context
 from functools import partial
@@ -17,6 +18,9 @@ LONG_SLICES: Final = 8
 """Number of slices after which work counts as long."""
 FEW: Final = 8
 """How many works take turns before they count as long."""
+LANE_BYTES: Final = (1 << 16, 1 << 20)
+"""Sizes of requests up to which long work has a lane of its own: a million entries take a minute and
+more."""
 REST_S: Final = 0.5
 MAX_RESTS: Final = 60
 MANY_OBJECTS: Final = 20_000
@@ -27,59 +31,61 @@ class Slicing:
     """Runs in: control, network. Owner: the process's main.
 
     Short work does not wait for long work before it: all work begins with a slice, and a few take
-    turns for the next ones. Work that is not finished then runs one after the other, because the
-    objects of long requests take much memory. Work that waits for anything but its next slice lets
-    the next work run. The garbage collector is off meanwhile: one pass over the millions of objects
-    of one request would stop all clients for as long.
+    turns for the next ones. Work that is not finished then runs one after the other in the lane of
+    its size, because the objects of long requests take much memory; the lanes take turns. Work that
+    waits for anything but its next slice lets the next work run. The garbage collector is off
+    meanwhile: one pass over the millions of objects of one request would stop all clients for as
+    long.
     """
 
     def __init__(self) -> None:
-        self._lane = asyncio.Lock()
+        self._lanes = [asyncio.Lock() for _ in range(len(LANE_BYTES) + 1)]
+        self._lane_turns = asyncio.Lock()
         self._first_slices = asyncio.Lock()
         self._few = asyncio.Semaphore(FEW)
         self._turns = asyncio.Lock()
         self._collector_off = 0
 
-    async def run(self, function: Callable[[], Any], spent: Spent | None = None) -> Any:
+    async def run(self, function: Callable[[], Any], spent: Spent | None = None, size: int = 0) -> Any:
         """Run the function in slices and return its result; coroutines that it starts by way of
         `in_slices` continue in slices.
 
-        spent: called with the nanoseconds of each slice."""
-        work = self._work(function, spent)
+        spent: called with the nanoseconds of each slice. size: bytes of the request."""
+        work = self._work(function, spent, size)
         found = await _in_turn(self._first_slices, work, spent)
-        return found if work.done else await self.finish(work, spent)
+        return found if work.done else await self.finish(work, spent, size)
 
-    def begin(self, function: Callable[[], Any], spent: Spent | None = None) -> tuple[Work, Any]:
+    def begin(
+        self, function: Callable[[], Any], spent: Spent | None = None, size: int = 0
+    ) -> tuple[Work, Any]:
         """Run the first slice of a function at once. If the work is not done then, `finish` runs
         the rest; else this is what the function returned."""
-        work = self._work(function, spent)
+        work = self._work(function, spent, size)
         return work, _slice(work, spent)
 
-    async def finish(self, work: Work, spent: Spent | None = None) -> Any:
+    async def finish(self, work: Work, spent: Spent | None = None, size: int = 0) -> Any:
         """Run all further slices; the result of the function."""
         async with self._few:
             while work.slices < LONG_SLICES:
                 found = await _in_turn(self._turns, work, spent)
                 if work.done:
                     return found
-        async with self._lane:
+        async with self._lanes[bisect_left(LANE_BYTES, size)]:
             self._stop_collector()
             try:
-                found = _slice(work, spent)
                 while not work.done:
-                    await asyncio.sleep(0)
-                    found = _slice(work, spent)
+                    found = await _in_turn(self._lane_turns, work, spent)
             finally:
                 self._start_collector_later(MAX_RESTS)
             return found
 
-    def _work(self, function: Callable[[], Any], spent: Spent | None) -> Work:
-        work = Work(function, partial(self._steps, spent))
+    def _work(self, function: Callable[[], Any], spent: Spent | None, size: int) -> Work:
+        work = Work(function, partial(self._steps, spent, size))
         work.gr_context = copy_context()
         return work
 
-    async def _steps(self, spent: Spent | None, work: Coroutine[Any, Any, Any]) -> Any:
-        return await _Steps(self, work, spent)
+    async def _steps(self, spent: Spent | None, size: int, work: Coroutine[Any, Any, Any]) -> Any:
+        return await _Steps(work, partial(self.run, spent=spent, size=size))
 
     def _stop_collector(self) -> None:
         self._collector_off += 1
@@ -133,16 +139,15 @@ def _slice(work: Work, spent: Spent | None) -> Any:
 class _Steps:
     """A coroutine each of whose steps runs in slices; its waits are unchanged."""
 
-    def __init__(self, slicing: Slicing, work: Coroutine[Any, Any, Any], spent: Spent | None) -> None:
-        self._slicing = slicing
-        self._spent = spent
+    def __init__(self, work: Coroutine[Any, Any, Any], run: Callable[..., Coroutine[Any, Any, Any]]) -> None:
         self._work = work
+        self._run = run
 
     def __await__(self) -> Generator[Any, Any, Any]:
         steps = self._work.__await__()
         step: Callable[[], Any] = partial(_step, steps)
         while True:
-            done, value = yield from self._slicing.run(step, self._spent).__await__()
+            done, value = yield from self._run(step).__await__()
             if done:
                 return value
             try:

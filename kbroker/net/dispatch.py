@@ -133,12 +133,14 @@ class Dispatch:
             return
         header, body = begun
         if header.api_key == ApiKey.FETCH:
-            await self._slicing.run(partial(self.fetches.take, connection, header, frame, body))
+            take = partial(self.fetches.take, connection, header, frame, body)
+            await self._slicing.run(take, size=len(frame))
         elif header.api_key == ApiKey.PRODUCE:
-            await self._slicing.run(partial(self._refuse_produce, connection, header, frame, body))
+            refuse_it = partial(self._refuse_produce, connection, header, frame, body)
+            await self._slicing.run(refuse_it, size=len(frame))
         elif header.api_key == ApiKey.API_VERSIONS and self._greetings is not None:
             request = _client_request(connection, header, frame[body:])
-            await self._slicing.run(partial(self._forward, connection, request, frame))
+            await self._slicing.run(partial(self._forward, connection, request, frame), size=len(frame))
         else:
             await self._forward_long(connection, _client_request(connection, header, b""), frame[body:])
 

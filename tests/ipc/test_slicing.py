@@ -71,6 +71,42 @@ def test_coroutines_run_in_slices_too_and_wait_as_ever() -> None:
     assert count > 10
 
 
+def test_a_short_request_does_not_wait_for_the_end_of_a_long_one() -> None:
+    async def scene() -> None:
+        slicing = Slicing()
+        longest = asyncio.create_task(slicing.run(partial(long_work, 30_000_000), size=50 << 20))
+        other = asyncio.create_task(slicing.run(partial(long_work, 30_000_000), size=50 << 20))
+        for _ in range(50):
+            await asyncio.sleep(0)
+        for size in (1 << 16, 1 << 20):
+            assert await slicing.run(long_work, size=size) == 300_000
+            assert not any(task.done() for task in (longest, other))
+        for task in (longest, other):
+            task.cancel()
+        await asyncio.wait((longest, other))
+
+    asyncio.run(scene())
+
+
+def test_one_lane_runs_in_each_turn() -> None:
+    """However many sizes there are, others wait for one slice."""
+    slices: list[int] = []
+
+    async def scene() -> None:
+        slicing = Slicing()
+        works = [slicing.run(long_work, slices.append, size) for size in (1, 1 << 18, 1 << 24)]
+        tasks = asyncio.gather(*works)
+        for _ in range(60):  # all three are in their lanes
+            await asyncio.sleep(0)
+        while not tasks.done():
+            before = len(slices)
+            await asyncio.sleep(0)
+            assert len(slices) <= before + 1
+        assert tasks.result() == [300_000] * 3
+
+    asyncio.run(scene())
+
+
 def test_errors_come_out() -> None:
     def work() -> None:
         long_work()
