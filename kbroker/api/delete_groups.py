@@ -32,13 +32,33 @@ async def handle(ctx: RequestContext, request: DeleteGroupsRequest) -> DeleteGro
             return _failed(group_id, error)
         return result
 
-    names = distinct(request.groups_names)
-    return DeleteGroupsResponse(results=await in_groups(delete(name) for name in names))
+    results: list[DeletableGroupResult] = []
+    existing: dict[int, str] = {}
+    for name in distinct(request.groups_names):
+        refusal = _refusal(ctx, name)
+        if refusal is None:
+            existing[len(results)] = name
+        results.append(refusal or DeletableGroupResult(name))
+    deleted = await in_groups(delete(name) for name in existing.values())
+    for number, result in zip(existing, deleted, strict=True):
+        results[number] = result
+    return DeleteGroupsResponse(results=results)
 
 
 def refuse(request: DeleteGroupsRequest, error: KafkaError, version: int) -> DeleteGroupsResponse:
     """The request failed as a whole: every group carries the error."""
     return DeleteGroupsResponse(results=[_failed(name, error) for name in request.groups_names])
+
+
+def _refusal(ctx: RequestContext, group_id: str) -> DeletableGroupResult | None:
+    """The result of a group that does not exist; it takes no task, because there is no bound to the
+    names of such groups. None of others."""
+    try:
+        if not ctx.services.groups.is_absent(group_id):
+            return None
+    except KafkaError as error:
+        return _failed(group_id, error)
+    return DeletableGroupResult(group_id, ErrorCode.GROUP_ID_NOT_FOUND)
 
 
 def _failed(group_id: str, error: KafkaError) -> DeletableGroupResult:

@@ -7,6 +7,7 @@ ELECTION_NOT_NEEDED, or is left out of a request for all partitions.
 from kbroker.api.context import RequestContext
 from kbroker.api.later import in_groups, running
 from kbroker.api.row import Api
+from kbroker.control.metadata.catalogue import Partition
 from kbroker.ipc.layout import SlotState
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
@@ -35,7 +36,7 @@ async def handle(ctx: RequestContext, request: ElectLeadersRequest) -> ElectLead
         wanted = {topic.topic: list(topic.partitions) for topic in request.topic_partitions}
     results = []
     for name, indexes in paced(wanted.items()):
-        found = await in_groups(_result(ctx, name, i, request.election_type) for i in paced(indexes))
+        found = await _of_topic(ctx, name, indexes, request.election_type == UNCLEAN)
         if request.topic_partitions is None:
             found = [result for result in found if result.error_code != ErrorCode.ELECTION_NOT_NEEDED]
         results.append(ReplicaElectionResult(name, found))
@@ -51,26 +52,45 @@ def refuse(request: ElectLeadersRequest, error: KafkaError, version: int) -> Ele
     return ElectLeadersResponse(error_code=error.code, replica_election_results=results)
 
 
-async def _result(ctx: RequestContext, name: str, index: int, election_type: int) -> PartitionResult:
+async def _of_topic(
+    ctx: RequestContext, name: str, indexes: list[int], unclean: bool
+) -> list[PartitionResult]:
+    """Only replicated partitions take a task: there is no bound to the names of others."""
+    results: list[PartitionResult] = []
+    elections: dict[int, Partition] = {}
+    for index in paced(indexes):
+        partition = ctx.broker.catalogue.partition(name, index)
+        if partition is not None and partition.replicated:
+            elections[len(results)] = partition
+            results.append(PartitionResult(index, ErrorCode.NONE, None))
+        else:
+            results.append(_refused(ctx, name, index, partition, unclean))
+    elected = await in_groups(_elect(ctx, partition, unclean) for partition in elections.values())
+    for number, result in zip(elections, elected, strict=True):
+        results[number] = result
+    return results
+
+
+async def _elect(ctx: RequestContext, partition: Partition, unclean: bool) -> PartitionResult:
     try:
-        await _elect(ctx, name, index, election_type == UNCLEAN)
-    except KafkaError as error:
-        return PartitionResult(index, error.code, error.message)
-    return PartitionResult(index, ErrorCode.NONE, None)
-
-
-async def _elect(ctx: RequestContext, name: str, index: int, unclean: bool) -> None:
-    broker = ctx.broker
-    if broker.catalogue.get(name) is None:
-        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {name}")
-    partition = broker.catalogue.partition(name, index)
-    if partition is None:
-        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {name}-{index}")
-    if partition.replicated:
         await ctx.services.replication.elect_on_demand(partition, unclean)
-    elif broker.slots.state(partition.slot) != SlotState.OFFLINE:
-        raise KafkaError(ErrorCode.ELECTION_NOT_NEEDED)
+    except KafkaError as error:
+        return PartitionResult(partition.index, error.code, error.message)
+    return PartitionResult(partition.index, ErrorCode.NONE, None)
+
+
+def _refused(
+    ctx: RequestContext, name: str, index: int, partition: Partition | None, unclean: bool
+) -> PartitionResult:
+    """The result of a partition that has no other replica, or that does not exist."""
+    if partition is None:
+        there = ctx.broker.catalogue.get(name) is not None
+        what = f"No such partition as {name}-{index}" if there else f"No such topic as {name}"
+        error = KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, what)
+    elif ctx.broker.slots.state(partition.slot) != SlotState.OFFLINE:
+        error = KafkaError(ErrorCode.ELECTION_NOT_NEEDED)
+    elif unclean:
+        error = KafkaError(ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE)
     else:
-        raise KafkaError(
-            ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE if unclean else ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
-        )
+        error = KafkaError(ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE)
+    return PartitionResult(index, error.code, error.message)

@@ -181,6 +181,27 @@ def test_elections_are_not_needed_on_one_node(made: World) -> None:
     assert elect(made, None) == {}
 
 
+def test_partitions_without_another_replica_take_no_tasks(made: World) -> None:
+    """A million of them would take minutes of loop turns."""
+    wanted = [TopicPartitions(f"n{number}", [0]) for number in range(500)]
+    request = ElectLeadersRequest(0, [TopicPartitions("a", list(range(500))), *wanted])
+    tasks = []
+
+    def counted(loop: asyncio.AbstractEventLoop, work: Any, **how: Any) -> asyncio.Task[Any]:
+        tasks.append(1)
+        return asyncio.Task(work, loop=loop, **how)
+
+    async def asked() -> Any:
+        asyncio.get_running_loop().set_task_factory(counted)
+        return await ask(made.broker, ApiKey.ELECT_LEADERS, 2, request)
+
+    answer = asyncio.run(asked())
+    results = [r.error_code for topic in answer.replica_election_results for r in topic.partition_result]
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert results == [ErrorCode.ELECTION_NOT_NEEDED] * 2 + [unknown] * 998
+    assert len(tasks) < 20
+
+
 def test_a_partition_on_a_failed_directory_finds_no_leader(made: World) -> None:
     slot = made.broker.catalogue.topics["a"].partitions[1].slot
     made.shared.slots[slot, Slot.STATE] = SlotState.OFFLINE

@@ -124,6 +124,12 @@ class Runtime(CoordinatorTopic):
         self._tails[key] = mine
         return self._store(partition, outcome, partial(self._next_turn, key, mine))
 
+    def is_idle(self, key: str) -> bool:
+        """Whether no operation of a key is pending. Raises KafkaError while its partition is not
+        loaded."""
+        self._partition(key)
+        return key not in self._tails and not (self.lane is not None and self.lane.in_flight(key))
+
     def _ask_later(self, key: str, operation: Operation) -> Deferred:
         """The response of an operation that waits for pending ones. A rebalance has hundreds of
         these: so that each needs no task and no turn of the loop."""

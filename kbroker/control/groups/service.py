@@ -112,6 +112,12 @@ class GroupService:
         self.runtime.check_topic()
         return self.runtime.ask_beside(group_id, operation)
 
+    def is_absent(self, group_id: str) -> bool:
+        """Whether there is no such group and no operation of it is pending. Raises KafkaError, as
+        `run` does."""
+        self.runtime.check_topic()
+        return self.runtime.is_idle(group_id) and group_id not in self.shard.table.groups
+
     def read(self, group_id: str) -> GroupShard:
         """The shard, for a question about one group. Raises KafkaError while its partition is being
         loaded."""
