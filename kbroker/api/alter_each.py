@@ -1,12 +1,11 @@
 """Shared by AlterConfigs and IncrementalAlterConfigs: each resource once, each with its own
 result."""
 
-from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol, TypeVar
 
 from kbroker.protocol.errors import ErrorCode, KafkaError
-from kbroker.protocol.slices import emptied
+from kbroker.protocol.slices import Repeated
 
 
 class Resource(Protocol):
@@ -31,18 +30,17 @@ async def alter_each(
     resources: Sequence[R], alter: Callable[[R], Awaitable[None]], answer: ResourceResult[A]
 ) -> list[A]:
     """Change each resource. A resource that is named twice is not changed."""
-    times = Counter((resource.resource_type, resource.resource_name) for resource in resources)
+    repeated = Repeated((resource.resource_type, resource.resource_name) for resource in resources)
     answers = []
     for resource in resources:
         kind, name = resource.resource_type, resource.resource_name
         try:
-            if times[kind, name] > 1:
+            if (kind, name) in repeated:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
             await alter(resource)
             answers.append(answer(ErrorCode.NONE, None, kind, name))
         except KafkaError as refused:
             answers.append(answer(refused.code, refused.message, kind, name))
-    emptied(times)
     return answers
 
 

@@ -5,8 +5,6 @@ v1 throttle time; v3 TOPIC_DELETION_DISABLED; v4 flexible; v5 error text; v6 by 
 after file.delete.delay.ms.
 """
 
-from collections import Counter
-
 from kbroker.api.context import RequestContext
 from kbroker.api.later import running
 from kbroker.api.row import Api
@@ -20,7 +18,7 @@ from kbroker.protocol.messages.delete_topics import (
     DeleteTopicsResponse,
 )
 from kbroker.protocol.schema import ZERO_UUID
-from kbroker.protocol.slices import is_sliced
+from kbroker.protocol.slices import Repeated, distinct, is_sliced
 
 API = Api(ApiKey.DELETE_TOPICS, 1, 6)
 
@@ -65,24 +63,25 @@ class _Chosen:
     def topics(self) -> list[Topic]:
         """The topics; looked up on the first call."""
         if self._topics is None:
-            self._topics = []
-            self._look(self._request, self._topics)
+            self._topics = self._look(self._request)
         return self._topics
 
-    def _look(self, request: DeleteTopicsRequest, found: list[Topic]) -> None:
-        names = Counter(request.topic_names)
-        ids: Counter[bytes] = Counter()
+    def _look(self, request: DeleteTopicsRequest) -> list[Topic]:
+        names = list(request.topic_names)
+        ids: list[bytes] = []
         for topic in request.topics:
             if topic.name is None and topic.topic_id == ZERO_UUID:
                 self._bad(None, ZERO_UUID, "Neither topic name nor id were specified.")
             elif topic.name is None:
-                ids[topic.topic_id] += 1
+                ids.append(topic.topic_id)
             elif topic.topic_id == ZERO_UUID:
-                names[topic.name] += 1
+                names.append(topic.name)
             else:
                 self._bad(topic.name, topic.topic_id, "You may not specify both topic name and topic id.")
-        self._take_ids(ids, found)
-        self._take_names(names, ids, found)
+        found: dict[bytes, Topic] = {}
+        supplied = self._take_ids(ids, found)
+        self._take_names(names, supplied, found)
+        return list(found.values())
 
     def answer(self, name: str | None, topic_id: bytes, error: KafkaError | None) -> None:
         """Add one result."""
@@ -94,26 +93,33 @@ class _Chosen:
     def _bad(self, name: str | None, topic_id: bytes, why: str) -> None:
         self.answer(name, topic_id, KafkaError(ErrorCode.INVALID_REQUEST, why))
 
-    def _take_ids(self, ids: Counter[bytes], found: list[Topic]) -> None:
-        for topic_id, times in ids.items():
+    def _take_ids(self, ids: list[bytes], found: dict[bytes, Topic]) -> set[bytes]:
+        """The ids of existing topics, those that came twice as well."""
+        supplied: set[bytes] = set()
+        repeated = Repeated(ids)
+        for topic_id in distinct(ids):
             topic = self._catalogue.by_id(topic_id)
-            if times > 1:
+            if topic is not None:
+                supplied.add(topic_id)
+            if topic_id in repeated:
                 self._bad(None, topic_id, "Duplicate topic id.")
             elif topic is None:
                 self.answer(None, topic_id, KafkaError(ErrorCode.UNKNOWN_TOPIC_ID))
             else:
-                found.append(topic)
+                found[topic_id] = topic
+        return supplied
 
-    def _take_names(self, names: Counter[str], ids: Counter[bytes], found: list[Topic]) -> None:
-        for name, times in names.items():
+    def _take_names(self, names: list[str], supplied: set[bytes], found: dict[bytes, Topic]) -> None:
+        repeated = Repeated(names)
+        for name in distinct(names):
             topic = self._catalogue.get(name)
-            if times > 1:
+            if name in repeated:
                 self._bad(name, ZERO_UUID, "Duplicate topic name.")
             elif topic is None:
                 self.answer(name, ZERO_UUID, KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
-            elif topic.topic_id in ids:
-                found[:] = [other for other in found if other is not topic]
+            elif topic.topic_id in supplied:
+                found.pop(topic.topic_id, None)
                 why = "The provided topic name maps to an ID that was already supplied."
                 self._bad(name, topic.topic_id, why)
             else:
-                found.append(topic)
+                found[topic.topic_id] = topic

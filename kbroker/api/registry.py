@@ -222,6 +222,8 @@ class Dispatch:
             return self._encoded(module, client, response, request)
         if response is not None:
             self._counts.count(client, response)
+        elif is_sliced():
+            release(request)
         return response
 
     def _encoded(self, module: ModuleType, client: ClientRequest, response: Struct, request: Struct) -> Frame:

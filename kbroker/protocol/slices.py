@@ -146,6 +146,24 @@ class Names:
         return name in self._parts[hash(name) & (SETS - 1)]
 
 
+class Repeated:
+    """The items that come more than once; collected in slices, and in many small sets, as by
+    `distinct`."""
+
+    def __init__(self, items: Iterable[Hashable]) -> None:
+        once: list[set[Hashable]] = [set() for _ in range(SETS)]
+        self._parts: list[set[Hashable]] = [set() for _ in range(SETS)]
+        for item in paced(items):
+            number = hash(item) & (SETS - 1)
+            (self._parts if item in once[number] else once)[number].add(item)
+        for some in once:
+            some.clear()
+            breathe()
+
+    def __contains__(self, item: Hashable) -> bool:
+        return item in self._parts[hash(item) & (SETS - 1)]
+
+
 def in_order(items: Iterable[C]) -> list[C]:
     """The items, sorted. In slices they are merged from short sorted runs: sorting a million takes
     a second."""

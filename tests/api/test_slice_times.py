@@ -28,7 +28,9 @@ from kbroker.protocol.codec import encode
 from kbroker.protocol.messages.alter_configs import AlterableConfig as ReplacedConfig
 from kbroker.protocol.messages.alter_configs import AlterConfigsRequest
 from kbroker.protocol.messages.alter_configs import AlterConfigsResource as ReplacedResource
+from kbroker.protocol.messages.create_acls import AclCreation, CreateAclsRequest
 from kbroker.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from kbroker.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from kbroker.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from kbroker.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
@@ -113,12 +115,24 @@ DEEP: dict[str, tuple[ApiKey, Struct]] = {
             ]
         ),
     ),
+    "names of topics to delete": (
+        ApiKey.DELETE_TOPICS,
+        DeleteTopicsRequest(topics=[DeleteTopicState(name) for name in settings(200_000)]),
+    ),
+    "ids of topics to delete": (
+        ApiKey.DELETE_TOPICS,
+        DeleteTopicsRequest(topics=[DeleteTopicState(None, n.to_bytes(16)) for n in range(1, 200_000)]),
+    ),
+    "ACLs of no known kind": (
+        ApiKey.CREATE_ACLS,
+        CreateAclsRequest([AclCreation(0, name, 3, "User:a", "*", 3, 3) for name in settings(300_000)]),
+    ),
     "settings to describe": (
         ApiKey.DESCRIBE_CONFIGS,
         DescribeConfigsRequest([DescribeConfigsResource(2, "n0", settings(100_000))]),
     ),
 }
-"""Long lists within a single entry."""
+"""Long lists within a single entry, and requests whose entries take a path of their own."""
 
 LONG = [
     *(

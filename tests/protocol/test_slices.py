@@ -24,6 +24,7 @@ from kbroker.protocol.schema import ProtocolError
 from kbroker.protocol.slices import (
     SLICE_NS,
     PacedList,
+    Repeated,
     Work,
     breathe,
     distinct,
@@ -139,6 +140,14 @@ def test_each_item_comes_once_in_its_order_in_slices_too() -> None:
     items = [f"name-{number % 700}" for number in range(COUNT)]
     found, slices = finish(lambda: list(distinct(items)))
     assert found == list(dict.fromkeys(items)) == list(distinct(items))
+    assert slices > 1
+
+
+def test_repeated_items_are_found_in_slices_as_in_one_piece() -> None:
+    items = [f"name-{number % 15_000}" for number in range(COUNT)]
+    found, slices = finish(lambda: Repeated(items))
+    assert [item in found for item in items] == [number % 15_000 < 5000 for number in range(COUNT)]
+    assert "other" not in found
     assert slices > 1
 
 
