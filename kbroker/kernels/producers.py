@@ -132,4 +132,5 @@ def rehash(old: Table, new: Table) -> None:
         if old[row, Producer.KEY] > 0:
             slot = old[row, Producer.KEY] - 1
             target = claim_producer(new, slot, old[row, Producer.ID])
-            new[target, :] = old[row, :]
+            for word in range(Producer.WORDS):
+                new[target, word] = old[row, word]
