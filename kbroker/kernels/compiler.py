@@ -10,16 +10,19 @@ is optimised once.
 """
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import numba
 from llvmlite import binding as llvm
-from numba.core import dispatcher, typeinfer
+from numba.core import dispatcher, sigutils, typeinfer
 from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import CPUDispatcher, cpu_target
 from numba.core.types.misc import unliteral
 
 from kbroker.kernels import frontend
+from kbroker.kernels.exchange import Exchange, plain
 from kbroker.kernels.frontend import KernelCompiler
 
 OPTIONS = {"nopython": True, "nogil": True, "error_model": "numpy"}
@@ -95,6 +98,8 @@ class Part(dispatcher.Dispatcher):
     targetdescr = cpu_target
     compiled: Callable[[], object] = staticmethod(lambda: None)
     """Called after each part, to show progress."""
+    exchange: Exchange | None = None
+    """Where this process takes parts from and gives them to."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__(function, {}, OPTIONS)
@@ -102,10 +107,33 @@ class Part(dispatcher.Dispatcher):
         self._alone: Any = None
 
     def add_overload(self, result: Any) -> None:
-        Part.compiled()
         key = object()  # what numba finds the code by, in place of a callable
         self.targetctx.insert_user_function(key, result.fndesc, [result.library])
         self.overloads[tuple(result.signature.args)] = result._replace(entry_point=key)
+
+    def compile(self, wanted: Any) -> Any:
+        """As in numba, without its timers; or take what another process has compiled."""
+        arguments, _ = sigutils.normalize_signature(wanted)
+        if (known := self.overloads.get(tuple(arguments))) is not None:
+            return known.entry_point
+        exchange = Part.exchange
+        name = f"{self.py_func.__module__}.{self.py_func.__qualname__}{arguments}"
+        with global_compiler_lock, self._compiling_counter:
+            if exchange is None or "<locals>" in name or not all(plain(one) for one in arguments):
+                found = self._compiled(arguments)
+            else:
+                with exchange.claimed(name):
+                    found = exchange.received(name, arguments)
+                    if found is None:
+                        found = self._compiled(arguments)
+                        exchange.send(name, found, _for_linking)
+            self.add_overload(found)
+        return self.overloads[tuple(arguments)].entry_point
+
+    def _compiled(self, arguments: Any) -> Any:
+        found = self._compiler.compile(arguments, None)
+        Part.compiled()
+        return found
 
     def get_call_template(self, arguments: Any, named: Any) -> Any:
         """As in numba, for the types of constants instead of the constants."""
@@ -129,7 +157,9 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
     def make(self) -> None:
         """Compile it, or load it from the cache. Once made, it accepts no other signature."""
         if self._can_compile:
-            with typeinfer.register_dispatcher(self):
+            name = f"{self.py_func.__module__}.{self.py_func.__qualname__}"
+            claim = Part.exchange.claimed(name) if Part.exchange else nullcontext()
+            with claim, typeinfer.register_dispatcher(self):
                 self.compile(self.declared)
             self.disable_compile()
 

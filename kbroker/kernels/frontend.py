@@ -11,6 +11,7 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
+from llvmlite.ir.types import Type as LLVMType
 from numba.core import ir, targetconfig, types
 from numba.core.base import BaseContext
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
@@ -58,6 +59,7 @@ def install() -> None:
     BaseContext.refresh = _once_per_registration(BaseContext.refresh)
     typing_context = context.BaseContext
     typing_context.refresh = _once_per_registration(typing_context.refresh)
+    LLVMType.get_abi_size = _once_per_type(LLVMType.get_abi_size)
     known = functions.BaseFunction
     known.get_call_type = _kept_for_operators(known.get_call_type)  # type: ignore[method-assign]
 
@@ -147,3 +149,18 @@ def _kept_for_operators(resolve: Callable[..., Any]) -> Callable[..., Any]:
         return found
 
     return resolved
+
+
+def _once_per_type(size: Callable[..., int]) -> Callable[..., int]:
+    """llvmlite has LLVM read a module of text for the size of a type, at each variable."""
+    kept: dict[tuple[str, str], int] = {}
+
+    def sized(own: Any, target_data: Any, context: Any = None) -> int:
+        if context is not None:  # it may have types of its own under a known name
+            return size(own, target_data, context)
+        key = str(own), str(target_data)
+        if key not in kept:
+            kept[key] = size(own, target_data)
+        return kept[key]
+
+    return sized

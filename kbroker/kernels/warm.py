@@ -11,10 +11,12 @@ import fcntl
 import gc
 import importlib
 import os
+import shutil
 import signal
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +30,9 @@ DRAW_AFTER_S = 0.25
 BAR = 30
 PR_SET_PDEATHSIG = 1
 OPTIMISING = 0.15
-AGAIN = 0.32
 FUNCTION = 255
+KNOWN_FROM = 0.1
+"""The share from which on the time left is shown: the first part takes seconds."""
 
 
 def modules() -> list[str]:
@@ -84,15 +87,15 @@ class Progress:
     """Progress, in functions: to compile one is 1, to optimise it as part of a kernel is
     OPTIMISING."""
 
-    def __init__(self, kernels: list[Any], workers: int) -> None:
+    def __init__(self, kernels: list[Any]) -> None:
         of_each = [functions_of(one) for one in kernels]
-        self._kernels = [OPTIMISING * len(own) for own in of_each]
-        again = 1 + AGAIN * (workers - 1)  # functions that several workers need are compiled by each of them
-        self._all = len(set().union(*of_each)) * again + sum(self._kernels)
+        parts = set[Any]().union(*of_each) - {one.py_func for one in kernels}
+        self._kernels = [1 + OPTIMISING * len(own) for own in of_each]
+        self._all = len(parts) + sum(self._kernels)
         self._done = 0.0
 
     def take(self, messages: bytes) -> None:
-        """Messages of workers: a function was compiled (FUNCTION), or a kernel is done (its
+        """Messages of workers: a part was compiled (FUNCTION), or a kernel is done (its
         number)."""
         for message in messages:
             self._done += 1 if message == FUNCTION else self._kernels[message]
@@ -128,27 +131,45 @@ def compile_all(kernels: list[Any]) -> bool:
     tasks, task = os.pipe()
     ready, done = os.pipe()
     collect_seldom()
+    number_of_workers = min(len(os.sched_getaffinity(0)), len(kernels))
     workers = []
-    for _ in range(min(len(os.sched_getaffinity(0)), len(kernels))):
-        workers.append(os.fork())
-        if workers[-1] == 0:
-            os.close(task)
-            os.close(ready)
-            _work(kernels, tasks, done)
-    os.close(tasks)
-    os.close(done)
-    os.write(task, bytes(range(len(kernels))))  # one byte per kernel: the worker that reads it compiles it
-    os.close(task)
-    _report(Progress(kernels, len(workers)), ready)
-    return sum(os.waitpid(worker, 0)[1] for worker in workers) == 0
+    with _exchange_folder() as folder:
+        for number in range(number_of_workers):
+            workers.append(os.fork())
+            if workers[-1] == 0:
+                os.close(task)
+                os.close(ready)
+                exchange = (folder, number) if number_of_workers > 1 else None
+                _work(kernels, tasks, done, exchange)
+        os.close(tasks)
+        os.close(done)
+        os.write(task, bytes(range(len(kernels))))  # a byte a kernel: who reads it compiles it
+        os.close(task)
+        _report(Progress(kernels), ready)
+        return sum(os.waitpid(worker, 0)[1] for worker in workers) == 0
 
 
-def _work(kernels: list[Any], tasks: int, done: int) -> None:
+@contextmanager
+def _exchange_folder() -> Iterator[Path]:
+    """In the cache, which no other user can write to; one that was killed may have left it."""
+    folder = cache.cache_folder() / "exchange"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(mode=0o700)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _work(kernels: list[Any], tasks: int, done: int, exchange: tuple[Path, int] | None) -> None:
+    """Compile one task after the other. exchange: its folder, and the number of this process."""
     code = 1
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     try:
         from kbroker.kernels.compiler import Part
+        from kbroker.kernels.exchange import Exchange
 
+        Part.exchange = Exchange(*exchange) if exchange else None
         Part.compiled = staticmethod(lambda: os.write(done, bytes([FUNCTION])))
         while taken := os.read(tasks, 1):
             kernels[taken[0]].make()
@@ -181,8 +202,9 @@ def _report(progress: Progress, ready: int) -> None:
 
 def said_of(progress: Progress, elapsed_s: float, terminal: bool) -> str:
     """A line that says how far it is; for a terminal a bar over the one before."""
-    left = max(1, round(progress.left_s(elapsed_s)))
-    what = f"{progress.share:4.0%}, about {left} s left"
+    what = f"{progress.share:4.0%}"
+    if progress.share >= KNOWN_FROM:
+        what += f", about {max(1, round(progress.left_s(elapsed_s)))} s left"
     if not terminal:
         return f"kernels: {what.strip()}\n"
     full = round(BAR * progress.share)

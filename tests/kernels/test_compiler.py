@@ -29,6 +29,10 @@ def _sum(numbers: np.ndarray) -> int:
     return total
 
 
+def _tripled(number: int) -> int:
+    return times(number, 3)
+
+
 times = Part(_times)
 summed = Part(_sum)
 
@@ -76,6 +80,11 @@ def test_warm_compiles_in_processes_and_a_second_one_finds_all(tmp_path: Path) -
     """With two small modules of kernels: all of them take too long here."""
     code = (
         "from kbroker.kernels import warm\n"
+        "report = warm._report\n"
+        "def reported(progress, ready):\n"
+        "    report(progress, ready)\n"
+        "    print(progress.share)\n"
+        "warm._report = reported\n"
         "warm.modules = lambda: ['kbroker.kernels.crc32c', 'kbroker.ipc.producer_id_kernel']\n"
         "raise SystemExit(warm.main())"
     )
@@ -87,16 +96,18 @@ def test_warm_compiles_in_processes_and_a_second_one_finds_all(tmp_path: Path) -
         for _ in range(2)
     ]
     said = [one.stderr for one in done]
+    assert done[0].stdout == "1.0\n"  # what it says of its progress ends at all
+    assert not list(tmp_path.glob("kbroker/*/exchange"))
     assert "kernels: compiling" in said[0]
     assert "kernels: ready in" in said[0]
     assert "kernels are ready" in said[1]
 
 
 def test_progress_knows_what_is_left() -> None:
-    progress = Progress([Kernel(_sum, "int64(int64[:])"), Kernel(_times, "int64(int64, int64)")], workers=1)
+    progress = Progress([Kernel(_sum, "int64(int64[:])"), Kernel(_tripled, "int64(int64)")])
     assert progress.left_s(0.5) > 0
     assert progress.share == 0
-    progress.take(bytes([FUNCTION, FUNCTION]))
+    progress.take(bytes([FUNCTION]))  # both call it
     before = progress.left_s(1.0)
     progress.take(bytes([0]))
     assert 0 < progress.left_s(1.0) < before
@@ -106,12 +117,12 @@ def test_progress_knows_what_is_left() -> None:
 
 
 def test_progress_is_a_line_in_a_file_and_a_bar_on_a_terminal() -> None:
-    progress = Progress([Kernel(_sum, "int64(int64[:])")], workers=1)
-    assert said_of(progress, 0.0, terminal=False) == "kernels: 0%, about 1 s left\n"
+    progress = Progress([Kernel(_sum, "int64(int64[:])")])
+    assert said_of(progress, 0.0, terminal=False) == "kernels: 0%\n"
     progress.take(bytes([FUNCTION]))
     assert 0 < progress.share < 1
     line = said_of(progress, 3.0, terminal=True)
     assert line.startswith("\r\x1b[Kkernels: [#")
-    assert not line.endswith("\n")
-    progress.take(bytes([FUNCTION, 0]))
+    assert line.endswith(" s left")
+    progress.take(bytes([0]))
     assert said_of(progress, 4.0, terminal=False).startswith("kernels: 100%")
