@@ -6,6 +6,7 @@ from tests.compat import (
     cached_answer_scripts,
     group_scripts,
     share_portion_scripts,
+    share_progress_scripts,
     share_scripts,
     streams_scripts,
 )
@@ -17,6 +18,7 @@ GROUP_SCRIPTS: dict[str, Callable[[Talk], None]] = {
     **group_scripts.SCRIPTS,
     **share_scripts.SCRIPTS,
     **share_portion_scripts.SCRIPTS,
+    **share_progress_scripts.SCRIPTS,
     **streams_scripts.SCRIPTS,
     **cached_answer_scripts.SCRIPTS,
 }

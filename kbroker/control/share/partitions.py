@@ -210,13 +210,15 @@ class SharePartitions:
         self.forget(key)
 
     def start_offset(self, key: ShareKey) -> int:
-        """The group's start offset; -1 until it has finished a record, as in Kafka, which stores no
-        initial offset."""
+        """The group's start offset as it was last written; -1 until the group has finished a record,
+        as in Kafka, which stores no initial offset."""
         stored = self._shard.get(key)
-        if stored is None or stored.is_untouched:
-            return -1
-        live = self._live.get(key)
-        return stored.start_offset if live is None else live.start_offset
+        return -1 if stored is None or stored.is_untouched else stored.start_offset
+
+    def finished_after_start(self, key: ShareKey) -> int:
+        """How many records after that offset are finished."""
+        stored = self._shard.get(key)
+        return 0 if stored is None else stored.finished
 
     # --- settings of the group
 

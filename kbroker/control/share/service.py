@@ -325,9 +325,9 @@ class ShareService:
             return -1
         partition = self.partitions.log_of(key)
         end = limit_of(self._broker, partition, self.partitions.reads_committed(key.group_id))
-        live = self.partitions.get(key)
-        done = 0 if live is None else live.end_offset + 1 - live.start_offset - live.in_flight()
-        return end - start - done  # less than 0 when the offset was set beyond the end, as in Kafka
+        return (
+            end - start - self.partitions.finished_after_start(key)
+        )  # less than 0 when the offset was set beyond the end, as in Kafka
 
     def _topic_deleted(self, topic: Topic) -> None:
         """Delete the states of a deleted topic."""

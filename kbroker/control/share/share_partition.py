@@ -15,12 +15,21 @@ from itertools import groupby, pairwise
 from operator import itemgetter
 from typing import NamedTuple
 
-from kbroker.control.share.acknowledging import AcknowledgedBatch, AcknowledgeType, range_after, specs_of
+from kbroker.control.share.acknowledging import (
+    NOT_ACQUIRED,
+    AcknowledgedBatch,
+    AcknowledgeType,
+    Ended,
+    check_held,
+    range_after,
+    specs_of,
+)
 from kbroker.control.share.acquiring import Offsets, Portion, Spec, choose
 from kbroker.control.share.dead_offsets import EXCEEDED, REJECTED, Dead, DeadOffsets
 from kbroker.control.share.limits import Limits
 from kbroker.control.share.portions import NEW, Portions
 from kbroker.control.share.ranges import DeliveryState, Range, Ranges
+from kbroker.control.share.reached import Reached
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.slices import in_order, paced
 
@@ -32,7 +41,6 @@ MAX_RANGES = 5000
 """In flight in a partition with delays; new records wait while there are more. Each is a part of
 the written state."""
 
-_NOT_ACQUIRED = "The offset cannot be acknowledged. The offset is not acquired."
 _NO_RENEWAL = "Renewing acquisition locks is not enabled for the group."
 
 
@@ -44,20 +52,12 @@ class Acquired(NamedTuple):
     delivery_count: int
 
 
-class Ended(NamedTuple):
-    """Offsets that a member held, and their state after its acknowledgement or the end of its
-    session."""
-
-    before: Range
-    after: Range
-
-
 class SharePartition:
     """Runs in: control. Owner: the SharePartitions. Pure: time is passed.
 
     changed: ranges whose state must be written; taken by `take_changes`. ended: by a
     member, not yet written; taken by `take_ended`. dead: given up, no dead letter is being written
-    yet; taken by `take_dead`.
+    yet; taken by `take_dead`. settled start: the start offset before `changed`.
     """
 
     def __init__(self, start_offset: int, stored: Iterable[Range] = ()) -> None:
@@ -65,7 +65,6 @@ class SharePartition:
         self.end_offset = start_offset - 1
         self._ranges = Ranges()
         self._changed: list[Range] = []
-        self._written_start = start_offset
         self._portions = Portions()
         self._ended: list[Ended] = []
         self._dead = DeadOffsets()
@@ -79,7 +78,9 @@ class SharePartition:
                 self._ranges.put(each.part(first, each.last))
                 self._portions.begin(first)
                 self.end_offset = each.last
+        self._reached = Reached(self.end_offset)
         self._advance()
+        self._settled_start = self.start_offset
 
     # --- reading
 
@@ -99,17 +100,24 @@ class SharePartition:
     def may_acquire(self, limits: Limits) -> bool:
         """Whether a fetch can acquire anything: an available record in flight, or room for new
         ones."""
-        if self.next_offset(limits) <= self.end_offset:
+        if self.next_offset(limits) <= self._last_held(limits):
             return True
         return self._room(limits) > 0 and not self.is_scattered
 
     def _room(self, limits: Limits) -> int:
-        """How many new records may be acquired. With delays, records in flight that no member has
-        had take no room."""
+        """How many new records may be acquired. As in Kafka, the finished records after an
+        unfinished one take room, too; not where delays or pauses hold that one back for long. With
+        delays, records in flight that no member has had take no room."""
+        if not self._has_delays and not limits.backoff_ms:
+            return limits.records - max(0, self._reached.offset - self.start_offset + 1)
         taken = self.in_flight()
         if self._has_delays:
             taken -= sum(each.last - each.first + 1 for each in self._ranges if each.is_new)
         return limits.records - taken
+
+    def _last_held(self, limits: Limits) -> int:
+        """The last offset that may be acquired when there is no room for new records."""
+        return self.end_offset if self._has_delays or limits.backoff_ms else self._reached.offset
 
     def next_deadline_ms(self) -> int | None:
         """The first end of a lock or of a pause."""
@@ -124,10 +132,10 @@ class SharePartition:
         read = [(max(first, self.start_offset), last) for first, last in batches if last >= self.start_offset]
         if not read:
             return []
-        room = self._room(limits)
-        most = min(spec.max_records, room if room > 0 else self.end_offset - read[0][0] + 1)
+        room, held = self._room(limits), self._last_held(limits)
+        most = min(spec.max_records, room if room > 0 else held - read[0][0] + 1)
         if room <= 0 or self.is_scattered:  # available ones in flight can still be acquired
-            read = [(first, min(last, self.end_offset)) for first, last in read if first <= self.end_offset]
+            read = [(first, min(last, held)) for first, last in read if first <= held]
         portions = self._free_portions(read)
         if room <= 0 and self._has_delays:  # of these, those that take room already
             portions = [each for each in portions if each.size]
@@ -140,9 +148,14 @@ class SharePartition:
                 Range(each.first, each.last, ACQUIRED, count, member_id, now_ms + limits.lock_ms)
             )
             self.end_offset = max(self.end_offset, each.last)
-            if not each.delivery_count:
+            if not each.delivery_count and not self._reached.is_rest(each.first):
                 self._portions.begin(each.first)
             given.append(Acquired(each.first, each.last, count))
+        if given and given[-1].last > self._reached.offset:
+            cuts = read if spec.strict and not self._has_delays else ()
+            if cut := self._reached.advance(given[-1].last, cuts):
+                self._ranges.put(Range(*cut, AVAILABLE, 0))
+                self.end_offset = max(self.end_offset, cut[1])
         self._advance()
         return given
 
@@ -154,14 +167,23 @@ class SharePartition:
         free: list[tuple[int, Range]] = []
         for each in self._ranges.between(first, min(last, self.end_offset)):
             if each.is_free:
-                again = each.delivery_count
-                free += self._portions.cut(each, self.end_offset) if again else [(NEW, each)]
+                free += self._parts(each)
         if last > self.end_offset:
             free.append((NEW, Range(max(first, self.end_offset + 1), last, AVAILABLE, 0)))
         return [
             Portion(self._portions.size(at, self.end_offset), [each for _, each in group])
             for at, group in groupby(free, key=itemgetter(0))
         ]
+
+    def _parts(self, free: Range) -> list[tuple[int, Range]]:
+        """Free records by their portions."""
+        if free.delivery_count:
+            return self._portions.cut(free, self.end_offset)
+        parts: list[tuple[int, Range]] = []
+        for each in self._reached.apart(free):
+            rest = self._reached.is_rest(each.first)
+            parts += self._portions.cut(each, self.end_offset) if rest else [(NEW, each)]
+        return parts
 
     # --- acknowledging
 
@@ -183,10 +205,10 @@ class SharePartition:
                 self._check_long(member_id, batch)
         listed = [spec for batch in paced(batches) for spec in specs_of(batch, last_type)]
         if any(one[1] >= other[0] for one, other in paced(pairwise(in_order(listed)))):
-            raise KafkaError(ErrorCode.INVALID_RECORD_STATE, _NOT_ACQUIRED)
+            raise KafkaError(ErrorCode.INVALID_RECORD_STATE, NOT_ACQUIRED)
         specs = [spec for spec in paced(listed) if spec[1] >= self.start_offset]
         for first, last, kind in paced(specs):
-            self._check(member_id, max(first, self.start_offset), last)
+            check_held(self._ranges, self.end_offset, member_id, max(first, self.start_offset), last)
             if kind is AcknowledgeType.RENEW and not limits.renewal:
                 raise KafkaError(ErrorCode.INVALID_RECORD_STATE, _NO_RENEWAL)
         for first, last, kind in specs:
@@ -198,28 +220,7 @@ class SharePartition:
         """Before each of so many types is looked at: whether the offsets can be the member's."""
         if batch.first < self.start_offset - MAX_RANGES:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "The batch begins long before the first record.")
-        self._check(member_id, max(batch.first, self.start_offset), batch.last)
-
-    def _check(self, member_id: str, first: int, last: int) -> None:
-        if first > self.end_offset:
-            raise KafkaError(
-                ErrorCode.INVALID_REQUEST,
-                "Batch record not found. The first offset in request is past acquired records.",
-            )
-        expected = first
-        for each in self._ranges.between(first, last):
-            if each.first != expected:
-                break
-            if each.state is not ACQUIRED:
-                raise KafkaError(ErrorCode.INVALID_RECORD_STATE, _NOT_ACQUIRED)
-            if each.member_id != member_id:
-                raise KafkaError(ErrorCode.INVALID_RECORD_STATE, "Member is not the owner of batch record")
-            expected = each.last + 1
-        if expected <= last:
-            raise KafkaError(
-                ErrorCode.INVALID_REQUEST,
-                "Batch record not found. The request batch offsets are not found in the cache.",
-            )
+        check_held(self._ranges, self.end_offset, member_id, max(batch.first, self.start_offset), batch.last)
 
     def release(self, member_id: str, limits: Limits, now_ms: int) -> bool:
         """A member's session is over: its records are available again; records that were delivered
@@ -259,6 +260,7 @@ class SharePartition:
             return
         self._ranges.drop_before(log_start)
         self.start_offset = log_start
+        self._settled_start = max(self._settled_start, log_start)
         self.end_offset = max(self.end_offset, log_start - 1)
         self._advance()
 
@@ -333,14 +335,13 @@ class SharePartition:
     # --- what must be written down
 
     def take_changes(self) -> tuple[int, list[Range]] | None:
-        """(start offset, changed ranges) since the last call; None when there is nothing to
-        write."""
-        if not self._changed and self._written_start == self.start_offset:
-            return None
-        changed = [each for each in self._changed if each.last >= self.start_offset]
+        """(start offset, changed ranges) since the last call; None when there is nothing to write.
+        As in Kafka, the start offset is that before these changes: the next ones write where these
+        have brought it."""
+        start, self._settled_start = self._settled_start, self.start_offset
+        changed = [each for each in self._changed if each.last >= start]
         self._changed = []
-        self._written_start = self.start_offset
-        return self.start_offset, changed
+        return (start, changed) if changed else None
 
     def take_ended(self) -> list[Ended]:
         """Records that members have finished since the last call; for `roll_back`."""
@@ -369,7 +370,7 @@ class SharePartition:
                     self._dead.remove(each.first, each.last)
         undone = {id(each.after) for each in ended}
         self._changed[:0] = [each for each in changed if id(each) not in undone]
-        self._written_start = -1
+        self._settled_start = min(self._settled_start, self.start_offset)
         self._advance()
 
     def _end(self, each: Range, kind: AcknowledgeType, limits: Limits, now_ms: int) -> Ended:

@@ -54,6 +54,11 @@ class Stored:
         """Whether nothing has been written since the first start offset."""
         return not self.snapshot_epoch and not self.updates
 
+    @property
+    def finished(self) -> int:
+        """The number of finished records from the start offset on."""
+        return sum(each.last - each.first + 1 for each in self.ranges if each.state.is_terminal)
+
 
 class ShareStateShard:
     """Runs in: control. Owner: its Runtime. Operations are decided for one ShareKey."""

@@ -100,10 +100,10 @@ class Scene:
         return self.broker.metrics.words[bind("kbroker_dead_letter_failures_total", reason=reason)]
 
     def start_offset(self) -> int:
-        """As it is written down."""
+        """The first unfinished record, as a restart finds it."""
         stored = self.shard.get(self.key)
         assert stored is not None
-        return stored.start_offset
+        return SharePartition(stored.start_offset, list(stored.ranges)).start_offset
 
     async def until(self, reached: Callable[[], bool]) -> None:
         for _ in range(1000):

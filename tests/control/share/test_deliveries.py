@@ -65,7 +65,7 @@ def play(tmp_path: Path) -> Callable[[Test], None]:
 def test_the_batches_hold_what_was_acquired_and_no_others(play: Callable[[Test], None]) -> None:
     async def test(stage: Stage) -> None:
         assert await stage.take(A, 3) == ([0, 1, 2, 3], [Acquired(0, 2, 1)])
-        assert await stage.take(B) == ([2, 3, 4, 5], [Acquired(3, 5, 1)])
+        assert await stage.take(B) == ([2, 3, 4, 5], [Acquired(3, 3, 1), Acquired(4, 5, 1)])
 
     play(test)
 

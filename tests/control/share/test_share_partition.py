@@ -260,13 +260,78 @@ class TestState:
         assert part.start_offset == 10
 
 
+class TestRoom:
+    """Of records in flight."""
+
+    LIMITS = LIMITS._replace(records=10)
+
+    def take(self, part: SharePartition, first: int, last: int, strict: bool = False) -> list[Acquired]:
+        return part.acquire("a", [(first, last)], Spec(6, strict=strict), self.LIMITS, 0)
+
+    def test_finished_records_after_an_unfinished_one_take_room(self) -> None:
+        part = SharePartition(0)
+        assert self.take(part, 0, 9) == [Acquired(0, 9, 1)]
+        acknowledge(part, "a", 1, 9, ACCEPT)
+        assert not part.may_acquire(self.LIMITS)
+        assert self.take(part, 10, 19) == []
+        acknowledge(part, "a", 0, 0, ACCEPT)
+        assert part.may_acquire(self.LIMITS)
+        assert self.take(part, 10, 19) == [Acquired(10, 19, 1)]
+
+    def test_where_released_records_pause_finished_ones_take_none(self) -> None:
+        part, limits = SharePartition(0), self.LIMITS._replace(backoff_ms=1000)
+        part.acquire("a", [(0, 9)], Spec(10), limits, 0)
+        part.acknowledge("a", [AcknowledgedBatch(0, 0, [RELEASE])], limits, 0)
+        part.acknowledge("a", [AcknowledgedBatch(1, 9, [ACCEPT])], limits, 0)
+        assert part.acquire("a", [(10, 15)], Spec(10), limits, 0) == [Acquired(10, 15, 1)]
+
+    def test_the_rest_of_a_batch_that_a_strict_fetch_cut_needs_no_room(self) -> None:
+        part = SharePartition(0)
+        assert self.take(part, 0, 19, strict=True) == [Acquired(0, 5, 1)]
+        assert (part.next_offset(), part.end_offset) == (6, 19)
+        assert self.take(part, 6, 19, strict=True) == [Acquired(6, 11, 1)]
+        assert self.take(part, 12, 25) == [Acquired(12, 19, 1)]
+        assert not part.may_acquire(self.LIMITS)
+
+    def test_what_was_skipped_after_the_last_acquired_record_takes_none(self) -> None:
+        part = SharePartition(0)
+        part.pass_over(20, 20)
+        assert self.take(part, 0, 19) == [Acquired(0, 19, 1)]
+        assert not part.may_acquire(self.LIMITS)
+
+
+class TestWriting:
+    def test_the_start_offset_is_that_before_the_changes(self) -> None:
+        part = SharePartition(0)
+        take(part, "a", (0, 9))
+        acknowledge(part, "a", 0, 3, ACCEPT)
+        assert part.take_changes() == (0, [Range(0, 3, DeliveryState.ACKNOWLEDGED, 1)])
+        assert (part.start_offset, part.take_changes()) == (4, None)
+        acknowledge(part, "a", 4, 5, ACCEPT)
+        assert part.take_changes() == (4, [Range(4, 5, DeliveryState.ACKNOWLEDGED, 1)])
+
+    def test_the_log_start_is_written_with_the_next_change(self) -> None:
+        part = SharePartition(0)
+        take(part, "a", (0, 9))
+        part.archive_before(5)
+        assert part.take_changes() is None
+        acknowledge(part, "a", 5, 6, ACCEPT)
+        assert part.take_changes() == (5, [Range(5, 6, DeliveryState.ACKNOWLEDGED, 1)])
+
+
 class TestRollingBack:
     def test_a_start_that_could_not_be_written_is_taken_again(self) -> None:
         part = SharePartition(0)
-        part.archive_before(5)
-        assert part.take_changes() == (5, [])
-        part.roll_back([], [])
-        assert part.take_changes() == (5, [])
+        take(part, "a", (0, 9))
+        acknowledge(part, "a", 0, 4, ACCEPT)
+        part.take_ended()
+        part.take_changes()
+        acknowledge(part, "a", 5, 9, ACCEPT)
+        ended, changes = part.take_ended(), part.take_changes()
+        assert changes == (5, [Range(5, 9, DeliveryState.ACKNOWLEDGED, 1)])
+        part.roll_back(ended, changes[1])
+        acknowledge(part, "a", 5, 9, ACCEPT)
+        assert part.take_changes() == changes
 
     def test_records_that_are_held_again_stay_the_batch_of_their_first_delivery(self) -> None:
         part = SharePartition(0)
