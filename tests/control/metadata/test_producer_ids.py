@@ -77,3 +77,13 @@ def test_blocks_grow_while_they_do_not_last(monkeypatch: pytest.MonkeyPatch) -> 
     now[0] += 1
     asyncio.run(ids.take())
     assert store.sizes == [BLOCK, 2000, 4000, 8000, 16000, 32000, MAX_BLOCK, MAX_BLOCK, BLOCK]
+
+
+def test_those_who_wait_for_a_block_share_it() -> None:
+    ids, store, _ = made()
+
+    async def both() -> list[int]:
+        return await asyncio.gather(ids.take(), ids.take())
+
+    assert asyncio.run(both()) == [5000, 5001]
+    assert store.sizes == [BLOCK]

@@ -57,3 +57,10 @@ def test_partitions_take_turns() -> None:
     assert list(session.partitions) == [TWO, ONE]
     session.change([], [TWO])
     assert list(session.partitions) == [ONE]
+
+
+def test_a_member_hears_nothing_of_a_partition_that_it_forgot() -> None:
+    session = ShareSessions(1).open("g", "a")
+    session.change([ONE, TWO], [])
+    session.change([], [ONE])
+    assert session.unanswered == {TWO}

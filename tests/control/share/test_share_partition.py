@@ -259,6 +259,13 @@ class TestState:
         acknowledge(part, "a", 0, 9, ACCEPT)
         assert part.start_offset == 10
 
+    def test_a_log_that_lost_more_than_was_in_flight(self) -> None:
+        part = SharePartition(0)
+        take(part, "a", (0, 3))
+        part.archive_before(8)
+        assert part.next_offset() == 8
+        assert take(part, "a", (8, 9)) == [Acquired(8, 9, 1)]
+
 
 class TestRoom:
     """Of records in flight."""

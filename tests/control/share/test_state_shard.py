@@ -195,3 +195,14 @@ def test_a_record_with_a_state_that_cannot_be_changes_nothing(
     with pytest.raises(ProtocolError):
         log.shard.replay(0, encode_key(key), encode_value(value, 0), 7)
     assert (repr(log.shard.get(KEY)), list(log.shard.get(KEY).ranges)) == before  # type: ignore[union-attr]
+
+
+def test_a_snapshot_holds_nothing_below_its_start() -> None:
+    log = Log(updates=0)
+    log.write(0)
+    log.write(0, Range(0, 4, DeliveryState.ACKNOWLEDGED, 1), Range(5, 9, DeliveryState.AVAILABLE, 1))
+    log.write(5)
+    _, value = decode_record(SHARE_GROUP_STATE, log.records[-1].key, log.records[-1].value)
+    assert isinstance(value, ShareSnapshotValue)
+    assert value.start_offset == 5
+    assert [each.first_offset for each in value.state_batches] == [5]

@@ -149,6 +149,13 @@ class TestVersion2:
         assert refusal(world, producer, True, TV_2) is ErrorCode.INVALID_TXN_STATE
         assert world.end(producer, False, TV_2) == (producer[0], producer[1] + 1)
 
+    def test_an_abort_of_nothing_begins_when_it_is_asked_for(self) -> None:
+        world = World()
+        producer = world.init()
+        world.now_ms += 5
+        world.end(producer, False, TV_2)
+        assert world.known().start_ms == world.now_ms
+
     def test_epoch_from_before_the_last_end_is_a_zombie_once_the_next_has_begun(self) -> None:
         world = World()
         producer = ongoing(world, TV_2)
@@ -165,6 +172,8 @@ class TestVersion2:
         assert (order.producer_id, order.producer_epoch) == (producer[0], MAX_EPOCH)
         assert (world.known().producer_id, world.known().producer_epoch) == after
         assert world.end(producer, commit, TV_2) == after, "a repeated request"
+        older = producer[0], producer[1] - 1
+        assert refusal(world, older, commit, TV_2) is ErrorCode.INVALID_PRODUCER_ID_MAPPING
 
     def test_without_a_producer_id_at_hand_the_client_tries_again(self) -> None:
         world, producer = near_exhaustion()

@@ -64,6 +64,7 @@ def test_eviction_takes_the_stale_then_the_smaller_that_is_not_new() -> None:
     scene.create(5, 0)
     scene.create(3, 10)
     assert scene.create(9, 20) is None, "all are new"
+    assert scene.create(9, EVICTION_MS) is None, "not for long enough"
     assert scene.create(9, EVICTION_MS + 5) is not None, "the first is stale"
     assert scene.gone == [1]
     second = scene.sessions.find(2)
