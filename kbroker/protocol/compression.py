@@ -106,7 +106,9 @@ def pieces(
     What follows the end of a gzip or lz4 stream is not looked at, as by Kafka's readers.
     ProtocolError when damaged."""
     if codec == Codec.NONE:
-        yield data
+        view = memoryview(data)
+        for start in range(0, len(view), most_bytes):
+            yield view[start : start + most_bytes]
         return
     if codec not in _PIECES:
         raise ProtocolError(f"there is no compression codec {codec}")

@@ -6,16 +6,20 @@ import struct
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
+from crc32c import crc32c
 
 from kbroker.ipc.layout import Slot
 from kbroker.ipc.messages import ClientRequest
+from kbroker.log import files
+from kbroker.protocol import batch_layout as rb
 from kbroker.protocol.compression import Codec
 from kbroker.protocol.errors import ErrorCode
 from kbroker.protocol.frame import encode_request
 from kbroker.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from kbroker.protocol.records import build_batch
+from kbroker.protocol.records import build_batch, read_batches
 from kbroker.protocol.schema import Struct
 from tests.net.doubles import NetNode, ask, read_frame
 from tests.net.forward.forwarded import asking, framed, read
@@ -232,6 +236,54 @@ def test_a_produce_of_many_batches_whose_records_take_long(lag_node: NodeFactory
         assert [part.error_code for part in taken] == [ErrorCode.NONE] * len(parts)
 
     node.check_longest_ms(MAX_RECORDS_MS, produced)
+
+
+def batch_of_shortest_records(count: int, max_timestamp: int) -> bytes:
+    """Without keys, values and timestamps of their own."""
+    records = b"\x0c\0\0\0\1\0\0" * count
+    now = now_ms()
+    largest = max_timestamp or now
+    body = struct.pack(">hiqqqhii", 0, count - 1, now, largest, -1, -1, -1, count) + records
+    return struct.pack(">qiibI", 0, len(body) + 9, 0, 2, crc32c(body)) + body
+
+
+@pytest.mark.parametrize(
+    "max_timestamp", [pytest.param(0, id="as it came"), pytest.param(5, id="with a wrong timestamp")]
+)
+def test_a_batch_of_very_many_records(lag_node: NodeFactory, max_timestamp: int) -> None:
+    node = lag_node({"t": 1})
+    node.shared.slots[0, Slot.MAX_MESSAGE_BYTES] = SIZE
+    link = node.connect()
+    data = batch_of_shortest_records(3_500_000, max_timestamp)
+    frame = produce_frame(data)
+
+    def produced() -> None:
+        link.sendall(frame)
+        taken = read_produce(read_frame(link), 7).responses[0].partition_responses
+        assert [part.error_code for part in taken] == [ErrorCode.NONE]
+
+    node.check_longest_ms(MAX_MS, produced)
+    log = files.path(str(node.folders[0]), 0, files.LOG)
+    stored = next(read_batches(Path(log).read_bytes()))  # whose CRC is right
+    assert stored.record_count == 3_500_000
+    assert stored.max_timestamp == stored.base_timestamp > 5
+
+
+def test_a_long_batch_is_refused_as_a_short_one_is(lag_node: NodeFactory) -> None:
+    node = lag_node({"t": 1})
+    node.shared.slots[0, Slot.MAX_MESSAGE_BYTES] = SIZE
+    link = node.connect()
+    whole = batch_of_shortest_records(500_000, 0)
+    cut = bytearray(whole)
+    cut[-7] = 0x0E  # the last record is longer than its batch
+    struct.pack_into(">I", cut, rb.CRC, crc32c(bytes(cut[rb.ATTRIBUTES :])))
+    damaged = whole[:-1] + b"x"
+    answered = []
+    for data in (bytes(cut), damaged, whole):
+        link.sendall(produce_frame(data))
+        taken = read_produce(read_frame(link), 7).responses[0].partition_responses
+        answered.append(taken[0].error_code)
+    assert answered == [ErrorCode.INVALID_RECORD, ErrorCode.CORRUPT_MESSAGE, ErrorCode.NONE]
 
 
 @pytest.mark.parametrize("codec", [Codec.GZIP, Codec.SNAPPY])

@@ -37,6 +37,7 @@ CHECK_LATER = 1 << 23  # Python checks the batch after other connections had the
 
 ANY_CODEC = -1  # Slot.COMPRESSION of a topic that keeps what producers chose
 LAST_CODEC = 4
+LONG_BYTES = 2 << 20  # a batch of more is walked through by a thread, piece by piece
 FOREVER = (1 << 63) - 1
 
 # outcomes of a walk over records
@@ -106,7 +107,8 @@ def check_batch(cx: int, slot: int, address: int, size: int) -> int:
     if load_i64_be(address + rb.PRODUCER_ID) >= 0 and load_i32_be(address + rb.BASE_SEQUENCE) < 0:
         return Code.INVALID_RECORD
     target = get(slot, Slot.COMPRESSION)
-    if (target != ANY_CODEC and target != codec) or attributes & rb.ATTRIBUTE_LOG_APPEND_TIME:
+    rewritten = (target != ANY_CODEC and target != codec) or attributes & rb.ATTRIBUTE_LOG_APPEND_TIME
+    if rewritten or size > LONG_BYTES:
         return NEEDS_PYTHON
     return _check_records(cx, slot, address, size, codec)
 

@@ -21,7 +21,14 @@ from kbroker.ipc.layout import Slot
 from kbroker.kernels.batch_header import MIN_LEGACY_RECORD
 from kbroker.net.context import CHUNK_BYTES, Context, Words
 from kbroker.net.produce.admit_kernel import push_checked
-from kbroker.net.produce.check_kernel import CHECK_LATER, NEEDS_PYTHON, REFUSED, UNKNOWN_TOPIC, late_verdict
+from kbroker.net.produce.check_kernel import (
+    CHECK_LATER,
+    LONG_BYTES,
+    NEEDS_PYTHON,
+    REFUSED,
+    UNKNOWN_TOPIC,
+    late_verdict,
+)
 from kbroker.net.produce.queue_kernel import settle_checked
 from kbroker.net.produce.record_checks import Rules, Verdict, check
 from kbroker.net.produce.record_walk import TooLong
@@ -169,7 +176,9 @@ class ProduceChecks:
             self._settle(result, reason, int(words[Result.LOG_START]))
             return
         address, length, slot = (int(words[i]) for i in (Result.ADDRESS, Result.LENGTH, Result.SLOT))
-        data = bytes(self._context.arena_bytes[address : address + length])
+        data: bytes | memoryview = self._context.arena_bytes[address : address + length]
+        if length <= LONG_BYTES:  # a longer one stays where it is: its request holds the place
+            data = bytes(data)
         known = self._topics.by_slot.get(slot)
         name = f"{known[0].name}-{known[1].index}" if known else "?"
         rules = Rules.of_slot(name, self._context.shared.slots[slot].tolist())
@@ -185,7 +194,7 @@ class ProduceChecks:
         looking = self._threads.submit(self._check_long, data, rules, now_ms, topic)
         looking.add_done_callback(partial(self._report_check, asyncio.get_running_loop(), result))
 
-    def _check_long(self, data: bytes, rules: Rules, now_ms: int, topic: str) -> Verdict:
+    def _check_long(self, data: bytes | memoryview, rules: Rules, now_ms: int, topic: str) -> Verdict:
         """Runs in: a thread."""
         try:
             registered = self._schemas.read() if rules.schemas is not None else None

@@ -7,6 +7,8 @@ Rules and texts of Kafka's LogValidator. Runs in: network; pure.
 import struct
 from dataclasses import dataclass, replace
 
+from crc32c import crc32c as crc32c_of_pieces
+
 from kbroker.ipc.layout import Slot, SlotFlag
 from kbroker.ipc.schema_rules import SchemaRules, unpacked
 from kbroker.kernels.crc32c import crc32c
@@ -15,7 +17,7 @@ from kbroker.net.produce.record_stream import Head, counted, heads
 from kbroker.net.produce.record_walk import Demands, Found, TooLong, walk
 from kbroker.net.produce.schema_checks import SchemaDemand, faults
 from kbroker.protocol import batch_layout as rb
-from kbroker.protocol.compression import Codec, pieces
+from kbroker.protocol.compression import PIECE_BYTES, Codec, pieces
 from kbroker.protocol.errors import ErrorCode
 from kbroker.protocol.records import RecordBatch, read_batches
 from kbroker.protocol.schema import ProtocolError
@@ -77,10 +79,15 @@ class Verdict:
 
 
 def check(
-    batch_bytes: bytes, rules: Rules, now_ms: int, at_once: bool = False, demand: SchemaDemand | None = None
+    batch_bytes: bytes | memoryview,
+    rules: Rules,
+    now_ms: int,
+    at_once: bool = False,
+    demand: SchemaDemand | None = None,
 ) -> Verdict:
     """Check every record of one batch whose header the kernel has checked. at_once: raises TooLong
-    when that would delay the event loop. demand: the schemas that its records must name."""
+    when that would delay the event loop. demand: the schemas that its records must name. A batch in
+    the arena, whose header alone changes, is changed there."""
     batch = next(read_batches(batch_bytes, check_crc=False))
     if at_once and (
         rules.codec_for(batch) != batch.codec or (demand is not None and batch.record_count > AT_ONCE_RECORDS)
@@ -192,6 +199,9 @@ def _rewritten(batch: RecordBatch, found: Found, rules: Rules) -> Verdict:
     attributes = (batch.attributes & ~rb.ATTRIBUTE_CODEC_MASK & ~rb.ATTRIBUTE_LOG_APPEND_TIME) | codec
     if attributes == batch.attributes and found.largest == batch.max_timestamp:
         return Verdict()
+    if attributes == batch.attributes and not batch.data.readonly:
+        _set_largest(batch.data, found.largest)
+        return Verdict()
     body = bytes(batch.data[rb.RECORDS :])
     if codec != batch.codec:
         plain = counted(batch) if found.disordered else pieces(batch.codec, body)
@@ -207,6 +217,14 @@ def _rewritten(batch: RecordBatch, found: Found, rules: Rules) -> Verdict:
     struct.pack_into(">q", out, rb.MAX_TIMESTAMP, found.largest)
     struct.pack_into(">I", out, rb.CRC, crc32c(memoryview(out)[rb.ATTRIBUTES :]))
     return Verdict(data=bytes(out))
+
+
+def _set_largest(batch: memoryview, largest: int) -> None:
+    struct.pack_into(">q", batch, rb.MAX_TIMESTAMP, largest)
+    crc = 0
+    for start in range(rb.ATTRIBUTES, len(batch), PIECE_BYTES):
+        crc = crc32c_of_pieces(batch[start : start + PIECE_BYTES], crc)
+    struct.pack_into(">I", batch, rb.CRC, crc)
 
 
 def _java_long(value: int) -> int:
