@@ -16,6 +16,7 @@ from kbroker.ipc.background import Background
 from kbroker.net.connection import Connection, State
 from kbroker.net.security.tls_context import TlsError, context_of, user_of
 from kbroker.net.security.tls_relay import relay
+from kbroker.net.security.tls_turns import HandshakeTurns
 
 log = logging.getLogger(__name__)
 
@@ -31,6 +32,7 @@ class TlsListeners:
         self._contexts = self._made(config)
         self._stamps = self._stamped()
         self._look_at_s = 0.0
+        self._turns = HandshakeTurns()
         self._relays = Background(log, "a TLS relay failed")
 
     @staticmethod
@@ -106,7 +108,8 @@ class TlsListeners:
             return True
 
         context = self._contexts[listener]
-        self._relays.start(relay(outer, inner, context, authenticated, partial(failed, connection)))
+        refused = partial(failed, connection)
+        self._relays.start(relay(outer, inner, context, authenticated, refused, self._turns))
 
     async def drain(self) -> None:
         """The connections are closed: let the last bytes reach the clients."""

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import cast
 
 from kbroker.net.security.tls_alert import send_alert
+from kbroker.net.security.tls_turns import HandshakeTurns
 
 log = logging.getLogger(__name__)
 
@@ -82,8 +83,9 @@ async def relay(
     context: ssl.SSLContext,
     authenticated: Authenticated,
     failed: HandshakeFailed,
+    turns: HandshakeTurns,
 ) -> None:
-    """Shake hands with the client, then let bytes flow until both sides have ended.
+    """Shake hands with the client in its turn, then let bytes flow until both sides have ended.
 
     authenticated: called after the handshake, before the first byte; False ends the connection.
     failed: called with the reason when either side has refused the handshake, or it took too long.
@@ -94,6 +96,7 @@ async def relay(
     client.other, broker.other = broker, client
     alerted = outer.dup()
     try:
+        await turns.begin(outer, HANDSHAKE_SECONDS)
         outside, _ = await loop.connect_accepted_socket(
             lambda: client, outer, ssl=context, ssl_handshake_timeout=HANDSHAKE_SECONDS
         )

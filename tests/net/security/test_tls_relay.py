@@ -14,6 +14,7 @@ import uvloop
 from kbroker.config.broker import BrokerConfig
 from kbroker.net.security.tls_context import context_of
 from kbroker.net.security.tls_relay import relay
+from kbroker.net.security.tls_turns import HandshakeTurns
 from tests.certificates import certificate, dated
 
 pytestmark = pytest.mark.skipif(
@@ -71,7 +72,9 @@ def reason(folder: Path, client: ssl.SSLContext, failures: list[str] | None = No
         served, _ = listener.accept()
         inner, ours = socket.socketpair()
         answering = loop.run_in_executor(None, answer, inner)
-        await asyncio.wait_for(relay(served, ours, context, lambda _: True, reported.append), 10)
+        await asyncio.wait_for(
+            relay(served, ours, context, lambda _: True, reported.append, HandshakeTurns()), 10
+        )
         await answering
         return await shaking
 
@@ -173,7 +176,9 @@ def _spoken(folder: Path, text: bytes) -> list[str]:
         client.close()
         with inner:
             context = context_of(config, "SSL")
-            await asyncio.wait_for(relay(served, ours, context, lambda _: True, failures.append), 10)
+            await asyncio.wait_for(
+                relay(served, ours, context, lambda _: True, failures.append, HandshakeTurns()), 10
+            )
 
     uvloop.run(run())
     return failures

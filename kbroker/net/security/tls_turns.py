@@ -1,0 +1,68 @@
+"""TLS handshakes take turns: a key exchange costs a millisecond, and thousands of clients may greet
+at once.
+
+A handshake begins when the client's whole first message is there: the kernel wakes the loop no
+earlier (SO_RCVLOWAT), so a client that sends it byte by byte costs nothing. In each turn of the loop
+one begins.
+"""
+
+import asyncio
+import socket
+import struct
+from typing import Final
+
+RECORD_HEAD: Final = 5
+HANDSHAKE: Final = b"\x16\x03"
+"""What a TLS client begins with; OpenSSL refuses anything else at once."""
+MAX_FIRST_BYTES: Final = 16 << 10
+"""Of a message that is waited for; OpenSSL reads a longer one as it comes."""
+_LENGTH: Final = struct.Struct(">H")
+
+
+class HandshakeTurns:
+    """Runs in: network. Owner: its TlsListeners."""
+
+    def __init__(self) -> None:
+        self._turns = asyncio.Lock()
+
+    async def begin(self, outer: socket.socket, seconds: float) -> None:
+        """Wait for the client's first message, or its end, then for a turn. Raises TimeoutError,
+        OSError."""
+        try:
+            async with asyncio.timeout(seconds):
+                await _first_message(outer)
+        except TimeoutError:
+            raise TimeoutError(f"the client's first message took longer than {seconds:g} seconds") from None
+        async with self._turns:
+            await asyncio.sleep(0)
+
+
+async def _first_message(outer: socket.socket) -> None:
+    await _holding(outer, RECORD_HEAD)
+    head = outer.recv(RECORD_HEAD, socket.MSG_PEEK)
+    if len(head) == RECORD_HEAD and head.startswith(HANDSHAKE):
+        await _holding(outer, RECORD_HEAD + min(_LENGTH.unpack_from(head, 3)[0], MAX_FIRST_BYTES))
+
+
+async def _holding(outer: socket.socket, size: int) -> None:
+    """So many bytes are there, or the client has ended."""
+    outer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, size)
+    try:
+        await _readable(outer)
+    finally:
+        outer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, 1)
+
+
+async def _readable(outer: socket.socket) -> None:
+    loop = asyncio.get_running_loop()
+    ready: asyncio.Future[None] = loop.create_future()
+    loop.add_reader(outer, _wake, ready)
+    try:
+        await ready
+    finally:
+        loop.remove_reader(outer)
+
+
+def _wake(ready: "asyncio.Future[None]") -> None:
+    if not ready.done():
+        ready.set_result(None)

@@ -1,0 +1,85 @@
+"""Handshakes begin one in each turn of the loop, with the client's whole first message."""
+
+import asyncio
+import socket
+import struct
+from itertools import pairwise
+
+import pytest
+
+from kbroker.net.security.tls_turns import HandshakeTurns
+
+MESSAGE = b"\x16\x03\x01" + struct.pack(">H", 300) + bytes(300)
+
+
+def pair() -> tuple[socket.socket, socket.socket]:
+    """TCP: the kernel knows SO_RCVLOWAT of local sockets, too, but clients come by TCP."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        client = socket.create_connection(server.getsockname())
+        served, _ = server.accept()
+    served.setblocking(False)
+    return client, served
+
+
+def test_it_waits_for_the_whole_first_message_and_leaves_it_there() -> None:
+    async def scene() -> None:
+        client, served = pair()
+        begun = asyncio.create_task(HandshakeTurns().begin(served, 10))
+        for at in range(len(MESSAGE) - 1):
+            client.send(MESSAGE[at : at + 1])
+            await asyncio.sleep(0.0005)
+        assert not begun.done()
+        client.send(MESSAGE[-1:])
+        await begun
+        assert served.recv(1000) == MESSAGE
+        assert served.getsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT) == 1
+        client.close()
+        served.close()
+
+    asyncio.run(scene())
+
+
+@pytest.mark.parametrize("sent", [b"", MESSAGE[:3], MESSAGE[:100]])
+def test_a_client_that_leaves_or_says_no_more_holds_nobody_up(sent: bytes) -> None:
+    async def scene() -> None:
+        turns = HandshakeTurns()
+        client, served = pair()
+        client.send(sent)
+        with pytest.raises(TimeoutError):
+            await turns.begin(served, 0.05)
+        client.close()
+        await turns.begin(served, 10)
+        served.close()
+
+    asyncio.run(scene())
+
+
+def test_what_is_not_tls_is_refused_without_a_wait() -> None:
+    async def scene() -> None:
+        client, served = pair()
+        client.send(struct.pack(">ihh", 5000, 3, 9))
+        await HandshakeTurns().begin(served, 10)
+        assert served.recv(1000)
+        client.close()
+        served.close()
+
+    asyncio.run(scene())
+
+
+def test_one_begins_in_each_turn_of_the_loop() -> None:
+    async def scene() -> None:
+        turns = HandshakeTurns()
+        pairs = [pair() for _ in range(50)]
+        for client, _ in pairs:
+            client.send(MESSAGE)
+        tasks = [asyncio.create_task(turns.begin(served, 10)) for _, served in pairs]
+        done = [0]
+        while done[-1] < len(tasks):
+            await asyncio.sleep(0)
+            done.append(sum(task.done() for task in tasks))
+        assert max(after - before for before, after in pairwise(done)) == 1
+        for client, served in pairs:
+            client.close()
+            served.close()
+
+    asyncio.run(scene())
