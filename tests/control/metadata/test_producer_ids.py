@@ -83,7 +83,7 @@ def test_those_who_wait_for_a_block_share_it() -> None:
     ids, store, _ = made()
 
     async def both() -> list[int]:
-        return await asyncio.gather(ids.take(), ids.take())
+        return list(await asyncio.gather(ids.take(), ids.take()))
 
     assert asyncio.run(both()) == [5000, 5001]
     assert store.sizes == [BLOCK]
