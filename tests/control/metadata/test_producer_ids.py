@@ -87,3 +87,13 @@ def test_those_who_wait_for_a_block_share_it() -> None:
 
     assert asyncio.run(both()) == [5000, 5001]
     assert store.sizes == [BLOCK]
+
+
+def test_a_larger_block_is_given_out_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    ids, store, words = made()
+    monkeypatch.setattr("time.monotonic", lambda: 100.0)
+    asyncio.run(ids.take())
+    words[ProducerIdRow.NEXT] = words[ProducerIdRow.END]
+    first = asyncio.run(ids.take())
+    assert store.sizes == [BLOCK, 2 * BLOCK]
+    assert words[ProducerIdRow.END] == first + 2 * BLOCK

@@ -206,3 +206,13 @@ def test_a_snapshot_holds_nothing_below_its_start() -> None:
     assert isinstance(value, ShareSnapshotValue)
     assert value.start_offset == 5
     assert [each.first_offset for each in value.state_batches] == [5]
+
+
+def test_an_update_never_brings_back_an_earlier_start() -> None:
+    log = Log()
+    log.write(0)
+    log.write(5)
+    log.write(3)
+    found = log.successor().get(KEY)
+    assert found is not None
+    assert found.start_offset == 5
