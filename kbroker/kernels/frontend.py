@@ -6,8 +6,11 @@ stays the same, and so does the machine code. numba is pinned, and a test compil
 them.
 """
 
+import dis
 import functools
+import itertools
 import operator
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -15,9 +18,16 @@ from llvmlite.ir.types import Type as LLVMType
 from numba.core import ir, targetconfig, types
 from numba.core.base import BaseContext
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
+from numba.core.extending import _Intrinsic
 from numba.core.types import functions
+from numba.core.types.misc import unliteral
 from numba.core.typing import context
 
+from kbroker.kernels.row import Constants
+
+LOAD_CONST = dis.opmap["LOAD_CONST"]
+ATTRIBUTES_CALLED = sys.version_info >= (3, 12)
+"""Whether the last bit of a LOAD_ATTR says that it is for a call."""
 OPERATORS = frozenset(one for one in vars(operator).values() if callable(one))
 PRECISE = (types.Integer, types.Float, types.Boolean, types.IntegerLiteral, types.BooleanLiteral, types.Array)
 
@@ -42,6 +52,10 @@ NOT_NEEDED = frozenset(
 class KernelCompiler(CompilerBase):  # type: ignore[misc]
     """numba's compiler without these steps."""
 
+    def _compile_bytecode(self) -> Any:
+        take_numbers(self.state.bc)
+        return super()._compile_bytecode()
+
     def define_pipelines(self) -> list[Any]:
         steps = DefaultPassBuilder.define_nopython_pipeline(self.state)
         steps.passes = [(step, text) for step, text in steps.passes if step.__name__ not in NOT_NEEDED]
@@ -62,6 +76,40 @@ def install() -> None:
     LLVMType.get_abi_size = _once_per_type(LLVMType.get_abi_size)
     known = functions.BaseFunction
     known.get_call_type = _kept_for_operators(known.get_call_type)  # type: ignore[method-assign]
+
+
+def take_numbers(code: Any) -> None:
+    """In a function's byte code (numba's `ByteCode`): a number of a class of constants or of a
+    module becomes a literal, and caches, which CPython's interpreter fills, are left out.
+
+    numba takes three of its own statements and two variables for `Class.NAME`, in each of its
+    steps."""
+    steps = [one for one in code.table.values() if one.opname != "CACHE"]
+    for one, following in itertools.pairwise(steps):
+        if not one.is_jump:  # a jump's target counts from what is next in memory
+            one.next = following.offset
+    code.table = {one.offset: one for one in steps}
+    steps = [one for one in steps if one.opname != "NOP"]
+    numbers = list(code.co_consts)
+    known = code.func_id.func.__globals__
+    for one, following in itertools.pairwise(steps):
+        if one.opname != "LOAD_GLOBAL" or one.arg & 1:  # odd: for a call
+            continue
+        found, last = known.get(code.co_names[one.arg >> 1]), one
+        if isinstance(found, Constants) and following.opname == "LOAD_ATTR":
+            name = following.arg >> 1 if ATTRIBUTES_CALLED else following.arg
+            found, last = getattr(found, code.co_names[name]), following
+        if type(found) is not int:
+            continue
+        one.opcode, one.opname, one.arg = LOAD_CONST, "LOAD_CONST", len(numbers)
+        numbers.append(found)
+        if last is not one:
+            one.next = last.next
+            for offset in [
+                offset for offset in range(one.offset + 1, last.offset + 1) if offset in code.table
+            ]:
+                del code.table[offset]
+    code.co_consts = tuple(numbers)
 
 
 def _equal(own: Any, other: object) -> Any:
@@ -136,11 +184,15 @@ def _once_per_registration(refresh: Callable[[Any], None]) -> Callable[[Any], No
 
 def _kept_for_operators(resolve: Callable[..., Any]) -> Callable[..., Any]:
     """numba asks all rules for an operator in turn (arrays, strings, sets), each time it meets
-    it."""
+    it; for an intrinsic it reads the signature of a Python function."""
     kept: dict[tuple[Any, ...], Any] = {}
 
     def resolved(own: Any, typing: Any, arguments: Any, named: Any) -> Any:
-        if named or own.typing_key not in OPERATORS or not all(isinstance(one, PRECISE) for one in arguments):
+        if named or not all(isinstance(one, PRECISE) for one in arguments):
+            return resolve(own, typing, arguments, named)
+        if isinstance(own.typing_key, _Intrinsic):
+            arguments = tuple(unliteral(one) for one in arguments)
+        elif own.typing_key not in OPERATORS:
             return resolve(own, typing, arguments, named)
         key = (own, typing, *arguments)
         found = kept.get(key)

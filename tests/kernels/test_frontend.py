@@ -6,9 +6,11 @@ import sys
 from pathlib import Path
 
 from numba.core import ir, targetconfig
+from numba.core.bytecode import ByteCode, FunctionIdentity
 from numba.core.compiler import Flags
 
 from kbroker.kernels import cache, frontend
+from kbroker.kernels.row import Constants
 
 PACKAGE = Path(cache.__file__).parent.parent
 COMPILE = """
@@ -17,6 +19,7 @@ from kbroker.kernels import frontend
 if sys.argv[1] == "without":
     frontend.install = lambda: None
     frontend.NOT_NEEDED = frozenset()
+    frontend.take_numbers = lambda code: None
 from kbroker.kernels import warm
 warm.modules = lambda: ["kbroker.kernels.crc32c", "kbroker.kernels.search", "kbroker.ipc.sensor_kernel"]
 for kernel in warm.declare():
@@ -60,3 +63,30 @@ def test_variables_are_found_wherever_they_are() -> None:
     assert {one.name for one in ir.Assign(call, names[4], place).list_vars()} >= {"v0", "v1", "v2", "v4"}
     assert ir.Jump(3, place).list_vars() == []
     assert isinstance(Flags(), targetconfig.TargetConfig)
+
+
+class Limit(metaclass=Constants):
+    """Numbers as kernels have them."""
+
+    ROWS = 7
+
+
+WORDS = 3
+
+
+def _bounded(number: int) -> int:
+    for _ in range(WORDS):
+        if number > Limit.ROWS:
+            number -= Limit.ROWS
+    return number
+
+
+def test_numbers_of_classes_and_modules_are_literals_in_byte_code() -> None:
+    code = ByteCode(FunctionIdentity.from_function(_bounded))
+    frontend.take_numbers(code)
+    steps = list(code.table.values())
+    assert [one.opname for one in steps if one.opname in ("LOAD_ATTR", "CACHE")] == []
+    literals = [code.co_consts[one.arg] for one in steps if one.opname == "LOAD_CONST"]
+    assert sorted(number for number in literals if number is not None) == [3, 7, 7]
+    assert set(code.labels) <= set(code.table)  # every jump still has its target
+    assert all(one.next in code.table for one in steps if not one.is_terminator)

@@ -86,6 +86,16 @@ def store(bits: int, swap: bool) -> Callable[[int, int], None]:
 load_word = load(64, True, False)
 
 
+def get(row: int, word: int) -> int:
+    """Word of a row."""
+    return load_word(row + 8 * word)
+
+
+def put(row: int, word: int, value: int) -> None:
+    """Set a word of a row."""
+    store_word(row + 8 * word, value)
+
+
 def aligned(address: int) -> int:
     """An address that an atomic may have. Raises MemoryFault."""
     if address & 7:
