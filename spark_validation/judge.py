@@ -26,6 +26,7 @@ from spark_validation.checks import (
     order,
     ownership,
     places,
+    producer_ids,
     real_time,
     restart,
     retention,
@@ -224,6 +225,7 @@ class Judge:
                 self.take(batches.faults(evidence.batches))
                 self.take(batches.chains(evidence, evidence.batches))
                 self.take(markers.idle(evidence, evidence.batches))
+                self.take(producer_ids.shared(evidence, evidence.batches))
             with self.step("indexes"):
                 self.take(indexes.indexes(evidence))
         if evidence.earlier is None:

@@ -41,13 +41,13 @@ def with_transaction(rows: DataFrame, bins: DataFrame, how: str = "inner") -> Da
 
 def premature_reads(evidence: Evidence) -> DataFrame:
     """V11: read_committed showed a record of a transaction that was aborted, or before its commit
-    was asked for."""
+    was asked for; to a consumer, or to a member of a share group."""
     committed = evidence.consumers.where("committed").select("consumer")
-    reads = evidence.reads.where(F.col("flags").bitwiseAND(TRANSACTIONAL_FLAG) != 0).join(
-        committed, "consumer"
-    )
-    reads = reads.select("consumer", *PLACE, *IDENTITY, "seen_ns")
-    seen = with_transaction(reads, binned(evidence))
+    columns = ["consumer", *PLACE, *IDENTITY, "flags", "seen_ns"]
+    shared = evidence.rows("shares").withColumnRenamed("acquired_ns", "seen_ns").select(*columns)
+    given = evidence.reads.select(*columns).unionByName(shared)
+    given = given.where(F.col("flags").bitwiseAND(TRANSACTIONAL_FLAG) != 0).join(committed, "consumer")
+    seen = with_transaction(given.drop("flags"), binned(evidence))
     aborted = F.col("outcome") == ABORTED
     early = (F.col("outcome") == COMMITTED) & (F.col("seen_ns") + evidence.stepped_ns < F.col("ending_ns"))
     kind = F.when(aborted, "its producer aborted it").otherwise("before its commit was asked for")

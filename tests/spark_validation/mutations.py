@@ -13,6 +13,7 @@ from tests.spark_validation.field_mutations import FIELD_MUTATIONS
 from tests.spark_validation.group_mutations import GROUP_MUTATIONS
 from tests.spark_validation.marker_mutations import MARKER_MUTATIONS
 from tests.spark_validation.mutation import Expected, Mutation
+from tests.spark_validation.producer_id_mutations import PRODUCER_ID_MUTATIONS
 from tests.spark_validation.real_time_mutations import (
     KEY_ORDER,
     MISSED,
@@ -243,6 +244,7 @@ ALL: tuple[Mutation, ...] = (
     *DAMAGE_MUTATIONS,
     *REFUSAL_MUTATIONS,
     *EPOCH_MUTATIONS,
+    *PRODUCER_ID_MUTATIONS,
     *REMOVAL_MUTATIONS,
     *TRANSACTION_MUTATIONS,
     *MARKER_MUTATIONS,

@@ -148,6 +148,13 @@ def share_the_aborted(topic: Topic) -> None:
     topic.rows["shares"].append(share_row(topic, 0, offset, record, 1, ShareAck.ACCEPT))
 
 
+def share_before_the_commit(topic: Topic) -> None:
+    share(topic)
+    ending_ns = min(row["ending_ns"] for row in topic.rows["transactions"])
+    times = {"acquired_ns": ending_ns - MS, "asked_ns": ending_ns + MS, "answered_ns": ending_ns + 2 * MS}
+    given(topic, 0).update(times)
+
+
 def share_too_soon(topic: Topic) -> None:
     share(topic)
     row = given(topic, 21)
@@ -254,7 +261,18 @@ SHARE_MUTATIONS: tuple[Mutation, ...] = (
     Mutation("shared-never", "idempotent", never_shared, {("V10", "never delivered to its share group"): 1}),
     Mutation("shared-otherwise", "idempotent", shared_otherwise, {("V03", "another record or value"): 1}),
     Mutation("shared-too-early", "idempotent", share_too_soon, {("V03", "before it was sent"): 1}),
-    Mutation("shared-aborted", "transactional", share_the_aborted, {("V11", "aborted in the log"): 1}),
+    Mutation(
+        "shared-aborted",
+        "transactional",
+        share_the_aborted,
+        {("V11", "aborted in the log"): 1, ("V11", "its producer aborted it"): 1},
+    ),
+    Mutation(
+        "shared-before-commit",
+        "transactional",
+        share_before_the_commit,
+        {("V11", "before its commit was asked for"): 1},
+    ),
     Mutation("copied-offsets", "copied", copied_with_offsets("clean-offsets-source"), {}),
     Mutation("clean-offsets-source", "idempotent", nothing, {}),
     Mutation("copied-moved", "copied", copied_with_offsets("moved-source", "moved"), {}),
