@@ -80,7 +80,7 @@ def use_kernels() -> None:
     Without a cache folder every start compiles them."""
     if image.use():
         return
-    log.info("the kernels are not compiled yet: this start takes some 40 s more, later ones do not")
+    log.info("the kernels are not compiled yet: this start takes some 25 s more, later ones do not")
     package = str(Path(__file__).parents[2])  # this kbroker's kernels, wherever a module of that name may lie
     done = subprocess.run(
         [sys.executable, "-c", f"import sys; sys.path.insert(0, {package!r}); {WARM}"], check=False
