@@ -1,7 +1,6 @@
 """Inlined functions are compiled as parts of kernels: once for types, not for constants, without
 code of their own."""
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +11,7 @@ import numpy as np
 from kbroker.kernels import cache
 from kbroker.kernels.compiler import Kernel, KernelLibrary, Part, use_kernel_libraries
 from kbroker.kernels.warm import FUNCTION, Progress, said_of
+from tests.kernels.fresh import fresh_environment
 
 PACKAGE = Path(cache.__file__).parent.parent
 
@@ -88,10 +88,14 @@ def test_warm_compiles_in_processes_and_a_second_one_finds_all(tmp_path: Path) -
         "warm.modules = lambda: ['kbroker.kernels.crc32c', 'kbroker.ipc.producer_id_kernel']\n"
         "raise SystemExit(warm.main())"
     )
-    environment = os.environ | {"XDG_CACHE_HOME": str(tmp_path)}
     done = [
         subprocess.run(
-            [sys.executable, "-c", code], env=environment, cwd=PACKAGE.parent, text=True, capture_output=True
+            [sys.executable, "-c", code],
+            env=fresh_environment(tmp_path),
+            cwd=PACKAGE.parent,
+            text=True,
+            capture_output=True,
+            check=True,
         )
         for _ in range(2)
     ]

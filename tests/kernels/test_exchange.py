@@ -11,6 +11,7 @@ from numba.core import types as numba_types
 
 from kbroker.kernels import cache
 from kbroker.kernels.exchange import Exchange, plain
+from tests.kernels.fresh import fresh_environment
 
 types: Any = numba_types
 PACKAGE = Path(cache.__file__).parent.parent
@@ -35,11 +36,10 @@ print(len(made))
 
 def compiled_by(worker: int, folder: Path, tmp_path: Path) -> int:
     """Parts that a process with an empty cache of kernels compiled itself."""
-    environment = os.environ | {"XDG_CACHE_HOME": str(tmp_path / str(worker))}
-    environment.pop("KBROKER_NO_KERNELS", None)
     done = subprocess.run(
         [sys.executable, "-c", COMPILE, str(folder), str(worker), str(_crc32c(bytes(range(256)) * 99))],
-        env=environment, cwd=PACKAGE.parent, text=True, capture_output=True, check=False,
+        env=fresh_environment(tmp_path / str(worker)), cwd=PACKAGE.parent,
+        text=True, capture_output=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return int(done.stdout)

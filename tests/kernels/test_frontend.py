@@ -1,6 +1,5 @@
 """The shortcuts of the compiler's frontend leave the machine code as it is."""
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +10,7 @@ from numba.core.compiler import Flags
 
 from kbroker.kernels import cache, frontend
 from kbroker.kernels.row import Constants
+from tests.kernels.fresh import fresh_environment
 
 PACKAGE = Path(cache.__file__).parent.parent
 COMPILE = """
@@ -31,8 +31,7 @@ for kernel in warm.declare():
 def test_kernels_compiled_with_and_without_shortcuts_are_the_same_bytes(tmp_path: Path) -> None:
     found = []
     for way in ("with", "without"):
-        environment = os.environ | {"XDG_CACHE_HOME": str(tmp_path / way), "PYTHONHASHSEED": "0"}
-        environment.pop("KBROKER_NO_KERNELS", None)  # it compiles, also where other tests do not
+        environment = fresh_environment(tmp_path / way) | {"PYTHONHASHSEED": "0"}
         done = subprocess.run(
             [sys.executable, "-c", COMPILE, way],
             env=environment, cwd=PACKAGE.parent, text=True, capture_output=True, check=True,
