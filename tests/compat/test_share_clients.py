@@ -158,24 +158,28 @@ def test_the_java_share_consumer_accepts_releases_and_rejects(node: KBroker) -> 
     assert console(node) == []
 
 
+def offsets(node: KBroker) -> tuple[int, int]:
+    """The start offsets and the lags that kafka-share-groups shows, each summed."""
+    lines = groups(node, "--describe", "--group", GROUP).splitlines()
+    rows = [line.split() for line in lines if "shared" in line]
+    assert len(rows) == 2
+    return sum(int(row[3]) for row in rows), sum(int(row[4]) for row in rows)
+
+
 def test_kafka_share_groups_sees_and_changes_groups(node: KBroker) -> None:
     produce(node, "shared", 40)
     assert len(console(node)) == 40
     assert re.search(rf"{GROUP} +Empty", groups(node, "--list", "--state"))
-    rows = [
-        row.split() for row in groups(node, "--describe", "--group", GROUP).splitlines() if "shared" in row
-    ]
-    assert sum(int(row[3]) for row in rows) == 40
-    assert {row[4] for row in rows} == {"0"}
+    assert offsets(node) == (0, 0)  # written with the last change: the start before it, as in Kafka
+    produce(node, "shared", 10)
+    assert len(console(node)) == 10
+    assert offsets(node) == (40, 0)
     reset = groups(
         node, "--reset-offsets", "--group", GROUP, "--topic", "shared", "--to-earliest", "--execute"
     )
     assert len([row for row in reset.splitlines() if row.startswith(GROUP)]) == 2
-    rows = [
-        row.split() for row in groups(node, "--describe", "--group", GROUP).splitlines() if "shared" in row
-    ]
-    assert sum(int(row[4]) for row in rows) == 40
-    assert len(console(node)) == 40
+    assert offsets(node)[1] == 50
+    assert len(console(node)) == 50
     assert "Successful" in groups(node, "--delete-offsets", "--group", GROUP, "--topic", "shared")
     assert "successful" in groups(node, "--delete", "--group", GROUP)
     assert GROUP not in groups(node, "--list")
