@@ -53,7 +53,6 @@ class LogDirs:
 
     def __init__(self, answers: Iterable[dict[str, Any]]) -> None:
         self.online: dict[int, dict[str, LogDir]] = defaultdict(dict)
-        self.logs: list[Log] = []
         present: dict[tuple[int, Partition], tuple[str, int]] = {}
         future: dict[tuple[int, Partition], str] = {}
         for answer in answers:

@@ -1,16 +1,15 @@
-"""State that the first network process sends to the acceptor. Only the newest state is sent; the
-send is retried while the channel is full.
+"""What the first network process sends to the acceptor: settings as a whole, of rates what has
+changed. A send is retried while the channel is full.
 
-Runs in: the first network process. After a restart its successor sends the state again.
+Runs in: the first network process. After a restart its successor sends everything again.
 """
 
 import asyncio
 import socket
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from itertools import islice
-from typing import Any, Generic, TypeVar
 
 from kbroker.config.broker_values import base_name
 from kbroker.config.client_quotas import (
@@ -24,33 +23,12 @@ from kbroker.ipc.fds import RATES_PER_MESSAGE, send_rates, send_settings
 from kbroker.net.accept.connection_rates import DEFAULT
 
 RETRY_SECONDS = 0.05
-State = TypeVar("State")
 KEPT_TO = {
     "max.connections",
     "max.connections.per.ip",
     "max.connections.per.ip.overrides",
     "max.connection.creation.rate",
 }
-
-
-class AcceptorNews(Generic[State]):
-    """Owner: the object that computes the state. send: sends one state, see `until_sent`.
-
-    The first state is always sent: a predecessor of this process may have sent a different one."""
-
-    def __init__(self, send: Callable[[State], Coroutine[Any, Any, None]]) -> None:
-        self._sent: State | None = None
-        self._send = send
-        self._task: asyncio.Task[None] | None = None
-
-    def change(self, wanted: State) -> None:
-        """Send a new state. A send of an older state that is still in progress is cancelled."""
-        if wanted == self._sent:
-            return
-        self._sent = wanted
-        if self._task is not None:
-            self._task.cancel()
-        self._task = asyncio.get_running_loop().create_task(self._send(wanted))
 
 
 async def until_sent(send: Callable[[], bool]) -> None:
@@ -62,16 +40,25 @@ async def until_sent(send: Callable[[], bool]) -> None:
 
 
 class AcceptorSettings:
-    """Sends the dynamic settings that the acceptor needs: the connection limits. Owner: Images."""
+    """Sends the dynamic settings that the acceptor needs: the connection limits. Owner: Images.
+
+    The first ones are always sent: a predecessor of this process may have sent different ones."""
 
     def __init__(self, handoff: socket.socket) -> None:
         self._handoff = handoff
-        self._news: AcceptorNews[dict[str, str]] = AcceptorNews(self._send)
+        self._sent: dict[str, str] | None = None
+        self._task: asyncio.Task[None] | None = None
 
     def change(self, settings: Mapping[str, str]) -> None:
-        """Called when dynamic settings have changed: by name, and for listeners by prefixed
-        name."""
-        self._news.change({name: value for name, value in settings.items() if base_name(name) in KEPT_TO})
+        """Called when dynamic settings have changed: by name, and for listeners by prefixed name. A
+        send of older ones that is still in progress is cancelled."""
+        wanted = {name: value for name, value in settings.items() if base_name(name) in KEPT_TO}
+        if wanted == self._sent:
+            return
+        self._sent = wanted
+        if self._task is not None:
+            self._task.cancel()
+        self._task = asyncio.get_running_loop().create_task(self._send(wanted))
 
     async def _send(self, wanted: dict[str, str]) -> None:
         await until_sent(lambda: send_settings(self._handoff, wanted))
