@@ -19,8 +19,8 @@ LONG_SLICES: Final = 8
 FEW: Final = 8
 """How many works take turns before they count as long."""
 LANE_BYTES: Final = (1 << 16, 1 << 20)
-"""Sizes of requests up to which long work has a lane of its own: a million entries take a minute and
-more."""
+"""Sizes of requests up to which long work has a lane of its own: a million entries take a minute
+and more."""
 REST_S: Final = 0.5
 MAX_RESTS: Final = 60
 MANY_OBJECTS: Final = 20_000

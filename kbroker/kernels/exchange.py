@@ -1,10 +1,10 @@
 """Compiled parts that processes of one first start give each other, so that none compiles what
 another has compiled or is compiling.
 
-A part goes to a file of a folder that only these processes use. The first that needs it holds a lock
-on its name meanwhile; the others wait for the lock, and find the file. The operating system lets go
-of the lock of a process that dies. Locks come in the order of calls, in which there are no circles,
-so that no two processes wait for each other.
+A part goes to a file of a folder that only these processes use. The first that needs it holds a
+lock on its name meanwhile; the others wait for the lock, and find the file. The operating system
+lets go of the lock of a process that dies. Locks come in the order of calls, in which there are no
+circles, so that no two processes wait for each other.
 """
 
 import fcntl

@@ -44,7 +44,8 @@ def progress(talk: Talk) -> None:
 
 
 def held(talk: Talk) -> None:
-    """A partition's records in flight are limited in whole batches; then nothing new is acquired."""
+    """A partition's records in flight are limited in whole batches; then nothing new is
+    acquired."""
     group, _, topic_id = begin(talk, share_partition_max_record_locks="100")
     a = member(talk, group, topic_id)
     produce(talk, "t", *[30] * 12)

@@ -210,8 +210,8 @@ class SharePartitions:
         self.forget(key)
 
     def start_offset(self, key: ShareKey) -> int:
-        """The group's start offset as it was last written; -1 until the group has finished a record,
-        as in Kafka, which stores no initial offset."""
+        """The group's start offset as it was last written; -1 until the group has finished a
+        record, as in Kafka, which stores no initial offset."""
         stored = self._shard.get(key)
         return -1 if stored is None or stored.is_untouched else stored.start_offset
 

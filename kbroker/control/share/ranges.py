@@ -5,6 +5,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 
+MOST_DELIVERIES = 2**15 - 1
+"""A delivery count has 16 bits in answers and in the written state: it stays at its largest."""
+
 
 class DeliveryState(IntEnum):
     """Values as in the records of the share state. ARCHIVING: until the dead letter is in its log;

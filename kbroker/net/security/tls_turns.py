@@ -2,8 +2,8 @@
 at once.
 
 A handshake begins when the client's whole first message is there: the kernel wakes the loop no
-earlier (SO_RCVLOWAT), so a client that sends it byte by byte costs nothing. In each turn of the loop
-one begins.
+earlier (SO_RCVLOWAT), so a client that sends it byte by byte costs nothing. In each turn of the
+loop one begins.
 """
 
 import asyncio

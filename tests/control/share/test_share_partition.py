@@ -51,6 +51,10 @@ class TestAcquiring:
         take(part, "a", (0, 9))
         assert take(part, "b", (0, 9), (10, 19)) == [Acquired(10, 19, 1)]
 
+    def test_a_delivery_count_stays_at_the_largest_that_an_answer_holds(self) -> None:
+        part = SharePartition(0, [Range(0, 4, DeliveryState.AVAILABLE, 2**15 - 1)])
+        assert take(part, "a", (0, 4)) == [Acquired(0, 0, 2**15 - 1)]  # poison records go out one by one
+
     def test_offsets_missing_in_the_log_are_passed_over(self) -> None:
         part = SharePartition(0)
         take(part, "a", (0, 4), (10, 14))
