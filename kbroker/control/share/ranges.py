@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 
-MOST_DELIVERIES = 2**15 - 1
+MAX_DELIVERIES = 2**15 - 1
 """A delivery count has 16 bits in answers and in the written state: it stays at its largest."""
 
 

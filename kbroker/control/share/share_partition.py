@@ -28,7 +28,7 @@ from kbroker.control.share.acquiring import Offsets, Portion, Spec, choose
 from kbroker.control.share.dead_offsets import EXCEEDED, REJECTED, Dead, DeadOffsets
 from kbroker.control.share.limits import Limits
 from kbroker.control.share.portions import NEW, Portions
-from kbroker.control.share.ranges import MOST_DELIVERIES, DeliveryState, Range, Ranges
+from kbroker.control.share.ranges import MAX_DELIVERIES, DeliveryState, Range, Ranges
 from kbroker.control.share.reached import Reached
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.slices import in_order, paced
@@ -143,7 +143,7 @@ class SharePartition:
         for each in choose(portions, read, spec._replace(max_records=most), limits.delivery_count):
             if each.first > self.end_offset + 1:  # offsets that the log does not have
                 self._set(Range(self.end_offset + 1, each.first - 1, ARCHIVED, 0))
-            count = min(each.delivery_count + 1, MOST_DELIVERIES)
+            count = min(each.delivery_count + 1, MAX_DELIVERIES)
             self._ranges.put(
                 Range(each.first, each.last, ACQUIRED, count, member_id, now_ms + limits.lock_ms)
             )
