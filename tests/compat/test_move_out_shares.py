@@ -20,15 +20,15 @@ from tests.peer.kbroker_node import KBroker
 pytestmark = [pytest.mark.kafka, pytest.mark.compat, pytest.mark.timeout(500)]
 
 
-def share_start(port: int, group: str, topic: str) -> int:
-    """Where a share group stands; -1 while the broker has not loaded it."""
+def share_place(port: int, group: str, topic: str) -> tuple[int, int]:
+    """Where a share group stands, and its lag; -1 while the broker has not loaded it."""
     wanted = sso.DescribeShareGroupOffsetsRequestTopic(topic, [0])
     request = sso.DescribeShareGroupOffsetsRequest(
         [sso.DescribeShareGroupOffsetsRequestGroup(group, [wanted])]
     )
     answer: Any = SocketPeer(port).ask(ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, 1, request)
     found = [part for each in answer.groups[0].topics for part in each.partitions]
-    return int(found[0].start_offset) if found and not found[0].error_code else -1
+    return (found[0].start_offset, found[0].lag) if found and not found[0].error_code else (-1, -1)
 
 
 def test_a_share_groups_place_goes_to_apache_kafka_and_back(kafka_jars: str, tmp_path: Path) -> None:
@@ -53,20 +53,20 @@ def test_a_share_groups_place_goes_to_apache_kafka_and_back(kafka_jars: str, tmp
         eventually(lambda: bool(member.heartbeat("joins", [topic]).assignment) and member.epoch > 0)
         member.fetch("opens", topic_id)
         eventually(lambda: bool(member.fetch("fetches", topic_id).responses) or member.session_epoch > 2)
-        member.acknowledge("accepts the first ten", topic_id, [(0, 9, [1])])
+        member.acknowledge("accepts the first ten and three later", topic_id, [(0, 9, [1]), (12, 14, [1])])
         member.heartbeat("leaves", epoch=-1)
         member.close()  # its other records are released: a change, which writes the start offset
-        eventually(lambda: share_start(port(), group, topic) == 10)
+        eventually(lambda: share_place(port(), group, topic) == (10, 7))
     finally:
         node.stop()
     export(node.data_dir, "4.3")
     kafka.start(settings)
     try:
-        eventually(lambda: share_start(kafka.port, group, topic) == 10)
+        eventually(lambda: share_place(kafka.port, group, topic) == (10, 7))
     finally:
         kafka.stop()
     node.start()
     try:
-        eventually(lambda: share_start(port(), group, topic) == 10)
+        eventually(lambda: share_place(port(), group, topic) == (10, 7))
     finally:
         node.stop()

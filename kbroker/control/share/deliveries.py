@@ -162,7 +162,8 @@ def _pass_over(partition: SharePartition, pieces: Sequence[Piece], start: int) -
 
 
 def _records_of(pieces: Sequence[Piece], acquired: Sequence[Acquired]) -> bytes:
-    """The batches that hold what was acquired; both are in the order of their offsets."""
+    """The batches that hold what was acquired; both are in the order of their offsets. Kafka sends
+    the batches between these, too; clients skip the records that they have not acquired."""
     firsts = [each.first for each in acquired]
     wanted: list[bytes] = []
     for piece in pieces:

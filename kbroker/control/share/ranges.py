@@ -1,7 +1,7 @@
 """Delivery states of ranges of offsets: a sorted list of ranges that never overlap."""
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -60,14 +60,24 @@ class Range:
         )
 
 
-class Ranges:
-    """Ranges in order. Owner: a SharePartition, or the stored state of one."""
+def finished_in(ranges: Iterable[Range]) -> int:
+    """The number of finished records."""
+    return sum(each.last - each.first + 1 for each in ranges if each.state.is_terminal)
 
-    __slots__ = ("_firsts", "_ranges")
+
+class Ranges:
+    """Ranges in order. Owner: a SharePartition, or the stored state of one.
+
+    finished: the number of finished records, counted with each change: a state may have very many
+    ranges.
+    """
+
+    __slots__ = ("_firsts", "_ranges", "finished")
 
     def __init__(self) -> None:
         self._ranges: list[Range] = []
         self._firsts: list[int] = []
+        self.finished = 0
 
     def __iter__(self) -> Iterator[Range]:
         return iter(self._ranges)
@@ -112,6 +122,7 @@ class Ranges:
                 merged[-1] = merged[-1].part(merged[-1].first, each.last)
             else:
                 merged.append(each)
+        self.finished += finished_in(merged) - finished_in(touched)
         self._ranges[start:end] = merged
         self._firsts[start:end] = [each.first for each in merged]
 
@@ -119,6 +130,8 @@ class Ranges:
         """Forget everything below an offset."""
         while self._ranges and self._ranges[0].first < offset:
             each = self._ranges[0]
+            if each.state.is_terminal:
+                self.finished -= min(each.last, offset - 1) - each.first + 1
             if each.last < offset:
                 del self._ranges[0], self._firsts[0]
             else:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from kbroker.control.coordinator.machine import Outcome, Record
-from kbroker.control.share.ranges import DeliveryState, Range, Ranges
+from kbroker.control.share.ranges import DeliveryState, Range, Ranges, finished_in
 from kbroker.protocol.coordinator_records import share_snapshot, share_update
 from kbroker.protocol.coordinator_records.index import SHARE_GROUP_STATE
 from kbroker.protocol.epochs import next_epoch
@@ -21,6 +21,9 @@ from kbroker.protocol.schema import ProtocolError, Struct
 TOPIC = "__share_group_state"
 _STATES = frozenset(map(int, DeliveryState))
 _LAST_OFFSET = 2**63 - 1
+_LARGEST_COUNT = 2**31 - 1
+_NOT_COUNTED = -1
+"""In records of earlier versions, and, as in Kafka, of partitions without a start offset."""
 
 
 class ShareKey(NamedTuple):
@@ -39,7 +42,8 @@ class ShareKey(NamedTuple):
 
 @dataclass(slots=True)
 class Stored:
-    """The state of one partition in one group, as far as it is written."""
+    """The state of one partition in one group, as far as it is written. complete_count: of finished
+    records from the start offset on, as written (KIP-1226)."""
 
     start_offset: int
     state_epoch: int = 0
@@ -47,6 +51,7 @@ class Stored:
     snapshot_epoch: int = 0
     updates: int = 0
     create_timestamp: int = 0
+    complete_count: int = _NOT_COUNTED
     ranges: Ranges = field(default_factory=Ranges)
 
     @property
@@ -57,7 +62,7 @@ class Stored:
     @property
     def finished(self) -> int:
         """The number of finished records from the start offset on."""
-        return sum(each.last - each.first + 1 for each in self.ranges if each.state.is_terminal)
+        return self.ranges.finished if self.complete_count == _NOT_COUNTED else self.complete_count
 
 
 class ShareStateShard:
@@ -96,6 +101,7 @@ class ShareStateShard:
             stored.snapshot_epoch,
             stored.leader_epoch,
             start_offset,
+            _complete_count(start_offset, _finished_after(stored, start_offset, changed)),
             state_batches=[share_update.StateBatch(*_plain(each)) for each in changed],
         )
         return Outcome([Record(encode_key(share_update.ShareUpdateKey(*key)), encode_value(value, 0))])
@@ -135,6 +141,7 @@ class ShareStateShard:
             0 if stored is None else stored.state_epoch,
             0 if stored is None else stored.leader_epoch,
             start_offset,
+            delivery_complete_count=_complete_count(start_offset, whole.finished),
             create_timestamp=now_ms if stored is None else stored.create_timestamp or now_ms,
             write_timestamp=now_ms,
             state_batches=[share_snapshot.StateBatch(*_plain(each)) for each in whole],
@@ -170,6 +177,7 @@ class ShareStateShard:
             stored = found
             stored.updates += 1
             stored.start_offset = max(stored.start_offset, content.start_offset)
+        stored.complete_count = content.delivery_complete_count
         for each in changed:
             stored.ranges.put(each)
         stored.ranges.drop_before(stored.start_offset)
@@ -199,6 +207,22 @@ def _ranges(content: Struct) -> list[Range]:
             state = DeliveryState.AVAILABLE
         found.append(Range(first, last, state, batch.delivery_count))
     return found
+
+
+def _finished_after(stored: Stored, start_offset: int, changed: Sequence[Range]) -> int:
+    """How many records are finished from a start offset on, with these changes. Looks only at the
+    ranges that they touch."""
+    start, new = max(start_offset, stored.start_offset), Ranges()
+    for each in changed:
+        new.put(each)
+    new.drop_before(start)
+    count = stored.ranges.finished - finished_in(stored.ranges.between(0, start - 1)) + new.finished
+    return count - sum(finished_in(stored.ranges.between(each.first, each.last)) for each in new)
+
+
+def _complete_count(start_offset: int, finished: int) -> int:
+    """The count as it is written, in 32 bits."""
+    return _NOT_COUNTED if start_offset < 0 else min(finished, _LARGEST_COUNT)
 
 
 def _plain(each: Range) -> tuple[int, int, int, int]:

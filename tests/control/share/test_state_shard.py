@@ -37,6 +37,17 @@ class Log:
     def write(self, start: int, *changed: Range) -> None:
         self.run(self.shard.write(KEY, start, changed, 7))
 
+    def counts(self) -> list[int]:
+        """What each record says of how many records are finished."""
+        values = [decode_record(SHARE_GROUP_STATE, each.key, each.value)[1] for each in self.records]
+        return [each.delivery_complete_count for each in values]  # type: ignore[union-attr]
+
+    def finished(self) -> int:
+        """How many records are finished, for a successor."""
+        stored = self.successor().get(KEY)
+        assert stored is not None
+        return stored.finished
+
     def successor(self) -> ShareStateShard:
         again = ShareStateShard()
         for record in self.records:
@@ -64,6 +75,58 @@ def test_what_kafka_was_about_to_archive_is_given_again() -> None:
     stored = log.successor().get(KEY)
     assert stored is not None
     assert list(stored.ranges) == [Range(2, 4, DeliveryState.AVAILABLE, 3)]
+
+
+@pytest.mark.parametrize("updates", [0, 500], ids=["snapshots", "updates"])
+def test_each_record_says_how_many_records_are_finished_from_its_start_on(updates: int) -> None:
+    log = Log(updates)
+    log.write(0)
+    log.write(0, Range(2, 4, DeliveryState.ACKNOWLEDGED, 1), Range(5, 9, DeliveryState.AVAILABLE, 1))
+    log.write(0, Range(4, 6, DeliveryState.ARCHIVED, 1), Range(6, 6, DeliveryState.AVAILABLE, 2))
+    log.write(0, Range(0, 1, DeliveryState.ACKNOWLEDGED, 1))
+    log.write(6, Range(8, 8, DeliveryState.ACKNOWLEDGED, 1))
+    log.write(3, Range(9, 9, DeliveryState.ACKNOWLEDGED, 1))  # the start stays where it was
+    if updates:
+        assert log.counts() == [0, 3, 4, 6, 1, 2]
+    assert log.counts()[:5] == [0, 3, 4, 6, 1]
+    assert log.finished() == 2
+    log.run(log.shard.rewrite(KEY, 7))
+    log.run(log.shard.restart_at(KEY, 6, 7))
+    assert log.counts()[-2:] == [2, 0]
+
+
+def of_kafka(count: int, *batches: share_snapshot.StateBatch) -> Log:
+    """A log with a snapshot of another broker."""
+    log = Log()
+    value = share_snapshot.ShareSnapshotValue(1, 0, 0, 0, count, state_batches=list(batches))
+    key = share_snapshot.ShareSnapshotKey(*KEY)
+    log.run(Outcome([Record(encode_key(key), encode_value(value, 0))]))
+    return log
+
+
+def test_the_count_of_apache_kafka_is_read_back_and_an_old_record_is_counted() -> None:
+    batches = share_snapshot.StateBatch(2, 3, 2, 1), share_snapshot.StateBatch(5, 6, 0, 1)
+    assert of_kafka(7, *batches).finished() == 7
+    assert of_kafka(-1, *batches).finished() == 2
+    log = of_kafka(7, *batches)
+    log.write(0, Range(5, 5, DeliveryState.ARCHIVED, 1))
+    assert log.counts() == [7, 3], "as Kafka, which counts anew when it loads a partition"
+
+
+def test_a_state_without_a_start_has_no_count() -> None:
+    log = of_kafka(-1)
+    stored = log.shard.get(KEY)
+    assert stored is not None
+    stored.start_offset = -1
+    log.run(log.shard.rewrite(KEY, 7))
+    assert log.counts() == [-1, -1]
+
+
+def test_a_count_beyond_its_32_bits_is_the_largest() -> None:
+    log = Log()
+    log.write(0)
+    log.write(0, Range(5, 2**40, DeliveryState.ARCHIVED, 0))
+    assert log.counts() == [0, 2**31 - 1]
 
 
 def test_keys_are_those_of_apache_kafka() -> None:
@@ -160,6 +223,9 @@ def test_a_partition_continues_with_its_stored_state(
         changes = part.take_changes()
         if changes is not None:
             log.write(changes[0], *changes[1])
+            stored = log.shard.get(KEY)
+            assert stored is not None
+            assert log.counts()[-1] == stored.ranges.finished
         if restarts:
             stored = log.shard.get(KEY)
             assert stored is not None
