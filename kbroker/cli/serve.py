@@ -23,10 +23,10 @@ log = logging.getLogger(__name__)
 
 EXIT_FAILED = 1
 EXIT_CONFIG = 2
-# The compiler ends with its parent; 1 is PR_SET_PDEATHSIG.
+# The compiler ends with its parent.
 WARM = (
-    "import ctypes, signal; ctypes.CDLL(None).prctl(1, signal.SIGTERM); "
-    "from kbroker.kernels.warm import main; sys.exit(main())"
+    "import signal; from kbroker.parent_death import signal_on_parent_death; "
+    "signal_on_parent_death(signal.SIGTERM); from kbroker.kernels.warm import main; sys.exit(main())"
 )
 
 

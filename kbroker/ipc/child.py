@@ -1,6 +1,5 @@
 """A child process after its fork: what it inherits, and its setup before its role's main runs."""
 
-import ctypes
 import faulthandler
 import gc
 import logging
@@ -18,8 +17,8 @@ from kbroker.config.broker import BrokerConfig
 from kbroker.ipc.connecting import Ways
 from kbroker.ipc.scheduling import ask_for_slice
 from kbroker.ipc.shared import Shared
+from kbroker.parent_death import signal_on_parent_death
 
-PR_SET_PDEATHSIG = 1
 QUICK_ROLES = ("network", "io")  # who is on the way of every record
 STACK_SIGNAL = signal.SIGUSR2
 """On this signal a child writes the stacks of its threads to the log, whatever it is doing."""
@@ -78,8 +77,8 @@ class ChildContext:
 
 
 def die_with_parent(parent: int) -> None:
-    """Ask the kernel for SIGKILL when the parent dies, so that kill -9 of it leaves no orphan."""
-    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    """Get SIGKILL when the parent dies, and end now if it has died already."""
+    signal_on_parent_death(signal.SIGKILL)
     if os.getppid() != parent:  # it died before the request
         os._exit(EXIT_FAILED)
 

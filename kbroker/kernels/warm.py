@@ -6,7 +6,6 @@ call it so that no broker start has to wait for a compiler, and a broker that fi
 Later runs find what is there.
 """
 
-import ctypes
 import fcntl
 import gc
 import importlib
@@ -22,13 +21,13 @@ from typing import Any
 
 from kbroker.kernels import cache, image
 from kbroker.kernels.image import CompiledKernel
+from kbroker.parent_death import signal_on_parent_death
 
 PACKAGE = Path(cache.__file__).parent.parent
 SAY_AFTER_S = 4.0
 DRAW_AFTER_S = 0.25
 """On a terminal, where the bar is drawn over itself."""
 BAR = 30
-PR_SET_PDEATHSIG = 1
 OPTIMISING = 0.15
 FUNCTION = 255
 KNOWN_FROM = 0.1
@@ -164,7 +163,7 @@ def _exchange_folder() -> Iterator[Path]:
 def _work(kernels: list[Any], tasks: int, done: int, exchange: tuple[Path, int] | None) -> None:
     """Compile one task after the other. exchange: its folder, and the number of this process."""
     code = 1
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    signal_on_parent_death(signal.SIGKILL)
     try:
         from kbroker.kernels.compiler import Part
         from kbroker.kernels.exchange import Exchange

@@ -1,12 +1,12 @@
 """Runs MirrorMaker 2 as a child process."""
 
-import ctypes
 import os
 import re
 import signal
 import subprocess
 import tempfile
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -15,6 +15,7 @@ from kbroker.cli.client_properties import to_java
 from kbroker.cli.connection import Connection
 from kbroker.cli.failures import CommandFailed
 from kbroker.cli.mirror.jars import class_path, find_java
+from kbroker.parent_death import signal_on_parent_death
 
 MAIN = "org.apache.kafka.connect.mirror.MirrorMaker"
 OFFSETS_TOPIC = "mm2-offsets.source.internal"
@@ -33,7 +34,6 @@ NOT_COPIED = (
     r"(follower|leader)[.]replication[.]throttled[.]replicas,unclean[.]leader[.]election[.]enable"
 )
 STOP_S = 60
-PR_SET_PDEATHSIG = 1
 
 
 _FIXED: Final = {
@@ -116,12 +116,6 @@ def write_properties(path: Path, settings: dict[str, str]) -> None:
             file.write(f"{key}={escaped}\n")
 
 
-def end_with_parent() -> None:
-    """Called in the child: ask the kernel for SIGTERM when the command dies, so that no copy
-    continues alone."""
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
-
-
 class Engine:
     """A running MirrorMaker 2. The end of the `with` block stops it, after it has committed its
     positions."""
@@ -150,7 +144,7 @@ class Engine:
                 stdout=out,
                 stderr=out,
                 start_new_session=True,  # Ctrl-C stops the command, which then stops MirrorMaker in order
-                preexec_fn=end_with_parent,
+                preexec_fn=partial(signal_on_parent_death, signal.SIGTERM),  # no copy continues alone
             )
         return self
 
