@@ -1,5 +1,6 @@
 """`kbroker cluster`: identity, brokers, features, API versions, log directories."""
 
+from dataclasses import asdict, astuple
 from typing import Annotated, Any
 
 import typer
@@ -8,6 +9,7 @@ from kbroker.cli.completion import complete_topic
 from kbroker.cli.config_changes import require_broker
 from kbroker.cli.connection import Connection
 from kbroker.cli.failures import broker_error, result_of
+from kbroker.cli.log_dirs import DescribedLogDir, described
 from kbroker.cli.options import AsJson, connected, examples
 from kbroker.cli.output import print_json, print_table
 from kbroker.protocol.api_keys import ApiKey
@@ -115,61 +117,41 @@ def log_dirs(
     """Show log directories with the size of their logs, the size of the disk and its free space."""
     with broker.kafka_python_admin() as admin:
         answers = admin.describe_log_dirs(topic_partitions=topic or None)
-    found = [_log_dir(answer["broker"], entry) for answer in answers for entry in answer["log_dirs"]]
+    found = list(described(answers))
     if json:
-        print_json(found)
+        print_json([_as_json(log_dir) for log_dir in found])
     elif partitions:
-        rows = [
-            (
-                entry["broker"],
-                entry["log_dir"],
-                p["topic"],
-                p["partition"],
-                p["bytes"],
-                p["offset_lag"],
-                p["future"],
-            )
-            for entry in found
-            for p in entry["partitions"]
-        ]
+        rows = [(each.broker, each.path, *astuple(log)) for each in found for log in each.logs]
         print_table(("BROKER", "LOG-DIR", "TOPIC", "PARTITION", "BYTES", "OFFSET-LAG", "FUTURE"), rows)
     else:
         totals = [
             (
-                d["broker"],
-                d["log_dir"],
-                len(d["partitions"]),
-                d["bytes"],
-                d["total_bytes"],
-                d["usable_bytes"],
-                d["error"],
+                each.broker,
+                each.path,
+                len(each.logs),
+                each.bytes,
+                each.total_bytes,
+                each.usable_bytes,
+                _error(each),
             )
-            for d in found
+            for each in found
         ]
         print_table(
             ("BROKER", "LOG-DIR", "PARTITIONS", "BYTES", "DISK-BYTES", "USABLE-BYTES", "ERROR"), totals
         )
 
 
-def _log_dir(broker_id: int, entry: dict[str, Any]) -> dict[str, Any]:
-    partitions = [
-        {
-            "topic": topic["name"],
-            "partition": p["partition_index"],
-            "bytes": p["partition_size"],
-            "offset_lag": p["offset_lag"],
-            "future": p["is_future_key"],
-        }
-        for topic in entry["topics"]
-        for p in topic["partitions"]
-    ]
-    code = entry["error_code"]
+def _as_json(log_dir: DescribedLogDir) -> dict[str, Any]:
     return {
-        "broker": broker_id,
-        "log_dir": entry["log_dir"],
-        "error": broker_error(code).message if code else None,
-        "bytes": sum(p["bytes"] for p in partitions),
-        "total_bytes": entry.get("total_bytes"),
-        "usable_bytes": entry.get("usable_bytes"),
-        "partitions": partitions,
+        "broker": log_dir.broker,
+        "log_dir": log_dir.path,
+        "error": _error(log_dir),
+        "bytes": log_dir.bytes,
+        "total_bytes": log_dir.total_bytes,
+        "usable_bytes": log_dir.usable_bytes,
+        "partitions": [asdict(log) for log in log_dir.logs],
     }
+
+
+def _error(log_dir: DescribedLogDir) -> str | None:
+    return broker_error(log_dir.error_code).message if log_dir.error_code else None

@@ -12,6 +12,7 @@ import typer
 
 from kbroker.cli.connection import Connection
 from kbroker.cli.failures import CommandFailed, UsageFailed, broker_error, explain, raise_first
+from kbroker.cli.log_dirs import described
 from kbroker.cli.options import ScopesOrAll, connected, examples
 from kbroker.cli.output import print_table, say
 from kbroker.cli.partitions import Partition, scoped
@@ -55,20 +56,17 @@ class LogDirs:
         self.online: dict[int, dict[str, LogDir]] = defaultdict(dict)
         present: dict[tuple[int, Partition], tuple[str, int]] = {}
         future: dict[tuple[int, Partition], str] = {}
-        for answer in answers:
-            broker = answer["broker"]
-            for entry in answer["log_dirs"]:
-                if entry["error_code"]:
-                    continue
-                room = max(entry.get("usable_bytes") or 0, 0)
-                self.online[broker][entry["log_dir"]] = LogDir(room, bool(entry.get("is_cordoned")))
-                for topic in entry["topics"]:
-                    for part in topic["partitions"]:
-                        key = broker, (topic["name"], part["partition_index"])
-                        if part["is_future_key"]:
-                            future[key] = entry["log_dir"]
-                        else:
-                            present[key] = entry["log_dir"], part["partition_size"]
+        for log_dir in described(answers):
+            if log_dir.error_code:
+                continue
+            room = max(log_dir.usable_bytes or 0, 0)
+            self.online[log_dir.broker][log_dir.path] = LogDir(room, log_dir.is_cordoned)
+            for log in log_dir.logs:
+                key = log_dir.broker, (log.topic, log.partition)
+                if log.future:
+                    future[key] = log_dir.path
+                else:
+                    present[key] = log_dir.path, log.bytes
         self.logs = [Log(*key, *where, future.get(key)) for key, where in sorted(present.items())]
 
     def chosen(self, partitions: Collection[Partition] | None, source: str | None) -> list[Log]:

@@ -116,7 +116,7 @@ def entry(
     path: str, room: int, *sizes: int, cordoned: bool = False, future: bool = False
 ) -> dict[str, object]:
     parts = [
-        {"partition_index": number, "partition_size": size, "is_future_key": future}
+        {"partition_index": number, "partition_size": size, "offset_lag": 0, "is_future_key": future}
         for number, size in enumerate(sizes)
     ]
     topics = [{"name": "t", "partitions": parts}]
