@@ -1,8 +1,10 @@
 """DeleteGroups (key 42), v0-2: delete empty groups of any type with their offsets. v1 throttle
 time; v2 flexible."""
 
+from functools import partial
+
 from kbroker.api.context import RequestContext
-from kbroker.api.later import in_groups, running
+from kbroker.api.later import results_of, running
 from kbroker.api.row import Api
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
@@ -32,17 +34,10 @@ async def handle(ctx: RequestContext, request: DeleteGroupsRequest) -> DeleteGro
             return _failed(group_id, error)
         return result
 
-    results: list[DeletableGroupResult] = []
-    existing: dict[int, str] = {}
-    for name in distinct(request.groups_names):
-        refusal = _refusal(ctx, name)
-        if refusal is None:
-            existing[len(results)] = name
-        results.append(refusal or DeletableGroupResult(name))
-    deleted = await in_groups(delete(name) for name in existing.values())
-    for number, result in zip(existing, deleted, strict=True):
-        results[number] = result
-    return DeleteGroupsResponse(results=results)
+    names = distinct(request.groups_names)
+    return DeleteGroupsResponse(
+        results=await results_of(_refusal(ctx, name) or partial(delete, name) for name in names)
+    )
 
 
 def refuse(request: DeleteGroupsRequest, error: KafkaError, version: int) -> DeleteGroupsResponse:

@@ -4,8 +4,11 @@ v1 election type (KIP-460); v2 flexible. A partition that already has this leade
 ELECTION_NOT_NEEDED, or is left out of a request for all partitions.
 """
 
+from collections.abc import Awaitable, Callable
+from functools import partial
+
 from kbroker.api.context import RequestContext
-from kbroker.api.later import in_groups, running
+from kbroker.api.later import results_of, running
 from kbroker.api.row import Api
 from kbroker.control.metadata.catalogue import Partition
 from kbroker.ipc.layout import SlotState
@@ -56,19 +59,14 @@ async def _of_topic(
     ctx: RequestContext, name: str, indexes: list[int], unclean: bool
 ) -> list[PartitionResult]:
     """Only replicated partitions take a task: there is no bound to the names of others."""
-    results: list[PartitionResult] = []
-    elections: dict[int, Partition] = {}
-    for index in paced(indexes):
+
+    def begin(index: int) -> PartitionResult | Callable[[], Awaitable[PartitionResult]]:
         partition = ctx.broker.catalogue.partition(name, index)
         if partition is not None and partition.replicated:
-            elections[len(results)] = partition
-            results.append(PartitionResult(index, ErrorCode.NONE, None))
-        else:
-            results.append(_refused(ctx, name, index, partition, unclean))
-    elected = await in_groups(_elect(ctx, partition, unclean) for partition in elections.values())
-    for number, result in zip(elections, elected, strict=True):
-        results[number] = result
-    return results
+            return partial(_elect, ctx, partition, unclean)
+        return _refused(ctx, name, index, partition, unclean)
+
+    return await results_of(begin(index) for index in paced(indexes))
 
 
 async def _elect(ctx: RequestContext, partition: Partition, unclean: bool) -> PartitionResult:

@@ -66,6 +66,16 @@ async def in_groups(waits: Iterable[Awaitable[T]]) -> list[T]:
     return found
 
 
+async def results_of(parts: Iterable[T | Callable[[], Awaitable[T]]]) -> list[T]:
+    """The results of all parts, in order. A part is a result, or a coroutine function that returns
+    it; these run AT_ONCE at a time."""
+    found: list[Any] = list(parts)
+    late = [number for number, part in enumerate(paced(found)) if callable(part)]
+    for number, result in zip(late, await in_groups(found[number]() for number in late), strict=True):
+        found[number] = result
+    return found
+
+
 def by_topic(
     topics: Sequence[tuple[str, Sequence[Any]]],
     topic: Callable[[str, list[Any]], Any],

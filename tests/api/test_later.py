@@ -2,9 +2,10 @@
 
 import asyncio
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
-from kbroker.api.later import by_topic, running, then, together
+from kbroker.api.later import AT_ONCE, by_topic, results_of, running, then, together
 from kbroker.control.coordinator.machine import Deferred
 from kbroker.control.coordinator.running import Running
 from kbroker.ipc.slicing import Slicing
@@ -129,3 +130,20 @@ def test_an_error_stays_one_and_a_change_may_end_in_one() -> None:
         answer = then(late, step)
         late.complete(value)
         assert answer.value is refusal
+
+
+def test_results_and_coroutine_functions_keep_their_order_and_few_run_at_once() -> None:
+    running_now, most = 0, 0
+
+    async def doubled(number: int) -> int:
+        nonlocal running_now, most
+        running_now += 1
+        most = max(most, running_now)
+        await asyncio.sleep(0)
+        running_now -= 1
+        return 2 * number
+
+    numbers = range(4 * AT_ONCE)
+    parts = (partial(doubled, number) if number % 2 else 2 * number for number in numbers)
+    assert asyncio.run(results_of(parts)) == [2 * number for number in numbers]
+    assert most == AT_ONCE
