@@ -20,7 +20,7 @@ from kbroker.protocol.messages.alter_configs import (
     AlterConfigsResourceResponse,
     AlterConfigsResponse,
 )
-from kbroker.protocol.slices import distinct, emptied
+from kbroker.protocol.slices import emptied
 
 API = Api(ApiKey.ALTER_CONFIGS, 0, 2)
 
@@ -47,8 +47,6 @@ async def _replace(ctx: RequestContext, resource: AlterConfigsResource, validate
     if kind not in NAMES or kind == BROKER_LOGGER:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {kind}")
     pairs = [(config.name, config.value) for config in resource.configs]
-    if sum(1 for _ in distinct(name for name, _ in pairs)) != len(pairs):
-        raise KafkaError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
     try:
         await replace(ctx.broker, kind, resource.resource_name, pairs, validate_only)
     finally:
