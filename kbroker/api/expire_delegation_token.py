@@ -5,12 +5,12 @@ that have logged in by it stay open.
 """
 
 from kbroker.api.context import RequestContext
-from kbroker.api.delegation_tokens import NO_TIME, may_ask
+from kbroker.api.delegation_tokens import change_expiry
 from kbroker.api.later import running
 from kbroker.api.row import Api
 from kbroker.control.changes.token_change import expire_token
 from kbroker.protocol.api_keys import ApiKey
-from kbroker.protocol.errors import ErrorCode, KafkaError
+from kbroker.protocol.errors import KafkaError
 from kbroker.protocol.messages.expire_delegation_token import (
     ExpireDelegationTokenRequest,
     ExpireDelegationTokenResponse,
@@ -22,11 +22,8 @@ API = Api(ApiKey.EXPIRE_DELEGATION_TOKEN, 1, 2)
 @running
 async def handle(ctx: RequestContext, request: ExpireDelegationTokenRequest) -> ExpireDelegationTokenResponse:
     """Set the expiry; returns its timestamp."""
-    if not may_ask(ctx):
-        return ExpireDelegationTokenResponse(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, NO_TIME)
-    hmac = bytes(request.hmac)
-    expiry_ms = await expire_token(ctx.broker, ctx.client.principal, hmac, request.expiry_time_period_ms)
-    return ExpireDelegationTokenResponse(ErrorCode.NONE, expiry_ms)
+    result = await change_expiry(ctx, expire_token, request.hmac, request.expiry_time_period_ms)
+    return ExpireDelegationTokenResponse(*result)
 
 
 def refuse(

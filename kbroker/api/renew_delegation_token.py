@@ -4,12 +4,12 @@ v2 flexible. Allowed to the token's owner and its renewers.
 """
 
 from kbroker.api.context import RequestContext
-from kbroker.api.delegation_tokens import NO_TIME, may_ask
+from kbroker.api.delegation_tokens import change_expiry
 from kbroker.api.later import running
 from kbroker.api.row import Api
 from kbroker.control.changes.token_change import renew_token
 from kbroker.protocol.api_keys import ApiKey
-from kbroker.protocol.errors import ErrorCode, KafkaError
+from kbroker.protocol.errors import KafkaError
 from kbroker.protocol.messages.renew_delegation_token import (
     RenewDelegationTokenRequest,
     RenewDelegationTokenResponse,
@@ -21,11 +21,8 @@ API = Api(ApiKey.RENEW_DELEGATION_TOKEN, 1, 2)
 @running
 async def handle(ctx: RequestContext, request: RenewDelegationTokenRequest) -> RenewDelegationTokenResponse:
     """Renew the token; returns its new expiry."""
-    if not may_ask(ctx):
-        return RenewDelegationTokenResponse(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, NO_TIME)
-    hmac = bytes(request.hmac)
-    expiry_ms = await renew_token(ctx.broker, ctx.client.principal, hmac, request.renew_period_ms)
-    return RenewDelegationTokenResponse(ErrorCode.NONE, expiry_ms)
+    result = await change_expiry(ctx, renew_token, request.hmac, request.renew_period_ms)
+    return RenewDelegationTokenResponse(*result)
 
 
 def refuse(
