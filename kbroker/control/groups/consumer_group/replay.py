@@ -2,6 +2,7 @@
 change."""
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from kbroker.control.groups.consumer_group.member import (
@@ -47,7 +48,7 @@ class ConsumerReplay:
     """Runs in: control. Owner: the ConsumerGroups."""
 
     def __init__(self, table: GroupTable, replay: GroupReplay) -> None:
-        self._groups = ModernReplay(table, ConsumerGroup)
+        self._groups = ModernReplay(table, ConsumerGroup, ConsumerMember)
         replay.handle(ConsumerGroupMetadataKey, self._groups.group_epoch)
         replay.handle(ConsumerGroupPartitionMetadataKey, self._partition_metadata)
         replay.handle(ConsumerGroupMemberMetadataKey, self._member)
@@ -65,27 +66,7 @@ class ConsumerReplay:
         self, _: int, key: ConsumerGroupMemberMetadataKey, value: ConsumerGroupMemberMetadataValue | None
     ) -> None:
         classic = None if value is None else _classic_metadata(value)
-        group = self._groups.find(key, value)
-        if group is None:
-            return
-        if value is None:
-            group.remove_member(key.member_id)
-            return
-        member = group.members.get(key.member_id) or ConsumerMember(key.member_id)
-        group.put_member(
-            replace(
-                member,
-                instance_id=value.instance_id,
-                rack_id=value.rack_id,
-                client_id=value.client_id,
-                client_host=value.client_host,
-                rebalance_timeout_ms=value.rebalance_timeout_ms,
-                subscribed_topics=frozenset(value.subscribed_topic_names),
-                regex=value.subscribed_topic_regex or "",
-                server_assignor=value.server_assignor,
-                classic=classic,
-            )
-        )
+        self._groups.member(key, value, partial(_with_metadata, classic))
 
     def _target(
         self,
@@ -101,32 +82,7 @@ class ConsumerReplay:
         key: current.ConsumerGroupCurrentMemberAssignmentKey,
         value: current.ConsumerGroupCurrentMemberAssignmentValue | None,
     ) -> None:
-        group = self._groups.find(key, value)
-        if group is None:
-            return
-        member = group.members.get(key.member_id)
-        if value is None:
-            if member is not None:
-                group.put_member(
-                    replace(
-                        member,
-                        member_epoch=LEAVE_EPOCH,
-                        previous_member_epoch=LEAVE_EPOCH,
-                        assigned=NO_PARTITIONS,
-                        pending_revocation=NO_PARTITIONS,
-                    )
-                )
-            return
-        group.put_member(
-            replace(
-                member or ConsumerMember(key.member_id),
-                member_epoch=value.member_epoch,
-                previous_member_epoch=value.previous_member_epoch,
-                state=MemberState(value.state),
-                assigned=_with_epochs(value.assigned_partitions, value.member_epoch),
-                pending_revocation=_with_epochs(value.partitions_pending_revocation, value.member_epoch),
-            )
-        )
+        self._groups.assignment(key, value, _with_assignment, _left)
 
     def _regex(
         self,
@@ -143,6 +99,46 @@ class ConsumerReplay:
             group.regexes[key.regular_expression] = ResolvedRegex(
                 frozenset(value.topics), value.version, value.timestamp
             )
+
+
+def _with_metadata(
+    classic: ClassicMetadata | None, member: ConsumerMember, value: ConsumerGroupMemberMetadataValue
+) -> ConsumerMember:
+    return replace(
+        member,
+        instance_id=value.instance_id,
+        rack_id=value.rack_id,
+        client_id=value.client_id,
+        client_host=value.client_host,
+        rebalance_timeout_ms=value.rebalance_timeout_ms,
+        subscribed_topics=frozenset(value.subscribed_topic_names),
+        regex=value.subscribed_topic_regex or "",
+        server_assignor=value.server_assignor,
+        classic=classic,
+    )
+
+
+def _with_assignment(
+    member: ConsumerMember, value: current.ConsumerGroupCurrentMemberAssignmentValue
+) -> ConsumerMember:
+    return replace(
+        member,
+        member_epoch=value.member_epoch,
+        previous_member_epoch=value.previous_member_epoch,
+        state=MemberState(value.state),
+        assigned=_with_epochs(value.assigned_partitions, value.member_epoch),
+        pending_revocation=_with_epochs(value.partitions_pending_revocation, value.member_epoch),
+    )
+
+
+def _left(member: ConsumerMember) -> ConsumerMember:
+    return replace(
+        member,
+        member_epoch=LEAVE_EPOCH,
+        previous_member_epoch=LEAVE_EPOCH,
+        assigned=NO_PARTITIONS,
+        pending_revocation=NO_PARTITIONS,
+    )
 
 
 def _with_epochs(topics: list[current.TopicPartitions], member_epoch: int) -> EpochPartitions:

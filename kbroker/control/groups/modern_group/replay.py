@@ -1,12 +1,16 @@
 """The replay of records of every modern group."""
 
+from collections.abc import Callable
 from typing import Any, Generic, Protocol, TypeVar
 
 from kbroker.control.groups.classic_group import ClassicGroup
+from kbroker.control.groups.modern_group.member import ModernMember
 from kbroker.control.groups.modern_group.state import ModernGroup
 from kbroker.control.groups.table import GroupTable
 
 G = TypeVar("G", bound=ModernGroup[Any, Any])
+M = TypeVar("M", bound=ModernMember)
+V = TypeVar("V")
 
 
 class GroupKey(Protocol):
@@ -35,12 +39,13 @@ class TargetEpoch(Protocol):
     assignment_timestamp: int
 
 
-class ModernReplay(Generic[G]):
+class ModernReplay(Generic[G, M]):
     """Applies records to groups of one type. Runs in: control. Owner: that type's replay."""
 
-    def __init__(self, table: GroupTable, kind: type[G]) -> None:
+    def __init__(self, table: GroupTable, kind: type[G], member: type[M]) -> None:
         self._table = table
         self._kind = kind
+        self._member = member
 
     def find(self, key: GroupKey, value: object) -> G | None:
         """The group of a record. Any but a tombstone makes it, also in place of a classic one
@@ -72,6 +77,32 @@ class ModernReplay(Generic[G]):
         if group is not None:
             group.assignment_epoch = -1 if value is None else value.assignment_epoch
             group.assignment_timestamp_ms = 0 if value is None else value.assignment_timestamp
+
+    def member(self, key: MemberKey, value: V | None, changed: Callable[[M, V], M]) -> None:
+        """A member's metadata; a tombstone removes the member. changed: the member with the
+        metadata of the record."""
+        group = self.find(key, value)
+        if group is None:
+            return
+        if value is None:
+            group.remove_member(key.member_id)
+            return
+        member = group.members.get(key.member_id) or self._member(key.member_id)
+        group.put_member(changed(member, value))
+
+    def assignment(
+        self, key: MemberKey, value: V | None, changed: Callable[[M, V], M], left: Callable[[M], M]
+    ) -> None:
+        """A member's current assignment. changed: the member with the assignment of the record.
+        left: the member after a tombstone."""
+        group = self.find(key, value)
+        if group is None:
+            return
+        member = group.members.get(key.member_id)
+        if value is not None:
+            group.put_member(changed(member or self._member(key.member_id), value))
+        elif member is not None:
+            group.put_member(left(member))
 
     def target(self, key: MemberKey, assigned: object) -> None:
         """A member's target assignment; None for a tombstone."""

@@ -130,6 +130,15 @@ class ModernGroup(Group, Generic[M, A]):
         if self.members:
             raise KafkaError(ErrorCode.NON_EMPTY_GROUP)
 
+    # --- changes (replay)
+
+    def put_member(self, member: M) -> None:
+        """A new member, or one that has changed."""
+        self.members[member.member_id] = member
+
+    def remove_member(self, member_id: str) -> None:
+        self.members.pop(member_id, None)
+
 
 def stale(member: ModernMember) -> KafkaError:
     """The error of a request with another epoch than the member's."""

@@ -25,7 +25,7 @@ class ShareReplay:
     """Runs in: control. Owner: the GroupShard."""
 
     def __init__(self, table: GroupTable, replay: GroupReplay) -> None:
-        self._groups = ModernReplay(table, ShareGroup)
+        self._groups = ModernReplay(table, ShareGroup, ShareMember)
         replay.handle(ShareGroupMetadataKey, self._groups.group_epoch)
         replay.handle(ShareGroupMemberMetadataKey, self._member)
         replay.handle(target_epoch.ShareGroupTargetAssignmentMetadataKey, self._groups.target_epoch)
@@ -36,20 +36,7 @@ class ShareReplay:
     def _member(
         self, _: int, key: ShareGroupMemberMetadataKey, value: ShareGroupMemberMetadataValue | None
     ) -> None:
-        group = self._groups.find(key, value)
-        if group is None:
-            return
-        if value is None:
-            group.members.pop(key.member_id, None)
-            return
-        member = group.members.get(key.member_id) or ShareMember(key.member_id)
-        group.members[key.member_id] = replace(
-            member,
-            rack_id=value.rack_id,
-            client_id=value.client_id,
-            client_host=value.client_host,
-            subscribed_topics=frozenset(value.subscribed_topic_names),
-        )
+        self._groups.member(key, value, _with_metadata)
 
     def _target(
         self,
@@ -65,20 +52,7 @@ class ShareReplay:
         key: current.ShareGroupCurrentMemberAssignmentKey,
         value: current.ShareGroupCurrentMemberAssignmentValue | None,
     ) -> None:
-        group = self._groups.find(key, value)
-        if group is None:
-            return
-        member = group.members.get(key.member_id)
-        if value is None:
-            if member is not None:
-                group.members[key.member_id] = replace(member, member_epoch=LEAVE_EPOCH, assigned={})
-            return
-        group.members[key.member_id] = replace(
-            member or ShareMember(key.member_id),
-            member_epoch=value.member_epoch,
-            previous_member_epoch=value.previous_member_epoch,
-            assigned=partitions_of(value.assigned_partitions),
-        )
+        self._groups.assignment(key, value, _with_assignment, _left)
 
     def _shared(
         self,
@@ -94,6 +68,31 @@ class ShareReplay:
             group.initializing = _topics(value.initializing_topics)
             group.shared = _topics(value.initialized_topics)
             group.deleting = {topic.topic_id: topic.topic_name for topic in value.deleting_topics}
+
+
+def _with_metadata(member: ShareMember, value: ShareGroupMemberMetadataValue) -> ShareMember:
+    return replace(
+        member,
+        rack_id=value.rack_id,
+        client_id=value.client_id,
+        client_host=value.client_host,
+        subscribed_topics=frozenset(value.subscribed_topic_names),
+    )
+
+
+def _with_assignment(
+    member: ShareMember, value: current.ShareGroupCurrentMemberAssignmentValue
+) -> ShareMember:
+    return replace(
+        member,
+        member_epoch=value.member_epoch,
+        previous_member_epoch=value.previous_member_epoch,
+        assigned=partitions_of(value.assigned_partitions),
+    )
+
+
+def _left(member: ShareMember) -> ShareMember:
+    return replace(member, member_epoch=LEAVE_EPOCH, assigned={})
 
 
 def _topics(topics: list[shared.TopicPartitionsInfo]) -> dict[bytes, SharedTopic]:

@@ -36,7 +36,7 @@ class StreamsReplay:
     """Runs in: control. Owner: the StreamsGroups."""
 
     def __init__(self, table: GroupTable, replay: GroupReplay) -> None:
-        self._groups = ModernReplay(table, StreamsGroup)
+        self._groups = ModernReplay(table, StreamsGroup, StreamsMember)
         replay.handle(StreamsGroupMetadataKey, self._group)
         replay.handle(StreamsGroupTopologyKey, self._topology)
         replay.handle(StreamsGroupMemberMetadataKey, self._member)
@@ -62,27 +62,7 @@ class StreamsReplay:
     def _member(
         self, _: int, key: StreamsGroupMemberMetadataKey, value: StreamsGroupMemberMetadataValue | None
     ) -> None:
-        group = self._groups.find(key, value)
-        if group is None:
-            return
-        if value is None:
-            group.remove_member(key.member_id)
-            return
-        endpoint = value.user_endpoint
-        group.put_member(
-            replace(
-                group.members.get(key.member_id) or StreamsMember(key.member_id),
-                instance_id=value.instance_id,
-                rack_id=value.rack_id,
-                client_id=value.client_id,
-                client_host=value.client_host,
-                rebalance_timeout_ms=value.rebalance_timeout_ms,
-                topology_epoch=value.topology_epoch,
-                process_id=value.process_id,
-                user_endpoint=None if endpoint is None else Endpoint(endpoint.host, endpoint.port),
-                client_tags=tuple((each.key, each.value) for each in value.client_tags),
-            )
-        )
+        self._groups.member(key, value, _with_metadata)
 
     def _target(
         self,
@@ -98,40 +78,54 @@ class StreamsReplay:
         key: current.StreamsGroupCurrentMemberAssignmentKey,
         value: current.StreamsGroupCurrentMemberAssignmentValue | None,
     ) -> None:
-        group = self._groups.find(key, value)
-        if group is None:
-            return
-        member = group.members.get(key.member_id)
-        if value is None:
-            if member is not None:
-                group.put_member(
-                    replace(
-                        member,
-                        member_epoch=LEAVE_EPOCH,
-                        previous_member_epoch=LEAVE_EPOCH,
-                        tasks=NONE_OWNED,
-                        pending_revocation=NONE_OWNED,
-                    )
-                )
-            return
-        group.put_member(
-            replace(
-                member or StreamsMember(key.member_id),
-                member_epoch=value.member_epoch,
-                previous_member_epoch=value.previous_member_epoch,
-                state=MemberState(value.state),
-                tasks=OwnedTasks(
-                    _with_epochs(value.active_tasks, value.member_epoch),
-                    tasks_of(value.standby_tasks),
-                    tasks_of(value.warmup_tasks),
-                ),
-                pending_revocation=OwnedTasks(
-                    _with_epochs(value.active_tasks_pending_revocation, value.member_epoch),
-                    tasks_of(value.standby_tasks_pending_revocation),
-                    tasks_of(value.warmup_tasks_pending_revocation),
-                ),
-            )
-        )
+        self._groups.assignment(key, value, _with_assignment, _left)
+
+
+def _with_metadata(member: StreamsMember, value: StreamsGroupMemberMetadataValue) -> StreamsMember:
+    endpoint = value.user_endpoint
+    return replace(
+        member,
+        instance_id=value.instance_id,
+        rack_id=value.rack_id,
+        client_id=value.client_id,
+        client_host=value.client_host,
+        rebalance_timeout_ms=value.rebalance_timeout_ms,
+        topology_epoch=value.topology_epoch,
+        process_id=value.process_id,
+        user_endpoint=None if endpoint is None else Endpoint(endpoint.host, endpoint.port),
+        client_tags=tuple((each.key, each.value) for each in value.client_tags),
+    )
+
+
+def _with_assignment(
+    member: StreamsMember, value: current.StreamsGroupCurrentMemberAssignmentValue
+) -> StreamsMember:
+    return replace(
+        member,
+        member_epoch=value.member_epoch,
+        previous_member_epoch=value.previous_member_epoch,
+        state=MemberState(value.state),
+        tasks=OwnedTasks(
+            _with_epochs(value.active_tasks, value.member_epoch),
+            tasks_of(value.standby_tasks),
+            tasks_of(value.warmup_tasks),
+        ),
+        pending_revocation=OwnedTasks(
+            _with_epochs(value.active_tasks_pending_revocation, value.member_epoch),
+            tasks_of(value.standby_tasks_pending_revocation),
+            tasks_of(value.warmup_tasks_pending_revocation),
+        ),
+    )
+
+
+def _left(member: StreamsMember) -> StreamsMember:
+    return replace(
+        member,
+        member_epoch=LEAVE_EPOCH,
+        previous_member_epoch=LEAVE_EPOCH,
+        tasks=NONE_OWNED,
+        pending_revocation=NONE_OWNED,
+    )
 
 
 def _with_epochs(ids: Iterable[current.TaskIds], member_epoch: int) -> EpochTasks:
