@@ -27,7 +27,7 @@ NOT_PLAIN = {
     "tests/kernels/test_image.py": COMPILED,
     "tests/kernels/test_packaged.py": COMPILED,
     "tests/io/append/test_delayed_produce_kernel.py::test_thousands_wait": LARGE,
-    "tests/net/local_answers/test_topic_parts.py::test_memory_is_bounded": LARGE,
+    "tests/net/local_answers/test_topic_part_kernel.py::test_memory_is_bounded": LARGE,
     "tests/net/forward/test_forwarding.py::test_an_answer_that_the_socket_does_not_take": LARGE,
 }
 """Tests that KBROKER_NO_KERNELS=1 leaves out, by the beginning of their names, and why."""

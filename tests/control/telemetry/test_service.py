@@ -1,14 +1,12 @@
-"""Which questions and pushes of clients are taken, as Kafka's ClientMetricsManager decides it."""
+"""Requests and pushes of telemetry that are accepted, as by Kafka's ClientMetricsManager."""
 
 import asyncio
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-
 import msgspec
 import pytest
-
 from kbroker.config.alter import Alteration, Op
 from kbroker.control.changes.config_change import alter
 from kbroker.control.metadata.config_resource import CLIENT_METRICS
@@ -24,6 +22,8 @@ from kbroker.protocol.messages.push_telemetry import PushTelemetryRequest
 from tests.api.in_process import client_request
 from tests.control.fakes import World, world
 from tests.control.telemetry.payloads import counter, gauge, payload
+from kbroker.control.telemetry.service import plain
+
 
 METRICS = payload(counter("c", 2), gauge("g", 1))
 INTERVAL_MS = 1000
@@ -222,3 +222,24 @@ def test_instances_are_bounded(case: Case, monkeypatch: pytest.MonkeyPatch) -> N
 def test_subscriptions_of_an_earlier_start_are_in_force(case: Case) -> None:
     again = TelemetryService(case.broker, lambda: case.now_ms)
     assert again.subscribe(ZERO, asking()).wanted.metrics == ("*",)
+
+
+@pytest.mark.parametrize("codec", list(Codec))
+def test_every_codec_is_read(codec: Codec) -> None:
+    data = bytes(range(256)) * 40
+    assert plain(codec, compress(codec, data), len(data)) == data
+
+
+@pytest.mark.parametrize("codec", [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD])
+def test_a_bomb_is_too_large(codec: Codec) -> None:
+    with pytest.raises(KafkaError) as refused:
+        plain(codec, compress(codec, bytes(50 << 20)), 1 << 20)
+    assert refused.value.code == ErrorCode.TELEMETRY_TOO_LARGE
+
+
+@pytest.mark.parametrize("codec", [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD])
+@pytest.mark.parametrize("data", [b"garbage", b"\xff" * 40])
+def test_damage_is_an_invalid_record(codec: Codec, data: bytes) -> None:
+    with pytest.raises(KafkaError) as refused:
+        plain(codec, data, 1 << 20)
+    assert refused.value.code == ErrorCode.INVALID_RECORD

@@ -1,14 +1,15 @@
-"""The acceptor gets the rates of addresses when one of them has changed."""
+"""The acceptor gets its dynamic settings and the rates of addresses, each once they have changed."""
 
 import asyncio
 import socket
 import time
-
 import pytest
-
 from kbroker.config.client_quotas import CONNECTION_CREATION_RATE, IP, PRODUCER_BYTE_RATE, USER, QuotaTable
 from kbroker.net.accept import news
 from kbroker.net.accept.news import IpRates
+from kbroker.ipc import fds
+from kbroker.net.accept.news import AcceptorSettings
+
 
 SENT: list[tuple[dict[str, float | None], bool]] = []
 MAX_MS = 8.0
@@ -82,3 +83,29 @@ def test_all_that_is_unsent_gives_way_to_a_full_table(rates: IpRates) -> None:
 
     asyncio.run(run())
     assert SENT == [({"10.0.0.2": 1.0, "10.0.0.3": None}, True)]
+
+
+def test_only_its_own_settings_and_only_changes_are_sent() -> None:
+    acceptor, process = fds.pair()
+
+    async def story() -> None:
+        told = AcceptorSettings(process)
+        told.change({"compression.type": "lz4"})
+        await asyncio.sleep(0)
+        assert fds.receive_closed(acceptor) == fds.Settings({})  # a process that died may have told limits
+        told.change({"compression.type": "zstd"})
+        await asyncio.sleep(0)
+        assert fds.receive_closed(acceptor) is None
+        limits = {"max.connections": "5", "listener.name.plaintext.max.connections": "3"}
+        told.change({"compression.type": "lz4", **limits})
+        await asyncio.sleep(0)
+        assert fds.receive_closed(acceptor) == fds.Settings(limits)
+        told.change({"compression.type": "gzip", **limits})
+        await asyncio.sleep(0)
+        assert fds.receive_closed(acceptor) is None
+        told.change({})
+        await asyncio.sleep(0)
+        assert fds.receive_closed(acceptor) == fds.Settings({})
+
+    with acceptor, process:
+        asyncio.run(story())
