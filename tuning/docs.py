@@ -11,12 +11,11 @@ from tuning.knobs.settings import SETTINGS
 _INTRO = """\
 # Knobs
 
-Look up what a setting of the host or the broker should be, and why. Generated from `tuning/knobs/` and
-`tuning/broker/` by `make docs`; do not edit. How to use it: [tuning.md](tuning.md).
+Look up the recommended value of a setting of the host or the broker, with the reason. Generated
+from `tuning/knobs/` and `tuning/broker/` by `make docs`; do not edit. How to use it: [tuning.md](tuning.md).
 
-`kbroker tune check` looks at each of these. What it wants depends on the host and the workload: the
-value is the
-one that is well, and `check` says which one it proposes here.
+`kbroker tune check` checks each of these. The proposed value depends on the host and the workload:
+the column "value" has the good values, and `check` prints the one for this host.
 """
 
 
@@ -36,7 +35,7 @@ def _lines() -> Iterator[str]:
             yield f"| {knob.name} | `{setting}` | {value} | {knob.why} | {knob.source} |"
         yield ""
     yield "## Settings of the broker\n"
-    yield "What `kbroker tune propose` may propose; the reason it prints has the figures.\n"
+    yield "The settings that `kbroker tune propose` may propose; it prints the reason with its figures.\n"
     yield "| setting | value | why |"
     yield "|---|---|---|"
     for rule in RULES:
@@ -46,7 +45,7 @@ def _lines() -> Iterator[str]:
     yield ""
     yield "## Signs of a running broker\n"
     yield "With `--metrics host:port`.\n"
-    yield "| sign | metric | why | what to do |"
+    yield "| sign | metric | meaning | remedy |"
     yield "|---|---|---|---|"
     for sign in SIGNS:
         yield f"| {sign.name} | `{sign.metric}` | {sign.why} | {sign.cure} |"

@@ -16,7 +16,7 @@ QUIET = (Severity.OK, Severity.UNSEEN)
 
 
 def findings_text(findings: Sequence[Finding], everything: bool) -> str:
-    """One block a finding; what is well or cannot be seen only on request."""
+    """One block per finding; values that are fine or not visible only on request."""
     return "\n".join(_finding_lines(findings, everything))
 
 
@@ -28,9 +28,9 @@ def _finding_lines(findings: Sequence[Finding], everything: bool) -> Iterator[st
     counts = Counter(finding.severity for finding in findings)
     yield ", ".join(f"{counts[severity]} {severity.value}" for severity in ORDER)
     if not (counts[Severity.SERIOUS] or counts[Severity.ADVICE]):
-        yield "Nothing is to be gained here that this check knows of."
+        yield "No finding: this check knows no improvement for this host."
     elif not everything:
-        yield "The rest: --all. The commands as a script, and one that takes back: kbroker tune script [--undo]"
+        yield "All findings: --all. The commands as a script, and one that undoes them: kbroker tune script [--undo]"
 
 
 def _block(finding: Finding) -> Iterator[str]:
@@ -56,7 +56,7 @@ def properties_text(proposals: Sequence[Proposal], left_out: Sequence[str] = ())
     why."""
     blocks = [f"{_comment(f'{each.why} [{each.source}]')}{each.key}={each.value}\n" for each in proposals]
     if not proposals:
-        blocks.append("# No setting has a reason to be another on this host for this workload.\n")
+        blocks.append("# No setting needs to change on this host for this workload.\n")
     blocks.extend(map(_comment, left_out))
     return "\n".join(blocks)
 
@@ -86,9 +86,9 @@ def _answer_lines(answer: Answer) -> Iterator[str]:
         if need.endless:
             yield f"Records are kept forever: {need.resource} is {need.needed}. Set {need.change}."
     if answer.breaks_at is None:
-        yield f"{answer.first.resource} does not even hold what does not depend on the rate."
+        yield f"{answer.first.resource}: not enough even for what does not depend on the rate."
     else:
-        yield f"First to end: {answer.first.resource}, at {show_rate(answer.breaks_at)} written."
+        yield f"Runs out first: {answer.first.resource}, at {show_rate(answer.breaks_at)} written."
     yield f"Cheapest change: {answer.first.change}."
     if answer.horizon_s is not None:
         yield f"A consumer may lag {show_seconds(answer.horizon_s)} and still be served from memory."

@@ -33,12 +33,15 @@ def propose(situation: Situation) -> list[Proposal]:
 
 
 def processes(situation: Situation) -> Iterator[Proposal]:
-    """Within a quota of cores; more network processes where one cannot carry the rate."""
+    """No more than a CPU quota allows; more network processes if one cannot serve the rate."""
     processors = situation.host.processors
     usable = processors.usable_cores
     quota = processors.quota_cores
     if quota is not None and situation.network_processes + situation.io_workers > max(2.0, quota * 1.5):
-        why = f"the cgroup's quota is {quota:g} cores of {processors.cores}, and more processes than that stop together"
+        why = (
+            f"the cgroup's quota is {quota:g} cores of {processors.cores}, and more processes than that all stop when "
+            "it is used up"
+        )
         source = "kbroker/config/processes.py"
         network, workers = default_counts(int(usable))
         yield Proposal("num.network.threads", str(network), why, source, Severity.SERIOUS)
@@ -79,7 +82,7 @@ def partition_table(situation: Situation) -> Iterator[Proposal]:
     room = situation.config.get_int("kbroker.max.partitions")
     if situation.knows("partitions") and situation.replicas > room * FULL:
         wanted = -(-situation.replicas * 5 // 4 // 1000) * 1000
-        why = f"{situation.replicas} replicas with the internal topics' leave little of {room} rows"
+        why = f"{situation.replicas} replicas, internal topics included, nearly fill the {room} rows"
         yield Proposal("kbroker.max.partitions", str(wanted), why, "docs/config.md", Severity.SERIOUS)
 
 
@@ -89,12 +92,12 @@ def durability(situation: Situation) -> Iterator[Proposal]:
     sync = situation.coefficients.sync_p50_s
     if situation.workload.durable:
         why = (
-            f"acks wait for the disk, and one sync of {show_seconds(sync)} serves all that wait: 60,500 acks/s of 64 "
-            "producers where Apache Kafka has 11,200"
+            f"acks wait for the disk, and one sync of {show_seconds(sync)} serves all waiting acks: 60,500 acks/s "
+            "for 64 producers, where Apache Kafka has 11,200"
         )
         yield Proposal("kbroker.write.caching", "false", why, f"{BENCH}, durable acks")
     if situation.config.get_int("log.flush.interval.messages") != RECORDS_NEVER:
-        why = "syncs by count come whether or not anybody waits; write.caching=false syncs when somebody does"
+        why = "syncs by count happen even if no client waits; write.caching=false syncs only for clients that wait"
         yield Proposal("log.flush.interval.messages", str(RECORDS_NEVER), why, "docs/durability.md")
 
 
@@ -107,7 +110,7 @@ def remote_buffers(situation: Situation) -> Iterator[Proposal]:
     most = show_rate(KAFKAS_BUFFER / (load.rtt_ms / 1000))
     for key in ("socket.send.buffer.bytes", "socket.receive.buffer.bytes"):
         if situation.config.get_int(key) == KAFKAS_BUFFER:
-            why = f"{KAFKAS_BUFFER} bytes at {load.rtt_ms:g} ms are {most} for a connection; -1 lets the kernel tune it"
+            why = f"{KAFKAS_BUFFER} bytes at {load.rtt_ms:g} ms limit a connection to {most}; -1 lets the kernel choose"
             yield Proposal(key, "-1", why, "arithmetic: window / round trip")
 
 
@@ -129,18 +132,17 @@ def backlog(situation: Situation) -> Iterator[Proposal]:
     most = situation.host.sysctl_number("net.core.somaxconn") or SYN_BACKLOG
     wanted = min(most, max(clients, STORM), SYN_BACKLOG)
     if (clients >= STORM or drops) and size < wanted:
-        why = f"{clients} {'client' if clients == 1 else 'clients'} may come back at once" + (
-            f"; the host has dropped {drops:.0f} since its start, of all its programs" if drops else ""
+        why = f"{clients} {'client' if clients == 1 else 'clients'} may reconnect at once" + (
+            f"; the host has dropped {drops:.0f} since boot, of all programs" if drops else ""
         )
         yield Proposal("socket.listen.backlog.size", str(wanted), why, "listen(2); net.core.somaxconn")
 
 
 def places(situation: Situation) -> Iterator[Proposal]:
-    """log.dirs as they were named, and sites on different file systems when replicas are asked
-    for."""
+    """log.dirs as given by --dir, and sites on different file systems if replicas are requested."""
     named = situation.host.log_dirs
     if named and named != tuple(situation.config.log_dirs):
-        yield Proposal("log.dirs", ",".join(named), "the folders that were named", "--dir", Severity.NOTE)
+        yield Proposal("log.dirs", ",".join(named), "the folders given by --dir", "--dir", Severity.NOTE)
     copies = situation.workload.copies
     mounts = situation.host.mounts
     if copies < 2 or situation.config.get_str("kbroker.replica.sites"):
@@ -149,7 +151,7 @@ def places(situation: Situation) -> Iterator[Proposal]:
         groups: list[list[str]] = [[] for _ in range(copies)]
         for number, mount in enumerate(mounts):
             groups[number % copies].extend(mount.dirs)
-        why = f"{copies} copies on different file systems: a disk may die"
+        why = f"{copies} copies on different file systems survive the failure of a disk"
         sites = ";".join(",".join(group) for group in groups)
         yield Proposal("kbroker.replica.sites", sites, why, "ADR 0008")
         yield Proposal("default.replication.factor", str(copies), why, "ADR 0008")
@@ -198,4 +200,4 @@ def left_out(situation: Situation) -> list[str]:
     shown = (
         "" if situation.live is not None else ", or measure them: --metrics host:port of the running broker"
     )
-    return [f"Left out, because facts are missing: {', '.join(keys)}. Say {asked}{shown}."]
+    return [f"Left out, because facts are missing: {', '.join(keys)}. Give {asked}{shown}."]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 @dataclass(frozen=True, slots=True)
 class Alert:
     """name: the alert's name. wait: time for which the expression must hold. page: whether the
-    alert pages somebody."""
+    alert pages the operator on call."""
 
     name: str
     expression: str
@@ -23,42 +23,42 @@ def _p99(metric: str, by: str = "") -> str:
 
 ALERTS = (
     Alert("KbrokerDown", 'up{job="kbroker"} == 0', "1m", "The broker's metrics cannot be scraped.", True),
-    Alert("KbrokerNotReady", "kbroker_ready == 0", "5m", "Logs are not open, or a process does not start.", True),
+    Alert("KbrokerNotReady", "kbroker_ready == 0", "5m", "A log is not open, or a process does not start.", True),
     Alert("KbrokerLogDirOffline", "kbroker_log_dir_offline > 0", "0m", "A disk failed; see docs/durability.md.", True),
     Alert("KbrokerDiskFullSoon", "kbroker_log_dir_full_seconds < 4 * 3600", "10m",
-          "The disk is full in less than four hours; then produce is refused.", True),
+          "The disk will be full in less than four hours; then produce is refused.", True),
     Alert("KbrokerProduceRefused", "kbroker_produce_refused_partitions > 0", "0m",
-          "A disk is full: produce is refused until there is room.", True),
+          "A disk is full: produce is refused until there is free space.", True),
     Alert("KbrokerPartitionsOffline", 'kbroker_partitions{state="offline"} > 0', "1m",
           "Partitions have no leader.", True),
     Alert("KbrokerUnderMinIsr", "kbroker_under_min_isr_partitions > 0", "5m",
-          "acks=all is refused for some partitions.", True),
+          "Produce with acks=all is refused for some partitions.", True),
     Alert("KbrokerUnderReplicated", "kbroker_under_replicated_partitions > 0", "15m",
           "Replicas are out of sync."),
     Alert("KbrokerWriteErrors", "rate(kbroker_log_write_errors_total[5m]) > 0", "0m",
           "Appends fail: a disk is full or broken.", True),
-    Alert("KbrokerSyncSlow", f"{_p99('kbroker_flush_seconds')} > 0.1", "10m", "An fdatasync takes over 100 ms."),
+    Alert("KbrokerSyncSlow", f"{_p99('kbroker_flush_seconds')} > 0.1", "10m", "The p99 of fdatasync is above 100 ms."),
     Alert("KbrokerLoopLate", f"{_p99('kbroker_loop_lag_seconds', ', process')} > 0.05", "10m",
-          "A process gets no core, or works in Python for long."),
+          "A process waits for a core, or spends long in Python."),
     Alert("KbrokerLagGrows", "sum by (instance, group) (delta(kbroker_group_lag[15m])) > 0 and "
-          "sum by (instance, group) (kbroker_group_lag) > 10000", "15m", "A group falls behind."),
+          "sum by (instance, group) (kbroker_group_lag) > 10000", "15m", "The lag of a group grows."),
     Alert("KbrokerLeavesCache", "kbroker_group_cache_seconds < 900", "5m",
-          "A group that falls behind reads from the disk, or does so in a quarter of an hour."),
+          "A lagging group reads from the disk, or will within 15 minutes."),
     Alert("KbrokerDeadLettersLost", 'increase(kbroker_dead_letter_failures_total{reason="unusable_topic"}[10m]) > 0',
-          "0m", "A share group gives records up without dead letters: its topic cannot take them; see the log."),
+          "0m", "A share group archives records without dead letters, because their topic is unusable; see the log."),
     Alert("KbrokerDeadLettersWait", "kbroker_dead_letters_waiting > 0", "5m",
-          "Dead letters cannot be written; their records are kept meanwhile."),
+          "Dead letters cannot be written; their records wait."),
     Alert("KbrokerTransactionOpen", "kbroker_transaction_oldest_seconds > 900", "5m",
-          "A transaction is open for long: read_committed consumers wait for it."),
+          "A transaction has been open for 15 minutes: read_committed consumers wait for it."),
     Alert("KbrokerClientThrottled", "rate(kbroker_quota_throttled_seconds_total[5m]) > 0.1", "10m",
-          "A client is held back by a quota for a tenth of the time: raise it, or have the client send less."),
+          "A client is throttled for a tenth of the time: raise its quota, or let it send less."),
     Alert("KbrokerReadsFromDisk", "sum by (instance) (rate(kbroker_topic_cold_bytes_total[15m])) > "
           "0.5 * sum by (instance) (rate(kbroker_topic_out_bytes_total[15m]))", "15m",
-          "Half of what consumers read is no longer in memory."),
+          "Half of the bytes that consumers read come from the disk."),
     Alert("KbrokerIoPressure", 'rate(kbroker_pressure_seconds_total{resource="io", kind="full"}[5m]) > 0.1', "10m",
-          "All tasks wait for the disks a tenth of the time."),
+          "All tasks of the host wait for its disks for a tenth of the time."),
     Alert("KbrokerProcessDied", "increase(kbroker_process_deaths_total[10m]) > 0", "0m",
-          "A child process ended by itself and was started again; see the log."),
+          "A child process ended unexpectedly and was restarted; see the log."),
     Alert("KbrokerListenDrops", "rate(kbroker_tcp_listen_drops_total[5m]) > 0", "5m",
           "New connections are dropped: raise socket.listen.backlog.size and net.core.somaxconn."),
 )  # fmt: skip

@@ -26,7 +26,7 @@ def _scheduler(_: Situation, disk: Disk, now: str) -> Want:
     wanted = "mq-deadline" if rotating else "none"
     if now == wanted or wanted not in disk.schedulers or not (rotating or now in HEAVY):
         return FINE
-    because = f"This is {'a' if rotating else 'no'} disk with heads to move ({disk.kind})."
+    because = f"This disk {'rotates' if rotating else 'does not rotate'} ({disk.kind})."
     return Want(Severity.ADVICE, wanted, because, _change(disk, "scheduler", wanted, now))
 
 
@@ -36,9 +36,9 @@ def _read_ahead(_: Situation, disk: Disk, now: str) -> Want:
         return FINE
     wanted = str(least if int(now) < least else most)
     because = (
-        "Less cuts what kbroker asks for into pieces."
+        "A smaller value splits the reads of kbroker."
         if int(now) < least
-        else "More reads what nobody asked for."
+        else "A larger value reads data that no client requested."
     )
     return Want(Severity.ADVICE, wanted, because, _change(disk, "read_ahead_kb", wanted, now))
 
@@ -53,7 +53,7 @@ def _requests(_: Situation, disk: Disk, now: str) -> Want:
 def _throttle(situation: Situation, disk: Disk, now: str) -> Want:
     if now != "0" or not situation.workload.durable:
         return FINE
-    because = "It is off here, and acks wait for this disk."
+    because = "It is off here, although acks wait for this disk."
     return Want(Severity.ADVICE, "-1", because, _change(disk, "wbt_lat_usec", "-1", now))
 
 
@@ -94,8 +94,8 @@ DISK: tuple[Knob[Disk], ...] = (
         disks,
         lambda _, disk: disk.scheduler,
         _scheduler,
-        "Fair queueing costs processor time and latency that only a rotating disk pays back; none and mq-deadline are "
-        "both fine elsewhere.",
+        "Fair queueing costs CPU and latency, which is worth it only on a rotating disk; elsewhere none and "
+        "mq-deadline are both fine.",
         "Linux, Documentation/block/bfq-iosched.rst",
     ),
     Knob(
@@ -103,7 +103,7 @@ DISK: tuple[Knob[Disk], ...] = (
         disks,
         lambda _, disk: _text(disk.read_ahead_kb),
         _read_ahead,
-        "kbroker reads 4 to 32 MiB ahead of a lagging consumer by itself, so only extremes matter.",
+        "kbroker itself reads 4 to 32 MiB ahead of a lagging consumer, so only extreme values matter.",
         "kbroker/io/read_ahead.py; docs/lab/cold-reader.md",
     ),
     Knob(
@@ -111,7 +111,7 @@ DISK: tuple[Knob[Disk], ...] = (
         disks,
         lambda _, disk: _text(disk.nr_requests),
         _requests,
-        "A short queue makes syncs wait for bulk writes to be admitted.",
+        "With a short queue, syncs wait behind bulk writes that wait for a place.",
         BLOCK,
     ),
     Knob(
@@ -119,7 +119,7 @@ DISK: tuple[Knob[Disk], ...] = (
         disks,
         lambda _, disk: _text(disk.wbt_lat_usec),
         _throttle,
-        "Throttling of write-back keeps bulk writes from starving reads and syncs.",
+        "Throttled write-back keeps bulk writes from starving reads and syncs.",
         BLOCK,
     ),
     Knob(
@@ -127,7 +127,7 @@ DISK: tuple[Knob[Disk], ...] = (
         disks,
         lambda _, disk: disk.write_cache,
         _cache,
-        "What the device says of its cache.",
+        "The type of write cache that the device reports.",
         BLOCK,
     ),
     Knob(
@@ -135,7 +135,7 @@ DISK: tuple[Knob[Disk], ...] = (
         disks,
         lambda _, disk: _text(disk.nomerges),
         _merges,
-        "Write-back lives from merging neighbouring pages; only direct I/O gains without.",
+        "Write-back depends on merging adjacent pages; only direct I/O gains without merging.",
         BLOCK,
     ),
     Knob(
@@ -143,7 +143,7 @@ DISK: tuple[Knob[Disk], ...] = (
         disks,
         _read_trim,
         _trim,
-        "A flash disk that keeps the blocks of deleted segments copies them about, and slows down when nearly full.",
+        "Without trim a flash disk keeps copying the blocks of deleted segments, and slows down when nearly full.",
         "util-linux, fstrim(8)",
     ),
 )

@@ -35,12 +35,12 @@ def _kind(_: Situation, __: Mount, now: str) -> Want:
         )
     if now in REMOTE or now.startswith("fuse"):
         remedy = by_hand("use a local disk")
-        return Want(Severity.SERIOUS, "", "A remote disk's pauses and lost locks are the broker's.", remedy)
+        return Want(Severity.SERIOUS, "", "Its pauses and lost locks stop the broker.", remedy)
     if now == "overlay":
         remedy = by_hand("mount a volume at the log dir")
-        return Want(Severity.SERIOUS, "", "This is a container's layer: it goes with the container.", remedy)
+        return Want(Severity.SERIOUS, "", "This is a container's own layer: it is deleted with the container.", remedy)
     copied = now in COPYING
-    because = "Writes in place are copied there, and syncs cost more." if copied else "Others are not tested."
+    because = "Its writes are copied, and syncs cost more." if copied else "Other file systems are not tested."
     return Want(Severity.ADVICE, "xfs or ext4", because, by_hand("move the log dir to xfs or ext4"))
 
 
@@ -72,15 +72,15 @@ def _free(situation: Situation, mount: Mount, _: str) -> Want:
     active = situation.replicas * situation.config.get_int("log.segment.bytes")
     if share < SCARCE:
         remedy = by_hand("make room, add a disk to log.dirs, or lower log.retention.bytes")
-        return Want(Severity.SERIOUS, "", "A full disk turns produce away with KAFKA_STORAGE_ERROR.", remedy)
+        return Want(Severity.SERIOUS, "", "On a full disk produce is refused with KAFKA_STORAGE_ERROR.", remedy)
     if active > mount.total_bytes and situation.knows("partitions"):
         because = (
             f"{situation.replicas} logs may each have an active segment of "
-            f"{show_bytes(situation.config.get_int('log.segment.bytes'))}, which retention leaves alone: "
+            f"{show_bytes(situation.config.get_int('log.segment.bytes'))}, which retention does not delete: "
             f"{show_bytes(active)} of {show_bytes(mount.total_bytes)}."
         )
         return Want(Severity.ADVICE, "", because, by_hand("lower log.segment.bytes: kbroker tune propose"))
-    return Want(Severity.ADVICE, "", "It fills.", by_hand("plan for more room")) if share < LITTLE else FINE
+    return Want(Severity.ADVICE, "", "The disk fills up.", by_hand("plan for more space")) if share < LITTLE else FINE
 
 
 def _read_free(_: Situation, mount: Mount) -> str | None:
@@ -94,7 +94,7 @@ def _inodes(situation: Situation, mount: Mount, _: str) -> Want:
     if mount.free_inodes >= needed:
         return FINE
     remedy = by_hand("make the file system with more inodes (mkfs.ext4 -i), or use xfs")
-    return Want(Severity.SERIOUS, "", f"{situation.replicas} logs want {needed}.", remedy)
+    return Want(Severity.SERIOUS, "", f"{situation.replicas} logs need {needed}.", remedy)
 
 
 def _read_inodes(_: Situation, mount: Mount) -> str | None:
@@ -105,7 +105,7 @@ def _place(_: Situation, mount: Mount, __: str) -> Want:
     swept = [name for name in mount.dirs if name.startswith(tuple(each + "/" for each in SWEPT))]
     if not swept:
         return FINE
-    because = f"{', '.join(swept)} is below a folder that systemd-tmpfiles empties of old files."
+    because = f"{', '.join(swept)} is below a folder from which systemd-tmpfiles deletes old files."
     return Want(Severity.SERIOUS, "a folder of its own", because, by_hand("set log.dirs"))
 
 
@@ -113,7 +113,7 @@ def _writable(_: Situation, __: Mount, now: str) -> Want:
     if now == "yes":
         return FINE
     return Want(
-        Severity.SERIOUS, "yes", "No for these.", by_hand(f"chown kbroker: {now}, or check as its user")
+        Severity.SERIOUS, "yes", "These are not writable.", by_hand(f"chown kbroker: {now}, or check as its user")
     )
 
 
@@ -123,7 +123,7 @@ FILE_SYSTEM: tuple[Knob[Mount], ...] = (
         mounts,
         lambda _, mount: mount.kind,
         _kind,
-        "kbroker is tested on ext4 and xfs: many small appends, syncs, renames.",
+        "kbroker is tested on ext4 and xfs, which are good at many small appends, syncs and renames.",
         "Apache Kafka documentation, Hardware and OS, Filesystem selection",
     ),
     Knob(
@@ -134,9 +134,9 @@ FILE_SYSTEM: tuple[Knob[Mount], ...] = (
             UNSAFE,
             "barrier=1",
             Severity.SERIOUS,
-            "An acknowledged fdatasync may then be lost with the power.",
+            "Without them a completed fdatasync may be lost in a power failure.",
         ),
-        "Barriers make a sync reach the medium.",
+        "With barriers a sync reaches the medium.",
         EXT4,
     ),
     Knob(
@@ -144,7 +144,7 @@ FILE_SYSTEM: tuple[Knob[Mount], ...] = (
         mounts,
         _shown("sync", "dirsync"),
         _option(("sync",), "async", Severity.SERIOUS, "Every append waits for the disk here."),
-        "Durable acks are had by write.caching=false, one sync for all that wait: 39 µs of CPU an ack.",
+        "For durable acks use write.caching=false: one sync for all waiting acks, 39 µs of CPU per ack.",
         "docs/lab/durable-acks.md",
     ),
     Knob(
@@ -152,7 +152,7 @@ FILE_SYSTEM: tuple[Knob[Mount], ...] = (
         mounts,
         _shown("data=journal"),
         _option(
-            ("data=journal",), "data=ordered", Severity.ADVICE, "It takes effect with the next mount only."
+            ("data=journal",), "data=ordered", Severity.ADVICE, "The change takes effect at the next mount."
         ),
         "With data=journal every record is written twice.",
         EXT4,
@@ -162,7 +162,7 @@ FILE_SYSTEM: tuple[Knob[Mount], ...] = (
         mounts,
         _shown("noatime", "relatime", "strictatime"),
         _option(("strictatime",), "noatime", Severity.ADVICE, "It is on here."),
-        "With strict access times each fetch of a file dirties its inode; relatime does so once a day at most.",
+        "With strict access times each read of a file dirties its inode; with relatime at most one a day.",
         "util-linux, mount(8)",
     ),
     Knob(
@@ -173,9 +173,9 @@ FILE_SYSTEM: tuple[Knob[Mount], ...] = (
             ("discard",),
             "nodiscard",
             Severity.NOTE,
-            "With fstrim.timer deletions of segments cost the disk nothing.",
+            "With fstrim.timer instead, deleting segments causes no discards.",
         ),
-        "Discards of deleted segments go to the device among appends and syncs.",
+        "Discards of deleted segments compete with appends and syncs.",
         FSTRIM,
     ),
     Knob(
@@ -183,9 +183,9 @@ FILE_SYSTEM: tuple[Knob[Mount], ...] = (
         mounts,
         _shown("ro"),
         _option(
-            ("ro",), "rw", Severity.SERIOUS, "Appends fail: the log dir is offline at the first of them."
+            ("ro",), "rw", Severity.SERIOUS, "The first append fails and takes the log dir offline."
         ),
-        "A file system that met an error is made read-only by some settings.",
+        "With some mount options a file system becomes read-only after an error.",
         "docs/durability.md, log dirs that fail",
     ),
     Knob(
@@ -201,7 +201,7 @@ FILE_SYSTEM: tuple[Knob[Mount], ...] = (
         mounts,
         _read_inodes,
         _inodes,
-        "A log has five files and more.",
+        "A log has at least five files.",
         "docs/paths.md, files",
     ),
     Knob(
@@ -217,7 +217,7 @@ FILE_SYSTEM: tuple[Knob[Mount], ...] = (
         mounts,
         lambda situation, mount: ", ".join(set(mount.dirs) & set(situation.host.unwritable)) or "yes",
         _writable,
-        "The broker starts only with log dirs that it may write to.",
+        "The broker starts only if it may write to its log dirs.",
         "docs/durability.md, log dirs that fail",
     ),
 )

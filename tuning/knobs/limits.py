@@ -8,7 +8,7 @@ FEWEST = 100_000  # what Apache Kafka's documentation starts with
 
 
 def files_wanted(situation: Situation) -> int:
-    """The need, and no less than what costs nothing."""
+    """The limit to propose: the need, but at least FEWEST, as a high limit costs nothing."""
     return max(FEWEST, situation.files_needed)
 
 
@@ -26,14 +26,14 @@ def _host_files(situation: Situation, now: str) -> tuple[Severity, str, str]:
     needed = situation.files_needed * processes
     if int(now) >= needed:
         return Severity.OK, "", ""
-    return Severity.SERIOUS, str(needed), f"{processes} processes of kbroker may want {needed}."
+    return Severity.SERIOUS, str(needed), f"{processes} processes of kbroker may need {needed}."
 
 
 def _ceiling(situation: Situation, now: str) -> tuple[Severity, str, str]:
     wanted = files_wanted(situation)
     if int(now) >= wanted:
         return Severity.OK, "", ""
-    return Severity.ADVICE, str(wanted), "No process can be allowed more than this."
+    return Severity.ADVICE, str(wanted), "No process can have a higher limit."
 
 
 def _read(situation: Situation, _: None) -> str | None:
@@ -51,10 +51,10 @@ LIMITS: tuple[Knob[None], ...] = (
         whole_host,
         _read,
         _files,
-        "A log that is appended to has three, a connection one; kbroker raises its soft limit to the hard one, and "
-        "quiet logs give theirs back.",
+        "A log that is being appended to needs three, a connection one; kbroker raises its soft limit to the hard "
+        "one, and closes the files of idle logs.",
         "kbroker/io/log_dirs/file_handles.py; make bench, scenario many_partitions (6,040 with 10,000 partitions)",
     ),
     sysctl("fs.file-max", _host_files, "Open files of the whole host.", FS),
-    sysctl("fs.nr_open", _ceiling, "The highest limit a process may be given.", FS),
+    sysctl("fs.nr_open", _ceiling, "The highest limit that a process can have.", FS),
 )

@@ -17,15 +17,15 @@ VM = "Linux, Documentation/admin-guide/sysctl/vm.rst"
 
 def _swappiness(situation: Situation, now: str) -> tuple[Severity, str, str]:
     if not situation.host.memory.swap_bytes:
-        return Severity.OK, "", "No swap here, so it changes nothing."
+        return Severity.OK, "", "This host has no swap, so the value has no effect."
     if int(now) <= MAX_SWAPPINESS:
         return Severity.OK, "", ""
-    return Severity.ADVICE, "1", f"There are {show_bytes(situation.host.memory.swap_bytes)} of swap."
+    return Severity.ADVICE, "1", f"This host has {show_bytes(situation.host.memory.swap_bytes)} of swap."
 
 
 def dirty_limit(situation: Situation) -> int | None:
-    """Bytes that may be dirty before writers are held back, much as the kernel reckons it; None
-    when not to be seen."""
+    """Bytes that may be dirty before writers are blocked, about as the kernel computes it; None if it is not
+    visible."""
     host = situation.host
     fixed, ratio = host.sysctl_number("vm.dirty_bytes"), host.sysctl_number("vm.dirty_ratio")
     if fixed:
@@ -38,9 +38,9 @@ def _dirty(situation: Situation, _: None, __: str) -> Want:
     limit = dirty_limit(situation) or 0
     rate = situation.coefficients.write_rate
     seconds = limit / rate
-    because = f"Here {show_bytes(limit)}, {show_seconds(seconds)} of writing."
+    because = f"Here it is {show_bytes(limit)}, {show_seconds(seconds)} of writing."
     if not situation.coefficients.measured:
-        return Want(Severity.NOTE, "", because + " Whether that is much says: kbroker tune bench.")
+        return Want(Severity.NOTE, "", because + " Run kbroker tune bench to see whether that is much.")
     if DIRTY_SECONDS[0] <= seconds <= DIRTY_SECONDS[1]:
         return Want(Severity.OK, "", because)
     wanted = int(10 * rate) // MiB * MiB
@@ -74,14 +74,14 @@ def _overcommit(situation: Situation, now: str) -> tuple[Severity, str, str]:
     return (
         Severity.SERIOUS,
         "0",
-        f"Arenas need {show_bytes(situation.arena_bytes)} of address space, {show_bytes(left)} may still be promised.",
+        f"Arenas need {show_bytes(situation.arena_bytes)} of address space, {show_bytes(left)} may still be committed.",
     )
 
 
 def _zone_reclaim(situation: Situation, now: str) -> tuple[Severity, str, str]:
     if now == "0" or situation.host.processors.nodes == 1:
         return Severity.OK, "", ""
-    return Severity.ADVICE, "0", f"{situation.host.processors.nodes} nodes here."
+    return Severity.ADVICE, "0", f"This host has {situation.host.processors.nodes} nodes."
 
 
 def _transparent(_: Situation, __: None, now: str) -> Want:
@@ -113,11 +113,11 @@ def _read_reclaim(situation: Situation, _: None) -> str:
 def _reclaim(situation: Situation, _: None, __: str) -> Want:
     reclaim = situation.host.reclaim
     if reclaim.hidden:
-        return Want(Severity.NOTE, "", "Only root sees what it does here.")
+        return Want(Severity.NOTE, "", "Its configuration is visible only to root.")
     if not reclaim.schemes:
         return FINE
     switches = " and ".join(dict.fromkeys(scheme.switch for scheme in reclaim.schemes))
-    because = "A virtual machine may give its memory back so: then ask who runs the host first."
+    because = "A virtual machine may return memory to its host by it: then ask the host's administrator first."
     return Want(Severity.ADVICE, "off", because, by_hand(f"{switches}, and in what starts it at boot"))
 
 
@@ -126,9 +126,9 @@ def _limit(situation: Situation, _: None, now: str) -> Want:
     if limit is None or limit >= total:
         return FINE
     if limit < situation.arena_bytes + SMALL_CACHE:
-        because = f"Arenas may take {show_bytes(situation.arena_bytes)} of {now}; what is left caches next to nothing."
+        because = f"Arenas may take {show_bytes(situation.arena_bytes)} of {now}; the rest is too small a cache."
         return Want(Severity.SERIOUS, "", because, by_hand("raise memory.max of the broker's cgroup"))
-    return Want(Severity.NOTE, "", f"Counted as this host's memory here: {now}.")
+    return Want(Severity.NOTE, "", f"The sizes here take it as the host's memory: {now}.")
 
 
 def _read_limit(situation: Situation, _: None) -> str | None:
@@ -140,7 +140,7 @@ MEMORY: tuple[Knob[None], ...] = (
     sysctl(
         "vm.swappiness",
         _swappiness,
-        "A high value swaps out processes to cache logs longer; an answer then waits for the disk.",
+        "With a high value processes are swapped out to cache more of the logs, and requests wait for the disk.",
         VM,
     ),
     Knob(
@@ -148,9 +148,9 @@ MEMORY: tuple[Knob[None], ...] = (
         whole_host,
         _read_dirty,
         _dirty,
-        "Writers are held back above it: below a second of disk writing bursts stall, above half a minute a crash "
-        "loses more and a sync of it all takes as long. Earlier write-back is no gain: acks p99 2-4 ms without, "
-        "18-25 ms with.",
+        "Above the limit writers are blocked. Below a second of disk writes, bursts stall; above half a minute, a "
+        "crash loses more, and a sync of everything takes as long. Earlier write-back does not help: ack p99 is 2-4 ms "
+        "without it and 18-25 ms with it.",
         "docs/lab/write-back.md",
     ),
     sysctl(
@@ -162,13 +162,13 @@ MEMORY: tuple[Knob[None], ...] = (
     sysctl(
         "vm.overcommit_memory",
         _overcommit,
-        "With 2 the kernel refuses address space beyond a limit, and arenas are address space that is seldom used.",
+        "With 2 the kernel limits address space, and arenas are mostly unused address space.",
         VM,
     ),
     sysctl(
         "vm.zone_reclaim_mode",
         _zone_reclaim,
-        "Otherwise a node drops cached logs while others have free memory.",
+        "With other values a node evicts cached logs while other nodes have free memory.",
         VM,
     ),
     Knob(
@@ -176,7 +176,7 @@ MEMORY: tuple[Knob[None], ...] = (
         whole_host,
         lambda situation, _: situation.host.memory.transparent,
         _transparent,
-        "Always makes small heaps larger and lets khugepaged copy them; kbroker asks for no huge pages.",
+        "always makes small heaps larger, and khugepaged copies them; kbroker does not request huge pages.",
         "Linux, Documentation/admin-guide/mm/transhuge.rst",
     ),
     Knob(
@@ -184,7 +184,7 @@ MEMORY: tuple[Knob[None], ...] = (
         whole_host,
         lambda situation, _: str(situation.host.memory.huge_bytes),
         _huge,
-        "kbroker uses none, and the page cache cannot.",
+        "kbroker does not use them, and the page cache cannot.",
         "Linux, Documentation/admin-guide/mm/hugetlbpage.rst",
     ),
     Knob(
@@ -192,8 +192,8 @@ MEMORY: tuple[Knob[None], ...] = (
         whole_host,
         _read_reclaim,
         _reclaim,
-        "Pages untouched for a while leave the page cache although there is room, and consumers that lag so long "
-        "read from the disk.",
+        "Pages that were not used for a while leave the page cache although memory is free, and consumers that "
+        "lag that far read from the disk.",
         "Linux, Documentation/admin-guide/mm/damon; docs/lab/consume.md",
     ),
     Knob(
@@ -201,7 +201,7 @@ MEMORY: tuple[Knob[None], ...] = (
         whole_host,
         _read_limit,
         _limit,
-        "Page cache is charged to the cgroup that reads or writes it, so the limit is the cache of the logs.",
+        "Page cache is charged to the cgroup that reads or writes it, so the limit also bounds the cache of the logs.",
         "Linux, Documentation/admin-guide/cgroup-v2.rst",
     ),
 )

@@ -27,13 +27,12 @@ def _local_buffer(situation: Situation, now: str) -> tuple[Severity, str, str]:
     wanted = situation.config.get_int("kbroker.local.socket.buffer.bytes")
     if int(now) >= wanted:
         return Severity.OK, "", ""
-    because = f"kbroker.local.socket.buffer.bytes is {wanted} and more than this limit."
+    because = f"kbroker.local.socket.buffer.bytes is {wanted}, above this limit."
     return Severity.ADVICE, str(wanted), because
 
 
 def window_needed(situation: Situation) -> int:
-    """Bytes on their way to one remote client at the interface's speed (10 Gbit/s when it says
-    none)."""
+    """Bytes in flight to one remote client at the interface's speed (10 Gbit/s if it reports none)."""
     speed = situation.host.network.speed or FAST
     return int(2 * speed * situation.workload.rtt_ms / 1000)
 
@@ -44,7 +43,7 @@ def _tcp_window(situation: Situation, now: str) -> tuple[Severity, str, str]:
     known = situation.workload.remote_clients and situation.knows("rtt_ms")
     if not known or int(most) >= needed:
         return Severity.OK, "", ""
-    because = f"{show_bytes(needed)} are on their way at {situation.workload.rtt_ms:g} ms and full speed, twice over."
+    because = f"{show_bytes(needed)} are twice the bytes in flight at {situation.workload.rtt_ms:g} ms and full speed."
     return Severity.ADVICE, f"{least} {middle} {needed}", because
 
 
@@ -54,7 +53,7 @@ def _syn_backlog(situation: Situation, now: str) -> tuple[Severity, str, str]:
     return (
         Severity.ADVICE,
         str(SYN_BACKLOG),
-        f"{situation.workload.connections} connections may come at once.",
+        f"{situation.workload.connections} clients may connect at once.",
     )
 
 
@@ -76,7 +75,7 @@ def _dropped(situation: Situation, _: None, now: str) -> Want:
     if now == "0" or backlog >= BACKLOG:
         return FINE
     because = (
-        f"net.core.netdev_max_backlog is {backlog}; look whether the number still grows before changing it."
+        f"net.core.netdev_max_backlog is {backlog}; check that the number still grows before you change it."
     )
     return Want(
         Severity.NOTE,
@@ -91,7 +90,7 @@ def _overflows(situation: Situation, _: None, now: str) -> Want:
         return FINE
     backlog = situation.config.get_int("socket.listen.backlog.size")
     because = (
-        f"Of the whole host since boot, so perhaps not kbroker's; socket.listen.backlog.size is {backlog}."
+        f"The count is of the whole host since boot, perhaps not of kbroker; socket.listen.backlog.size is {backlog}."
     )
     return Want(
         Severity.NOTE,
@@ -108,7 +107,7 @@ def _tracked(situation: Situation, _: None, now: str) -> Want:
         return FINE
     remedy = by_hand("raise net.netfilter.nf_conntrack_max, or leave the broker's port untracked")
     return Want(
-        Severity.SERIOUS, "", f"{most} are tracked at most; new connections are dropped then.", remedy
+        Severity.SERIOUS, "", f"At most {most} are tracked; further connections are dropped.", remedy
     )
 
 
@@ -118,7 +117,7 @@ def _speed(situation: Situation, interface: Interface, _: str) -> Want:
     known = situation.knows("write_rate", "groups")
     if not known or interface.speed is None or busiest <= interface.speed * 0.7:
         return FINE
-    because = f"The workload wants {show_rate(busiest)} one way, and 70 % is as much as stays smooth."
+    because = f"The workload needs {show_rate(busiest)} in one direction; above 70 % of the speed latency grows."
     return Want(Severity.SERIOUS, "", because, by_hand("a faster interface, compression, or fewer groups"))
 
 
@@ -145,7 +144,7 @@ def _queues(situation: Situation, interface: Interface, _: str) -> Want:
     if not fast or interface.spread or interface.queues * 2 >= cores:
         return FINE
     remedy = by_hand(f"ethtool -L {interface.name} combined {cores}, or a mask of cores in its rps_cpus")
-    return Want(Severity.ADVICE, "more queues", f"{interface.queues} of them feed {cores} cores.", remedy)
+    return Want(Severity.ADVICE, "more queues", f"{interface.queues} queues feed {cores} cores.", remedy)
 
 
 def _interrupts(situation: Situation, interface: Interface, _: str) -> Want:
@@ -167,23 +166,23 @@ SYSCTLS: tuple[Knob[None], ...] = (
     sysctl("net.core.rmem_max", _local_buffer, "Clients on this host get large buffers only if the kernel allows them: "
            "a received GB costs 0.20 s of CPU with 100 KiB and 0.067 s with 1 MiB.", LOCAL),
     sysctl("net.core.wmem_max", _local_buffer, "Clients on this host get large buffers only if the kernel allows them: "
-           "1 MiB answers leave with 7,490 MB/s instead of 6,400.", LOCAL),
-    sysctl("net.ipv4.tcp_rmem", _tcp_window, "The largest window of a connection whose buffer the kernel tunes bounds "
-           "its speed to window / round trip.", IP),
-    sysctl("net.ipv4.tcp_wmem", _tcp_window, "The largest send buffer of a connection whose buffer the kernel tunes "
-           "bounds its speed to buffer / round trip.", IP),
-    sysctl("net.core.somaxconn", _accept_queue, "Connections that wait to be accepted when all clients come back at "
-           "once; 5,000 are taken in 0.24 s (make bench, connections_5000).", CORE),
-    sysctl("net.ipv4.tcp_max_syn_backlog", _syn_backlog, "Half-open connections beyond it are dropped and come again "
-           "a second later.", IP),
-    sysctl("net.ipv4.tcp_slow_start_after_idle", _after_idle, "Otherwise a consumer that was quiet for a moment gets "
-           "its next records through a window of ten packets.", IP),
+           "answers of 1 MiB are sent at 7,490 MB/s instead of 6,400.", LOCAL),
+    sysctl("net.ipv4.tcp_rmem", _tcp_window, "The largest window that the kernel gives a connection, which limits its "
+           "speed to window / round trip.", IP),
+    sysctl("net.ipv4.tcp_wmem", _tcp_window, "The largest send buffer that the kernel gives a connection, which "
+           "limits its speed to buffer / round trip.", IP),
+    sysctl("net.core.somaxconn", _accept_queue, "Connections that may wait to be accepted when all clients reconnect "
+           "at once; 5,000 are accepted in 0.24 s (make bench, connections_5000).", CORE),
+    sysctl("net.ipv4.tcp_max_syn_backlog", _syn_backlog, "Half-open connections beyond it are dropped, and the "
+           "client retries a second later.", IP),
+    sysctl("net.ipv4.tcp_slow_start_after_idle", _after_idle, "With 1 a connection restarts with a window "
+           "of ten packets after each idle moment.", IP),
     Knob("packets dropped before their protocol", whole_host, lambda s, _: _text(s.host.network.dropped), _dropped,
-         "A core's backlog was full: bursts of a fast interface on too few cores.", CORE),
+         "The backlog of a core was full: too few cores for the bursts of a fast interface.", CORE),
     Knob("listen queue overflows", whole_host, lambda s, _: _text(s.host.network.overflows), _overflows,
-         "Connections that found a listen queue full.", CORE),
+         "Connections that were dropped because a listen queue was full.", CORE),
     Knob("tracked connections", whole_host, lambda s, _: _text(s.host.network.tracked), _tracked,
-         "A full table of the packet filter drops new connections.",
+         "If the packet filter's table is full, new connections are dropped.",
          "Linux, Documentation/networking/nf_conntrack-sysctl.rst"),
 )  # fmt: skip
 
@@ -193,12 +192,12 @@ def _text(value: int | None) -> str | None:
 
 
 NIC: tuple[Knob[Interface], ...] = (
-    Knob("speed", interfaces, _read_speed, _speed, "What consumers read leaves by it.", "ethtool(8); sysfs class/net"),
-    Knob("offloads", interfaces, _read_offloads, _offloads, "Without them the processor cuts and joins segments.",
+    Knob("speed", interfaces, _read_speed, _speed, "All bytes for consumers pass it.", "ethtool(8); sysfs class/net"),
+    Knob("offloads", interfaces, _read_offloads, _offloads, "Without them the CPU splits and joins segments.",
          "Linux, Documentation/networking/segmentation-offloads.rst"),
     Knob("receive queues", interfaces, lambda _, nic: str(nic.queues), _queues,
          "A queue is served by one core at a time.", "Linux, Documentation/networking/scaling.rst"),
     Knob("interrupts", interfaces, _read_interrupts, _interrupts,
-         "Queues gain nothing while one core takes the interrupts of all.",
+         "Several queues are useless if one core takes the interrupts of all.",
          "Linux, Documentation/core-api/irq/irq-affinity.rst"),
 )  # fmt: skip

@@ -35,7 +35,7 @@ def _quota(situation: Situation, _: None, __: str) -> Want:
     busy = situation.network_processes + situation.io_workers
     if busy <= max(2.0, quota * 1.5):
         return Want(Severity.OK)
-    because = f"{busy} network processes and IO workers share {quota:g} cores and stop together when those are used up."
+    because = f"{busy} network processes and IO workers share {quota:g} cores, and all stop when the quota is used up."
     return Want(
         Severity.SERIOUS,
         "",
@@ -47,7 +47,7 @@ def _quota(situation: Situation, _: None, __: str) -> Want:
 def _slices(situation: Situation, _: None, __: str) -> Want:
     if situation.host.features.slices:
         return FINE
-    return Want(Severity.NOTE, "Linux 6.12", "", by_hand("a newer kernel, when others compute on this host"))
+    return Want(Severity.NOTE, "Linux 6.12", "", by_hand("a newer kernel, if other programs use the CPU of this host"))
 
 
 def _word(works: bool | None) -> str | None:
@@ -57,16 +57,16 @@ def _word(works: bool | None) -> str | None:
 _ONE_NODE = Want(
     Severity.NOTE,
     "",
-    "Shared memory and page cache lie on one node, processes run on all.",
+    "Shared memory and page cache are on one node, while processes run on all.",
     by_hand(
-        "compare under your load: numactl --cpunodebind=N --membind=N kbroker serve, N that of disk and NIC"
+        "compare under your load: numactl --cpunodebind=N --membind=N kbroker serve, with the node N of disk and NIC"
     ),
 )
 _CACHESTAT = Want(
-    Severity.ADVICE, "Linux 6.5", "Samples by preadv2 stand in.", by_hand("a newer kernel, or allow the call")
+    Severity.ADVICE, "Linux 6.5", "preadv2 is used instead, for samples.", by_hand("a newer kernel, or allow the call")
 )
 _NOWAIT = Want(
-    Severity.ADVICE, "", "Without cachestat, too, cold fetches would hold up others.", by_hand("ext4 or xfs")
+    Severity.ADVICE, "", "If cachestat is missing, too, cold fetches delay other requests.", by_hand("ext4 or xfs")
 )
 
 _NO_CLOCK = Want(
@@ -84,7 +84,7 @@ PROCESSOR: tuple[Knob[None], ...] = (
         whole_host,
         lambda situation, _: situation.host.processors.governor,
         _governor,
-        "A core that sleeps deep or runs slow answers the first record of a burst late.",
+        "A core in deep sleep or at low frequency delays the first record of a burst.",
         "Linux, Documentation/admin-guide/pm/cpufreq.rst",
     ),
     Knob(
@@ -92,7 +92,7 @@ PROCESSOR: tuple[Knob[None], ...] = (
         whole_host,
         lambda situation, _: situation.host.processors.clocksource,
         _clock,
-        "Every phase of a request is stamped; a slow source makes each stamp a system call.",
+        "Every phase of a request is timed; with a slow source each timestamp is a system call.",
         "kbroker tune bench (clock_s)",
     ),
     Knob(
@@ -100,7 +100,7 @@ PROCESSOR: tuple[Knob[None], ...] = (
         whole_host,
         lambda situation, _: _synchronised(situation.host.upkeep.clock),
         unless("synchronised", _NO_CLOCK),
-        "Retention, offsets by time and delegation tokens go by the clock.",
+        "Retention, offsets by time and delegation tokens depend on the clock.",
         "adjtimex(2)",
     ),
     Knob(
@@ -116,7 +116,7 @@ PROCESSOR: tuple[Knob[None], ...] = (
         whole_host,
         lambda situation, _: f"{situation.host.processors.quota_cores or 'none'}",
         _quota,
-        "The defaults keep within it; numbers that are set may not.",
+        "The default numbers of processes respect it; configured ones may not.",
         "kbroker/config/processes.py; Linux, Documentation/scheduler/sched-bwc.rst",
     ),
     Knob(
@@ -124,7 +124,7 @@ PROCESSOR: tuple[Knob[None], ...] = (
         whole_host,
         lambda situation, _: _word(situation.host.features.cachestat),
         unless("works", _CACHESTAT),
-        "Reports whether all of a fetch is in the page cache, before it is sent.",
+        "It reports whether all bytes of a fetch are in the page cache before they are sent.",
         TRIED + "; kbroker/net/fetch/residency.py",
     ),
     Knob(
@@ -132,7 +132,7 @@ PROCESSOR: tuple[Knob[None], ...] = (
         whole_host,
         lambda situation, _: _word(situation.host.features.nowait_reads),
         unless("works", _NOWAIT),
-        "The second way to find out what is in the page cache.",
+        "The alternative way to check the page cache.",
         TRIED + " on the log dir's file system",
     ),
     Knob(
@@ -140,7 +140,7 @@ PROCESSOR: tuple[Knob[None], ...] = (
         whole_host,
         lambda situation, _: "{}.{}".format(*situation.host.features.release),
         _slices,
-        "From Linux 6.12 on kbroker's processes run as soon as they are woken, though others compute.",
+        "From Linux 6.12 on kbroker's processes run as soon as they are woken, even beside busy programs.",
         "ADR 0011",
     ),
     Knob(
@@ -149,6 +149,6 @@ PROCESSOR: tuple[Knob[None], ...] = (
         lambda situation, _: situation.host.features.io_uring,
         lambda *_: FINE,
         "kbroker does not use it, so it may be disabled.",
-        "ADR 0016, looked at and not taken",
+        "ADR 0016, tried and rejected",
     ),
 )

@@ -10,35 +10,35 @@ from tuning.knobs.memory import DIRTY_SECONDS, FEWEST_MAPS, HUGE_SHARE, MAX_SWAP
 from tuning.knobs.network import BACKLOG, FULL, STORM, SYN_BACKLOG
 from tuning.knobs.processor import SLOW_CLOCKS, STEADY
 
-_STORM = f"{SYN_BACKLOG} from {STORM} connections on"
+_STORM = f"{SYN_BACKLOG} for {STORM} or more connections"
 _BUFFER = "at least kbroker.local.socket.buffer.bytes (1048576)"
 _WINDOW = "largest value: twice the interface's speed x round trip (--rtt)"
 
 SETTINGS: dict[str, tuple[str, str]] = {
-    "vm.swappiness": ("vm.swappiness", f"1; up to {MAX_SWAPPINESS} is well, and anything without swap"),
+    "vm.swappiness": ("vm.swappiness", f"1; up to {MAX_SWAPPINESS} is fine, and any value without swap"),
     "dirty limit (vm.dirty_bytes or vm.dirty_ratio)": (
         "vm.dirty_bytes",
-        "{:g} to {:g} s of the disk's write rate; 10 s are proposed".format(*DIRTY_SECONDS),
+        "{:g} to {:g} s of the disk's write rate; the proposal is 10 s".format(*DIRTY_SECONDS),
     ),
     "vm.max_map_count": ("vm.max_map_count", f"at least {FEWEST_MAPS}"),
-    "vm.overcommit_memory": ("vm.overcommit_memory", "0; 2 only where the arenas fit below the commit limit"),
-    "vm.zone_reclaim_mode": ("vm.zone_reclaim_mode", "0 where there are several nodes"),
+    "vm.overcommit_memory": ("vm.overcommit_memory", "0; 2 only if the arenas fit below the commit limit"),
+    "vm.zone_reclaim_mode": ("vm.zone_reclaim_mode", "0 on a host with several nodes"),
     "transparent_hugepage/enabled": ("/sys/kernel/mm/transparent_hugepage/enabled", "madvise or never"),
-    "reserved huge pages": ("vm.nr_hugepages", f"0; below {HUGE_SHARE:.0%} of memory is well"),
+    "reserved huge pages": ("vm.nr_hugepages", f"0; below {HUGE_SHARE:.0%} of memory is fine"),
     "proactive reclaim (DAMON)": (
         "/sys/kernel/mm/damon/admin/kdamonds/*/state, /sys/module/damon_reclaim/parameters/enabled",
-        "off, or no scheme with action pageout that reaches the page cache",
+        "off, or no scheme with action pageout that includes the page cache",
     ),
-    "cgroup memory limit": ("memory.max", "max, or room for the arenas and for the logs' cache"),
+    "cgroup memory limit": ("memory.max", "max, or enough for the arenas and the cache of the logs"),
     "queue/scheduler": (
         "/sys/block/DISK/queue/scheduler",
-        f"none or mq-deadline, not {', '.join(HEAVY)}; mq-deadline on a disk with heads",
+        f"none or mq-deadline, not {', '.join(HEAVY)}; mq-deadline on a rotating disk",
     ),
     "queue/read_ahead_kb": ("/sys/block/DISK/queue/read_ahead_kb", "{} to {}".format(*READ_AHEAD_KB)),
     "queue/nr_requests": ("/sys/block/DISK/queue/nr_requests", f"at least {FEWEST_REQUESTS}"),
     "queue/wbt_lat_usec": (
         "/sys/block/DISK/queue/wbt_lat_usec",
-        "-1 (the kernel's own), not 0, with durable acks",
+        "-1 (the kernel's default) with durable acks, never 0",
     ),
     "queue/nomerges": ("/sys/block/DISK/queue/nomerges", "0"),
     "fstrim.timer": ("systemctl enable --now fstrim.timer", "on, unless the file system has discard"),
@@ -47,7 +47,7 @@ SETTINGS: dict[str, tuple[str, str]] = {
     "interrupts": ("/proc/irq/*/smp_affinity_list, irqbalance", "on several cores at 10 Gbit/s and more"),
     "queue/write_cache": (
         "/sys/block/DISK/queue/write_cache",
-        "write through, or a cache that survives a power cut",
+        "write through, or a cache that survives a power failure",
     ),
     "file system": ("type in /etc/fstab", " or ".join(PROVEN)),
     "barriers": ("mount option", f"barrier=1, not {' or '.join(UNSAFE)}"),
@@ -78,15 +78,15 @@ SETTINGS: dict[str, tuple[str, str]] = {
     ),
     "listen queue overflows": ("socket.listen.backlog.size", "more if kbroker_tcp_listen_drops_total grows"),
     "tracked connections": ("net.netfilter.nf_conntrack_max", f"all connections within {FULL:.0%} of it"),
-    "speed": ("ethtool -s NIC speed", "70 % of it is what all consumers read, or more"),
+    "speed": ("ethtool -s NIC speed", "at least the rate of all consumers divided by 0.7"),
     "offloads": ("ethtool -K NIC", ", ".join(ASK) + " on"),
-    "receive queues": ("ethtool -L NIC combined", "at least half as many as cores, from 10 Gbit/s on"),
+    "receive queues": ("ethtool -L NIC combined", "at least half as many as cores, at 10 Gbit/s and more"),
     "scaling governor": ("cpupower frequency-set -g", " or ".join(STEADY)),
     "clocksource": (
         "/sys/devices/system/clocksource/clocksource0/current_clocksource",
         f"tsc or the hypervisor's, not {', '.join(SLOW_CLOCKS)}",
     ),
-    "NUMA nodes": ("numactl --cpunodebind, --membind", "one node, if your load gains by it"),
+    "NUMA nodes": ("numactl --cpunodebind, --membind", "one node, if your load benefits"),
     "cgroup cpu quota": ("num.network.threads, num.io.threads", "together at most 1.5 x the quota (cpu.max)"),
     "cachestat": ("Linux; the sandbox's filter of system calls", "6.5 or later; allowed"),
     "preadv2 RWF_NOWAIT": ("the file system", " or ".join(PROVEN)),
@@ -96,6 +96,6 @@ SETTINGS: dict[str, tuple[str, str]] = {
         "LimitNOFILE",
         f"at least {FEWEST}, more with many logs or clients",
     ),
-    "fs.file-max": ("fs.file-max", "what all processes of kbroker may open"),
+    "fs.file-max": ("fs.file-max", "the files of all kbroker processes"),
     "fs.nr_open": ("fs.nr_open", f"at least LimitNOFILE ({FEWEST} or more)"),
 }

@@ -1,5 +1,5 @@
-"""The answer in a few lines: does it fit, what ends first and at which rate, and what to do about
-it."""
+"""The answer in a few lines: whether the workload fits, which resource runs out first and at which
+rate, and the remedy."""
 
 import math
 from dataclasses import dataclass, replace
@@ -15,10 +15,10 @@ STEPS = 60
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """first: what ends first as the rate grows; what ends at any rate is endless among the needs.
-    breaks_at: bytes/s written at which it does, None when even the fixed parts do not fit.
-    network_processes, io_workers: what the workload keeps busy. notes: what the model leaves
-    out."""
+    """first: the resource that runs out first as the rate grows; those that run out at any rate are
+    `endless` among the needs. breaks_at: the rate of writes, in bytes/s, at which it does, None if even
+    the fixed parts do not fit. network_processes, io_workers: as many as the workload keeps busy. notes:
+    the limits of the model."""
 
     needs: tuple[Need, ...]
     first: Need
@@ -30,12 +30,12 @@ class Answer:
 
     @property
     def fits(self) -> bool:
-        """Whether all that is known is enough."""
+        """Whether every known resource is enough."""
         return all((need.share or 0.0) <= 1 for need in self.needs)
 
     @property
     def unknown(self) -> tuple[str, ...]:
-        """Resources of which nobody knows what there is."""
+        """Resources whose size is unknown."""
         return tuple(need.resource for need in self.needs if need.share is None)
 
 
@@ -56,7 +56,7 @@ def answer(situation: Situation, supply: Supply) -> Answer:
 
 
 def _first_to_end(situation: Situation, supply: Supply) -> tuple[Need, float | None]:
-    """The need that is the largest where growth of the rate ends, and that rate, by halving."""
+    """The largest need at the highest rate that fits, and that rate, by bisection."""
 
     def worst(factor: float) -> Need:
         load = replace(situation.workload, write_rate=situation.workload.write_rate * factor)
@@ -81,15 +81,15 @@ def _notes(situation: Situation, supply: Supply) -> list[str]:
         notes.append(f"Speeds are {situation.coefficients.origin}.")
     if not load.remote_clients:
         notes.append(
-            "Clients on this host need cores of their own: librdkafka takes one to two times the broker's."
+            "Clients on this host need cores, too: librdkafka uses one to two times the CPU of the broker."
         )
     if load.tls:
-        notes.append("TLS is not in the model: it copies every byte twice more and sends nothing from the page cache; "
-                     "measure it with your clients, or end it in a proxy (ADR 0012).")  # fmt: skip
+        notes.append("The model does not include TLS, which copies every byte twice more and sends nothing from the "
+                     "page cache; measure it with your clients, or terminate it in a proxy (ADR 0012).")  # fmt: skip
     if load.durable:
         least = situation.coefficients.sync_p50_s * 1000
         most = situation.coefficients.sync_p99_s * 2000
-        notes.append(f"Acks wait for one to two syncs: {least:.3g} ms at best, {most:.3g} ms in bad moments.")
+        notes.append(f"Acks wait for one to two syncs: {least:.3g} ms at best, {most:.3g} ms at worst.")
     if supply.network_rate is None and load.remote_clients:
-        notes.append("The interface does not say its speed; give it with --nic 10Gbit/s.")
+        notes.append("The interface does not report its speed; give it by --nic 10Gbit/s.")
     return notes

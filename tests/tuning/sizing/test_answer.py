@@ -37,13 +37,13 @@ def test_a_workload_that_does_not_fit_is_reported(tmp_path: Path) -> None:
 def test_what_fails_at_rest_has_no_rate(tmp_path: Path) -> None:
     found = answer(situation(tmp_path), replace(SUPPLY, files=100))
     assert (found.breaks_at, found.first.resource) == (None, "descriptors")
-    assert "does not even hold" in answer_text(found)
+    assert "not enough even for" in answer_text(found)
 
 
 def test_parts_that_the_model_leaves_out_are_reported(tmp_path: Path) -> None:
     base = carrying(situation(tmp_path), tls=True, durable=True, remote_clients=False)
     guessed = " ".join(answer(base, SUPPLY).notes)
-    for word in ("careful guesses", "TLS is not in the model", "one to two syncs", "cores of their own"):
+    for word in ("careful guesses", "does not include TLS", "one to two syncs", "need cores, too"):
         assert word in guessed
     measured = replace(base, coefficients=Coefficients("measured"))
     assert "careful guesses" not in " ".join(answer(measured, SUPPLY).notes)
@@ -62,7 +62,7 @@ def test_what_ends_by_connections_alone_is_not_said_of_the_disk(tmp_path: Path) 
     busy = carrying(situation(tmp_path), write_rate=500e6, retention_s=30 * 86400.0, connections=20_000)
     found = answer(busy, replace(SUPPLY, files=10_000))
     assert (found.breaks_at, found.first.resource) == (None, "descriptors")
-    assert "descriptors does not even hold" in answer_text(found)
+    assert "descriptors: not enough even for" in answer_text(found)
 
 
 def test_endless_retention_hides_no_other_end(tmp_path: Path) -> None:
