@@ -1,5 +1,5 @@
-"""Commands of control and the cleaner to an IO worker: dispatches each message of
-``kbroker.ipc.messages`` to the part of the worker that handles its type.
+"""Commands of control and the cleaner to an IO worker. Each message of ``kbroker.ipc.messages`` is
+dispatched to the part of the worker that handles its type.
 """
 
 import logging
@@ -16,9 +16,8 @@ Handlers = Mapping[type, Callable[[Any], object]]
 
 
 class Commands:
-    """Runs in: io. Owner: the IO worker. Every call is answered, with an error code where it fails.
-
-    parts: handlers by type of message, of each part of the worker.
+    """Runs in: io. Owner: the IO worker. Every call is answered; a call that fails is answered with an error code. parts: the handlers of each
+    part of the worker, by type of message.
     """
 
     def __init__(self, *parts: Handlers) -> None:

@@ -1,4 +1,4 @@
-"""Durability of appends: appends that wait for a sync, and these syncs.
+"""Appends that wait for a sync, and these syncs.
 
 A held append is a delayed produce, a row that the kernels keep (delayed_produce_kernel.py). It
 completes when the slot's durable offset has passed it, and expires with REQUEST_TIMED_OUT after the
@@ -36,11 +36,8 @@ EXPIRED = bind("kbroker_purgatory_expired_total", operation="Produce")
 
 
 class Durability:
-    """Held appends and group commits of one IO worker. Runs in: io. Not thread-safe (the commit
-    threads are inside).
-
-    notify_again: called with slots whose waiting client processes could not be notified, for lack
-    of room. synced: called with slots whose closed segments are on disk."""
+    """Held appends and group commits of one IO worker. Runs in: io. Not thread-safe; the commit threads are internal. notify_again: called with slots whose waiting client
+    processes could not be notified, because their rings were full. synced: called with slots whose closed segments are on disk."""
 
     def __init__(
         self,
@@ -75,12 +72,11 @@ class Durability:
 
     @property
     def unanswered(self) -> bool:
-        """Whether a client's ring was too full for an answer: ``answer_late`` soon."""
+        """Whether a client's ring was too full for an answer; then ``answer_late`` must be called soon."""
         return self._drain.unanswered or bool(self._unanswered)
 
     def hold(self, held: HeldAppend) -> None:
-        """Answer once the slot's durable offset allows it: at once for a slot that does not wait
-        for the disk."""
+        """Answer when the slot's durable offset allows it; now, for a slot that does not wait for the disk."""
         flags = int(self._shared.slots[held.slot, Slot.FLAGS])
         waits_for_flush = self._drain.rows[held.slot, AppendRow.FLUSH_RECORDS] < AppendRow.NEVER
         replicated = flags & SlotFlag.REPLICATED and held.acks == ALL
@@ -91,7 +87,7 @@ class Durability:
         self._drain.release(held.slot)
 
     def refuse(self, held: HeldAppend) -> None:
-        """Answer KAFKA_STORAGE_ERROR: the append is in the log, but what belongs to it could not be
+        """Answer KAFKA_STORAGE_ERROR: the append is in the log, but a file that belongs to it could not be
         written."""
         self._answer(held, int(ErrorCode.KAFKA_STORAGE_ERROR))
 
@@ -109,8 +105,8 @@ class Durability:
         self._ask(slots)
 
     def flush_rolled(self, slots: Iterable[int]) -> None:
-        """Request a sync of closed segments alone: it advances the recovery point, from which a
-        start after a crash scans the log."""
+        """Request a sync of closed segments only. It advances the recovery point, from which a start after a crash
+        scans the log."""
         self._ask(slots, rolled_only=True)
 
     def _wants_flush(self, slot: int) -> bool:
@@ -119,8 +115,7 @@ class Durability:
         return bool(durable or row[AppendRow.UNFLUSHED_RECORDS] >= row[AppendRow.FLUSH_RECORDS])
 
     def _ask(self, slots: Iterable[int], rolled_only: bool = False) -> None:
-        """One commit per slot at a time: records that are appended meanwhile wait for the next
-        one."""
+        """Start one commit per slot; records that are appended meanwhile wait for the next one."""
         commits = []
         for slot in slots:
             partition = self._logs.get(slot)
@@ -148,8 +143,8 @@ class Durability:
             self._drain.wake()
 
     def _ended(self, token: int, error: int, nanoseconds: int) -> int:
-        """Handle the end of a sync that the kernel left to Python; the slot if it must be synced
-        again, else -1."""
+        """Handle the end of a sync that the kernel leaves to Python; returns the slot if it must be synced again,
+        else -1."""
         if error == SyncRow.NOT_NOTIFIED:
             self._notify_again(-1 - token)
             return -1
@@ -194,13 +189,13 @@ class Durability:
         self._logs.sync_failed(folder, error)
 
     def _answer(self, held: HeldAppend, error: int) -> None:
-        """The worker wakes each client once for all answers: a wake-up for each answer would cost
-        the client a turn each."""
+        """Answer without waking the client: the worker wakes each client once for all answers, as each wake-up
+        costs the client a turn of its loop."""
         if not self._drain.complete(held, error):  # the client's ring is full; it is drained soon
             self._unanswered.append((held, error))
 
     def answer_late(self) -> None:
-        """Try again where a client's ring was full."""
+        """Retry the answers for which a client's ring was full."""
         if self._drain.unanswered:
             self._drain.answer_late()
         if self._unanswered:
@@ -219,7 +214,7 @@ class Durability:
         sync = self._drain.syncs[slot]
         if sync[SyncRow.STATE] != SyncState.IDLE:
             self._left.setdefault(slot, left)
-            sync[SyncRow.GENERATION] = NO_GENERATION  # so that the kernel leaves its end to `_ended`
+            sync[SyncRow.GENERATION] = NO_GENERATION  # so that the kernel leaves it to `_ended`
 
     def went_offline(self, slot: int) -> None:
         """The slot's log dir failed: appends that wait for it get an error, because their records

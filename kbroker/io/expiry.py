@@ -1,7 +1,6 @@
-"""Records that expire: the log start advances beyond the records that are older than
-kbroker.record.ttl.ms.
-
-A batch expires as a whole, with its newest record, and not before the batches ahead of it. The next
+"""Expiry of records: the log start advances beyond the records that are older than
+kbroker.record.ttl.ms. A batch expires as a whole, when its newest record does, and not before the batches
+ahead of it. The next
 retention run deletes the segments below the log start.
 """
 
@@ -28,8 +27,8 @@ DAMAGED_MS = 60_000  # until a log that cannot be read is looked at again
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """The result of a check with this setting: while the log start stays the same, nothing expires
-    before due_ms (wall clock)."""
+    """The result of a check with this setting: as long as the log start does not change, nothing expires before
+    due_ms (wall clock)."""
 
     partition: UnifiedLog
     ttl_ms: int
@@ -53,7 +52,7 @@ class Expiry:
         return bool(self._left)
 
     def begin(self) -> None:
-        """Look at all logs whose records expire, a slice in each turn."""
+        """Start a check of all logs whose records expire, a slice per turn."""
         self._left = list(self._logs.expiring)
 
     def turn(self, now_ms: int) -> None:
@@ -73,15 +72,14 @@ class Expiry:
             self._advance(starts)
 
     def _advance(self, starts: Mapping[int, int]) -> None:
-        """Advance log starts and count the expired records: records of a log whose log dir fails
-        meanwhile are not counted."""
+        """Advance log starts and count the expired records, except those of a log whose log dir fails meanwhile."""
         before = [(each, each.log_start) for slot in starts if (each := self._logs.get(slot)) is not None]
         self._logs.advance_log_starts(starts)
         for partition, start in before:
             self._counters[partition.slot, Counter.EXPIRED] += partition.log_start - start
 
     def _start_of(self, partition: UnifiedLog, now_ms: int) -> int:
-        """The offset at which the log will start."""
+        """The new start offset of the log."""
         start, mark, ttl_ms = partition.log_start, partition.high_watermark, partition.config.ttl_ms
         if start >= mark:
             return start

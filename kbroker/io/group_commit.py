@@ -1,10 +1,9 @@
-"""Group commit: one sync for all appends that wait on a log, in threads beside the drain.
+"""Group commit: threads beside the drain make one sync for all appends that wait on a log.
 
-The drain continues during a sync; all records that are appended meanwhile share the next sync. This
-makes durable acks cheap: their number per second is the size of a group divided by the time of a
-sync. Several logs are synced at the same time, because a journaling file system then serves all of
-them with one commit of its journal. Most syncs are plain, and the drain kernel requests them itself
-(group_commit_kernel.py); this module has the threads and the other syncs.
+The drain continues during a sync, and all records that are appended meanwhile share the next sync. So the
+number of durable acks per second is the size of a group divided by the time of a sync. Several logs are
+synced at the same time: a journaling file system then serves all of them with one commit of its journal. The drain kernel requests most syncs itself (group_commit_kernel.py); this module has the threads and the
+other syncs.
 """
 
 import errno
@@ -47,13 +46,10 @@ class Committed:
 
 
 class GroupCommit:
-    """Threads that run commits. Runs in: io. Owner: the IO worker, which alone calls it. Not
-    thread-safe.
-
-    A commit of the active segment alone goes by a pipe to compiled threads; a commit that includes
-    closed segments is the work of a Python thread. Results come by a pipe: its reader passes those
-    with a token of ``ask`` to ``result``. A slot has at most one commit in progress: the owner asks
-    again when it has taken the result.
+    """Threads that run commits. Runs in: io. Owner: the IO worker, its only caller. Not thread-safe. A commit of only the active segment is
+    sent through a pipe to compiled threads; a commit that includes closed segments runs in a Python thread.
+    Results arrive through a pipe, whose reader passes those with a token of ``ask`` to ``result``. A slot has
+    at most one commit in progress: the owner starts the next one when it has taken the result.
     """
 
     def __init__(self, clock_ns: Callable[[], int]) -> None:
@@ -69,7 +65,7 @@ class GroupCommit:
         self._threads: list[threading.Thread] = []
 
     def fileno(self) -> int:
-        """Readable when results are there, records of SYNC_RECORD_BYTES."""
+        """Readable when there are results, records of SYNC_RECORD_BYTES."""
         return self._results
 
     @property
@@ -92,8 +88,7 @@ class GroupCommit:
         self._send()
 
     def _send(self) -> None:
-        """Pass as many commits to the threads as the pipe has room for; the others follow when
-        results have arrived."""
+        """Pass commits to the threads until the pipe is full; the others follow when results have arrived."""
         while self._unsent:
             token = self._unsent[0]
             try:
@@ -116,8 +111,7 @@ class GroupCommit:
         poll.poll()
 
     def close(self) -> None:
-        """End the threads, which finish what they were given. The owner has already taken the
-        results that it needs."""
+        """End the threads after their current commits. The owner has already taken the results that it needs."""
         if self._whole is not None:
             self._whole.shutdown()
         os.set_blocking(self._jobs, True)
@@ -131,7 +125,7 @@ class GroupCommit:
     # --- threads -----------------------------------------------------------------------------------
 
     def _start_threads(self) -> None:
-        """Start the threads at the first commit: most brokers never need them."""
+        """Start the threads, at the first commit: most brokers never need them."""
         self._threads = [
             threading.Thread(target=self._serve, name=f"group-commit-{n}", daemon=True)
             for n in range(THREADS)

@@ -36,7 +36,7 @@ PRODUCERS = bind("kbroker_producers")
 
 @dataclass(slots=True)
 class Task:
-    """Something to do every ``interval_ms``; due_ms is on the loop's clock."""
+    """Work to do every ``interval_ms``; due_ms is on the loop's clock."""
 
     run: Callable[[], None]
     interval_ms: int
@@ -84,7 +84,7 @@ class Housekeeping:
 
     @property
     def next_due_ms(self) -> int:
-        """When ``run`` has something to do."""
+        """The time at which the next task is due."""
         if self._to_retain or self._expiry.pending:
             return 0
         return min(task.due_ms for task in self._tasks)
@@ -121,8 +121,8 @@ class Housekeeping:
         self._producers.expiration_ms = self._config.get_int("producer.id.expiration.ms")
 
     def _retain(self) -> None:
-        """Begin a run over all logs. It continues in slices, so that appends do not wait for
-        thousands of logs."""
+        """Begin a retention run over all logs. It continues in slices, so that appends do not wait for thousands of
+        logs."""
         self._logs.sweep_deleted(self._config.get_int("log.segment.delete.delay.ms"))
         self._to_retain = [partition.slot for partition in self._logs]
         self._retaining_ns = 0

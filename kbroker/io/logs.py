@@ -1,5 +1,5 @@
-"""The logs of one IO worker: opens them in threads, rolls them, takes them offline with their log
-dir, closes them.
+"""The logs of one IO worker: opens them in threads, rolls them, takes them offline if their log dir
+fails, and closes them.
 """
 
 import errno
@@ -186,7 +186,7 @@ class Logs:
             self.failed(slot, error)
 
     def open_files(self, slot: int) -> bool:
-        """The next batch of a slot needs its files; whether they are open now."""
+        """Open the files that the next batch of a slot needs; returns whether they are open now."""
         try:
             self._partitions[slot].active.open_files()
         except OSError as error:
@@ -195,10 +195,10 @@ class Logs:
         return True
 
     def write_failed(self, slot: int, number: int) -> None:
-        """The drain could not write a slot's batches; the slot's append row is closed."""
+        """Handle a failed write of a slot's batches; the slot's append row is closed."""
         self._drain.metrics.words[WRITE_ERRORS] += 1
         partition = self._partitions.get(slot)
-        if partition is None:  # another log's error in the same drain took the log dir offline
+        if partition is None:  # an error of another log in the same drain took the log dir offline
             return
         self.failed(slot, OSError(number, errno.errorcode.get(number, str(number)), partition.folder))
 
@@ -213,8 +213,8 @@ class Logs:
             self.reservations.give_back(files.log_dir_of(partition.folder))
 
     def _dir_failed(self, log_dir: str, error: OSError) -> None:
-        """From now on every partition of a failed log dir answers KAFKA_STORAGE_ERROR; the others
-        are not affected."""
+        """Let every partition of a failed log dir answer KAFKA_STORAGE_ERROR from now on; the others are not
+        affected."""
         folder = self._dirs.get(log_dir)
         if folder is not None:
             folder.fail(error)
@@ -302,7 +302,7 @@ class Logs:
         return errors
 
     def _taken(self, slot: int) -> UnifiedLog | None:
-        """A partition that is about to close; None when it is not open, then it will not be."""
+        """Take a partition out, to close it. None if it is not open; then a pending opening is cancelled."""
         partition = self._partitions.pop(slot, None)
         if partition is None:
             self._openings.forget(slot)
@@ -342,8 +342,8 @@ class Logs:
         """Advance log starts to those of the leaders, up to the high watermarks here; starts: by
         slot.
 
-        On disk before others see it: DeleteRecords is answered when every replica's slot shows the
-        new log start, and the records must not return when a replica leads after a crash."""
+        They are on disk before other processes see them: DeleteRecords is answered when every replica's slot has
+        the new log start, and deleted records must not reappear if a replica becomes leader after a crash."""
         here = [(self._partitions[slot], start) for slot, start in starts.items() if slot in self._partitions]
         known = [(partition, min(start, partition.high_watermark)) for partition, start in here]
         self._checkpoints.write_starts(known)

@@ -1,5 +1,4 @@
-"""Opening of logs: from the state saved at the last clean shutdown, or else in threads from their
-files."""
+"""Opening of logs: from the state saved at the last clean shutdown, or from their files, in threads."""
 
 import errno
 import itertools
@@ -45,8 +44,7 @@ class Opening:
     """A partition whose log is being opened. call_ids: of control's calls that wait for it.
     known_mark: see LogSpec.
 
-    loaded: the log; None while it is being loaded, when it could not be loaded, and when it is open
-    already.
+    loaded: the log; None while it is being loaded, if that failed, and if it is open already.
     """
 
     message: OpenPartition
@@ -108,7 +106,7 @@ class Openings:
         self._notify()
 
     def restore(self, opening: Opening) -> bool:
-        """Whether the log opens from the state saved at the last shutdown; then the opening is
+        """Try to open the log from the state saved at the last shutdown. If it returns True, the opening is
         finished."""
         message, key = opening.message, opening.key
         closed = self._left.get(message.log_dir, {}).pop(key, None)
@@ -146,7 +144,7 @@ class Openings:
         """Load the log in a thread. trusted: see `loaded_log.TrustedEnd`."""
         self._pending[opening.message.slot] = opening
         self._progress.begin(time.monotonic_ns())
-        if opening.message.new:  # there is nothing to check, and gigabytes of others may be ahead
+        if opening.message.new:  # nothing has to be checked, and gigabytes of other logs may be ahead in the queue
             self._creators.submit(self._load, opening, trusted)
             return
         self._waiting.put((self._bytes_to_check(opening, trusted), next(self._order), opening, trusted))
@@ -208,17 +206,16 @@ class Openings:
             yield opening
 
     def not_closed(self, worker: int, open_slots: Collection[int]) -> int:
-        """Logs of a worker that end unchecked when it closes the open ones: those that its
-        predecessor had open and that are not open again, and those that could not be opened though
-        their log dirs are fine."""
+        """Logs that are not closed cleanly when the worker closes the open ones: those that its predecessor had open
+        and that were not opened again, and those that could not be opened although their log dirs are fine."""
         states, owners = self._slots[:, Slot.STATE], self._slots[:, Slot.OWNER]
         served = np.isin(states, (SlotState.ONLINE, SlotState.RECOVERING)) & (owners == worker)
         left = set() if self._first_start else set(np.flatnonzero(served).tolist())
         return len((left | self._unread).difference(open_slots))
 
     def forget(self, slot: int) -> None:
-        """A log is deleted while it is not open, for example because its process was killed: it is
-        not opened again."""
+        """Cancel the opening of a log that is deleted while it is not open, for example because its process was
+        killed."""
         self._unread.discard(slot)
         set_state(self._slots[slot], SlotState.DELETED)
         self._slots[slot, Slot.WRITES] = 0
@@ -246,8 +243,8 @@ def bytes_from(folder: str, offset: int) -> int:
 
 
 def create_folder(folder: str, topic_id: bytes) -> bool:
-    """Make a partition's folder and its partition.metadata where they are missing; whether the
-    folder is new (what checkpoints say of that name is then of a deleted predecessor). Raises
+    """Create a partition's folder and its partition.metadata if they are missing. Returns whether the folder is
+    new; then checkpoints of that name belong to a deleted predecessor. Raises
     OSError, CorruptCheckpoint, and KafkaError(INCONSISTENT_TOPIC_ID) when the folder is of another
     topic of that name."""
     new = not Path(folder).exists()
@@ -263,8 +260,7 @@ def create_folder(folder: str, topic_id: bytes) -> bool:
 
 
 def create(folder: str, leader_epoch: int) -> LoadedLog:
-    """The log of a folder that was just created, without loading. It becomes durable with its first
-    sync. leader_epoch: -1 for a follower. Raises
+    """A log in a folder that was just created; nothing is loaded. It becomes durable with its first sync. leader_epoch: -1 for a follower. Raises
     OSError."""
     open_files(folder, 0).close()
     epochs = LeaderEpochFileCache(folder)
@@ -348,8 +344,8 @@ class RecoveryProgress:
             self._done += 1
 
     def line(self, now_ns: int) -> str | None:
-        """The progress line that is due now: once a second while loading takes longer, and at its
-        end if logs were scanned."""
+        """The progress line, if it is due now: every second if loading takes longer, and at the end if logs were
+        scanned."""
         with self._lock:
             ended = self._wanted > 0 and self._wanted == self._done
             if self._wanted == 0 or (not ended and now_ns - self._reported_ns < EVERY_NS):

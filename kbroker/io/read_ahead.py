@@ -1,5 +1,5 @@
-"""Reads cold ranges into the page cache, in threads of the IO worker, so that no network process
-waits for a disk.
+"""Reads cold ranges into the page cache, in threads of the IO worker, so that network processes do not
+wait for a disk.
 """
 
 import logging
@@ -28,12 +28,9 @@ SUBMITTED_BYTES = 2 << 20  # bytes requested from the disk ahead of the piece th
 
 
 class ColdStream:
-    """Ranges of one segment file in the order they are wanted, and a window beyond them for a
-    sequential reader.
-
-    Runs in: io, its worker and one thread of the pool; everything shared is under the lock. window:
-    bytes to read beyond the last wanted range, 0 until the reader has continued where its last
-    range ended.
+    """Requested ranges of one segment file, in order, and a window beyond them for a sequential reader. Runs in:
+    io, in its worker and one thread of the pool; all shared state is under the lock. window: bytes to read
+    beyond the last requested range, 0 until the reader has continued at the end of its last range.
     """
 
     def __init__(self, file: Path, request: ReadAhead, window: int) -> None:
@@ -48,7 +45,7 @@ class ColdStream:
 
     @property
     def reach(self) -> int:
-        """End of the stream: a read that starts near it is sequential."""
+        """The end of the stream; a read that starts near it is sequential."""
         return self._target
 
     def join(self, request: ReadAhead) -> bool:
@@ -66,7 +63,7 @@ class ColdStream:
             return True
 
     def pull(self, fd: int, buffer: memoryview) -> list[ReadAhead] | None:
-        """Read one piece; the ranges that are complete with it, None when the stream has ended."""
+        """Read one piece; returns the ranges that it completes, None if the stream has ended."""
         with self._lock:
             if self._position >= self._target and not self._wanted:
                 self._ended = True
@@ -75,9 +72,9 @@ class ColdStream:
         self._submit(fd, position, target)
         got = _await(fd, position, buffer[: max(1, min(len(buffer), target - position))])
         with self._lock:
-            if self._position == position:  # no range that begins earlier has come meanwhile
+            if self._position == position:  # no earlier range was requested meanwhile
                 self._position += got
-            if not got:  # the end of the file: nothing beyond it is there to wait for
+            if not got:  # the end of the file: there is nothing more to wait for
                 self._target = self._position
             done = [
                 each
@@ -97,7 +94,7 @@ class ColdStream:
             self._submitted = until
 
     def abandon(self) -> list[ReadAhead]:
-        """The file cannot be read: return the ranges that still wait."""
+        """Give up an unreadable file; returns the ranges that still wait."""
         with self._lock:
             self._ended = True
             left, self._wanted = list(self._wanted), deque()
@@ -105,11 +102,10 @@ class ColdStream:
 
 
 class ReadAheadPool:
-    """Reads ranges into the page cache and drops the bytes. A reader that continues where its last
-    range ended gets a growing window of read-ahead, so that it waits for the disk once in many
-    fetches. Runs in: io. Owner: the IO worker. ``notify`` is called from a thread when a range is
-    done; ``take`` gives the done ones to the worker, failed ones too (the reader will see the error
-    itself), and ``take_from_disk`` the bytes that were read from disk for them and for the windows.
+    """Reads ranges into the page cache and drops the bytes. A reader that continues at the end of its last range gets a growing window of read-ahead, so that few of
+    its fetches wait for the disk. Runs in: io. Owner: the IO worker. ``notify`` is called from a thread when a
+    range is done. ``take`` returns the finished ranges, including failed ones (the reader will get the error
+    itself); ``take_from_disk`` returns the bytes that were read from disk for them and for the windows.
     """
 
     def __init__(self, notify: Callable[[], None]) -> None:
@@ -157,7 +153,7 @@ class ReadAheadPool:
         return counts
 
     def close(self) -> None:
-        """Drop the ranges that have not begun, and the windows."""
+        """Drop the ranges whose reads have not begun, and the windows."""
         self._closing = True
         self._executor.shutdown(wait=True, cancel_futures=True)
 
@@ -178,7 +174,7 @@ class ReadAheadPool:
             self._finish(left)
 
     def _count(self, slot: int, began: int) -> int:
-        """Before the range is answered, so that a reader's bytes are counted when it has them."""
+        """Count bytes before the range is reported as done, so that a reader's bytes are counted when it gets them."""
         now = disk_bytes()
         if now > began:
             self._from_disk.append((slot, now - began))
@@ -191,7 +187,7 @@ class ReadAheadPool:
             self._notify()
 
     def _buffer(self) -> memoryview:
-        """The calling thread's own."""
+        """The calling thread's buffer."""
         buffer: memoryview | None = getattr(self._scratch, "buffer", None)
         if buffer is None:
             buffer = self._scratch.buffer = memoryview(bytearray(PIECE_BYTES))
@@ -200,9 +196,8 @@ class ReadAheadPool:
 
 def _await(fd: int, position: int, piece: memoryview) -> int:
     """Wait until a requested piece is in the page cache; returns its bytes, fewer at the end of the
-    file. When a byte can be read, the disk has usually delivered the bytes before it. Reading all
-    of a large piece would copy it for no use; if the disk delivers out of order, the sender waits
-    for the rest.
+    file. If one byte is readable, the disk has usually delivered the bytes before it. Reading all of a large piece
+    would copy it needlessly; if the disk delivers out of order, the sender waits for the rest.
     """
     if len(piece) == PIECE_BYTES:
         for at in range(position + LOOK_BYTES - 1, position + PIECE_BYTES, LOOK_BYTES):
@@ -214,8 +209,8 @@ def _await(fd: int, position: int, piece: memoryview) -> int:
 
 
 def disk_bytes() -> int:
-    """Bytes that the calling thread has read from disk, as in /proc/PID/io: the kernel's own
-    read-ahead included."""
+    """Bytes that the calling thread has read from disk, as in /proc/PID/io, which includes the kernel's own
+    read-ahead."""
     return resource.getrusage(resource.RUSAGE_THREAD).ru_inblock * SECTOR
 
 

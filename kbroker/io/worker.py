@@ -46,7 +46,7 @@ BUSY_TURNS = 32  # drains between two looks at everything else
 
 
 class Worker:
-    """One IO worker. Runs in: io. Owner: main. Single-threaded but for the helpers' own threads."""
+    """One IO worker. Runs in: io. Owner: main. Single-threaded, except for the threads of its parts."""
 
     def __init__(self, context: ChildContext) -> None:
         self.context = context
@@ -116,9 +116,9 @@ class Worker:
         self.sleeper.interrupt()
 
     def _refuse_old_entries(self) -> None:
-        """Answer the entries that a predecessor left in the rings with a retriable error: their
-        outcome is unknown."""
-        while self.drain.run():  # no row is open yet, so everything is NOT_LEADER_OR_FOLLOWER
+        """Answer the entries that a predecessor left in the rings with a retriable error, as their outcome is
+        unknown."""
+        while self.drain.run():  # no row is open yet, so the answer to everything is NOT_LEADER_OR_FOLLOWER
             self._finish_held()
         for client in range(self.shared.sizes.clients):
             mark_recovered(self.shared.append_ring(client, self.context.index))
@@ -163,7 +163,7 @@ class Worker:
         return bool(self.drain.out[Drained.COUNT] == 0 and self.drain.out[Drained.STOP] == Stop.NONE)
 
     def _next_due_ms(self) -> int:
-        """When ``_serve_others`` is due at the latest."""
+        """The latest time for the next ``_serve_others``."""
         now = monotonic_ms()
         due = [self.housekeeping.next_due_ms, now + 1000]
         if self.moves.count:
@@ -173,8 +173,8 @@ class Worker:
         return min(due)
 
     def _wait_for_events(self, timeout_ms: int) -> None:
-        """Block for events. Most are appends, which return to the drain at once; all other work is
-        done when control or a thread has sent something, or on a timer."""
+        """Wait for events. Most are appends, after which the drain runs again; all other work is done when control or
+        a thread has sent something, or when a timer is due."""
         began = time.monotonic_ns()
         ready = self._poll.poll(timeout_ms / 1000)
         woken = time.monotonic_ns()
@@ -232,8 +232,8 @@ class Worker:
             self.link = None
 
     def _handle(self, call_id: int, body: object) -> Reply | None:
-        """The reply to a message, or None: that to OpenPartition comes when a thread has loaded the
-        log, that to a deletion with those of its neighbours."""
+        """The reply to a message. None if it follows later: for OpenPartition when a thread has loaded the log, for a
+        deletion together with other deletions."""
         if isinstance(body, OpenPartition):
             self.moves.reopened(body.slot, body.log_dir)
             self.logs.open(body, call_id)
@@ -250,8 +250,7 @@ class Worker:
         self.durability.forget(body.slot)
 
     def _delete(self) -> list[Reply]:
-        """Delete logs that control wants deleted, together: they share the syncs of their log dir.
-        Returns the replies."""
+        """Delete logs together, so that they share the syncs of their log dir. Returns the replies."""
         calls, self._deletions = self._deletions, []
         slots = [body.slot for _, body in calls]
         for slot in slots:
@@ -282,8 +281,7 @@ class Worker:
     # --- appends -----------------------------------------------------------------------------------
 
     def _append(self) -> bool:
-        """Drain once and handle the entries that are left to Python; returns whether there may be
-        more."""
+        """Drain once and handle the entries that the kernel leaves to Python; returns whether there may be more."""
         taken = self.drain.run()
         out = self.drain.out
         if out[Drained.FAILED]:
@@ -370,7 +368,7 @@ class Worker:
 
 
 def _with_crash_points(drain: Drain) -> Callable[[], int]:
-    """The drain call with its crash points, which count calls that have something to append."""
+    """The drain with crash points, which count the calls that append something."""
     run = drain.run
 
     def wrapped() -> int:

@@ -1,9 +1,9 @@
 """Compile every kernel to the on-disk cache and to the broker's image:
 ``python -m kbroker.kernels.warm``.
 
-One process for each processor compiles, the longest kernels first. ``make run`` and ``make test``
-call it so that no broker start has to wait for a compiler, and a broker that finds no image does.
-Later runs find what is there.
+One process per processor compiles, the longest kernels first. ``make run`` and ``make test`` call it so
+that a broker need not wait for the compiler; a broker that finds no image runs it. Later runs reuse the
+cache.
 """
 
 import fcntl
@@ -26,12 +26,12 @@ from kbroker.parent_death import signal_on_parent_death
 PACKAGE = Path(cache.__file__).parent.parent
 SAY_AFTER_S = 4.0
 DRAW_AFTER_S = 0.25
-"""On a terminal, where the bar is drawn over itself."""
+"""On a terminal, where the bar is redrawn in place."""
 BAR = 30
 OPTIMISING = 0.15
 FUNCTION = 255
 KNOWN_FROM = 0.1
-"""The share from which on the time left is shown: the first part takes seconds."""
+"""The time left is shown from this share on, which is reached after a few seconds."""
 
 
 def modules() -> list[str]:
@@ -45,7 +45,7 @@ def modules() -> list[str]:
 
 
 def compiled(kernel: Any) -> CompiledKernel | None:
-    """What numba's cache holds of a kernel, for the image; None when it holds nothing."""
+    """A kernel's code from numba's cache, for the image; None if it is not there."""
     codegen = kernel.targetctx.codegen()
     found = kernel._cache._cache_file.load(kernel._cache._index_key(kernel.declared, codegen))
     if found is None:  # numba offers no other way to its object code
@@ -64,7 +64,7 @@ def compiled(kernel: Any) -> CompiledKernel | None:
 
 
 def functions_of(kernel: Any) -> set[Any]:
-    """A kernel's function and all that it calls."""
+    """A kernel's function and all functions that it calls."""
     seen: set[Any] = set()
     left = [kernel.py_func]
     while left:
@@ -78,12 +78,12 @@ def functions_of(kernel: Any) -> set[Any]:
 
 
 def length(functions: Iterable[Any]) -> int:
-    """Work to compile it: the length of the byte code."""
+    """An estimate of the time to compile them: the length of their byte code."""
     return sum(len(function.__code__.co_code) for function in functions)
 
 
 class Progress:
-    """Progress, in functions: to compile one is 1, to optimise it as part of a kernel is
+    """Progress, counted in functions: compiling one counts 1, optimising it as part of a kernel counts
     OPTIMISING."""
 
     def __init__(self, kernels: list[Any]) -> None:
@@ -94,14 +94,13 @@ class Progress:
         self._done = 0.0
 
     def take(self, messages: bytes) -> None:
-        """Messages of workers: a part was compiled (FUNCTION), or a kernel is done (its
-        number)."""
+        """Messages of workers: a function was compiled (FUNCTION), or a kernel is done (its number)."""
         for message in messages:
             self._done += 1 if message == FUNCTION else self._kernels[message]
 
     @property
     def share(self) -> float:
-        """What is done, 0 to 1; 1 only when all is."""
+        """The completed share, 0 to 1; 1 only when everything is done."""
         return 1.0 if self._done > self._all - 1e-6 else min(0.99, self._done / self._all)
 
     def left_s(self, elapsed_s: float) -> float:
@@ -120,13 +119,13 @@ def declare() -> list[Any]:
 
 
 def collect_seldom() -> None:
-    """A compiler keeps nearly all that it makes; looking through it took a sixth of its time."""
+    """A compiler keeps nearly all of its objects; collections took a sixth of its time."""
     gc.freeze()
     gc.set_threshold(100_000, 20, 100)
 
 
 def compile_all(kernels: list[Any]) -> bool:
-    """Compile in as many processes as there are processors; whether all of them ended well."""
+    """Compile in as many processes as there are processors; returns whether all of them succeeded."""
     tasks, task = os.pipe()
     ready, done = os.pipe()
     collect_seldom()
@@ -142,7 +141,7 @@ def compile_all(kernels: list[Any]) -> bool:
                 _work(kernels, tasks, done, exchange)
         os.close(tasks)
         os.close(done)
-        os.write(task, bytes(range(len(kernels))))  # a byte a kernel: who reads it compiles it
+        os.write(task, bytes(range(len(kernels))))  # one byte per kernel: the process that reads it compiles the kernel
         os.close(task)
         _report(Progress(kernels), ready)
         return sum(os.waitpid(worker, 0)[1] for worker in workers) == 0
@@ -150,7 +149,7 @@ def compile_all(kernels: list[Any]) -> bool:
 
 @contextmanager
 def _exchange_folder() -> Iterator[Path]:
-    """In the cache, which no other user can write to; one that was killed may have left it."""
+    """A folder in the cache, which no other user can write to; a killed process may have left one."""
     folder = cache.cache_folder() / "exchange"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(mode=0o700)
@@ -161,7 +160,7 @@ def _exchange_folder() -> Iterator[Path]:
 
 
 def _work(kernels: list[Any], tasks: int, done: int, exchange: tuple[Path, int] | None) -> None:
-    """Compile one task after the other. exchange: its folder, and the number of this process."""
+    """Compile one kernel after another. exchange: its folder, and the number of this process."""
     code = 1
     signal_on_parent_death(signal.SIGKILL)
     try:
@@ -184,8 +183,7 @@ def _work(kernels: list[Any], tasks: int, done: int, exchange: tuple[Path, int] 
 
 
 def _report(progress: Progress, ready: int) -> None:
-    """Say now and then how far it is and how long it will last, until no process is left that
-    compiles."""
+    """Print the progress and the time left at intervals, until all compiling processes have ended."""
     start = said = time.monotonic()
     terminal = sys.stderr.isatty()
     while messages := os.read(ready, 4096):
@@ -200,7 +198,7 @@ def _report(progress: Progress, ready: int) -> None:
 
 
 def said_of(progress: Progress, elapsed_s: float, terminal: bool) -> str:
-    """A line that says how far it is; for a terminal a bar over the one before."""
+    """A line with the progress; on a terminal a bar that replaces the previous one."""
     what = f"{progress.share:4.0%}"
     if progress.share >= KNOWN_FROM:
         what += f", about {max(1, round(progress.left_s(elapsed_s)))} s left"
@@ -211,8 +209,8 @@ def said_of(progress: Progress, elapsed_s: float, terminal: bool) -> str:
 
 
 def write_image(target: Path) -> int:
-    """An image for a wheel, by one process, so that it comes out the same each time. NUMBA_CPU_NAME
-    says for which processor."""
+    """Write an image for a wheel, in one process, so that the result is reproducible. NUMBA_CPU_NAME names the
+    processor."""
     kernels = declare()
     collect_seldom()
     for number, kernel in enumerate(kernels, 1):
@@ -226,7 +224,8 @@ def write_image(target: Path) -> int:
 
 
 def main(arguments: Sequence[str] = ()) -> int:
-    """Compile what no cache has and write the image; a process that starts meanwhile waits for it.
+    """Compile the kernels that are not cached, and write the image; a process that starts meanwhile waits for
+    it.
 
     arguments: `--image FILE` writes an image for a wheel instead."""
     if arguments:

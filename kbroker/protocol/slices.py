@@ -1,10 +1,10 @@
-"""Long work cut into slices: its caller gets control back after each slice, and decides when the
-next runs.
+"""Long work in slices: control returns to the caller after each slice, and the caller decides when the
+next one runs.
 
-`Work` runs a plain function on a stack of its own (a greenlet). Loops over what a client sent go through `paced`, or
-call `breathe`: inside of a Work whose slice is over they stop right there until the next one;
-outside they cost nothing. The function itself is written as if nobody else were there, so it has to
-look again at what may have changed while it stood still: between two elements of a `paced` loop.
+`Work` runs a plain function on its own stack (a greenlet). Loops over data of a client use `paced`, or
+call `breathe`: in a Work whose slice is over they pause until the next slice; outside of a Work they
+cost nothing. Other code may run at each pause, so the function must expect state to change between two
+elements of a `paced` loop.
 """
 
 import sys
@@ -23,10 +23,10 @@ C = TypeVar("C", str, tuple[Any, ...])
 
 SLICE_NS: Final = 1_000_000
 LOOK_EVERY: Final = 8
-"""Elements of a loop between two looks at the clock."""
+"""Elements of a loop between two checks of the clock."""
 SETS: Final = 256
 RUN: Final = 512
-"""Items that are sorted in one go."""
+"""Items that are sorted in one call."""
 SHORT: Final = 64
 """Lists up to this length are freed at once."""
 
@@ -40,10 +40,10 @@ Steps = Callable[[Coroutine[Any, Any, Any]], Coroutine[Any, Any, Any]]
 
 
 class Work(greenlet):  # type: ignore[misc]
-    """One piece of long work. Owner: who calls `go_on` until it is `done`, where exceptions come
-    out.
+    """One piece of long work. Owner: the caller of `go_on`, which repeats it until the work is `done`, and
+    gets its exceptions.
 
-    steps: makes of a coroutine that the work starts one whose steps run in slices, too."""
+    steps: wraps a coroutine that the work starts, so that its steps run in slices, too."""
 
     def __init__(self, function: Callable[[], Any], steps: Steps | None = None) -> None:
         super().__init__(function)
@@ -58,7 +58,7 @@ class Work(greenlet):  # type: ignore[misc]
         return bool(self.dead)
 
     def go_on(self) -> Any:
-        """Run one slice; what the function returned, if it is done now."""
+        """Run one slice; returns the function's result if it is done now."""
         self._began_ns = time.thread_time_ns()
         self.ends_ns = time.monotonic_ns() + SLICE_NS
         self.slices += 1
@@ -66,8 +66,9 @@ class Work(greenlet):  # type: ignore[misc]
         return self.switch()
 
     def is_over(self) -> bool:
-        """Whether the slice is over: its time and as much CPU. A busy host that takes the CPU away
-        does not make work long: what is waits for all long work before it."""
+        """Whether the slice is over: both its time and that much CPU are used up. Time without the CPU, on a
+        busy host, does not count: it would turn short work into long work, which waits for all long work
+        before it."""
         left_ns = SLICE_NS - (time.thread_time_ns() - self._began_ns)
         if left_ns > 0:
             self.ends_ns = time.monotonic_ns() + left_ns
@@ -80,26 +81,26 @@ def is_sliced() -> bool:
 
 
 def stood_still() -> bool:
-    """Whether others have had their turn since this code began."""
+    """Whether this code has paused since it began, so that state may have changed."""
     work = getcurrent()
     return type(work) is Work and work.slices > 1
 
 
 def in_slices(work: Coroutine[Any, Any, Any]) -> Coroutine[Any, Any, Any]:
-    """The coroutine; if this code runs in slices, its steps do so as well."""
+    """The coroutine; if this code runs in slices, the steps of the coroutine do, too."""
     own = getcurrent()
     return work if type(own) is not Work or own.steps is None else own.steps(work)
 
 
 def breathe() -> None:
-    """Stop here if the slice is over."""
+    """Pause here if the slice is over."""
     work = getcurrent()
     if type(work) is Work and time.monotonic_ns() >= work.ends_ns and work.is_over():
         work.parent.switch()
 
 
 def paced(items: Iterable[T]) -> Iterable[T]:
-    """The items; between two of them others may have their turn, if this code runs in slices."""
+    """The items; if this code runs in slices, other code may run between two of them."""
     return _paced(items) if type(getcurrent()) is Work else items
 
 
@@ -114,10 +115,9 @@ def _paced(items: Iterable[T]) -> Iterator[T]:
 
 
 def distinct(items: Iterable[H]) -> Iterable[H]:
-    """The items, each once, in the order in which they first come.
+    """The items without repetitions, in the order of their first occurrences.
 
-    In slices they are remembered in many small sets: one large one would stop for all clients each
-    time it grows."""
+    In slices many small sets hold them: one large set would delay all clients each time it is resized."""
     return _distinct(items) if type(getcurrent()) is Work else dict.fromkeys(items)
 
 
@@ -134,8 +134,7 @@ def _distinct(items: Iterable[H]) -> Iterator[H]:
 
 
 class Names:
-    """Names that a client sent, to look up in; collected in slices, and in many small sets, as by
-    `distinct`."""
+    """A set of names that a client sent; collected in slices, in many small sets, as by `distinct`."""
 
     def __init__(self, names: Iterable[str]) -> None:
         self._parts: list[set[str]] = [set() for _ in range(SETS)]
@@ -147,7 +146,7 @@ class Names:
 
 
 class Repeated:
-    """The items that come more than once; collected in slices, and in many small sets, as by
+    """The set of items that occur more than once; collected in slices, in many small sets, as by
     `distinct`."""
 
     def __init__(self, items: Iterable[Hashable]) -> None:
@@ -165,8 +164,8 @@ class Repeated:
 
 
 def in_order(items: Iterable[C]) -> list[C]:
-    """The items, sorted. In slices they are merged from short sorted runs: sorting a million takes
-    a second."""
+    """The items, sorted. In slices, short sorted runs are merged, because sorting a million items in one call
+    takes a second."""
     if not is_sliced():
         return sorted(items)
     given = list(_paced(items))
@@ -178,7 +177,7 @@ def in_order(items: Iterable[C]) -> list[C]:
 
 
 class PacedList(list[Any]):
-    """A long list that a client sent: who iterates over it does so in slices."""
+    """A long list that a client sent; iteration over it is paced."""
 
     __slots__ = ()
 
@@ -188,8 +187,8 @@ class PacedList(list[Any]):
 
 
 def release(message: Any) -> None:
-    """Empty a message's lists that nobody else holds, in slices: the end of a million objects takes
-    its time, too."""
+    """Empty a message's lists in slices, unless they have other references: freeing a million objects takes
+    time, too."""
     for name in _list_fields(type(message)):
         part = getattr(message, name)
         if part and sys.getrefcount(part) <= _OWN_REFERENCES:
@@ -197,8 +196,8 @@ def release(message: Any) -> None:
 
 
 def emptied(items: list[Any] | dict[Any, Any] | set[Any]) -> None:
-    """Empty what nobody uses any more, in slices; outside of them it ends with its last
-    reference."""
+    """Empty a collection that is no longer used, in slices. Outside of slices this does nothing: it is freed
+    with its last reference."""
     if not is_sliced():
         return
     take = items.popitem if isinstance(items, dict) else items.pop

@@ -13,8 +13,7 @@ NOT_ACQUIRED = "The offset cannot be acknowledged. The offset is not acquired."
 
 
 class AcknowledgeType(IntEnum):
-    """A member's acknowledgement. GAP: there is no record at the offset. RENEW: it needs more time
-    (KIP-1222)."""
+    """A member's acknowledgement. GAP: no record has this offset. RENEW: the member needs more time (KIP-1222)."""
 
     GAP = 0
     ACCEPT = 1
@@ -24,7 +23,7 @@ class AcknowledgeType(IntEnum):
 
 
 class AcknowledgedBatch(NamedTuple):
-    """Offsets and one type for all of them, or one for each."""
+    """Offsets with one type for all of them, or one type for each."""
 
     first: int
     last: int
@@ -44,7 +43,7 @@ Spec = tuple[int, int, AcknowledgeType]
 
 
 def specs_of(batch: AcknowledgedBatch, last_type: AcknowledgeType) -> list[Spec]:
-    """The batch as ranges, with neighbours of one type merged. Raises INVALID_REQUEST."""
+    """The batch as ranges; adjacent offsets with the same type are merged. Raises INVALID_REQUEST."""
     length = batch.last - batch.first + 1
     if length < 1 or len(batch.types) not in (1, length):
         raise KafkaError(ErrorCode.INVALID_REQUEST)

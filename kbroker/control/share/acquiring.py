@@ -1,9 +1,8 @@
 """Chooses the available records that a member acquires, as Kafka's SharePartition.acquire does.
 Pure.
 
-Released records are delivered again in the batches of their first delivery. With a growing delivery
-count the batches get smaller, at last one record each: a record that crashes its consumer must not
-take its neighbours with it.
+Released records are delivered again in the batches of their first delivery. With a growing delivery count the batches get smaller, in the end one record each: a record that
+crashes its consumer must not archive the records beside it.
 """
 
 from collections.abc import Sequence
@@ -38,8 +37,7 @@ class Portion(NamedTuple):
 def choose(
     portions: Sequence[Portion], read: Sequence[Offsets], spec: Spec, delivery_limit: int
 ) -> list[Range]:
-    """The ranges to acquire, in their present state; read: the batches that were read from the
-    log."""
+    """The ranges to acquire, in their current state. read: the batches that were read from the log."""
     chosen: list[Range] = []
     left = spec.max_records
     for portion in portions:
@@ -63,8 +61,7 @@ def _throttled_from(delivery_limit: int) -> int:
 
 
 def _new(free: Sequence[Range], read: Sequence[Offsets], spec: Spec, most: int) -> list[Range]:
-    """Batches of the log until there are enough records; neighbours together as far as batch_size
-    goes."""
+    """Batches of the log until there are enough records; adjacent batches are joined up to batch_size."""
     taken: list[Range] = []
     count = at = 0
     for first, last in read:
@@ -95,7 +92,7 @@ def _again(portion: Portion, most: int | None, delivery_limit: int) -> list[Rang
     count = 0
     portion_limit: int | None = None
     for each in portion.free:
-        if delivery_limit > 2 and each.delivery_count == delivery_limit - 1:  # the last time: alone
+        if delivery_limit > 2 and each.delivery_count == delivery_limit - 1:  # the last delivery: one record
             if not count:
                 taken.append(each.part(each.first, each.first))
             break

@@ -1,4 +1,4 @@
-"""Metrics of dead letters: written ones by group, failed attempts, waiting records."""
+"""Metrics of dead letters: written letters by group, failed attempts, waiting records."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -29,9 +29,8 @@ def count_of(dead: Iterable[Dead]) -> int:
 
 
 class DeadLetterCounts:
-    """Runs in: control. Owner: the SharePartitions. metrics: this process's.
-
-    Letters are counted by group and by the originals' topic, from this control's start on.
+    """Runs in: control. Owner: the SharePartitions. metrics: this process's. Letters are counted by group and by topic of the original records, since
+    control started.
     """
 
     def __init__(self, metrics: Slots) -> None:
@@ -45,7 +44,7 @@ class DeadLetterCounts:
         return self._written.get(group_id, {})
 
     def expect(self, group_id: str, topic: str) -> None:
-        """The group may have letters of the topic: its series begins at 0."""
+        """Start the series of a group and topic at 0, because letters may follow."""
         self._written.setdefault(group_id, Counter())[topic] += 0
 
     def written(self, group_id: str, topic: str, count: int) -> None:
@@ -53,7 +52,7 @@ class DeadLetterCounts:
         self._written.setdefault(group_id, Counter())[topic] += count
 
     def failed(self, code: ErrorCode) -> None:
-        """An attempt to write letters failed; there will be others."""
+        """An attempt to write letters failed and will be repeated."""
         self._fail(REASONS.get(code, OTHER))
 
     def refused(self) -> None:
@@ -65,7 +64,7 @@ class DeadLetterCounts:
         self._written.pop(group_id, None)
 
     def wait(self, dead: list[Dead]) -> None:
-        """The rest of the list waits for another attempt."""
+        """The rest of the list waits for the next attempt."""
         self._late[id(dead)] = dead
         self._show_waiting()
 

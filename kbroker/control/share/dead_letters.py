@@ -28,9 +28,9 @@ APPEND_TIMEOUT_MS = 5000
 """A client waits for the answer to its acknowledgement; later attempts are made in the
 background."""
 READ_BYTES = 1 << 20
-"""Read at a time, compressed, as in Kafka."""
+"""Compressed bytes read at a time, as in Kafka."""
 WITHOUT_COPY = 1000
-"""Letters made at a time when no originals bound them."""
+"""Letters built at a time if their size is not bounded by original records."""
 
 
 class Append(Protocol):
@@ -59,10 +59,9 @@ class DeadLetters:
         return self._overrides.text(group_id, DEAD_LETTER_TOPIC, "").strip()
 
     async def write(self, key: ShareKey, dead: Dead) -> None:
-        """Write the letters of some offsets; they are in the log when this returns.
-
-        Returns without them where the settings allow none, as Kafka does, with a warning. Raises
-        KafkaError when they could not be written this time; some may have been.
+        """Write the letters of some offsets; when this returns, they are in the log. If the settings allow no
+        letters, it logs a warning and writes none, as Kafka does. Raises KafkaError if the attempt failed;
+        some letters may have been written.
         """
         source = self._broker.catalogue.by_id(key.topic_id)
         name = self._name(key.group_id)
@@ -84,7 +83,7 @@ class DeadLetters:
             log.warning("group %s has no dead letters: %s is not used, %s", key.group_id, name, why)
 
     def _why_not(self, name: str) -> str | None:
-        """Why the settings do not let the topic have dead letters, None when they do."""
+        """The reason why the settings do not allow dead letters in the topic; None if they do."""
         config = self._broker.config
         prefix = config.get_str(PREFIX)
         if name.startswith("__"):
@@ -103,7 +102,7 @@ class DeadLetters:
         return "it is compacted, and letters need have no key" if topic.compact else None
 
     async def _create(self, name: str) -> str | None:
-        """Create the topic; returns why it is refused. Raises KafkaError for an error that may be
+        """Create the topic; returns the reason if it is refused. Raises KafkaError for an error that may be
         temporary."""
         spec = NewTopic(name, configs={ENABLE: "true", "message.timestamp.type": "CreateTime"})
         result = (await create_topics(self._broker, [spec]))[name]

@@ -1,4 +1,4 @@
-"""Offsets that were given up and have no dead letter yet. Pure."""
+"""Offsets of archived records that have no dead letter yet. Pure."""
 
 from typing import NamedTuple
 
@@ -7,7 +7,7 @@ EXCEEDED = "Offset delivery count exceeded the threshold."
 
 
 class Dead(NamedTuple):
-    """Offsets that were archived after this many deliveries, and why, in Kafka's words."""
+    """Offsets that were archived after this many deliveries, with Kafka's text of the reason."""
 
     first: int
     last: int
@@ -16,7 +16,7 @@ class Dead(NamedTuple):
 
 
 class DeadOffsets:
-    """In the order in which they were given up. Owner: a SharePartition."""
+    """The offsets, in the order in which they were archived. Owner: a SharePartition."""
 
     __slots__ = ("_dead",)
 
@@ -28,18 +28,18 @@ class DeadOffsets:
         return not self._dead
 
     def add(self, new: Dead) -> None:
-        """Neighbours of one kind are written together."""
+        """Add offsets; adjacent offsets of one kind are written together."""
         if self._dead and self._dead[-1][1:] == (new.first - 1, new.delivery_count, new.why):
             new = new._replace(first=self._dead.pop().first)
         self._dead.append(new)
 
     def take(self) -> list[Dead]:
-        """All of them, once."""
+        """Remove and return all of them."""
         dead, self._dead = self._dead, []
         return dead
 
     def remove(self, first: int, last: int) -> None:
-        """These offsets are held again."""
+        """Remove offsets that members hold again."""
         kept = []
         for each in self._dead:
             if each.first < first:

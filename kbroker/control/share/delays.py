@@ -1,5 +1,5 @@
-"""When records of a topic with a delay are due: by their timestamp, or by a header of their own
-(ADR 0025). Pure."""
+"""The time at which records of a topic with a delay are due, from their timestamp or a header (ADR
+0025). Pure."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -15,14 +15,14 @@ _NAME = DELIVER_AT.encode()
 _MAX_DIGITS = 18  # fits in 64 bits
 
 CHECKED_BYTES = 1 << 27
-"""Batches that take more decompressed are due as a whole, by their newest timestamp."""
+"""Larger batches (decompressed) are due as a whole, by their newest timestamp."""
 TICK_MS = 64
-"""Records become due in steps of this many ms, so that neighbours become due together."""
+"""Records become due in steps of this many ms, so that adjacent records become due together."""
 _STEPS = 64
 
 
 class Wait(NamedTuple):
-    """A range of records that are not due, and when to check it again."""
+    """A range of records that are not due, and the time of the next check."""
 
     first: int
     last: int
@@ -30,7 +30,8 @@ class Wait(NamedTuple):
 
 
 def due_ms(record: Record, delay_ms: int) -> int:
-    """When a record may be delivered first. The last header of the name counts, as for clients."""
+    """The time from which a record may be delivered. Of several headers with the name the last one counts,
+    as for clients."""
     longest = record.timestamp_ms + MAX_DELAY_MS
     for name, value in reversed(record.headers):
         if name == DELIVER_AT:
@@ -41,10 +42,9 @@ def due_ms(record: Record, delay_ms: int) -> int:
 
 
 def look_ms(due: int, now_ms: int) -> int:
-    """When to check a record again that is due later.
-
-    Soon: in the first tick in which it is due. Else once more before that: the farther away, the
-    coarser, so that records of a long delay are few ranges.
+    """The time of the next check of a record that is due later. If that is soon, it is the first tick at
+    which the record is due. Otherwise it is earlier, in steps that are coarser for longer delays, so that
+    records with a long delay form few ranges.
     """
     grain = 1 << max(0, ((due - now_ms) // _STEPS).bit_length() - 1)
     if grain <= TICK_MS:
@@ -53,7 +53,7 @@ def look_ms(due: int, now_ms: int) -> int:
 
 
 def waits_of(batches: Iterable[bytes], delay_ms: int, now_ms: int) -> list[Wait]:
-    """The records of these batches that are not due, as ranges in order."""
+    """The records of these batches that are not due, as ranges in order of offsets."""
     found: list[Wait] = []
     for data in batches:
         batch = batch_at(memoryview(data), 0)

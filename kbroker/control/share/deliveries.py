@@ -20,19 +20,18 @@ from kbroker.protocol.errors import KafkaError
 log = logging.getLogger(__name__)
 
 LOOK_BYTES = 1 << 20
-"""Read at a time from a topic with a delay: a record that is due may be alone among many that are
-not."""
+"""Bytes read at a time from a topic with a delay: one record may be due among many that are not."""
 
 
 class Look(NamedTuple):
-    """A look at the records of a topic with a delay. firsts: of the batches that were looked at."""
+    """The result of a check for records that are not due. firsts: first offsets of the checked batches."""
 
     firsts: frozenset[int]
     waits: Sequence[Wait]
 
     def hold_back(self, partition: SharePartition, pieces: Sequence[Piece]) -> list[Piece]:
-        """The pieces to acquire from, without records that are not due. A piece whose records were
-        released since the look is skipped: the next fetch reads it."""
+        """The pieces to acquire from, without records that are not due. A piece whose records were released since
+        the check is skipped: the next fetch reads it."""
         for wait in self.waits:
             if not partition.is_scattered or wait.first <= partition.end_offset:
                 partition.hold_back(*wait)
@@ -44,9 +43,8 @@ class Look(NamedTuple):
 
 
 class Deliveries:
-    """Runs in: control. Owner: the ShareService. One fetch at a time reads a partition.
-
-    is_open: whether a session is. freed(key): called when others may have the partition.
+    """Runs in: control. Owner: the ShareService. One fetch at a time reads a partition. is_open: whether a session is open. freed(key): called when
+    other fetches may read the partition.
     """
 
     def __init__(
@@ -64,7 +62,7 @@ class Deliveries:
         self._passed_by: set[ShareKey] = set()
 
     async def load(self, key: ShareKey) -> None:
-        """Load the partition for the next fetch, which also reports an error."""
+        """Load the partition for the next fetch, which also reports errors."""
         if key in self._fetching:
             return
         self._fetching.add(key)
@@ -76,7 +74,7 @@ class Deliveries:
             self._fetched(key)
 
     def _fetched(self, key: ShareKey) -> None:
-        """Others may have the partition now."""
+        """Other fetches may read the partition now."""
         self._fetching.discard(key)
         if key in self._passed_by:
             self._passed_by.discard(key)
@@ -85,8 +83,8 @@ class Deliveries:
     async def take(
         self, key: ShareKey, session: ShareSession, max_bytes: int, spec: Spec
     ) -> tuple[bytes, list[Acquired]] | None:
-        """(batches of the log, offsets of them); None while no records are available, or while
-        another fetch reads this partition: this fetch is woken after it. Raises KafkaError."""
+        """(batches of the log, acquired offsets); None if no records are available, or if another fetch is reading
+        this partition, which then wakes this one. Raises KafkaError."""
         if key in self._fetching:
             self._passed_by.add(key)
             return None
@@ -151,7 +149,7 @@ class Deliveries:
 
 
 def _pass_over(partition: SharePartition, pieces: Sequence[Piece], start: int) -> None:
-    """The offsets of these pieces, read from an offset on, that no member gets."""
+    """Offsets that no member gets, in these pieces, which were read from an offset on."""
     expected = start
     for piece in pieces:
         if piece.first > expected:  # compaction removed the offsets between

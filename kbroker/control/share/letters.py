@@ -1,5 +1,4 @@
-"""Dead letters: records that are written for the records that a share group gave up (KIP-1191).
-Pure."""
+"""Dead letters: records that describe the archived records of a share group (KIP-1191). Pure."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
@@ -10,13 +9,13 @@ from kbroker.protocol.records import NewRecord, Record, build_batch
 
 PREFIX = "__dlq.errors."
 _FIELD_BYTES = 5
-"""The length of a key, a value, a name: a varint."""
+"""The maximum size of a length: a varint."""
 _RECORD_BYTES = 40
-"""No record takes more besides its fields: lengths, deltas and attributes are varints."""
+"""The maximum overhead of a record: its own length, deltas and attributes are varints."""
 
 
 class Origin(NamedTuple):
-    """The group that gave records up, and the partition that has them."""
+    """The share group, and the partition of the archived records."""
 
     group_id: str
     topic: str
@@ -32,11 +31,8 @@ def letters(
     now_ms: int,
     max_bytes: int,
 ) -> Iterator[NewRecord]:
-    """A letter for each offset of first..last, with the key, value and headers of its original
-    where there is one.
-
-    A copy that makes a batch larger than max_bytes by itself is left out: the letter says where the
-    original is.
+    """A letter for each offset of first..last, with the key, value and headers of the original record if it
+    exists. They are omitted if they alone exceed max_bytes: the letter still names the original's offset.
     """
     for offset in range(first, last + 1):
         context = _context(origin, dead, offset)
@@ -66,8 +62,8 @@ def batches(
 
 
 def _context(origin: Origin, dead: Dead, offset: int) -> tuple[tuple[str, bytes | None], ...]:
-    """The headers in Kafka's order, all of them text. The original's come before them, and clients
-    take the last of a name."""
+    """The headers in Kafka's order, all of them text. They follow those of the original, because clients use
+    the last header of a name."""
     values = {
         "topic": origin.topic,
         "partition": str(origin.partition),

@@ -1,5 +1,4 @@
-"""The shared partitions that are in use: it loads their state, writes their changes, and watches
-their locks."""
+"""The shared partitions in use: loads their state, writes their changes, and watches their locks."""
 
 import asyncio
 import logging
@@ -31,8 +30,7 @@ FIRST_PAUSE_S, MAX_PAUSE_S = 1.0, 30.0
 class SharePartitions:
     """Runs in: control. Owner: the ShareService.
 
-    freed(key): called when records of a partition are available again. append: of a batch to a
-    partition.
+    freed(key): called when records of a partition are available again. append: appends a batch to a partition.
     """
 
     def __init__(
@@ -135,7 +133,8 @@ class SharePartitions:
             partition.archive(dead.pop(0))
 
     async def _bury_later(self, key: ShareKey, partition: SharePartition, dead: list[Dead]) -> None:
-        """Until the letters are written. A restart gives the records to the group again instead."""
+        """Write dead letters in the background, until they are written. After a restart the records are delivered
+        again instead."""
         pause_s = FIRST_PAUSE_S
         try:
             while dead and self._live.get(key) is partition:
@@ -155,8 +154,7 @@ class SharePartitions:
         log.warning("%s: dead letters are not written yet: %s", key, error)
 
     async def _settle_later(self, key: ShareKey, partition: SharePartition) -> None:
-        """As `settle`, without a caller: an error is logged, and the partition may no longer be in
-        use."""
+        """As `settle`, in the background: an error is logged, and the partition may no longer be in use."""
         if self._live.get(key) is not partition:
             return
         try:
@@ -166,8 +164,8 @@ class SharePartitions:
         self._freed(key)
 
     async def store(self, key: ShareKey, partition: SharePartition) -> None:
-        """Write the changed state. Raises KafkaError, with the codes of Kafka's SharePartition;
-        members then hold the records again that they had finished."""
+        """Write the changed state. Raises KafkaError with the codes of Kafka's SharePartition; then members hold
+        again the records that they had finished."""
         ended = partition.take_ended()
         changes = partition.take_changes()
         if changes is None or self._live.get(key) is not partition:
@@ -182,7 +180,7 @@ class SharePartitions:
             raise _not_written(error) from error
 
     def forget(self, key: ShareKey) -> None:
-        """Stop using a partition: its acquired records are free when it is loaded again."""
+        """Stop using a partition: when it is loaded again, its acquired records are available."""
         self._live.pop(key, None)
         self._timers.cancel(str(key))
 
@@ -210,13 +208,13 @@ class SharePartitions:
         self.forget(key)
 
     def start_offset(self, key: ShareKey) -> int:
-        """The group's start offset as it was last written; -1 until the group has finished a
-        record, as in Kafka, which stores no initial offset."""
+        """The last written start offset of the group; -1 until the group has finished a record, as in Kafka,
+        which does not store the initial offset."""
         stored = self._shard.get(key)
         return -1 if stored is None or stored.is_untouched else stored.start_offset
 
     def finished_after_start(self, key: ShareKey) -> int:
-        """How many records after that offset are finished."""
+        """The number of finished records after the start offset."""
         stored = self._shard.get(key)
         return 0 if stored is None else stored.finished
 
@@ -280,6 +278,6 @@ class SharePartitions:
 
 
 def _not_written(error: KafkaError) -> KafkaError:
-    """As Kafka's SharePartition answers an error of the state's coordinator."""
+    """Kafka's answer to an error of the share coordinator (SharePartition)."""
     moved = (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     return KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, error.own_words) if error.code in moved else error

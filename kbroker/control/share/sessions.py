@@ -11,7 +11,7 @@ INITIAL_EPOCH = 0
 FINAL_EPOCH = -1
 _LAST_EPOCH = 2**31 - 1
 LONG = 1024
-"""Partitions of a session; requests of longer ones take long, however short they are."""
+"""Partitions of a session; requests of a longer session are long work, even if they are short."""
 MAX_PARTITIONS = 1_000_000
 """Of all sessions together."""
 
@@ -23,7 +23,7 @@ class ShareSession:
     """One member's session. partitions: in the order in which they were added. epoch: the next
     request's.
 
-    unanswered: partitions of which the member is to hear even when they have no records for it.
+    unanswered: partitions to include in the next answer even if they have no records for the member.
     """
 
     group_id: str
@@ -43,7 +43,7 @@ class ShareSession:
             self.unanswered.discard(each)
 
     def turn(self) -> None:
-        """Begin with the next partition next time, so that none starves."""
+        """Start with the next partition in the next request, so that none starves."""
         if self.partitions:
             first = next(iter(self.partitions))
             del self.partitions[first]
@@ -51,8 +51,7 @@ class ShareSession:
 
 
 class ShareSessions:
-    """Runs in: control. Owner: the ShareService. on_long: called with whether there is a long
-    session."""
+    """Runs in: control. Owner: the ShareService. on_long: called with True when there is a long session, with False when there is none."""
 
     def __init__(self, limit: int, on_long: Callable[[bool], None] = lambda _: None) -> None:
         self._limit = limit
@@ -93,7 +92,7 @@ class ShareSessions:
         added: Collection[TopicPartition],
         forgotten: Iterable[TopicPartition],
     ) -> None:
-        """Partitions join the session, others leave it. Raises SHARE_SESSION_LIMIT_REACHED."""
+        """Add and remove partitions of the session. Raises SHARE_SESSION_LIMIT_REACHED."""
         new = sum(each not in session.partitions for each in paced(added))
         if self._total + new > MAX_PARTITIONS:
             raise KafkaError(ErrorCode.SHARE_SESSION_LIMIT_REACHED)

@@ -38,8 +38,8 @@ ACKNOWLEDGED, ARCHIVED = DeliveryState.ACKNOWLEDGED, DeliveryState.ARCHIVED
 ARCHIVING = DeliveryState.ARCHIVING
 
 MAX_RANGES = 5000
-"""In flight in a partition with delays; new records wait while there are more. Each is a part of
-the written state."""
+"""Maximum ranges in flight in a partition with delays; above it new records wait, because each range is
+part of the written state."""
 
 _NO_RENEWAL = "Renewing acquisition locks is not enabled for the group."
 
@@ -55,9 +55,8 @@ class Acquired(NamedTuple):
 class SharePartition:
     """Runs in: control. Owner: the SharePartitions. Pure: time is passed.
 
-    changed: ranges whose state must be written; taken by `take_changes`. ended: by a
-    member, not yet written; taken by `take_ended`. dead: given up, no dead letter is being written
-    yet; taken by `take_dead`. settled start: the start offset before `changed`.
+    changed: ranges whose state must be written; taken by `take_changes`. ended: finished by a member, not yet written; taken by `take_ended`. dead: archived, without a dead
+    letter in progress; taken by `take_dead`. settled start: the start offset before `changed`.
     """
 
     def __init__(self, start_offset: int, stored: Iterable[Range] = ()) -> None:
@@ -85,8 +84,8 @@ class SharePartition:
     # --- reading
 
     def next_offset(self, limits: Limits | None = None) -> int:
-        """The first offset in flight that may be acquired now, else the offset after all of them.
-        limits: those of a fetch, for which there may be no room for new records."""
+        """The first offset in flight that may be acquired now, or else the offset after all of them. limits: of a
+        fetch, for which there may be no room for new records."""
         released_only = limits is not None and self._has_delays and self._room(limits) <= 0
         for each in self._ranges:
             if each.is_free and (each.delivery_count or not released_only):
@@ -98,16 +97,15 @@ class SharePartition:
         return sum(each.last - each.first + 1 for each in self._ranges if not each.state.is_terminal)
 
     def may_acquire(self, limits: Limits) -> bool:
-        """Whether a fetch can acquire anything: an available record in flight, or room for new
-        ones."""
+        """Whether a fetch can acquire a record: an available one in flight, or a new one."""
         if self.next_offset(limits) <= self._last_held(limits):
             return True
         return self._room(limits) > 0 and not self.is_scattered
 
     def _room(self, limits: Limits) -> int:
-        """How many new records may be acquired. As in Kafka, the finished records after an
-        unfinished one take room, too; not where delays or pauses hold that one back for long. With
-        delays, records in flight that no member has had take no room."""
+        """The number of new records that may be acquired. As in Kafka, finished records after an unfinished one
+        count as in flight, unless a delay or a pause holds that one back for long. With delays, records that
+        were never delivered do not count."""
         if not self._has_delays and not limits.backoff_ms:
             return limits.records - max(0, self._reached.offset - self.start_offset + 1)
         taken = self.in_flight()
@@ -141,7 +139,7 @@ class SharePartition:
             portions = [each for each in portions if each.size]
         given: list[Acquired] = []
         for each in choose(portions, read, spec._replace(max_records=most), limits.delivery_count):
-            if each.first > self.end_offset + 1:  # offsets that the log does not have
+            if each.first > self.end_offset + 1:  # offsets that do not exist in the log
                 self._set(Range(self.end_offset + 1, each.first - 1, ARCHIVED, 0))
             count = min(each.delivery_count + 1, MAX_DELIVERIES)
             self._ranges.put(
@@ -176,7 +174,7 @@ class SharePartition:
         ]
 
     def _parts(self, free: Range) -> list[tuple[int, Range]]:
-        """Free records by their portions."""
+        """Available records by their portions."""
         if free.delivery_count:
             return self._portions.cut(free, self.end_offset)
         parts: list[tuple[int, Range]] = []
@@ -195,7 +193,7 @@ class SharePartition:
         now_ms: int,
         renewing: bool = False,
     ) -> None:
-        """All or nothing; renewing: the request renews locks.
+        """Acknowledge all batches or none. renewing: the request renews locks.
 
         Raises INVALID_REQUEST or INVALID_RECORD_STATE.
         """
@@ -217,14 +215,13 @@ class SharePartition:
         self._advance()
 
     def _check_long(self, member_id: str, batch: AcknowledgedBatch) -> None:
-        """Before each of so many types is looked at: whether the offsets can be the member's."""
+        """A quick check of a batch with very many types: whether the member can hold the offsets."""
         if batch.first < self.start_offset - MAX_RANGES:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "The batch begins long before the first record.")
         check_held(self._ranges, self.end_offset, member_id, max(batch.first, self.start_offset), batch.last)
 
     def release(self, member_id: str, limits: Limits, now_ms: int) -> bool:
-        """A member's session is over: its records are available again; records that were delivered
-        too often are archived."""
+        """Release the records of a member whose session has ended; records at the delivery limit are archived."""
         mine = [each for each in self._ranges if each.state is ACQUIRED and each.member_id == member_id]
         for each in mine:
             self._ended.append(self._end(each, AcknowledgeType.RELEASE, limits, now_ms))
@@ -232,8 +229,7 @@ class SharePartition:
         return bool(mine)
 
     def expire(self, limits: Limits, now_ms: int) -> bool:
-        """Make records available that were not acknowledged in time; records that were delivered
-        too often are archived."""
+        """Release records whose locks have expired; records at the delivery limit are archived."""
         late = [each for each in self._ranges if each.state is ACQUIRED and each.deadline_ms <= now_ms]
         for each in late:
             self._end(each, AcknowledgeType.RELEASE, limits, now_ms)
@@ -241,14 +237,13 @@ class SharePartition:
         return bool(late)
 
     def pause_retries(self, limits: Limits, now_ms: int) -> None:
-        """After a restart, which keeps no deadlines: records that were delivered before pause
-        again."""
+        """After a restart, in which deadlines are lost: records that were delivered before pause again."""
         for each in [each for each in self._ranges if each.state is AVAILABLE]:
             if retry_at := limits.retry_at(each.delivery_count, now_ms):
                 self._ranges.put(Range(each.first, each.last, AVAILABLE, each.delivery_count, "", retry_at))
 
     def end_pauses(self, now_ms: int) -> bool:
-        """Make records available whose pause is over; returns whether there were any."""
+        """Make records available whose pause has ended; returns whether there were any."""
         due = [each for each in self._ranges if each.state is AVAILABLE and 0 < each.deadline_ms <= now_ms]
         for each in due:
             self._ranges.put(Range(each.first, each.last, AVAILABLE, each.delivery_count))
@@ -283,12 +278,11 @@ class SharePartition:
 
     @property
     def is_scattered(self) -> bool:
-        """Whether delays have left so many ranges that no new records are taken in."""
+        """Whether delays have caused so many ranges that no new records may be acquired."""
         return self._has_delays and len(self._ranges) >= MAX_RANGES
 
     def use_delay(self, delay_ms: int) -> None:
-        """Set the topic's delay, -1 for none. Records that an earlier delay made wait are
-        checked again."""
+        """Set the topic's delay, -1 for none. Records that wait because of an earlier delay are checked again."""
         if delay_ms == self._delay_ms:
             return
         self._delay_ms = delay_ms
@@ -297,14 +291,13 @@ class SharePartition:
             self._ranges.put(Range(each.first, each.last, AVAILABLE, 0))
 
     def has_unseen(self, first: int, last: int) -> bool:
-        """Whether there are records that no member has had and that need not wait for a delay."""
+        """Whether there are records that were never delivered and do not wait for a delay."""
         if last > self.end_offset:
             return True
         return any(each.is_new and each.is_free for each in self._ranges.between(first, last))
 
     def hold_back(self, first: int, last: int, look_ms: int) -> None:
-        """Hold these records back until they are checked again, except records that a member has
-        had."""
+        """Hold these records back until their next check, except those that were delivered before."""
         first = max(first, self.start_offset)
         if last > self.end_offset:
             self._ranges.put(Range(self.end_offset + 1, last, AVAILABLE, 0))
@@ -321,8 +314,8 @@ class SharePartition:
         return not self._dead.is_empty
 
     def take_dead(self) -> list[Dead]:
-        """Records that need a dead letter since the last call. The caller calls `archive` when the
-        letter is written."""
+        """Records that need a dead letter, new since the last call. The caller calls `archive` when the letters
+        are written."""
         return self._dead.take()
 
     def archive(self, dead: Dead) -> None:
@@ -335,9 +328,8 @@ class SharePartition:
     # --- what must be written down
 
     def take_changes(self) -> tuple[int, list[Range]] | None:
-        """(start offset, changed ranges) since the last call; None when there is nothing to write.
-        As in Kafka, the start offset is that before these changes: the next ones write where these
-        have brought it."""
+        """(start offset, changed ranges) since the last call; None if nothing has changed. As in Kafka, the start
+        offset is the one before these changes: the next changes write the new one."""
         start, self._settled_start = self._settled_start, self.start_offset
         changed = [each for each in self._changed if each.last >= start]
         self._changed = []
@@ -349,9 +341,9 @@ class SharePartition:
         return ended
 
     def roll_back(self, ended: Sequence[Ended], changed: Iterable[Range]) -> None:
-        """These changes could not be written: members hold again what they had ended, under the
-        same lock, unless it has changed since (Kafka's InFlightState.completeStateTransition). The
-        other changes are taken again with the next."""
+        """These changes could not be written: members hold again the records that they had finished, under the
+        same lock, unless these have changed since (Kafka's InFlightState.completeStateTransition). The other
+        changes are part of the next `take_changes`."""
         ended = [each for each in ended if each.after.state is not ACQUIRED]
         done = [each.after for each in ended if each.after.state.is_terminal]
         start = self.start_offset
@@ -374,7 +366,7 @@ class SharePartition:
         self._advance()
 
     def _end(self, each: Range, kind: AcknowledgeType, limits: Limits, now_ms: int) -> Ended:
-        """An acquired range is acknowledged, released, given up or acquired for longer."""
+        """Change an acquired range: it is acknowledged, released or archived, or its lock is renewed."""
         after = range_after(each, kind, limits, now_ms)
         self._set(after, persisted=after.state not in (ACQUIRED, ARCHIVING))
         if after.state is ARCHIVING:

@@ -42,8 +42,8 @@ class ShareKey(NamedTuple):
 
 @dataclass(slots=True)
 class Stored:
-    """The state of one partition in one group, as far as it is written. complete_count: of finished
-    records from the start offset on, as written (KIP-1226)."""
+    """The written state of one partition in one group. complete_count: finished records from the start
+    offset on (KIP-1226)."""
 
     start_offset: int
     state_epoch: int = 0
@@ -107,21 +107,21 @@ class ShareStateShard:
         return Outcome([Record(encode_key(share_update.ShareUpdateKey(*key)), encode_value(value, 0))])
 
     def restart_at(self, key: ShareKey, start_offset: int, now_ms: int) -> Outcome:
-        """Restart at an offset, on an administrator's request."""
+        """Set a new start offset, on an administrator's request."""
         stored = self._states.get(key)
         epoch = 0 if stored is None else next_epoch(stored.state_epoch)
         fresh = Stored(start_offset, epoch, snapshot_epoch=0 if stored is None else stored.snapshot_epoch)
         return Outcome([self._snapshot(key, fresh, start_offset, (), now_ms)])
 
     def rewrite(self, key: ShareKey, now_ms: int) -> Outcome:
-        """Write the state again, as a snapshot, so that its older records are useless."""
+        """Write a snapshot of the state, so that its older records are no longer needed."""
         stored = self._states.get(key)
         if stored is None:
             return Outcome()
         return Outcome([self._snapshot(key, stored, stored.start_offset, (), now_ms)])
 
     def delete(self, key: ShareKey) -> Outcome:
-        """Forget a partition in a group."""
+        """Delete the state of a partition in a group."""
         if key not in self._states:
             return Outcome()
         return Outcome([Record(encode_key(share_snapshot.ShareSnapshotKey(*key)), None)])
@@ -191,8 +191,7 @@ class ShareStateShard:
 
 
 def _ranges(content: Struct) -> list[Range]:
-    """The states of a record. Raises ProtocolError for one that cannot be, before anything of it
-    counts."""
+    """The ranges in a record. Raises ProtocolError for impossible ones, before any of them is applied."""
     assert isinstance(content, share_snapshot.ShareSnapshotValue | share_update.ShareUpdateValue)
     batches: Sequence[share_snapshot.StateBatch | share_update.StateBatch] = content.state_batches
     found = []
@@ -203,7 +202,7 @@ def _ranges(content: Struct) -> list[Range]:
                 f"offsets {first} to {last} in state {number}, delivered {batch.delivery_count} times"
             )
         state = DeliveryState(number)
-        if state is DeliveryState.ARCHIVING:  # Kafka's: nothing says whether the letter was written
+        if state is DeliveryState.ARCHIVING:  # as in Kafka: it is not known whether the letter was written
             state = DeliveryState.AVAILABLE
         found.append(Range(first, last, state, batch.delivery_count))
     return found

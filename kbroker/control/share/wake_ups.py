@@ -13,7 +13,7 @@ class WakeUps:
         self._waiting: dict[Hashable, set[asyncio.Future[None]]] = {}
 
     def register(self, keys: Iterable[Hashable]) -> "asyncio.Future[None]":
-        """Wait from now on; the caller then looks again before it goes to sleep."""
+        """Register a waiter; the caller then checks once more before it sleeps."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         for key in paced(keys):
             self._waiting.setdefault(key, set()).add(future)

@@ -1,4 +1,4 @@
-"""The tables of who gets in and who may do what: SCRAM credentials, delegation tokens, ACLs.
+"""The tables of credentials and permissions: SCRAM credentials, delegation tokens, ACLs.
 
 None of them holds a password, an HMAC, or anything that could replace one.
 """
@@ -24,7 +24,7 @@ def load_scram(db: sqlite3.Connection) -> dict[ScramKey, ScramCredential]:
 
 
 def apply_scram(db: sqlite3.Connection, changes: Mapping[ScramKey, ScramCredential | None]) -> None:
-    """Set credentials; None drops one."""
+    """Set credentials; None deletes one."""
     for key, credential in changes.items():
         db.execute("DELETE FROM scram_credentials WHERE user = ? AND mechanism = ?", key)
         if credential is not None:
@@ -43,7 +43,7 @@ def load_tokens(db: sqlite3.Connection) -> dict[str, DelegationToken]:
 
 
 def apply_tokens(db: sqlite3.Connection, changes: Mapping[str, DelegationToken | None]) -> None:
-    """Set tokens; None drops one."""
+    """Set tokens; None deletes one."""
     gone = [(token_id,) for token_id, token in changes.items() if token is None]
     db.executemany("DELETE FROM delegation_tokens WHERE token_id = ?", gone)
     kept = [
@@ -60,7 +60,7 @@ def load_acls(db: sqlite3.Connection) -> list[Acl]:
 
 
 def apply_acls(db: sqlite3.Connection, acls: Mapping[Acl, bool]) -> None:
-    """Add ACLs (True) and drop ACLs (False)."""
+    """Add ACLs (True) and delete ACLs (False)."""
     condition = " AND ".join(f"{name} = ?" for name in Acl._fields)
     gone = [acl for acl, stays in acls.items() if not stays]
     db.executemany(f"DELETE FROM acls WHERE {condition}", gone)

@@ -1,8 +1,8 @@
 """Chooses the copy of the store that a start uses, and writes further copies.
 
-The newest intact copy counts: of the latest run and, in this run, with the most changes. A copy
-lists all current copies (`Store.copies`), so a single copy of three is known to be possibly out of
-date, and the start refuses it.
+It uses the newest intact copy: the one of the latest run, and in that run the one with the most
+changes. Each copy lists all current copies (`Store.copies`). So if only one copy of three is found, it
+may be out of date, and the broker refuses to start.
 """
 
 import logging
@@ -19,22 +19,21 @@ from kbroker.log import files
 log = logging.getLogger(__name__)
 
 COPIES = 3
-"""Log dirs with a copy, more when there are more sites."""
+"""Number of log dirs with a copy; more if there are more sites."""
 WRITING = ".writing"
 REFUSED = ".refused"
 
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """doubtful: a copy that is not here may hold later changes."""
+    """doubtful: a copy that was not found may have later changes."""
 
     store: Store
     doubtful: bool
 
 
 def copy_dirs(sites: Sequence[Sequence[str]], online: Sequence[str]) -> tuple[str, ...]:
-    """Log dirs that are to have a copy: one of each site, then others, as far as they are
-    online."""
+    """Log dirs that should have a copy: one on each site, then others, if they are online."""
     usable = [[log_dir for log_dir in site if log_dir in online] for site in sites]
     firsts = [site[0] for site in usable if site]
     others = [log_dir for site in usable for log_dir in site[1:]]
@@ -42,11 +41,10 @@ def copy_dirs(sites: Sequence[Sequence[str]], online: Sequence[str]) -> tuple[st
 
 
 def open_newest(log_dirs: Sequence[str], all_dirs: Sequence[str], cluster_id: str) -> Chosen:
-    """The store that counts; a new one in the first log directory when there is none anywhere.
+    """The newest store; a new one in the first log dir if no log dir has one.
 
-    log_dirs: those that are online; all_dirs: offline ones included. Raises StoreError: when every
-    copy is damaged, when one was written by a newer version, and when more than half of the copies
-    are not here."""
+    log_dirs: those that are online; all_dirs: offline ones included. Raises StoreError if every copy is
+    damaged, if one was written by a newer version, or if more than half of the copies are missing."""
     found, refused = _open_all(log_dirs, cluster_id)
     missing = sorted(set(all_dirs) - set(log_dirs))
     if not found:
@@ -90,7 +88,7 @@ def open_newest(log_dirs: Sequence[str], all_dirs: Sequence[str], cluster_id: st
 
 
 def _open_all(log_dirs: Sequence[str], cluster_id: str) -> tuple[dict[str, Store], dict[str, StoreError]]:
-    """Every copy that can be read, and why others cannot. Raises NewerStore."""
+    """Every readable copy, and the errors of the others. Raises NewerStore."""
     found: dict[str, Store] = {}
     refused: dict[str, StoreError] = {}
     for log_dir in log_dirs:
@@ -116,9 +114,9 @@ def _open_all(log_dirs: Sequence[str], cluster_id: str) -> tuple[dict[str, Store
 
 
 def write_copy(source: Path, log_dir: str) -> Store:
-    """Write another copy of a store, which must not change meanwhile, over the existing file.
+    """Write a copy of a store over the existing file; the store must not change meanwhile.
 
-    Runs in a thread of its own. The copy is whole on disk before it gets its name. Raises OSError,
+    Runs in its own thread. The copy is complete on disk before it gets its name. Raises OSError,
     sqlite3.Error, StoreError."""
     path = Path(log_dir, FILE_NAME)
     writing = Path(f"{path}{WRITING}")

@@ -1,9 +1,9 @@
-"""The copies of the store, one on each site's disk: every change is written to all of them at the
+"""The copies of the store, on the disks of all sites: every change is written to all of them at the
 same time.
 
-A copy that cannot be written, or takes too long, is left behind: the others remember that it no
-longer counts before the change is answered. It is copied again from one of them when its log dir
-can be used (`look`, and each start).
+A copy that cannot be written, or takes too long, is dropped: before the change is answered, the others
+record that it is out of date. It is copied again from one of them when its log dir is usable (by `look`,
+and at each start).
 """
 
 import asyncio
@@ -25,7 +25,7 @@ T = TypeVar("T")
 Report = Callable[[Collection[str], Collection[str]], None]
 
 PATIENCE_S = 1.0
-"""Maximum time that a copy may take longer than the fastest."""
+"""The time for which a copy may lag behind the fastest one."""
 LOOK_S = 5.0
 
 
@@ -41,18 +41,18 @@ class Copy:
     thread: ThreadPoolExecutor = field(default_factory=_thread)
 
     def leave(self) -> "Future[None]":
-        """Close it when its thread gets there, which on a disk that hangs may be never."""
+        """Close it when its thread is free; on a disk that hangs that may never happen."""
         closed = self.thread.submit(self.store.close)
         self.thread.shutdown(wait=False)
         return closed
 
 
 class StoreCopies:
-    """Runs in: control, all but the constructor from the event loop. Owner: the Broker.
+    """Runs in: control, in the event loop, except for the constructor. Owner: the Broker.
 
-    wanted: log dirs that are to have a copy, as things are now; a copy in any other log dir is left
-    behind. report: called with the log dirs whose copies count, and all that have or had one, when
-    these change.
+    wanted: returns the log dirs that should have a copy now; copies in other log dirs are dropped.
+    report: called with the log dirs of current copies, and with all that have or had one, when these
+    change.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class StoreCopies:
         return next(iter(self._copies.values())).store
 
     def complete(self) -> None:
-        """At the start, when nothing else runs: write all other copies again. Blocks."""
+        """At start, before anything else runs: write all other copies again. Blocks."""
         first = self.first
         wanted = [log_dir for log_dir in self._wanted() if log_dir not in self._copies]
         first.put_copies([*self._copies, *wanted])
@@ -92,19 +92,18 @@ class StoreCopies:
         self._report(self.log_dirs, self._expected)
 
     async def run(self, step: Callable[[Store], T]) -> T:
-        """A step in every copy, one after another: it does the same in each. Its result is on disk
-        everywhere but in copies that do not count any more. Raises sqlite3.Error when no copy took
-        it."""
+        """Run a step in every copy; steps run one after another. When this returns, the result is on disk in all
+        current copies. Raises sqlite3.Error if the step failed in every copy."""
         return await asyncio.shield(asyncio.ensure_future(self._in_turn(step)))
 
     async def keep(self) -> None:
-        """Look again and again."""
+        """Call `look` at intervals, forever."""
         while True:
             await asyncio.sleep(LOOK_S)
             await self.look()
 
     async def look(self) -> None:
-        """Drop copies whose log dir has failed; write stale ones again where possible."""
+        """Drop copies whose log dir has failed; rewrite outdated copies where possible."""
         wanted = self._wanted()
         if all(log_dir in self._copies for log_dir in wanted) and len(wanted) == len(self._copies):
             return
@@ -155,8 +154,7 @@ class StoreCopies:
         return good[0].result()
 
     async def _agree(self) -> None:
-        """No copy has taken a change; a copy that may have taken it despite its error is
-        dropped."""
+        """The change failed in every copy; a copy that may have stored it despite its error is dropped."""
         if len(self._copies) > 1:
             versions = {log_dir: copy.store.version for log_dir, copy in self._copies.items()}
             least = min(versions.values())

@@ -1,10 +1,10 @@
-"""A digest of all rows of the store, because SQLite notices damage to its structure but not to what
-is in a row.
+"""A digest of all rows of the store, because SQLite detects damage to its structure, but not to the
+contents of a row.
 
 The digest is the sum of the rows' hashes (BLAKE2b, 64 bits), so each change adds and subtracts a
-few; temporary triggers keep it in ``meta`` in the same transaction. Opening adds all rows up again.
-After repairs by hand (the sqlite3 command knows nothing of it) remove it: DELETE FROM meta WHERE
-key = 'digest'.
+few; temporary triggers keep it in ``meta`` in the same transaction. Opening the store computes the sum again.
+The sqlite3 command does not update it: after repairs by hand remove it, DELETE FROM meta WHERE key =
+'digest'.
 """
 
 import sqlite3
@@ -16,7 +16,7 @@ WRAP = 1 << 63
 
 
 class DamagedStore(Exception):
-    """A row is not what was written."""
+    """A row was changed without its digest: it is damaged."""
 
 
 class RowDigest:
@@ -67,10 +67,10 @@ def _watch(db: sqlite3.Connection, table: str, columns: list[str]) -> None:
 
 
 def row_hash(table: str, *values: object) -> int:
-    """63 bits, so that SQLite can negate it."""
+    """A row's hash, of 63 bits, so that SQLite can negate it."""
     return int.from_bytes(blake2b(repr((table, *values)).encode(), digest_size=8).digest(), "big") >> 1
 
 
 def wrapping_sum(one: int, other: int) -> int:
-    """Within SQLite's integers."""
+    """A sum that wraps around within SQLite's integers."""
     return (one + other) % WRAP

@@ -1,8 +1,8 @@
-"""The durable state in no log: topics, configs, quotas, credentials, producer ids, features.
+"""The durable state that is not in logs: topics, configs, quotas, credentials, producer ids, features.
 
 One SQLite file, `kbroker.db`, and copies of it in other log directories (`copies.py`); WAL,
-synchronous=FULL: a change that was answered is on disk. Its tables: `schema.py`. A file of a
-newer version is refused, and one whose rows do not add up to their digest (`digest.py`).
+synchronous=FULL: a change is on disk before it is answered. Its tables are in `schema.py`. A file of a newer version is refused, and so is a file
+whose rows do not match their digest (`digest.py`).
 """
 
 import json
@@ -35,7 +35,8 @@ class NewerStore(StoreError):
 
 
 class StoreVersion(NamedTuple):
-    """The version of a copy. run: grows when control opens the store; changes: by transaction."""
+    """The version of a copy. run: incremented when control opens the store; changes: incremented by each
+    transaction."""
 
     run: int
     changes: int
@@ -54,7 +55,7 @@ class Store:
     """The file. Runs in: control, on its store thread. Owner: the Broker, one thread at a time."""
 
     def __init__(self, path: Path, reserve: bool = True) -> None:
-        """reserve: make room for changes on a full disk, too. Raises StoreError."""
+        """reserve: keep space for changes on a full disk. Raises StoreError."""
         self.path = path
         self._db = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
         close_to_others(path)
@@ -83,9 +84,9 @@ class Store:
         return bool(version < VERSION)
 
     def reserve(self) -> None:
-        """Make room for changes on a full disk, so that topics can be deleted and retention
-        shortened just then: RESERVE bytes of free pages in the file, and a WAL of that length that
-        restarts after a checkpoint. A disk that is full already has no room for it."""
+        """Reserve space so that topics can be deleted and retention shortened on a full disk: RESERVE bytes of
+        free pages in the file, and a WAL of that length that restarts after a checkpoint. This does nothing
+        on a disk that is already full."""
         with suppress(sqlite3.OperationalError):
             with self._transaction(change=False) as db:
                 db.execute("CREATE TABLE reserve (room BLOB)")
@@ -114,15 +115,15 @@ class Store:
 
     @property
     def copies(self) -> list[str]:
-        """Log dirs of all copies written along with this one, itself included; empty when new."""
+        """Log dirs of all current copies, this one included; empty in a new store."""
         return [str(log_dir) for log_dir in json.loads(self.meta("copies", "[]"))]
 
     def put_copies(self, log_dirs: Sequence[str]) -> None:
-        """Set the current copies; any other copy is out of date from now on."""
+        """Set the current copies; every other copy is out of date from now on."""
         self.put_meta("copies", json.dumps(sorted(log_dirs)))
 
     def begin_run(self) -> None:
-        """Begin a new run: later writes are newer than any absent copy."""
+        """Begin a new run: later writes are newer than those of any missing copy."""
         with self._transaction():
             self._put_meta("run", self.version.run + 1)
 
@@ -158,7 +159,7 @@ class Store:
             self._put_meta(key, value)
 
     def apply(self, change: Change) -> None:
-        """Make a change durable, all of it or nothing."""
+        """Store a change, all of it or nothing."""
         with self._transaction() as db:
             db.executemany("DELETE FROM topics WHERE name = ?", [(name,) for name in change.deleted_topics])
             gone = [(one.partition, one.topic_id) for one in change.deletions]
@@ -196,18 +197,18 @@ class Store:
         self._put_meta("features_epoch", int(self.meta("features_epoch", "0")) + 1)
 
     def deletions(self) -> list[Deletion]:
-        """Deletions without a call of `finish_deletions` yet."""
+        """Deletions that `finish_deletions` has not finished."""
         rows = self._db.execute("SELECT topic_id, topic, idx, log_dir, slot, generation FROM deletions")
         return [Deletion(topic_id, Replica(*replica)) for topic_id, *replica in rows]
 
     def finish_deletions(self, finished: Sequence[Deletion]) -> None:
-        """These partitions are closed and their folders are out of the way."""
+        """These partitions are closed, and their folders renamed."""
         with self._transaction() as db:
             keys = [(one.topic_id, one.partition.index, one.partition.log_dir) for one in finished]
             db.executemany("DELETE FROM deletions WHERE topic_id = ? AND idx = ? AND log_dir = ?", keys)
 
     def allocate_producer_ids(self, count: int) -> int:
-        """The first of `count` producer ids; they are used up before this returns."""
+        """Allocate `count` producer ids, durably; returns the first."""
         with self._transaction():
             first = int(self.meta("next_producer_id", "0"))
             self._put_meta("next_producer_id", first + count)
@@ -219,7 +220,7 @@ class Store:
             self._put_meta("next_producer_id", max(first, int(self.meta("next_producer_id", "0"))))
 
     def advance_leader_epochs(self, count: int = 1, kept_in: Collection[str] = ()) -> None:
-        """In a new run leader epochs grow, but for single replicas in kept_in (log dirs)."""
+        """In a new run leader epochs are incremented, except for single replicas in the log dirs `kept_in`."""
         with self._transaction() as db:
             db.execute(
                 "UPDATE partitions AS p SET leader_epoch = leader_epoch + ?"
@@ -234,8 +235,8 @@ class Store:
 
 
 def close_to_others(path: Path) -> None:
-    """Take the rights of group and others from the store's files: an earlier version, or a copy,
-    may have left them. Passwords are checked with what the store holds."""
+    """Remove the permissions of group and others from the store's files, which an earlier version or a
+    copying tool may have set: the files contain credentials."""
     for file in (path, Path(f"{path}-wal"), Path(f"{path}-shm")):
         with suppress(OSError):  # not there, or another user's: then its owner decides
             mode = stat.S_IMODE(file.stat().st_mode)

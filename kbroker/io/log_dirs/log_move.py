@@ -74,7 +74,7 @@ class LogMove:
         return threading.Thread(target=self._run, name="log-move", daemon=True)
 
     def start(self) -> None:
-        """Make the folder, or empty one that is there, and begin to copy. Raises OSError."""
+        """Create the folder, or empty an existing one, and start to copy. Raises OSError."""
         _retire_remainder(self.target, self.log)
         left = futures_of(self.target, self.log.topic, self.log.partition, self.log.topic_id)
         for other in left[1:]:
@@ -96,8 +96,7 @@ class LogMove:
         return self.log.published.generation
 
     def look(self) -> None:
-        """Record the log's current segments. The thread may see a roll half done; the next round
-        sees it finished."""
+        """Record the log's current segments. The thread may see an unfinished roll; the next round sees it finished."""
         active = self.log.active
         closed = [
             Wanted(segment.base_offset, segment.size, True) for segment in tuple(self.log.segments.closed)
@@ -115,8 +114,7 @@ class LogMove:
         self._thread.join()
 
     def go_on(self) -> None:
-        """Continue to copy after `complete`: the log stays in its log dir for now, and grows
-        again."""
+        """Continue to copy after `complete`: the log stays in its log dir for now, and may grow."""
         self.switched = self.caught_up = False
         self._ended.clear()
         self._thread = self._new_thread()

@@ -60,7 +60,7 @@ class Moves:
         }
 
     def begin(self, body: BeginMove) -> None:
-        """Start a move, in the place of one to another log dir. Raises KafkaError, OSError."""
+        """Start a move; it replaces a move to another log dir. Raises KafkaError, OSError."""
         partition = self._logs.require(body.slot)
         if partition.published.generation != body.generation:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -155,7 +155,7 @@ class Moves:
             move.go_on()
 
     def look(self, send: Callable[[object], None]) -> None:
-        """Once a second: report moves that failed or caught up to control."""
+        """Called once a second: reports to control the moves that have failed or caught up."""
         for slot, move in list(self._moves.items()):
             if move.error is not None:
                 self._failed(slot, move.error)

@@ -133,7 +133,7 @@ class ActiveSegment:
         row[AppendRow.FLUSH_MS] = min(config.flush_ms, AppendRow.NEVER)
 
     def give_back(self, most: int) -> None:
-        """Free the blocks that are reserved after the end. most: as of reserve_max_bytes. Raises
+        """Free the blocks that are reserved after the end. most: the new reserve_max_bytes. Raises
         OSError."""
         os.ftruncate(self.files.log, self.position)
         begin_reserving(self.row, most)
@@ -142,8 +142,8 @@ class ActiveSegment:
 
     @property
     def leader_epoch(self) -> int:
-        """Epoch that batches get; of a follower: its leader's, -1 while it does not agree with
-        it."""
+        """The epoch of appended batches. In a follower it is its leader's, or -1 until its log agrees with the
+        leader's."""
         return int(self.row[AppendRow.LEADER_EPOCH])
 
     @leader_epoch.setter
@@ -161,7 +161,7 @@ class ActiveSegment:
 
     @property
     def last_aborted(self) -> int:
-        """After it no aborted transaction ends; -1: there is none."""
+        """The last offset at which an aborted transaction ends, -1 if there is none."""
         return int(self.row[AppendRow.LAST_ABORTED])
 
     def note_aborted(self, last_offset: int) -> None:
@@ -173,7 +173,7 @@ class ActiveSegment:
         self.row[AppendRow.BATCH_EPOCH] = epoch
 
     def take_unflushed(self) -> int:
-        """Records since the last sync; counting starts again."""
+        """The number of records since the last sync; the count is reset."""
         records = int(self.row[AppendRow.UNFLUSHED_RECORDS])
         self.row[AppendRow.UNFLUSHED_RECORDS] = 0
         return records
@@ -196,7 +196,7 @@ class ActiveSegment:
         return self._fds
 
     def _set_files(self, fds: SegmentFds | None) -> None:
-        """The files that the drain kernel writes; None: it must first have them opened."""
+        """Set the files that the drain kernel writes; None: they must be opened first."""
         self._fds = fds
         self.row[AppendRow.LOG_FD] = AppendRow.NO_FD if fds is None else fds.log
         self.row[AppendRow.INDEX_FD] = AppendRow.NO_FD if fds is None else fds.index
@@ -214,7 +214,7 @@ class ActiveSegment:
             fds.close()
 
     def take_files(self) -> SegmentFds | None:
-        """Give the open files away, None when they are closed."""
+        """Take the open files out, None if they are closed."""
         fds = self._fds
         if fds is not None:
             self._set_files(None)
@@ -233,7 +233,7 @@ class ActiveSegment:
         return state
 
     def cut_to_state(self) -> None:
-        """Cut what a failed append left after the published end. Raises OSError."""
+        """Truncate the bytes that a failed append left after the published end. Raises OSError."""
         fds, state = self.files, self.state
         os.ftruncate(fds.log, state.position)
         os.ftruncate(fds.index, state.index_bytes)
@@ -255,29 +255,27 @@ class ActiveSegment:
         self.row[AppendRow.STATE] = AppendState.CLOSED
 
     def refuse_appends(self) -> None:
-        """The disk is full."""
+        """Close the row to the drain kernel, because the disk is full."""
         self.row[AppendRow.STATE] = AppendState.DISK_FULL
 
     def count_cut(self) -> None:
-        """A truncation: a sync that was begun before it is of other records."""
+        """Count a truncation: a sync that began before it covers other records."""
         self.row[AppendRow.CUTS] += 1
 
     @property
     def is_disk_full(self) -> bool:
-        """Whether produce is refused until there is room."""
+        """Whether produce is refused until the disk has free space."""
         return bool(self.row[AppendRow.STATE] == AppendState.DISK_FULL)
 
 
 def begin_reserving(row: Words, most: int) -> None:
-    """Nothing is reserved after the end, and a first stretch begins with the next append
-    (`write_kernel`)."""
+    """No blocks are reserved after the end; the next append reserves the first chunk (`write_kernel`)."""
     row[AppendRow.RESERVED] = row[AppendRow.RESERVED_MS] = 0
     row[AppendRow.RESERVE_MAX] = most
     row[AppendRow.RESERVE_AT] = row[AppendRow.POSITION] if most else AppendRow.NEVER
 
 
 def new_jitter(config: TopicConfig) -> int:
-    """Jitter of one segment's roll, in ms: random below segment.jitter.ms, so that logs roll
-    apart."""
+    """Jitter of one segment's roll, in ms: random below segment.jitter.ms, so that logs roll at different times."""
     most = min(config.segment_jitter_ms, config.segment_ms)
     return random.randrange(most) if most > 0 else 0

@@ -16,12 +16,9 @@ log = logging.getLogger(__name__)
 
 
 class Deletions:
-    """Paths by due time. Runs in: io. Owner: the IO worker. Not thread-safe; a thread of its own
-    removes files, because removing a large one takes as long as freeing its pages: 10 ms and more
-    for 100 MB.
-
-    If the process ends first, the paths are found again: files when their log is loaded
-    (leftovers.py), folders by `sweep`."""
+    """Paths by due time. Runs in: io. Owner: the IO worker. Not thread-safe; a separate thread removes the files, because removing a large file also frees its pages:
+    10 ms and more for 100 MB. If the process ends first, the paths are found again: files when their log is
+    loaded (leftovers.py), folders by `sweep`."""
 
     def __init__(self) -> None:
         self._due: list[tuple[int, str]] = []
@@ -34,7 +31,7 @@ class Deletions:
 
     @property
     def next_due_ms(self) -> int | None:
-        """When the next path is due, None when nothing waits."""
+        """The time at which the next path is due, None if there is none."""
         return self._due[0][0] if self._due else None
 
     def take_due(self, now_ms: int) -> list[str]:
@@ -51,8 +48,7 @@ class Deletions:
         return self._submit(remove, paths)
 
     def sweep(self, log_dirs: Iterable[str], before_ns: int) -> Future[None]:
-        """Remove folders of deleted logs that were renamed before a time by other processes, which
-        have ended."""
+        """Remove folders of deleted logs that earlier processes renamed before a time."""
         return self._submit(sweep, list(log_dirs), before_ns)
 
     def _submit(self, work: Callable[..., None], *arguments: object) -> Future[None]:

@@ -1,5 +1,5 @@
-"""Tracks which records of an open log are on disk, and makes the syncs that put them there. A crash
-loses no other records; durable acks wait for this."""
+"""Tracks which records of an open log are on disk, and does their syncs. A crash can lose only the records
+that are not on disk; durable acks wait for the syncs."""
 
 import os
 from collections.abc import Sequence
@@ -36,7 +36,7 @@ class FlushJob:
 
     @property
     def active_alone(self) -> bool:
-        """Whether one fdatasync of the active .log is all of it."""
+        """Whether the job is a single fdatasync of the active .log."""
         return self.active >= 0 and not self.closed and not self.names
 
     def run(self) -> None:
@@ -102,7 +102,7 @@ class LogDurability:
         )
 
     def begin_last(self) -> FlushJob:
-        """The sync of a log that is being closed: of the active segment's indexes, too."""
+        """The sync of a log that is being closed, which includes the active segment's indexes."""
         segments, active = self._segments, self._segments.active
         closed = [*segments.unsynced.duplicates(), (active.base_offset, active.files.duplicate())]
         names = segments.unsynced.names
@@ -111,7 +111,7 @@ class LogDurability:
         )
 
     def finish(self, job: FlushJob) -> None:
-        """Publish what a job that has run made durable."""
+        """Publish the durable offset after a job has run."""
         if self._segments.active.is_open:
             if job.names:
                 self._segments.unsynced.names = False
@@ -125,9 +125,8 @@ class LogDurability:
         self.finish(job)
 
     def publish(self, next_offset: int, segment_base: int, position: int) -> None:
-        """The active segment is synced up to a position, the place of next_offset. Counts only as
-        far as older segments are synced, too. With write.caching=false this moves the high
-        watermark."""
+        """The active segment is synced up to a position, that of next_offset. This counts only if older segments are
+        synced, too. With write.caching=false it advances the high watermark."""
         slot, pending = self._slot, self._segments.unsynced.first_base
         if pending is not None and pending < segment_base:
             slot.publish(durable=max(slot.recovery_point, min(pending, next_offset)))

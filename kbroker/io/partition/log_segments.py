@@ -1,8 +1,8 @@
 """The segments of one log: rolls, deletes, truncates and replaces them (Kafka's LocalLog and
 LogSegments).
 
-Works on files and the append row alone. Its callers handle leader epochs, producers and the slot
-that other processes see.
+Works only on files and the append row. Its callers handle leader epochs, producers, and the slot that other
+processes read.
 """
 
 import os
@@ -52,15 +52,15 @@ class Unsynced:
 
     @property
     def first_base(self) -> int | None:
-        """Base offset of the oldest of them: nothing from there on counts as synced yet."""
+        """Base offset of the oldest one; records from there on do not count as synced."""
         return self._segments[0][0] if self._segments else None
 
     def duplicates(self) -> list[tuple[int, SegmentFds]]:
-        """All of them, for a FlushJob."""
+        """Duplicates of all open files, for a FlushJob."""
         return [(base, fds.duplicate()) for base, fds in self._segments]
 
     def drop(self, below: int = 1 << 62, above: int = -1) -> None:
-        """Close those with above < base < below: they are synced, or they are deleted."""
+        """Close the files of segments with above < base < below, which were synced or deleted."""
         gone = [entry for entry in self._segments if above < entry[0] < below]
         self._segments = [entry for entry in self._segments if not above < entry[0] < below]
         for _, fds in gone:
@@ -189,7 +189,7 @@ class LogSegments:
         self.active.set_other_bytes(self._closed_bytes)
 
     def take_oldest(self, count: int) -> list[Segment]:
-        """Take closed segments out of the list, their files being where they are."""
+        """Take closed segments out of the list; their files are not touched."""
         gone, self.closed = self.closed[:count], self.closed[count:]
         return gone
 
@@ -262,8 +262,7 @@ class LogSegments:
         self.active.set_other_bytes(self._closed_bytes)
 
     def listed(self, segments: Iterable[tuple[int, int, int]]) -> list[Segment] | None:
-        """The closed segments of these (base offset, bytes, inode); None when the list has others
-        in their place."""
+        """The closed segments with these (base offset, bytes, inode); None if the list has changed."""
         wanted = [(base, size) for base, size, _ in segments]
         first, last = wanted[0][0], wanted[-1][0]
         found = [segment for segment in self.closed if first <= segment.base_offset <= last]
@@ -299,5 +298,5 @@ class LogSegments:
 
 
 def _empty(base: int) -> ActiveState:
-    """Of a segment that begins at an offset."""
+    """The state of an empty segment that begins at an offset."""
     return ActiveState(base, 0, base, max_timestamp_offset=base)

@@ -16,8 +16,7 @@ Words = NDArray[np.int64]
 class LogSlot:
     """Runs in: io. Owner: the IO worker, by the log's UnifiedLog. words: the shared Slot.
 
-    log_start: log start offset. epoch_start: see Slot.EPOCH_START. Both, like segments and epochs,
-    are seen by others with the next `publish`.
+    log_start: log start offset. epoch_start: see Slot.EPOCH_START. Other processes see both, like segments and epochs, after the next `publish`.
     """
 
     def __init__(self, words: Words, segments: LogSegments, epochs: LeaderEpochFileCache) -> None:
@@ -37,7 +36,7 @@ class LogSlot:
 
     @property
     def recovery_point(self) -> int:
-        """Everything below is on disk; what recovery-point-offset-checkpoint is to hold."""
+        """Everything below it is on disk; the value for recovery-point-offset-checkpoint."""
         return int(self.words[Slot.DURABLE])
 
     @property
@@ -58,11 +57,11 @@ class LogSlot:
         return sync_moves_mark(int(self.words[Slot.FLAGS]), self.high_watermark, synced_end)
 
     def forget_largest_timestamp(self) -> None:
-        """The log was just opened: the next `publish` gives that of its active segment."""
+        """Reset it for a log that was just opened: the next `publish` sets that of the active segment."""
         self.words[Slot.MAX_TIMESTAMP] = -1
 
     def forget_writes(self) -> None:
-        """The partition is deleted: the next one of the slot counts from 0."""
+        """Reset the count for the slot's next partition."""
         self.words[Slot.WRITES] = 0
 
     def publish(
@@ -77,9 +76,8 @@ class LogSlot:
     ) -> None:
         """Write the whole group. state, high_watermark and durable stay when not given.
 
-        place: (segment base, position) of a high watermark below the log's end. changed: the list
-        of segment files changed; changing: it is about to, and until then it is neither the old nor
-        the new one (the version is odd).
+        place: (segment base, position) of a high watermark below the log's end. changed: the list of segment files has changed. changing: it is about to change, and is inconsistent until
+        then (the version is odd).
         """
         active = self._segments.active
         active.set_unsynced(self._segments.unsynced.first_base is not None, self._segments.unsynced.names)

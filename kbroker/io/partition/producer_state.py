@@ -48,8 +48,8 @@ class ProducerStateManager:
         producer_snapshot.write(self._segments.folder, offset, self._table.snapshot(self._slot), sync=False)
 
     def last_snapshot(self, names: Sequence[str], sync: bool) -> None:
-        """At a close: the producers at the log's end, and no snapshot of an earlier close (loading
-        would remove it). names: of the folder."""
+        """Write the snapshot of a clean close, at the log's end, and remove that of an earlier close (loading would
+        remove it). names: files in the folder."""
         folder, end = self._segments.folder, self._segments.active.next_offset
         snapshots = files.snapshots_among(names)
         if end > (snapshots[-1] if snapshots else 0):
@@ -59,8 +59,7 @@ class ProducerStateManager:
             Path(files.path(folder, stray, files.SNAPSHOT)).unlink(missing_ok=True)
 
     def reload(self, now_ms: int) -> None:
-        """Rebuild them from snapshot and batches after the log's end went back
-        (truncateAndReload)."""
+        """Rebuild the producers from snapshot and batches after a truncation (truncateAndReload)."""
         segments = self._segments
         end = segments.active.next_offset
         expired_before_ms = now_ms - self._table.expiration_ms

@@ -1,5 +1,5 @@
-"""The role of an open log among its partition's replicas: leads, follows, and has a high watermark
-below its end."""
+"""The role of an open log among its partition's replicas: leader or follower, with a high watermark that
+may be below its end."""
 
 from kbroker.io.files.leader_epoch_cache import LeaderEpochFileCache
 from kbroker.io.partition.log_segments import LogSegments
@@ -13,8 +13,7 @@ from kbroker.log.reader import LogReader
 class ReplicaRole:
     """Runs in: io. Owner: the IO worker, by the log's UnifiedLog.
 
-    leads: False for a follower, whose log only grows by copying. replicated: the high watermark is
-    the replication's (io/replication). paused: nothing is appended or copied while the log switches
+    leads: False for a follower, whose log only grows by copying. replicated: replication sets the high watermark (io/replication). paused: nothing is appended or copied while the log switches
     its log dir.
     """
 
@@ -88,7 +87,7 @@ class ReplicaRole:
         self.let_append()  # unless it is paused: then when it resumes
 
     def resign(self) -> None:
-        """Take no appends; the slot keeps its epoch, so that followers copy the rest."""
+        """Stop appends; the slot keeps its epoch, so that followers can copy the rest."""
         self.leads = False
         self._slot.epoch_start = Slot.NOT_LED
         self.let_append()
@@ -105,7 +104,7 @@ class ReplicaRole:
     # --- the high watermark ----------------------------------------------------------------------------------
 
     def publish_copied(self, mark: int) -> None:
-        """Publish what was copied, and a high watermark that the leader has published."""
+        """Publish the copied batches, and a high watermark that the leader has published."""
         end = self._segments.active.next_offset
         self._slot.publish(high_watermark=min(max(mark, self._slot.high_watermark), end))
 
@@ -115,7 +114,7 @@ class ReplicaRole:
         self._slot.publish(high_watermark=mark, place=self._place_of(mark))
 
     def _place_of(self, offset: int) -> tuple[int, int]:
-        """(segment base, byte position) where an offset begins or, in a gap, what follows it."""
+        """(segment base, byte position) of an offset or, in a gap, of the next one."""
         active = self._segments.active
         end = active.base_offset, active.position
         if offset >= active.next_offset:
@@ -143,7 +142,7 @@ class ReplicaRole:
         self._slot.publish(SlotState.ONLINE)
 
     def end_pause(self) -> None:
-        """Let the drain kernel append again, if it may. The log may be in another folder now."""
+        """Let the drain kernel append again, if it may. The log may have moved to another folder."""
         self.paused = False
         self._reader = None
         self.let_append()

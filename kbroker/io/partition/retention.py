@@ -21,8 +21,8 @@ class LogShape:
     high_watermark: int
 
     def allowed(self) -> int:
-        """Number of segments that may be deleted at all: nothing at or after the high watermark, no
-        empty active segment."""
+        """The number of segments that may be deleted: none with records at or after the high watermark, and no empty
+    active segment."""
         uppers = [*self.bases[1:], self.log_end]
         count = 0
         while count < len(uppers) and self.high_watermark >= uppers[count]:
@@ -33,8 +33,7 @@ class LogShape:
 
 
 def below_log_start(shape: LogShape) -> int:
-    """Segments whose every offset lies below the log start (DeleteRecords); whatever the cleanup
-    policy."""
+    """Segments that lie entirely below the log start (DeleteRecords), with any cleanup policy."""
     count = 0
     while count + 1 < len(shape.bases) and shape.bases[count + 1] <= shape.log_start:
         count += 1
@@ -42,7 +41,7 @@ def below_log_start(shape: LogShape) -> int:
 
 
 def above_size(shape: LogShape, retention_bytes: int) -> int:
-    """Segments without which the log is still at least retention.bytes; -1 keeps all."""
+    """The oldest segments without which the log still has at least retention.bytes; -1 keeps all."""
     surplus = sum(shape.sizes) - retention_bytes
     if retention_bytes < 0 or surplus < 0:
         return 0

@@ -1,5 +1,5 @@
-"""The log of one partition as its IO worker owns it (Kafka's UnifiedLog): everything except
-appending, which is the drain kernel's work. Composed of its segments, leader epochs, producers,
+"""The log of one partition, owned by its IO worker (Kafka's UnifiedLog): everything except appends, which the
+drain kernel does. Composed of its segments, leader epochs, producers,
 durability, replica role and slot.
 """
 
@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 
 class UnifiedLog:
-    """Runs in: io. Owner: the IO worker. Not thread-safe, but for FlushJob.run. Times are wall
+    """Runs in: io. Owner: the IO worker. Not thread-safe, except for FlushJob.run. Times are wall
     clock ms.
 
     After an OSError of any method the log dir cannot be trusted any more.
@@ -106,7 +106,7 @@ class UnifiedLog:
 
     @property
     def recovery_point(self) -> int:
-        """Everything below is on disk; what recovery-point-offset-checkpoint is to hold."""
+        """Everything below it is on disk; the value for recovery-point-offset-checkpoint."""
         return self.published.recovery_point
 
     @property
@@ -119,11 +119,11 @@ class UnifiedLog:
 
     @property
     def checkpointed_log_start(self) -> int | None:
-        """Log start for its checkpoint file; None when it is the first segment's base offset."""
+        """The log start for its checkpoint file; None if it is the first segment's base offset."""
         return None if self.log_start_is_in_file_name(self.log_start) else self.log_start
 
     def log_start_is_in_file_name(self, log_start: int) -> bool:
-        """Whether the first segment's name says that the log starts there."""
+        """Whether the log starts at the base offset in the first segment's name."""
         return log_start <= self.base_offsets[0]
 
     def end_offset_for(self, leader_epoch: int) -> tuple[int, int]:
@@ -142,7 +142,7 @@ class UnifiedLog:
         self.published.publish(changed=True)
 
     def complete_transaction(self, marker: EndTxnMarker) -> None:
-        """A transaction's marker is in the log: advance the last stable offset. Raises OSError."""
+        """Advance the last stable offset after a transaction's marker is in the log. Raises OSError."""
         self.producers.complete_transaction(marker)
         self.published.publish()
 
@@ -209,7 +209,7 @@ class UnifiedLog:
     # --- truncating: records that another leader never had, and remains of failed appends ------------------
 
     def truncate_to(self, offset: int, now_ms: int) -> None:
-        """Remove every batch that holds or follows an offset; the log ends there then."""
+        """Remove every batch that contains or follows an offset, which becomes the log's end."""
         if offset >= self.log_end:
             return
         self.segments.truncate_to(offset, now_ms)
@@ -251,9 +251,8 @@ class UnifiedLog:
         self.first_dirty = offset
 
     def swap(self, request: SwapSegments, now_ms: int) -> bool:
-        """Put a cleaned segment in place of its originals; False when these have changed or are
-        gone. The cleaner has already synced it. Raises OSError; some files may be renamed then, and
-        recovery finishes the swap."""
+        """Replace segments by a cleaned one, which the cleaner has already synced; False if they have changed or are
+        gone. Raises OSError; then some files may be renamed, and recovery finishes the swap."""
         found = self.segments.listed(request.replaced)
         if self.role.paused or found is None or not files_unchanged(self.folder, request):
             return False
@@ -295,11 +294,9 @@ class UnifiedLog:
     # --- the end -------------------------------------------------------------------------------------------
 
     def close(self, sync: bool = True) -> ClosedLog | None:
-        """Clean close: all on disk, last index entry, producer snapshot; the slot is free
-        afterwards. Returns the state with which the next start need not read the log, if possible.
-
-        sync=False leaves the syncing to the caller, who syncs the file system once for many logs
-        before it says that the stop was clean."""
+        """Close cleanly: write the last index entry and the producer snapshot, sync everything, and free the slot.
+        Returns the state from which the next start opens the log without reading it, if possible. With
+        sync=False the caller syncs the file system once for many logs, before it records a clean shutdown."""
         if not self.is_open:
             return None
         self.active.stop_appends()
@@ -322,7 +319,7 @@ class UnifiedLog:
         return loaded_log.describe((self.topic, self.partition), self.folder, self.topic_id, names, loaded)
 
     def abandon(self, state: int = SlotState.OFFLINE) -> None:
-        """Close the files as they are: the log dir failed, or the partition is deleted."""
+        """Close the files without writing: the log dir has failed, or the partition is deleted."""
         if self.is_open:
             self.active.stop_appends()
             self._release(state)

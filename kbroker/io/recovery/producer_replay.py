@@ -72,7 +72,7 @@ class ProducerReplay:
             return
 
     def replay(self, segment_base: int, rows: Rows, count: int, index_aborted: bool) -> None:
-        """Enter the batches of a chunk of a segment. index_aborted: write aborted transactions to
+        """Apply the batches of a chunk of a segment. index_aborted: write aborted transactions to
         its .txnindex."""
         start = 0
         while start < count:
