@@ -41,9 +41,9 @@ class Mirrors:
         ]
 
     def of(self, module: str) -> str | None:
-        """The test module that mirrors it: of its name; else the nearest one that imports it, by
-        itself or through what stands beside the tests; of an API file, one that sends this API's
-        requests; else the mirror of a module in the same room that imports it."""
+        """The test module that mirrors it: the one with its name; else the nearest one that imports it, directly or
+        through support modules; for an API file, one that sends this API's requests; else the mirror of a module
+        in the same room that imports it."""
         return self._direct(module) or next(
             (found for user in self._users_in_room(module) if (found := self._direct(user))), None
         )
@@ -82,8 +82,7 @@ class Mirrors:
 
     @cached_property
     def _tests_of(self) -> dict[str, list[str]]:
-        """The test modules that import a name, by themselves or through modules of tests/;
-        sorted."""
+        """The test modules that import a name, directly or through modules of tests/; sorted."""
         found: dict[str, list[str]] = {}
         for name in sorted(self._files):
             if name.startswith("tests/") and Path(name).name.startswith("test_"):
@@ -102,13 +101,13 @@ class Mirrors:
 
 
 def of_this_tree() -> Mirrors:
-    """The mirrors of all modules that lie here."""
+    """The mirrors of all modules in this tree."""
     tops = (ROOT / top for top in ("kbroker", "tests"))
     return Mirrors([str(path.relative_to(ROOT)) for top in tops for path in sorted(top.rglob("*.py"))])
 
 
 def listed() -> dict[str, str]:
-    """mirrors.txt: the test module of each module that the rules do not find one for."""
+    """mirrors.txt: the test modules of those modules for which the rules find none."""
     lines = TABLE.read_text().splitlines()
     rows = (line.partition(" ") for line in lines if line and not line.startswith("#"))
     return {module: test for module, _, test in rows}

@@ -1,4 +1,4 @@
-"""Breaks a broker from outside: kbroker advertises this proxy, which breaks a promise per topic.
+"""Breaks a broker from outside: kbroker advertises this proxy, which breaks one guarantee per topic.
 
 What a client sees is one broker that acknowledges, orders and shows as the fault says; what is in
 the log is what the real broker appended. The proxy takes producer ids out of the batches of broken
@@ -11,7 +11,7 @@ nobody keeps. Faults, by the topic's name:
     forgets    every RETRY_EACH-th batch is appended twice, as a retry that no producer state recognises
     past-lso   Fetch with read_committed is served as read_uncommitted
 
-Any other topic is served as it is. Requests of a connection are handled one by one.
+Any other topic is served as it is. The requests of a connection are handled one at a time.
 """
 
 import asyncio
@@ -40,8 +40,8 @@ SIZE = struct.Struct(">i")
 
 @dataclass
 class Progress:
-    """Of one broken topic (of one partition): its requests so far, the log's end, batches
-    acknowledged too early."""
+    """The state of one broken topic (of one partition): its requests so far, the log's end, batches acknowledged
+    too early."""
 
     requests: int = 0
     end: int = 0
@@ -71,7 +71,7 @@ class Produce:
         return int.from_bytes(self.batch[b.RECORD_COUNT : b.RECORD_COUNT + 4])
 
     def without_producer(self) -> bytes:
-        """The frame with the batch's producer id, epoch and sequence taken out."""
+        """The frame without the batch's producer id, epoch and sequence."""
         batch = bytearray(self.batch)
         batch[b.PRODUCER_ID : b.RECORD_COUNT] = b"\xff" * (b.RECORD_COUNT - b.PRODUCER_ID)
         struct.pack_into(">I", batch, b.CRC, crc32c(memoryview(batch)[b.ATTRIBUTES :]))
@@ -87,7 +87,7 @@ class Produce:
 
 
 class BrokenBroker:
-    """Listens on 127.0.0.1 and breaks what passes. Runs in: a thread of the test, from `start` to
+    """Listens on 127.0.0.1 and breaks the traffic that passes through. Runs in: a thread of the test, from `start` to
     `stop`."""
 
     def __init__(self) -> None:
@@ -216,8 +216,7 @@ class Connection:
             await self.ask(progress.waiting.pop(0))
 
     async def swap(self, produce: Produce, progress: Progress) -> None:
-        """Acknowledges a batch, or appends it and then the one before, which was only
-        acknowledged."""
+        """Acknowledges a batch, or appends it before the previous one, which was only acknowledged."""
         self.writer.write(produce.answer(progress.end))
         progress.end += produce.records
         held = progress.waiting.pop() if progress.waiting else None

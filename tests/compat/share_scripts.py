@@ -1,5 +1,4 @@
-"""Conversations about share groups (KIP-932): what Apache Kafka answers to them, kbroker must
-answer too."""
+"""Conversations about share groups (KIP-932), in which kbroker must give the answers of Apache Kafka."""
 
 import time
 from collections.abc import Callable
@@ -42,7 +41,7 @@ ACCEPT, RELEASE, REJECT, RENEW = 1, 2, 3, 4
 
 
 def configure(talk: Talk, group_id: str, **settings: str) -> None:
-    """Settings of a group; underscores for dots. Assignments are made at once."""
+    """Set configs of a group; underscores stand for dots. Assignments are computed without delay."""
     settings["share_assignment_interval_ms"] = "0"
     configs = [AlterableConfig(name.replace("_", "."), 0, value) for name, value in settings.items()]
     request = IncrementalAlterConfigsRequest([AlterConfigsResource(GROUP_RESOURCE, group_id, configs)])
@@ -51,7 +50,7 @@ def configure(talk: Talk, group_id: str, **settings: str) -> None:
 
 
 def wake(talk: Talk, topic: str) -> None:
-    """The first share group of a broker has to wait until the topic of its states is there."""
+    """Wait for the share state topic, which a broker creates for its first share group."""
     early = ShareMember(talk, talk.group("early"), "early")
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
@@ -65,7 +64,7 @@ def wake(talk: Talk, topic: str) -> None:
 
 
 def begin(talk: Talk, partitions: int = 1, **settings: str) -> tuple[str, str, bytes]:
-    """A group that begins with the earliest records, and a topic for it: (group, topic, its id)."""
+    """A group that starts at the earliest records, and a topic for it: (group, topic, topic id)."""
     group, topic = talk.group(), f"{talk.prefix}-t"
     topic_id = talk.create_topic("t", partitions)
     wake(talk, topic)
@@ -74,7 +73,7 @@ def begin(talk: Talk, partitions: int = 1, **settings: str) -> tuple[str, str, b
 
 
 def produce(talk: Talk, topic: str, *counts: int, partition: int = 0) -> None:
-    """One batch of each count."""
+    """Produce a batch for each count of records."""
     for count in counts:
         part = PartitionProduceData(partition, build_batch([(b"key", b"value", (), STARTED_MS)] * count))
         request = ProduceRequest(
@@ -89,7 +88,7 @@ def describe(talk: Talk, *groups: str) -> None:
 
 
 def offsets(talk: Talk, group: str, topic: str | None = None, partitions: int = 1, version: int = 1) -> None:
-    """Where the group stands."""
+    """The offsets of the group."""
     spec = DescribeShareGroupOffsetsRequestGroup(
         group,
         None if topic is None else [DescribeShareGroupOffsetsRequestTopic(topic, list(range(partitions)))],
@@ -99,8 +98,8 @@ def offsets(talk: Talk, group: str, topic: str | None = None, partitions: int = 
 
 
 def membership(talk: Talk) -> None:
-    """Join, take part, leave; what is refused. (Who gets which of several partitions is chance in
-    Apache Kafka.)"""
+    """Join, heartbeat, leave, and refusals. (Which member gets which of several partitions is random in Apache
+    Kafka.)"""
     group = talk.group()
     topic = f"{talk.prefix}-t"
     talk.create_topic("t", 1)
@@ -148,7 +147,7 @@ def membership(talk: Talk) -> None:
 
 
 def work(talk: Talk) -> None:
-    """Acquire, accept, release, reject, renew; what is refused."""
+    """Acquire, accept, release, reject, renew, and refusals."""
     group, topic, topic_id = begin(talk)
     a, b = ShareMember(talk, group, "a"), ShareMember(talk, group, "b")
     a.heartbeat("joins", [topic])
@@ -211,8 +210,8 @@ def _opening(member: ShareMember, topic_id: bytes):  # type: ignore[no-untyped-d
 
 
 def strict(talk: Talk) -> None:
-    """v2: never more records than asked for; released by a closed connection; given up after too
-    many deliveries."""
+    """v2: never more records than requested; records are released when the connection closes, and archived
+    after too many deliveries."""
     group, topic, topic_id = begin(
         talk, share_delivery_count_limit="2", share_record_lock_duration_ms="15000"
     )
@@ -236,7 +235,7 @@ def strict(talk: Talk) -> None:
 
 
 def unrenewed(talk: Talk) -> None:
-    """A group without renewal: a lock is not renewed, and nothing beside it is acknowledged."""
+    """A group without renewal: a lock is not renewed, and no other record of the request is acknowledged."""
     group, topic, topic_id = begin(talk, share_renew_acknowledge_enable="false")
     a = ShareMember(talk, group, "a")
     a.heartbeat("joins", [topic])
@@ -253,8 +252,8 @@ def unrenewed(talk: Talk) -> None:
 
 
 def loading(talk: Talk) -> None:
-    """What the first partition to be loaded holds does not wait for the others; the next answer
-    holds the rest."""
+    """The records of the first loaded partition do not wait for other partitions; the next answer has the
+    rest."""
     group, topic, topic_id = begin(talk, 3)
     for partition in range(3):
         produce(talk, "t", 2, partition=partition)
@@ -268,7 +267,7 @@ def loading(talk: Talk) -> None:
         parts = [part for each in answer.responses for part in each.partitions if part.acquired_records]
         found.append(len(parts))
         time.sleep(1)
-    # how many were loaded in time for the first answer is up to the machine
+    # the number of partitions that are loaded in time for the first answer depends on the machine
     talk.lines.append(("partitions", {"in_the_first_answer": found[0] > 0, "in_both": sum(found)}))
     silent.close()
     a.close()

@@ -1,4 +1,4 @@
-"""Log dirs go from kbroker to Apache Kafka and back with everything in them, whoever began."""
+"""Log dirs move from kbroker to Apache Kafka and back with all their data, starting with either."""
 
 from pathlib import Path
 from typing import Any
@@ -45,7 +45,7 @@ INTERNAL = ("__consumer_offsets", "__transaction_state", "__share_group_state")
 
 
 class Travels:
-    """What is written at each stop of the way, and what must be found at the next."""
+    """The data written by each broker on the way, which the next one must serve."""
 
     def __init__(self) -> None:
         self.records: dict[tuple[str, int], list[bytes]] = {}
@@ -84,7 +84,7 @@ class Travels:
         self.configs[name][key] = value
 
     def write(self, bootstrap: str, name: str, partition: int, tag: str) -> None:
-        """Plain records, a transaction that commits and one that does not."""
+        """Write plain records, a committed transaction and an aborted one."""
         values = [f"{tag}-{number}".encode() for number in range(20)]
         plain = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True})
         for value in values[:10]:
@@ -101,7 +101,7 @@ class Travels:
         self.records.setdefault((name, partition), []).extend(values)
 
     def leave_open(self, bootstrap: str, name: str) -> None:
-        """A transaction that the next broker has to end, when the producer comes back."""
+        """Leave a transaction open, which the next broker ends when the producer returns."""
         producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": "travels"})
         producer.init_transactions(60)
         producer.begin_transaction()
@@ -162,7 +162,7 @@ class Travels:
         self.acls |= set(new)
 
     def remove_acl(self, bootstrap: str) -> None:
-        """One that came along."""
+        """Remove an ACL of an earlier broker."""
         gone = min(self.acls, key=str)
         admin = AdminClient({"bootstrap.servers": bootstrap})
         (future,) = admin.delete_acls([_filter_of(gone)]).values()
@@ -170,7 +170,7 @@ class Travels:
         self.acls.remove(gone)
 
     def take_producer_id(self, port: int) -> None:
-        """Nobody may get an id twice."""
+        """Check that no producer id is assigned twice."""
         peer = SocketPeer(port)
         answers: list[Any] = []
 
@@ -183,7 +183,7 @@ class Travels:
         self.producer_ids.append(answers[-1].producer_id)
 
     def check(self, bootstrap: str) -> None:
-        """Everything is here, and nothing else."""
+        """Check that all data is present, and nothing else."""
         admin = AdminClient({"bootstrap.servers": bootstrap})
         topics = {name for name in admin.list_topics(timeout=30).topics if name not in INTERNAL}
         assert topics == set(self.configs)
@@ -253,7 +253,7 @@ def _filter_of(acl: AclBinding) -> AclBindingFilter:
 
 
 def stay(travels: Travels, bootstrap: str, tag: str) -> None:
-    """What is done at every stop."""
+    """The steps in every broker."""
     travels.write(bootstrap, "orders", 0, tag)
     travels.commit(bootstrap, "readers", "orders", len(travels.records["orders", 0]))
     travels.commit(bootstrap, f"group-{tag}", "orders", 3)

@@ -1,5 +1,5 @@
-"""Requests that control may die over: what comes before each, the request itself, and where control
-dies."""
+"""Requests during which control crashes: the requests before each, the request itself, and the crash
+points."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -42,12 +42,12 @@ from tests.compat.transaction_talk import TransactionTalk
 
 MEMBER_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 LOGGED = ("pushed", "appended", "answering")
-"""Places of a request that is answered when its record is in the log."""
+"""Crash points of a request that is answered when its record is in the log."""
 
 
 @dataclass
 class Asked:
-    """A request, and who asks: a connection of its own, or the member that has a session."""
+    """A request and its sender: a separate connection, or the member that has a session."""
 
     api: ApiKey
     version: int
@@ -62,9 +62,8 @@ class Asked:
 
 @dataclass(frozen=True)
 class Case:
-    """before: what has been told already, and the request. undone_at: places where the request may
-    have had no effect (what it changes is not in a log yet). then: what is asked of both twins
-    afterwards."""
+    """before: the earlier requests, and the request itself. undone_at: crash points at which the request may
+    have had no effect, because its change is not in a log yet. then: requests that both twins get afterwards."""
 
     name: str
     before: Callable[[TransactionTalk], Asked]
@@ -124,7 +123,7 @@ def commit(talk: TransactionTalk) -> Asked:
 
 
 def commit_again(talk: TransactionTalk) -> Asked:
-    """The third commit of a kind is not looked at by the machine any more."""
+    """The third commit of a kind no longer reaches the machine."""
     member, generation = stable(talk)
     for offset in (3, 4):
         before = commit_request(talk.group(), topic(talk), offset, member, generation)
@@ -230,7 +229,7 @@ def txn_offset_commit(talk: TransactionTalk) -> Asked:
 
 
 def abort_open(talk: TransactionTalk) -> None:
-    """A new incarnation of the producer aborts what the last one left open."""
+    """A new incarnation of the producer aborts the open transaction of the previous one."""
     talk.init("init after")
     talk.completed()
 
@@ -262,8 +261,7 @@ def delete_topics(talk: TransactionTalk) -> Asked:
 
 
 CASES = (
-    # What a rebalance is about is in no log before its SyncGroup: all members come again, as in
-    # Apache Kafka.
+    # A rebalance is in no log before its SyncGroup: all members rejoin, as in Apache Kafka.
     Case("first JoinGroup", first_join, ("answering",), ("answering",)),
     Case("JoinGroup again", rejoin, ("answering",), ("answering",)),
     Case("SyncGroup", sync, LOGGED),

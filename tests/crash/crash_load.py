@@ -1,8 +1,8 @@
-"""What runs while a broker dies at one crash point after the other, and what must be true of it
+"""The load on a broker that crashes at one crash point after another, and the conditions that must hold
 afterwards.
 
-Every piece is a thread that goes on through all deaths and restarts; it remembers what was
-acknowledged. `judge` is called when the threads have ended and the broker runs.
+Every piece is a thread that continues through all crashes and restarts, and records what was
+acknowledged. `judge` is called when the threads have ended and the broker is running.
 """
 
 import threading
@@ -82,7 +82,7 @@ class Piece:
         assert not self.failed, (self.topic, self.failed[:5])
 
     def read(self, isolation: str = "read_committed") -> list[Message]:
-        """The whole topic from its first offset on."""
+        """Read the whole topic from its first offset."""
         consumer = Consumer(
             {
                 "bootstrap.servers": self.bootstrap,
@@ -112,8 +112,8 @@ class Piece:
 
 
 class Short(Piece):
-    """Retention by size and DeleteRecords: what is acknowledged and not deleted is there; what is
-    deleted stays so."""
+    """Retention by size and DeleteRecords: acknowledged records that were not deleted are present; deleted
+    records do not reappear."""
 
     topic = "short"
     config = {"retention.bytes": "60000", "segment.ms": "150", "write.caching": "false"}  # noqa: RUF012
@@ -170,8 +170,7 @@ class Short(Piece):
 
 
 class Compacted(Piece):
-    """Compaction: of each key the latest acknowledged value, and no key that was deleted comes
-    back."""
+    """Compaction: each key has its latest acknowledged value, and deleted keys do not reappear."""
 
     topic = "compacted"
     config = {  # noqa: RUF012
@@ -242,7 +241,7 @@ class Transactional(Piece):
             self._current.flush(30)
 
     def poll(self, producer: Producer) -> None:
-        """Its first producer may have been given up, and tells that its successor has fenced it."""
+        """The first producer may have been replaced; then it reports that its successor has fenced it."""
 
     def _new(self) -> Producer:
         settings = {
@@ -270,7 +269,7 @@ class Transactional(Piece):
             for part in range(self.EACH):
                 producer.produce(self.topic, f"{number} {part}".encode(), partition=0)
             if number % 3 == 0:
-                if producer.flush(30):  # the broker was away for long: what became of it is not known
+                if producer.flush(30):  # the broker was down for long: the outcome is unknown
                     self._current = self._new()
                     return
                 producer.abort_transaction(30)
@@ -302,7 +301,7 @@ class Transactional(Piece):
 
 
 class Churn(Piece):
-    """Topics come and go: one whose deletion was answered does not come back."""
+    """Topics are created and deleted; a topic whose deletion was answered does not reappear."""
 
     topic = "churn"
 

@@ -1,11 +1,10 @@
-"""One bit is flipped in one file of a broker that was killed, or stopped: what is served is what
-was written, or nothing is. Aborted records do not count as written. All that lies before a damaged
-batch is served, and all of logs with a damaged index and of those without damage
-(docs/durability.md, Damage); a start costs about what one without damage does. A batch whose base
-offset is damaged may be served at that offset.
+"""One bit is flipped in one file of a broker that was killed or stopped. Everything that it then serves is
+what was written, without aborted records. All records before a damaged batch are served, and all records of logs that have a damaged index or no damage
+(docs/durability.md, Damage). A start takes about as long as one without damage. A batch whose base offset is
+damaged may be served at that offset.
 
-KBROKER_FLIPS files are damaged (each takes a start of the broker), the first of them a log;
-`make crash-matrix` takes more than the tier.
+KBROKER_FLIPS files are damaged, the first one a log; each needs a start of the broker. `make crash-matrix`
+damages more of them than the tier.
 """
 
 import os
@@ -45,8 +44,8 @@ ONLY = os.environ.get("KBROKER_FLIPS_IN", "")  # end of the names of those kinds
 TRANSACTIONS = 60
 TURN = 8  # offsets of two transactions at once, their markers included
 MORE_CPU, MORE_CPU_S = 3.0, 3.0
-"""CPU of a start with a damaged file: at most so many times that of the first one, and so many
-seconds more."""
+"""CPU of a start with a damaged file: at most this many times that of the first start, plus this many
+seconds."""
 EVERYTHING = 1 << 60
 Records = dict[int, tuple[bytes | None, bytes | None]]
 SETTINGS = {
@@ -58,7 +57,7 @@ SETTINGS = {
 }
 REBUILT = {".index", ".timeindex", ".txnindex", ".snapshot"}
 REBUILT |= {"cleaner-offset-checkpoint", "recovery-point-offset-checkpoint"}
-"""Whatever is in these, every record is served."""
+"""Damage to these files loses no record."""
 REFUSALS = ("kbroker.db", "meta.properties", "the store", "cluster", "all log dirs have failed")
 
 
@@ -80,7 +79,7 @@ def fill(bootstrap: str) -> None:
 
 
 def transactions(bootstrap: str) -> None:
-    """Every other one is aborted."""
+    """Write transactions, every other one aborted."""
     settings = {"bootstrap.servers": bootstrap, "linger.ms": 1}
     producers = [Producer({**settings, "transactional.id": name}) for name in ("a", "b")]
     for producer in producers:
@@ -126,7 +125,7 @@ def read(bootstrap: str, topic: str, patience_s: float = 8) -> Records:
 
 
 def batch_start(content: bytearray, at: int) -> int:
-    """Position of the batch that holds a byte of a whole log segment."""
+    """Position of the batch that contains a byte of a whole log segment."""
     start = 0
     while True:
         (length,) = struct.unpack_from(">i", content, start + 8)
@@ -136,7 +135,7 @@ def batch_start(content: bytearray, at: int) -> int:
 
 
 def damaged_batch(content: bytearray, at: int) -> int:
-    """Base offset of the batch that holds a byte of a whole log segment."""
+    """Base offset of the batch that contains a byte of a whole log segment."""
     return int(struct.unpack_from(">q", content, batch_start(content, at))[0])
 
 
@@ -153,7 +152,7 @@ def moved(content: bytearray, start: int, at: int) -> range:
 def must_be_served(
     path: Path, content: bytearray, at: int, wanted: dict[str, Records]
 ) -> dict[str, set[int]]:
-    """Offsets by topic, after damage to a byte of a file of a partition, or of the log dir."""
+    """Offsets that must be served, by topic, after damage to a byte of a partition's or the log dir's file."""
     kind, topic = kind_of(path), path.parent.name.rpartition("-")[0]
     if kind not in REBUILT and not topic:
         return {}
@@ -164,8 +163,8 @@ def must_be_served(
 
 
 def undamaged(topic: str, before: Records, below: int) -> set[int]:
-    """Offsets below one from which on the log is damaged. Of keys, their last record, as only that
-    stays for sure; of transactions, those of turns that had ended."""
+    """Offsets below the first damaged one. Of keys only the last record, as compaction may remove the others; of
+    transactions those of finished turns."""
     if topic == "compacted":
         last = {key: offset for offset, (key, _) in sorted(before.items())}
         return {offset for offset in last.values() if offset < below}

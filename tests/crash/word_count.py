@@ -1,7 +1,7 @@
-"""Apache Kafka's own Streams example, the word count, as an application that may be killed; and
-what it must count.
+"""Apache Kafka's own Streams example, the word count, as an application that may be killed, and its
+expected counts.
 
-Its topology reads lines, writes words to a repartition topic, counts them in a store with a
+The topology reads lines, writes words to a repartition topic, counts them in a store with a
 changelog topic and writes each new count to the output topic. With `exactly_once_v2` and no cache
 the counts of a word, as a reader of committed records sees them, are 1, 2, 3, ... without a gap or
 a repetition, whatever is killed.
@@ -50,7 +50,7 @@ PAUSE_S = 0.02
 
 
 class WordCount:
-    """One instance of the application, a JVM of its own."""
+    """One instance of the application, in its own JVM."""
 
     def __init__(self, folder: Path, bootstrap: str, name: str, protocol: str = "classic") -> None:
         self.output = folder / f"{name}.out"
@@ -66,15 +66,15 @@ class WordCount:
             self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=out)
 
     def freeze(self) -> None:
-        """It sees nothing of what happens meanwhile."""
+        """Stop the process, so that it misses what happens meanwhile."""
         os.kill(self._process.pid, signal.SIGSTOP)
 
     def thaw(self) -> None:
-        """It goes on as if nothing had happened: a zombie."""
+        """Let it continue as if nothing had happened: a zombie."""
         os.kill(self._process.pid, signal.SIGCONT)
 
     def kill9(self) -> None:
-        """No goodbye; again does nothing."""
+        """Kill it without a clean shutdown; a second call does nothing."""
         self._process.kill()
         self._process.wait()
 
@@ -83,9 +83,8 @@ class WordCount:
         return self.output.read_text(errors="replace")
 
     def was_too_late(self) -> bool:
-        """Whether it gave up because its transaction timed out before the commit.
-
-        A broker that is away for longer than the timeout aborts the transaction; Apache Kafka
+        """Whether it gave up because its transaction timed out before the commit. If a broker is down for longer than
+        the timeout, the transaction is aborted; Apache Kafka
         answers the commit with INVALID_TXN_STATE (tests/compat, "timed-out"), which Streams does
         not survive.
         """
@@ -93,13 +92,12 @@ class WordCount:
         return "opted to SHUTDOWN_CLIENT" in said and "InvalidTxnStateException" in said
 
     def was_refused(self) -> bool:
-        """Whether it learned that another goes on in its place."""
+        """Whether it found that another instance has replaced it."""
         return "fenced" in self.said() or self.was_too_late()
 
 
 class Service:
-    """The application under a service manager: another instance follows one that is killed or gave
-    up."""
+    """The application under a service manager, which replaces an instance that was killed or has given up."""
 
     def __init__(self, start: Callable[[], WordCount]) -> None:
         self._start = start
@@ -107,7 +105,7 @@ class Service:
         self.replaced = 0
 
     def kill9(self) -> None:
-        """And start the next one."""
+        """Kill the instance and start the next one."""
         self.instance.kill9()
         self.instance = self._start()
 
@@ -119,8 +117,7 @@ class Service:
 
 
 class Lines:
-    """An idempotent producer in a thread that writes random lines until it is stopped, and knows
-    their words."""
+    """A thread with an idempotent producer, which writes random lines until it is stopped and counts their words."""
 
     def __init__(self, bootstrap: str) -> None:
         self.words: Counter[str] = Counter()
@@ -148,7 +145,7 @@ class Lines:
             self._failed.append(str(error))
 
     def stop(self) -> None:
-        """Everything is in the log when this returns."""
+        """Stop; when this returns, everything is in the log."""
         self._stop.set()
         self._thread.join()
         assert self._producer.flush(60) == 0
@@ -177,7 +174,7 @@ class Counts:
         return sum(map(len, self.of.values()))
 
     def read(self, enough: int, timeout_s: float, service: Service | None = None) -> None:
-        """Read until so many words are counted; look after the service meanwhile."""
+        """Read until that many words are counted; tend the service meanwhile."""
         deadline = time.monotonic() + timeout_s
         while self.total < enough and time.monotonic() < deadline:
             self._take(0.2)
@@ -185,7 +182,7 @@ class Counts:
                 service.tend()
 
     def read_rest(self) -> None:
-        """Read what may still come and must not be there."""
+        """Read on, to find counts that must not exist."""
         while self._take(0.5):
             pass
 
@@ -202,5 +199,5 @@ class Counts:
         return len(messages)
 
     def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         self._consumer.close()

@@ -1,11 +1,11 @@
 """Consent to begin a transaction on a partition (docs/adr/0006; io/append/append_kernel.py,
 check_producer; net/produce/transaction_checks.py; control/transactions).
 
-A producer pipelines batches of one transaction. The IO worker appends what continues an open
-transaction, and answers UNVERIFIED to what would begin one, with the end of the producer's last
-transaction there (`last_end`). The network process then asks control and pushes the batch again
-with that number. Meanwhile control may end the transaction (a time-out), whose marker gets to the
-partition, and markers of another producer come, too.
+A producer pipelines batches of one transaction. The IO worker appends a batch that continues an open
+transaction. A batch that would begin one is answered UNVERIFIED, with the end of the producer's last
+transaction on the partition (`last_end`). The network process then asks control and pushes the batch again
+with that number. Meanwhile control may end the transaction (after a timeout) and append its marker to the
+partition; markers of another producer may arrive, too.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -18,19 +18,17 @@ MARKER, OTHERS_MARKER = 0, -1
 
 
 class Batch(NamedTuple):
-    """An entry of the append ring, or one that is held. verified_at: NOT_VERIFIED, or the end that
-    was seen."""
+    """An entry of the append ring, or a held entry. verified_at: NOT_VERIFIED, or the end in the answer."""
 
     number: int
     verified_at: int = NOT_VERIFIED
 
 
 class ConsentState(NamedTuple):
-    """ring: to the IO worker. log: numbers of batches and markers. open_in_log: as the worker's
-    producer table has it. last_end: of this producer; others_end: of the other one. answers:
-    completions. waiting: held until the question is answered; asked: of the question in progress;
-    allowed: to be pushed again; again: pushed again. ongoing: control's transaction; marker: on its
-    way; others_marker: to come. refused: batches."""
+    """ring: to the IO worker. log: numbers of batches and markers. open_in_log: the state in the worker's producer table. last_end: of this producer; others_end: of the
+    other one. answers: completions. waiting: held until control answers; asked: batches of the pending
+    request to control; allowed: to be pushed again; again: pushed again. ongoing: control's transaction;
+    marker: being sent; others_marker: not sent yet. refused: batches."""
 
     to_send: tuple[int, ...] = tuple(range(1, BATCHES + 1))
     ring: tuple[Batch, ...] = ()
@@ -51,12 +49,10 @@ class ConsentState(NamedTuple):
 
 @dataclass(frozen=True)
 class ConsentModel:
-    """Each flag puts a bug in.
-
-    any_end: consent is stale after an end of any producer's transaction, as it was once.
-    never_stale: consent holds forever. not_asked: the worker takes what begins a transaction
-    without consent. released_early: the connection goes on when a batch is pushed again, as it did
-    once, not when that is answered.
+    """Each flag adds a bug. any_end: the end of any producer's transaction makes a consent stale (an earlier
+    bug). never_stale: a consent is valid forever. not_asked: the worker appends the first batch of a
+    transaction without consent. released_early: the connection continues when a batch is pushed again (an
+    earlier bug), instead of when it is answered.
     """
 
     any_end: bool = False
@@ -101,7 +97,7 @@ class ConsentModel:
     def _network(self, s: ConsentState) -> Iterator[tuple[str, ConsentState]]:
         held = (
             s.waiting or s.asked or s.allowed or s.again
-        )  # Flag.VERIFYING: its connection takes no further request
+        )  # Flag.VERIFYING: its connection accepts no further request
         if s.to_send and not held:
             number = s.to_send[0]
             yield f"batch {number}: pushed", s._replace(to_send=s.to_send[1:], ring=(*s.ring, Batch(number)))
@@ -177,7 +173,7 @@ class ConsentModel:
 
 
 def _in_order(s: ConsentState) -> bool:
-    """Before each batch all earlier ones are in the log, but for those that control has refused."""
+    """All batches before it are in the log, except those that control has refused."""
     batches = [number for number in s.log if number > 0]
     wanted = [number for number in range(1, max(batches, default=0) + 1) if number not in s.refused]
     return [number for number in batches if number in wanted] == wanted

@@ -1,10 +1,9 @@
-"""The high watermark of a partition with replicas, and who may lead it (docs/adr/0008;
+"""The high watermark of a partition with replicas, and the election of its leader (docs/adr/0008;
 kbroker/io/replication, kbroker/control/replication).
 
-A leader's IO worker appends and advances the high watermark (`Leading`); followers cut and copy
-(`Following`); control elects, shrinks and grows the in-sync set (`Replication`), stores what it
-decides, then sends it. IO workers are killed, and come back with their log; a log may be lost with
-its disk.
+A leader's IO worker appends and advances the high watermark (`Leading`); followers truncate and copy (`Following`); control elects leaders, shrinks and expands the in-sync set
+(`Replication`), stores each decision, then sends it. IO workers are killed and restart with their log; a log
+may be lost with its disk.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -19,8 +18,8 @@ Log = tuple[int, ...]  # the leader epoch of each record
 
 
 class Replica(NamedTuple):
-    """epoch: that it leads or follows, -1 for none yet. mark: high watermark of its slot. begun:
-    where its leadership began. waits_for: what the leader counts as in sync; empty in a
+    """epoch: the one that it leads or follows, -1 for none yet. mark: the high watermark of its slot. begun: the
+    offset at which its leadership began. waits_for: the replicas that the leader counts as in sync; empty in a
     follower."""
 
     alive: bool = True
@@ -33,8 +32,8 @@ class Replica(NamedTuple):
 
 
 class MarkState(NamedTuple):
-    """leader, epoch, in_sync: as stored. acknowledged: the records that acks=all has answered.
-    joining: a replica that the leader is to wait for before it is in sync."""
+    """leader, epoch, in_sync: as stored. acknowledged: records acknowledged with acks=all. joining: a replica that the leader must wait for before it
+    counts as in sync."""
 
     replicas: tuple[Replica, ...]
     leader: int = 0
@@ -48,13 +47,11 @@ class MarkState(NamedTuple):
 
 @dataclass(frozen=True)
 class MarkModel:
-    """Each flag puts a bug in.
-
-    largest: the mark goes as far as the farthest in-sync replica, not the nearest. any_epoch: a
-    replica counts that does not follow the leader's epoch yet. not_cut: a follower copies without
-    cutting what its leader lacks. stored_first: the in-sync set grows in the store before the
-    leader waits. sent_first: it shrinks at the leader before it is stored. mark_alone: a replica
-    joins with what is below the high watermark, as it did once: that of a new leader is behind.
+    """Each flag adds a bug. largest: the high watermark is the largest log end of the in-sync replicas, not the
+    smallest. any_epoch: a replica counts before it follows the leader's epoch. not_cut: a follower copies without
+    truncating records that its leader lacks. stored_first: the in-sync set expands in the store before the
+    leader waits for the replica. sent_first: it shrinks at the leader before it is stored. mark_alone: a replica
+    joins when it has the records below the high watermark (an earlier bug: that of a new leader lags).
     """
 
     largest: bool = False
@@ -119,7 +116,7 @@ class MarkModel:
         if not leader.leads or leader.epoch != s.epoch:
             return
         if follower.epoch != s.epoch:
-            end = 0  # LeaderEpochFileCache: where both logs part
+            end = 0  # LeaderEpochFileCache: the offset at which the logs diverge
             while follower.log[: end + 1] == leader.log[: end + 1] and end < min(
                 len(follower.log), len(leader.log)
             ):

@@ -1,10 +1,10 @@
 """The switch of a log to another log dir (kbroker/control/changes/log_dir_moves.py,
 kbroker/io/log_dirs/moves.py).
 
-The IO worker completes the copy while appends are held off, control stores the new log dir, which
-decides, and the worker goes on there. The worker and control may each be killed at any step. A
-worker that starts opens the log where control says, a control that starts sends every worker what
-is stored.
+The IO worker completes the copy while appends are paused. Control stores the new log dir, which decides the
+move, and the worker continues there. The worker and control may each be killed at any step. A worker that
+starts opens the log in the log dir that control sends; a control process that starts sends every worker the
+stored log dirs.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -18,7 +18,7 @@ KILLS = 2
 
 class MoveState(NamedTuple):
     """old, new: records in the log and in its copy. dir: in which the worker has the log open, -1
-    for none. paused: appends are held off. incarnation: of the worker. stored: the log dir in the
+    for none. paused: appends are paused. incarnation: of the worker. stored: the log dir in the
     store; believed: in control's memory. switching: what control does next in its `_switch`;
     greeting: the incarnation that it began with; storing: the store is being written. asked: an
     OpenPartition call with a log dir is on its way, -1 for none."""
@@ -40,12 +40,11 @@ class MoveState(NamedTuple):
 
 @dataclass(frozen=True)
 class MoveModel:
-    """Each flag puts a bug in.
-
-    not_greeted: control stores the new log dir though the worker that completed the copy is gone.
+    """Each flag adds a bug. not_greeted: control stores the new log dir although the worker that completed the copy
+    has died.
     not_decided: a worker that starts opens the log while the new log dir is being stored.
-    not_reopened: a worker that has completed the copy does not heed what a restarted control sends.
-    not_held_off: appends go on while the copy is completed and stored.
+    not_reopened: a worker that has completed the copy ignores the log dir that a restarted control sends. not_held_off: appends
+    continue while the copy is completed and stored.
     """
 
     not_greeted: bool = False
@@ -131,7 +130,7 @@ class MoveModel:
 
 
 def _opened(s: MoveState, log_dir: int) -> MoveState:
-    """The log goes on in a log dir. Its predecessor's folder elsewhere, if any, is retired or a
-    copy to begin anew."""
+    """The log continues in a log dir. A folder in the other log dir, if any, is renamed for deletion, or is an
+    unfinished copy that starts again."""
     records = s.old if log_dir == OLD else s.new
     return s._replace(dir=log_dir, paused=False, lost=s.lost or records < s.acknowledged)

@@ -1,5 +1,5 @@
-"""Requests and answers of tens of megabytes: no callback of a network process's loop takes long for
-one of them."""
+"""Requests and answers of tens of megabytes: none of them makes a callback of a network process's loop
+long."""
 
 import random
 import struct
@@ -40,12 +40,12 @@ pytestmark = pytest.mark.slow
 
 SIZE = 32 << 20
 MAX_MS = 12.0
-"""In one piece, the copies of such a frame take more than thirty."""
+"""Copied in one piece, such a frame takes more than thirty."""
 MAX_RECORDS_MS = 60.0
-"""Records of a turn and of the request that ends it: some 12 ms, on a slow processor thirty. In one
-piece, those of the tests' requests take 140 and more."""
+"""The records of a turn and of the request that ends it take some 12 ms, thirty on a slow processor. In one
+piece, those of the tests' requests take 140 ms and more."""
 ENOUGH = 500_000
-"""Bytes that a fetch waits for: more than short records are."""
+"""min.bytes of a fetch: more than short records have."""
 NodeFactory = Callable[..., LagNode]
 
 
@@ -80,7 +80,7 @@ def test_a_long_request_on_its_way_to_control(lag_node: NodeFactory) -> None:
 
 @pytest.mark.parametrize("asked", [asking(2), asking(2, body=bytes(1 << 17)), asking(2, body=bytes(1 << 20))])
 def test_a_long_answer_on_its_way_from_control(lag_node: NodeFactory, asked: bytes) -> None:
-    """Of a request that came to control in a block, as a message, in pieces."""
+    """Of a request that reached control in a block, as a message, or in pieces."""
 
     def answer(request: ClientRequest) -> bytes:
         return framed(request.correlation_id, SIZE if request.correlation_id == 2 else 0)
@@ -119,7 +119,7 @@ def test_long_requests_of_several_clients_take_turns(lag_node: NodeFactory) -> N
 
 
 def test_a_client_that_leaves_while_its_long_request_is_sent(lag_node: NodeFactory) -> None:
-    """The memory for requests is free again: they are larger than it, together."""
+    """The memory for requests is freed: together they are larger than it."""
     settings = {"kbroker.arena.bytes": str(64 << 20), "socket.request.max.bytes": str(SIZE + 100)}
     node = lag_node({"t": 1}, settings, answer=lambda request: framed(request.correlation_id))
     for _ in range(4):
@@ -158,7 +158,7 @@ def test_a_fetch_of_many_partitions_that_waits(lag_node: NodeFactory) -> None:
 
 @pytest.mark.parametrize("leaves", [False, True])
 def test_a_fetch_that_waits_for_many_partitions(lag_node: NodeFactory, leaves: bool) -> None:
-    """While it is registered, whenever one of them gets a record, and when it ends."""
+    """When it is registered, whenever one of them gets a record, and when it ends."""
     ends = dict.fromkeys(range(20_000), 0)
     node = lag_node({"t": len(ends)})
     writes = node.connect()
@@ -215,7 +215,7 @@ def test_a_produce_of_many_partitions_or_topics(lag_node: NodeFactory, topics: i
 
 
 def short_records(codec: Codec) -> bytes:
-    """A batch of as many short records of random bytes as the kernel checks at once."""
+    """A batch of short random records, as many as the kernel checks in one call."""
     values = random.Random(int(codec)).randbytes(5500)
     records = [(None, values[at : at + 1], (), now_ms()) for at in range(len(values))]
     return build_batch(records, codec=codec)
@@ -288,7 +288,7 @@ def test_a_long_batch_is_refused_as_a_short_one_is(lag_node: NodeFactory) -> Non
 
 @pytest.mark.parametrize("codec", [Codec.GZIP, Codec.SNAPPY])
 def test_many_produces_of_one_client_whose_records_take_long(lag_node: NodeFactory, codec: Codec) -> None:
-    """In one turn it has few of them."""
+    """One turn serves few of them."""
     node, count = lag_node({"t": 1}), 200
     link = node.connect()
     data = build_batch([(None, bytes(1000), (), now_ms())] * 60, codec=codec)
@@ -304,7 +304,7 @@ def test_many_produces_of_one_client_whose_records_take_long(lag_node: NodeFacto
 
 
 def test_a_produce_of_many_batches_that_python_looks_at(lag_node: NodeFactory) -> None:
-    """And whose answer it builds: each has a text."""
+    """And whose answer it builds, with a text for each batch."""
     node, count = lag_node({"t": 1}, answer=lambda request: framed(request.correlation_id)), 5000
     link = node.connect()
     late = build_batch([(b"k", b"v", (), now_ms() + 10**10)], codec=Codec.GZIP)

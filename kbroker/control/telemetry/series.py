@@ -1,5 +1,4 @@
-"""The series that clients have pushed: a bounded number, each for as long as its client is there,
-and a while more."""
+"""The series that clients have pushed: a bounded number, each kept until a while after its client has left."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -16,8 +15,8 @@ ALIVE: Final = 1 << 62
 
 @dataclass(slots=True)
 class ClientSeries:
-    """What one client has pushed. until_ms: when it goes. left_out: of its last push, for want of
-    room."""
+    """The series of one client. until_ms: the time at which they are dropped. left_out: series of its last push for
+    which there was no room."""
 
     client: Mapping[str, str]
     values: dict[Key, float] = field(default_factory=dict)
@@ -26,10 +25,8 @@ class ClientSeries:
 
 
 class SeriesOfClients:
-    """Runs in: control. Owner: the telemetry service. most: series of all clients together.
-
-    Who is there keeps its series: a flood of new clients gets what room is left. Clients that are
-    gone make room first.
+    """Runs in: control. Owner: the telemetry service. most: maximum series of all clients together. Connected clients keep their series: a flood of new clients
+    shares the remaining room. Series of clients that have left are dropped first.
     """
 
     def __init__(self, most: int) -> None:
@@ -40,7 +37,7 @@ class SeriesOfClients:
 
     @property
     def left_out(self) -> int:
-        """Series of the last pushes that found no room."""
+        """Series of the last pushes for which there was no room."""
         return sum(one.left_out for one in self._by_instance.values())
 
     def add(self, instance_id: bytes, client: Mapping[str, str], points: Iterable[Point]) -> None:
@@ -61,14 +58,14 @@ class SeriesOfClients:
                 values[key] = known + value if delta else value
 
     def gone(self, instance_id: bytes, now_ms: int) -> None:
-        """The client is no more: its series stay a while."""
+        """The client has left: its series are kept for a while."""
         series = self._by_instance.get(instance_id)
         if series is not None and series.until_ms == ALIVE:
             series.until_ms = now_ms + KEPT_MS
             self._gone[instance_id] = series
 
     def sweep(self, now_ms: int) -> None:
-        """Drop what is over; those that went first are first."""
+        """Drop the series whose time is over; clients that left first come first."""
         while self._gone:
             first = next(iter(self._gone))
             if self._gone[first].until_ms > now_ms:

@@ -1,5 +1,5 @@
-"""A log directory moves either way: what Apache Kafka wrote is read and continued, and it goes on
-from there."""
+"""A log dir moves in both directions: kbroker reads and continues a log of Apache Kafka, and Apache
+Kafka continues it again."""
 
 import random
 import shutil
@@ -45,7 +45,7 @@ Seen = tuple[int, int, bytes | None, bytes | None]
 
 @dataclass
 class Written:
-    """A stopped Apache Kafka, what its consumers had seen, and what it said of offsets by time."""
+    """A stopped Apache Kafka, the records that its consumers saw, and its answers for offsets by time."""
 
     node: ApacheKafka
     uncommitted: dict[str, list[Seen]]
@@ -130,11 +130,11 @@ def fill(node: ApacheKafka) -> None:
     producer.flush()
     deadline = time.monotonic() + 120
     while len(consume(node.bootstrap, "compacted")) > 3000 and time.monotonic() < deadline:
-        time.sleep(0.5)  # the log cleaner works in its own time
+        time.sleep(0.5)  # the log cleaner runs in the background
 
 
 def by_time(node: ApacheKafka, topic: str, times: list[int]) -> dict[int, int]:
-    """What ListOffsets answers."""
+    """The answers of ListOffsets."""
     admin: Any = AdminClient({"bootstrap.servers": node.bootstrap})
     found = {}
     for when in times:
@@ -192,7 +192,7 @@ def aborted_by_segment(folder: Path) -> list[list[AbortedTransaction]]:
 
 
 def copied(written: Written, topic: str, root: Path) -> Log:
-    """A partition over a copy of what Apache Kafka wrote."""
+    """A partition over a copy of Apache Kafka's files."""
     config = TOPICS[topic]
     log = Log(
         root,
@@ -229,8 +229,8 @@ def test_every_offset_is_located_gaps_included(written: Written, topic: str) -> 
 
 @pytest.mark.parametrize("topic", list(TOPICS))
 def test_offsets_by_time_are_kafkas(written: Written, topic: str) -> None:
-    """But for one: Apache Kafka takes an empty first segment, as compaction leaves it, for one as
-    young as its file and answers -1 although later segments hold what is asked for."""
+    """With one exception: Apache Kafka takes the age of an empty first segment, as compaction leaves it, from
+    its file, and answers -1 although later segments have the offset."""
     reader = LogReader(str(written.folder(topic)), OpenFiles())
     emptied = written.folder(topic).joinpath(f"{0:020d}.log").stat().st_size == 0
     for when, offset in written.by_time[topic].items():
@@ -277,7 +277,7 @@ def test_a_partition_opens_what_kafka_wrote(
     newest = files.list_snapshots(str(source))[-1]
     state = {entry.producer_id: entry for entry in producer_snapshot.read(str(source), newest)}
     aborted = aborted_by_segment(source)
-    if not clean:  # what is in them must come back from the batches
+    if not clean:  # their contents must be rebuilt from the batches
         for suffix in ("*.index", "*.timeindex", "*.txnindex", "*.snapshot"):
             for path in log.folder.glob(suffix):
                 path.unlink()
@@ -290,7 +290,7 @@ def test_a_partition_opens_what_kafka_wrote(
         known = state[entry.producer_id]
         kept = tuple(replace(last, timestamp=known.last_timestamp) for last in entry.batches[-1:])
         assert replace(entry, batches=kept) == known  # a snapshot has no timestamp of the batch itself
-    if clean or topic != "compacted":  # the first batch of a compacted log may lie behind the epoch's start
+    if clean or topic != "compacted":  # the first batch of a compacted log may begin after the epoch's start
         assert checkpoint.read_leader_epochs(str(log.folder)) == checkpoint.read_leader_epochs(str(source))
     log.partition.close()
     assert read(log.folder) == written.uncommitted[topic]
@@ -298,7 +298,7 @@ def test_a_partition_opens_what_kafka_wrote(
         transaction_index.read_index(str(log.folder), s.base_offset)
         for s in files.list_segments(str(log.folder))
     ] == aborted
-    if topic != "compacted":  # the cleaner indexes what it copies in larger steps
+    if topic != "compacted":  # the cleaner writes index entries in larger steps
         for suffix in (".index", ".timeindex"):
             for segment in files.list_segments(str(source)):
                 name = files.file_name(segment.base_offset, suffix)
@@ -326,7 +326,7 @@ def test_the_log_dirs_files_are_read(written: Written) -> None:
 
 
 def test_kafka_continues_a_partition_after_appends(written: Written, tmp_path: Path) -> None:
-    """Last of the module: it changes the folder."""
+    """The last test of the module, as it changes the folder."""
     log = Log(
         written.node.log_dir,
         topic_config(segment_bytes=4096, index_interval_bytes=500),

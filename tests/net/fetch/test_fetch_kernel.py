@@ -1,5 +1,5 @@
-"""Fetches that the kernel serves by itself, against what the files hold: positions, limits,
-waiting, and what it leaves to Python."""
+"""Fetches that the kernel serves, compared with the files: positions, limits, waiting, and the cases that
+it leaves to Python."""
 
 import mmap
 import os
@@ -74,7 +74,7 @@ def _ask_anything(scene: KernelScene, data: st.DataObject) -> None:
 
 @pytest.mark.parametrize("sendfile", [False, True])
 def test_a_reader_continues_where_its_last_read_ended(scene: KernelScene, sendfile: bool) -> None:
-    """Without the list of segments the kernel can do that read, and no other."""
+    """Without the list of segments, this is the only read that the kernel can do."""
     scene.context.words[ContextRow.SENDFILE_MIN] = 0 if sendfile else 1 << 20
     scene.show()
     log = scene.logs[0]
@@ -83,7 +83,7 @@ def test_a_reader_continues_where_its_last_read_ended(scene: KernelScene, sendfi
     assert scene.outcome(partitions={0: start}) == Outcome.SERVED
     scene.table.reads[FIRST_SLOT, Read.COUNT] = 0
     mark = log.batches[-1].last + 1
-    # more is written behind it
+    # more is written after it
     path = log.folder / f"{segment:020d}.log"
     before = path.stat().st_size
     with path.open("ab") as file:
@@ -188,7 +188,7 @@ def test_nothing_is_looked_for_at_the_last_stable_offset(scene: KernelScene) -> 
 
 
 def test_a_range_of_which_a_page_is_not_cached_is_left_to_python(scene: KernelScene) -> None:
-    """The last of four pages is evicted; a search reads the first three itself."""
+    """The last of four pages is evicted; a search reads the first three."""
     log = scene.logs[0]
     base = max(log.segments)
     path = log.folder / f"{base:020d}.log"
@@ -203,7 +203,7 @@ def test_a_range_of_which_a_page_is_not_cached_is_left_to_python(scene: KernelSc
     scene.set_end(0, log.end + 1, first + len(data))
     scene.show()
     for fd in set(scene.table.segments[:, Segment.LOG_FD].tolist()) - {-1}:
-        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_RANDOM)  # a look at the first page brings no other
+        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_RANDOM)  # reading the first page loads no other page
     with path.open("rb") as file:
         file.read()
         assert scene.outcome(partitions={0: log.end}) == Outcome.SERVED
@@ -242,8 +242,8 @@ def test_an_uncommon_request_is_left_to_python(scene: KernelScene, how: dict[str
 
 
 def test_an_answer_that_has_no_room_is_left_to_python(scene: KernelScene) -> None:
-    """Small ranges are copied behind their headers. The bound is for the longest headers there
-    are, and the smallest room that the kernel takes has them."""
+    """Small ranges are copied after their headers. The limit allows for the longest headers, and the smallest
+    space that the kernel accepts has room for them."""
     scene.context.words[ContextRow.SENDFILE_MIN] = 1 << 20
     scene.show()
     wanted, size = scene.last_batches()
@@ -261,7 +261,7 @@ def test_an_answer_that_has_no_room_is_left_to_python(scene: KernelScene) -> Non
 
 
 def test_topics_that_the_client_may_not_read_are_left_to_python(scene: KernelScene) -> None:
-    """Python says TOPIC_AUTHORIZATION_FAILED. Topic "u" holds the same logs."""
+    """Python answers TOPIC_AUTHORIZATION_FAILED. Topic "u" has the same logs."""
     scene.show()
     may = np.zeros(8, np.uint8)
     access, grant = Access.row(), Grant.row()
@@ -300,7 +300,7 @@ def test_a_replica_is_left_to_python(scene: KernelScene) -> None:
 
 @pytest.mark.parametrize("version", [4, 7, 11, 12, 13, 17])
 def test_a_request_that_is_cut_is_left_to_python(scene: KernelScene, version: int) -> None:
-    """Wherever it is cut; nothing is read behind its end."""
+    """Wherever the request is cut, nothing is read after its end."""
     scene.show()
     frame = fetch_frame(0, version, partitions={0: scene.logs[0].start, 1: scene.logs[1].start})[4:]
     outcomes = {scene.serve_frame(frame[:size], version)[0] for size in range(8, len(frame))}

@@ -1,5 +1,4 @@
-"""Compressed batches whose header and CRC are right and whose records are not what the header
-promises."""
+"""Compressed batches with a valid header and CRC, whose records do not match the header."""
 
 import struct
 
@@ -27,13 +26,13 @@ RECORDS = st.lists(
     min_size=1,
     max_size=8,
 )
-"""What `build_batch` takes: any few records."""
+"""Arguments of `build_batch`: any few records."""
 LINKED = 0x20
 """Bit of an lz4 frame's flags: its blocks are independent."""
 
 
 def with_body(data: bytes, body: bytes) -> bytes:
-    """A batch with another records section, as it goes over the wire."""
+    """A batch with a different records section, as on the wire."""
     out = bytearray(data[: rb.RECORDS]) + body
     struct.pack_into(">i", out, rb.LENGTH, len(out) - rb.LENGTH_OVERHEAD)
     struct.pack_into(">I", out, rb.CRC, crc32c(bytes(out[rb.ATTRIBUTES :])))
@@ -43,8 +42,7 @@ def with_body(data: bytes, body: bytes) -> bytes:
 def record(
     delta: int, key: bytes | None = b"k", value: bytes = b"v", size: int | None = None, tail: bytes = b""
 ) -> bytes:
-    """One record at its batch's base timestamp. size: what it says of itself; tail: bytes behind
-    its headers."""
+    """One record at its batch's base timestamp. size: its declared size; tail: bytes after its headers."""
     coded = varint(-1) if key is None else varint(len(key)) + key
     body = b"\0\0" + varint(delta) + coded + varint(len(value)) + value + b"\0" + tail
     return varint(len(body) if size is None else size) + body
@@ -56,12 +54,12 @@ def good(codec: Codec) -> bytes:
 
 
 def packed(codec: Codec, *records: bytes) -> bytes:
-    """A batch that promises two records and has these."""
+    """A batch whose header counts two records, with these records."""
     return with_body(good(codec), compress(codec, b"".join(records)))
 
 
 def alike(codec: Codec) -> dict[str, tuple[bytes, ErrorCode]]:
-    """What a topic answers that keeps the producer's codec, whichever it is."""
+    """The answers of a topic that keeps the producer's codec, the same for all codecs."""
     body = good(codec)[rb.RECORDS :]
     first, second = record(0), record(1)
     lost, unknown = ErrorCode.INVALID_RECORD, ErrorCode.UNKNOWN_SERVER_ERROR
@@ -99,7 +97,7 @@ def alike(codec: Codec) -> dict[str, tuple[bytes, ErrorCode]]:
 
 
 def others(codec: Codec) -> dict[str, bytes]:
-    """What depends on the codec's own format, or on the topic."""
+    """Answers that depend on the codec's format, or on the topic."""
     whole, first, second = good(codec), record(0), record(1)
     body = whole[rb.RECORDS :]
     found = {

@@ -1,5 +1,5 @@
-"""Transactional batches in the network process: control is asked, order is kept, refusals are
-told."""
+"""Transactional batches in the network process: control verifies them, their order is kept, refusals are
+returned."""
 
 import struct
 import threading
@@ -32,9 +32,8 @@ LAST_END = 41
 
 
 class CarefulWorker(WorkerDouble):
-    """Answers UNVERIFIED to transactional batches until one comes with consent and with LAST_END.
-
-    entries: (operation, base offset in the batch, base sequence) of every append it was given."""
+    """Answers UNVERIFIED to transactional batches until one has control's consent and LAST_END. entries:
+    (operation, base offset in the batch, base sequence) of every append."""
 
     stubborn = False
 
@@ -62,8 +61,7 @@ class CarefulWorker(WorkerDouble):
 
 
 class LateWorker(CarefulWorker):
-    """Answers its first entry when the second is in the ring, and takes that one when `hold` is
-    cleared."""
+    """Answers its first entry when the second is in the ring, and takes the second when `hold` is cleared."""
 
     def prepare(self) -> "LateWorker":
         super().prepare()
@@ -88,8 +86,7 @@ class LateWorker(CarefulWorker):
 
 
 class CarefulControl(ControlDouble):
-    """Answers VerifyTransaction with `codes` by partition, once `go` is set. heard: it has been
-    asked."""
+    """Answers VerifyTransaction with `codes` by partition, once `go` is set. heard: a request has arrived."""
 
     def prepare(self) -> "CarefulControl":
         self.asked: list[VerifyTransaction] = []
@@ -117,7 +114,7 @@ class Scene:
         self.node.start()
 
     def appended(self, count: int) -> list[tuple[int, int, int]]:
-        """The first entries that the worker was given, once there are so many."""
+        """The worker's first entries, once there are that many."""
         deadline = time.monotonic() + 60
         while len(self.worker.entries) < count and time.monotonic() < deadline:
             time.sleep(0.002)
@@ -152,8 +149,8 @@ def answers(data: bytes, version: int) -> list[PartitionProduceResponse]:
 
 
 def read_once_more(scene: Scene) -> None:
-    """Waits until the network process has read all that was sent before: it answers a request that
-    came later, and one that came after this answer."""
+    """Waits until the network process has read everything that was sent before: until it has answered a later
+    request, and another one after that answer."""
     with closing(scene.node.connect()) as link:
         for number in (1, 2):
             part = PartitionProduceData(0, build_batch([(b"key", b"value", (), now_ms())]))
@@ -202,9 +199,8 @@ def test_pipelined_batches_keep_their_order_and_later_ones_wait(scene: Scene) ->
 
 
 def test_batch_does_not_overtake_one_that_the_worker_has_not_seen_yet() -> None:
-    """The second was in the ring before the first came back, and is still there when the first goes
-    in again. A third one right after them would meet an open transaction, and the second one
-    none."""
+    """The second batch was in the ring before the first was returned, and is still there when the first is
+    pushed again. A third batch right after them would find an open transaction, but the second would not."""
     scene = Scene(LateWorker)
     worker = scene.worker
     assert isinstance(worker, LateWorker)
@@ -229,7 +225,7 @@ def test_partitions_are_decided_one_by_one(scene: Scene) -> None:
     assert (good.error_code, good.base_offset) == (0, 0)
     assert (bad.error_code, bad.error_message) == (ErrorCode.INVALID_TXN_STATE, "not added")
     assert (bad.base_offset, bad.log_start_offset) == (-1, -1)
-    # in one question, or in two when the IO worker saw the second batch later
+    # in one request, or in two if the IO worker saw the second batch later
     partitions = [partition for question in scene.control.asked for _, partition in question.partitions]
     assert sorted(partitions) == [0, 1]
 
@@ -237,8 +233,7 @@ def test_partitions_are_decided_one_by_one(scene: Scene) -> None:
 @pytest.mark.parametrize("version", [11, 12])
 @pytest.mark.parametrize("code", [ErrorCode.NONE, ErrorCode.INVALID_TXN_STATE])
 def test_control_is_asked_about_records_that_are_refused(scene: Scene, version: int, code: ErrorCode) -> None:
-    """Their partition joins the transaction nevertheless, and what control refuses is told
-    first."""
+    """Their partition is still added to the transaction, and control's refusals come first."""
     scene.node.shared.slots[0, Slot.FLAGS] = SlotFlag.COMPACTED
     scene.control.codes[0] = (int(code), "not added" if code else None)
     with closing(scene.node.connect()) as link:
@@ -257,8 +252,8 @@ def test_control_is_asked_about_records_that_are_refused(scene: Scene, version: 
 def test_control_is_asked_about_a_batch_that_is_refused(
     scene: Scene, version: int, code: ErrorCode, why: ErrorCode
 ) -> None:
-    """Too large, damaged: its partition joins the transaction nevertheless, and what control
-    refuses is told first."""
+    """A batch is too large or damaged: its partition is still added to the transaction, and control's refusals
+    come first."""
     scene.control.codes[0] = (int(code), None)
     request = frame(version, 0)
     if why is ErrorCode.MESSAGE_TOO_LARGE:

@@ -1,8 +1,7 @@
-"""A KIP-848 group: clients join, leave, fall silent and come back, topics grow, the coordinator
-restarts.
+"""A KIP-848 group: clients join, leave, time out and return, topics grow, the coordinator restarts.
 
-Whatever happened: no partition has two owners, a restart knows exactly what was known before, and
-once the world is quiet the group is stable and every partition that somebody wants has an owner.
+In every history, no partition has two owners, and a restart restores exactly the state before it. When
+nothing changes any more, the group becomes stable, and every subscribed partition has an owner.
 """
 
 from hypothesis import settings
@@ -20,7 +19,7 @@ GONE = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH)
 
 
 class Client:
-    """What a client believes. It gives up at once what it is no longer given, and says so with its
+    """A client's view. It revokes partitions at once when they leave its assignment, and reports that in its
     next heartbeat."""
 
     def __init__(self, name: str, topics: list[str]) -> None:
@@ -147,7 +146,7 @@ class ConsumerGroupModel(RuleBasedStateMachine):
             assert found == known
 
     def teardown(self) -> None:
-        """Nobody comes or goes any more."""
+        """No member joins or leaves any more."""
         for _ in range(QUIET_ROUNDS):
             self.kafka.advance(max(3000, INTERVAL_MS))
             for client in self.clients.values():
