@@ -7,7 +7,6 @@ from typing import Any
 from kbroker.http.finite_json import loads
 
 Decode = Callable[[bytes], Any]
-Maker = Callable[[str, Mapping[str, str]], Decode]
 _MAX_INDEXES = 100
 MAX_VALUES = 20_000
 """Of one Avro datum in an answer of the console: reading them takes a tenth of a second."""

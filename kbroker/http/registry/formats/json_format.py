@@ -9,7 +9,8 @@ import jsonschema.validators
 
 from kbroker.http import finite_json
 from kbroker.http.registry.formats import InvalidSchema, Resolved
-from kbroker.http.registry.formats.json_diff import Document, differences
+from kbroker.http.registry.formats.json_diff import differences
+from kbroker.http.registry.formats.json_document import Document
 
 
 class JsonSchema:
