@@ -52,6 +52,8 @@ from kbroker.metrics.slots import bind
 
 log = logging.getLogger(__name__)
 
+Handler = Callable[[AsyncLink, int, Any], object]
+"""Handles a message: link, call id, message."""
 Coordinators = Callable[[Services, Appender], Sequence[Runtime]]
 """Makes the coordinators and enters them into the services."""
 
@@ -91,6 +93,7 @@ class Control:
         self._replication.each_look.append(partial(finish_all, self._replication))
         self._logins = Logins(broker, self._services.audit)
         self._audit = self._services.audit
+        self._handlers = self._message_handlers()
 
     async def run(self) -> None:
         """Serve until the parent asks for a stop."""
@@ -224,40 +227,45 @@ class Control:
             self._background.start(self._replication.worker_lost(peer.index))
 
     def _on_message(self, link: AsyncLink, call_id: int, body: Any) -> None:
-        if isinstance(body, ClientRequest):
-            self._requests.serve(link, call_id, body)
-        elif isinstance(body, Hello):
-            link.peer = body
-            if body.role == "network":
-                self._greet_network(link, body)
-            elif body.role == "http":
-                self._broker.links.observers.add(link)
-                link.send(full_image(self._broker))
-            else:
-                self._background.start(self._workers.greet(link, body))
-        elif isinstance(body, VerifyTransaction):
-            self._background.start(self._verify(link, call_id, body))
-        elif isinstance(body, MESSAGES):
-            self._logins.serve(link, call_id, body)
-        elif isinstance(body, GroupsQuery):
-            self._requests.in_slices(partial(send_summaries, self._services, link, call_id))
-        elif isinstance(body, ClientsQuery):
-            link.reply(call_id, self._services.client_metrics())
-        elif isinstance(body, ClientReport):
-            self._services.clients.take(link, body)
-        elif isinstance(body, AskWorker):
-            self._background.start(forward_call(self._broker, link, call_id, body))
-        elif isinstance(body, ConnectionClosed):
-            for listener in self._broker.listeners.connection:
-                listener(body.connection_id)
-        elif isinstance(body, BrokerSettings):
-            link.reply(call_id, self._broker.dynamic_settings())
-        elif isinstance(body, MoveCaughtUp):
-            self._background.start(self._services.moves.caught_up(body))
-        elif isinstance(body, MoveFailed):
-            self._services.moves.failed(body)
-        else:
+        handler = self._handlers.get(type(body))
+        if handler is None:
             log.error("an unknown message: %s", type(body).__name__)
+        else:
+            handler(link, call_id, body)
+
+    def _message_handlers(self) -> dict[type, Handler]:
+        """The handler of each type of message."""
+        broker, services, start = self._broker, self._services, self._background.start
+        return {
+            ClientRequest: self._requests.serve,
+            Hello: self._greet,
+            VerifyTransaction: lambda link, call_id, body: start(self._verify(link, call_id, body)),
+            **dict.fromkeys(MESSAGES, self._logins.serve),
+            GroupsQuery: lambda link, call_id, _: self._requests.in_slices(
+                partial(send_summaries, services, link, call_id)
+            ),
+            ClientsQuery: lambda link, call_id, _: link.reply(call_id, services.client_metrics()),
+            ClientReport: lambda link, _, body: services.clients.take(link, body),
+            AskWorker: lambda link, call_id, body: start(forward_call(broker, link, call_id, body)),
+            ConnectionClosed: lambda _link, _call_id, body: self._connection_closed(body.connection_id),
+            BrokerSettings: lambda link, call_id, _: link.reply(call_id, broker.dynamic_settings()),
+            MoveCaughtUp: lambda _link, _call_id, body: start(services.moves.caught_up(body)),
+            MoveFailed: lambda _link, _call_id, body: services.moves.failed(body),
+        }
+
+    def _connection_closed(self, connection_id: int) -> None:
+        for listener in self._broker.listeners.connection:
+            listener(connection_id)
+
+    def _greet(self, link: AsyncLink, _: int, hello: Hello) -> None:
+        link.peer = hello
+        if hello.role == "network":
+            self._greet_network(link, hello)
+        elif hello.role == "http":
+            self._broker.links.observers.add(link)
+            link.send(full_image(self._broker))
+        else:
+            self._background.start(self._workers.greet(link, hello))
 
     async def _verify(self, link: AsyncLink, call_id: int, asked: VerifyTransaction) -> None:
         link.reply(call_id, await verify(self._services, asked))
