@@ -14,7 +14,6 @@ from typing import Final
 _BITS: Final = 6
 _SLOTS: Final = 1 << _BITS
 _MASK: Final = _SLOTS - 1
-_LEVELS: Final = 11  # 66 bits: any Java long
 _ALWAYS_DUE: Final = 1 << 62
 _ALL: Final = 1 << 62
 

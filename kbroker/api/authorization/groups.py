@@ -1,5 +1,6 @@
 """Guards of the APIs about groups and their offsets."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from msgspec.structs import replace
@@ -305,18 +306,23 @@ def guard_describe_share_group_offsets(
             ]
             if group.error_code:
                 continue
-            error = KafkaError(TOPIC_REFUSED)
-            for name in hidden.get(group.group_id, ()):
-                parts = [
-                    DescribeShareGroupOffsetsResponsePartition(index, -1, 0, -1, error.code, error.message)
-                    for index in asked[group.group_id, name]
-                ]
-                group.topics.append(DescribeShareGroupOffsetsResponseTopic(name, bytes(16), parts))
+            group.topics += [
+                _refused_offsets(name, asked[group.group_id, name]) for name in hidden.get(group.group_id, ())
+            ]
         return response
 
     module = describe_share_group_offsets
     guard = on_each(module, acls.DESCRIBE, acls.GROUP, "groups", "groups", "group_id")
     return guard(ctx, changed(request, "groups", kept), described)
+
+
+def _refused_offsets(name: str, indexes: Iterable[int]) -> DescribeShareGroupOffsetsResponseTopic:
+    error = KafkaError(TOPIC_REFUSED)
+    partitions = [
+        DescribeShareGroupOffsetsResponsePartition(index, -1, 0, -1, error.code, error.message)
+        for index in indexes
+    ]
+    return DescribeShareGroupOffsetsResponseTopic(name, bytes(16), partitions)
 
 
 def guard_alter_share_group_offsets(

@@ -93,32 +93,11 @@ def _planned(
 
 
 async def _create(broker: Broker, plans: list[TopicPlan]) -> dict[str, KafkaError]:
-    """Make planned topics; errors by name."""
-    errors: dict[str, KafkaError] = {}
-    topics: list[Topic] = []
-    change = Change()
-    for plan in plans:
-        topic = Topic(plan.name, new_topic_id())
-        try:
-            others = [r for t in topics for p in t.partitions for r in p.replicas]
-            add_partitions(
-                broker, topic, plan.num_partitions, plan.replication_factor, plan.assignments, others
-            )
-        except KafkaError as refused:
-            errors[plan.name] = refused
-            continue
-        topics.append(topic)
-        change.new_topics.append(topic)
-        if plan.configs:
-            change.configs[TOPIC, plan.name] = dict(plan.configs)
+    """Create planned topics; errors by name."""
+    topics, errors = _placed(broker, plans)
     if not topics:
         return errors
-    try:
-        await broker.in_store(lambda store: store.apply(change))
-    except BaseException:
-        for topic in topics:
-            broker.ownership.release(r for p in topic.partitions for r in p.replicas)
-        raise
+    await _store_topics(broker, topics, plans)
     for plan in plans:
         if plan.configs:
             broker.overrides[TOPIC, plan.name] = dict(plan.configs)
@@ -133,6 +112,37 @@ async def _create(broker: Broker, plans: list[TopicPlan]) -> dict[str, KafkaErro
     if failed:
         await _undo(broker, failed)
     return errors
+
+
+def _placed(broker: Broker, plans: list[TopicPlan]) -> tuple[list[Topic], dict[str, KafkaError]]:
+    """Topics with their partitions placed on log dirs; errors by name."""
+    topics: list[Topic] = []
+    errors: dict[str, KafkaError] = {}
+    for plan in plans:
+        topic = Topic(plan.name, new_topic_id())
+        try:
+            others = [r for t in topics for p in t.partitions for r in p.replicas]
+            add_partitions(
+                broker, topic, plan.num_partitions, plan.replication_factor, plan.assignments, others
+            )
+        except KafkaError as refused:
+            errors[plan.name] = refused
+        else:
+            topics.append(topic)
+    return topics, errors
+
+
+async def _store_topics(broker: Broker, topics: list[Topic], plans: list[TopicPlan]) -> None:
+    """Store new topics with the configs of their plans. If that fails, they own no logs any more."""
+    names = {topic.name for topic in topics}
+    configs = {(TOPIC, plan.name): dict(plan.configs) for plan in plans if plan.configs and plan.name in names}
+    change = Change(new_topics=list(topics), configs=configs)
+    try:
+        await broker.in_store(lambda store: store.apply(change))
+    except BaseException:
+        for topic in topics:
+            broker.ownership.release(r for p in topic.partitions for r in p.replicas)
+        raise
 
 
 async def _publish(broker: Broker, topics: list[Topic]) -> None:

@@ -2,7 +2,7 @@
 Replica.isCaughtUp)."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +11,10 @@ from kbroker.control.metadata.catalogue import Partition, Replica
 from kbroker.ipc.layout import Slot, SlotState
 
 Pairs = list[tuple[Partition, Replica]]
+Place = tuple[int, bool, bool, bool, bool]
+"""A copy compared with its leader: its log end; whether it follows (online, in the leader's epoch);
+whether it has the leader's records of the last check; whether it has all of them; whether it has those
+that an in-sync replica must have."""
 NO_END = (1 << 63) - 1
 
 
@@ -35,38 +39,38 @@ class Lag:
     def look(self, partitions: Sequence[Partition], max_lag_ns: int) -> tuple[Pairs, Pairs]:
         """(in-sync replicas that lag for longer than max_lag_ns, others that have caught up)."""
         pairs = [(p, r) for p in partitions for r in p.replicas if r is not p.leader]
+        places = self._places(pairs)
+        now_ns = self._clock_ns()
+        late, joining = [], []
+        left: dict[int, int] = {}
+        for (partition, replica), place in zip(pairs, places, strict=True):
+            end, follows, has_caught_up, is_level, may_join = place
+            if follows and is_level:
+                replica.caught_up_ns = now_ns
+            elif (follows and has_caught_up) or not replica.caught_up_ns:  # or its first check
+                replica.caught_up_ns = self._looked_ns
+            if replica.in_sync:
+                if now_ns - replica.caught_up_ns > max_lag_ns:
+                    late.append((partition, replica))
+                continue
+            left[replica.slot] = min(end, self._left.get(replica.slot, end))
+            if follows and may_join and (is_level or end > left[replica.slot]):
+                joining.append((partition, replica))
+        self._looked_ns = now_ns
+        self._left = left
+        self._ends = {p.slot: int(words[p.slot, Slot.LOG_END]) for p in partitions}
+        return late, joining
+
+    def _places(self, pairs: Pairs) -> Iterator[Place]:
+        """The place of each copy; computed on columns, because there may be many."""
+        words = self._words
         leaders = np.array([p.slot for p, _ in pairs], np.int64)
         copies = np.array([r.slot for _, r in pairs], np.int64)
-        words = self._words
         before = np.array([self._ends.get(slot, NO_END) for slot in leaders.tolist()], np.int64)
         same_epoch = words[copies, Slot.LEADER_EPOCH] == words[leaders, Slot.LEADER_EPOCH]
         online = words[copies, Slot.STATE] == SlotState.ONLINE
         leader_ends = words[leaders, Slot.LOG_END]
         ends = words[copies, Slot.LOG_END]
         wanted = np.maximum(words[leaders, Slot.HIGH_WATERMARK], words[leaders, Slot.EPOCH_START])
-        follows = (same_epoch & online).tolist()
-        caught_up = (ends >= before).tolist()
-        level = (ends >= leader_ends).tolist()
-        now_ns = self._clock_ns()
-        near = (ends >= wanted).tolist()
-        late, joining = [], []
-        left: dict[int, int] = {}
-        for n, (partition, replica) in enumerate(pairs):
-            if follows[n] and level[n]:
-                replica.caught_up_ns = now_ns
-            elif follows[n] and caught_up[n]:
-                replica.caught_up_ns = self._looked_ns
-            elif not replica.caught_up_ns:
-                replica.caught_up_ns = self._looked_ns  # its first check
-            if replica.in_sync:
-                if now_ns - replica.caught_up_ns > max_lag_ns:
-                    late.append((partition, replica))
-                continue
-            end = int(ends[n])
-            left[replica.slot] = min(end, self._left.get(replica.slot, end))
-            if follows[n] and near[n] and (level[n] or end > left[replica.slot]):
-                joining.append((partition, replica))
-        self._looked_ns = now_ns
-        self._left = left
-        self._ends = {p.slot: int(words[p.slot, Slot.LOG_END]) for p in partitions}
-        return late, joining
+        columns = (ends, same_epoch & online, ends >= before, ends >= leader_ends, ends >= wanted)
+        return zip(*(column.tolist() for column in columns), strict=True)

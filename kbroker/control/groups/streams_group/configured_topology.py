@@ -126,27 +126,20 @@ def _count(topic: str, counts: Mapping[str, int], view: TopicView) -> int:
 
 
 def _repartition_counts(topology: Topology, view: TopicView) -> dict[str, int]:
+    """Partitions of the repartition topics: the specified number, else the largest number of partitions
+    of an input of its writers, some of which are repartition topics, too."""
     parts = topology.subtopologies.values()
     sources = {topic.name: topic for part in parts for topic in part.repartition_sources.values()}
     counts = {name: topic.partitions for name, topic in sources.items() if topic.partitions}
-    writers: dict[str, list[Subtopology]] = {name: [] for name in sources}
-    readers: dict[str, list[Subtopology]] = {name: [] for name in sources}
+    writers, readers = _writers_and_readers(parts, sources)
+    if any(not writers[name] for name in sources if name not in counts):
+        raise _not_computed(", because a repartition source topic is never used as a sink topic.")
     widths: dict[str, int] = {}  # of the inputs whose partitions are known, by subtopology
     for part in paced(parts):
-        for name in paced(part.repartition_sinks & sources.keys()):
-            writers[name].append(part)
-        for name in paced(part.repartition_sources):
-            readers[name].append(part)
         known = (
             counts.get(each, 0) if each in sources else view.partition_count(each) for each in part.inputs
         )
         widths[part.subtopology_id] = max((count or 0 for count in known), default=0)
-    if any(not writers[name] for name in sources if name not in counts):
-        raise KafkaError(
-            ErrorCode.STREAMS_INVALID_TOPOLOGY,
-            "Failed to compute number of partitions for all repartition topics, because a repartition source "
-            "topic is never used as a sink topic.",
-        )
     wider = list(parts)
     while len(counts) < len(sources):
         found = {
@@ -157,17 +150,32 @@ def _repartition_counts(topology: Topology, view: TopicView) -> dict[str, int]:
             if name not in counts
         }
         if not found:
-            raise KafkaError(
-                ErrorCode.STREAMS_INVALID_TOPOLOGY,
-                "Failed to compute number of partitions for all repartition topics. There may be loops in the "
-                "topology that cannot be resolved.",
-            )
+            raise _not_computed(". There may be loops in the topology that cannot be resolved.")
         counts.update(found)
         wider = [part for name in paced(found) for part in readers[name]]
         for name, count in paced(found.items()):
             for part in readers[name]:
                 widths[part.subtopology_id] = max(widths[part.subtopology_id], count)
     return counts
+
+
+def _writers_and_readers(
+    parts: Collection[Subtopology], sources: Mapping[str, InternalTopic]
+) -> tuple[dict[str, list[Subtopology]], dict[str, list[Subtopology]]]:
+    """The subtopologies that write to, and that read from, each repartition topic."""
+    writers: dict[str, list[Subtopology]] = {name: [] for name in sources}
+    readers: dict[str, list[Subtopology]] = {name: [] for name in sources}
+    for part in paced(parts):
+        for name in paced(part.repartition_sinks & sources.keys()):
+            writers[name].append(part)
+        for name in paced(part.repartition_sources):
+            readers[name].append(part)
+    return writers, readers
+
+
+def _not_computed(why: str) -> KafkaError:
+    text = f"Failed to compute number of partitions for all repartition topics{why}"
+    return KafkaError(ErrorCode.STREAMS_INVALID_TOPOLOGY, text)
 
 
 def _make_equal(
