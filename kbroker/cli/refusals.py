@@ -30,15 +30,8 @@ class Refusals:
             self.reason = f"the broker refuses these credentials: {said}"
         elif name == "_SSL":
             self.reason = f"no TLS connection: {said}"
-        elif name == "_TRANSPORT" and (alert := _ALERT.search(said)):
-            self.reason = f"the listener refuses the TLS connection: {alert[1]}"
-            if alert[1] == _NO_CERTIFICATE:
-                self.reason += ": set ssl.keystore.location and ssl.keystore.type"
         elif name == "_TRANSPORT":
-            self._was_lost = True
-            self._handshakes += "SSL handshake failed" in said
-            if self._handshakes >= HANDSHAKES:
-                self.reason = "the listener answers no TLS handshake: set security.protocol without SSL"
+            self._note_lost_connection(said)
         elif name == "_ALL_BROKERS_DOWN" and not self._was_lost:
             self._closed += 1
             if self._closed >= CLOSED:
@@ -46,3 +39,14 @@ class Refusals:
                     "the listener closes the connection without a login: "
                     "set security.protocol=SASL_SSL and sasl.*"
                 )
+
+    def _note_lost_connection(self, said: str) -> None:
+        if alert := _ALERT.search(said):
+            self.reason = f"the listener refuses the TLS connection: {alert[1]}"
+            if alert[1] == _NO_CERTIFICATE:
+                self.reason += ": set ssl.keystore.location and ssl.keystore.type"
+            return
+        self._was_lost = True
+        self._handshakes += "SSL handshake failed" in said
+        if self._handshakes >= HANDSHAKES:
+            self.reason = "the listener answers no TLS handshake: set security.protocol without SSL"

@@ -56,24 +56,26 @@ def report_of(data: bytes) -> Report | None:
 
 
 def shown(value: object, deep: int = MAX_DEPTH) -> str:
-    """A value as text."""
-    if isinstance(value, str):
-        text = value
-    elif isinstance(value, bool) or value is None:
-        text = {True: "yes", False: "no", None: "–"}[value]
-    elif isinstance(value, int):
-        text = f"{value:,}" if abs(value) < 10**30 else f"{float(value):.3g}" if abs(value) < 10**300 else "?"
-    elif isinstance(value, float):
-        text = f"{value:,.6g}" if isfinite(value) else str(value)
+    """A value as text. deep: levels of nested values that are shown."""
+    if not isinstance(value, (Mapping, list)):
+        text = _scalar(value)
     elif not deep:
         text = "…"
     elif isinstance(value, Mapping):
         text = ", ".join(f"{key} {shown(each, deep - 1)}" for key, each in list(value.items())[:MAX_ROWS])
-    elif isinstance(value, list):
-        text = ", ".join(shown(each, deep - 1) for each in value[:MAX_ROWS])
     else:
-        text = str(value)
+        text = ", ".join(shown(each, deep - 1) for each in value[:MAX_ROWS])
     return text if len(text) <= MAX_CHARACTERS else text[: MAX_CHARACTERS - 1] + "…"
+
+
+def _scalar(value: object) -> str:
+    if isinstance(value, bool) or value is None:
+        return {True: "yes", False: "no", None: "–"}[value]
+    if isinstance(value, int):
+        return f"{value:,}" if abs(value) < 10**30 else f"{float(value):.3g}" if abs(value) < 10**300 else "?"
+    if isinstance(value, float):
+        return f"{value:,.6g}" if isfinite(value) else str(value)
+    return str(value)
 
 
 def _table(title: str, columns: tuple[str, ...], rows: Iterable[Iterable[object]]) -> Table:
