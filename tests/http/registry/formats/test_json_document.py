@@ -8,7 +8,7 @@ from kbroker.http.registry.formats import InvalidSchema
 from kbroker.http.registry.formats.json_document import Document
 
 AMOUNT = {"type": "integer"}
-ORDER = {
+ORDER: dict[str, Any] = {
     "$id": "http://example.com/order.json",
     "$defs": {"amount": AMOUNT, "a/b": {"$anchor": "named", "type": "string"}},
     "prefixItems": [{"type": "null"}],
@@ -21,7 +21,7 @@ ORDER = {
         ("#", ORDER),
         ("#/$defs/amount", AMOUNT),
         ("#/$defs/a~1b/type", "string"),
-        ("#named", ORDER["$defs"]["a/b"]),  # type: ignore[index]
+        ("#named", ORDER["$defs"]["a/b"]),
         ("#/prefixItems/0", {"type": "null"}),
         ("other.json#/type", "array"),
         ("http://example.com/other.json", {"type": "array"}),
