@@ -149,6 +149,6 @@ PROCESSOR: tuple[Knob[None], ...] = (
         lambda situation, _: situation.host.features.io_uring,
         lambda *_: FINE,
         "kbroker does not use it, so it may be disabled.",
-        "ADR 0016, tried and rejected",
+        "ADR 0016, the alternatives",
     ),
 )
