@@ -1,8 +1,8 @@
 """All compiled kernels in one file, which the broker loads without numba: machine code needs no
 compiler.
 
-Importing numba and having it look at each cached kernel takes a third of a second and tens of
-megabytes, in a process that compiles nothing. `kbroker.kernels.warm` therefore writes numba's own
+Importing numba and loading each cached kernel with it takes a third of a second and tens of megabytes, in a
+process that compiles nothing. `kbroker.kernels.warm` therefore writes numba's own
 results (object code and the names of the wrappers that Python calls) into an image beside numba's
 cache. A process that says `use` before it imports the first kernel gets the functions from there;
 every other one (tests, tools that compile kernels of their own) gets them from numba. What numba
@@ -53,7 +53,7 @@ class CompiledKernel:
 
 
 def path() -> Path:
-    """Where the image lies: beside numba's cache, by processor and interpreter."""
+    """The path of the image: beside numba's cache, by processor and interpreter."""
     from llvmlite import binding as llvm
 
     host = (
@@ -64,7 +64,7 @@ def path() -> Path:
 
 
 def write(kernels: Iterable[CompiledKernel]) -> Path:
-    """Write the image; the file is there as a whole or not at all. Raises OSError."""
+    """Write the image; the file is complete or does not exist. Raises OSError."""
     return trust.write(path(), packed(kernels))
 
 
@@ -153,7 +153,7 @@ class Image:
 
 
 def _register_helpers(llvm: Any) -> Any:
-    """Name to the linker what compiled wrappers call; numba's `_dynfunc`."""
+    """Register the functions that compiled wrappers call with the linker; numba's `_dynfunc`."""
     dynfunc, helpers = _extension("_dynfunc"), _extension("_helperlib")
     runtime = _extension("core/runtime/_nrt_python")
     llvm.add_symbol("_Py_NoneStruct", id(None))
@@ -184,8 +184,8 @@ _used: list[Image] = []
 
 
 def use() -> bool:
-    """Take this process's kernels from the image; False when there is none, or none that fits.
-    Called before the first kernel is imported. While kernels are plain there is nothing to load."""
+    """Use the image for this process's kernels; False if there is no image for it. Called before the first kernel is
+    imported. If kernels are plain Python, there is nothing to load."""
     if plain.ACTIVE:
         return True
     for found in (*packaged.fitting(), None):

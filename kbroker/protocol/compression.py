@@ -2,7 +2,7 @@
 format.
 
 snappy is written in the xerial framing that the Java client expects and read in it or raw; lz4 is
-the frame format. Decompressing goes piece by piece, so a small bomb costs little.
+the frame format. Data is decompressed in pieces, so a decompression bomb costs little.
 """
 
 import struct
@@ -84,8 +84,8 @@ def compress(codec: int, data: bytes, level: int | None = None) -> bytes:
 
 
 def decompress(codec: int, data: bytes | memoryview, max_bytes: int = MAX_BYTES) -> bytes | memoryview:
-    """The records section of a batch in plain; for NONE the input itself. ProtocolError when
-    damaged, TooLong when longer."""
+    """The decompressed records section of a batch; for NONE the input itself. Raises ProtocolError if it is damaged,
+    TooLong if it is longer."""
     if codec == Codec.NONE:
         return data
     found, size = [], 0
@@ -207,8 +207,8 @@ def _zstd_pieces(data: bytes | memoryview, most_bytes: int) -> Iterator[bytes]:
 
 
 def _check_zstd_frames(data: memoryview) -> int:
-    """Frames must end where the data ends: the reader takes a cut one for a short one (RFC 8878,
-    section 3.1.1). Returns the largest window that one asks for."""
+    """Check that frames end where the data ends, as the reader does not detect a truncated frame (RFC 8878, section
+    3.1.1). Returns the largest window of a frame."""
     pos = window = 0
     while pos < len(data):
         head = data[pos : pos + ZSTD_MOST_HEADER]

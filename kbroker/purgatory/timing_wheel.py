@@ -1,9 +1,9 @@
 """A hierarchical timing wheel: add and cancel in O(1), expire in order of time. The owner passes
 the time.
 
-Level n has 64 buckets of 64**n ms. An entry lies on the level of the highest base-64 digit in which
-its expiry differs from the wheel's time, so every bucket in use lies ahead, the first used bucket
-of the lowest level is the next to expire, and an entry moves down at most once per level. (Kafka's
+Level n has 64 buckets of 64**n ms. An entry is on the level of the highest base-64 digit in which its expiry differs from the wheel's time. So all
+buckets in use are in the future, the first used bucket of the lowest level is the next to expire, and an entry
+moves down at most once per level. (Kafka's
 TimingWheel instead rounds to the level's tick and drives the buckets by a DelayQueue; here the loop
 asks `next_expiry_ms` for its timeout.)
 """
@@ -66,7 +66,7 @@ class TimingWheel:
         self._place(entry)
 
     def cancel(self, entry: TimerEntry) -> bool:
-        """Take `entry` out. False when it was not scheduled (any more)."""
+        """Remove `entry`; returns False if it was not scheduled."""
         bucket = entry._bucket
         if bucket is None:
             return False
@@ -82,9 +82,8 @@ class TimingWheel:
         self.add(entry)
 
     def next_expiry_ms(self) -> int | None:
-        """No entry expires before this time; None when there is none.
-
-        Exact for what is due within 64 ms, else up to one bucket early: `advance` then refines it.
+        """A time before which no entry expires; None without entries. It is exact for entries due within 64 ms, else
+        up to one bucket early: `advance` then refines it.
         """
         level = self._first_level()
         return None if level is None else self._start(level)
@@ -92,8 +91,8 @@ class TimingWheel:
     def advance(self, now_ms: int, most: int = _ALL) -> list[TimerEntry]:
         """Set the time; the entries with expiry_ms <= now_ms, earliest first, no longer scheduled.
 
-        Never goes back. most: entries that are moved; when more have to be, the time stands still
-        before them, and the next call continues.
+        Never goes back. most: maximum number of moved entries; if more must be moved, the time stops before them, and the next call
+        continues.
         """
         expired: list[TimerEntry] = []
         while most > 0 and (level := self._first_level()) is not None:
@@ -116,7 +115,7 @@ class TimingWheel:
         return expired
 
     def _take(self, level: int, most: int) -> list[TimerEntry]:
-        """Entries of the first bucket in use of a level, out of it."""
+        """Remove and return the entries of the first bucket in use of a level."""
         bits = self._used[level]
         lowest = bits & -bits
         bucket = self._buckets[level][lowest.bit_length() - 1]

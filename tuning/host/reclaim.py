@@ -1,4 +1,4 @@
-"""Proactive reclaim: pages that the kernel gives back although memory is not short (DAMON).
+"""Proactive reclaim: the kernel evicts pages although memory is not short (DAMON).
 
 A thread, kdamond, samples which pages are touched, and pages out those that were not for a while.
 Clean pages of the page cache cost it nothing, so it takes these first.
@@ -18,8 +18,8 @@ MICROSECONDS = 1e6
 
 @dataclass(frozen=True, slots=True)
 class Scheme:
-    """after_s: how long a page is untouched before it goes. bytes_per_s: the most that it pages
-    out; None without a quota. switch: what turns it off."""
+    """after_s: time without access before a page is evicted. bytes_per_s: the maximum rate; None without a quota.
+    switch: the command that turns it off."""
 
     after_s: float
     bytes_per_s: float | None
@@ -28,20 +28,19 @@ class Scheme:
 
 @dataclass(frozen=True, slots=True)
 class Reclaim:
-    """schemes: those that page out page cache. hidden: a thread of DAMON runs, and only root sees
-    for what."""
+    """schemes: those that evict page cache. hidden: a thread of DAMON runs, but only root can see its schemes."""
 
     schemes: tuple[Scheme, ...] = ()
     hidden: bool = False
 
     @property
     def first(self) -> Scheme | None:
-        """The one that waits least."""
+        """The scheme with the shortest time."""
         return min(self.schemes, key=lambda scheme: scheme.after_s, default=None)
 
 
 def reclaim_of(roots: Roots) -> Reclaim:
-    """Everything that can be seen."""
+    """All schemes that are visible."""
     admin = roots.sys / ADMIN
     schemes = [*_of_module(roots.sys / MODULE)]
     for kdamond in _numbered(admin):
@@ -109,7 +108,7 @@ def _numbered(folder: Path) -> list[Path]:
 
 
 def _is_closed(admin: Path) -> bool:
-    """Whether the files are there, and not for this user."""
+    """Whether the files exist, but are not readable for this user."""
     return any(text(kdamond / "state") is None for kdamond in _numbered(admin))
 
 

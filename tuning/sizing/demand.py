@@ -1,4 +1,4 @@
-"""A workload's demand of each resource. Pure: every coefficient comes in by the situation."""
+"""A workload's demand for each resource. Pure: all coefficients are in the situation."""
 
 import math
 from dataclasses import dataclass
@@ -15,11 +15,8 @@ GB = 1e9
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """One resource. share: of what may be used of it; above 1 it does not fit; None when the supply
-    is unknown.
-
-    change: the cheapest thing that makes room. endless: it grows with time, so it ends whatever the
-    rate.
+    """One resource. share: of its usable part; above 1 the workload does not fit; None if the supply is unknown.
+    change: the cheapest remedy. endless: the demand grows with time, so the resource runs out at any rate.
     """
 
     resource: str
@@ -32,7 +29,7 @@ class Need:
 
 
 def needs(situation: Situation, supply: Supply) -> list[Need]:
-    """Everything that could end first."""
+    """The needs for all resources that may run out."""
     return [
         disk_space(situation, supply),
         disk_time(situation, supply),
@@ -44,8 +41,7 @@ def needs(situation: Situation, supply: Supply) -> list[Need]:
 
 
 def log_bytes(situation: Situation) -> float:
-    """Bytes that retention by time or by size keeps, active segments, which it never deletes, and
-    indexes."""
+    """Bytes that retention by time or size keeps, plus active segments, which it never deletes, and indexes."""
     load = situation.workload
     logs = load.partitions * load.copies
     # active until it is full or has its age: active segments hold no more than was written in that
@@ -58,7 +54,7 @@ def log_bytes(situation: Situation) -> float:
 
 
 def disk_space(situation: Situation, supply: Supply) -> Need:
-    """Bytes on all disks. What is kept forever fits on none."""
+    """Bytes on all disks. Records that are kept forever never fit."""
     needed, have = log_bytes(situation), supply.disk_bytes
     load = situation.workload
     endless = needed == math.inf
@@ -81,7 +77,7 @@ def disk_space(situation: Situation, supply: Supply) -> Need:
 
 
 def share_of(needed: float, have: float | None, usable: float) -> float | None:
-    """Of what may be used; inf of nothing at all, None of what nobody knows."""
+    """Share of the usable part; inf if there is none, None if it is unknown."""
     if have is None:
         return None
     return needed / (have * usable) if have > 0 else math.inf
@@ -135,7 +131,7 @@ def memory(situation: Situation, supply: Supply) -> Need:
 
 
 def cache_horizon_s(situation: Situation, supply: Supply) -> float | None:
-    """Seconds a consumer may lag and still be served from memory."""
+    """Seconds that a consumer may lag and still be served from memory."""
     rate = situation.workload.disk_write_rate
     if supply.memory_bytes is None or not rate:
         return None
@@ -143,7 +139,7 @@ def cache_horizon_s(situation: Situation, supply: Supply) -> float | None:
 
 
 def network(situation: Situation, supply: Supply) -> Need:
-    """The busier direction; clients of this host meet at loopback instead."""
+    """The busier direction; clients on this host use loopback instead."""
     load = situation.workload
     busiest = max(load.write_rate, load.read_rate)
     if load.remote_clients:
@@ -163,7 +159,7 @@ def network(situation: Situation, supply: Supply) -> Need:
 
 
 def cpu_cores(situation: Situation) -> tuple[float, float]:
-    """Cores of the broker for what comes in and for what goes out."""
+    """Cores of the broker for produce and for fetch."""
     load, costs = situation.workload, situation.costs
     each = load.requests * costs.request_cpu
     share = load.write_rate / (load.write_rate + load.read_rate) if load.write_rate else 0.0
@@ -174,7 +170,7 @@ def cpu_cores(situation: Situation) -> tuple[float, float]:
 
 
 def cores(situation: Situation, supply: Supply) -> Need:
-    """CPU of the broker; that of clients on this host comes on top."""
+    """CPU of the broker; clients on this host need more."""
     coming, going = cpu_cores(situation)
     load = situation.workload
     return Need(
@@ -189,7 +185,7 @@ def cores(situation: Situation, supply: Supply) -> Need:
 
 
 def descriptors(situation: Situation, supply: Supply) -> Need:
-    """Demand of the process that needs most."""
+    """Demand of the process that needs the most."""
     needed, have = situation.files_needed, supply.files
     return Need(
         "descriptors",

@@ -1,5 +1,5 @@
-"""The changes that are tried: of `--try`, of the check, and where that proposes none, usual
-alternatives. And what is left out, with the reason."""
+"""The changes that are tried: those of `--try`, or of the check, or, if it proposes none, usual alternatives.
+Also the changes that are left out, with the reasons."""
 
 import os
 import re
@@ -25,12 +25,12 @@ NO_ROOT = "needs root, on the host itself"
 
 
 class WrongTry(ValueError):
-    """A --try that names nothing to try; says why."""
+    """An invalid --try, with the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One setting with another value. why: the reason of whoever proposes it."""
+    """One setting with a new value. why: the reason for the proposal."""
 
     remedy: Remedy
     why: str
@@ -65,13 +65,13 @@ class Choice:
     left: tuple[Left, ...] = ()
 
     def without_host(self, why: str) -> "Choice":
-        """The same, with what changes the host left out."""
+        """The same choice without changes of the host."""
         out = tuple(Left(change.label, why) for change in self.changes if change.on_host)
         return Choice(tuple(change for change in self.changes if not change.on_host), (*self.left, *out))
 
 
 def choose(situation: Situation, tries: Sequence[str] = ()) -> Choice:
-    """With `tries` those alone. Raises WrongTry."""
+    """The changes to try: only `tries`, if there are any. Raises WrongTry."""
     left: list[Left] = []
     if tries:
         wanted = [Change(asked_for(situation, each), ASKED) for each in tries]
@@ -91,7 +91,7 @@ def choose(situation: Situation, tries: Sequence[str] = ()) -> Choice:
 
 
 def _left(finding: Finding) -> Left | None:
-    """Why a finding's advice is not tried; None for advice that is."""
+    """The reason why a finding's advice is not tried; None if it is tried."""
     remedy = finding.remedy
     if remedy is None or remedy.means in (Means.HAND, Means.MOUNT, Means.LIMIT):
         return Left(finding.knob, "it is changed by hand" if remedy else "it has no remedy")
@@ -109,7 +109,7 @@ def _writable(situation: Situation, change: Change) -> bool:
 
 
 def alternatives(situation: Situation) -> Iterator[Change]:
-    """Where the check has nothing to propose: one process more of each kind, within the cores."""
+    """If the check proposes nothing: one more process of each kind, within the number of cores."""
     usable = situation.host.processors.usable_cores
     for key, now in (
         ("num.network.threads", situation.network_processes),
@@ -146,7 +146,7 @@ def _present(now: str | None, key: str) -> str:
 
 
 def _paired(situation: Situation, remedy: Remedy) -> Remedy:
-    """The way back of a value whose place another one takes."""
+    """The restoring change for a value that another one replaces."""
     name = remedy.target.removeprefix("vm.")
     partner = PAIRS.get(name) or next((key for key, other in PAIRS.items() if other == name), "")
     if not partner or remedy.old != "0":

@@ -1,7 +1,7 @@
-"""Values of the host that are changed for a turn, and always put back.
+"""Values of the host that are changed for a turn, and always restored.
 
-The way back is written to a file before the first change, so that even after kill -9 or a power cut
-an administrator finds it.
+The script that restores them is written before the first change, so that an administrator has it even after
+kill -9 or a power failure.
 """
 
 import os
@@ -18,7 +18,7 @@ HOST = (Means.SYSCTL, Means.SYSFS)
 
 
 class LeftBehind(ValueError):
-    """A run was killed before it could put the host's values back."""
+    """A run was killed before it could restore the host's values."""
 
 
 def check_left_behind(folder: Path) -> None:
@@ -38,14 +38,13 @@ def path_of(roots: Roots, means: Means, target: str) -> Path:
 
 
 class HostValues:
-    """Changes values of the host and knows the way back. Runs in: the tuner. Owner: the command.
-
-    As a context manager it puts everything back when it is left by an error or a signal, what was
-    kept included; at an orderly end what was kept stays.
+    """Changes values of the host and can restore them. Runs in: the tuner. Owner: the command. As a context manager
+    it restores all values, including kept ones, after an error or a signal; after an orderly end kept values
+    stay.
     """
 
     def __init__(self, roots: Roots, folder: Path) -> None:
-        """folder: where the file with the way back lies. Raises LeftBehind."""
+        """folder: the folder of the file that restores the values. Raises LeftBehind."""
         self._roots = roots
         self._file = folder / UNDO_FILE
         self._changed: list[Remedy] = []
@@ -65,7 +64,7 @@ class HostValues:
             raise
 
     def restore(self, remedy: Remedy) -> None:
-        """Sets the value that was there before, if this was changed. Raises OSError."""
+        """Restores the previous value, if it was changed. Raises OSError."""
         if remedy not in self._changed:
             return
         self._write(remedy.means, remedy.old_target or remedy.target, remedy.old)
@@ -77,7 +76,7 @@ class HostValues:
         self._kept.add(remedy.target)
 
     def restore_all(self) -> list[str]:
-        """The last change first, each even when another fails; lines about those that failed."""
+        """Restore all values, the last change first, even if some fail; returns lines about those that failed."""
         failed = []
         for remedy in reversed(list(self._changed)):
             try:
@@ -92,7 +91,7 @@ class HostValues:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Further signals wait until all is put back."""
+        """Further signals wait until everything is restored."""
         before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
         try:
             if kind is None:

@@ -1,4 +1,4 @@
-"""The run: turns with and without each change, the decision, and what it keeps or takes back."""
+"""The run: turns with and without each change, the decision, and the changes that it keeps or reverts."""
 
 import time
 from collections.abc import Callable
@@ -17,14 +17,14 @@ Clock = Callable[[], float]
 UNDECIDED = Decision(Verdict.UNDECIDED, ())
 FAILED = Decision(Verdict.FAILED, ())
 PLANNED = 0.9
-"""Share of the time that is given out: a turn that takes longer costs no other one."""
+"""Share of the time that is assigned to turns: the rest allows for turns that take longer."""
 LATE = "no time: give more --minutes"
 
 
 @dataclass(slots=True)
 class Outcome:
-    """Of one change. without, changed: figures of the turns of each side, in their order. decision:
-    undecided until all of them are over. failure: why it did not work, or empty."""
+    """The result of one change. without, changed: figures of the turns of each side, in order. decision: undecided
+    until all turns are done. failure: the reason if the change failed, or empty."""
 
     change: Change
     without: list[Figures] = field(default_factory=list)
@@ -38,8 +38,8 @@ class Outcome:
 
 
 class Verification:
-    """Runs in: the tuner. Owner: the command; `outcomes` holds what there is at any moment, also
-    after an interruption. Kept changes are part of both sides of the changes after them."""
+    """Runs in: the tuner. Owner: the command; `outcomes` has the results so far, also after an interruption. Changes that were kept are part of both sides
+    in later comparisons."""
 
     def __init__(
         self,
@@ -74,7 +74,8 @@ class Verification:
             self._settle(outcome)
 
     def _warm_up(self) -> None:
-        """One turn that does not count. What it needs beside its load shortens the others' load."""
+        """One turn that does not count. The time that it needs besides its load shortens the load of the other
+        turns."""
         self._say("a first turn, which does not count ...")
         begun = self._clock()
         self._turn(self._settings, MIN_LOAD_S)
@@ -110,7 +111,7 @@ class Verification:
         return self._turn({**self._settings, **more}, self._load_s)
 
     def _settle(self, outcome: Outcome) -> None:
-        """Keeps what helped, takes everything else back."""
+        """Keeps the changes that helped, reverts the others."""
         change = outcome.change
         outcome.decision = FAILED if outcome.failure else decide(outcome.without, outcome.changed)
         if change.on_host:

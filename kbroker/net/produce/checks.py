@@ -1,9 +1,8 @@
 """Produce requests that need Python: batches whose records must be checked, entries for a full
 ring, answers with error messages.
 
-Runs in: network; batches that take long, in threads. Owner: the process. While a batch is checked,
-its connection takes no further request, so that a later batch of the same producer cannot overtake
-it.
+Runs in: network; long batches in threads. Owner: the process. While a batch is checked, its connection
+accepts no further request, so that a later batch of the same producer cannot overtake it.
 """
 
 import asyncio
@@ -54,9 +53,9 @@ from kbroker.protocol.slices import is_sliced
 
 CHECKED = 0  # Event.B of a batch that only found no room in its ring
 AT_ONCE_BYTES = 8 << 10
-"""A batch of at most so many bytes is checked by the loop: a fifth of a millisecond."""
+"""Larger batches are checked in threads; one of this size takes a fifth of a millisecond."""
 TAKEN_AT_ONCE = 256
-"""Batches that are taken at a time: a fifth of a millisecond."""
+"""Batches that are taken at a time, in a fifth of a millisecond."""
 THREADS = 2
 LOOK_NS = 1_000_000
 """Time in a turn for batches of one request with thousands of them."""
@@ -99,7 +98,7 @@ class ProduceChecks:
 
     @property
     def waiting(self) -> bool:
-        """Whether something waits to be looked at, or for room."""
+        """Whether a batch waits for its check, or for room."""
         return bool(self._unsorted or self._unchecked or self._waiting)
 
     def take(self, result: int, reason: int) -> None:
@@ -109,8 +108,7 @@ class ProduceChecks:
         self._unchecked.setdefault(request, deque()).append((result, reason))
 
     def take_many(self, events: Words) -> Words:
-        """Take the batches of a turn with many events; returns the other events. Thousands of
-        batches may belong to one request, so `look` takes them in parts."""
+        """Take the batches of a turn with many events; returns the other events. One request may have thousands of batches, so `look` handles them in parts."""
         is_batch = events[:, Event.KIND] == EventKind.CHECK_BATCH
         batches = events[is_batch][:, (Event.A, Event.B)]
         if not len(batches):
@@ -129,8 +127,8 @@ class ProduceChecks:
             self._unsorted.appendleft(batches[TAKEN_AT_ONCE:])
 
     def look(self, now_ms: int) -> bool:
-        """Check the batches that were taken and push those that have room, each for a part of a
-        turn; returns whether work is left."""
+        """Check the taken batches and push those for which there is room, each for a part of a turn; returns whether
+        work is left."""
         late = self._look(now_ms, time.monotonic_ns() + LOOK_NS)
         return self._push_waiting(time.monotonic_ns() + LOOK_NS) or late
 
@@ -355,8 +353,7 @@ def _demand(topic: str, rules: Rules, registered: Registered | None) -> SchemaDe
 
 
 def damage_text(request: ProduceRequest) -> str | None:
-    """Kafka's error for the first batch that it cannot skip; it refuses the whole request for
-    it."""
+    """Kafka's error for the first batch that it cannot skip, with which it refuses the whole request."""
     for topic in request.topic_data:
         for part in topic.partition_data:
             data = bytes((part.records or b"")[: rb.HEADER_BYTES])

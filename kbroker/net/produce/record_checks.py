@@ -32,8 +32,8 @@ MAX_RECORDS = 1_000_000  # that are looked at for errors of their own
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """Rules of the partition, from its slot. target: codec every batch must have, or ANY_CODEC;
-    level: its own; schemas: those that its records must name."""
+    """Rules of the partition, from its slot. target: the codec of all batches, or ANY_CODEC; level: the codec's level; schemas: those that records must
+    name."""
 
     partition: str
     compacted: bool
@@ -69,8 +69,7 @@ class Rules:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """error NONE: append ``data``, or the batch as it came when that is None. Else what the answer
-    says."""
+    """error NONE: append ``data``, or the unchanged batch if it is None. Otherwise the fields of the answer."""
 
     error: ErrorCode = ErrorCode.NONE
     message: str | None = None
@@ -122,7 +121,7 @@ def _demands(batch: RecordBatch, rules: Rules, now_ms: int) -> Demands:
 
 
 def _refused(batch: RecordBatch, rules: Rules, now_ms: int) -> Verdict | None:
-    """The errors of a batch's records, one by one; None when they have none. Of very many records
+    """The errors of single records of a batch; None if there are none. Of very many records
     or errors only the first ones are listed, which bounds the answer."""
     errors: list[tuple[int, ErrorCode, str]] = []
     try:
@@ -138,7 +137,7 @@ def _refused(batch: RecordBatch, rules: Rules, now_ms: int) -> Verdict | None:
 
 
 def _unregistered(batch: RecordBatch, demand: SchemaDemand) -> Verdict | None:
-    """The records that do not name a schema that is registered for them; None without any."""
+    """The records that do not name a schema registered for them; None if there are none."""
     if batch.record_count > MAX_RECORDS:
         text = f"A batch of more than {MAX_RECORDS} records, whose schemas the topic wants to be registered"
         return Verdict(ErrorCode.INVALID_RECORD, text)
@@ -194,7 +193,7 @@ def _refusal(errors: list[tuple[int, ErrorCode, str]]) -> Verdict:
 
 
 def _rewritten(batch: RecordBatch, found: Found, rules: Rules) -> Verdict:
-    """The batch in the codec and with the header that the topic wants."""
+    """The batch with the topic's codec and a changed header."""
     codec = rules.codec_for(batch)
     attributes = (batch.attributes & ~rb.ATTRIBUTE_CODEC_MASK & ~rb.ATTRIBUTE_LOG_APPEND_TIME) | codec
     if attributes == batch.attributes and found.largest == batch.max_timestamp:
