@@ -20,7 +20,7 @@ from kbroker.config.acls import (
 )
 
 NOT_ASKED: Final = -(2**31)
-"""The field's value unless the client asked for it."""
+"""The field's value if the client did not request it."""
 
 
 def bits(*operations: int) -> int:

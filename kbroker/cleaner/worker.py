@@ -41,7 +41,7 @@ NICENESS = 10
 IOPRIO_SET = {"x86_64": 251, "aarch64": 30}
 IOPRIO_IDLE = 3 << 13
 JOIN_S = 10.0
-PAUSE_FACTOR = 10  # of a look's time, until the next: thousands of logs may be looked at, and change, at once
+PAUSE_FACTOR = 10  # pause after a check, in times of its length: thousands of logs may be checked
 MIN_CALL_INTERVAL_S = 0.01
 MAX_MAP_BYTES = (1 << 31) - 1  # as Kafka
 

@@ -160,7 +160,7 @@ class QuotaTable:
 
 
 def is_address(host: str) -> bool:
-    """Whether it is a literal address, which no resolver needs to be asked for."""
+    """Whether it is a literal address, which needs no resolver."""
     try:
         ipaddress.ip_address(host)
     except ValueError:

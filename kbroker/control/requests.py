@@ -105,7 +105,7 @@ class Requests:
         _reply(link, call_id, client, answer)
 
     def in_slices(self, work: Callable[[], object]) -> None:
-        """Run long work that no client has asked for, between the long requests."""
+        """Run long work that no client has requested, between the long requests."""
         self._background.start(self._slicing.run(work))
 
     def _serve_list(self, link: AsyncLink, call_id: int, client: ClientRequest) -> None:

@@ -55,14 +55,14 @@ log = logging.getLogger(__name__)
 Handler = Callable[[AsyncLink, int, Any], object]
 """Handles a message: link, call id, message."""
 Coordinators = Callable[[Services, Appender], Sequence[Runtime]]
-"""Makes the coordinators and enters them into the services."""
+"""Creates the coordinators and adds them to the services."""
 
 HEARTBEAT_S = 0.5
 MAX_LINKS_A_TURN = 16
 LOOP_LAG = bind("kbroker_loop_lag_seconds")
 OPEN_GRACE_S = 0.5
-"""A start waits so long for logs that are not internal: most open in milliseconds, and a client
-that comes right after it finds them there."""
+"""Maximum time that a start waits for logs that are not internal: most open in milliseconds, so that clients find
+them open right after the start."""
 
 
 class Control:
@@ -136,9 +136,8 @@ class Control:
             working.cancel()
 
     async def _open_and_load(self) -> None:
-        """Internal topics are open and replayed. Others are open as well, or are still being
-        checked after a kill: each one is served as soon as it is open. With replica sites all are
-        awaited: their roles depend on what each log holds."""
+        """Wait until internal topics are open and replayed. Other logs may still be checked after a kill: each one is served
+        as soon as it is open. With replica sites it waits for all logs, because their roles depend on their contents."""
         await self._workers.internal_open.wait()
         if len(self._broker.sites) > 1:
             await self._workers.all_open.wait()
@@ -153,18 +152,17 @@ class Control:
             await self._replication.run()
 
     async def _worker_is_back(self, worker: int) -> None:
-        """Every log of an IO worker is open that had died."""
+        """All logs of a restarted IO worker are open."""
         await self._replication.worker_back(worker)
-        await self._load()  # what its predecessor died over
+        await self._load()  # the partitions that its predecessor died with
 
     async def _load(self) -> None:
-        """Replay what has not been replayed of the internal topics that exist."""
+        """Replay the partitions of internal topics that have not been replayed."""
         for runtime in self._runtimes:
             await runtime.load()
 
     def _has_new_partitions(self, topic: Topic) -> None:
-        """An internal topic was created or has grown: its coordinator knows all of it before any
-        client looks for that."""
+        """An internal topic was created or has new partitions: load them before a client uses them."""
         for runtime in self._runtimes:
             if runtime.topic == topic.name:
                 self._background.start(runtime.load())
@@ -196,8 +194,8 @@ class Control:
             self._background.start(self._begin_link(stream))
 
     async def _begin_link(self, stream: socket.socket) -> None:
-        """The requests of a process that died before control came to them are dropped: its clients
-        know that they get no answer, and may have asked for the contrary since."""
+        """The requests of a process that died before control read them are dropped: its clients know that they get no
+        answer, and may have sent a contrary request since."""
         make = self._abandoned_link if is_abandoned(stream) else self._new_link
         await asyncio.get_running_loop().connect_accepted_socket(make, stream)
 
@@ -271,8 +269,7 @@ class Control:
         link.reply(call_id, await verify(self._services, asked))
 
     def _greet_network(self, link: AsyncLink, hello: Hello) -> None:
-        """A network process has started: everything there is, then deltas, in the order of the
-        link."""
+        """A network process has started: send it a full image, then deltas, in the order of the link."""
         self._broker.links.add_network(hello.index, link)
         self._background.start(self._confirmed(link))
 

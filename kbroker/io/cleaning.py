@@ -100,7 +100,7 @@ class Cleaning:
         self._notify = notify
         self._clock_ms = clock_ms
         self._call_cleaner = call_cleaner
-        # Slots that were looked at before the sync of all closed segments.
+        # Slots that were checked before the sync of all closed segments.
         self._wait_for_sync: set[int] = set()
         self._unsynced: set[str] = set()  # log dirs whose checkpoint is written, but perhaps not on disk
 

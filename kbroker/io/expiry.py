@@ -21,8 +21,8 @@ from kbroker.log.timestamps import locate_batch
 
 log = logging.getLogger(__name__)
 
-SLICE = 32  # logs that are looked at in one turn of the loop
-DAMAGED_MS = 60_000  # until a log that cannot be read is looked at again
+SLICE = 32  # logs that are checked in one turn of the loop
+DAMAGED_MS = 60_000  # until an unreadable log is checked again
 
 
 @dataclass(frozen=True, slots=True)

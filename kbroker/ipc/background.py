@@ -1,4 +1,5 @@
-"""Background tasks that nobody awaits: kept from the garbage collector, their failures logged."""
+"""Background tasks that are not awaited: they are kept from the garbage collector, and their failures are
+logged."""
 
 import asyncio
 import logging

@@ -59,7 +59,7 @@ class PushingClient(Struct, frozen=True, array_like=True):
 
 class ClientMetrics(Struct, frozen=True, array_like=True):
     """Metrics that clients have pushed (KIP-714), and those that the broker measures of them.
-    instances: that asked for their subscription. left_out: series without room."""
+    instances: clients that requested their subscription. left_out: series without room."""
 
     instances: int
     left_out: int

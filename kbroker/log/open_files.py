@@ -9,7 +9,7 @@ from kbroker.log import files
 
 
 class OpenFile:
-    """A file descriptor that closes when nobody refers to it any more.
+    """A file descriptor that is closed with its last reference.
 
     An answer that is being sent keeps this object, so that neither the cache's
     eviction nor the deletion of the segment can give the number to another file meanwhile.

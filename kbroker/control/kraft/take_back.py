@@ -1,6 +1,6 @@
 """Log dirs that come (back) from Apache Kafka: its metadata replaces the store's.
 
-Looked at when control starts, before the store is loaded: topics that Kafka deleted are removed,
+Runs when control starts, before the store is loaded: topics that Kafka deleted are removed,
 settings, quotas and users are replaced by Kafka's, and leader epochs continue above Kafka's. New
 topics and partitions are found on disk (`adoption.py`). Settings that only kbroker knows stay.
 Nothing is done unless Kafka has run since kbroker last saw its metadata log.

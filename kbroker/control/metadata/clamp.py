@@ -24,7 +24,7 @@ def is_clamped(topic: str, config: BrokerConfig, sites: int, asked: int = -1) ->
 
 
 def factor_note(topic: str, wanted: int, given: int) -> str:
-    """For the log and the answer: the topic has fewer replicas than asked for."""
+    """The note for the log and the answer that the topic has fewer replicas than requested."""
     return (
         f"topic '{topic}' has {given} replica(s) a partition, not the {wanted} asked for: this broker is one node "
         f"({CLAMP}=false refuses)"

@@ -74,7 +74,7 @@ class DelegationTokens:
         return self._by_id.get(token_id) if self.enabled else None
 
     def requested_by(self, principal: str) -> int:
-        """Tokens that a principal has asked for and that are still here."""
+        """The number of existing tokens that a principal has requested."""
         return self._requested[principal]
 
     def put(self, token: DelegationToken) -> None:

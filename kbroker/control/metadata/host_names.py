@@ -15,15 +15,15 @@ THREADS: Final = 2
 
 
 class HostNames:
-    """Runs in: control. Owner: the Broker. Without its threads until a name is asked for."""
+    """Runs in: control. Owner: the Broker. Starts its threads for the first name."""
 
     def __init__(self, deadline_s: float = DEADLINE_S) -> None:
         self._deadline_s = deadline_s
         self._threads = ThreadPoolExecutor(THREADS, "host names")
 
     async def unresolved(self, names: Iterable[str]) -> frozenset[str]:
-        """Those of the names that have no address, or none before the deadline."""
-        left = dict.fromkeys(names)  # each is asked for once
+        """The names that have no address, or none before the deadline."""
+        left = dict.fromkeys(names)  # each is resolved once
         if not left:
             return frozenset()
         loop = asyncio.get_running_loop()

@@ -141,7 +141,7 @@ def _count(spec: NewTopic, config: BrokerConfig) -> int:
 
 
 def _factor(spec: NewTopic, config: BrokerConfig, sites: Sites) -> tuple[int, int]:
-    """Replicas that were asked for, and those that the topic gets."""
+    """The requested number of replicas, and the number that the topic gets."""
     default = config.get_int("default.replication.factor")
     factor = default if spec.replication_factor == -1 else spec.replication_factor
     usable = sum(1 for log_dirs in sites.values() if log_dirs)

@@ -1,4 +1,4 @@
-"""Client telemetry as Kafka's ClientMetricsManager decides it: who is asked for what, and which
+"""Client telemetry, with the rules of Kafka's ClientMetricsManager: which client should push what, and which
 pushes are taken."""
 
 import logging

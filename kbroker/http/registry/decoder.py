@@ -71,7 +71,7 @@ def _made(state: State, row: SchemaRow) -> Decode | None:
 
 
 class AnswerDecoder:
-    """Owner: one answer. Schemas are asked for at the first value that names one."""
+    """Owner: one answer. Schemas are requested at the first value that names one."""
 
     def __init__(self, schemas: SchemaDecoder, caller: Caller) -> None:
         self._schemas = schemas

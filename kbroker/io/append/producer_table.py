@@ -39,8 +39,7 @@ class ProducerTable:
         self.room = capacity // 2
         """Producers that may be added before ``make_room`` is due, or fewer: the table stays at
         most half full, and a deleted row that is claimed again counts twice."""
-        # keys and their rows, and whether they were asked for since a row came or went: see
-        # `states`
+        # keys and their rows, and whether they were requested since the last change: see `states`
         self._by_slot: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None
         self._asked = False
 

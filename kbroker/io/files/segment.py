@@ -28,8 +28,8 @@ class Segment:
     """One segment as its partition knows it. For the active one the append row, not `size`, is
     authoritative.
 
-    max_timestamp: None until it is asked for (see `largest_timestamp`). modified_ms: of the .log
-    file. first_timestamp: of the first batch, None until it is asked for.
+    max_timestamp: None until it is needed (see `largest_timestamp`). modified_ms: of the .log
+    file. first_timestamp: of the first batch, None until it is needed.
     """
 
     base_offset: int

@@ -206,7 +206,7 @@ class ProduceChecks:
         loop.call_soon_threadsafe(self._check_ended, result, looking)
 
     def _check_ended(self, result: int, looking: "Future[Verdict]") -> None:
-        """A thread has looked at a batch."""
+        """A thread has checked a batch."""
         if (error := looking.exception()) is not None:
             log.error("a batch could not be looked at", exc_info=error)
         self._checked(result, Verdict(ErrorCode.UNKNOWN_SERVER_ERROR) if error else looking.result())

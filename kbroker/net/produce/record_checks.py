@@ -27,7 +27,7 @@ NO_TIMESTAMP = -1
 SHOWN_ERRORS = 3
 AT_ONCE_RECORDS = 100  # maximum records whose schemas the loop looks up: a fifth of a millisecond
 MAX_ERRORS = 10_000  # that an answer names
-MAX_RECORDS = 1_000_000  # that are looked at for errors of their own
+MAX_RECORDS = 1_000_000  # that are checked for errors of their own
 
 
 @dataclass(frozen=True, slots=True)

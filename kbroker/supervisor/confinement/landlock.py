@@ -1,4 +1,4 @@
-"""Landlock: a process changes no file, starts no program, listens on no port and signals nobody but
+"""Landlock: a process changes no file, starts no program, listens on no port and sends signals to no process except
 itself.
 
 Unlike seccomp it resolves paths. Files that were opened before stay open.

@@ -100,8 +100,8 @@ def _check_sources(topology: Topology, view: TopicView) -> None:
 
 
 def _partition_counts(topology: Topology, view: TopicView) -> dict[str, int]:
-    """Partitions of every internal topic: what is asked for, else what its writers and neighbours
-    have."""
+    """Partitions of every internal topic: the specified number, else that of its writers and of the topics that are
+    read together with it."""
     counts = _repartition_counts(topology, view)
     fixed = {
         topic.name
@@ -185,8 +185,8 @@ def _make_equal(
     counts: dict[str, int],
     view: TopicView,
 ) -> None:
-    """Topics that are read together have as many partitions; repartition topics without a number
-    follow."""
+    """Check that topics that are read together have the same number of partitions; repartition topics without a
+    specified number get it."""
     external = {
         topic: _count(topic, counts, view) for topic in group if topic not in fixed and topic not in flexible
     }
