@@ -1,5 +1,4 @@
-"""A peer of the raw comparison that asks control's dispatch directly, in an event loop of its
-own."""
+"""A peer of the raw comparison that calls control's dispatch directly, in a separate event loop."""
 
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -18,7 +17,7 @@ from tests.control.fakes import services_of
 
 
 def client_request(api: ApiKey, version: int, body: bytes, correlation_id: int = 7) -> ClientRequest:
-    """What a network process would pass on."""
+    """The message that a network process would send."""
     return ClientRequest(
         connection_id=1,
         api_key=api,
@@ -37,7 +36,7 @@ _DISPATCHES: WeakKeyDictionary[Broker, Dispatch] = WeakKeyDictionary()
 
 
 def dispatch_of(broker: Broker) -> Dispatch:
-    """The one that answers a broker's requests."""
+    """The dispatch that answers a broker's requests."""
     if broker not in _DISPATCHES:
         _DISPATCHES[broker] = Dispatch(services_of(broker))
     return _DISPATCHES[broker]

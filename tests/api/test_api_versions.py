@@ -98,7 +98,7 @@ def test_features_are_listed_only_with_the_apis_they_promise() -> None:
 
 
 def _request(version: int, request: ApiVersionsRequest) -> tuple[ClientRequest, bytes]:
-    """What a network process passes on: the request and its frame without the size."""
+    """The message of a network process: the request and its frame without the size."""
     body = encode(request, min(max(version, 0), 4))
     head = struct.pack(">hhih", ApiKey.API_VERSIONS, version, 7, 3) + b"raw"
     tags = b"\0" if version >= 3 else b""

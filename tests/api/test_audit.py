@@ -1,5 +1,4 @@
-"""Lines of the audit log: every change and every refusal of an answer of control's, with no secret
-in it."""
+"""Lines of the audit log: every change and every refusal by control, without secrets."""
 
 import asyncio
 from pathlib import Path

@@ -1,5 +1,4 @@
-"""Guards: no API is forgotten, ACLs are stored and hold, and what is hidden is hidden in control's
-answers."""
+"""Guards: every API has one, ACLs are stored and enforced, and control's answers hide what a client may not see."""
 
 import asyncio
 from pathlib import Path

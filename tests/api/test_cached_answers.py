@@ -1,5 +1,4 @@
-"""What administrators ask stands until what it tells has changed: by whatever request changes
-it."""
+"""Answers to administrators stay cached until their contents change, by whatever request."""
 
 import asyncio
 from collections.abc import Iterator

@@ -36,7 +36,7 @@ def made(tmp_path: Path):  # type: ignore[no-untyped-def]
 
 
 class Coordinator:
-    """A coordinator whose topic appears when asked for."""
+    """A coordinator whose topic is created when it is needed."""
 
     topic = "__consumer_offsets"
 

@@ -1,5 +1,4 @@
-"""Requests about delegation tokens: who may ask at all, whose tokens each sees, and what the
-answers say."""
+"""Requests about delegation tokens: the clients that may send them, the tokens that each sees, and the answers."""
 
 import asyncio
 from collections.abc import Iterator
@@ -48,7 +47,7 @@ def made(tmp_path: Path) -> Iterator[World]:
 
 
 def with_listeners(made: World) -> World:
-    """With a listener of each security protocol."""
+    """Settings with a listener of each security protocol."""
     for protocol in SecurityProtocol:
         made.broker.endpoints[protocol.name] = Endpoint(protocol.name, protocol, "127.0.0.1", 9092)
     return made

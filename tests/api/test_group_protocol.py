@@ -89,7 +89,7 @@ def test_a_heartbeat_that_no_batch_can_hold_is_refused_before_anything_is_made_o
         "share": ShareGroupHeartbeatRequest("g", subscribed_topic_names=names),
         "streams": StreamsGroupHeartbeatRequest("g", topology=Topology(1, [Subtopology("0", names)])),
     }[protocol]
-    with world(tmp_path) as made:  # without coordinators: whoever asks them fails
+    with world(tmp_path) as made:  # without coordinators: a request to them fails
         version = 1 if protocol == "share" else 0
         answer = asyncio.run(ask(made.broker, ApiKey[f"{protocol.upper()}_GROUP_HEARTBEAT"], version, beat))
         assert answer.error_code == ErrorCode.UNKNOWN_SERVER_ERROR

@@ -1,5 +1,5 @@
-"""What each API needs, written down anew: without one of these permissions its handler never sees
-the resource."""
+"""The permissions that each API needs, listed independently of the code: without one of them its handler
+never sees the resource."""
 
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -133,7 +133,7 @@ LEFT = [
 
 
 class Granted:
-    """An authorizer that allows what it lists."""
+    """An authorizer that allows the listed permissions."""
 
     def __init__(self, *permissions: Permission) -> None:
         self.permissions = permissions
@@ -147,7 +147,7 @@ class Granted:
 
 @dataclass(frozen=True)
 class Context:
-    """As much of a RequestContext as guards use; served: what the handler got."""
+    """The part of a RequestContext that guards use. served: the request that reached the handler."""
 
     broker: Any
     version: int
@@ -180,7 +180,7 @@ def _parts(kind: Any) -> list[Any]:
 
 
 def served(api: ApiKey, version: int, asked: Any, *granted: Permission) -> list[Any]:
-    """What came through to the handler."""
+    """The request that reached the handler."""
     catalogue = SimpleNamespace(topics={T: None}, by_id=lambda _: None, partition=lambda *_: None)
     ctx: Any = Context(SimpleNamespace(authorizer=Granted(*granted), catalogue=catalogue), version)
     seen = []
@@ -196,7 +196,7 @@ def served(api: ApiKey, version: int, asked: Any, *granted: Permission) -> list[
 def outcome(
     api: ApiKey, version: int, asked: Any, *granted: Permission
 ) -> tuple[list[Any], ErrorCode | None]:
-    """What came through, and the error of the whole request."""
+    """The request that reached the handler, and the error of the whole request."""
     try:
         return served(api, version, asked, *granted), None
     except KafkaError as error:

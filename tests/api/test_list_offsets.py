@@ -1,4 +1,4 @@
-"""ListOffsets: by position, by time, by isolation; nothing found is -1 and no error."""
+"""ListOffsets by position, time and isolation level; without a match the offset is -1, without an error."""
 
 import asyncio
 from pathlib import Path

@@ -1,5 +1,4 @@
-"""Metadata: all and none, by id, duplicates, auto-creation, the cache, what an offline directory
-looks like."""
+"""Metadata: all topics, none, by id, duplicates, auto-creation, the cache, offline log dirs."""
 
 import asyncio
 import errno

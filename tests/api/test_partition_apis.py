@@ -1,5 +1,4 @@
-"""DeleteRecords, OffsetForLeaderEpoch, DescribeProducers, DescribeLogDirs: what they ask of the IO
-workers."""
+"""DeleteRecords, OffsetForLeaderEpoch, DescribeProducers, DescribeLogDirs: their calls of IO workers."""
 
 import asyncio
 import errno

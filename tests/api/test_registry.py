@@ -69,7 +69,7 @@ def test_handlers_of_control_are_there(module) -> None:  # type: ignore[no-untyp
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda module: module.API.name)
 def test_a_handler_gives_an_answer_or_a_deferred(module) -> None:  # type: ignore[no-untyped-def]
-    """Nothing to await and nothing of any type: dispatch and guards know these kinds alone."""
+    """No coroutine and no other type: dispatch and guards handle only these kinds."""
     if module.API.owner is Owner.CONTROL:
         kind = get_type_hints(module.handle)["return"]
         kinds = get_args(kind) or (kind,)

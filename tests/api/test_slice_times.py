@@ -1,7 +1,5 @@
-"""Requests with very many entries stop the loop of control for a few milliseconds at most,
-whichever API they ask.
-
-Measured in CPU time of each callback of the loop, so a busy host changes nothing.
+"""Requests with very many entries block the loop of control for a few milliseconds at most, for every API. The
+CPU time of each callback of the loop is measured, so a busy host does not change the result.
 """
 
 import asyncio
@@ -46,16 +44,15 @@ pytestmark = pytest.mark.slow
 
 ENTRIES = 30_000
 MAX_MS = 15.0
-"""Ten times a slice; in one piece most of these take over a hundred."""
+"""Ten times a slice; without slices most of these take over a hundred milliseconds."""
 TRIES = 3
-"""A neighbour on the same core, or its cache, lengthens some callbacks; code that is long is long
-each time."""
+"""Other work on the same core, or in its cache, lengthens some callbacks; long code is long every time."""
 SHORT_BYTES = 100_000
 """A request without a list of its own."""
 
 
 def filled(cls: type[Struct], count: int, number: int, version: int) -> Struct:
-    """A struct whose lists have so many entries, and one each in the lists below."""
+    """A struct whose lists have this many entries, and whose nested lists have one entry each."""
     values: dict[str, Any] = {}
     for field in cls.SCHEMA.fields:
         if not field.versions[0] <= version <= field.versions[1]:
@@ -153,7 +150,7 @@ def made(tmp_path: Path):  # type: ignore[no-untyped-def]
         one.broker.authorizer = Authorizer(frozenset(("User:ANONYMOUS",)))
         asyncio.run(create_topics(one.broker, [NewTopic("n0"), NewTopic("n1")]))
         yield one
-    gc.enable()  # it may rest when a loop ends
+    gc.enable()  # it may stay off when a loop ends
 
 
 @pytest.mark.parametrize(("api", "body"), LONG)
@@ -180,7 +177,7 @@ def test_no_callback_of_a_long_request_takes_long(
 
 
 async def served(made: World, client: ClientRequest) -> None:
-    """As control serves a long request, until it is answered."""
+    """Serve a long request as control does, until it is answered."""
     dispatch: Callable[[], Any] = partial(dispatch_of(made.broker), client)
     in_slices: list[bool] = []
     async with asyncio.timeout(60):

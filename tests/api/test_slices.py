@@ -1,4 +1,4 @@
-"""Long requests to control in slices: what others ask meanwhile does not wait for them."""
+"""Long requests to control run in slices: other requests do not wait for them."""
 
 import asyncio
 from functools import partial

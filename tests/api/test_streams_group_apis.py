@@ -1,4 +1,4 @@
-"""Internal topics of streams groups: made before the answer leaves, or the member is told why not;
+"""Internal topics of streams groups: created before the answer is sent, or the answer has the reason;
 UnregisterBroker."""
 
 import asyncio
@@ -27,7 +27,7 @@ def test_internal_topics_are_created_with_configs_and_failures_are_reported(tmp_
         InternalTopic("bad", 2, 0, (("cleanup.policy", "bogus"),)),
     )
     with world(tmp_path) as made:
-        for _ in range(2):  # the second time "good" is there already, which is no failure
+        for _ in range(2):  # the second time "good" exists already, which is not an error
             asyncio.run(create_internal_topics(made.broker, "app", HeartbeatResult(response, topics)))
         assert len(made.broker.catalogue.topics["good"].partitions) == 3
         assert made.broker.topic_config("good").compact

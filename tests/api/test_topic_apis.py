@@ -1,5 +1,4 @@
-"""CreateTopics, DeleteTopics, CreatePartitions, DescribeTopicPartitions: what clients are
-answered."""
+"""CreateTopics, DeleteTopics, CreatePartitions, DescribeTopicPartitions: the answers to clients."""
 
 import asyncio
 from pathlib import Path
@@ -120,7 +119,7 @@ def test_topics_are_deleted_by_name(made: World, version: int) -> None:
 
 
 def test_a_topic_that_is_being_created_is_deleted_then(made: World) -> None:
-    """The answer "unknown topic" would be wrong as soon as the topic is there."""
+    """The answer "unknown topic" would be wrong as soon as the topic exists."""
 
     async def all_at_once() -> tuple[Any, ...]:
         creation = ct.CreateTopicsRequest([ct.CreatableTopic("a", 1, 1)], 1000)

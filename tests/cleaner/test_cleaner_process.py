@@ -1,4 +1,4 @@
-"""A running broker compacts: its clients find the latest values, whatever is killed meanwhile."""
+"""A running broker compacts its logs: clients find the latest values, whichever process is killed meanwhile."""
 
 import time
 from collections.abc import Callable

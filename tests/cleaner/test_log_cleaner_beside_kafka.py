@@ -1,5 +1,4 @@
-"""Apache Kafka's own DumpLogSegments finds nothing to complain of in compacted logs, but for the
-gaps they have."""
+"""Apache Kafka's DumpLogSegments finds no error in compacted logs, except for their gaps."""
 
 import re
 from pathlib import Path

@@ -1,5 +1,4 @@
-"""After any cleanings, kills and restarts a log says what a model says: latest values, offsets,
-sequences."""
+"""After any cleanings, kills and restarts a log matches a model: latest values, offsets, sequences."""
 
 import os
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What an IO worker's logs make of errors of their log dirs, and what is on disk before whom."""
+"""The reaction of an IO worker's logs to errors of their log dirs, and the order of syncs and answers."""
 
 import errno
 import os

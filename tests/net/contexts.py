@@ -6,6 +6,6 @@ from kbroker.net.context import Context
 
 
 def new_context(settings: dict[str, str] | None = None, arena_bytes: int = 64 << 20) -> Context:
-    """Of the first of two clients beside one IO worker, in shared memory of its own."""
+    """The context of the first of two clients of one IO worker, in separate shared memory."""
     config = BrokerConfig({"listeners": "PLAINTEXT://127.0.0.1:0", **(settings or {})})
     return Context(Shared(Sizes(2, 1, 64, 64, arena_bytes)), 0, config)

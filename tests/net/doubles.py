@@ -1,5 +1,4 @@
-"""A network process with stand-ins for its neighbours: an IO worker and control that live in the
-test."""
+"""A network process with stand-ins for the other processes: an IO worker and control that run in the test."""
 
 import os
 import select
@@ -44,8 +43,7 @@ SERVED = {key: (api.min_version, api.max_version) for key, api in APIS.items()}
 
 
 class WorkerDouble(threading.Thread):
-    """Takes append entries in order, writes them to one segment file a partition, completes
-    them."""
+    """Takes append entries in order, writes them to one segment file per partition, completes them."""
 
     def __init__(self, shared: Shared, folders: Mapping[int, Path]) -> None:
         super().__init__(daemon=True)
@@ -114,7 +112,7 @@ class WorkerDouble(threading.Thread):
         words[Slot.SEQUENCE] += 1
 
     def notify(self, slot: int) -> None:
-        """Tell the network process if it waits for this slot."""
+        """Notify the network process if it waits for this slot."""
         words = self.shared.slots[slot]
         if words[Slot.WAITERS] & 1:
             words[Slot.WAITERS] = 0
@@ -129,7 +127,7 @@ class WorkerDouble(threading.Thread):
 
 
 class ControlDouble(threading.Thread):
-    """Answers hello with the image it has, and client requests with a function."""
+    """Answers hello with its image, and client requests by a function."""
 
     def __init__(self, image: Image, answer: Answer) -> None:
         super().__init__(daemon=True)
@@ -177,7 +175,7 @@ class ControlDouble(threading.Thread):
         assert self.replied.wait(10)
 
     def drop(self) -> None:
-        """Lose the link, as when control dies."""
+        """Close the link, as when control dies."""
         link = self.link  # the next one may be accepted before this is closed
         assert link is not None
         link.shutdown(socket.SHUT_RDWR)
@@ -195,7 +193,7 @@ def _frames(call_id: int, answer: bytes | None) -> bytes:
 
 
 class NetNode:
-    """One network process (a fork) and its neighbours. topics: name -> partitions."""
+    """One network process (a fork) and its stand-ins. topics: name -> partitions."""
 
     def __init__(
         self,
@@ -208,7 +206,7 @@ class NetNode:
     ) -> None:
         self.greetings = greetings
         self.folder = Path(tempfile.mkdtemp(prefix="kbroker-net-"))
-        # as in every log dir: what tells what is cached is tried out on it
+        # as in every log dir: the ways to check the page cache are tried on it
         (self.folder / files.META_PROPERTIES).touch()
         self.config = BrokerConfig(
             {"log.dirs": str(self.folder), "listeners": "PLAINTEXT://127.0.0.1:0", **(settings or {})}
@@ -312,7 +310,7 @@ class NetNode:
         poll.register(self.acceptor_end, select.POLLIN)
         while len(found) < count and poll.poll(timeout * 1000):
             told = fds.receive_closed(self.acceptor_end)
-            if isinstance(told, list):  # else settings, which are told at the start
+            if isinstance(told, list):  # else settings, which are sent at the start
                 found += [i for i in told if i != fds.RESTARTED]
         return found
 

@@ -19,7 +19,7 @@ TRIES = 3
 
 
 class LagNode(NetNode):
-    """As NetNode; `longest_ms` gives the longest callback since it was called last."""
+    """As NetNode; `longest_ms` returns the longest callback since its last call."""
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
@@ -40,9 +40,8 @@ class LagNode(NetNode):
         super().serve(context)
 
     def check_longest_ms(self, most_ms: float, work: Callable[[], object]) -> None:
-        """Fails if a callback of the work takes longer, each time of three. Work that is not cut
-        into slices does; the first touch of memory, a collection of garbage or a host that takes
-        the CPU away does so once."""
+        """Fails if a callback of the work takes longer in each of three runs. Work without slices does; a first access to
+    memory, a garbage collection or a busy host causes that only once."""
         found: list[float] = []
         while not found or (found[-1] >= most_ms and len(found) < TRIES):
             self.longest_ms()

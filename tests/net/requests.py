@@ -114,7 +114,7 @@ def fetch(link: socket.socket, offset: int = 0, version: int = 11, **how: object
 
 
 def is_closed(link: socket.socket) -> bool:
-    """Whether the other end closes without another word."""
+    """Whether the other end closes without sending more."""
     return read_frame(link) == b""
 
 

@@ -1,5 +1,4 @@
-"""What no client should send: Kafka's own answer or a closed connection, and nobody else
-notices."""
+"""Invalid requests get Kafka's answer or a closed connection, and do not affect other clients."""
 
 import os
 import struct

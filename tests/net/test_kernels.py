@@ -1,4 +1,4 @@
-"""Kernels of the network process against plain Python: records, topics, chunks."""
+"""Kernels of the network process compared with plain Python: records, topics, chunks."""
 
 import random
 from typing import Any

@@ -1,5 +1,4 @@
-"""Full rings, a full arena, slow readers, dead neighbours: nothing is lost and nobody else
-waits."""
+"""Full rings, a full arena, slow readers, dead processes: nothing is lost, and other clients do not wait."""
 
 import os
 import socket

@@ -1,4 +1,4 @@
-"""Where the drain kernel ends a segment, and what it writes up to there."""
+"""The offsets at which the drain kernel ends a segment, and the batches that it writes before."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What the drain counts of what it writes."""
+"""The drain's counts of its writes."""
 
 from pathlib import Path
 

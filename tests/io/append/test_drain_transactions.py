@@ -1,5 +1,4 @@
-"""Transactional batches in the drain: who may begin a transaction on a partition, what ends it,
-what is refused."""
+"""Transactional batches in the drain: the begin and end of transactions on a partition, and refusals."""
 
 from pathlib import Path
 

@@ -1,5 +1,4 @@
-"""Plain syncs: begun by the drain, ended by a kernel; an answer never comes before the sync that
-covers it."""
+"""Plain syncs: the drain starts them and a kernel ends them; an answer never precedes the sync that covers it."""
 
 import contextlib
 import errno

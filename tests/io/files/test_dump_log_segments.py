@@ -1,4 +1,4 @@
-"""Apache Kafka's own DumpLogSegments finds nothing to complain of in what a partition writes."""
+"""Apache Kafka's DumpLogSegments finds no error in the files of a partition."""
 
 import random
 import re

@@ -1,4 +1,4 @@
-"""Old segments go by size, by age and by DeleteRecords, never what somebody may still need."""
+"""Old segments are deleted by size, age and DeleteRecords, but never while they may still be needed."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What counts as on disk when a log was loaded."""
+"""The recovery point of a log that was just loaded."""
 
 from pathlib import Path
 

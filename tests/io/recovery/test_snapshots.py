@@ -1,4 +1,4 @@
-"""Snapshots of producers that a recovery leaves behind."""
+"""The producer snapshots after a recovery."""
 
 from pathlib import Path
 

@@ -1,5 +1,4 @@
-"""read_committed fetches take the compiled path where no transaction was aborted, and answer what
-Python would."""
+"""read_committed fetches use the compiled path if no transaction was aborted, with the same answers as Python."""
 
 import multiprocessing
 from ctypes import c_int

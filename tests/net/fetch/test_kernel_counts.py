@@ -1,4 +1,4 @@
-"""What the kernel counts of the fetches that it serves."""
+"""The kernel's counts of the fetches that it serves."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Reads while compaction replaces segments: read_committed waits, the others go on."""
+"""Reads while compaction replaces segments: read_committed fetches wait, others continue."""
 
 from pathlib import Path
 from types import SimpleNamespace

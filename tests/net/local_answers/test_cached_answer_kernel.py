@@ -1,4 +1,4 @@
-"""Cached answers are given again without control, for as long as control says and not longer."""
+"""Cached answers are repeated without control, exactly as long as control allows."""
 
 import struct
 from collections.abc import Callable

@@ -1,5 +1,5 @@
-"""Network processes answer for both ends of logs from shared memory; control answers whatever is
-unusual about a ListOffsets."""
+"""Network processes answer ListOffsets for both ends of logs from shared memory; control answers all other
+requests."""
 
 import socket
 import struct

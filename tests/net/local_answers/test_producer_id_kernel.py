@@ -1,5 +1,5 @@
-"""Network processes answer with first ids of idempotent producers from shared memory; control
-answers whatever else InitProducerId asks."""
+"""Network processes assign first ids to idempotent producers from shared memory; control answers all other
+InitProducerId requests."""
 
 import socket
 import struct

@@ -1,5 +1,4 @@
-"""Questions about topics in any combination are answered from parts: as control would answer them,
-byte for byte."""
+"""Requests for any combination of topics are answered from parts, byte for byte as control would answer them."""
 
 import struct
 from random import Random

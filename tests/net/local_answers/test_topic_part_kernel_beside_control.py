@@ -1,5 +1,4 @@
-"""Random questions about topics, asked of a network process and of control itself, while topics
-change."""
+"""Random requests about topics, sent to a network process and to control, while topics change."""
 
 import asyncio
 from collections.abc import Callable, Iterator

@@ -1,5 +1,4 @@
-"""What the kernel says is fine about a compressed batch is what the walk in Python finds fine,
-too."""
+"""The kernel accepts a compressed batch only if the walk in Python accepts it, too."""
 
 from typing import Any
 

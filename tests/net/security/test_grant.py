@@ -1,5 +1,4 @@
-"""One grant for all connections of a principal, as long as there is one, and what ACLs change in
-it."""
+"""One grant for all connections of a principal, until the last one closes, and its changes by ACLs."""
 
 from types import SimpleNamespace
 from typing import Any
