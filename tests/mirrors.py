@@ -41,9 +41,9 @@ class Mirrors:
         ]
 
     def of(self, module: str) -> str | None:
-        """The test module that mirrors it: the one with its name; else the nearest one that imports it, directly or
-        through support modules; for an API file, one that sends this API's requests; else the mirror of a module
-        in the same room that imports it."""
+        """The test module that mirrors it: the one with its name; else the nearest one that imports
+        it, directly or through support modules; for an API file, one that sends this API's
+        requests; else the mirror of a module in the same room that imports it."""
         return self._direct(module) or next(
             (found for user in self._users_in_room(module) if (found := self._direct(user))), None
         )

@@ -21,5 +21,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 def test_a_child_gets_the_signal_when_its_parent_is_killed() -> None:
     """The output ends only when the child, which has inherited it, has ended."""
-    done = subprocess.run([sys.executable, "-c", PARENT], stdout=subprocess.PIPE, timeout=SECONDS, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", PARENT], stdout=subprocess.PIPE, timeout=SECONDS, check=False
+    )
     assert done.stdout == b"dies\n"

@@ -1,10 +1,12 @@
-"""Runs the tests tier by tier: `python -m tests.tiers fast short ...`; prints its steps and their times. Every test belongs to exactly one tier, apart from `short`, which is a
-cross-section of the tiers that start brokers. After a failed tier the later ones still run; the exit code is
-1 if any failed.
+"""Runs the tests tier by tier: `python -m tests.tiers fast short ...`; prints its steps and their
+times. Every test belongs to exactly one tier, apart from `short`, which is a cross-section of the
+tiers that start brokers. After a failed tier the later ones still run; the exit code is 1 if any
+failed.
 
 A failure is a failure. What failed runs once more for the report alone: a test that passes then is
-FLAKY, is printed by name, and fails the run unless tests/flaky.txt lists it with its cause. With --after-short the tiers leave out the tests that `short` has run, except the kills, of which they run
-more.
+FLAKY, is printed by name, and fails the run unless tests/flaky.txt lists it with its cause. With
+--after-short the tiers leave out the tests that `short` has run, except the kills, of which they
+run more.
 
 KBROKER_FLAKY_ALLOWED=N lets a run pass with up to N of them, but never with one in a tier of
 STRICT, where a second try could hide a lost record. With CI=true a tier in which no test ran fails.
@@ -93,7 +95,8 @@ TIER_LIMIT_S = 2700.0  # the longest takes a third of it; one that hangs must no
 
 @dataclass
 class Outcome:
-    """The result of one tier. verdict: the word in the summary; flaky: tests that failed, then passed."""
+    """The result of one tier. verdict: the word in the summary; flaky: tests that failed, then
+    passed."""
 
     verdict: str
     failed: bool

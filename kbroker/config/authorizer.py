@@ -2,8 +2,8 @@
 
 Super users may do everything. An ACL applies when it names the resource (by its name, by a prefix
 of it, or by ``*``) and the client (or everybody, ``User:*``) from its host (or any). If one of them
-denies, the request is denied; otherwise one must allow it. Without any ACL, access to a resource is denied to all clients, or allowed to all with
-allow.everyone.if.no.acl.found.
+denies, the request is denied; otherwise one must allow it. Without any ACL, access to a resource is
+denied to all clients, or allowed to all with allow.everyone.if.no.acl.found.
 """
 
 from collections.abc import Iterable, Iterator

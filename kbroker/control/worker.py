@@ -61,8 +61,8 @@ HEARTBEAT_S = 0.5
 MAX_LINKS_A_TURN = 16
 LOOP_LAG = bind("kbroker_loop_lag_seconds")
 OPEN_GRACE_S = 0.5
-"""Maximum time that a start waits for logs that are not internal: most open in milliseconds, so that clients find
-them open right after the start."""
+"""Maximum time that a start waits for logs that are not internal: most open in milliseconds, so
+that clients find them open right after the start."""
 
 
 class Control:
@@ -136,8 +136,9 @@ class Control:
             working.cancel()
 
     async def _open_and_load(self) -> None:
-        """Wait until internal topics are open and replayed. Other logs may still be checked after a kill: each one is served
-        as soon as it is open. With replica sites it waits for all logs, because their roles depend on their contents."""
+        """Wait until internal topics are open and replayed. Other logs may still be checked after a
+        kill: each one is served as soon as it is open. With replica sites it waits for all logs,
+        because their roles depend on their contents."""
         await self._workers.internal_open.wait()
         if len(self._broker.sites) > 1:
             await self._workers.all_open.wait()
@@ -162,7 +163,8 @@ class Control:
             await runtime.load()
 
     def _has_new_partitions(self, topic: Topic) -> None:
-        """An internal topic was created or has new partitions: load them before a client uses them."""
+        """An internal topic was created or has new partitions: load them before a client uses
+        them."""
         for runtime in self._runtimes:
             if runtime.topic == topic.name:
                 self._background.start(runtime.load())
@@ -194,8 +196,8 @@ class Control:
             self._background.start(self._begin_link(stream))
 
     async def _begin_link(self, stream: socket.socket) -> None:
-        """The requests of a process that died before control read them are dropped: its clients know that they get no
-        answer, and may have sent a contrary request since."""
+        """The requests of a process that died before control read them are dropped: its clients
+        know that they get no answer, and may have sent a contrary request since."""
         make = self._abandoned_link if is_abandoned(stream) else self._new_link
         await asyncio.get_running_loop().connect_accepted_socket(make, stream)
 
@@ -269,7 +271,8 @@ class Control:
         link.reply(call_id, await verify(self._services, asked))
 
     def _greet_network(self, link: AsyncLink, hello: Hello) -> None:
-        """A network process has started: send it a full image, then deltas, in the order of the link."""
+        """A network process has started: send it a full image, then deltas, in the order of the
+        link."""
         self._broker.links.add_network(hello.index, link)
         self._background.start(self._confirmed(link))
 

@@ -52,8 +52,8 @@ def cleanable_range(log: UnifiedLog, now: int) -> CleanableRange:
     """Range of a log that can be cleaned now (LogCleanerManager.cleanableOffsets, LogToClean).
     Raises OSError.
 
-    Nothing is cleaned from the first of these on: the active segment, the last stable offset, a record
-    younger than min.compaction.lag.ms, a segment that has not been synced."""
+    Nothing is cleaned from the first of these on: the active segment, the last stable offset, a
+    record younger than min.compaction.lag.ms, a segment that has not been synced."""
     closed = log.segments.closed
     active = log.base_offsets[-1]
     first_dirty = max(log.first_dirty, log.log_start)
@@ -134,8 +134,8 @@ class Cleaning:
         return tuple(found)
 
     def _configure(self, body: ConfigurePartition) -> None:
-        """Apply new settings of a log. If it is due for cleaning now, the cleaner is called without waiting for
-        log.cleaner.backoff.ms."""
+        """Apply new settings of a log. If it is due for cleaning now, the cleaner is called without
+        waiting for log.cleaner.backoff.ms."""
         log = self._logs.require(body.slot)
         before = log.config
         self._logs.configure(log, body.config)
@@ -179,8 +179,8 @@ class Cleaning:
             self._notify(body.slot)
 
     def end(self, body: EndCleaning) -> None:
-        """Record how far a log is clean. The checkpoint is written now and synced later with those of other logs.
-        A power failure may lose it; then a part of the log is cleaned twice."""
+        """Record how far a log is clean. The checkpoint is written now and synced later with those
+        of other logs. A power failure may lose it; then a part of the log is cleaned twice."""
         log = self._log(body.slot, body.generation)
         log.cleaned_up_to(body.first_dirty)
         log_dir = files.log_dir_of(log.folder)

@@ -16,8 +16,8 @@ Handlers = Mapping[type, Callable[[Any], object]]
 
 
 class Commands:
-    """Runs in: io. Owner: the IO worker. Every call is answered; a call that fails is answered with an error code. parts: the handlers of each
-    part of the worker, by type of message.
+    """Runs in: io. Owner: the IO worker. Every call is answered; a call that fails is answered with
+    an error code. parts: the handlers of each part of the worker, by type of message.
     """
 
     def __init__(self, *parts: Handlers) -> None:

@@ -36,8 +36,10 @@ EXPIRED = bind("kbroker_purgatory_expired_total", operation="Produce")
 
 
 class Durability:
-    """Held appends and group commits of one IO worker. Runs in: io. Not thread-safe; the commit threads are internal. notify_again: called with slots whose waiting client
-    processes could not be notified, because their rings were full. synced: called with slots whose closed segments are on disk."""
+    """Held appends and group commits of one IO worker. Runs in: io. Not thread-safe; the commit
+    threads are internal. notify_again: called with slots whose waiting client processes could not
+    be notified, because their rings were full. synced: called with slots whose closed segments are
+    on disk."""
 
     def __init__(
         self,
@@ -72,11 +74,13 @@ class Durability:
 
     @property
     def unanswered(self) -> bool:
-        """Whether a client's ring was too full for an answer; then ``answer_late`` must be called soon."""
+        """Whether a client's ring was too full for an answer; then ``answer_late`` must be called
+        soon."""
         return self._drain.unanswered or bool(self._unanswered)
 
     def hold(self, held: HeldAppend) -> None:
-        """Answer when the slot's durable offset allows it; now, for a slot that does not wait for the disk."""
+        """Answer when the slot's durable offset allows it; now, for a slot that does not wait for
+        the disk."""
         flags = int(self._shared.slots[held.slot, Slot.FLAGS])
         waits_for_flush = self._drain.rows[held.slot, AppendRow.FLUSH_RECORDS] < AppendRow.NEVER
         replicated = flags & SlotFlag.REPLICATED and held.acks == ALL
@@ -87,8 +91,8 @@ class Durability:
         self._drain.release(held.slot)
 
     def refuse(self, held: HeldAppend) -> None:
-        """Answer KAFKA_STORAGE_ERROR: the append is in the log, but a file that belongs to it could not be
-        written."""
+        """Answer KAFKA_STORAGE_ERROR: the append is in the log, but a file that belongs to it could
+        not be written."""
         self._answer(held, int(ErrorCode.KAFKA_STORAGE_ERROR))
 
     def advanced(self, slot: int) -> None:
@@ -105,8 +109,8 @@ class Durability:
         self._ask(slots)
 
     def flush_rolled(self, slots: Iterable[int]) -> None:
-        """Request a sync of closed segments only. It advances the recovery point, from which a start after a crash
-        scans the log."""
+        """Request a sync of closed segments only. It advances the recovery point, from which a
+        start after a crash scans the log."""
         self._ask(slots, rolled_only=True)
 
     def _wants_flush(self, slot: int) -> bool:
@@ -143,8 +147,8 @@ class Durability:
             self._drain.wake()
 
     def _ended(self, token: int, error: int, nanoseconds: int) -> int:
-        """Handle the end of a sync that the kernel leaves to Python; returns the slot if it must be synced again,
-        else -1."""
+        """Handle the end of a sync that the kernel leaves to Python; returns the slot if it must be
+        synced again, else -1."""
         if error == SyncRow.NOT_NOTIFIED:
             self._notify_again(-1 - token)
             return -1
@@ -189,8 +193,8 @@ class Durability:
         self._logs.sync_failed(folder, error)
 
     def _answer(self, held: HeldAppend, error: int) -> None:
-        """Answer without waking the client: the worker wakes each client once for all answers, as each wake-up
-        costs the client a turn of its loop."""
+        """Answer without waking the client: the worker wakes each client once for all answers, as
+        each wake-up costs the client a turn of its loop."""
         if not self._drain.complete(held, error):  # the client's ring is full; it is drained soon
             self._unanswered.append((held, error))
 

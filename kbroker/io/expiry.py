@@ -1,7 +1,6 @@
 """Expiry of records: the log start advances beyond the records that are older than
-kbroker.record.ttl.ms. A batch expires as a whole, when its newest record does, and not before the batches
-ahead of it. The next
-retention run deletes the segments below the log start.
+kbroker.record.ttl.ms. A batch expires as a whole, when its newest record does, and not before the
+batches ahead of it. The next retention run deletes the segments below the log start.
 """
 
 import logging
@@ -27,8 +26,8 @@ DAMAGED_MS = 60_000  # until an unreadable log is checked again
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """The result of a check with this setting: as long as the log start does not change, nothing expires before
-    due_ms (wall clock)."""
+    """The result of a check with this setting: as long as the log start does not change, nothing
+    expires before due_ms (wall clock)."""
 
     partition: UnifiedLog
     ttl_ms: int
@@ -72,7 +71,8 @@ class Expiry:
             self._advance(starts)
 
     def _advance(self, starts: Mapping[int, int]) -> None:
-        """Advance log starts and count the expired records, except those of a log whose log dir fails meanwhile."""
+        """Advance log starts and count the expired records, except those of a log whose log dir
+        fails meanwhile."""
         before = [(each, each.log_start) for slot in starts if (each := self._logs.get(slot)) is not None]
         self._logs.advance_log_starts(starts)
         for partition, start in before:

@@ -1,9 +1,10 @@
 """Group commit: threads beside the drain make one sync for all appends that wait on a log.
 
-The drain continues during a sync, and all records that are appended meanwhile share the next sync. So the
-number of durable acks per second is the size of a group divided by the time of a sync. Several logs are
-synced at the same time: a journaling file system then serves all of them with one commit of its journal. The drain kernel requests most syncs itself (group_commit_kernel.py); this module has the threads and the
-other syncs.
+The drain continues during a sync, and all records that are appended meanwhile share the next sync.
+So the number of durable acks per second is the size of a group divided by the time of a sync.
+Several logs are synced at the same time: a journaling file system then serves all of them with one
+commit of its journal. The drain kernel requests most syncs itself (group_commit_kernel.py); this
+module has the threads and the other syncs.
 """
 
 import errno
@@ -46,10 +47,11 @@ class Committed:
 
 
 class GroupCommit:
-    """Threads that run commits. Runs in: io. Owner: the IO worker, its only caller. Not thread-safe. A commit of only the active segment is
-    sent through a pipe to compiled threads; a commit that includes closed segments runs in a Python thread.
-    Results arrive through a pipe, whose reader passes those with a token of ``ask`` to ``result``. A slot has
-    at most one commit in progress: the owner starts the next one when it has taken the result.
+    """Threads that run commits. Runs in: io. Owner: the IO worker, its only caller. Not
+    thread-safe. A commit of only the active segment is sent through a pipe to compiled threads; a
+    commit that includes closed segments runs in a Python thread. Results arrive through a pipe,
+    whose reader passes those with a token of ``ask`` to ``result``. A slot has at most one commit
+    in progress: the owner starts the next one when it has taken the result.
     """
 
     def __init__(self, clock_ns: Callable[[], int]) -> None:
@@ -88,7 +90,8 @@ class GroupCommit:
         self._send()
 
     def _send(self) -> None:
-        """Pass commits to the threads until the pipe is full; the others follow when results have arrived."""
+        """Pass commits to the threads until the pipe is full; the others follow when results have
+        arrived."""
         while self._unsent:
             token = self._unsent[0]
             try:
@@ -111,7 +114,8 @@ class GroupCommit:
         poll.poll()
 
     def close(self) -> None:
-        """End the threads after their current commits. The owner has already taken the results that it needs."""
+        """End the threads after their current commits. The owner has already taken the results that
+        it needs."""
         if self._whole is not None:
             self._whole.shutdown()
         os.set_blocking(self._jobs, True)

@@ -121,8 +121,8 @@ class Housekeeping:
         self._producers.expiration_ms = self._config.get_int("producer.id.expiration.ms")
 
     def _retain(self) -> None:
-        """Begin a retention run over all logs. It continues in slices, so that appends do not wait for thousands of
-        logs."""
+        """Begin a retention run over all logs. It continues in slices, so that appends do not wait
+        for thousands of logs."""
         self._logs.sweep_deleted(self._config.get_int("log.segment.delete.delay.ms"))
         self._to_retain = [partition.slot for partition in self._logs]
         self._retaining_ns = 0

@@ -213,8 +213,8 @@ class Logs:
             self.reservations.give_back(files.log_dir_of(partition.folder))
 
     def _dir_failed(self, log_dir: str, error: OSError) -> None:
-        """Let every partition of a failed log dir answer KAFKA_STORAGE_ERROR from now on; the others are not
-        affected."""
+        """Let every partition of a failed log dir answer KAFKA_STORAGE_ERROR from now on; the
+        others are not affected."""
         folder = self._dirs.get(log_dir)
         if folder is not None:
             folder.fail(error)
@@ -302,7 +302,8 @@ class Logs:
         return errors
 
     def _taken(self, slot: int) -> UnifiedLog | None:
-        """Take a partition out, to close it. None if it is not open; then a pending opening is cancelled."""
+        """Take a partition out, to close it. None if it is not open; then a pending opening is
+        cancelled."""
         partition = self._partitions.pop(slot, None)
         if partition is None:
             self._openings.forget(slot)
@@ -342,8 +343,9 @@ class Logs:
         """Advance log starts to those of the leaders, up to the high watermarks here; starts: by
         slot.
 
-        They are on disk before other processes see them: DeleteRecords is answered when every replica's slot has
-        the new log start, and deleted records must not reappear if a replica becomes leader after a crash."""
+        They are on disk before other processes see them: DeleteRecords is answered when every
+        replica's slot has the new log start, and deleted records must not reappear if a replica
+        becomes leader after a crash."""
         here = [(self._partitions[slot], start) for slot, start in starts.items() if slot in self._partitions]
         known = [(partition, min(start, partition.high_watermark)) for partition, start in here]
         self._checkpoints.write_starts(known)

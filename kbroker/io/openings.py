@@ -1,4 +1,5 @@
-"""Opening of logs: from the state saved at the last clean shutdown, or from their files, in threads."""
+"""Opening of logs: from the state saved at the last clean shutdown, or from their files, in
+threads."""
 
 import errno
 import itertools
@@ -106,8 +107,8 @@ class Openings:
         self._notify()
 
     def restore(self, opening: Opening) -> bool:
-        """Try to open the log from the state saved at the last shutdown. If it returns True, the opening is
-        finished."""
+        """Try to open the log from the state saved at the last shutdown. If it returns True, the
+        opening is finished."""
         message, key = opening.message, opening.key
         closed = self._left.get(message.log_dir, {}).pop(key, None)
         if closed is None:
@@ -144,7 +145,9 @@ class Openings:
         """Load the log in a thread. trusted: see `loaded_log.TrustedEnd`."""
         self._pending[opening.message.slot] = opening
         self._progress.begin(time.monotonic_ns())
-        if opening.message.new:  # nothing has to be checked, and gigabytes of other logs may be ahead in the queue
+        if (
+            opening.message.new
+        ):  # nothing has to be checked, and gigabytes of other logs may be ahead in the queue
             self._creators.submit(self._load, opening, trusted)
             return
         self._waiting.put((self._bytes_to_check(opening, trusted), next(self._order), opening, trusted))
@@ -206,16 +209,17 @@ class Openings:
             yield opening
 
     def not_closed(self, worker: int, open_slots: Collection[int]) -> int:
-        """Logs that are not closed cleanly when the worker closes the open ones: those that its predecessor had open
-        and that were not opened again, and those that could not be opened although their log dirs are fine."""
+        """Logs that are not closed cleanly when the worker closes the open ones: those that its
+        predecessor had open and that were not opened again, and those that could not be opened
+        although their log dirs are fine."""
         states, owners = self._slots[:, Slot.STATE], self._slots[:, Slot.OWNER]
         served = np.isin(states, (SlotState.ONLINE, SlotState.RECOVERING)) & (owners == worker)
         left = set() if self._first_start else set(np.flatnonzero(served).tolist())
         return len((left | self._unread).difference(open_slots))
 
     def forget(self, slot: int) -> None:
-        """Cancel the opening of a log that is deleted while it is not open, for example because its process was
-        killed."""
+        """Cancel the opening of a log that is deleted while it is not open, for example because its
+        process was killed."""
         self._unread.discard(slot)
         set_state(self._slots[slot], SlotState.DELETED)
         self._slots[slot, Slot.WRITES] = 0
@@ -243,8 +247,8 @@ def bytes_from(folder: str, offset: int) -> int:
 
 
 def create_folder(folder: str, topic_id: bytes) -> bool:
-    """Create a partition's folder and its partition.metadata if they are missing. Returns whether the folder is
-    new; then checkpoints of that name belong to a deleted predecessor. Raises
+    """Create a partition's folder and its partition.metadata if they are missing. Returns whether
+    the folder is new; then checkpoints of that name belong to a deleted predecessor. Raises
     OSError, CorruptCheckpoint, and KafkaError(INCONSISTENT_TOPIC_ID) when the folder is of another
     topic of that name."""
     new = not Path(folder).exists()
@@ -260,8 +264,8 @@ def create_folder(folder: str, topic_id: bytes) -> bool:
 
 
 def create(folder: str, leader_epoch: int) -> LoadedLog:
-    """A log in a folder that was just created; nothing is loaded. It becomes durable with its first sync. leader_epoch: -1 for a follower. Raises
-    OSError."""
+    """A log in a folder that was just created; nothing is loaded. It becomes durable with its first
+    sync. leader_epoch: -1 for a follower. Raises OSError."""
     open_files(folder, 0).close()
     epochs = LeaderEpochFileCache(folder)
     if leader_epoch >= 0:
@@ -344,8 +348,8 @@ class RecoveryProgress:
             self._done += 1
 
     def line(self, now_ns: int) -> str | None:
-        """The progress line, if it is due now: every second if loading takes longer, and at the end if logs were
-        scanned."""
+        """The progress line, if it is due now: every second if loading takes longer, and at the end
+        if logs were scanned."""
         with self._lock:
             ended = self._wanted > 0 and self._wanted == self._done
             if self._wanted == 0 or (not ended and now_ns - self._reported_ns < EVERY_NS):

@@ -1,5 +1,5 @@
-"""Reads cold ranges into the page cache, in threads of the IO worker, so that network processes do not
-wait for a disk.
+"""Reads cold ranges into the page cache, in threads of the IO worker, so that network processes do
+not wait for a disk.
 """
 
 import logging
@@ -28,9 +28,10 @@ SUBMITTED_BYTES = 2 << 20  # bytes requested from the disk ahead of the piece th
 
 
 class ColdStream:
-    """Requested ranges of one segment file, in order, and a window beyond them for a sequential reader. Runs in:
-    io, in its worker and one thread of the pool; all shared state is under the lock. window: bytes to read
-    beyond the last requested range, 0 until the reader has continued at the end of its last range.
+    """Requested ranges of one segment file, in order, and a window beyond them for a sequential
+    reader. Runs in: io, in its worker and one thread of the pool; all shared state is under the
+    lock. window: bytes to read beyond the last requested range, 0 until the reader has continued at
+    the end of its last range.
     """
 
     def __init__(self, file: Path, request: ReadAhead, window: int) -> None:
@@ -102,10 +103,12 @@ class ColdStream:
 
 
 class ReadAheadPool:
-    """Reads ranges into the page cache and drops the bytes. A reader that continues at the end of its last range gets a growing window of read-ahead, so that few of
-    its fetches wait for the disk. Runs in: io. Owner: the IO worker. ``notify`` is called from a thread when a
-    range is done. ``take`` returns the finished ranges, including failed ones (the reader will get the error
-    itself); ``take_from_disk`` returns the bytes that were read from disk for them and for the windows.
+    """Reads ranges into the page cache and drops the bytes. A reader that continues at the end of
+    its last range gets a growing window of read-ahead, so that few of its fetches wait for the
+    disk. Runs in: io. Owner: the IO worker. ``notify`` is called from a thread when a range is
+    done. ``take`` returns the finished ranges, including failed ones (the reader will get the error
+    itself); ``take_from_disk`` returns the bytes that were read from disk for them and for the
+    windows.
     """
 
     def __init__(self, notify: Callable[[], None]) -> None:
@@ -174,7 +177,8 @@ class ReadAheadPool:
             self._finish(left)
 
     def _count(self, slot: int, began: int) -> int:
-        """Count bytes before the range is reported as done, so that a reader's bytes are counted when it gets them."""
+        """Count bytes before the range is reported as done, so that a reader's bytes are counted
+        when it gets them."""
         now = disk_bytes()
         if now > began:
             self._from_disk.append((slot, now - began))
@@ -196,8 +200,9 @@ class ReadAheadPool:
 
 def _await(fd: int, position: int, piece: memoryview) -> int:
     """Wait until a requested piece is in the page cache; returns its bytes, fewer at the end of the
-    file. If one byte is readable, the disk has usually delivered the bytes before it. Reading all of a large piece
-    would copy it needlessly; if the disk delivers out of order, the sender waits for the rest.
+    file. If one byte is readable, the disk has usually delivered the bytes before it. Reading all
+    of a large piece would copy it needlessly; if the disk delivers out of order, the sender waits
+    for the rest.
     """
     if len(piece) == PIECE_BYTES:
         for at in range(position + LOOK_BYTES - 1, position + PIECE_BYTES, LOOK_BYTES):
@@ -209,8 +214,8 @@ def _await(fd: int, position: int, piece: memoryview) -> int:
 
 
 def disk_bytes() -> int:
-    """Bytes that the calling thread has read from disk, as in /proc/PID/io, which includes the kernel's own
-    read-ahead."""
+    """Bytes that the calling thread has read from disk, as in /proc/PID/io, which includes the
+    kernel's own read-ahead."""
     return resource.getrusage(resource.RUSAGE_THREAD).ru_inblock * SECTOR
 
 

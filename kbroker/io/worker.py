@@ -46,7 +46,8 @@ BUSY_TURNS = 32  # drains between two looks at everything else
 
 
 class Worker:
-    """One IO worker. Runs in: io. Owner: main. Single-threaded, except for the threads of its parts."""
+    """One IO worker. Runs in: io. Owner: main. Single-threaded, except for the threads of its
+    parts."""
 
     def __init__(self, context: ChildContext) -> None:
         self.context = context
@@ -116,8 +117,8 @@ class Worker:
         self.sleeper.interrupt()
 
     def _refuse_old_entries(self) -> None:
-        """Answer the entries that a predecessor left in the rings with a retriable error, as their outcome is
-        unknown."""
+        """Answer the entries that a predecessor left in the rings with a retriable error, as their
+        outcome is unknown."""
         while self.drain.run():  # no row is open yet, so the answer to everything is NOT_LEADER_OR_FOLLOWER
             self._finish_held()
         for client in range(self.shared.sizes.clients):
@@ -173,8 +174,8 @@ class Worker:
         return min(due)
 
     def _wait_for_events(self, timeout_ms: int) -> None:
-        """Wait for events. Most are appends, after which the drain runs again; all other work is done when control or
-        a thread has sent something, or when a timer is due."""
+        """Wait for events. Most are appends, after which the drain runs again; all other work is
+        done when control or a thread has sent something, or when a timer is due."""
         began = time.monotonic_ns()
         ready = self._poll.poll(timeout_ms / 1000)
         woken = time.monotonic_ns()
@@ -232,8 +233,8 @@ class Worker:
             self.link = None
 
     def _handle(self, call_id: int, body: object) -> Reply | None:
-        """The reply to a message. None if it follows later: for OpenPartition when a thread has loaded the log, for a
-        deletion together with other deletions."""
+        """The reply to a message. None if it follows later: for OpenPartition when a thread has
+        loaded the log, for a deletion together with other deletions."""
         if isinstance(body, OpenPartition):
             self.moves.reopened(body.slot, body.log_dir)
             self.logs.open(body, call_id)
@@ -250,7 +251,8 @@ class Worker:
         self.durability.forget(body.slot)
 
     def _delete(self) -> list[Reply]:
-        """Delete logs together, so that they share the syncs of their log dir. Returns the replies."""
+        """Delete logs together, so that they share the syncs of their log dir. Returns the
+        replies."""
         calls, self._deletions = self._deletions, []
         slots = [body.slot for _, body in calls]
         for slot in slots:
@@ -281,7 +283,8 @@ class Worker:
     # --- appends -----------------------------------------------------------------------------------
 
     def _append(self) -> bool:
-        """Drain once and handle the entries that the kernel leaves to Python; returns whether there may be more."""
+        """Drain once and handle the entries that the kernel leaves to Python; returns whether there
+        may be more."""
         taken = self.drain.run()
         out = self.drain.out
         if out[Drained.FAILED]:

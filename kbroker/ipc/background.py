@@ -1,5 +1,5 @@
-"""Background tasks that are not awaited: they are kept from the garbage collector, and their failures are
-logged."""
+"""Background tasks that are not awaited: they are kept from the garbage collector, and their
+failures are logged."""
 
 import asyncio
 import logging

@@ -1,8 +1,8 @@
 """All compiled kernels in one file, which the broker loads without numba: machine code needs no
 compiler.
 
-Importing numba and loading each cached kernel with it takes a third of a second and tens of megabytes, in a
-process that compiles nothing. `kbroker.kernels.warm` therefore writes numba's own
+Importing numba and loading each cached kernel with it takes a third of a second and tens of
+megabytes, in a process that compiles nothing. `kbroker.kernels.warm` therefore writes numba's own
 results (object code and the names of the wrappers that Python calls) into an image beside numba's
 cache. A process that says `use` before it imports the first kernel gets the functions from there;
 every other one (tests, tools that compile kernels of their own) gets them from numba. What numba
@@ -184,8 +184,8 @@ _used: list[Image] = []
 
 
 def use() -> bool:
-    """Use the image for this process's kernels; False if there is no image for it. Called before the first kernel is
-    imported. If kernels are plain Python, there is nothing to load."""
+    """Use the image for this process's kernels; False if there is no image for it. Called before
+    the first kernel is imported. If kernels are plain Python, there is nothing to load."""
     if plain.ACTIVE:
         return True
     for found in (*packaged.fitting(), None):

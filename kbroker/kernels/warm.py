@@ -1,9 +1,9 @@
 """Compile every kernel to the on-disk cache and to the broker's image:
 ``python -m kbroker.kernels.warm``.
 
-One process per processor compiles, the longest kernels first. ``make run`` and ``make test`` call it so
-that a broker need not wait for the compiler; a broker that finds no image runs it. Later runs reuse the
-cache.
+One process per processor compiles, the longest kernels first. ``make run`` and ``make test`` call
+it so that a broker need not wait for the compiler; a broker that finds no image runs it. Later runs
+reuse the cache.
 """
 
 import fcntl
@@ -83,8 +83,8 @@ def length(functions: Iterable[Any]) -> int:
 
 
 class Progress:
-    """Progress, counted in functions: compiling one counts 1, optimising it as part of a kernel counts
-    OPTIMISING."""
+    """Progress, counted in functions: compiling one counts 1, optimising it as part of a kernel
+    counts OPTIMISING."""
 
     def __init__(self, kernels: list[Any]) -> None:
         of_each = [functions_of(one) for one in kernels]
@@ -94,7 +94,8 @@ class Progress:
         self._done = 0.0
 
     def take(self, messages: bytes) -> None:
-        """Messages of workers: a function was compiled (FUNCTION), or a kernel is done (its number)."""
+        """Messages of workers: a function was compiled (FUNCTION), or a kernel is done (its
+        number)."""
         for message in messages:
             self._done += 1 if message == FUNCTION else self._kernels[message]
 
@@ -125,7 +126,8 @@ def collect_seldom() -> None:
 
 
 def compile_all(kernels: list[Any]) -> bool:
-    """Compile in as many processes as there are processors; returns whether all of them succeeded."""
+    """Compile in as many processes as there are processors; returns whether all of them
+    succeeded."""
     tasks, task = os.pipe()
     ready, done = os.pipe()
     collect_seldom()
@@ -141,7 +143,9 @@ def compile_all(kernels: list[Any]) -> bool:
                 _work(kernels, tasks, done, exchange)
         os.close(tasks)
         os.close(done)
-        os.write(task, bytes(range(len(kernels))))  # one byte per kernel: the process that reads it compiles the kernel
+        os.write(
+            task, bytes(range(len(kernels)))
+        )  # one byte per kernel: the process that reads it compiles the kernel
         os.close(task)
         _report(Progress(kernels), ready)
         return sum(os.waitpid(worker, 0)[1] for worker in workers) == 0
@@ -149,7 +153,8 @@ def compile_all(kernels: list[Any]) -> bool:
 
 @contextmanager
 def _exchange_folder() -> Iterator[Path]:
-    """A folder in the cache, which no other user can write to; a killed process may have left one."""
+    """A folder in the cache, which no other user can write to; a killed process may have left
+    one."""
     folder = cache.cache_folder() / "exchange"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(mode=0o700)
@@ -183,7 +188,8 @@ def _work(kernels: list[Any], tasks: int, done: int, exchange: tuple[Path, int] 
 
 
 def _report(progress: Progress, ready: int) -> None:
-    """Print the progress and the time left at intervals, until all compiling processes have ended."""
+    """Print the progress and the time left at intervals, until all compiling processes have
+    ended."""
     start = said = time.monotonic()
     terminal = sys.stderr.isatty()
     while messages := os.read(ready, 4096):
@@ -209,8 +215,8 @@ def said_of(progress: Progress, elapsed_s: float, terminal: bool) -> str:
 
 
 def write_image(target: Path) -> int:
-    """Write an image for a wheel, in one process, so that the result is reproducible. NUMBA_CPU_NAME names the
-    processor."""
+    """Write an image for a wheel, in one process, so that the result is reproducible.
+    NUMBA_CPU_NAME names the processor."""
     kernels = declare()
     collect_seldom()
     for number, kernel in enumerate(kernels, 1):
@@ -224,8 +230,8 @@ def write_image(target: Path) -> int:
 
 
 def main(arguments: Sequence[str] = ()) -> int:
-    """Compile the kernels that are not cached, and write the image; a process that starts meanwhile waits for
-    it.
+    """Compile the kernels that are not cached, and write the image; a process that starts meanwhile
+    waits for it.
 
     arguments: `--image FILE` writes an image for a wheel instead."""
     if arguments:

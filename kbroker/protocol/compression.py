@@ -84,8 +84,8 @@ def compress(codec: int, data: bytes, level: int | None = None) -> bytes:
 
 
 def decompress(codec: int, data: bytes | memoryview, max_bytes: int = MAX_BYTES) -> bytes | memoryview:
-    """The decompressed records section of a batch; for NONE the input itself. Raises ProtocolError if it is damaged,
-    TooLong if it is longer."""
+    """The decompressed records section of a batch; for NONE the input itself. Raises ProtocolError
+    if it is damaged, TooLong if it is longer."""
     if codec == Codec.NONE:
         return data
     found, size = [], 0
@@ -207,8 +207,8 @@ def _zstd_pieces(data: bytes | memoryview, most_bytes: int) -> Iterator[bytes]:
 
 
 def _check_zstd_frames(data: memoryview) -> int:
-    """Check that frames end where the data ends, as the reader does not detect a truncated frame (RFC 8878, section
-    3.1.1). Returns the largest window of a frame."""
+    """Check that frames end where the data ends, as the reader does not detect a truncated frame
+    (RFC 8878, section 3.1.1). Returns the largest window of a frame."""
     pos = window = 0
     while pos < len(data):
         head = data[pos : pos + ZSTD_MOST_HEADER]

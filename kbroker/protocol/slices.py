@@ -1,10 +1,10 @@
-"""Long work in slices: control returns to the caller after each slice, and the caller decides when the
-next one runs.
+"""Long work in slices: control returns to the caller after each slice, and the caller decides when
+the next one runs.
 
 `Work` runs a plain function on its own stack (a greenlet). Loops over data of a client use `paced`, or
-call `breathe`: in a Work whose slice is over they pause until the next slice; outside of a Work they
-cost nothing. Other code may run at each pause, so the function must expect state to change between two
-elements of a `paced` loop.
+call `breathe`: in a Work whose slice is over they pause until the next slice; outside of a Work
+they cost nothing. Other code may run at each pause, so the function must expect state to change
+between two elements of a `paced` loop.
 """
 
 import sys
@@ -40,8 +40,8 @@ Steps = Callable[[Coroutine[Any, Any, Any]], Coroutine[Any, Any, Any]]
 
 
 class Work(greenlet):  # type: ignore[misc]
-    """One piece of long work. Owner: the caller of `go_on`, which repeats it until the work is `done`, and
-    gets its exceptions.
+    """One piece of long work. Owner: the caller of `go_on`, which repeats it until the work is
+    `done`, and gets its exceptions.
 
     steps: wraps a coroutine that the work starts, so that its steps run in slices, too."""
 
@@ -66,9 +66,9 @@ class Work(greenlet):  # type: ignore[misc]
         return self.switch()
 
     def is_over(self) -> bool:
-        """Whether the slice is over: both its time and that much CPU are used up. Time without the CPU, on a
-        busy host, does not count: it would turn short work into long work, which waits for all long work
-        before it."""
+        """Whether the slice is over: both its time and that much CPU are used up. Time without the
+        CPU, on a busy host, does not count: it would turn short work into long work, which waits
+        for all long work before it."""
         left_ns = SLICE_NS - (time.thread_time_ns() - self._began_ns)
         if left_ns > 0:
             self.ends_ns = time.monotonic_ns() + left_ns
@@ -117,7 +117,8 @@ def _paced(items: Iterable[T]) -> Iterator[T]:
 def distinct(items: Iterable[H]) -> Iterable[H]:
     """The items without repetitions, in the order of their first occurrences.
 
-    In slices many small sets hold them: one large set would delay all clients each time it is resized."""
+    In slices many small sets hold them: one large set would delay all clients each time it is
+    resized."""
     return _distinct(items) if type(getcurrent()) is Work else dict.fromkeys(items)
 
 
@@ -134,7 +135,8 @@ def _distinct(items: Iterable[H]) -> Iterator[H]:
 
 
 class Names:
-    """A set of names that a client sent; collected in slices, in many small sets, as by `distinct`."""
+    """A set of names that a client sent; collected in slices, in many small sets, as by
+    `distinct`."""
 
     def __init__(self, names: Iterable[str]) -> None:
         self._parts: list[set[str]] = [set() for _ in range(SETS)]
@@ -164,8 +166,8 @@ class Repeated:
 
 
 def in_order(items: Iterable[C]) -> list[C]:
-    """The items, sorted. In slices, short sorted runs are merged, because sorting a million items in one call
-    takes a second."""
+    """The items, sorted. In slices, short sorted runs are merged, because sorting a million items
+    in one call takes a second."""
     if not is_sliced():
         return sorted(items)
     given = list(_paced(items))
@@ -187,8 +189,8 @@ class PacedList(list[Any]):
 
 
 def release(message: Any) -> None:
-    """Empty a message's lists in slices, unless they have other references: freeing a million objects takes
-    time, too."""
+    """Empty a message's lists in slices, unless they have other references: freeing a million
+    objects takes time, too."""
     for name in _list_fields(type(message)):
         part = getattr(message, name)
         if part and sys.getrefcount(part) <= _OWN_REFERENCES:
@@ -196,8 +198,8 @@ def release(message: Any) -> None:
 
 
 def emptied(items: list[Any] | dict[Any, Any] | set[Any]) -> None:
-    """Empty a collection that is no longer used, in slices. Outside of slices this does nothing: it is freed
-    with its last reference."""
+    """Empty a collection that is no longer used, in slices. Outside of slices this does nothing: it
+    is freed with its last reference."""
     if not is_sliced():
         return
     take = items.popitem if isinstance(items, dict) else items.pop

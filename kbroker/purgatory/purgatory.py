@@ -59,8 +59,8 @@ class Purgatory(Generic[Key]):
         return sum(map(len, self._lists.values()))
 
     def watch(self, operation: DelayedOperation, keys: Iterable[Key]) -> bool:
-        """Register under every key, then check again: a change in between has woken no waiter. True:
-        completed.
+        """Register under every key, then check again: a change in between has woken no waiter.
+        True: completed.
 
         For callers that have just checked the condition. An operation without keys only expires or
         is forced.

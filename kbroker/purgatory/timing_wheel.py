@@ -1,11 +1,11 @@
 """A hierarchical timing wheel: add and cancel in O(1), expire in order of time. The owner passes
 the time.
 
-Level n has 64 buckets of 64**n ms. An entry is on the level of the highest base-64 digit in which its expiry differs from the wheel's time. So all
-buckets in use are in the future, the first used bucket of the lowest level is the next to expire, and an entry
-moves down at most once per level. (Kafka's
-TimingWheel instead rounds to the level's tick and drives the buckets by a DelayQueue; here the loop
-asks `next_expiry_ms` for its timeout.)
+Level n has 64 buckets of 64**n ms. An entry is on the level of the highest base-64 digit in which
+its expiry differs from the wheel's time. So all buckets in use are in the future, the first used
+bucket of the lowest level is the next to expire, and an entry moves down at most once per level.
+(Kafka's TimingWheel instead rounds to the level's tick and drives the buckets by a DelayQueue; here
+the loop asks `next_expiry_ms` for its timeout.)
 """
 
 from itertools import islice
@@ -82,8 +82,8 @@ class TimingWheel:
         self.add(entry)
 
     def next_expiry_ms(self) -> int | None:
-        """A time before which no entry expires; None without entries. It is exact for entries due within 64 ms, else
-        up to one bucket early: `advance` then refines it.
+        """A time before which no entry expires; None without entries. It is exact for entries due
+        within 64 ms, else up to one bucket early: `advance` then refines it.
         """
         level = self._first_level()
         return None if level is None else self._start(level)
@@ -91,8 +91,8 @@ class TimingWheel:
     def advance(self, now_ms: int, most: int = _ALL) -> list[TimerEntry]:
         """Set the time; the entries with expiry_ms <= now_ms, earliest first, no longer scheduled.
 
-        Never goes back. most: maximum number of moved entries; if more must be moved, the time stops before them, and the next call
-        continues.
+        Never goes back. most: maximum number of moved entries; if more must be moved, the time
+        stops before them, and the next call continues.
         """
         expired: list[TimerEntry] = []
         while most > 0 and (level := self._first_level()) is not None:

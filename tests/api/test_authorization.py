@@ -1,4 +1,5 @@
-"""Guards: every API has one, ACLs are stored and enforced, and control's answers hide what a client may not see."""
+"""Guards: every API has one, ACLs are stored and enforced, and control's answers hide what a client
+may not see."""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,5 @@
-"""Requests about delegation tokens: the clients that may send them, the tokens that each sees, and the answers."""
+"""Requests about delegation tokens: the clients that may send them, the tokens that each sees, and
+the answers."""
 
 import asyncio
 from collections.abc import Iterator

@@ -1,5 +1,5 @@
-"""DeleteGroups: results are in the order of the names; groups that do not exist cost little, however many they
-are."""
+"""DeleteGroups: results are in the order of the names; groups that do not exist cost little,
+however many they are."""
 
 import asyncio
 from pathlib import Path

@@ -1,5 +1,5 @@
-"""The permissions that each API needs, listed independently of the code: without one of them its handler
-never sees the resource."""
+"""The permissions that each API needs, listed independently of the code: without one of them its
+handler never sees the resource."""
 
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -147,7 +147,8 @@ class Granted:
 
 @dataclass(frozen=True)
 class Context:
-    """The part of a RequestContext that guards use. served: the request that reached the handler."""
+    """The part of a RequestContext that guards use. served: the request that reached the
+    handler."""
 
     broker: Any
     version: int

@@ -1,4 +1,5 @@
-"""ListOffsets by position, time and isolation level; without a match the offset is -1, without an error."""
+"""ListOffsets by position, time and isolation level; without a match the offset is -1, without an
+error."""
 
 import asyncio
 from pathlib import Path

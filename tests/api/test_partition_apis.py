@@ -1,4 +1,5 @@
-"""DeleteRecords, OffsetForLeaderEpoch, DescribeProducers, DescribeLogDirs: their calls of IO workers."""
+"""DeleteRecords, OffsetForLeaderEpoch, DescribeProducers, DescribeLogDirs: their calls of IO
+workers."""
 
 import asyncio
 import errno

@@ -1,5 +1,6 @@
-"""Requests with very many entries block the loop of control for a few milliseconds at most, for every API. The
-CPU time of each callback of the loop is measured, so a busy host does not change the result.
+"""Requests with very many entries block the loop of control for a few milliseconds at most, for
+every API. The CPU time of each callback of the loop is measured, so a busy host does not change the
+result.
 """
 
 import asyncio
@@ -46,7 +47,8 @@ ENTRIES = 30_000
 MAX_MS = 15.0
 """Ten times a slice; without slices most of these take over a hundred milliseconds."""
 TRIES = 3
-"""Other work on the same core, or in its cache, lengthens some callbacks; long code is long every time."""
+"""Other work on the same core, or in its cache, lengthens some callbacks; long code is long every
+time."""
 SHORT_BYTES = 100_000
 """A request without a list of its own."""
 

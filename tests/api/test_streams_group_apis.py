@@ -1,5 +1,5 @@
-"""Internal topics of streams groups: created before the answer is sent, or the answer has the reason;
-UnregisterBroker."""
+"""Internal topics of streams groups: created before the answer is sent, or the answer has the
+reason; UnregisterBroker."""
 
 import asyncio
 from pathlib import Path

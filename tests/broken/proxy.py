@@ -1,4 +1,5 @@
-"""Breaks a broker from outside: kbroker advertises this proxy, which breaks one guarantee per topic.
+"""Breaks a broker from outside: kbroker advertises this proxy, which breaks one guarantee per
+topic.
 
 What a client sees is one broker that acknowledges, orders and shows as the fault says; what is in
 the log is what the real broker appended. The proxy takes producer ids out of the batches of broken
@@ -40,8 +41,8 @@ SIZE = struct.Struct(">i")
 
 @dataclass
 class Progress:
-    """The state of one broken topic (of one partition): its requests so far, the log's end, batches acknowledged
-    too early."""
+    """The state of one broken topic (of one partition): its requests so far, the log's end, batches
+    acknowledged too early."""
 
     requests: int = 0
     end: int = 0
@@ -87,7 +88,8 @@ class Produce:
 
 
 class BrokenBroker:
-    """Listens on 127.0.0.1 and breaks the traffic that passes through. Runs in: a thread of the test, from `start` to
+    """Listens on 127.0.0.1 and breaks the traffic that passes through. Runs in: a thread of the
+    test, from `start` to
     `stop`."""
 
     def __init__(self) -> None:
@@ -216,7 +218,8 @@ class Connection:
             await self.ask(progress.waiting.pop(0))
 
     async def swap(self, produce: Produce, progress: Progress) -> None:
-        """Acknowledges a batch, or appends it before the previous one, which was only acknowledged."""
+        """Acknowledges a batch, or appends it before the previous one, which was only
+        acknowledged."""
         self.writer.write(produce.answer(progress.end))
         progress.end += produce.records
         held = progress.waiting.pop() if progress.waiting else None

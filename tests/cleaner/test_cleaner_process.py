@@ -1,4 +1,5 @@
-"""A running broker compacts its logs: clients find the latest values, whichever process is killed meanwhile."""
+"""A running broker compacts its logs: clients find the latest values, whichever process is killed
+meanwhile."""
 
 import time
 from collections.abc import Callable

@@ -1,4 +1,5 @@
-"""After any cleanings, kills and restarts a log matches a model: latest values, offsets, sequences."""
+"""After any cleanings, kills and restarts a log matches a model: latest values, offsets,
+sequences."""
 
 import os
 from collections.abc import Callable

@@ -1,4 +1,5 @@
-"""Conversations about share groups (KIP-932), in which kbroker must give the answers of Apache Kafka."""
+"""Conversations about share groups (KIP-932), in which kbroker must give the answers of Apache
+Kafka."""
 
 import time
 from collections.abc import Callable
@@ -41,7 +42,8 @@ ACCEPT, RELEASE, REJECT, RENEW = 1, 2, 3, 4
 
 
 def configure(talk: Talk, group_id: str, **settings: str) -> None:
-    """Set configs of a group; underscores stand for dots. Assignments are computed without delay."""
+    """Set configs of a group; underscores stand for dots. Assignments are computed without
+    delay."""
     settings["share_assignment_interval_ms"] = "0"
     configs = [AlterableConfig(name.replace("_", "."), 0, value) for name, value in settings.items()]
     request = IncrementalAlterConfigsRequest([AlterConfigsResource(GROUP_RESOURCE, group_id, configs)])
@@ -98,8 +100,8 @@ def offsets(talk: Talk, group: str, topic: str | None = None, partitions: int = 
 
 
 def membership(talk: Talk) -> None:
-    """Join, heartbeat, leave, and refusals. (Which member gets which of several partitions is random in Apache
-    Kafka.)"""
+    """Join, heartbeat, leave, and refusals. (Which member gets which of several partitions is
+    random in Apache Kafka.)"""
     group = talk.group()
     topic = f"{talk.prefix}-t"
     talk.create_topic("t", 1)
@@ -210,8 +212,8 @@ def _opening(member: ShareMember, topic_id: bytes):  # type: ignore[no-untyped-d
 
 
 def strict(talk: Talk) -> None:
-    """v2: never more records than requested; records are released when the connection closes, and archived
-    after too many deliveries."""
+    """v2: never more records than requested; records are released when the connection closes, and
+    archived after too many deliveries."""
     group, topic, topic_id = begin(
         talk, share_delivery_count_limit="2", share_record_lock_duration_ms="15000"
     )
@@ -235,7 +237,8 @@ def strict(talk: Talk) -> None:
 
 
 def unrenewed(talk: Talk) -> None:
-    """A group without renewal: a lock is not renewed, and no other record of the request is acknowledged."""
+    """A group without renewal: a lock is not renewed, and no other record of the request is
+    acknowledged."""
     group, topic, topic_id = begin(talk, share_renew_acknowledge_enable="false")
     a = ShareMember(talk, group, "a")
     a.heartbeat("joins", [topic])
@@ -252,8 +255,8 @@ def unrenewed(talk: Talk) -> None:
 
 
 def loading(talk: Talk) -> None:
-    """The records of the first loaded partition do not wait for other partitions; the next answer has the
-    rest."""
+    """The records of the first loaded partition do not wait for other partitions; the next answer
+    has the rest."""
     group, topic, topic_id = begin(talk, 3)
     for partition in range(3):
         produce(talk, "t", 2, partition=partition)

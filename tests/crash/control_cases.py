@@ -1,5 +1,5 @@
-"""Requests during which control crashes: the requests before each, the request itself, and the crash
-points."""
+"""Requests during which control crashes: the requests before each, the request itself, and the
+crash points."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -62,8 +62,9 @@ class Asked:
 
 @dataclass(frozen=True)
 class Case:
-    """before: the earlier requests, and the request itself. undone_at: crash points at which the request may
-    have had no effect, because its change is not in a log yet. then: requests that both twins get afterwards."""
+    """before: the earlier requests, and the request itself. undone_at: crash points at which the
+    request may have had no effect, because its change is not in a log yet. then: requests that both
+    twins get afterwards."""
 
     name: str
     before: Callable[[TransactionTalk], Asked]

@@ -1,5 +1,5 @@
-"""The load on a broker that crashes at one crash point after another, and the conditions that must hold
-afterwards.
+"""The load on a broker that crashes at one crash point after another, and the conditions that must
+hold afterwards.
 
 Every piece is a thread that continues through all crashes and restarts, and records what was
 acknowledged. `judge` is called when the threads have ended and the broker is running.
@@ -112,8 +112,8 @@ class Piece:
 
 
 class Short(Piece):
-    """Retention by size and DeleteRecords: acknowledged records that were not deleted are present; deleted
-    records do not reappear."""
+    """Retention by size and DeleteRecords: acknowledged records that were not deleted are present;
+    deleted records do not reappear."""
 
     topic = "short"
     config = {"retention.bytes": "60000", "segment.ms": "150", "write.caching": "false"}  # noqa: RUF012
@@ -241,7 +241,8 @@ class Transactional(Piece):
             self._current.flush(30)
 
     def poll(self, producer: Producer) -> None:
-        """The first producer may have been replaced; then it reports that its successor has fenced it."""
+        """The first producer may have been replaced; then it reports that its successor has fenced
+        it."""
 
     def _new(self) -> Producer:
         settings = {

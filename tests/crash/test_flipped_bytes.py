@@ -1,10 +1,11 @@
-"""One bit is flipped in one file of a broker that was killed or stopped. Everything that it then serves is
-what was written, without aborted records. All records before a damaged batch are served, and all records of logs that have a damaged index or no damage
-(docs/durability.md, Damage). A start takes about as long as one without damage. A batch whose base offset is
-damaged may be served at that offset.
+"""One bit is flipped in one file of a broker that was killed or stopped. Everything that it then
+serves is what was written, without aborted records. All records before a damaged batch are served,
+and all records of logs that have a damaged index or no damage (docs/durability.md, Damage). A start
+takes about as long as one without damage. A batch whose base offset is damaged may be served at
+that offset.
 
-KBROKER_FLIPS files are damaged, the first one a log; each needs a start of the broker. `make crash-matrix`
-damages more of them than the tier.
+KBROKER_FLIPS files are damaged, the first one a log; each needs a start of the broker.
+`make crash-matrix` damages more of them than the tier.
 """
 
 import os
@@ -44,8 +45,8 @@ ONLY = os.environ.get("KBROKER_FLIPS_IN", "")  # end of the names of those kinds
 TRANSACTIONS = 60
 TURN = 8  # offsets of two transactions at once, their markers included
 MORE_CPU, MORE_CPU_S = 3.0, 3.0
-"""CPU of a start with a damaged file: at most this many times that of the first start, plus this many
-seconds."""
+"""CPU of a start with a damaged file: at most this many times that of the first start, plus this
+many seconds."""
 EVERYTHING = 1 << 60
 Records = dict[int, tuple[bytes | None, bytes | None]]
 SETTINGS = {
@@ -152,7 +153,8 @@ def moved(content: bytearray, start: int, at: int) -> range:
 def must_be_served(
     path: Path, content: bytearray, at: int, wanted: dict[str, Records]
 ) -> dict[str, set[int]]:
-    """Offsets that must be served, by topic, after damage to a byte of a partition's or the log dir's file."""
+    """Offsets that must be served, by topic, after damage to a byte of a partition's or the log
+    dir's file."""
     kind, topic = kind_of(path), path.parent.name.rpartition("-")[0]
     if kind not in REBUILT and not topic:
         return {}
@@ -163,8 +165,8 @@ def must_be_served(
 
 
 def undamaged(topic: str, before: Records, below: int) -> set[int]:
-    """Offsets below the first damaged one. Of keys only the last record, as compaction may remove the others; of
-    transactions those of finished turns."""
+    """Offsets below the first damaged one. Of keys only the last record, as compaction may remove
+    the others; of transactions those of finished turns."""
     if topic == "compacted":
         last = {key: offset for offset, (key, _) in sorted(before.items())}
         return {offset for offset in last.values() if offset < below}

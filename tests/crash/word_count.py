@@ -83,10 +83,9 @@ class WordCount:
         return self.output.read_text(errors="replace")
 
     def was_too_late(self) -> bool:
-        """Whether it gave up because its transaction timed out before the commit. If a broker is down for longer than
-        the timeout, the transaction is aborted; Apache Kafka
-        answers the commit with INVALID_TXN_STATE (tests/compat, "timed-out"), which Streams does
-        not survive.
+        """Whether it gave up because its transaction timed out before the commit. If a broker is
+        down for longer than the timeout, the transaction is aborted; Apache Kafka answers the
+        commit with INVALID_TXN_STATE (tests/compat, "timed-out"), which Streams does not survive.
         """
         said = self.said()
         return "opted to SHUTDOWN_CLIENT" in said and "InvalidTxnStateException" in said
@@ -97,7 +96,8 @@ class WordCount:
 
 
 class Service:
-    """The application under a service manager, which replaces an instance that was killed or has given up."""
+    """The application under a service manager, which replaces an instance that was killed or has
+    given up."""
 
     def __init__(self, start: Callable[[], WordCount]) -> None:
         self._start = start
@@ -117,7 +117,8 @@ class Service:
 
 
 class Lines:
-    """A thread with an idempotent producer, which writes random lines until it is stopped and counts their words."""
+    """A thread with an idempotent producer, which writes random lines until it is stopped and
+    counts their words."""
 
     def __init__(self, bootstrap: str) -> None:
         self.words: Counter[str] = Counter()

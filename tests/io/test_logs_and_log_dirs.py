@@ -1,4 +1,5 @@
-"""The reaction of an IO worker's logs to errors of their log dirs, and the order of syncs and answers."""
+"""The reaction of an IO worker's logs to errors of their log dirs, and the order of syncs and
+answers."""
 
 import errno
 import os

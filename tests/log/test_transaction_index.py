@@ -2,16 +2,22 @@
 
 from contextlib import suppress
 from pathlib import Path
+
 import pytest
+
 from kbroker.log import transaction_index
 from kbroker.log.errors import CorruptLog
-from kbroker.log.transaction_index import AbortedTransaction, is_damaged, seal
 from kbroker.log.open_files import OpenFiles
 from kbroker.log.reader import LogReader
-from kbroker.log.transaction_index import AbortedTransaction, aborted_transactions, parse_entries
+from kbroker.log.transaction_index import (
+    AbortedTransaction,
+    aborted_transactions,
+    is_damaged,
+    parse_entries,
+    seal,
+)
 from tests.log.batch_bytes import batch
 from tests.log.folder import Folder
-
 
 FIRST, SECOND = AbortedTransaction(1, 10, 15, 12), AbortedTransaction(2, 12, 20, 21)
 

@@ -1,11 +1,11 @@
 """Consent to begin a transaction on a partition (docs/adr/0006; io/append/append_kernel.py,
 check_producer; net/produce/transaction_checks.py; control/transactions).
 
-A producer pipelines batches of one transaction. The IO worker appends a batch that continues an open
-transaction. A batch that would begin one is answered UNVERIFIED, with the end of the producer's last
-transaction on the partition (`last_end`). The network process then asks control and pushes the batch again
-with that number. Meanwhile control may end the transaction (after a timeout) and append its marker to the
-partition; markers of another producer may arrive, too.
+A producer pipelines batches of one transaction. The IO worker appends a batch that continues an
+open transaction. A batch that would begin one is answered UNVERIFIED, with the end of the
+producer's last transaction on the partition (`last_end`). The network process then asks control and
+pushes the batch again with that number. Meanwhile control may end the transaction (after a timeout)
+and append its marker to the partition; markers of another producer may arrive, too.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -18,16 +18,18 @@ MARKER, OTHERS_MARKER = 0, -1
 
 
 class Batch(NamedTuple):
-    """An entry of the append ring, or a held entry. verified_at: NOT_VERIFIED, or the end in the answer."""
+    """An entry of the append ring, or a held entry. verified_at: NOT_VERIFIED, or the end in the
+    answer."""
 
     number: int
     verified_at: int = NOT_VERIFIED
 
 
 class ConsentState(NamedTuple):
-    """ring: to the IO worker. log: numbers of batches and markers. open_in_log: the state in the worker's producer table. last_end: of this producer; others_end: of the
-    other one. answers: completions. waiting: held until control answers; asked: batches of the pending
-    request to control; allowed: to be pushed again; again: pushed again. ongoing: control's transaction;
+    """ring: to the IO worker. log: numbers of batches and markers. open_in_log: the state in the
+    worker's producer table. last_end: of this producer; others_end: of the other one. answers:
+    completions. waiting: held until control answers; asked: batches of the pending request to
+    control; allowed: to be pushed again; again: pushed again. ongoing: control's transaction;
     marker: being sent; others_marker: not sent yet. refused: batches."""
 
     to_send: tuple[int, ...] = tuple(range(1, BATCHES + 1))
@@ -49,10 +51,10 @@ class ConsentState(NamedTuple):
 
 @dataclass(frozen=True)
 class ConsentModel:
-    """Each flag adds a bug. any_end: the end of any producer's transaction makes a consent stale (an earlier
-    bug). never_stale: a consent is valid forever. not_asked: the worker appends the first batch of a
-    transaction without consent. released_early: the connection continues when a batch is pushed again (an
-    earlier bug), instead of when it is answered.
+    """Each flag adds a bug. any_end: the end of any producer's transaction makes a consent stale
+    (an earlier bug). never_stale: a consent is valid forever. not_asked: the worker appends the
+    first batch of a transaction without consent. released_early: the connection continues when a
+    batch is pushed again (an earlier bug), instead of when it is answered.
     """
 
     any_end: bool = False

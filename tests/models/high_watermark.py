@@ -1,9 +1,10 @@
 """The high watermark of a partition with replicas, and the election of its leader (docs/adr/0008;
 kbroker/io/replication, kbroker/control/replication).
 
-A leader's IO worker appends and advances the high watermark (`Leading`); followers truncate and copy (`Following`); control elects leaders, shrinks and expands the in-sync set
-(`Replication`), stores each decision, then sends it. IO workers are killed and restart with their log; a log
-may be lost with its disk.
+A leader's IO worker appends and advances the high watermark (`Leading`); followers truncate and
+copy (`Following`); control elects leaders, shrinks and expands the in-sync set (`Replication`),
+stores each decision, then sends it. IO workers are killed and restart with their log; a log may be
+lost with its disk.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -18,9 +19,9 @@ Log = tuple[int, ...]  # the leader epoch of each record
 
 
 class Replica(NamedTuple):
-    """epoch: the one that it leads or follows, -1 for none yet. mark: the high watermark of its slot. begun: the
-    offset at which its leadership began. waits_for: the replicas that the leader counts as in sync; empty in a
-    follower."""
+    """epoch: the one that it leads or follows, -1 for none yet. mark: the high watermark of its
+    slot. begun: the offset at which its leadership began. waits_for: the replicas that the leader
+    counts as in sync; empty in a follower."""
 
     alive: bool = True
     log: Log = ()
@@ -32,8 +33,8 @@ class Replica(NamedTuple):
 
 
 class MarkState(NamedTuple):
-    """leader, epoch, in_sync: as stored. acknowledged: records acknowledged with acks=all. joining: a replica that the leader must wait for before it
-    counts as in sync."""
+    """leader, epoch, in_sync: as stored. acknowledged: records acknowledged with acks=all. joining:
+    a replica that the leader must wait for before it counts as in sync."""
 
     replicas: tuple[Replica, ...]
     leader: int = 0
@@ -47,11 +48,12 @@ class MarkState(NamedTuple):
 
 @dataclass(frozen=True)
 class MarkModel:
-    """Each flag adds a bug. largest: the high watermark is the largest log end of the in-sync replicas, not the
-    smallest. any_epoch: a replica counts before it follows the leader's epoch. not_cut: a follower copies without
-    truncating records that its leader lacks. stored_first: the in-sync set expands in the store before the
-    leader waits for the replica. sent_first: it shrinks at the leader before it is stored. mark_alone: a replica
-    joins when it has the records below the high watermark (an earlier bug: that of a new leader lags).
+    """Each flag adds a bug. largest: the high watermark is the largest log end of the in-sync
+    replicas, not the smallest. any_epoch: a replica counts before it follows the leader's epoch.
+    not_cut: a follower copies without truncating records that its leader lacks. stored_first: the
+    in-sync set expands in the store before the leader waits for the replica. sent_first: it shrinks
+    at the leader before it is stored. mark_alone: a replica joins when it has the records below the
+    high watermark (an earlier bug: that of a new leader lags).
     """
 
     largest: bool = False

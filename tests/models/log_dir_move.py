@@ -1,10 +1,10 @@
 """The switch of a log to another log dir (kbroker/control/changes/log_dir_moves.py,
 kbroker/io/log_dirs/moves.py).
 
-The IO worker completes the copy while appends are paused. Control stores the new log dir, which decides the
-move, and the worker continues there. The worker and control may each be killed at any step. A worker that
-starts opens the log in the log dir that control sends; a control process that starts sends every worker the
-stored log dirs.
+The IO worker completes the copy while appends are paused. Control stores the new log dir, which
+decides the move, and the worker continues there. The worker and control may each be killed at any
+step. A worker that starts opens the log in the log dir that control sends; a control process that
+starts sends every worker the stored log dirs.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -40,11 +40,11 @@ class MoveState(NamedTuple):
 
 @dataclass(frozen=True)
 class MoveModel:
-    """Each flag adds a bug. not_greeted: control stores the new log dir although the worker that completed the copy
-    has died.
-    not_decided: a worker that starts opens the log while the new log dir is being stored.
-    not_reopened: a worker that has completed the copy ignores the log dir that a restarted control sends. not_held_off: appends
-    continue while the copy is completed and stored.
+    """Each flag adds a bug. not_greeted: control stores the new log dir although the worker that
+    completed the copy has died. not_decided: a worker that starts opens the log while the new log
+    dir is being stored. not_reopened: a worker that has completed the copy ignores the log dir that
+    a restarted control sends. not_held_off: appends continue while the copy is completed and
+    stored.
     """
 
     not_greeted: bool = False
@@ -130,7 +130,7 @@ class MoveModel:
 
 
 def _opened(s: MoveState, log_dir: int) -> MoveState:
-    """The log continues in a log dir. A folder in the other log dir, if any, is renamed for deletion, or is an
-    unfinished copy that starts again."""
+    """The log continues in a log dir. A folder in the other log dir, if any, is renamed for
+    deletion, or is an unfinished copy that starts again."""
     records = s.old if log_dir == OLD else s.new
     return s._replace(dir=log_dir, paused=False, lost=s.lost or records < s.acknowledged)

@@ -1,4 +1,5 @@
-"""A network process with stand-ins for the other processes: an IO worker and control that run in the test."""
+"""A network process with stand-ins for the other processes: an IO worker and control that run in
+the test."""
 
 import os
 import select
@@ -43,7 +44,8 @@ SERVED = {key: (api.min_version, api.max_version) for key, api in APIS.items()}
 
 
 class WorkerDouble(threading.Thread):
-    """Takes append entries in order, writes them to one segment file per partition, completes them."""
+    """Takes append entries in order, writes them to one segment file per partition, completes
+    them."""
 
     def __init__(self, shared: Shared, folders: Mapping[int, Path]) -> None:
         super().__init__(daemon=True)

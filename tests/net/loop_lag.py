@@ -40,8 +40,9 @@ class LagNode(NetNode):
         super().serve(context)
 
     def check_longest_ms(self, most_ms: float, work: Callable[[], object]) -> None:
-        """Fails if a callback of the work takes longer in each of three runs. Work without slices does; a first access to
-    memory, a garbage collection or a busy host causes that only once."""
+        """Fails if a callback of the work takes longer in each of three runs. Work without slices
+            does; a first access to
+        memory, a garbage collection or a busy host causes that only once."""
         found: list[float] = []
         while not found or (found[-1] >= most_ms and len(found) < TRIES):
             self.longest_ms()

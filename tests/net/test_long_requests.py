@@ -1,5 +1,5 @@
-"""Requests and answers of tens of megabytes: none of them makes a callback of a network process's loop
-long."""
+"""Requests and answers of tens of megabytes: none of them makes a callback of a network process's
+loop long."""
 
 import random
 import struct
@@ -42,8 +42,8 @@ SIZE = 32 << 20
 MAX_MS = 12.0
 """Copied in one piece, such a frame takes more than thirty."""
 MAX_RECORDS_MS = 60.0
-"""The records of a turn and of the request that ends it take some 12 ms, thirty on a slow processor. In one
-piece, those of the tests' requests take 140 ms and more."""
+"""The records of a turn and of the request that ends it take some 12 ms, thirty on a slow
+processor. In one piece, those of the tests' requests take 140 ms and more."""
 ENOUGH = 500_000
 """min.bytes of a fetch: more than short records have."""
 NodeFactory = Callable[..., LagNode]

@@ -1,4 +1,5 @@
-"""Full rings, a full arena, slow readers, dead processes: nothing is lost, and other clients do not wait."""
+"""Full rings, a full arena, slow readers, dead processes: nothing is lost, and other clients do not
+wait."""
 
 import os
 import socket

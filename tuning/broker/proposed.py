@@ -23,8 +23,14 @@ PROPOSED: dict[str, tuple[tuple[str, ...], str]] = {
         f"false with --durable; {RECORDS_NEVER} (never by count)",
     ),
     "remote_buffers": (("socket.send.buffer.bytes", "socket.receive.buffer.bytes"), "-1: the kernel chooses"),
-    "local_congestion": (("kbroker.local.congestion.control",), "empty if the kernel lacks the configured one"),
-    "backlog": (("socket.listen.backlog.size",), "the number of clients, at most net.core.somaxconn and 4096"),
+    "local_congestion": (
+        ("kbroker.local.congestion.control",),
+        "empty if the kernel lacks the configured one",
+    ),
+    "backlog": (
+        ("socket.listen.backlog.size",),
+        "the number of clients, at most net.core.somaxconn and 4096",
+    ),
     "segments": (
         ("log.segment.bytes",),
         f"active segments within {ACTIVE_SHARE:.0%} of the disk space, at least {MIN_SEGMENT}",

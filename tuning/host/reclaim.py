@@ -18,8 +18,8 @@ MICROSECONDS = 1e6
 
 @dataclass(frozen=True, slots=True)
 class Scheme:
-    """after_s: time without access before a page is evicted. bytes_per_s: the maximum rate; None without a quota.
-    switch: the command that turns it off."""
+    """after_s: time without access before a page is evicted. bytes_per_s: the maximum rate; None
+    without a quota. switch: the command that turns it off."""
 
     after_s: float
     bytes_per_s: float | None
@@ -28,7 +28,8 @@ class Scheme:
 
 @dataclass(frozen=True, slots=True)
 class Reclaim:
-    """schemes: those that evict page cache. hidden: a thread of DAMON runs, but only root can see its schemes."""
+    """schemes: those that evict page cache. hidden: a thread of DAMON runs, but only root can see
+    its schemes."""
 
     schemes: tuple[Scheme, ...] = ()
     hidden: bool = False

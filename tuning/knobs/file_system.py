@@ -38,9 +38,13 @@ def _kind(_: Situation, __: Mount, now: str) -> Want:
         return Want(Severity.SERIOUS, "", "Its pauses and lost locks stop the broker.", remedy)
     if now == "overlay":
         remedy = by_hand("mount a volume at the log dir")
-        return Want(Severity.SERIOUS, "", "This is a container's own layer: it is deleted with the container.", remedy)
+        return Want(
+            Severity.SERIOUS, "", "This is a container's own layer: it is deleted with the container.", remedy
+        )
     copied = now in COPYING
-    because = "Its writes are copied, and syncs cost more." if copied else "Other file systems are not tested."
+    because = (
+        "Its writes are copied, and syncs cost more." if copied else "Other file systems are not tested."
+    )
     return Want(Severity.ADVICE, "xfs or ext4", because, by_hand("move the log dir to xfs or ext4"))
 
 
@@ -72,7 +76,9 @@ def _free(situation: Situation, mount: Mount, _: str) -> Want:
     active = situation.replicas * situation.config.get_int("log.segment.bytes")
     if share < SCARCE:
         remedy = by_hand("make room, add a disk to log.dirs, or lower log.retention.bytes")
-        return Want(Severity.SERIOUS, "", "On a full disk produce is refused with KAFKA_STORAGE_ERROR.", remedy)
+        return Want(
+            Severity.SERIOUS, "", "On a full disk produce is refused with KAFKA_STORAGE_ERROR.", remedy
+        )
     if active > mount.total_bytes and situation.knows("partitions"):
         because = (
             f"{situation.replicas} logs may each have an active segment of "
@@ -80,7 +86,11 @@ def _free(situation: Situation, mount: Mount, _: str) -> Want:
             f"{show_bytes(active)} of {show_bytes(mount.total_bytes)}."
         )
         return Want(Severity.ADVICE, "", because, by_hand("lower log.segment.bytes: kbroker tune propose"))
-    return Want(Severity.ADVICE, "", "The disk fills up.", by_hand("plan for more space")) if share < LITTLE else FINE
+    return (
+        Want(Severity.ADVICE, "", "The disk fills up.", by_hand("plan for more space"))
+        if share < LITTLE
+        else FINE
+    )
 
 
 def _read_free(_: Situation, mount: Mount) -> str | None:
@@ -113,7 +123,10 @@ def _writable(_: Situation, __: Mount, now: str) -> Want:
     if now == "yes":
         return FINE
     return Want(
-        Severity.SERIOUS, "yes", "These are not writable.", by_hand(f"chown kbroker: {now}, or check as its user")
+        Severity.SERIOUS,
+        "yes",
+        "These are not writable.",
+        by_hand(f"chown kbroker: {now}, or check as its user"),
     )
 
 
@@ -182,9 +195,7 @@ FILE_SYSTEM: tuple[Knob[Mount], ...] = (
         "read-only",
         mounts,
         _shown("ro"),
-        _option(
-            ("ro",), "rw", Severity.SERIOUS, "The first append fails and takes the log dir offline."
-        ),
+        _option(("ro",), "rw", Severity.SERIOUS, "The first append fails and takes the log dir offline."),
         "With some mount options a file system becomes read-only after an error.",
         "docs/durability.md, log dirs that fail",
     ),

@@ -24,8 +24,8 @@ def _swappiness(situation: Situation, now: str) -> tuple[Severity, str, str]:
 
 
 def dirty_limit(situation: Situation) -> int | None:
-    """Bytes that may be dirty before writers are blocked, about as the kernel computes it; None if it is not
-    visible."""
+    """Bytes that may be dirty before writers are blocked, about as the kernel computes it; None if
+    it is not visible."""
     host = situation.host
     fixed, ratio = host.sysctl_number("vm.dirty_bytes"), host.sysctl_number("vm.dirty_ratio")
     if fixed:
@@ -117,7 +117,9 @@ def _reclaim(situation: Situation, _: None, __: str) -> Want:
     if not reclaim.schemes:
         return FINE
     switches = " and ".join(dict.fromkeys(scheme.switch for scheme in reclaim.schemes))
-    because = "A virtual machine may return memory to its host by it: then ask the host's administrator first."
+    because = (
+        "A virtual machine may return memory to its host by it: then ask the host's administrator first."
+    )
     return Want(Severity.ADVICE, "off", because, by_hand(f"{switches}, and in what starts it at boot"))
 
 
@@ -126,7 +128,9 @@ def _limit(situation: Situation, _: None, now: str) -> Want:
     if limit is None or limit >= total:
         return FINE
     if limit < situation.arena_bytes + SMALL_CACHE:
-        because = f"Arenas may take {show_bytes(situation.arena_bytes)} of {now}; the rest is too small a cache."
+        because = (
+            f"Arenas may take {show_bytes(situation.arena_bytes)} of {now}; the rest is too small a cache."
+        )
         return Want(Severity.SERIOUS, "", because, by_hand("raise memory.max of the broker's cgroup"))
     return Want(Severity.NOTE, "", f"The sizes here take it as the host's memory: {now}.")
 

@@ -32,7 +32,8 @@ def _local_buffer(situation: Situation, now: str) -> tuple[Severity, str, str]:
 
 
 def window_needed(situation: Situation) -> int:
-    """Bytes in flight to one remote client at the interface's speed (10 Gbit/s if it reports none)."""
+    """Bytes in flight to one remote client at the interface's speed (10 Gbit/s if it reports
+    none)."""
     speed = situation.host.network.speed or FAST
     return int(2 * speed * situation.workload.rtt_ms / 1000)
 
@@ -89,9 +90,7 @@ def _overflows(situation: Situation, _: None, now: str) -> Want:
     if now == "0":
         return FINE
     backlog = situation.config.get_int("socket.listen.backlog.size")
-    because = (
-        f"The count is of the whole host since boot, perhaps not of kbroker; socket.listen.backlog.size is {backlog}."
-    )
+    because = f"Counted for the whole host since boot, perhaps not kbroker; socket.listen.backlog.size is {backlog}."
     return Want(
         Severity.NOTE,
         "",
@@ -106,9 +105,7 @@ def _tracked(situation: Situation, _: None, now: str) -> Want:
     if expected < most * FULL:
         return FINE
     remedy = by_hand("raise net.netfilter.nf_conntrack_max, or leave the broker's port untracked")
-    return Want(
-        Severity.SERIOUS, "", f"At most {most} are tracked; further connections are dropped.", remedy
-    )
+    return Want(Severity.SERIOUS, "", f"At most {most} are tracked; further connections are dropped.", remedy)
 
 
 def _speed(situation: Situation, interface: Interface, _: str) -> Want:
@@ -117,7 +114,9 @@ def _speed(situation: Situation, interface: Interface, _: str) -> Want:
     known = situation.knows("write_rate", "groups")
     if not known or interface.speed is None or busiest <= interface.speed * 0.7:
         return FINE
-    because = f"The workload needs {show_rate(busiest)} in one direction; above 70 % of the speed latency grows."
+    because = (
+        f"The workload needs {show_rate(busiest)} in one direction; above 70 % of the speed latency grows."
+    )
     return Want(Severity.SERIOUS, "", because, by_hand("a faster interface, compression, or fewer groups"))
 
 

@@ -47,7 +47,9 @@ def _quota(situation: Situation, _: None, __: str) -> Want:
 def _slices(situation: Situation, _: None, __: str) -> Want:
     if situation.host.features.slices:
         return FINE
-    return Want(Severity.NOTE, "Linux 6.12", "", by_hand("a newer kernel, if other programs use the CPU of this host"))
+    return Want(
+        Severity.NOTE, "Linux 6.12", "", by_hand("a newer kernel, if other programs use the CPU of this host")
+    )
 
 
 def _word(works: bool | None) -> str | None:
@@ -63,10 +65,16 @@ _ONE_NODE = Want(
     ),
 )
 _CACHESTAT = Want(
-    Severity.ADVICE, "Linux 6.5", "preadv2 is used instead, for samples.", by_hand("a newer kernel, or allow the call")
+    Severity.ADVICE,
+    "Linux 6.5",
+    "preadv2 is used instead, for samples.",
+    by_hand("a newer kernel, or allow the call"),
 )
 _NOWAIT = Want(
-    Severity.ADVICE, "", "If cachestat is missing, too, cold fetches delay other requests.", by_hand("ext4 or xfs")
+    Severity.ADVICE,
+    "",
+    "If cachestat is missing, too, cold fetches delay other requests.",
+    by_hand("ext4 or xfs"),
 )
 
 _NO_CLOCK = Want(

@@ -17,8 +17,8 @@ STEPS = 60
 class Answer:
     """first: the resource that runs out first as the rate grows; those that run out at any rate are
     `endless` among the needs. breaks_at: the rate of writes, in bytes/s, at which it does, None if even
-    the fixed parts do not fit. network_processes, io_workers: as many as the workload keeps busy. notes:
-    the limits of the model."""
+    the fixed parts do not fit. network_processes, io_workers: as many as the workload keeps busy.
+    notes: the limits of the model."""
 
     needs: tuple[Need, ...]
     first: Need

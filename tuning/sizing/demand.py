@@ -15,8 +15,9 @@ GB = 1e9
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """One resource. share: of its usable part; above 1 the workload does not fit; None if the supply is unknown.
-    change: the cheapest remedy. endless: the demand grows with time, so the resource runs out at any rate.
+    """One resource. share: of its usable part; above 1 the workload does not fit; None if the
+    supply is unknown. change: the cheapest remedy. endless: the demand grows with time, so the
+    resource runs out at any rate.
     """
 
     resource: str
@@ -41,7 +42,8 @@ def needs(situation: Situation, supply: Supply) -> list[Need]:
 
 
 def log_bytes(situation: Situation) -> float:
-    """Bytes that retention by time or size keeps, plus active segments, which it never deletes, and indexes."""
+    """Bytes that retention by time or size keeps, plus active segments, which it never deletes, and
+    indexes."""
     load = situation.workload
     logs = load.partitions * load.copies
     # active until it is full or has its age: active segments hold no more than was written in that

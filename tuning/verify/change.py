@@ -1,5 +1,5 @@
-"""The changes that are tried: those of `--try`, or of the check, or, if it proposes none, usual alternatives.
-Also the changes that are left out, with the reasons."""
+"""The changes that are tried: those of `--try`, or of the check, or, if it proposes none, usual
+alternatives. Also the changes that are left out, with the reasons."""
 
 import os
 import re

@@ -1,7 +1,7 @@
 """Values of the host that are changed for a turn, and always restored.
 
-The script that restores them is written before the first change, so that an administrator has it even after
-kill -9 or a power failure.
+The script that restores them is written before the first change, so that an administrator has it
+even after kill -9 or a power failure.
 """
 
 import os
@@ -38,9 +38,9 @@ def path_of(roots: Roots, means: Means, target: str) -> Path:
 
 
 class HostValues:
-    """Changes values of the host and can restore them. Runs in: the tuner. Owner: the command. As a context manager
-    it restores all values, including kept ones, after an error or a signal; after an orderly end kept values
-    stay.
+    """Changes values of the host and can restore them. Runs in: the tuner. Owner: the command. As a
+    context manager it restores all values, including kept ones, after an error or a signal; after
+    an orderly end kept values stay.
     """
 
     def __init__(self, roots: Roots, folder: Path) -> None:
@@ -76,7 +76,8 @@ class HostValues:
         self._kept.add(remedy.target)
 
     def restore_all(self) -> list[str]:
-        """Restore all values, the last change first, even if some fail; returns lines about those that failed."""
+        """Restore all values, the last change first, even if some fail; returns lines about those
+        that failed."""
         failed = []
         for remedy in reversed(list(self._changed)):
             try:

@@ -1,4 +1,5 @@
-"""The run: turns with and without each change, the decision, and the changes that it keeps or reverts."""
+"""The run: turns with and without each change, the decision, and the changes that it keeps or
+reverts."""
 
 import time
 from collections.abc import Callable
@@ -23,8 +24,9 @@ LATE = "no time: give more --minutes"
 
 @dataclass(slots=True)
 class Outcome:
-    """The result of one change. without, changed: figures of the turns of each side, in order. decision: undecided
-    until all turns are done. failure: the reason if the change failed, or empty."""
+    """The result of one change. without, changed: figures of the turns of each side, in order.
+    decision: undecided until all turns are done. failure: the reason if the change failed, or
+    empty."""
 
     change: Change
     without: list[Figures] = field(default_factory=list)
@@ -38,8 +40,8 @@ class Outcome:
 
 
 class Verification:
-    """Runs in: the tuner. Owner: the command; `outcomes` has the results so far, also after an interruption. Changes that were kept are part of both sides
-    in later comparisons."""
+    """Runs in: the tuner. Owner: the command; `outcomes` has the results so far, also after an
+    interruption. Changes that were kept are part of both sides in later comparisons."""
 
     def __init__(
         self,
@@ -74,8 +76,8 @@ class Verification:
             self._settle(outcome)
 
     def _warm_up(self) -> None:
-        """One turn that does not count. The time that it needs besides its load shortens the load of the other
-        turns."""
+        """One turn that does not count. The time that it needs besides its load shortens the load
+        of the other turns."""
         self._say("a first turn, which does not count ...")
         begun = self._clock()
         self._turn(self._settings, MIN_LOAD_S)

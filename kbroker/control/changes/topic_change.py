@@ -133,10 +133,13 @@ def _placed(broker: Broker, plans: list[TopicPlan]) -> tuple[list[Topic], dict[s
 
 
 async def _store_topics(broker: Broker, topics: list[Topic], plans: list[TopicPlan]) -> None:
-    """Store new topics with the configs of their plans. If that fails, they own no logs any more."""
+    """Store new topics with the configs of their plans. If that fails, they own no logs any
+    more."""
     names = {topic.name for topic in topics}
-    configs = {(TOPIC, plan.name): dict(plan.configs) for plan in plans if plan.configs and plan.name in names}
-    change = Change(new_topics=list(topics), configs=configs)
+    change = Change(new_topics=list(topics))
+    for plan in plans:
+        if plan.configs and plan.name in names:
+            change.configs[TOPIC, plan.name] = dict(plan.configs)
     try:
         await broker.in_store(lambda store: store.apply(change))
     except BaseException:

@@ -13,8 +13,8 @@ from kbroker.ipc.layout import Slot, SlotState
 Pairs = list[tuple[Partition, Replica]]
 Place = tuple[int, bool, bool, bool, bool]
 """A copy compared with its leader: its log end; whether it follows (online, in the leader's epoch);
-whether it has the leader's records of the last check; whether it has all of them; whether it has those
-that an in-sync replica must have."""
+whether it has the leader's records of the last check; whether it has all of them; whether it has
+those that an in-sync replica must have."""
 NO_END = (1 << 63) - 1
 
 
@@ -58,7 +58,7 @@ class Lag:
                 joining.append((partition, replica))
         self._looked_ns = now_ns
         self._left = left
-        self._ends = {p.slot: int(words[p.slot, Slot.LOG_END]) for p in partitions}
+        self._ends = {p.slot: int(self._words[p.slot, Slot.LOG_END]) for p in partitions}
         return late, joining
 
     def _places(self, pairs: Pairs) -> Iterator[Place]:

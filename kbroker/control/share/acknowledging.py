@@ -13,7 +13,8 @@ NOT_ACQUIRED = "The offset cannot be acknowledged. The offset is not acquired."
 
 
 class AcknowledgeType(IntEnum):
-    """A member's acknowledgement. GAP: no record has this offset. RENEW: the member needs more time (KIP-1222)."""
+    """A member's acknowledgement. GAP: no record has this offset. RENEW: the member needs more time
+    (KIP-1222)."""
 
     GAP = 0
     ACCEPT = 1
@@ -43,7 +44,8 @@ Spec = tuple[int, int, AcknowledgeType]
 
 
 def specs_of(batch: AcknowledgedBatch, last_type: AcknowledgeType) -> list[Spec]:
-    """The batch as ranges; adjacent offsets with the same type are merged. Raises INVALID_REQUEST."""
+    """The batch as ranges; adjacent offsets with the same type are merged. Raises
+    INVALID_REQUEST."""
     length = batch.last - batch.first + 1
     if length < 1 or len(batch.types) not in (1, length):
         raise KafkaError(ErrorCode.INVALID_REQUEST)

@@ -1,8 +1,9 @@
 """Chooses the available records that a member acquires, as Kafka's SharePartition.acquire does.
 Pure.
 
-Released records are delivered again in the batches of their first delivery. With a growing delivery count the batches get smaller, in the end one record each: a record that
-crashes its consumer must not archive the records beside it.
+Released records are delivered again in the batches of their first delivery. With a growing delivery
+count the batches get smaller, in the end one record each: a record that crashes its consumer must
+not archive the records beside it.
 """
 
 from collections.abc import Sequence
@@ -37,7 +38,8 @@ class Portion(NamedTuple):
 def choose(
     portions: Sequence[Portion], read: Sequence[Offsets], spec: Spec, delivery_limit: int
 ) -> list[Range]:
-    """The ranges to acquire, in their current state. read: the batches that were read from the log."""
+    """The ranges to acquire, in their current state. read: the batches that were read from the
+    log."""
     chosen: list[Range] = []
     left = spec.max_records
     for portion in portions:
@@ -61,7 +63,8 @@ def _throttled_from(delivery_limit: int) -> int:
 
 
 def _new(free: Sequence[Range], read: Sequence[Offsets], spec: Spec, most: int) -> list[Range]:
-    """Batches of the log until there are enough records; adjacent batches are joined up to batch_size."""
+    """Batches of the log until there are enough records; adjacent batches are joined up to
+    batch_size."""
     taken: list[Range] = []
     count = at = 0
     for first, last in read:

@@ -29,8 +29,8 @@ def count_of(dead: Iterable[Dead]) -> int:
 
 
 class DeadLetterCounts:
-    """Runs in: control. Owner: the SharePartitions. metrics: this process's. Letters are counted by group and by topic of the original records, since
-    control started.
+    """Runs in: control. Owner: the SharePartitions. metrics: this process's. Letters are counted by
+    group and by topic of the original records, since control started.
     """
 
     def __init__(self, metrics: Slots) -> None:

@@ -59,9 +59,9 @@ class DeadLetters:
         return self._overrides.text(group_id, DEAD_LETTER_TOPIC, "").strip()
 
     async def write(self, key: ShareKey, dead: Dead) -> None:
-        """Write the letters of some offsets; when this returns, they are in the log. If the settings allow no
-        letters, it logs a warning and writes none, as Kafka does. Raises KafkaError if the attempt failed;
-        some letters may have been written.
+        """Write the letters of some offsets; when this returns, they are in the log. If the
+        settings allow no letters, it logs a warning and writes none, as Kafka does. Raises
+        KafkaError if the attempt failed; some letters may have been written.
         """
         source = self._broker.catalogue.by_id(key.topic_id)
         name = self._name(key.group_id)
@@ -102,8 +102,8 @@ class DeadLetters:
         return "it is compacted, and letters need have no key" if topic.compact else None
 
     async def _create(self, name: str) -> str | None:
-        """Create the topic; returns the reason if it is refused. Raises KafkaError for an error that may be
-        temporary."""
+        """Create the topic; returns the reason if it is refused. Raises KafkaError for an error
+        that may be temporary."""
         spec = NewTopic(name, configs={ENABLE: "true", "message.timestamp.type": "CreateTime"})
         result = (await create_topics(self._broker, [spec]))[name]
         if isinstance(result, KafkaError) and result.code is not ErrorCode.TOPIC_ALREADY_EXISTS:

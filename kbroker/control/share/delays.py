@@ -30,8 +30,8 @@ class Wait(NamedTuple):
 
 
 def due_ms(record: Record, delay_ms: int) -> int:
-    """The time from which a record may be delivered. Of several headers with the name the last one counts,
-    as for clients."""
+    """The time from which a record may be delivered. Of several headers with the name the last one
+    counts, as for clients."""
     longest = record.timestamp_ms + MAX_DELAY_MS
     for name, value in reversed(record.headers):
         if name == DELIVER_AT:
@@ -42,9 +42,9 @@ def due_ms(record: Record, delay_ms: int) -> int:
 
 
 def look_ms(due: int, now_ms: int) -> int:
-    """The time of the next check of a record that is due later. If that is soon, it is the first tick at
-    which the record is due. Otherwise it is earlier, in steps that are coarser for longer delays, so that
-    records with a long delay form few ranges.
+    """The time of the next check of a record that is due later. If that is soon, it is the first
+    tick at which the record is due. Otherwise it is earlier, in steps that are coarser for longer
+    delays, so that records with a long delay form few ranges.
     """
     grain = 1 << max(0, ((due - now_ms) // _STEPS).bit_length() - 1)
     if grain <= TICK_MS:

@@ -24,14 +24,15 @@ LOOK_BYTES = 1 << 20
 
 
 class Look(NamedTuple):
-    """The result of a check for records that are not due. firsts: first offsets of the checked batches."""
+    """The result of a check for records that are not due. firsts: first offsets of the checked
+    batches."""
 
     firsts: frozenset[int]
     waits: Sequence[Wait]
 
     def hold_back(self, partition: SharePartition, pieces: Sequence[Piece]) -> list[Piece]:
-        """The pieces to acquire from, without records that are not due. A piece whose records were released since
-        the check is skipped: the next fetch reads it."""
+        """The pieces to acquire from, without records that are not due. A piece whose records were
+        released since the check is skipped: the next fetch reads it."""
         for wait in self.waits:
             if not partition.is_scattered or wait.first <= partition.end_offset:
                 partition.hold_back(*wait)
@@ -43,8 +44,8 @@ class Look(NamedTuple):
 
 
 class Deliveries:
-    """Runs in: control. Owner: the ShareService. One fetch at a time reads a partition. is_open: whether a session is open. freed(key): called when
-    other fetches may read the partition.
+    """Runs in: control. Owner: the ShareService. One fetch at a time reads a partition. is_open:
+    whether a session is open. freed(key): called when other fetches may read the partition.
     """
 
     def __init__(
@@ -83,8 +84,8 @@ class Deliveries:
     async def take(
         self, key: ShareKey, session: ShareSession, max_bytes: int, spec: Spec
     ) -> tuple[bytes, list[Acquired]] | None:
-        """(batches of the log, acquired offsets); None if no records are available, or if another fetch is reading
-        this partition, which then wakes this one. Raises KafkaError."""
+        """(batches of the log, acquired offsets); None if no records are available, or if another
+        fetch is reading this partition, which then wakes this one. Raises KafkaError."""
         if key in self._fetching:
             self._passed_by.add(key)
             return None

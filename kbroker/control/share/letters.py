@@ -31,8 +31,9 @@ def letters(
     now_ms: int,
     max_bytes: int,
 ) -> Iterator[NewRecord]:
-    """A letter for each offset of first..last, with the key, value and headers of the original record if it
-    exists. They are omitted if they alone exceed max_bytes: the letter still names the original's offset.
+    """A letter for each offset of first..last, with the key, value and headers of the original
+    record if it exists. They are omitted if they alone exceed max_bytes: the letter still names the
+    original's offset.
     """
     for offset in range(first, last + 1):
         context = _context(origin, dead, offset)
@@ -62,8 +63,8 @@ def batches(
 
 
 def _context(origin: Origin, dead: Dead, offset: int) -> tuple[tuple[str, bytes | None], ...]:
-    """The headers in Kafka's order, all of them text. They follow those of the original, because clients use
-    the last header of a name."""
+    """The headers in Kafka's order, all of them text. They follow those of the original, because
+    clients use the last header of a name."""
     values = {
         "topic": origin.topic,
         "partition": str(origin.partition),

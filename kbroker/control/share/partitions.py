@@ -1,4 +1,5 @@
-"""The shared partitions in use: loads their state, writes their changes, and watches their locks."""
+"""The shared partitions in use: loads their state, writes their changes, and watches their
+locks."""
 
 import asyncio
 import logging
@@ -30,7 +31,8 @@ FIRST_PAUSE_S, MAX_PAUSE_S = 1.0, 30.0
 class SharePartitions:
     """Runs in: control. Owner: the ShareService.
 
-    freed(key): called when records of a partition are available again. append: appends a batch to a partition.
+    freed(key): called when records of a partition are available again. append: appends a batch to a
+    partition.
     """
 
     def __init__(
@@ -133,8 +135,8 @@ class SharePartitions:
             partition.archive(dead.pop(0))
 
     async def _bury_later(self, key: ShareKey, partition: SharePartition, dead: list[Dead]) -> None:
-        """Write dead letters in the background, until they are written. After a restart the records are delivered
-        again instead."""
+        """Write dead letters in the background, until they are written. After a restart the records
+        are delivered again instead."""
         pause_s = FIRST_PAUSE_S
         try:
             while dead and self._live.get(key) is partition:
@@ -154,7 +156,8 @@ class SharePartitions:
         log.warning("%s: dead letters are not written yet: %s", key, error)
 
     async def _settle_later(self, key: ShareKey, partition: SharePartition) -> None:
-        """As `settle`, in the background: an error is logged, and the partition may no longer be in use."""
+        """As `settle`, in the background: an error is logged, and the partition may no longer be in
+        use."""
         if self._live.get(key) is not partition:
             return
         try:
@@ -164,8 +167,8 @@ class SharePartitions:
         self._freed(key)
 
     async def store(self, key: ShareKey, partition: SharePartition) -> None:
-        """Write the changed state. Raises KafkaError with the codes of Kafka's SharePartition; then members hold
-        again the records that they had finished."""
+        """Write the changed state. Raises KafkaError with the codes of Kafka's SharePartition; then
+        members hold again the records that they had finished."""
         ended = partition.take_ended()
         changes = partition.take_changes()
         if changes is None or self._live.get(key) is not partition:
@@ -208,8 +211,8 @@ class SharePartitions:
         self.forget(key)
 
     def start_offset(self, key: ShareKey) -> int:
-        """The last written start offset of the group; -1 until the group has finished a record, as in Kafka,
-        which does not store the initial offset."""
+        """The last written start offset of the group; -1 until the group has finished a record, as
+        in Kafka, which does not store the initial offset."""
         stored = self._shard.get(key)
         return -1 if stored is None or stored.is_untouched else stored.start_offset
 

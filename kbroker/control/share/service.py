@@ -1,8 +1,8 @@
 """ShareFetch and ShareAcknowledge: sessions, acquiring, waiting for records, acknowledging
 (KIP-932).
 
-Control reads the records and forwards them as bytes: a share fetch acquires the records that it returns,
-so one process must decide.
+Control reads the records and forwards them as bytes: a share fetch acquires the records that it
+returns, so one process must decide.
 """
 
 import asyncio
@@ -270,9 +270,9 @@ class ShareService:
         results: dict[TopicPartition, Fetched],
         read: set[TopicPartition],
     ) -> bool:
-        """Acquire the available records; returns whether there is a result to return. read: partitions that were
-        read. As in Kafka, an answer does not wait for partitions that are still being loaded: clients rely on
-        a first answer with one partition.
+        """Acquire the available records; returns whether there is a result to return. read:
+        partitions that were read. As in Kafka, an answer does not wait for partitions that are
+        still being loaded: clients rely on a first answer with one partition.
         """
         answerable = False
         max_bytes, max_records = spec.max_bytes, spec.records.max_records

@@ -23,7 +23,8 @@ class ShareSession:
     """One member's session. partitions: in the order in which they were added. epoch: the next
     request's.
 
-    unanswered: partitions to include in the next answer even if they have no records for the member.
+    unanswered: partitions to include in the next answer even if they have no records for the
+    member.
     """
 
     group_id: str
@@ -51,7 +52,8 @@ class ShareSession:
 
 
 class ShareSessions:
-    """Runs in: control. Owner: the ShareService. on_long: called with True when there is a long session, with False when there is none."""
+    """Runs in: control. Owner: the ShareService. on_long: called with True when there is a long
+    session, with False when there is none."""
 
     def __init__(self, limit: int, on_long: Callable[[bool], None] = lambda _: None) -> None:
         self._limit = limit

@@ -38,8 +38,8 @@ ACKNOWLEDGED, ARCHIVED = DeliveryState.ACKNOWLEDGED, DeliveryState.ARCHIVED
 ARCHIVING = DeliveryState.ARCHIVING
 
 MAX_RANGES = 5000
-"""Maximum ranges in flight in a partition with delays; above it new records wait, because each range is
-part of the written state."""
+"""Maximum ranges in flight in a partition with delays; above it new records wait, because each
+range is part of the written state."""
 
 _NO_RENEWAL = "Renewing acquisition locks is not enabled for the group."
 
@@ -55,8 +55,9 @@ class Acquired(NamedTuple):
 class SharePartition:
     """Runs in: control. Owner: the SharePartitions. Pure: time is passed.
 
-    changed: ranges whose state must be written; taken by `take_changes`. ended: finished by a member, not yet written; taken by `take_ended`. dead: archived, without a dead
-    letter in progress; taken by `take_dead`. settled start: the start offset before `changed`.
+    changed: ranges whose state must be written; taken by `take_changes`. ended: finished by a
+    member, not yet written; taken by `take_ended`. dead: archived, without a dead letter in
+    progress; taken by `take_dead`. settled start: the start offset before `changed`.
     """
 
     def __init__(self, start_offset: int, stored: Iterable[Range] = ()) -> None:
@@ -84,8 +85,8 @@ class SharePartition:
     # --- reading
 
     def next_offset(self, limits: Limits | None = None) -> int:
-        """The first offset in flight that may be acquired now, or else the offset after all of them. limits: of a
-        fetch, for which there may be no room for new records."""
+        """The first offset in flight that may be acquired now, or else the offset after all of
+        them. limits: of a fetch, for which there may be no room for new records."""
         released_only = limits is not None and self._has_delays and self._room(limits) <= 0
         for each in self._ranges:
             if each.is_free and (each.delivery_count or not released_only):
@@ -103,9 +104,9 @@ class SharePartition:
         return self._room(limits) > 0 and not self.is_scattered
 
     def _room(self, limits: Limits) -> int:
-        """The number of new records that may be acquired. As in Kafka, finished records after an unfinished one
-        count as in flight, unless a delay or a pause holds that one back for long. With delays, records that
-        were never delivered do not count."""
+        """The number of new records that may be acquired. As in Kafka, finished records after an
+        unfinished one count as in flight, unless a delay or a pause holds that one back for long.
+        With delays, records that were never delivered do not count."""
         if not self._has_delays and not limits.backoff_ms:
             return limits.records - max(0, self._reached.offset - self.start_offset + 1)
         taken = self.in_flight()
@@ -215,13 +216,13 @@ class SharePartition:
         self._advance()
 
     def _check_long(self, member_id: str, batch: AcknowledgedBatch) -> None:
-        """A quick check of a batch with very many types: whether the member can hold the offsets."""
+        """A quick check of a very long batch: whether the member can hold the offsets."""
         if batch.first < self.start_offset - MAX_RANGES:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "The batch begins long before the first record.")
         check_held(self._ranges, self.end_offset, member_id, max(batch.first, self.start_offset), batch.last)
 
     def release(self, member_id: str, limits: Limits, now_ms: int) -> bool:
-        """Release the records of a member whose session has ended; records at the delivery limit are archived."""
+        """Release a member's records after its session; archive those at the delivery limit."""
         mine = [each for each in self._ranges if each.state is ACQUIRED and each.member_id == member_id]
         for each in mine:
             self._ended.append(self._end(each, AcknowledgeType.RELEASE, limits, now_ms))
@@ -229,7 +230,7 @@ class SharePartition:
         return bool(mine)
 
     def expire(self, limits: Limits, now_ms: int) -> bool:
-        """Release records whose locks have expired; records at the delivery limit are archived."""
+        """Release records whose locks have expired; archive those at the delivery limit."""
         late = [each for each in self._ranges if each.state is ACQUIRED and each.deadline_ms <= now_ms]
         for each in late:
             self._end(each, AcknowledgeType.RELEASE, limits, now_ms)
@@ -237,7 +238,8 @@ class SharePartition:
         return bool(late)
 
     def pause_retries(self, limits: Limits, now_ms: int) -> None:
-        """After a restart, in which deadlines are lost: records that were delivered before pause again."""
+        """After a restart, in which deadlines are lost: records that were delivered before pause
+        again."""
         for each in [each for each in self._ranges if each.state is AVAILABLE]:
             if retry_at := limits.retry_at(each.delivery_count, now_ms):
                 self._ranges.put(Range(each.first, each.last, AVAILABLE, each.delivery_count, "", retry_at))
@@ -278,11 +280,12 @@ class SharePartition:
 
     @property
     def is_scattered(self) -> bool:
-        """Whether delays have caused so many ranges that no new records may be acquired."""
+        """Whether delays have caused too many ranges to acquire new records."""
         return self._has_delays and len(self._ranges) >= MAX_RANGES
 
     def use_delay(self, delay_ms: int) -> None:
-        """Set the topic's delay, -1 for none. Records that wait because of an earlier delay are checked again."""
+        """Set the topic's delay, -1 for none. Records that wait because of an earlier delay are
+        checked again."""
         if delay_ms == self._delay_ms:
             return
         self._delay_ms = delay_ms
@@ -297,7 +300,8 @@ class SharePartition:
         return any(each.is_new and each.is_free for each in self._ranges.between(first, last))
 
     def hold_back(self, first: int, last: int, look_ms: int) -> None:
-        """Hold these records back until their next check, except those that were delivered before."""
+        """Hold these records back until their next check, except those that were delivered
+        before."""
         first = max(first, self.start_offset)
         if last > self.end_offset:
             self._ranges.put(Range(self.end_offset + 1, last, AVAILABLE, 0))
@@ -314,8 +318,8 @@ class SharePartition:
         return not self._dead.is_empty
 
     def take_dead(self) -> list[Dead]:
-        """Records that need a dead letter, new since the last call. The caller calls `archive` when the letters
-        are written."""
+        """Records that need a dead letter, new since the last call. The caller calls `archive` when
+        the letters are written."""
         return self._dead.take()
 
     def archive(self, dead: Dead) -> None:
@@ -328,8 +332,9 @@ class SharePartition:
     # --- what must be written down
 
     def take_changes(self) -> tuple[int, list[Range]] | None:
-        """(start offset, changed ranges) since the last call; None if nothing has changed. As in Kafka, the start
-        offset is the one before these changes: the next changes write the new one."""
+        """(start offset, changed ranges) since the last call; None if nothing has changed. As in
+        Kafka, the start offset is the one before these changes: the next changes write the new
+        one."""
         start, self._settled_start = self._settled_start, self.start_offset
         changed = [each for each in self._changed if each.last >= start]
         self._changed = []
@@ -341,9 +346,10 @@ class SharePartition:
         return ended
 
     def roll_back(self, ended: Sequence[Ended], changed: Iterable[Range]) -> None:
-        """These changes could not be written: members hold again the records that they had finished, under the
-        same lock, unless these have changed since (Kafka's InFlightState.completeStateTransition). The other
-        changes are part of the next `take_changes`."""
+        """These changes could not be written: members hold again the records that they had
+        finished, under the same lock, unless these have changed since (Kafka's
+        InFlightState.completeStateTransition). The other changes are part of the next
+        `take_changes`."""
         ended = [each for each in ended if each.after.state is not ACQUIRED]
         done = [each.after for each in ended if each.after.state.is_terminal]
         start = self.start_offset
@@ -366,7 +372,8 @@ class SharePartition:
         self._advance()
 
     def _end(self, each: Range, kind: AcknowledgeType, limits: Limits, now_ms: int) -> Ended:
-        """Change an acquired range: it is acknowledged, released or archived, or its lock is renewed."""
+        """Change an acquired range: it is acknowledged, released or archived, or its lock is
+        renewed."""
         after = range_after(each, kind, limits, now_ms)
         self._set(after, persisted=after.state not in (ACQUIRED, ARCHIVING))
         if after.state is ARCHIVING:

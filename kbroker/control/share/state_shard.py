@@ -191,7 +191,8 @@ class ShareStateShard:
 
 
 def _ranges(content: Struct) -> list[Range]:
-    """The ranges in a record. Raises ProtocolError for impossible ones, before any of them is applied."""
+    """The ranges in a record. Raises ProtocolError for impossible ones, before any of them is
+    applied."""
     assert isinstance(content, share_snapshot.ShareSnapshotValue | share_update.ShareUpdateValue)
     batches: Sequence[share_snapshot.StateBatch | share_update.StateBatch] = content.state_batches
     found = []

@@ -19,7 +19,8 @@ ConfigKey = tuple[int, str]
 
 @dataclass(frozen=True, slots=True)
 class Deletion:
-    """A log of a deleted topic or replica: clients no longer see it, but an IO worker may still have it."""
+    """A log of a deleted topic or replica: clients no longer see it, but an IO worker may still
+    have it."""
 
     topic_id: bytes
     partition: Replica
@@ -27,10 +28,12 @@ class Deletion:
 
 @dataclass(slots=True)
 class Change:
-    """One atomic change. configs: (resource type, name) -> key -> new value, None to delete the key.
+    """One atomic change. configs: (resource type, name) -> key -> new value, None to delete the
+    key.
 
-    deletions: logs to delete; they are stored until `finish_deletions`. led_partitions: with a changed leader, epoch or replicas; partitions that are no longer stored are
-    skipped. client_quotas: entity -> key -> new value, None to delete the key. scram, tokens: new values,
+    deletions: logs to delete; they are stored until `finish_deletions`. led_partitions: with a
+    changed leader, epoch or replicas; partitions that are no longer stored are skipped.
+    client_quotas: entity -> key -> new value, None to delete the key. scram, tokens: new values,
     None to delete them. acls: True to add one, False to delete it.
     """
 

@@ -1,8 +1,8 @@
 """Chooses the copy of the store that a start uses, and writes further copies.
 
 It uses the newest intact copy: the one of the latest run, and in that run the one with the most
-changes. Each copy lists all current copies (`Store.copies`). So if only one copy of three is found, it
-may be out of date, and the broker refuses to start.
+changes. Each copy lists all current copies (`Store.copies`). So if only one copy of three is found,
+it may be out of date, and the broker refuses to start.
 """
 
 import logging
@@ -43,8 +43,9 @@ def copy_dirs(sites: Sequence[Sequence[str]], online: Sequence[str]) -> tuple[st
 def open_newest(log_dirs: Sequence[str], all_dirs: Sequence[str], cluster_id: str) -> Chosen:
     """The newest store; a new one in the first log dir if no log dir has one.
 
-    log_dirs: those that are online; all_dirs: offline ones included. Raises StoreError if every copy is
-    damaged, if one was written by a newer version, or if more than half of the copies are missing."""
+    log_dirs: those that are online; all_dirs: offline ones included. Raises StoreError if every
+    copy is damaged, if one was written by a newer version, or if more than half of the copies are
+    missing."""
     found, refused = _open_all(log_dirs, cluster_id)
     missing = sorted(set(all_dirs) - set(log_dirs))
     if not found:

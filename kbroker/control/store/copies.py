@@ -1,9 +1,9 @@
 """The copies of the store, on the disks of all sites: every change is written to all of them at the
 same time.
 
-A copy that cannot be written, or takes too long, is dropped: before the change is answered, the others
-record that it is out of date. It is copied again from one of them when its log dir is usable (by `look`,
-and at each start).
+A copy that cannot be written, or takes too long, is dropped: before the change is answered, the
+others record that it is out of date. It is copied again from one of them when its log dir is usable
+(by `look`, and at each start).
 """
 
 import asyncio
@@ -51,8 +51,8 @@ class StoreCopies:
     """Runs in: control, in the event loop, except for the constructor. Owner: the Broker.
 
     wanted: returns the log dirs that should have a copy now; copies in other log dirs are dropped.
-    report: called with the log dirs of current copies, and with all that have or had one, when these
-    change.
+    report: called with the log dirs of current copies, and with all that have or had one, when
+    these change.
     """
 
     def __init__(
@@ -92,8 +92,8 @@ class StoreCopies:
         self._report(self.log_dirs, self._expected)
 
     async def run(self, step: Callable[[Store], T]) -> T:
-        """Run a step in every copy; steps run one after another. When this returns, the result is on disk in all
-        current copies. Raises sqlite3.Error if the step failed in every copy."""
+        """Run a step in every copy; steps run one after another. When this returns, the result is
+        on disk in all current copies. Raises sqlite3.Error if the step failed in every copy."""
         return await asyncio.shield(asyncio.ensure_future(self._in_turn(step)))
 
     async def keep(self) -> None:
@@ -154,7 +154,8 @@ class StoreCopies:
         return good[0].result()
 
     async def _agree(self) -> None:
-        """The change failed in every copy; a copy that may have stored it despite its error is dropped."""
+        """The change failed in every copy; a copy that may have stored it despite its error is
+        dropped."""
         if len(self._copies) > 1:
             versions = {log_dir: copy.store.version for log_dir, copy in self._copies.items()}
             least = min(versions.values())

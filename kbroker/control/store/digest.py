@@ -2,9 +2,9 @@
 contents of a row.
 
 The digest is the sum of the rows' hashes (BLAKE2b, 64 bits), so each change adds and subtracts a
-few; temporary triggers keep it in ``meta`` in the same transaction. Opening the store computes the sum again.
-The sqlite3 command does not update it: after repairs by hand remove it, DELETE FROM meta WHERE key =
-'digest'.
+few; temporary triggers keep it in ``meta`` in the same transaction. Opening the store computes the
+sum again. The sqlite3 command does not update it: after repairs by hand remove it, DELETE FROM meta
+WHERE key = 'digest'.
 """
 
 import sqlite3

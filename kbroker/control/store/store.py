@@ -1,8 +1,9 @@
-"""The durable state that is not in logs: topics, configs, quotas, credentials, producer ids, features.
+"""The durable state that is not in logs: topics, configs, quotas, credentials, producer ids,
+features.
 
 One SQLite file, `kbroker.db`, and copies of it in other log directories (`copies.py`); WAL,
-synchronous=FULL: a change is on disk before it is answered. Its tables are in `schema.py`. A file of a newer version is refused, and so is a file
-whose rows do not match their digest (`digest.py`).
+synchronous=FULL: a change is on disk before it is answered. Its tables are in `schema.py`. A file
+of a newer version is refused, and so is a file whose rows do not match their digest (`digest.py`).
 """
 
 import json
@@ -35,8 +36,8 @@ class NewerStore(StoreError):
 
 
 class StoreVersion(NamedTuple):
-    """The version of a copy. run: incremented when control opens the store; changes: incremented by each
-    transaction."""
+    """The version of a copy. run: incremented when control opens the store; changes: incremented by
+    each transaction."""
 
     run: int
     changes: int
@@ -84,9 +85,9 @@ class Store:
         return bool(version < VERSION)
 
     def reserve(self) -> None:
-        """Reserve space so that topics can be deleted and retention shortened on a full disk: RESERVE bytes of
-        free pages in the file, and a WAL of that length that restarts after a checkpoint. This does nothing
-        on a disk that is already full."""
+        """Reserve space so that topics can be deleted and retention shortened on a full disk:
+        RESERVE bytes of free pages in the file, and a WAL of that length that restarts after a
+        checkpoint. This does nothing on a disk that is already full."""
         with suppress(sqlite3.OperationalError):
             with self._transaction(change=False) as db:
                 db.execute("CREATE TABLE reserve (room BLOB)")
@@ -220,7 +221,8 @@ class Store:
             self._put_meta("next_producer_id", max(first, int(self.meta("next_producer_id", "0"))))
 
     def advance_leader_epochs(self, count: int = 1, kept_in: Collection[str] = ()) -> None:
-        """In a new run leader epochs are incremented, except for single replicas in the log dirs `kept_in`."""
+        """In a new run leader epochs are incremented, except for single replicas in the log dirs
+        `kept_in`."""
         with self._transaction() as db:
             db.execute(
                 "UPDATE partitions AS p SET leader_epoch = leader_epoch + ?"
@@ -235,8 +237,8 @@ class Store:
 
 
 def close_to_others(path: Path) -> None:
-    """Remove the permissions of group and others from the store's files, which an earlier version or a
-    copying tool may have set: the files contain credentials."""
+    """Remove the permissions of group and others from the store's files, which an earlier version
+    or a copying tool may have set: the files contain credentials."""
     for file in (path, Path(f"{path}-wal"), Path(f"{path}-shm")):
         with suppress(OSError):  # not there, or another user's: then its owner decides
             mode = stat.S_IMODE(file.stat().st_mode)

@@ -1,5 +1,5 @@
-"""Client instances: the metrics that a client should push, and the time of its last request. Their number is
-bounded as in Kafka's cache."""
+"""Client instances: the metrics that a client should push, and the time of its last request. Their
+number is bounded as in Kafka's cache."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Mapping

@@ -1,4 +1,5 @@
-"""The series that clients have pushed: a bounded number, each kept until a while after its client has left."""
+"""The series that clients have pushed: a bounded number, each kept until a while after its client
+has left."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -15,8 +16,8 @@ ALIVE: Final = 1 << 62
 
 @dataclass(slots=True)
 class ClientSeries:
-    """The series of one client. until_ms: the time at which they are dropped. left_out: series of its last push for
-    which there was no room."""
+    """The series of one client. until_ms: the time at which they are dropped. left_out: series of
+    its last push for which there was no room."""
 
     client: Mapping[str, str]
     values: dict[Key, float] = field(default_factory=dict)
@@ -25,8 +26,9 @@ class ClientSeries:
 
 
 class SeriesOfClients:
-    """Runs in: control. Owner: the telemetry service. most: maximum series of all clients together. Connected clients keep their series: a flood of new clients
-    shares the remaining room. Series of clients that have left are dropped first.
+    """Runs in: control. Owner: the telemetry service. most: maximum series of all clients together.
+    Connected clients keep their series: a flood of new clients shares the remaining room. Series of
+    clients that have left are dropped first.
     """
 
     def __init__(self, most: int) -> None:

@@ -1,5 +1,5 @@
-"""Client telemetry, with the rules of Kafka's ClientMetricsManager: which client should push what, and which
-pushes are taken."""
+"""Client telemetry, with the rules of Kafka's ClientMetricsManager: which client should push what,
+and which pushes are taken."""
 
 import logging
 import uuid

@@ -33,9 +33,9 @@ TOPIC = "__transaction_state"
 class TransactionShard:
     """Runs in: control. Owner: its Runtime. Not thread-safe.
 
-    Everything takes the transactional id as the runtime's key. fresh_id: a producer id that was never used; an operation that needs one but has none raises
-    COORDINATOR_LOAD_IN_PROGRESS
-    (see `needs_producer_id`).
+    Everything takes the transactional id as the runtime's key. fresh_id: a producer id that was
+    never used; an operation that needs one but has none raises COORDINATOR_LOAD_IN_PROGRESS (see
+    `needs_producer_id`).
     """
 
     topic = TOPIC

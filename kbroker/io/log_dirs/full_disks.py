@@ -1,5 +1,5 @@
-"""Logs whose appends are refused because their disk is full or no file descriptors are left, until there is
-space again.
+"""Logs whose appends are refused because their disk is full or no file descriptors are left, until
+there is space again.
 """
 
 import logging
@@ -38,7 +38,8 @@ class FullDisks:
         self._slots: set[int] = set()
 
     def refuse_appends(self, partition: UnifiedLog, error: OSError) -> bool:
-        """Refuse appends to a log until there is space; returns whether they were accepted before."""
+        """Refuse appends to a log until there is space; returns whether they were accepted
+        before."""
         partition.active.refuse_appends()
         if partition.slot in self._slots:
             return False
@@ -54,8 +55,8 @@ class FullDisks:
         return refused
 
     def heal(self) -> None:
-        """Resume appends to logs whose disk has space again: truncate partly written batches, and drop the producer
-        state of batches that were not written."""
+        """Resume appends to logs whose disk has space again: truncate partly written batches, and
+        drop the producer state of batches that were not written."""
         for slot in list(self._slots):
             partition = self._get(slot)
             if partition is None:

@@ -96,7 +96,8 @@ class LogMove:
         return self.log.published.generation
 
     def look(self) -> None:
-        """Record the log's current segments. The thread may see an unfinished roll; the next round sees it finished."""
+        """Record the log's current segments. The thread may see an unfinished roll; the next round
+        sees it finished."""
         active = self.log.active
         closed = [
             Wanted(segment.base_offset, segment.size, True) for segment in tuple(self.log.segments.closed)

@@ -142,8 +142,8 @@ class ActiveSegment:
 
     @property
     def leader_epoch(self) -> int:
-        """The epoch of appended batches. In a follower it is its leader's, or -1 until its log agrees with the
-        leader's."""
+        """The epoch of appended batches. In a follower it is its leader's, or -1 until its log
+        agrees with the leader's."""
         return int(self.row[AppendRow.LEADER_EPOCH])
 
     @leader_epoch.setter
@@ -269,13 +269,15 @@ class ActiveSegment:
 
 
 def begin_reserving(row: Words, most: int) -> None:
-    """No blocks are reserved after the end; the next append reserves the first chunk (`write_kernel`)."""
+    """No blocks are reserved after the end; the next append reserves the first chunk
+    (`write_kernel`)."""
     row[AppendRow.RESERVED] = row[AppendRow.RESERVED_MS] = 0
     row[AppendRow.RESERVE_MAX] = most
     row[AppendRow.RESERVE_AT] = row[AppendRow.POSITION] if most else AppendRow.NEVER
 
 
 def new_jitter(config: TopicConfig) -> int:
-    """Jitter of one segment's roll, in ms: random below segment.jitter.ms, so that logs roll at different times."""
+    """Jitter of one segment's roll, in ms: random below segment.jitter.ms, so that logs roll at
+    different times."""
     most = min(config.segment_jitter_ms, config.segment_ms)
     return random.randrange(most) if most > 0 else 0

@@ -16,9 +16,10 @@ log = logging.getLogger(__name__)
 
 
 class Deletions:
-    """Paths by due time. Runs in: io. Owner: the IO worker. Not thread-safe; a separate thread removes the files, because removing a large file also frees its pages:
-    10 ms and more for 100 MB. If the process ends first, the paths are found again: files when their log is
-    loaded (leftovers.py), folders by `sweep`."""
+    """Paths by due time. Runs in: io. Owner: the IO worker. Not thread-safe; a separate thread
+    removes the files, because removing a large file also frees its pages: 10 ms and more for 100
+    MB. If the process ends first, the paths are found again: files when their log is loaded
+    (leftovers.py), folders by `sweep`."""
 
     def __init__(self) -> None:
         self._due: list[tuple[int, str]] = []

@@ -1,5 +1,5 @@
-"""Tracks which records of an open log are on disk, and does their syncs. A crash can lose only the records
-that are not on disk; durable acks wait for the syncs."""
+"""Tracks which records of an open log are on disk, and does their syncs. A crash can lose only the
+records that are not on disk; durable acks wait for the syncs."""
 
 import os
 from collections.abc import Sequence
@@ -125,8 +125,8 @@ class LogDurability:
         self.finish(job)
 
     def publish(self, next_offset: int, segment_base: int, position: int) -> None:
-        """The active segment is synced up to a position, that of next_offset. This counts only if older segments are
-        synced, too. With write.caching=false it advances the high watermark."""
+        """The active segment is synced up to a position, that of next_offset. This counts only if
+        older segments are synced, too. With write.caching=false it advances the high watermark."""
         slot, pending = self._slot, self._segments.unsynced.first_base
         if pending is not None and pending < segment_base:
             slot.publish(durable=max(slot.recovery_point, min(pending, next_offset)))

@@ -1,8 +1,8 @@
 """The segments of one log: rolls, deletes, truncates and replaces them (Kafka's LocalLog and
 LogSegments).
 
-Works only on files and the append row. Its callers handle leader epochs, producers, and the slot that other
-processes read.
+Works only on files and the append row. Its callers handle leader epochs, producers, and the slot
+that other processes read.
 """
 
 import os
@@ -262,7 +262,8 @@ class LogSegments:
         self.active.set_other_bytes(self._closed_bytes)
 
     def listed(self, segments: Iterable[tuple[int, int, int]]) -> list[Segment] | None:
-        """The closed segments with these (base offset, bytes, inode); None if the list has changed."""
+        """The closed segments with these (base offset, bytes, inode); None if the list has
+        changed."""
         wanted = [(base, size) for base, size, _ in segments]
         first, last = wanted[0][0], wanted[-1][0]
         found = [segment for segment in self.closed if first <= segment.base_offset <= last]

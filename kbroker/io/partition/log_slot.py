@@ -16,7 +16,8 @@ Words = NDArray[np.int64]
 class LogSlot:
     """Runs in: io. Owner: the IO worker, by the log's UnifiedLog. words: the shared Slot.
 
-    log_start: log start offset. epoch_start: see Slot.EPOCH_START. Other processes see both, like segments and epochs, after the next `publish`.
+    log_start: log start offset. epoch_start: see Slot.EPOCH_START. Other processes see both, like
+    segments and epochs, after the next `publish`.
     """
 
     def __init__(self, words: Words, segments: LogSegments, epochs: LeaderEpochFileCache) -> None:
@@ -57,7 +58,8 @@ class LogSlot:
         return sync_moves_mark(int(self.words[Slot.FLAGS]), self.high_watermark, synced_end)
 
     def forget_largest_timestamp(self) -> None:
-        """Reset it for a log that was just opened: the next `publish` sets that of the active segment."""
+        """Reset it for a log that was just opened: the next `publish` sets that of the active
+        segment."""
         self.words[Slot.MAX_TIMESTAMP] = -1
 
     def forget_writes(self) -> None:
@@ -76,7 +78,8 @@ class LogSlot:
     ) -> None:
         """Write the whole group. state, high_watermark and durable stay when not given.
 
-        place: (segment base, position) of a high watermark below the log's end. changed: the list of segment files has changed. changing: it is about to change, and is inconsistent until
+        place: (segment base, position) of a high watermark below the log's end. changed: the list
+        of segment files has changed. changing: it is about to change, and is inconsistent until
         then (the version is odd).
         """
         active = self._segments.active

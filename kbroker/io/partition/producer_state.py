@@ -48,8 +48,8 @@ class ProducerStateManager:
         producer_snapshot.write(self._segments.folder, offset, self._table.snapshot(self._slot), sync=False)
 
     def last_snapshot(self, names: Sequence[str], sync: bool) -> None:
-        """Write the snapshot of a clean close, at the log's end, and remove that of an earlier close (loading would
-        remove it). names: files in the folder."""
+        """Write the snapshot of a clean close, at the log's end, and remove that of an earlier
+        close (loading would remove it). names: files in the folder."""
         folder, end = self._segments.folder, self._segments.active.next_offset
         snapshots = files.snapshots_among(names)
         if end > (snapshots[-1] if snapshots else 0):
@@ -59,7 +59,8 @@ class ProducerStateManager:
             Path(files.path(folder, stray, files.SNAPSHOT)).unlink(missing_ok=True)
 
     def reload(self, now_ms: int) -> None:
-        """Rebuild the producers from snapshot and batches after a truncation (truncateAndReload)."""
+        """Rebuild the producers from snapshot and batches after a truncation
+        (truncateAndReload)."""
         segments = self._segments
         end = segments.active.next_offset
         expired_before_ms = now_ms - self._table.expiration_ms

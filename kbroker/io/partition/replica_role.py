@@ -1,5 +1,5 @@
-"""The role of an open log among its partition's replicas: leader or follower, with a high watermark that
-may be below its end."""
+"""The role of an open log among its partition's replicas: leader or follower, with a high watermark
+that may be below its end."""
 
 from kbroker.io.files.leader_epoch_cache import LeaderEpochFileCache
 from kbroker.io.partition.log_segments import LogSegments
@@ -13,7 +13,8 @@ from kbroker.log.reader import LogReader
 class ReplicaRole:
     """Runs in: io. Owner: the IO worker, by the log's UnifiedLog.
 
-    leads: False for a follower, whose log only grows by copying. replicated: replication sets the high watermark (io/replication). paused: nothing is appended or copied while the log switches
+    leads: False for a follower, whose log only grows by copying. replicated: replication sets the
+    high watermark (io/replication). paused: nothing is appended or copied while the log switches
     its log dir.
     """
 
@@ -142,7 +143,8 @@ class ReplicaRole:
         self._slot.publish(SlotState.ONLINE)
 
     def end_pause(self) -> None:
-        """Let the drain kernel append again, if it may. The log may have moved to another folder."""
+        """Let the drain kernel append again, if it may. The log may have moved to another
+        folder."""
         self.paused = False
         self._reader = None
         self.let_append()

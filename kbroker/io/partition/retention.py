@@ -21,8 +21,9 @@ class LogShape:
     high_watermark: int
 
     def allowed(self) -> int:
-        """The number of segments that may be deleted: none with records at or after the high watermark, and no empty
-    active segment."""
+        """The number of segments that may be deleted: none with records at or after the high
+            watermark, and no empty
+        active segment."""
         uppers = [*self.bases[1:], self.log_end]
         count = 0
         while count < len(uppers) and self.high_watermark >= uppers[count]:
@@ -41,7 +42,8 @@ def below_log_start(shape: LogShape) -> int:
 
 
 def above_size(shape: LogShape, retention_bytes: int) -> int:
-    """The oldest segments without which the log still has at least retention.bytes; -1 keeps all."""
+    """The oldest segments without which the log still has at least retention.bytes; -1 keeps
+    all."""
     surplus = sum(shape.sizes) - retention_bytes
     if retention_bytes < 0 or surplus < 0:
         return 0

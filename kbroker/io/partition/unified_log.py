@@ -1,6 +1,6 @@
-"""The log of one partition, owned by its IO worker (Kafka's UnifiedLog): everything except appends, which the
-drain kernel does. Composed of its segments, leader epochs, producers,
-durability, replica role and slot.
+"""The log of one partition, owned by its IO worker (Kafka's UnifiedLog): everything except appends,
+which the drain kernel does. Composed of its segments, leader epochs, producers, durability, replica
+role and slot.
 """
 
 import logging
@@ -142,7 +142,8 @@ class UnifiedLog:
         self.published.publish(changed=True)
 
     def complete_transaction(self, marker: EndTxnMarker) -> None:
-        """Advance the last stable offset after a transaction's marker is in the log. Raises OSError."""
+        """Advance the last stable offset after a transaction's marker is in the log. Raises
+        OSError."""
         self.producers.complete_transaction(marker)
         self.published.publish()
 
@@ -251,8 +252,9 @@ class UnifiedLog:
         self.first_dirty = offset
 
     def swap(self, request: SwapSegments, now_ms: int) -> bool:
-        """Replace segments by a cleaned one, which the cleaner has already synced; False if they have changed or are
-        gone. Raises OSError; then some files may be renamed, and recovery finishes the swap."""
+        """Replace segments by a cleaned one, which the cleaner has already synced; False if they
+        have changed or are gone. Raises OSError; then some files may be renamed, and recovery
+        finishes the swap."""
         found = self.segments.listed(request.replaced)
         if self.role.paused or found is None or not files_unchanged(self.folder, request):
             return False
@@ -294,9 +296,10 @@ class UnifiedLog:
     # --- the end -------------------------------------------------------------------------------------------
 
     def close(self, sync: bool = True) -> ClosedLog | None:
-        """Close cleanly: write the last index entry and the producer snapshot, sync everything, and free the slot.
-        Returns the state from which the next start opens the log without reading it, if possible. With
-        sync=False the caller syncs the file system once for many logs, before it records a clean shutdown."""
+        """Close cleanly: write the last index entry and the producer snapshot, sync everything, and
+        free the slot. Returns the state from which the next start opens the log without reading it,
+        if possible. With sync=False the caller syncs the file system once for many logs, before it
+        records a clean shutdown."""
         if not self.is_open:
             return None
         self.active.stop_appends()

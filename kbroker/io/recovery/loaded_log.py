@@ -1,9 +1,10 @@
 """A loaded log, and its saved state of a clean shutdown, with which it opens without being read.
 
 Each IO worker writes one file in each log dir: a line of NAME, VERSION and the CRC-32C of the rest,
-then JSON, an array of ClosedLog. The supervisor removes these files together with the clean shutdown marker, so each is used by one start
-only. They are hints: a log is loaded from its files if it is not listed, or if the modification times or
-lengths of its folder or active segment have changed. Apache Kafka has no such file and ignores these.
+then JSON, an array of ClosedLog. The supervisor removes these files together with the clean
+shutdown marker, so each is used by one start only. They are hints: a log is loaded from its files
+if it is not listed, or if the modification times or lengths of its folder or active segment have
+changed. Apache Kafka has no such file and ignores these.
 """
 
 import json
@@ -108,8 +109,8 @@ class ClosedLog(NamedTuple):
 def describe(
     key: TopicPartition, folder: str, topic_id: bytes, names: Collection[str], loaded: LoadedLog
 ) -> ClosedLog | None:
-    """The saved state of a log whose files were just closed; None if the next start must read them. names: files
-    in its folder. loaded: as it would be loaded. Raises OSError."""
+    """The saved state of a log whose files were just closed; None if the next start must read them.
+    names: files in its folder. loaded: as it would be loaded. Raises OSError."""
     indexed = any(name.endswith(files.TXN_INDEX) for name in names)
     if indexed or loaded.first_unstable >= 0 or len(loaded.producers) > MAX_PRODUCERS or has_leftovers(names):
         return None

@@ -134,8 +134,8 @@ class LogLoader:
     # --- which segments are scanned ---------------------------------------------------------------------
 
     def _scan_where_needed(self) -> None:
-        """Scan segments: after an unclean stop, all from that of the recovery point on; otherwise those without an
-        index."""
+        """Scan segments: after an unclean stop, all from that of the recovery point on; otherwise
+        those without an index."""
         first_dirty = len(self._segments)
         if not self.request.clean:
             point = self.request.recovery_point
@@ -290,8 +290,8 @@ class LogLoader:
         return ActiveState(base, 0, base, max_timestamp_offset=base)
 
     def _start_over(self, log_start: int) -> ActiveState:
-        """Delete all segments of a log that ends below its start: files were lost, and the rest is useless (as in
-        Kafka)."""
+        """Delete all segments of a log that ends below its start: files were lost, and the rest is
+        useless (as in Kafka)."""
         log.warning(
             "%s: the log ends before its start offset %d, starting over", self.folder, self.request.log_start
         )
@@ -323,7 +323,9 @@ class LogLoader:
         left = [offset for offset in snapshots if offset not in strays]
         replay = ProducerReplay(self.folder, bases[0], request.now_ms - request.producer_expiration_ms)
         if request.clean and not snapshots and not self._indexed_anew:
-            replay.offset = end_offset  # written by a version without snapshots: no producers to load (as in Kafka)
+            replay.offset = (
+                end_offset  # written by a version without snapshots: no producers to load (as in Kafka)
+            )
         else:
             replay.load_snapshot(
                 min(self._indexed_anew, default=end_offset) if self._indexed_anew else end_offset, left

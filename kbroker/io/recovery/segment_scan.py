@@ -165,8 +165,9 @@ def rebuild_indexes(
 
 
 def resume(fds: SegmentFds, base: int, log_bytes: int) -> ActiveState | None:
-    """The state from which appends continue, if indexes and batches are trusted: only the bytes after the last
-    index entry are read. None if they are inconsistent, and the segment must be scanned."""
+    """The state from which appends continue, if indexes and batches are trusted: only the bytes
+    after the last index entry are read. None if they are inconsistent, and the segment must be
+    scanned."""
     ends = segment.read_ends(fds.index, fds.time_index, log_bytes)
     if ends is None:
         return None

@@ -1,8 +1,9 @@
 """Produce requests that need Python: batches whose records must be checked, entries for a full
 ring, answers with error messages.
 
-Runs in: network; long batches in threads. Owner: the process. While a batch is checked, its connection
-accepts no further request, so that a later batch of the same producer cannot overtake it.
+Runs in: network; long batches in threads. Owner: the process. While a batch is checked, its
+connection accepts no further request, so that a later batch of the same producer cannot overtake
+it.
 """
 
 import asyncio
@@ -108,7 +109,8 @@ class ProduceChecks:
         self._unchecked.setdefault(request, deque()).append((result, reason))
 
     def take_many(self, events: Words) -> Words:
-        """Take the batches of a turn with many events; returns the other events. One request may have thousands of batches, so `look` handles them in parts."""
+        """Take the batches of a turn with many events; returns the other events. One request may
+        have thousands of batches, so `look` handles them in parts."""
         is_batch = events[:, Event.KIND] == EventKind.CHECK_BATCH
         batches = events[is_batch][:, (Event.A, Event.B)]
         if not len(batches):
@@ -127,8 +129,8 @@ class ProduceChecks:
             self._unsorted.appendleft(batches[TAKEN_AT_ONCE:])
 
     def look(self, now_ms: int) -> bool:
-        """Check the taken batches and push those for which there is room, each for a part of a turn; returns whether
-        work is left."""
+        """Check the taken batches and push those for which there is room, each for a part of a
+        turn; returns whether work is left."""
         late = self._look(now_ms, time.monotonic_ns() + LOOK_NS)
         return self._push_waiting(time.monotonic_ns() + LOOK_NS) or late
 
@@ -353,7 +355,8 @@ def _demand(topic: str, rules: Rules, registered: Registered | None) -> SchemaDe
 
 
 def damage_text(request: ProduceRequest) -> str | None:
-    """Kafka's error for the first batch that it cannot skip, with which it refuses the whole request."""
+    """Kafka's error for the first batch that it cannot skip, with which it refuses the whole
+    request."""
     for topic in request.topic_data:
         for part in topic.partition_data:
             data = bytes((part.records or b"")[: rb.HEADER_BYTES])

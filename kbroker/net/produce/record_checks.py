@@ -32,8 +32,8 @@ MAX_RECORDS = 1_000_000  # that are checked for errors of their own
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """Rules of the partition, from its slot. target: the codec of all batches, or ANY_CODEC; level: the codec's level; schemas: those that records must
-    name."""
+    """Rules of the partition, from its slot. target: the codec of all batches, or ANY_CODEC; level:
+    the codec's level; schemas: those that records must name."""
 
     partition: str
     compacted: bool
@@ -69,7 +69,8 @@ class Rules:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """error NONE: append ``data``, or the unchanged batch if it is None. Otherwise the fields of the answer."""
+    """error NONE: append ``data``, or the unchanged batch if it is None. Otherwise the fields of
+    the answer."""
 
     error: ErrorCode = ErrorCode.NONE
     message: str | None = None

@@ -23,7 +23,8 @@ NOT_SPOKEN = frozenset(
         "write_share_group_state",
     }
 )  # fmt: skip
-"""Messages between nodes of a cluster, and others that no module imports: they are not generated."""
+"""Messages between nodes of a cluster, and others that no module imports: they are not
+generated."""
 
 
 def _versions_text(first: int, last: int) -> str:

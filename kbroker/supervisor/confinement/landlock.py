@@ -1,5 +1,5 @@
-"""Landlock: a process changes no file, starts no program, listens on no port and sends signals to no process except
-itself.
+"""Landlock: a process changes no file, starts no program, listens on no port and sends signals to
+no process except itself.
 
 Unlike seccomp it resolves paths. Files that were opened before stay open.
 """

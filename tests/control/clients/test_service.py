@@ -1,13 +1,12 @@
 """Reports of network processes about their clients, as control adds them up."""
 
 from pathlib import Path
+
 from kbroker.config.client_quotas import PRODUCER_BYTE_RATE, USER, QuotaTable, entity_of
-from kbroker.control.clients.service import ClientReports
+from kbroker.control.clients.service import MAX_SHOWN, ClientReports, added_up
 from kbroker.ipc.client_messages import ClientReport, MovedBytes, Throttled
 from kbroker.ipc.client_messages import SoftwareConnections as Software
 from tests.control.fakes import world
-from kbroker.control.clients.service import MAX_SHOWN, added_up
-
 
 ONE, TWO = object(), object()
 

@@ -4,17 +4,17 @@ other."""
 import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
+
 import pytest
-from kbroker.control.links.appender import DEFAULT_TIMEOUT_MS, Appender
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kbroker.control.links.appender import DEFAULT_TIMEOUT_MS, Appender, ArenaQueue, Space
 from kbroker.control.metadata.catalogue import Partition
 from kbroker.ipc.layout import AppendEntry, Completion, Operation
 from kbroker.ipc.ring import ring_length, ring_push, ring_take, wake_process
 from kbroker.ipc.shared import Shared, Sizes
 from kbroker.protocol.errors import ErrorCode, KafkaError
-from hypothesis import given
-from hypothesis import strategies as st
-from kbroker.control.links.appender import ArenaQueue, Space
-
 
 PARTITION = Partition("t", 0, "/d", 3, 77, worker=0)
 

@@ -5,15 +5,17 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
 import msgspec
 import pytest
+
 from kbroker.config.alter import Alteration, Op
 from kbroker.control.changes.config_change import alter
 from kbroker.control.metadata.config_resource import CLIENT_METRICS
 from kbroker.control.telemetry import instances
 from kbroker.control.telemetry.instances import ClientInstance
 from kbroker.control.telemetry.series import KEPT_MS
-from kbroker.control.telemetry.service import ZERO, TelemetryService
+from kbroker.control.telemetry.service import ZERO, TelemetryService, plain
 from kbroker.ipc.messages import ClientRequest
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.compression import Codec, compress
@@ -22,8 +24,6 @@ from kbroker.protocol.messages.push_telemetry import PushTelemetryRequest
 from tests.api.in_process import client_request
 from tests.control.fakes import World, world
 from tests.control.telemetry.payloads import counter, gauge, payload
-from kbroker.control.telemetry.service import plain
-
 
 METRICS = payload(counter("c", 2), gauge("g", 1))
 INTERVAL_MS = 1000

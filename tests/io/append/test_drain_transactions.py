@@ -1,4 +1,5 @@
-"""Transactional batches in the drain: the begin and end of transactions on a partition, and refusals."""
+"""Transactional batches in the drain: the begin and end of transactions on a partition, and
+refusals."""
 
 from pathlib import Path
 

@@ -1,4 +1,5 @@
-"""Plain syncs: the drain starts them and a kernel ends them; an answer never precedes the sync that covers it."""
+"""Plain syncs: the drain starts them and a kernel ends them; an answer never precedes the sync that
+covers it."""
 
 import contextlib
 import errno

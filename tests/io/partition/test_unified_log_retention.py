@@ -1,4 +1,5 @@
-"""Old segments are deleted by size, age and DeleteRecords, but never while they may still be needed."""
+"""Old segments are deleted by size, age and DeleteRecords, but never while they may still be
+needed."""
 
 from pathlib import Path
 

@@ -45,7 +45,8 @@ Seen = tuple[int, int, bytes | None, bytes | None]
 
 @dataclass
 class Written:
-    """A stopped Apache Kafka, the records that its consumers saw, and its answers for offsets by time."""
+    """A stopped Apache Kafka, the records that its consumers saw, and its answers for offsets by
+    time."""
 
     node: ApacheKafka
     uncommitted: dict[str, list[Seen]]
@@ -229,8 +230,8 @@ def test_every_offset_is_located_gaps_included(written: Written, topic: str) -> 
 
 @pytest.mark.parametrize("topic", list(TOPICS))
 def test_offsets_by_time_are_kafkas(written: Written, topic: str) -> None:
-    """With one exception: Apache Kafka takes the age of an empty first segment, as compaction leaves it, from
-    its file, and answers -1 although later segments have the offset."""
+    """With one exception: Apache Kafka takes the age of an empty first segment, as compaction
+    leaves it, from its file, and answers -1 although later segments have the offset."""
     reader = LogReader(str(written.folder(topic)), OpenFiles())
     emptied = written.folder(topic).joinpath(f"{0:020d}.log").stat().st_size == 0
     for when, offset in written.by_time[topic].items():

@@ -1,15 +1,16 @@
-"""The acceptor gets its dynamic settings and the rates of addresses, each once they have changed."""
+"""The acceptor gets its dynamic settings and the rates of addresses, each once they have
+changed."""
 
 import asyncio
 import socket
 import time
-import pytest
-from kbroker.config.client_quotas import CONNECTION_CREATION_RATE, IP, PRODUCER_BYTE_RATE, USER, QuotaTable
-from kbroker.net.accept import news
-from kbroker.net.accept.news import IpRates
-from kbroker.ipc import fds
-from kbroker.net.accept.news import AcceptorSettings
 
+import pytest
+
+from kbroker.config.client_quotas import CONNECTION_CREATION_RATE, IP, PRODUCER_BYTE_RATE, USER, QuotaTable
+from kbroker.ipc import fds
+from kbroker.net.accept import news
+from kbroker.net.accept.news import AcceptorSettings, IpRates
 
 SENT: list[tuple[dict[str, float | None], bool]] = []
 MAX_MS = 8.0

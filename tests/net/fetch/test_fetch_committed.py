@@ -1,4 +1,5 @@
-"""read_committed fetches use the compiled path if no transaction was aborted, with the same answers as Python."""
+"""read_committed fetches use the compiled path if no transaction was aborted, with the same answers
+as Python."""
 
 import multiprocessing
 from ctypes import c_int

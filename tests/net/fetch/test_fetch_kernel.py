@@ -1,5 +1,5 @@
-"""Fetches that the kernel serves, compared with the files: positions, limits, waiting, and the cases that
-it leaves to Python."""
+"""Fetches that the kernel serves, compared with the files: positions, limits, waiting, and the
+cases that it leaves to Python."""
 
 import mmap
 import os
@@ -242,8 +242,8 @@ def test_an_uncommon_request_is_left_to_python(scene: KernelScene, how: dict[str
 
 
 def test_an_answer_that_has_no_room_is_left_to_python(scene: KernelScene) -> None:
-    """Small ranges are copied after their headers. The limit allows for the longest headers, and the smallest
-    space that the kernel accepts has room for them."""
+    """Small ranges are copied after their headers. The limit allows for the longest headers, and
+    the smallest space that the kernel accepts has room for them."""
     scene.context.words[ContextRow.SENDFILE_MIN] = 1 << 20
     scene.show()
     wanted, size = scene.last_batches()

@@ -1,20 +1,22 @@
 """Requests for control pass Python by: in order, whole, and never for the wrong client."""
 
+import ctypes
 import threading
 import time
 from collections.abc import Callable
+
+import pytest
+
 from kbroker.config.client_quotas import CLIENT_ID, REQUEST_PERCENTAGE, QuotaTable
+from kbroker.config.listeners import Endpoint, SecurityProtocol
+from kbroker.ipc.fds import Accepted
 from kbroker.ipc.messages import ClientRequest, Image
 from kbroker.metrics import layout as ml
+from kbroker.net.connection import Connection
+from kbroker.net.forward.forwarding import PLACE_BYTES, PLACES, PackedPeers
 from tests.net.conftest import NodeFactory
 from tests.net.forward.forwarded import METADATA, asking, framed, read
 from tests.net.requests import is_closed
-import ctypes
-import pytest
-from kbroker.config.listeners import Endpoint, SecurityProtocol
-from kbroker.ipc.fds import Accepted
-from kbroker.net.connection import Connection
-from kbroker.net.forward.forwarding import PLACE_BYTES, PLACES, PackedPeers
 
 
 def first_answer_waits(asked: threading.Event, go_on: threading.Event) -> Callable[[ClientRequest], bytes]:

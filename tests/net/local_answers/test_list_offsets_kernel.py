@@ -1,5 +1,5 @@
-"""Network processes answer ListOffsets for both ends of logs from shared memory; control answers all other
-requests."""
+"""Network processes answer ListOffsets for both ends of logs from shared memory; control answers
+all other requests."""
 
 import socket
 import struct

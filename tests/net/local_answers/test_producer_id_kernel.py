@@ -1,5 +1,5 @@
-"""Network processes assign first ids to idempotent producers from shared memory; control answers all other
-InitProducerId requests."""
+"""Network processes assign first ids to idempotent producers from shared memory; control answers
+all other InitProducerId requests."""
 
 import socket
 import struct

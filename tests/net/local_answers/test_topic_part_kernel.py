@@ -1,4 +1,5 @@
-"""Requests for any combination of topics are answered from parts, byte for byte as control would answer them."""
+"""Requests for any combination of topics are answered from parts, byte for byte as control would
+answer them."""
 
 import struct
 from random import Random

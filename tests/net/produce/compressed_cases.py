@@ -42,7 +42,8 @@ def with_body(data: bytes, body: bytes) -> bytes:
 def record(
     delta: int, key: bytes | None = b"k", value: bytes = b"v", size: int | None = None, tail: bytes = b""
 ) -> bytes:
-    """One record at its batch's base timestamp. size: its declared size; tail: bytes after its headers."""
+    """One record at its batch's base timestamp. size: its declared size; tail: bytes after its
+    headers."""
     coded = varint(-1) if key is None else varint(len(key)) + key
     body = b"\0\0" + varint(delta) + coded + varint(len(value)) + value + b"\0" + tail
     return varint(len(body) if size is None else size) + body

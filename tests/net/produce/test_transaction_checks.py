@@ -1,5 +1,5 @@
-"""Transactional batches in the network process: control verifies them, their order is kept, refusals are
-returned."""
+"""Transactional batches in the network process: control verifies them, their order is kept,
+refusals are returned."""
 
 import struct
 import threading
@@ -32,8 +32,8 @@ LAST_END = 41
 
 
 class CarefulWorker(WorkerDouble):
-    """Answers UNVERIFIED to transactional batches until one has control's consent and LAST_END. entries:
-    (operation, base offset in the batch, base sequence) of every append."""
+    """Answers UNVERIFIED to transactional batches until one has control's consent and LAST_END.
+    entries: (operation, base offset in the batch, base sequence) of every append."""
 
     stubborn = False
 
@@ -61,7 +61,8 @@ class CarefulWorker(WorkerDouble):
 
 
 class LateWorker(CarefulWorker):
-    """Answers its first entry when the second is in the ring, and takes the second when `hold` is cleared."""
+    """Answers its first entry when the second is in the ring, and takes the second when `hold` is
+    cleared."""
 
     def prepare(self) -> "LateWorker":
         super().prepare()
@@ -86,7 +87,8 @@ class LateWorker(CarefulWorker):
 
 
 class CarefulControl(ControlDouble):
-    """Answers VerifyTransaction with `codes` by partition, once `go` is set. heard: a request has arrived."""
+    """Answers VerifyTransaction with `codes` by partition, once `go` is set. heard: a request has
+    arrived."""
 
     def prepare(self) -> "CarefulControl":
         self.asked: list[VerifyTransaction] = []
@@ -149,8 +151,8 @@ def answers(data: bytes, version: int) -> list[PartitionProduceResponse]:
 
 
 def read_once_more(scene: Scene) -> None:
-    """Waits until the network process has read everything that was sent before: until it has answered a later
-    request, and another one after that answer."""
+    """Waits until the network process has read everything that was sent before: until it has
+    answered a later request, and another one after that answer."""
     with closing(scene.node.connect()) as link:
         for number in (1, 2):
             part = PartitionProduceData(0, build_batch([(b"key", b"value", (), now_ms())]))
@@ -199,8 +201,9 @@ def test_pipelined_batches_keep_their_order_and_later_ones_wait(scene: Scene) ->
 
 
 def test_batch_does_not_overtake_one_that_the_worker_has_not_seen_yet() -> None:
-    """The second batch was in the ring before the first was returned, and is still there when the first is
-    pushed again. A third batch right after them would find an open transaction, but the second would not."""
+    """The second batch was in the ring before the first was returned, and is still there when the
+    first is pushed again. A third batch right after them would find an open transaction, but the
+    second would not."""
     scene = Scene(LateWorker)
     worker = scene.worker
     assert isinstance(worker, LateWorker)
@@ -252,8 +255,8 @@ def test_control_is_asked_about_records_that_are_refused(scene: Scene, version: 
 def test_control_is_asked_about_a_batch_that_is_refused(
     scene: Scene, version: int, code: ErrorCode, why: ErrorCode
 ) -> None:
-    """A batch is too large or damaged: its partition is still added to the transaction, and control's refusals
-    come first."""
+    """A batch is too large or damaged: its partition is still added to the transaction, and
+    control's refusals come first."""
     scene.control.codes[0] = (int(code), None)
     request = frame(version, 0)
     if why is ErrorCode.MESSAGE_TOO_LARGE:

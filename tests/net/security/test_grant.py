@@ -1,4 +1,5 @@
-"""One grant for all connections of a principal, until the last one closes, and its changes by ACLs."""
+"""One grant for all connections of a principal, until the last one closes, and its changes by
+ACLs."""
 
 from types import SimpleNamespace
 from typing import Any

@@ -100,8 +100,8 @@ def _check_sources(topology: Topology, view: TopicView) -> None:
 
 
 def _partition_counts(topology: Topology, view: TopicView) -> dict[str, int]:
-    """Partitions of every internal topic: the specified number, else that of its writers and of the topics that are
-    read together with it."""
+    """Partitions of every internal topic: the specified number, else that of its writers and of the
+    topics that are read together with it."""
     counts = _repartition_counts(topology, view)
     fixed = {
         topic.name
@@ -126,8 +126,8 @@ def _count(topic: str, counts: Mapping[str, int], view: TopicView) -> int:
 
 
 def _repartition_counts(topology: Topology, view: TopicView) -> dict[str, int]:
-    """Partitions of the repartition topics: the specified number, else the largest number of partitions
-    of an input of its writers, some of which are repartition topics, too."""
+    """Partitions of the repartition topics: the specified number, else the largest number of
+    partitions of an input of its writers, some of which are repartition topics, too."""
     parts = topology.subtopologies.values()
     sources = {topic.name: topic for part in parts for topic in part.repartition_sources.values()}
     counts = {name: topic.partitions for name, topic in sources.items() if topic.partitions}
@@ -185,8 +185,8 @@ def _make_equal(
     counts: dict[str, int],
     view: TopicView,
 ) -> None:
-    """Check that topics that are read together have the same number of partitions; repartition topics without a
-    specified number get it."""
+    """Check that topics that are read together have the same number of partitions; repartition
+    topics without a specified number get it."""
     external = {
         topic: _count(topic, counts, view) for topic in group if topic not in fixed and topic not in flexible
     }

@@ -27,7 +27,8 @@ class StreamsState(StrEnum):
 class StreamsGroup(ModernGroup[StreamsMember, TaskSet]):
     """Runs in: control. Owner: the GroupTable. Changed by replay alone (Kafka's StreamsGroup).
 
-    Not in the log, as in Kafka: configured and topics_seen (rebuilt from topology and topics), the member that requested a shutdown, and the endpoint epoch.
+    Not in the log, as in Kafka: configured and topics_seen (rebuilt from topology and topics), the
+    member that requested a shutdown, and the endpoint epoch.
     """
 
     TYPE: ClassVar[str] = "streams"

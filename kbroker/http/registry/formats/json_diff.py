@@ -136,7 +136,9 @@ class _Comparison:
             where = f"{path}properties/{name}"
             if name in before:
                 yield from self.compare(before[name], schema, f"{where}/", depth + 1)
-            elif schema is not True and schema != {} and not self.allowed(other_properties(old), schema, depth):
+            elif (
+                schema is not True and schema != {} and not self.allowed(other_properties(old), schema, depth)
+            ):
                 yield "PROPERTY_ADDED_TO_OPEN_CONTENT_MODEL", where
         for name, schema in before.items():
             if name not in after and schema is not False:
@@ -170,8 +172,8 @@ class _Comparison:
     def _product(
         self, keyword: str, old: dict[str, Any], plain: dict[str, Any], parts: list[Any], depth: int
     ) -> str | None:
-        """The change of `allOf`: the old schemas must imply each new one. plain: the old schema without
-        combinations."""
+        """The change of `allOf`: the old schemas must imply each new one. plain: the old schema
+        without combinations."""
         held = old.get(keyword) or [plain]
         missing = [part for part in parts if not any(self.allowed(one, part, depth) for one in held)]
         if not missing:

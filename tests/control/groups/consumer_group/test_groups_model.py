@@ -1,7 +1,8 @@
 """A KIP-848 group: clients join, leave, time out and return, topics grow, the coordinator restarts.
 
-In every history, no partition has two owners, and a restart restores exactly the state before it. When
-nothing changes any more, the group becomes stable, and every subscribed partition has an owner.
+In every history, no partition has two owners, and a restart restores exactly the state before it.
+When nothing changes any more, the group becomes stable, and every subscribed partition has an
+owner.
 """
 
 from hypothesis import settings
@@ -19,8 +20,8 @@ GONE = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH)
 
 
 class Client:
-    """A client's view. It revokes partitions at once when they leave its assignment, and reports that in its
-    next heartbeat."""
+    """A client's view. It revokes partitions at once when they leave its assignment, and reports
+    that in its next heartbeat."""
 
     def __init__(self, name: str, topics: list[str]) -> None:
         self.name = name

@@ -34,7 +34,7 @@ def test_a_stricter_keyword_is_a_change(old: Schema, new: Schema, changes: list[
 
 
 def test_a_newly_required_property_needs_a_default() -> None:
-    old = {"properties": {"known": {}}}
+    old: Schema = {"properties": {"known": {}}}
     new = {"properties": {"a": {"default": 1}, "b": {}}, "required": ["known", "a", "b"]}
     assert list(required(old, new, "#/")) == [
         ("REQUIRED_ATTRIBUTE_ADDED", "#/required/known"),
