@@ -42,8 +42,8 @@ class ShareKey(NamedTuple):
 
 @dataclass(slots=True)
 class Stored:
-    """The written state of one partition in one group. complete_count: finished records from the start
-    offset on (KIP-1226)."""
+    """The written state of one partition in one group. complete_count: finished records from the
+    start offset on (KIP-1226)."""
 
     start_offset: int
     state_epoch: int = 0
