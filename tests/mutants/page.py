@@ -6,14 +6,14 @@ from tests.mutants.ledger import KILLED, SURVIVED, TIMED_OUT, Ledger, Result, re
 
 INTRODUCTION = """# Mutants
 
-See which small changes of the code the fast tests notice, and which they do not.
+See which small changes of the code the fast tests detect, and which they miss.
 
 `make mutants` changes one place of the broker at a time, in a copy: `<` becomes `<=`, `min` becomes
 `max`, `and` becomes `or`, 0 becomes 1, a condition is always true, a call, an assignment or a
-`raise` is dropped, a function returns nothing, two arguments change places. The tests that mirror
-the module run first, then those that import it, then those that import what imports it, up to 60
-seconds of CPU in all. Kernels run as plain Python (KBROKER_NO_KERNELS=1), so nothing is compiled. A
-test that fails has killed the mutant; one that takes longer than a minute has, too.
+`raise` is dropped, a function returns nothing, two arguments change places. The tests that mirror the
+module run first, then those that import it, then those that import its importers, up to 60 seconds
+of CPU in all. Kernels run as plain Python (KBROKER_NO_KERNELS=1), so nothing is compiled. A mutant
+is killed if a test fails, or takes longer than a minute.
 
 <!-- not run: takes hours -->
 ```sh
@@ -22,10 +22,10 @@ make mutants COUNT=20 MUTANTS='--only kbroker/control/groups'
 make mutants MUTANTS='--again'
 ```
 
-The first takes five to ten hours of one core; an interrupted run continues where it was. The
-second draws from one room, the third tries the survivors again. Results are in
-`tests/mutants/results.csv`, reasons for survivors in `tests/mutants/reasons.csv`; `make docs`
-writes this page from both.
+The first command takes five to ten hours of one core; an interrupted run continues where it was.
+The second draws from one package, the third tries the survivors again. `tests/mutants/results.csv`
+holds the results, `tests/mutants/reasons.csv` the reasons for survivors; `make docs` writes this
+page from both.
 """
 
 
@@ -36,7 +36,7 @@ def page() -> str:
     kept = [each for each in results if each.verdict == SURVIVED and each.key in excused]
     lines = [INTRODUCTION, "## Results", "", *_table(results, excused), "", "## Survivors", ""]
     lines += (
-        ["A test that notices them is still to be written:", ""] if open_ones else ["None without a reason."]
+        ["No test detects these yet:", ""] if open_ones else ["None without a reason."]
     )
     lines += [f"- {_line(each)}" for each in open_ones]
     if kept:
