@@ -35,9 +35,7 @@ def page() -> str:
     open_ones = [each for each in results if each.verdict == SURVIVED and each.key not in excused]
     kept = [each for each in results if each.verdict == SURVIVED and each.key in excused]
     lines = [INTRODUCTION, "## Results", "", *_table(results, excused), "", "## Survivors", ""]
-    lines += (
-        ["No test detects these yet:", ""] if open_ones else ["None without a reason."]
-    )
+    lines += ["No test detects these yet:", ""] if open_ones else ["None without a reason."]
     lines += [f"- {_line(each)}" for each in open_ones]
     if kept:
         lines += ["", "## Survivors with a reason", ""]
