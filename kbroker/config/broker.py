@@ -40,7 +40,7 @@ BROKER = table(
 
 # Set only at run time, never in the file (Kafka's DynamicConfig.Broker).
 DYNAMIC_ONLY = table(
-    Setting(name, LONG, LONG_MAX, at_least(0), CLUSTER, doc=f"Most bytes a second that {what} may take.")
+    Setting(name, LONG, LONG_MAX, at_least(0), CLUSTER, doc=f"Maximum bytes a second for {what}.")
     for name, what in (
         (
             "leader.replication.throttled.rate",

@@ -19,8 +19,8 @@ NETWORK = (
                 "all addresses, port 0 any free port."),
     Setting("advertised.listeners", LIST, None, list_of(may_be_empty=False, may_be_null=True),
             importance=HIGH,
-            doc="The addresses that clients are given to connect to. Unset: the listeners, with the "
-                "host's own name in place of an empty host."),
+            doc="Addresses that clients connect to. Unset: those of listeners, with the host's own name in place "
+                "of an empty host."),
     Setting("listener.security.protocol.map", STRING,
             "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT",
             dynamic=PER_BROKER, importance=LOW,
@@ -33,12 +33,12 @@ NETWORK = (
             doc="Security protocol that picks the inter-broker listener when inter.broker.listener.name "
                 "is unset."),
     Setting("controller.listener.names", LIST, (), list_of(), importance=HIGH,
-            doc="Listeners of these names belong to the controllers of a Kafka cluster; kbroker has "
-                "none and does not open them."),
+            doc="Listeners with these names belong to the controllers of a Kafka cluster. kbroker has no "
+                "controllers and does not open them."),
     Setting("num.network.threads", INT, network_processes, at_least(1), CLUSTER, HIGH,
             default_text="half of the cores (or of the cgroup's quota of them), 1 to 8",
-            doc="Number of network processes. Each has an event loop of its own, owns its sockets and "
-                "serves Produce and Fetch by itself. At most 63. A change takes effect at the next start."),
+            doc="Number of network processes. Each has its own event loop and sockets and serves Produce and Fetch "
+                "itself. At most 63. A change takes effect at the next start."),
     Setting("num.io.threads", INT, io_workers, at_least(1), CLUSTER, HIGH,
             default_text="a quarter of the cores (or of the cgroup's quota of them), 1 to 8",
             doc="Number of IO workers. Each partition's log is written by exactly one of them. A change takes "
@@ -56,12 +56,12 @@ NETWORK = (
     Setting("socket.request.max.bytes", INT, 104857600, at_least(1), importance=HIGH,
             doc="Largest request accepted; a connection that announces more is closed."),
     Setting("socket.listen.backlog.size", INT, 50, at_least(1),
-            doc="Connections that may wait to be accepted; the kernel caps it at net.core.somaxconn. Unless it is "
-                "set, as many as that may wait."),
+            doc="Connections that may wait to be accepted; the kernel caps it at net.core.somaxconn, which also "
+                "applies if this is not set."),
     Setting("connections.max.idle.ms", LONG, 600000,
-            doc="A connection without a request for this long is closed; negative never closes."),
+            doc="Time without a request after which a connection is closed; a negative value never closes it."),
     Setting("connection.failed.authentication.delay.ms", INT, 100, at_least(0), importance=LOW,
-            doc="How long a failed authentication is answered late, to slow down guessing."),
+            doc="Delay of the response to a failed authentication, to slow down guessing."),
     Setting("max.connections", INT, INT_MAX, at_least(0), CLUSTER,
             doc="Maximum number of connections of the whole broker. Per listener: listener.name.NAME.max.connections."),
     Setting("max.connections.per.ip", INT, INT_MAX, at_least(0), CLUSTER,
@@ -69,15 +69,17 @@ NETWORK = (
     Setting("max.connections.per.ip.overrides", STRING, "", ConnectionsPerIp(), CLUSTER,
             doc="Exceptions to max.connections.per.ip, host:count separated by commas."),
     Setting("max.connection.creation.rate", INT, INT_MAX, at_least(0), CLUSTER,
-            doc="Maximum number of new connections a second; later ones wait. Per listener with the listener prefix."),
+            doc="Maximum number of new connections a second; further ones wait. Per listener with the listener "
+                "prefix."),
     Setting("max.request.partition.size.limit", INT, 2000, at_least(1),
-            doc="Maximum number of partitions in one DescribeTopicPartitions answer; the rest follows by cursor."),
+            doc="Maximum number of partitions in one DescribeTopicPartitions response; clients request the rest "
+                "with the cursor."),
     Setting("request.timeout.ms", INT, 30000, importance=HIGH,
-            doc="How long control may take for a request that names no timeout of its own."),
+            doc="Time that the control process may take for a request that has no timeout of its own."),
     Setting("fetch.max.bytes", INT, 57671680, at_least(1024),
             doc="Maximum bytes of one Fetch answer, whatever the consumer asks for."),
     Setting("max.incremental.fetch.session.cache.slots", INT, 1000, at_least(0),
-            doc="Fetch sessions kept over all network processes."),
+            doc="Fetch sessions kept by all network processes together."),
     Setting("fetch.purgatory.purge.interval.requests", INT, 1000,
             doc="Completed entries that may stay in the watch lists of waiting fetches before they are "
                 "swept."),
@@ -91,14 +93,14 @@ NETWORK = (
             doc="Completed entries that may stay in the watch lists of waiting share fetches before "
                 "they are swept."),
     Setting("telemetry.max.bytes", INT, 1048576, at_least(1), importance=LOW,
-            doc="Bytes that a client may push of its metrics at a time, compressed and decompressed."),
+            doc="Maximum size of one push of a client's metrics, both compressed and decompressed."),
     Setting("quota.window.num", INT, 11, at_least(1), importance=LOW,
             doc="Samples kept to measure a client's rate against its quota."),
     Setting("quota.window.size.seconds", INT, 1, at_least(1), importance=LOW,
-            doc="Length of one such sample."),
+            doc="Length of one sample of a client's rate."),
     Setting("controller.quota.window.num", INT, 11, at_least(1), importance=LOW,
             doc="Samples kept to measure topic creations and deletions against their quota."),
     Setting("controller.quota.window.size.seconds", INT, 1, at_least(1), importance=LOW,
-            doc="Length of one such sample."),
+            doc="Length of one sample of topic creations and deletions."),
 )
 # fmt: on

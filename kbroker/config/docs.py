@@ -22,7 +22,7 @@ from kbroker.config.topic import TOPIC
 _INTRO = """\
 # Settings
 
-Look up what a setting does, its default, what it may be, and whether it changes without a restart.
+Look up what a setting does, its default, its allowed values, and whether you can change it without a restart.
 [server.properties](server-properties.md) shows the common ones together. Generated from the tables in
 `kbroker/config/` by `make docs`; do not edit.
 
@@ -30,7 +30,7 @@ kbroker reads a Kafka `server.properties`: names, defaults and checks are those 
 are looked
 up in this order: set at run time for this broker, set at run time for all brokers, `--override key=value`,
 the file,
-the default. *Change* is how a broker setting may change while the broker runs: `read-only` needs a
+the default. *Change* says how a broker setting may change while the broker runs: `read-only` needs a
 restart,
 `cluster-wide` may be set for all brokers or for one, `per-broker` for one only. Topic, group and client
 metrics
@@ -38,8 +38,8 @@ settings may change at any time. A key may be set for one listener as `listener.
 SASL mechanism
 of it as `listener.name.NAME.MECHANISM.KEY`, both in lower case.
 
-An unknown key is a warning, a bad value stops the start with a text that names the key, the value and what
-is allowed.
+An unknown key causes a warning. With an invalid value the broker does not start, and the error message
+names the key, the value and what is allowed.
 """
 
 _BROKER_SECTIONS = (
@@ -80,12 +80,15 @@ def _lines() -> Iterator[str]:
     )
     yield from _layered(CLIENT_METRICS.values(), {})
     yield "\n## Settings without effect\n"
-    yield "Accepted and checked, so that the properties of a Kafka cluster load; said once at the start when set.\n"
+    yield (
+        "Accepted and checked, so that the properties of a Kafka cluster load. The broker logs a warning at the "
+        "start if one is set.\n"
+    )
     for group in INERT_GROUPS:
         yield f"**{group.title}**: {group.reason}\n"
         yield ", ".join(f"`{row.name}`" for row in group.rows) + "\n"
     yield "## Removed from Kafka\n"
-    yield "Warned about and ignored, as are `zookeeper.*` and `password.encoder.*`.\n"
+    yield "Ignored with a warning, as are `zookeeper.*` and `password.encoder.*`.\n"
     yield "| name | |\n|---|---|"
     for name, reason in REMOVED.items():
         yield f"| `{name}` | {reason} |"

@@ -19,26 +19,25 @@ MAX_RETRY_BACKOFF_MS = 60_000
 # fmt: off
 ROWS = (
     Setting("errors.deadletterqueue.copy.record.enable", BOOLEAN, False,
-            doc="Write key, value and headers of the original into this share group's dead letters, too."),
+            doc="Also write key, value and headers of the original record into this share group's dead letters."),
     Setting(DEAD_LETTER_TOPIC, STRING, "",
-            doc="Topic of the dead letters of this share group: records that were rejected, or delivered as often as "
-                "share.delivery.count.limit allows (docs/dead-letters.md). Empty is none."),
+            doc="Topic for the dead letters of this share group: records that were rejected, or delivered as often "
+                "as share.delivery.count.limit allows (docs/dead-letters.md). Empty: no dead letters."),
     Setting(RETRY_BACKOFF, INT, 0, at_least(0),
             doc="Pause before a record that a consumer of this share group released, or kept too long, is delivered "
                 "again; it doubles with each delivery (docs/queues.md). A setting of kbroker."),
     Setting(RETRY_BACKOFF_MAX, INT, MAX_RETRY_BACKOFF_MS, at_least(0),
-            doc="Longest pause that kbroker.share.retry.backoff.ms grows to. A setting of kbroker."),
+            doc="Maximum pause to which kbroker.share.retry.backoff.ms grows. A setting of kbroker."),
     Setting("consumer.assignment.interval.ms", INT, 1000, at_least(0),
             doc="Shortest time between two assignments of this consumer group."),
     Setting("consumer.heartbeat.interval.ms", INT, 5000, at_least(1),
             doc="Heartbeat interval sent to the members of this consumer group."),
     Setting("consumer.session.timeout.ms", INT, 45000, at_least(1),
-            doc="Silence after which a member of this consumer group is dropped."),
+            doc="Time without a heartbeat after which a member of this consumer group is removed."),
     Setting("share.assignment.interval.ms", INT, 1000, at_least(0),
             doc="Shortest time between two assignments of this share group."),
     Setting("share.auto.offset.reset", STRING, "latest", OffsetReset(),
-            doc="Where a share group starts that has no offset: earliest, latest, or a duration back "
-                "from now."),
+            doc="Where a share group without offsets starts: earliest, latest, or a duration before now."),
     Setting("share.delivery.count.limit", INT, 5, at_least(2),
             doc="Deliveries of a record in this share group before it is archived."),
     Setting("share.heartbeat.interval.ms", INT, 5000, at_least(1),
@@ -47,13 +46,13 @@ ROWS = (
             one_of("read_committed", "read_uncommitted"),
             doc="Whether this share group sees records of transactions that are open or aborted."),
     Setting("share.partition.max.record.locks", INT, 2000, at_least(100),
-            doc="Maximum number of records of one partition that this share group has acquired at a time."),
+            doc="Maximum number of records of one partition that this share group may have acquired at a time."),
     Setting("share.record.lock.duration.ms", INT, 30000, at_least(1000),
             doc="How long a record stays acquired by a consumer of this share group."),
     Setting("share.renew.acknowledge.enable", BOOLEAN, True,
             doc="Let consumers of this share group renew the lock of a record."),
     Setting("share.session.timeout.ms", INT, 45000, at_least(1),
-            doc="Silence after which a member of this share group is dropped."),
+            doc="Time without a heartbeat after which a member of this share group is removed."),
     Setting("streams.assignment.interval.ms", INT, 1000, at_least(0),
             doc="Shortest time between two assignments of this streams group."),
     Setting("streams.heartbeat.interval.ms", INT, 5000, at_least(1),
@@ -63,7 +62,7 @@ ROWS = (
     Setting("streams.num.standby.replicas", INT, 0, at_least(0),
             doc="Standby tasks for each stateful task of this streams group."),
     Setting("streams.session.timeout.ms", INT, 45000, at_least(1),
-            doc="Silence after which a member of this streams group is dropped."),
+            doc="Time without a heartbeat after which a member of this streams group is removed."),
 )
 # fmt: on
 

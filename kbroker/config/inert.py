@@ -217,17 +217,17 @@ _AS_A_CLIENT = (
 
 INERT_GROUPS = (
     InertGroup("Controllers", _CONTROLLERS,
-               "one host decides for itself: there is no controller quorum and no cluster metadata log."),
+               "kbroker runs on one host and has no controller quorum and no cluster metadata log."),
     InertGroup("Replication between brokers", _REPLICATION,
-               "nothing is fetched from other brokers; local replicas are written from the leader's files."),
+               "kbroker fetches nothing from other brokers; local replicas are written from the leader's files."),
     InertGroup("Tiered storage", _TIERED_STORAGE,
-               "there is no remote tier; records live in log.dirs only."),
+               "there is no remote tier; records are only in log.dirs."),
     InertGroup("Java runtime", _JAVA,
-               "this is about the Java virtual machine, its thread pools or its plugins."),
+               "it concerns the Java virtual machine, its thread pools or its plugins."),
     InertGroup("Coordinator threads", _COORDINATOR_THREADS,
-               "control is one process that reads its internal topics and writes each batch at once."),
+               "control is a single process that reads its internal topics and writes each batch immediately."),
     InertGroup("The broker as a client", _AS_A_CLIENT,
-               "the broker authenticates clients and never logs in to anyone; Kerberos is not offered."),
+               "the broker authenticates clients and never logs in itself; Kerberos is not supported."),
 )
 # fmt: on
 

@@ -1,16 +1,16 @@
 """Settings older Kafkas had and 4.x has not: warned about and ignored, as a 4.x broker would."""
 
-_ZOOKEEPER = "there is no ZooKeeper any more"
+_ZOOKEEPER = "Kafka no longer uses ZooKeeper"
 _OLD_FORMAT = "only record batches of format 2 are read and written"
-_KRAFT = "features are finalized versions now, not settings"
+_KRAFT = "features now have finalized versions instead of settings"
 
 REMOVED = {
     "auto.include.jmx.reporter": "there is no JMX; metrics are served by the http process",
     "broker.id.generation.enable": _ZOOKEEPER,
     "control.plane.listener.name": "there is no control plane between brokers",
-    "controlled.shutdown.max.retries": "a stop asks nobody",
-    "controlled.shutdown.retry.backoff.ms": "a stop asks nobody",
-    "delegation.token.master.key": "its name is delegation.token.secret.key now",
+    "controlled.shutdown.max.retries": "a broker stops without asking a controller",
+    "controlled.shutdown.retry.backoff.ms": "a broker stops without asking a controller",
+    "delegation.token.master.key": "it is now called delegation.token.secret.key",
     "eligible.leader.replicas.enable": _KRAFT,
     "group.coordinator.new.enable": "there is only one group coordinator",
     "group.share.enable": _KRAFT,
@@ -26,7 +26,7 @@ REMOVED = {
     "reserved.broker.max.id": _ZOOKEEPER,
 }
 
-_PREFIXES = {"zookeeper.": _ZOOKEEPER, "password.encoder.": "passwords are not kept in ZooKeeper any more"}
+_PREFIXES = {"zookeeper.": _ZOOKEEPER, "password.encoder.": "passwords are no longer kept in ZooKeeper"}
 
 
 def removed_because(name: str) -> str | None:
