@@ -65,7 +65,7 @@ Durable = Annotated[
     bool | None, typer.Option("--durable/--cached", help="Acknowledgements wait for the disk.")
 ]
 Tls = Annotated[bool | None, typer.Option("--tls/--plain", help="Clients use TLS.")]
-Json = Annotated[bool, typer.Option("--json", help="For machines.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 
 
 def situation_of(given: dict[str, object]) -> tuple[Situation, tuple[str, ...]]:
@@ -138,7 +138,8 @@ def script(
     durable: Durable = None, tls: Tls = None,
     undo: Annotated[bool, typer.Option("--undo", help="Print the script that reverts the changes.")] = False,
 ) -> None:  # fmt: skip
-    """Print a shell script with the changes of the host, for its administrator. Changes nothing."""
+    """Print a shell script with the changes to this host, for its administrator. Changes nothing
+    itself."""
     findings = all_findings(situation_of(dict(locals()))[0])
     typer.echo(undo_script(findings) if undo else apply_script(findings), nl=False)
 
@@ -150,10 +151,10 @@ def size(
     consumers: Consumers = None, lagging: Lagging = None, lag: Lag = None, copies: Copies = None,
     connections: Connections = None, batch: Batch = None, remote: Remote = None, rtt: Rtt = None,
     durable: Durable = None, tls: Tls = None, json_: Json = False,
-    disk: Annotated[str | None, typer.Option(help="Instead of this host's: 4TB.")] = None,
-    memory: Annotated[str | None, typer.Option(help="Instead of this host's: 64GiB.")] = None,
-    nic: Annotated[str | None, typer.Option(help="Instead of this host's: 10Gbit/s.")] = None,
-    cores: Annotated[float | None, typer.Option(help="Instead of this host's.")] = None,
+    disk: Annotated[str | None, typer.Option(help="Disk size instead of this host's: 4TB.")] = None,
+    memory: Annotated[str | None, typer.Option(help="Memory instead of this host's: 64GiB.")] = None,
+    nic: Annotated[str | None, typer.Option(help="Network speed instead of this host's: 10Gbit/s.")] = None,
+    cores: Annotated[float | None, typer.Option(help="Number of cores instead of this host's.")] = None,
 ) -> None:  # fmt: skip
     """Check whether a workload fits, and show the first limit and its rate. Ends with 1 if it does
     not fit."""

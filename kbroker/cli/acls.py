@@ -34,7 +34,7 @@ DelegationToken = Annotated[
 UserPrincipal = Annotated[
     Names,
     typer.Option(
-        "--user-principal", metavar="User:NAME", help="A user whose tokens are meant; * is all users."
+        "--user-principal", metavar="User:NAME", help="The owner of delegation tokens; * is all users."
     ),
 ]
 Cluster = Annotated[bool, typer.Option("--cluster", help="The cluster.")]
@@ -68,7 +68,8 @@ _NUMBERS = {one: number for number, name in acls.OPERATIONS.items() for one in O
 _ONE_OF = "--topic, --group, --transactional-id, --cluster, --delegation-token or --user-principal"
 
 Operations = Annotated[
-    list[Operation] | None, typer.Option("--operation", "-o", help="What; repeatable.", show_default=False)
+    list[Operation] | None,
+    typer.Option("--operation", "-o", help="Operation; repeatable.", show_default=False),
 ]
 Deny = Annotated[
     bool, typer.Option("--deny", help="Deny instead of allow; a denial overrides every permission.")
@@ -131,9 +132,9 @@ _FIELDS = ("resource", "name", "pattern", "principal", "host", "permission", "op
     "list",
     epilog=examples(
         "kbroker acls list",
-        "kbroker acls list --topic orders   # all that hold for it, by any pattern",
+        "kbroker acls list --topic orders   # all that apply to it, by any pattern",
         "kbroker acls list --principal User:alice --json",
-        "kbroker acls list --user-principal User:etl   # who may make and see its delegation tokens",
+        "kbroker acls list --user-principal User:etl   # who may create and describe its delegation tokens",
     ),
 )
 @connected
@@ -241,7 +242,7 @@ def _wanted(
 @app.command(
     epilog=examples(
         "kbroker acls remove --principal User:alice --topic orders --operation read",
-        "kbroker acls remove --principal User:bob --yes   # everything that names bob",
+        "kbroker acls remove --principal User:bob --yes   # all ACLs of bob",
     )
 )
 @connected

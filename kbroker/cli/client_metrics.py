@@ -106,8 +106,8 @@ def alter(
         typer.Option(
             metavar="SELECTOR=REGEX",
             help="Only clients whose client_id, client_instance_id, client_software_name, client_software_version, "
-            "client_source_address or client_source_port matches; repeat it for more, all must match. Empty is "
-            "every client.",
+            "client_source_address or client_source_port matches; repeatable, all must match. Empty is every "
+            "client.",
         ),
     ] = None,
     validate_only: DryRun = False,

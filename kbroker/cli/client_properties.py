@@ -81,7 +81,7 @@ def to_librdkafka(settings: Mapping[str, str]) -> dict[str, str]:
     if jaas := found.pop("sasl.jaas.config", None):
         if _BY_TOKEN.search(jaas):
             raise UsageFailed(
-                "sasl.jaas.config: these commands cannot log in by a delegation token (tokenauth)"
+                "sasl.jaas.config: these commands cannot log in with a delegation token (tokenauth)"
             )
         found |= {f"sasl.{m[1]}": m[2] or m[3] or m[4] or "" for m in _JAAS_FIELD.finditer(jaas + " ")}
         if "sasl.username" not in found:

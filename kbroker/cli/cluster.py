@@ -70,7 +70,7 @@ def api_versions(
     broker: Connection,
     broker_id: Annotated[
         int | None,
-        typer.Option("--broker", help="Ask this broker.", show_default="of the first that answers"),
+        typer.Option("--broker", help="Ask this broker.", show_default="the first that answers"),
     ] = None,
     json: AsJson = False,
 ) -> None:

@@ -97,7 +97,8 @@ def serve(
         bool,
         typer.Option(
             "--environment",
-            help="Take settings from variables, too, as Apache Kafka's images do: KAFKA_LOG_DIRS is log.dirs.",
+            help="Also take settings from environment variables, as Apache Kafka's images do: KAFKA_LOG_DIRS is "
+            "log.dirs.",
         ),
     ] = False,
 ) -> None:

@@ -38,7 +38,7 @@ def require_broker(broker: Connection, name: str) -> None:
     nodes = result_of(broker.admin().describe_cluster(request_timeout=broker.timeout_s)).nodes
     ids = sorted(node.id for node in nodes)
     if int(name) not in ids:
-        raise CommandFailed(f"there is no broker {name}; there is {', '.join(map(str, ids))}")
+        raise CommandFailed(f"there is no broker {name}; brokers: {', '.join(map(str, ids))}")
 
 
 def read_configs(broker: Connection, entity: str, name: str) -> list[dict[str, Any]]:

@@ -111,7 +111,7 @@ def describe(
         "kbroker configs alter broker 1 --set log.retention.ms=3600000",
         "kbroker configs alter broker --default --set log.cleaner.threads=2",
         "kbroker configs alter group billing --set consumer.session.timeout.ms=60000",
-        "# what the control process logs, until the next start",
+        "# the log level of the control process, until the next start",
         "kbroker configs alter broker-logger 1 --set kbroker.control=DEBUG",
     )
 )
@@ -121,9 +121,7 @@ def alter(
     entity: EntityType,
     name: EntityName = None,
     default: AllBrokers = False,
-    sets: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Give a value.")
-    ] = None,
+    sets: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Set a value.")] = None,
     delete: Annotated[
         list[str] | None, typer.Option("--delete", metavar="KEY", help="Restore the default.")
     ] = None,

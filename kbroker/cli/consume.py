@@ -62,14 +62,14 @@ EXAMPLES = examples(
     "kbroker consume orders --offset -10 --until-end",
     "# the last ten over all partitions, by time",
     "kbroker consume orders --tail 10 --print-timestamp",
-    "# how many there are, though some were compacted away",
+    "# how many records there are, without those compacted away",
     "kbroker consume orders --exact-count",
     "# from two hours ago, with keys and times",
     "kbroker consume orders --from 2h --print-key --print-timestamp",
     "kbroker consume orders --group billing",
     r"kbroker consume orders -p 0 -o 1500 -n 1 -f '%p:%o %T %h %k=%s\n'",
     "kbroker consume orders --json --until-end | jq .value",
-    "# values that serialisers wrote with schemas",
+    "# decode values that serialisers wrote with schemas",
     "kbroker consume orders --registry http://127.0.0.1:8081 --json --until-end | jq .value",
 )
 

@@ -49,7 +49,7 @@ Offset = Annotated[
     typer.Option(
         "--offset",
         "-o",
-        help="Start at: Start at: earliest, latest, an offset, or -N for the last N.",
+        help="Start at: earliest, latest, an offset, or -N for the last N.",
         show_default="latest",
     ),
 ]

@@ -23,7 +23,7 @@ EXAMPLES = examples(
     "kbroker topics copy orders orders-empty",
     "# the records, too; each stays in its partition",
     "kbroker topics copy orders orders-saved --records",
-    "# more partitions: each record goes where its key belongs now",
+    "# more partitions: records are partitioned by their keys again",
     "kbroker topics copy orders orders-wide --records --partitions 12 -c retention.ms=-1",
 )
 
@@ -36,18 +36,25 @@ def copy(
     records: Annotated[
         bool,
         typer.Option(
-            "--records", help="Copy the present records, without those of open and aborted transactions."
+            "--records", help="Copy the existing records, without those of open and aborted transactions."
         ),
     ] = False,
     partitions: Annotated[
         int | None,
         typer.Option(
-            "--partitions", "-p", min=1, max=100_000, help="How many.", show_default="as the source"
+            "--partitions",
+            "-p",
+            min=1,
+            max=100_000,
+            help="Number of partitions.",
+            show_default="as the source",
         ),
     ] = None,
     config: Annotated[
         list[str] | None,
-        typer.Option("--config", "-c", metavar="KEY=VALUE", help="A setting with another value; repeatable."),
+        typer.Option(
+            "--config", "-c", metavar="KEY=VALUE", help="A setting that differs from the source; repeatable."
+        ),
     ] = None,
     validate_only: DryRun = False,
 ) -> None:

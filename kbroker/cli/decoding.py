@@ -52,7 +52,9 @@ class Decoder:
         except CommandFailed as error:
             raise CommandFailed(f"{_place(record)}: {name}: {error.message}", error.code) from None
         except Exception as error:  # any error of a library about invalid data
-            raise CommandFailed(f"{_place(record)}: {name} is not of schema {schema_id}: {error}") from error
+            raise CommandFailed(
+                f"{_place(record)}: {name} does not match schema {schema_id}: {error}"
+            ) from error
 
 
 def decoder_of(schema: Schema) -> Decode:

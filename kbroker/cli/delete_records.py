@@ -21,7 +21,7 @@ MAX_OFFSET = (1 << 63) - 1
 
 EXAMPLES = examples(
     "kbroker topics delete-records orders:0:50 orders:1:-1 --yes",
-    "# what is older than a week, of some partitions and of a whole topic",
+    "# records older than a week in some partitions, or before a date in a whole topic",
     "kbroker topics delete-records orders:0,1 --before 7d --yes",
     "kbroker topics delete-records orders --before 2026-01-31T12:00:00+01:00 --yes",
 )

@@ -24,7 +24,7 @@ CLEAR = "\x1b[H\x1b[2J"
 EXAMPLES = examples(
     "kbroker groups describe billing",
     "kbroker groups describe billing --members",
-    "# again every two seconds, until Ctrl-C",
+    "# repeat every two seconds, until Ctrl-C",
     "kbroker groups describe billing --watch 2",
     "kbroker groups describe --all --json | jq '.[] | {group, lag}'",
 )
@@ -40,7 +40,7 @@ def describe(
     members: Annotated[bool, typer.Option("--members", help="Show members and their partitions.")] = False,
     lag_seconds: Annotated[
         bool,
-        typer.Option(help="Show the age of the first unread record of each partition, which must be read."),
+        typer.Option(help="Read the first unread record of each partition and show its age."),
     ] = True,
     watch_s: Annotated[
         float | None,

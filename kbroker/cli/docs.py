@@ -19,22 +19,20 @@ _INTRO = """\
 Look up a command, its options, examples and exit codes; `kbroker COMMAND --help` shows the same. Generated
 from the commands by `make docs`; do not edit.
 
-After `make run` or `make test` the command is at `.venv/bin/kbroker`. All commands but `serve`, `log`,
-`export` and those for backups are clients that speak the protocol through librdkafka and kafka-python:
-they work
-against Apache Kafka too.
+After `make run` or `make test` the command is at `.venv/bin/kbroker`. All commands except `serve`, `log`,
+`export` and those for backups are clients that use librdkafka and kafka-python: they also work with Apache
+Kafka.
 
-- The result goes to stdout, remarks and errors go to stderr. `--json` prints JSON where a script would
-want it:
-  one document, or one line for each record or item (`consume`, `log dump`).
-- Long work shows a progress bar on stderr when that is a terminal.
-- What deletes something asks first when stdin is a terminal; elsewhere it wants `--yes`.
+- Results go to stdout, remarks and errors to stderr. Commands whose result a script may need have
+  `--json`: one document, or one line for each record or item (`consume`, `log dump`).
+- Long operations show a progress bar on stderr if it is a terminal.
+- Commands that delete something ask for confirmation; if stdin is not a terminal, they require `--yes`.
 - Times: `2026-01-31T12:00:00+01:00` (UTC without a zone), `2026-01-31`, milliseconds since 1970, `now`, or
 an age such
   as `90s`, `15m`, `2h`, `7d`.
 - Partitions: `orders` means all of a topic, `orders:0,3-5` some.
-- `kbroker --install-completion` has your shell complete commands, options, and the names of topics and
-  groups, which it asks the broker for.
+- `kbroker --install-completion` makes your shell complete commands, options, and the names of topics and
+  groups, which it gets from the broker.
 """
 
 
@@ -55,9 +53,9 @@ def _lines() -> Iterator[str]:
     sample: Any = root.commands["offsets"]
     yield from _table([p for p in _options(sample) if p.rich_help_panel == PANEL])
     yield """
-The address comes from `--bootstrap`, else `KBROKER_BOOTSTRAP`, else `bootstrap.servers` of the
+The address is that of `--bootstrap`, else of `KBROKER_BOOTSTRAP`, else of `bootstrap.servers` in the
 `--command-config` file.
-That file takes librdkafka's names and, of Java's, `security.protocol`, `sasl.mechanism`,
+That file may use librdkafka's names and, of those of Java's clients, `security.protocol`, `sasl.mechanism`,
 `sasl.jaas.config` and the PEM
 forms of `ssl.truststore.location` and `ssl.keystore.location`.
 """

@@ -35,14 +35,14 @@ class Release(StrEnum):
 
 @app.callback()
 def export() -> None:
-    """Make log directories of a stopped kbroker ready for Apache Kafka."""
+    """Prepare log directories of a stopped kbroker for Apache Kafka."""
 
 
 @app.command(
     epilog=examples(
         "kbroker export kraft data > kraft.properties",
         "kafka-server-start.sh kraft.properties",
-        "# for an earlier Apache Kafka, all of log.dirs",
+        "# for an earlier Apache Kafka, with two log.dirs",
         "kbroker export kraft --kafka 3.9 /disk1/data /disk2/data",
     )
 )
@@ -56,14 +56,14 @@ def kraft(
     """Write KRaft metadata: Apache Kafka starts on the directories with every topic, record, offset
     and setting.
 
-    Name all log.dirs of a cleanly stopped kbroker, in their order. A server.properties for Apache
-    Kafka is printed to stdout. kbroker can start on the directories again, and takes over what
-    Apache Kafka has changed meanwhile (docs/move-out.md)."""
+    Name all log.dirs of a cleanly stopped kbroker, in the same order. A server.properties for
+    Apache Kafka is printed to stdout. kbroker can start on the directories again, and takes over
+    the changes that Apache Kafka made (docs/move-out.md)."""
     from kbroker.control.store.store import FILE_NAME, StoreError
 
     log_dirs = [os.path.abspath(path) for path in dirs]  # noqa: PTH100 links are kept: the store names dirs this way
     if not any(Path(path, FILE_NAME).exists() for path in log_dirs):
-        raise UsageFailed(f"{', '.join(log_dirs)}: no {FILE_NAME} here, so no log directory of kbroker")
+        raise UsageFailed(f"{', '.join(log_dirs)}: not a log directory of kbroker: no {FILE_NAME} here")
     from kbroker.control.kraft.export import ExportError, sample_properties  # imports numba: seconds
     from kbroker.control.kraft.export import export as write
     from kbroker.control.store.choice import open_newest
@@ -82,7 +82,7 @@ def kraft(
     held = f"{counted(done.topics, 'topic')} with {counted(done.partitions, 'partition')}"
     say(f"{held}: {done.snapshot}")
     for left in done.left_out:
-        say(f"left out, Apache Kafka has no such setting: {left}")
+        say(f"left out, because Apache Kafka has no such setting: {left}")
     print(sample_properties(done, log_dirs, node_id))
 
 
@@ -120,6 +120,6 @@ def _identities(log_dirs: Sequence[str]) -> tuple[str, int, dict[str, str]]:
         ids[path] = found.directory_id
         whose.add((found.cluster_id, found.node_id))
     if len(whose) > 1:
-        raise CommandFailed(f"the directories are of different brokers: {sorted(whose)}")
+        raise CommandFailed(f"the directories belong to different brokers: {sorted(whose)}")
     ((cluster_id, node_id),) = whose
     return cluster_id, node_id, ids

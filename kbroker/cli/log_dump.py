@@ -36,7 +36,7 @@ def log() -> None:
     epilog=examples(
         "kbroker log dump data/orders-0",
         "kbroker log dump data/orders-0/00000000000000000000.log --print-data-log",
-        "# what the groups committed",
+        "# the committed offsets of groups",
         "kbroker log dump data/__consumer_offsets-12 --print-data-log",
         "kbroker log dump data/orders-0 --json | jq 'select(.type==\"batch\") | .size'",
     )

@@ -20,7 +20,7 @@ from kbroker.cli.sizes import counted, size
 
 EXAMPLES = examples(
     "kbroker topics move-logs orders:0,1 --to /disk2/kbroker",
-    "# empty a disk: each log goes where there is most room",
+    "# empty a disk: each log goes to the log dir with the most free space",
     "kbroker topics move-logs --from /disk2/kbroker --wait",
 )
 LOOK_SECONDS = 1.0
@@ -102,7 +102,10 @@ def move_logs(
     target: Annotated[
         str | None,
         typer.Option(
-            "--to", metavar="LOG-DIR", help="Where they go.", show_default="the log dir with the most room"
+            "--to",
+            metavar="LOG-DIR",
+            help="Target log dir.",
+            show_default="the log dir with the most free space",
         ),
     ] = None,
     wait: Annotated[bool, typer.Option("--wait", help="Return when all have moved.")] = False,
@@ -137,7 +140,7 @@ def _require_known(found: LogDirs, *paths: str | None) -> None:
     known = sorted({path for of_broker in found.online.values() for path in of_broker})
     for path in paths:
         if path is not None and path not in known:
-            raise CommandFailed(f"{path} is no online log dir; there are {', '.join(known)}")
+            raise CommandFailed(f"{path} is not an online log dir; choose from {', '.join(known)}")
 
 
 def _planned(found: LogDirs, logs: list[Log], target: str | None) -> dict[Log, str]:

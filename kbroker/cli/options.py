@@ -101,7 +101,7 @@ def connected(command: Callable[Concatenate[Connection, P], None]) -> Command:
         *, bootstrap: str | None, command_config: Path | None, timeout_s: float, **arguments: Any
     ) -> None:
         if bootstrap == "":
-            raise UsageFailed("--bootstrap is empty; is a variable of the shell not set?")
+            raise UsageFailed("--bootstrap is empty; is a shell variable not set?")
         _refuse_empty(named, arguments)
         refuse_long(bounded, arguments)
         settings = client_properties.read(command_config) if command_config else {}
@@ -130,7 +130,7 @@ def _refuse_empty(named: dict[str, str], arguments: dict[str, Any]) -> None:
     for name, shown in named.items():
         value = arguments.get(name)
         if value == "" or (isinstance(value, list | tuple) and "" in value):
-            raise UsageFailed(f"{shown} is empty; is a variable of the shell not set?")
+            raise UsageFailed(f"{shown} is empty; is a shell variable not set?")
 
 
 def examples(*lines: str) -> str:
@@ -153,7 +153,7 @@ def confirm(question: str, yes: bool) -> None:
     if yes:
         return
     if not sys.stdin.isatty():
-        raise UsageFailed(f"{question} Give --yes: there is no terminal to ask on")
+        raise UsageFailed(f"{question} Give --yes: there is no terminal to ask for confirmation")
     typer.confirm(question, abort=True, err=True)
 
 

@@ -40,7 +40,7 @@ def parse_scope(text: str) -> tuple[str, list[int]]:
         if span < 0:  # an empty range would mean no partitions, which stands for all
             raise UsageFailed(f"{text!r}: {part} ends before it begins")
         if span > MAX_PARTITIONS:
-            raise UsageFailed(f"{text!r}: {part} are too many partitions")
+            raise UsageFailed(f"{text!r}: {part} names too many partitions")
         if part:
             numbers += range(int(first), int(last or first) + 1)
     return match["topic"], numbers

@@ -17,8 +17,8 @@ _ISO = re.compile(
 
 MAX_MS = 253_402_300_799_999  # the end of the year 9999
 TIME_HELP = (
-    "2026-01-31T12:00:00[+01:00] (UTC without a zone), 2026-01-31, milliseconds since 1970, now, "
-    "or an age as 90s, 15m, 2h, 7d."
+    "2026-01-31T12:00:00[+01:00] (UTC without a zone), 2026-01-31, milliseconds since 1970, now, or an age such as "
+    "90s, 15m, 2h, 7d."
 )
 
 

@@ -183,7 +183,7 @@ def produce(
     client_property: ClientProperty = None,
     quiet: Quiet = False,
 ) -> None:
-    """Write records from the lines of a file or of stdin. Keys are partitioned as by the Java
+    """Write records from the lines of a file or of stdin. Keys map to partitions as in the Java
     producer.
 
     Ends with 0 if every record was written. Prints count and rate to stderr."""

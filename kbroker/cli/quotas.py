@@ -17,7 +17,9 @@ app = typer.Typer(name="quotas", no_args_is_help=True, help="Show and change the
 DEFAULT = "<default>"
 User = Annotated[
     str | None,
-    typer.Option("--user", metavar="NAME", help=f"A user; {DEFAULT} is all without one of their own."),
+    typer.Option(
+        "--user", metavar="NAME", help=f"A user; {DEFAULT} is all users without a quota of their own."
+    ),
 ]
 ClientId = Annotated[
     str | None, typer.Option("--client-id", metavar="NAME", help=f"A client id; {DEFAULT} as above.")
@@ -140,7 +142,7 @@ def set_quotas(
 @app.command(
     epilog=examples(
         "kbroker quotas remove --user alice producer_byte_rate",
-        "kbroker quotas remove --user alice   # all that alice has",
+        "kbroker quotas remove --user alice   # all quotas of alice",
     )
 )
 @connected
@@ -157,9 +159,9 @@ def remove(
         raise UsageFailed("give --user, --client-id or --ip")
     there = [key for _, values in read_all(broker, entity, strict=True) for key in values]
     if not there:
-        raise CommandFailed("it has no quotas")
+        raise CommandFailed("no quotas are set for it")
     named = list(quotas or there)
     if missing := sorted(set(named) - set(there)):
-        raise CommandFailed(f"{', '.join(missing)}: not set; there is {', '.join(sorted(there))}")
+        raise CommandFailed(f"{', '.join(missing)}: not set; quotas that are set: {', '.join(sorted(there))}")
     alter(broker, entity, {}, named, validate_only=False)
     say(f"removed {', '.join(sorted(named))}")

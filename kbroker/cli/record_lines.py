@@ -148,4 +148,4 @@ def _encoded(name: str, text: str) -> bytes:
     try:
         return text.encode()
     except UnicodeEncodeError:
-        raise UsageFailed(f"{name}: half of a surrogate pair is no character: {text[:80]!r}") from None
+        raise UsageFailed(f"{name}: half of a surrogate pair is not a character: {text[:80]!r}") from None

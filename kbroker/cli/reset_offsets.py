@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
 EXAMPLES = examples(
-    "# what would change",
+    "# show what would change",
     "kbroker groups reset-offsets billing --topic orders --to-earliest",
-    "# do it",
+    "# make the changes",
     "kbroker groups reset-offsets billing --topic orders:0,1 --to-datetime 2026-01-31T12:00:00 --execute",
     "kbroker groups reset-offsets billing --all-topics --shift-by -100 --execute",
-    "# save where a group is, and bring it back",
+    "# save the offsets of a group, and restore them",
     "kbroker groups reset-offsets billing --all-topics --to-current --export > saved.csv",
     "kbroker groups reset-offsets billing --from-file saved.csv --execute",
 )
@@ -86,14 +86,16 @@ ToDatetime = Annotated[
 ByDuration = Annotated[
     str | None,
     typer.Option(
-        "--by-duration", metavar="DURATION", help="To the first record of the last: PT1H30M, 90m, 7d."
+        "--by-duration",
+        metavar="DURATION",
+        help="To the first record within this time before now: PT1H30M, 90m, 7d.",
     ),
 ]
 FromFile = Annotated[
     Path | None, typer.Option("--from-file", help="To the offsets of a CSV file from --export.")
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show the changes (the default).")]
-Execute = Annotated[bool, typer.Option("--execute", help="Do it.")]
+Execute = Annotated[bool, typer.Option("--execute", help="Make the changes.")]
 Export = Annotated[bool, typer.Option("--export", help="Print CSV: topic,partition,offset.")]
 
 

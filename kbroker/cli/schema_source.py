@@ -78,9 +78,9 @@ class SchemaSource:
         except UnicodeError:
             raise UsageFailed(f"--registry {self._url}: not a valid host name") from None
         except ValueError:
-            raise CommandFailed(f"{self._url}{path} does not answer as a schema registry") from None
+            raise CommandFailed(f"{self._url}{path} is not a schema registry") from None
         if not isinstance(found, dict):
-            raise CommandFailed(f"{self._url}{path} does not answer as a schema registry")
+            raise CommandFailed(f"{self._url}{path} is not a schema registry")
         return found
 
 

@@ -64,7 +64,7 @@ def serve(file: Path | None, overrides: list[str], from_environment: bool = Fals
     try:
         cache_folder()
     except OSError as error:
-        log.error("no folder for the compiled kernels, XDG_CACHE_HOME may name another: %s", error)
+        log.error("no folder for the compiled kernels, set XDG_CACHE_HOME to another: %s", error)
         return EXIT_FAILED
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # of numpy; this process forks
     gc.disable()  # off during the supervisor's imports: they leave no garbage, and collections take a fifth of the time
@@ -86,4 +86,4 @@ def use_kernels() -> None:
         [sys.executable, "-c", f"import sys; sys.path.insert(0, {package!r}); {WARM}"], check=False
     )
     if done.returncode != 0 or not image.use():
-        log.warning("the compiled kernels cannot be kept (the compiler's exit code: %d)", done.returncode)
+        log.warning("cannot keep the compiled kernels (the compiler's exit code: %d)", done.returncode)

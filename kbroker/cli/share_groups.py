@@ -102,9 +102,9 @@ def _described(broker: Connection, name: str) -> dict[str, Any]:
 @app.command(
     "reset-offsets",
     epilog=examples(
-        "# what would change",
+        "# show what would change",
         "kbroker share-groups reset-offsets workers --topic orders --to-earliest",
-        "# do it",
+        "# make the changes",
         "kbroker share-groups reset-offsets workers --topic orders:0,1 --to-latest --execute",
         "kbroker share-groups reset-offsets workers --all-topics --to-datetime 2h --execute",
     ),

@@ -16,7 +16,7 @@ from kbroker.cli.sizes import counted
 
 EXAMPLES = examples(
     "kbroker status",
-    "kbroker status --max-lag 100000 || echo 'look after it'",
+    "kbroker status --max-lag 100000 || echo 'needs attention'",
     "kbroker status --json | jq -r '.checks[].problems[]'",
 )
 
@@ -68,7 +68,7 @@ def read_metrics(url: str) -> Metrics:
             found.setdefault(sample.name, []).append((sample.labels, sample.value))
     if code != HTTPStatus.OK or INFO not in found:
         raise CommandFailed(
-            f"{url}: no metrics of a kbroker here (HTTP {int(code)}); --url takes its kbroker.http.listen"
+            f"{url}: no metrics of a kbroker here (HTTP {int(code)}); set --url to its kbroker.http.listen"
         )
     return found
 

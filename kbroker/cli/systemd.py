@@ -162,7 +162,7 @@ def _read(settings: Path) -> dict[str, str]:
     """Read the settings. Raises UsageFailed, because a unit with unreadable settings would fail at
     each start."""
     if not settings.name or os.path.isdir(settings):  # noqa: PTH112  false for any error
-        raise UsageFailed("SERVER.PROPERTIES names a file, as /etc/kbroker/server.properties")
+        raise UsageFailed("SERVER.PROPERTIES must name a file, such as /etc/kbroker/server.properties")
     try:
         return properties.read(settings)
     except ConfigError as error:
@@ -179,7 +179,7 @@ def systemd(
 ) -> None:
     """Print a hardened systemd unit: kbroker systemd > /etc/systemd/system/kbroker.service
 
-    The data is in log.dirs of the settings, or else in /var/lib/kbroker."""
+    The service keeps its data in log.dirs of the settings, by default in /var/lib/kbroker."""
     folders = [] if settings is None else folders_of(_read(settings))
     program = Path(shutil.which(sys.argv[0]) or sys.argv[0]).absolute()
     files = [program] if settings is None else [program, settings.absolute()]

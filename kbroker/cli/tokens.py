@@ -42,7 +42,9 @@ Hmac = Annotated[
 ]
 Owners = Annotated[
     list[str] | None,
-    typer.Option("--owner", metavar="User:NAME", help="Whose; repeatable.", show_default="all"),
+    typer.Option(
+        "--owner", metavar="User:NAME", help="Only tokens of this owner; repeatable.", show_default="all"
+    ),
 ]
 
 
@@ -95,7 +97,7 @@ def _cells(row: dict[str, Any]) -> list[Any]:
 def create(
     broker: Connection,
     owner: Annotated[
-        str | None, typer.Option(metavar="User:NAME", help="Whose it is.", show_default="yourself")
+        str | None, typer.Option(metavar="User:NAME", help="Owner of the token.", show_default="yourself")
     ] = None,
     renewer: Annotated[
         list[str] | None, typer.Option(metavar="User:NAME", help="Another user who may renew it; repeatable.")
@@ -130,7 +132,10 @@ def renew(
     period: Annotated[
         str | None,
         typer.Option(
-            "--for", metavar="DURATION", help="New expiry, from now.", show_default="the broker's maximum"
+            "--for",
+            metavar="DURATION",
+            help="New time until it expires.",
+            show_default="the broker's maximum",
         ),
     ] = None,
 ) -> None:
@@ -140,13 +145,14 @@ def renew(
     say(f"{SUBJECT}: expires at {format_time(answer.expiry_timestamp_ms)}")
 
 
-@app.command(epilog=examples('kbroker tokens expire "$HMAC"   # --in 10m: in a while'))
+@app.command(epilog=examples('kbroker tokens expire "$HMAC"   # or with --in 10m'))
 @connected
 def expire(
     broker: Connection,
     hmac: Hmac,
     period: Annotated[
-        str | None, typer.Option("--in", metavar="DURATION", help="Expiry, from now.", show_default="now")
+        str | None,
+        typer.Option("--in", metavar="DURATION", help="Time until it expires.", show_default="now"),
     ] = None,
 ) -> None:
     """Expire a token: logins with it are refused."""

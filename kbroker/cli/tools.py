@@ -28,7 +28,7 @@ def _run(program: Any, context: typer.Context, name: str) -> None:
 
 
 def tune(context: typer.Context) -> None:
-    """Check this host, size a workload, write a script of repairs, verify the advice:
+    """Check this host, size a workload, print a script of fixes, verify the advice:
     `kbroker tune --help`."""
     _run(_program("tuning.cli", "tune"), context, "kbroker tune")
 

@@ -27,8 +27,8 @@ def top(
     once: Annotated[bool, typer.Option("--once", help="Print one sample and end.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print each sample as a line of JSON.")] = False,
 ) -> None:
-    """Show throughput, latency by stage, lag, disks and processes, once a second. Ctrl-C ends
-    it."""
+    """Show throughput, latency by stage, lag, disks and processes, once a second. Press Ctrl-C to
+    stop."""
     with suppress(KeyboardInterrupt):
         _show(url, interval, once, as_json)
 
@@ -61,15 +61,15 @@ def overview(url: str) -> Any:
     except ValueError:
         data = None
     if not isinstance(data, dict):
-        raise CommandFailed(f"{url}: this is no console of a kbroker")
+        raise CommandFailed(f"{url}: this is not the console of a kbroker")
     if code == HTTPStatus.UNAUTHORIZED:
         raise CommandFailed(
-            f"{url}: this console asks for a login, which `kbroker top` has not; `kbroker status` needs none"
+            f"{url}: this console requires a login, which `kbroker top` does not support; `kbroker status` needs none"
         )
     if code != HTTPStatus.OK:
         raise CommandFailed(f"{url}: {data.get('message', code)}")
     if "sample" not in data:
-        raise CommandFailed(f"{url}: this is no console of a kbroker")
+        raise CommandFailed(f"{url}: this is not the console of a kbroker")
     return data
 
 

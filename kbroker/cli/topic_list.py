@@ -20,7 +20,7 @@ EXAMPLES = examples(
     "kbroker topics list",
     "kbroker topics list 'orders.*' --json",
     "kbroker topics list --sizes",
-    "# what comes in, measured for five seconds",
+    "# write rates, measured for five seconds",
     "kbroker topics list --rates 5",
     "kbroker topics list --under-replicated",
 )

@@ -36,7 +36,7 @@ PartitionCount = Annotated[
         "-p",
         min=1,
         max=100_000,
-        help="How many.",
+        help="Number of partitions.",
         show_default="the broker's num.partitions",
     ),
 ]

@@ -38,17 +38,17 @@ def list_transactions(
     ] = None,
     producer_id: Annotated[
         list[int] | None,
-        typer.Option("--producer-id", min=0, max=LONG_MAX, help="Only with this producer id."),
+        typer.Option("--producer-id", min=0, max=LONG_MAX, help="Only of this producer id."),
     ] = None,
     longer_than: Annotated[
         str | None,
         typer.Option(
-            "--longer-than", metavar="DURATION", help="Only those that are open for longer: 90s, 15m, 2h."
+            "--longer-than", metavar="DURATION", help="Only those open for longer than: 90s, 15m, 2h."
         ),
     ] = None,
     pattern: Annotated[
         str | None,
-        typer.Option("--pattern", help="Only ids that match this regular expression (Kafka 4.1 on)."),
+        typer.Option("--pattern", help="Only ids that match this regular expression (Kafka 4.1 and later)."),
     ] = None,
     json: AsJson = False,
 ) -> None:
@@ -182,7 +182,7 @@ app.command("find-hanging", epilog=HANGING_EXAMPLES)(find_hanging)
 @app.command(
     "abort",
     epilog=examples(
-        "# find it: a transaction start that no coordinator knows",
+        "# first find a transaction that no coordinator knows",
         "kbroker transactions find-hanging",
         "kbroker transactions abort orders:0 --start-offset 1500 --yes",
     ),
@@ -197,7 +197,7 @@ def abort(
         int | None, typer.Option("--start-offset", min=0, help="Start offset of the open transaction.")
     ] = None,
     producer_id: Annotated[
-        int | None, typer.Option("--producer-id", min=0, help="Instead of the start offset: its producer id.")
+        int | None, typer.Option("--producer-id", min=0, help="Its producer id, instead of the start offset.")
     ] = None,
     yes: Yes = False,
 ) -> None:

@@ -69,7 +69,7 @@ def _password(file: Path | None) -> str:
     import sys
 
     if file is None and not sys.stdin.isatty():
-        raise UsageFailed("the password: give --password-file (- is stdin); there is no terminal to ask on")
+        raise UsageFailed("no terminal to ask for the password: give --password-file (- is stdin)")
     if file is None:
         return str(typer.prompt("Password", hide_input=True, confirmation_prompt=True, err=True))
     try:

@@ -89,13 +89,13 @@ def test_protobuf_finds_its_message_and_imports() -> None:
 )
 def test_wrong_message_indexes_are_reported_with_their_place(start: bytes) -> None:
     decoder = Decoder(Known(Schema("PROTOBUF", PLACE, {})), keys=False)
-    with pytest.raises(CommandFailed, match="orders-1 offset 42: value is not of schema 7"):
+    with pytest.raises(CommandFailed, match="orders-1 offset 42: value does not match schema 7"):
         decoder(record(framed(start)))
 
 
 @pytest.mark.parametrize("data", [b"", b"\x0e", b"\x0e\x7f", b"\x0e\x04\x00\xff\x08"])
 def test_cut_data_is_reported(data: bytes) -> None:
-    with pytest.raises(CommandFailed, match="value is not of schema 7"):
+    with pytest.raises(CommandFailed, match="value does not match schema 7"):
         Decoder(Known(Schema("AVRO", ORDER, {})), keys=False)(record(framed(data)))
 
 

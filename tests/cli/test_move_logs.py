@@ -103,7 +103,7 @@ def test_an_unknown_log_dir_is_named_with_the_known_ones(cli: Shell) -> None:
     before = places(cli, "stays")
     for option in ("--to", "--from"):
         refused = cli("topics", "move-logs", "stays", option, "/nowhere", code=1).stderr
-        assert "/nowhere is no online log dir" in refused
+        assert "/nowhere is not an online log dir" in refused
         assert all(path in refused for path in paths(cli))
     assert places(cli, "stays") == before
 

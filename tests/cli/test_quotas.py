@@ -29,7 +29,7 @@ def test_quotas_are_set_listed_and_removed(cli: Shell, user: str) -> None:
     assert any("<default>" in line and "50.5" in line for line in cli("quotas", "list", "--user", user).lines)
     done = cli("quotas", "remove", "--user", user, "request_percentage", code=1)
     assert done.stderr.endswith(
-        "request_percentage: not set; there is consumer_byte_rate, producer_byte_rate\n"
+        "request_percentage: not set; quotas that are set: consumer_byte_rate, producer_byte_rate\n"
     )
     cli("quotas", "remove", "--user", user, "consumer_byte_rate")
     cli("quotas", "remove", "--user", user, "--client-id", "<default>")

@@ -46,7 +46,9 @@ def test_a_folder_that_is_closed_to_others_is_named(tmp_path: Path, monkeypatch:
 @pytest.mark.parametrize("name", ["", ".", "/"])
 def test_settings_that_are_no_file_are_refused(shell: Shell, name: str) -> None:
     done = shell("systemd", name, code=2)
-    assert done.stderr == "kbroker: SERVER.PROPERTIES names a file, as /etc/kbroker/server.properties\n"
+    assert (
+        done.stderr == "kbroker: SERVER.PROPERTIES must name a file, such as /etc/kbroker/server.properties\n"
+    )
     assert not done.stdout
 
 

@@ -111,7 +111,7 @@ def test_another_server_is_no_console(code: int, body: bytes, capsys: pytest.Cap
         threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         assert run(["top", "--once", "--url", f"http://127.0.0.1:{server.server_port}/"]) == 1
         server.shutdown()
-    assert capsys.readouterr().err.endswith("/: this is no console of a kbroker\n")
+    assert capsys.readouterr().err.endswith("/: this is not the console of a kbroker\n")
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:1/", "http://127.0.0.1:none/", "http://[::1/"])

@@ -20,7 +20,7 @@ app = typer.Typer(name="backups", no_args_is_help=True, help="List, verify and p
 BACKUP_EXAMPLES = examples(
     "kbroker backup /backup/kbroker",
     "AWS_ENDPOINT_URL=https://minio:9000 kbroker backup s3://backups/kbroker",
-    "# every hour, 48 of them",
+    "# every hour, keep the last 48",
     "0 * * * *  kbroker backup /backup/kbroker && kbroker backups prune /backup/kbroker --keep 48",
 )
 RESTORE_EXAMPLES = examples(
@@ -108,8 +108,8 @@ def restore(
 ) -> None:
     """Turn a backup into a log directory, on which kbroker starts with `log.dirs=DIR`.
 
-    Every file is checked by its checksum. Committed offsets are restored with any choice of
-    topics."""
+    Every file is checked by its checksum. Committed offsets are restored whichever topics you
+    choose."""
     from kbroker.cli.backup.restoring import restore as run
 
     repository, points = _open(backups)
@@ -153,7 +153,7 @@ def verify(backups: Repository) -> None:
         say(problem)
     if problems:
         raise CommandFailed(f"missing or damaged: {counted(len(problems), 'file')}", ExitCode.FAILED)
-    say(f"whole: {counted(len(points), 'backup')}")
+    say(f"intact: {counted(len(points), 'backup')}")
 
 
 @app.command(epilog=examples("kbroker backups prune /backup/kbroker --keep 48"))

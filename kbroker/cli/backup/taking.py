@@ -45,7 +45,7 @@ def take(
     advance: called with the number of bytes of each stored file. Raises CommandFailed, OSError."""
     identity = read(log_dirs[0])
     if identity is None:
-        raise CommandFailed(f"{log_dirs[0]}: no meta.properties; a backup is taken on the broker's own host")
+        raise CommandFailed(f"{log_dirs[0]}: no meta.properties; run the backup on the broker's host")
     directory_id = random_uuid()
     metadata = repository.store_bytes(_metadata(log_dirs, identity.node_id, directory_id, cut.time_ms))
     partitions = []

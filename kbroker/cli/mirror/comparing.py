@@ -115,7 +115,9 @@ def _messages(broker: Connection, partition: Partition, start: int, end: int) ->
                     return
                 yield message
             if time.monotonic() - last > SILENCE_S:
-                raise CommandFailed(f"{broker.bootstrap} sends no more of {partition[0]}-{partition[1]}")
+                raise CommandFailed(
+                    f"{broker.bootstrap} sends no more records of {partition[0]}-{partition[1]}"
+                )
     finally:
         consumer.close()
 

@@ -35,7 +35,7 @@ def class_path(kafka_home: Path | None) -> str:
     JarsMissing."""
     if kafka_home is not None:
         if not any((kafka_home / "libs").glob(f"{MARK}*.jar")):
-            raise JarsMissing(f"{kafka_home}: no libs/{MARK}*.jar, so no Apache Kafka")
+            raise JarsMissing(f"{kafka_home}: not an Apache Kafka: no libs/{MARK}*.jar")
         return str(kafka_home / "libs" / "*")
     folder = cache_root() / f"mirror-{hashlib.sha256(POM.read_bytes()).hexdigest()[:16]}"
     resolve_once(find_java(), POM, folder)
@@ -70,7 +70,7 @@ def resolve(java: Path, pom: Path, folder: Path) -> None:
         commands = [ivy_command(java, ivy, folder, *coordinate) for coordinate in coordinates(pom)]
     else:
         raise JarsMissing(
-            "neither Maven nor pyspark's Ivy to fetch jars with: install one of them, or Apache Kafka"
+            "fetching the jars needs Maven or pyspark's Ivy: install one of them, or Apache Kafka"
         )
     for command in commands:
         environment = os.environ | {"JAVA_HOME": os.environ.get("JAVA_HOME", str(java.resolve().parents[1]))}

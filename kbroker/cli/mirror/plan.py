@@ -114,10 +114,10 @@ def choose(there: Iterable[str], wanted: Sequence[str]) -> tuple[list[str], list
     if missing := sorted(set(wanted) - names):
         raise CommandFailed(f"the source has no topic {', '.join(missing)}")
     if refused := sorted(name for name in wanted if KEPT_BY_ENGINE.fullmatch(name)):
-        raise CommandFailed(f"MirrorMaker 2 takes {', '.join(refused)} for internal and does not copy it")
+        raise CommandFailed(f"MirrorMaker 2 treats {', '.join(refused)} as internal and does not copy it")
     chosen = sorted(name for name in wanted or names if not KEPT_BY_ENGINE.fullmatch(name))
     left = sorted(n for n in names - set(chosen) if not n.startswith("__")) if not wanted else []
-    remarks = [f"left out, MirrorMaker 2 takes its name for an internal topic's: {name}" for name in left]
+    remarks = [f"left out, because MirrorMaker 2 treats it as internal: {name}" for name in left]
     return chosen, remarks
 
 
