@@ -30,7 +30,7 @@ CATALOG: tuple[Metric, ...] = (
     counter("kbroker_appended_batches_total", "Record batches written to logs."),
     counter("kbroker_fetched_bytes_total", "Bytes of record batches in Fetch answers.",
             kafka=BROKER_TOPIC + "bytesout_total"),
-    counter("kbroker_fetch_sent_bytes_total", "Bytes of record batches sent, by way: sendfile or copied.", "path"),
+    counter("kbroker_fetch_sent_bytes_total", "Bytes of record batches sent, by path: sendfile or copy.", "path"),
     counter("kbroker_rejected_bytes_total", "Bytes of record batches refused as too large.",
             kafka=BROKER_TOPIC + "bytesrejected_total"),
     counter("kbroker_network_turns_total", "Turns of the network process's loop.", by_process=True, role="network"),
@@ -38,10 +38,10 @@ CATALOG: tuple[Metric, ...] = (
             "(back-pressure).", by_process=True, role="network"),
     counter("kbroker_idle_seconds_total", "Time an IO worker waited for something to do.", by_process=True, role="io",
             scale=NS),
-    counter("kbroker_drains_total", "Calls of the append kernel that found something.", by_process=True, role="io"),
-    histogram("kbroker_drain_seconds", "Time such a call takes to write, publish and answer.", by_process=True),
+    counter("kbroker_drains_total", "Calls of the append kernel that found work.", by_process=True, role="io"),
+    histogram("kbroker_drain_seconds", "Time that such a call takes to write, publish and answer.", by_process=True),
     histogram("kbroker_append_seconds", "From a batch's entry in the append ring to the end of its write."),
-    histogram("kbroker_parse_seconds", "Time to take a Produce request apart, of one in 32."),
+    histogram("kbroker_parse_seconds", "Time to parse a Produce request, measured for one in 32."),
     histogram("kbroker_request_phase_seconds", "Time of a request in each phase. Each request is in all phases of its "
             "API, with 0 where it spent no time; total is their sum. queue: received, not taken. Produce: append "
             "(until written), flush (until synced and replicated, where acks wait for it), respond (until answered). "
@@ -55,14 +55,14 @@ CATALOG: tuple[Metric, ...] = (
     counter("kbroker_connections_closed_total", "Connections closed, by reason.", "why"),
     counter("kbroker_connections_refused_total", "Connections closed right after accept, because of a limit.",
             "listener"),
-    counter("kbroker_throttled_requests_total", "Requests whose client is held back, by the quota that it exceeds "
+    counter("kbroker_throttled_requests_total", "Requests whose client is throttled, by the quota that it exceeds "
             "most.", "quota"),
     counter("kbroker_received_bytes_total", "Bytes received from clients.", by_process=True, role="network"),
     counter("kbroker_sent_bytes_total", "Bytes sent to clients.", by_process=True, role="network"),
     histogram("kbroker_loop_lag_seconds", "How late a timer of the process's event loop fires.", by_process=True),
     gauge("kbroker_arena_used_bytes", "Arena of received requests in use.", by_process=True, role="network"),
-    gauge("kbroker_outboxes_used", "Fetch answers that are on their way by a sending thread or wait for their socket; "
-          "a process has room for 512.", by_process=True, role="network"),
+    gauge("kbroker_outboxes_used", "Fetch answers that a sending thread sends or that wait for their socket; a "
+          "process has room for 512.", by_process=True, role="network"),
     counter("kbroker_sender_sent_bytes_total", "Bytes that sending threads sent, headers included.", by_process=True,
             role="network"),
     counter("kbroker_sender_answers_total", "Fetch answers that sending threads finished.", by_process=True,
@@ -71,9 +71,9 @@ CATALOG: tuple[Metric, ...] = (
           kafka=SESSIONS + "numincrementalfetchsessions"),
     gauge("kbroker_fetch_session_partitions", "Partitions in fetch sessions.",
           kafka=SESSIONS + "numincrementalfetchpartitionscached"),
-    counter("kbroker_fetch_session_evictions_total", "Fetch sessions that gave way to others.",
+    counter("kbroker_fetch_session_evictions_total", "Fetch sessions evicted in favor of others.",
             kafka=SESSIONS + "incrementalfetchsessionevictions_total"),
-    gauge("kbroker_purgatory_delayed", "Requests that wait, by what they wait for.", "operation",
+    gauge("kbroker_purgatory_delayed", "Delayed requests, by operation.", "operation",
           kafka="kafka_server_delayedoperationpurgatory_numdelayedoperations", kafka_labels=("delayedOperation",)),
     gauge("kbroker_purgatory_watched", "Entries in the watch lists of the purgatories.", "operation",
           kafka="kafka_server_delayedoperationpurgatory_purgatorysize", kafka_labels=("delayedOperation",)),
@@ -92,17 +92,17 @@ CATALOG: tuple[Metric, ...] = (
     histogram("kbroker_recovery_seconds", "Time to open and check one log."),
     counter("kbroker_read_aheads_total", "Cold ranges that were read into the page cache."),
     counter("kbroker_read_ahead_bytes_total",
-            "Bytes that the disk gave for fetches, with what IO workers and the kernel read ahead of them."),
+            "Bytes read from disk for fetches, including what IO workers and the kernel read ahead."),
     gauge("kbroker_producers", "Producer ids whose sequences are remembered, by partition."),
     # --- cleaner
     counter("kbroker_cleaner_runs_total", "Compactions of logs."),
-    counter("kbroker_cleaner_failures_total", "Compactions that ended with an error; the log stays as it was."),
+    counter("kbroker_cleaner_failures_total", "Compactions that ended with an error; the log stays unchanged."),
     counter("kbroker_cleaner_read_bytes_total", "Bytes read by compaction, the dirty part twice."),
     counter("kbroker_cleaner_written_bytes_total", "Bytes of segments written by compaction."),
     histogram("kbroker_cleaner_seconds", "Time of one compaction of one log."),
-    gauge("kbroker_cleaner_max_dirty_percent", "Share of dirty bytes of the dirtiest log that compaction has not taken "
-          "up.", kafka="kafka_log_logcleanermanager_max_dirty_percent"),
-    gauge("kbroker_cleaner_uncleanable_partitions", "Logs that compaction leaves alone because they are damaged.",
+    gauge("kbroker_cleaner_max_dirty_percent", "Percentage of dirty bytes of the dirtiest log that waits for "
+          "compaction.", kafka="kafka_log_logcleanermanager_max_dirty_percent"),
+    gauge("kbroker_cleaner_uncleanable_partitions", "Logs that compaction skips because they are damaged.",
           kafka="kafka_log_logcleanermanager_uncleanable_partitions_count"),
     # --- control and supervisor
     counter("kbroker_group_rebalances_total", "Rebalances of groups that were completed.",
@@ -124,12 +124,12 @@ CATALOG: tuple[Metric, ...] = (
     counter("kbroker_unclean_leader_elections_total", "Leaders that were not in sync: records may be lost.",
             kafka="kafka_controller_controllerstats_uncleanleaderelections_total"),
     counter("kbroker_process_starts_total", "Starts of child processes.", "role"),
-    counter("kbroker_process_deaths_total", "Child processes that ended by themselves (each is started again).",
+    counter("kbroker_process_deaths_total", "Child processes that ended unexpectedly (each is restarted).",
             "role"),
-    counter("kbroker_process_stuck_total", "Child processes that did not move any more and were restarted for it.",
+    counter("kbroker_process_stuck_total", "Child processes that made no progress and were restarted.",
             "role"),
     counter("kbroker_audit_events_total", "Lines for the audit log."),
-    counter("kbroker_audit_lost_total", "Lines that the audit log's disk refused for too long."),
+    counter("kbroker_audit_lost_total", "Lines lost because the audit log's disk refused them for too long."),
     gauge("kbroker_process_confined", "1 for each way in which the kernel confines the process "
           "(kbroker.confine.processes).", "confinement", by_process=True),
     counter("kbroker_connections_accepted_total", "Connections accepted.", "listener"),
@@ -148,7 +148,7 @@ CATALOG: tuple[Metric, ...] = (
     gauge("kbroker_log_bytes", "Bytes of the log's segments.", *LOG, source=PARTITION, kafka="kafka_log_log_size"),
     gauge("kbroker_log_segments", "Segments of the log.", *LOG, source=PARTITION,
             kafka="kafka_log_log_numlogsegments"),
-    counter("kbroker_log_writes_total", "Writes to the log; one has the batches that came together.", *LOG,
+    counter("kbroker_log_writes_total", "Writes to the log; batches that arrive together share one.", *LOG,
             source=PARTITION),
     gauge("kbroker_log_max_timestamp_seconds", "Largest record timestamp of the log.", *LOG, source=PARTITION),
     counter("kbroker_topic_in_bytes_total", "Bytes of record batches appended.", *TOPIC, source=PARTITION,
@@ -160,10 +160,10 @@ CATALOG: tuple[Metric, ...] = (
             kafka=BROKER_TOPIC + "bytesout_total"),
     counter("kbroker_topic_fetches_total", "Partition reads in Fetch answers.", *TOPIC, source=PARTITION,
             kafka=BROKER_TOPIC + "totalfetchrequests_total"),
-    counter("kbroker_topic_failed_produces_total", "Appends of clients that were answered with an error.", *TOPIC,
+    counter("kbroker_topic_failed_produces_total", "Client appends that were answered with an error.", *TOPIC,
             source=PARTITION, kafka=BROKER_TOPIC + "failedproducerequests_total"),
     counter("kbroker_topic_cold_bytes_total",
-            "Bytes that the disk gave for fetches, with what IO workers and the kernel read ahead of them.", *TOPIC,
+            "Bytes read from disk for fetches, including what IO workers and the kernel read ahead.", *TOPIC,
             source=PARTITION),
     counter("kbroker_topic_flushes_total", "Syncs of the topic's logs.", *TOPIC, source=PARTITION),
     counter("kbroker_topic_expired_records_total", "Offsets that kbroker.record.ttl.ms removed: records and "
@@ -171,14 +171,14 @@ CATALOG: tuple[Metric, ...] = (
     gauge("kbroker_topic_partitions", "Partitions of the topic.", *TOPIC, source=PARTITION),
     gauge("kbroker_topic_log_bytes", "Bytes of the topic's logs.", *TOPIC, source=PARTITION),
     gauge("kbroker_topic_page_cache_bytes",
-            "Bytes of the topic's log files by state in the page cache: cached, dirty, "
-          "writeback, evicted, recently_evicted; of the files looked at last.", "topic", "state", source=PARTITION),
-    gauge("kbroker_topic_page_cache_looked_at_bytes", "Size of the log files that were looked at.", *TOPIC,
+            "Bytes of the topic's log files by state in the page cache: cached, dirty, writeback, evicted, "
+            "recently_evicted; of the files checked last.", "topic", "state", source=PARTITION),
+    gauge("kbroker_topic_page_cache_looked_at_bytes", "Size of the log files that were checked.", *TOPIC,
             source=PARTITION),
     gauge("kbroker_under_replicated_partitions", "Partitions with replicas out of sync.", source=PARTITION),
     gauge("kbroker_under_min_isr_partitions",
           "Partitions with fewer replicas in sync than min.insync.replicas: acks=all is refused.", source=PARTITION),
-    gauge("kbroker_at_min_isr_partitions", "Partitions with just as many replicas in sync as min.insync.replicas.",
+    gauge("kbroker_at_min_isr_partitions", "Partitions with exactly as many replicas in sync as min.insync.replicas.",
           source=PARTITION),
     counter("kbroker_failed_requests_total", "Errors in answers, of every code but NONE; 0 for APIs that had none.",
             "api", source=BROKER),
@@ -194,11 +194,11 @@ CATALOG: tuple[Metric, ...] = (
     gauge("kbroker_partitions", "Partitions by state.", "state", source=BROKER),
     gauge("kbroker_ready", "1 when every process has started and every log is open.", source=BROKER),
     gauge("kbroker_tls_certificate_expiry_timestamp_seconds", "Unix time when the certificate of a TLS listener "
-          "ends.", "listener", source=BROKER),
+          "expires.", "listener", source=BROKER),
     gauge("kbroker_log_dir_offline", "1 when the log dir has failed, until the next start.", "dir", source=BROKER),
     gauge("kbroker_store_copy",
-          "1 for what the copy of the store in a log dir is: current, stale (out of date, copied again when its disk "
-          "answers), lost (its log dir is offline). Log dirs without a copy are left out.", "dir", "state",
+          "1 for the state of the copy of the store in a log dir: current, stale (out of date, copied again when "
+          "its disk answers), lost (its log dir is offline). Log dirs without a copy are left out.", "dir", "state",
           source=BROKER),
     gauge("kbroker_ring_entries", "Entries in the rings between a client process and an IO worker.", "ring", "client",
           "worker", source=BROKER),
@@ -220,15 +220,14 @@ CATALOG: tuple[Metric, ...] = (
     gauge("kbroker_log_dir_bytes", "Size, used and free bytes of the file system of each log dir.", "dir", "type",
           source=HOST),
     gauge("kbroker_log_dir_full_seconds",
-          "Seconds until the file system of each log dir is full, if it fills as in the last hour (straight line "
+          "Seconds until the file system of each log dir is full, at the rate of the last hour (straight line "
           "through its free bytes); +Inf while it does not fill.", "dir", source=HOST),
     counter("kbroker_disk_bytes_total", "Bytes of the block device of each log dir.", "device", "direction",
             source=HOST),
     counter("kbroker_disk_operations_total", "Operations of that device.", "device", "direction", source=HOST),
-    counter("kbroker_disk_time_seconds_total", "Time spent in those operations; by operations: the mean wait.",
-            "device",
-            "direction", source=HOST),
-    counter("kbroker_disk_busy_seconds_total", "Time the device was busy.", "device", source=HOST),
+    counter("kbroker_disk_time_seconds_total", "Time spent in those operations; divided by the operations, the mean "
+            "wait.", "device", "direction", source=HOST),
+    counter("kbroker_disk_busy_seconds_total", "Time that the device was busy.", "device", source=HOST),
     counter("kbroker_pressure_seconds_total", "Time tasks of the host waited (PSI): some of them, or all (full).",
             "resource", "kind", source=HOST),
     counter("kbroker_network_bytes_total", "Bytes of each network interface.", "device", "direction", source=HOST),
@@ -250,15 +249,17 @@ CATALOG: tuple[Metric, ...] = (
           kafka="kafka_consumergroup_current_offset", kafka_labels=("consumergroup", *LOG)),
     gauge("kbroker_group_lag", "Records between the committed offset and the high watermark.", "group", *LOG,
           source=GROUP, kafka="kafka_consumergroup_lag", kafka_labels=("consumergroup", *LOG)),
-    gauge("kbroker_group_lag_sum", "Those of all partitions, with those left out.", "group", source=GROUP),
+    gauge("kbroker_group_lag_sum", "Lag of all partitions of the group, including those left out.", "group",
+          source=GROUP),
     gauge("kbroker_group_lag_seconds", "Time since the first record that is not committed was written, by its "
           "timestamp; 0 without lag.", "group", *LOG, source=GROUP),
-    gauge("kbroker_group_lag_bytes", "Bytes of the logs from the committed offsets on.", "group", source=GROUP),
-    gauge("kbroker_group_catch_up_seconds", "Time until the group has no lag, as it went in the last five minutes; "
-          "+Inf when the lag does not shrink.", "group", source=GROUP),
-    gauge("kbroker_group_cache_seconds", "Time until what the group reads next is no longer in the page cache, as its "
-          "lag in bytes grew in the last five minutes; 0 when it has left, +Inf when the lag does not grow.", "group",
+    gauge("kbroker_group_lag_bytes", "Bytes of the logs from the committed offsets to the end.", "group",
           source=GROUP),
+    gauge("kbroker_group_catch_up_seconds", "Time until the group has no lag, at the rate of the last five minutes; "
+          "+Inf when the lag does not shrink.", "group", source=GROUP),
+    gauge("kbroker_group_cache_seconds", "Time until the records that the group reads next leave the page cache, at "
+          "the rate at which its lag in bytes grew in the last five minutes; 0 when they have left, +Inf when the lag "
+          "does not grow.", "group", source=GROUP),
     counter("kbroker_group_dead_letters_total", "Dead letters written for a share group, by the topic of their "
             "originals.", "group", "topic", source=GROUP),
     gauge("kbroker_group_partitions_left_out", "Partitions of groups without series of their own "
@@ -267,34 +268,34 @@ CATALOG: tuple[Metric, ...] = (
           "the smallest lag.", source=GROUP),
     # --- clients
     gauge("kbroker_connections_by_software", "Open connections by the software that their client named in ApiVersions "
-          "(KIP-511): the 20 names and versions with the most connections, the rest as other; unknown: it named none.",
-          "software_name", "software_version", "listener", source=CLIENT,
+          "(KIP-511): the 20 names and versions with the most connections, the rest as other; unknown: it named "
+          "none.", "software_name", "software_version", "listener", source=CLIENT,
           kafka="kafka_server_socket_server_metrics_connections_software",
           kafka_labels=("clientSoftwareName", "clientSoftwareVersion", "listener")),
     counter("kbroker_client_received_bytes_total", "Bytes received by client id, size fields included: the 50 client "
             "ids that moved the most, the rest as other. A client id that gets a series of its own begins at 0.",
             "client_id", source=CLIENT),
     counter("kbroker_client_sent_bytes_total", "Bytes sent by client id.", "client_id", source=CLIENT),
-    gauge("kbroker_quota_limit", "Quota of a user, a client id or both: bytes a second, percent of a thread's time, or "
-          "partitions a second. <default>: of all that have none of their own.", *QUOTA, source=CLIENT),
-    gauge("kbroker_quota_used", "Rate that is used of a quota, in its unit, over quota.window.num windows.", *QUOTA,
+    gauge("kbroker_quota_limit", "Quota of a user, a client id or both: bytes a second, percent of a thread's time, "
+          "or partitions a second. <default>: of all without a quota of their own.", *QUOTA, source=CLIENT),
+    gauge("kbroker_quota_used", "Used rate of a quota, in its unit, over quota.window.num windows.", *QUOTA,
           source=CLIENT),
     counter("kbroker_quota_throttled_requests_total", "Requests that were throttled because of a quota.", *QUOTA,
             source=CLIENT),
     counter("kbroker_quota_throttled_seconds_total", "Time for which their clients were throttled.", *QUOTA,
             source=CLIENT),
-    gauge("kbroker_quotas_left_out", "Quotas without series of their own: all but the 100 of which the largest share "
-          "is used.", source=CLIENT),
+    gauge("kbroker_quotas_left_out", "Quotas without series of their own: all but the 100 with the largest used "
+          "share.", source=CLIENT),
     # --- what clients push of their own metrics (KIP-714)
-    gauge("kbroker_client_instances", "Clients that asked which of their metrics they are to push, and are not "
-          "forgotten yet.", kafka="kafka_server_client_metrics_instance_count", source=CLIENT),
-    gauge("kbroker_client_info", "1 for each client that has pushed metrics, for a minute after its end, too.",
+    gauge("kbroker_client_instances", "Clients that asked which of their metrics to push and have not expired yet.",
+          kafka="kafka_server_client_metrics_instance_count", source=CLIENT),
+    gauge("kbroker_client_info", "1 for each client that has pushed metrics, and for a minute after it ended.",
           "client_id", "instance", "software_name", "software_version", "address", source=CLIENT),
-    gauge("kbroker_client_metric_value", "A gauge that a client has pushed, by OpenTelemetry's name of it; or the sum "
-          "of what goes up and down. attributes: those without a label here.", *PUSHED, source=CLIENT),
+    gauge("kbroker_client_metric_value", "A gauge that a client has pushed, under its OpenTelemetry name, or a sum "
+          "that can also fall. attributes: those without a label here.", *PUSHED, source=CLIENT),
     counter("kbroker_client_metric_total", "A counter that a client has pushed: the sum of its deltas since its first "
             "push.", *PUSHED, source=CLIENT),
-    gauge("kbroker_client_metrics_left_out", "Series that clients have pushed beyond the bounds: 1,000 of a client and "
-          "kbroker.client.telemetry.series.max of all.", source=CLIENT),
+    gauge("kbroker_client_metrics_left_out", "Series that clients have pushed beyond the limits: 1,000 for each "
+          "client and kbroker.client.telemetry.series.max for all.", source=CLIENT),
 )
 # fmt: on

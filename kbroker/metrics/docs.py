@@ -22,9 +22,8 @@ HEAD = f"""# Metrics
 
 Look up what a series means and what Kafka's dashboards call it; [health, logs, alerts](observe.md) says
 which to watch. The http process serves them at `http://127.0.0.1:9404/metrics` (setting
-`kbroker.http.listen`) in Prometheus' text
-format or OpenMetrics, as the scraper asks; `/healthz` and `/readyz` beside it answer 200 or 503 with the
-reason.
+`kbroker.http.listen`) in Prometheus' text format or in OpenMetrics, as the scraper requests; `/healthz`
+and `/readyz` on the same port answer 200, or 503 with the reason.
 
 Each process counts in slots of shared memory; a scrape sums them. Counters survive the restart of a
 process, not of
@@ -34,19 +33,16 @@ are left out.
 
 `kbroker.metrics.kafka.names=true` (the default) adds the names that dashboards for Kafka use: the third
 column, and
-the last table. One scrape may leave them out, `/metrics?names=kbroker`, or ask for them alone,
-`/metrics?names=kafka`: with 1,000 partitions and a group on each, which is 2.4 MB under both
-names (154 kB packed), the first is below 1 MB. In Prometheus: `params: {{names: [kbroker]}}`.
+the last table. A scrape can leave them out with `/metrics?names=kbroker`, or request only them with
+`/metrics?names=kafka`. With 1,000 partitions and a group on each, a scrape is 2.4 MB under both names (154
+kB compressed), and below 1 MB without Kafka's. In Prometheus: `params: {{names: [kbroker]}}`.
 
 A scrape is bounded: `kbroker.metrics.partitions.max` topics, partitions, groups and partitions of groups
-have series of
-their own, the busiest ones and those with the largest lag; `kbroker_topics_left_out`,
+have series of their own: the busiest ones and those with the largest lag. `kbroker_topics_left_out`,
 `kbroker_partitions_left_out`,
-`kbroker_groups_left_out` and `kbroker_group_partitions_left_out` count the others, which sums hold all the
-same.
-`/metrics?name[]=kbroker_log_bytes&name[]=kbroker_group_lag` gives these families alone, and gzip is used
-when the
-scraper takes it.
+`kbroker_groups_left_out` and `kbroker_group_partitions_left_out` count the others; sums include them.
+`/metrics?name[]=kbroker_log_bytes&name[]=kbroker_group_lag` returns only these families. The response is
+compressed with gzip if the scraper accepts it.
 """
 
 

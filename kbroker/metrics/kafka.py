@@ -74,13 +74,15 @@ KAFKA: tuple[Metric, ...] = (
     _row(MANAGER + "leadercount", "gauge", "Partitions that this broker leads."),
     _row(MANAGER + "partitioncount", "gauge", "Partitions of this broker."),
     _row(MANAGER + "underreplicatedpartitions", "gauge", "Partitions with replicas that are out of sync."),
-    _row(MANAGER + "underminisrpartitioncount", "gauge", "Partitions with fewer in-sync replicas than acks=all wants."),
-    _row(MANAGER + "atminisrpartitioncount", "gauge", "Partitions with no more in-sync replicas than acks=all wants."),
-    _row("kafka_server_replicafetchermanager_maxlag", "gauge", "Records that the last of the replicas lacks."),
+    _row(MANAGER + "underminisrpartitioncount", "gauge", "Partitions with fewer in-sync replicas than acks=all "
+         "requires."),
+    _row(MANAGER + "atminisrpartitioncount", "gauge", "Partitions with no more in-sync replicas than acks=all "
+         "requires."),
+    _row("kafka_server_replicafetchermanager_maxlag", "gauge", "Records that the slowest replica lacks."),
     _row(MANAGER + "offlinereplicacount", "gauge", "Partitions whose log dir failed."),
-    _row("kafka_cluster_partition_underminisr", "gauge", "1 when fewer replicas are in sync than acks=all wants.", *LOG,
-            source=PARTITION),
-    _row("kafka_cluster_partition_atminisr", "gauge", "1 when no more replicas are in sync than acks=all wants.",
+    _row("kafka_cluster_partition_underminisr", "gauge", "1 when fewer replicas are in sync than acks=all requires.",
+         *LOG, source=PARTITION),
+    _row("kafka_cluster_partition_atminisr", "gauge", "1 when no more replicas are in sync than acks=all requires.",
          *LOG, source=PARTITION),
     _row(CONTROLLER + "activecontrollercount", "gauge", "1: this broker is its own controller."),
     _row(CONTROLLER + "offlinepartitionscount", "gauge", "Partitions whose log dir failed."),
@@ -119,7 +121,7 @@ KAFKA: tuple[Metric, ...] = (
     _row("kafka_consumergroup_current_offset_sum", "gauge", "Sum of a topic's committed offsets.", "consumergroup",
             "topic",
          source=GROUP),
-    _row("kafka_consumergroup_lag_sum", "gauge", "Records of a topic not yet committed.", "consumergroup", "topic",
-         source=GROUP),
+    _row("kafka_consumergroup_lag_sum", "gauge", "Records of a topic that are not committed yet.", "consumergroup",
+         "topic", source=GROUP),
 )
 # fmt: on
