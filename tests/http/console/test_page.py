@@ -101,7 +101,7 @@ SECTIONS = {
     "topics/orders/partitions": "First offset",
     "topics/orders/settings": "retention.ms",
     "groups": "billing",
-    "groups/billing": "Nobody reads with this group now.",
+    "groups/billing": "No consumer uses this group now.",
     "transactions": "No transactions",
     "clients": "127.0.0.1",
     "quotas": "No quotas",
@@ -329,7 +329,7 @@ def test_the_page_of_an_unreachable_group_shows_an_error(page: Page) -> None:
     page.show("groups/billing")
     page.browser.run("window.fetch = () => Promise.reject(new TypeError('gone'))")
     page.sees("Not up to date. The broker cannot be reached")
-    page.sees("Nobody reads with this group now.")
+    page.sees("No consumer uses this group now.")
 
 
 def test_numbers_stay_short(page: Page) -> None:

@@ -26,7 +26,7 @@ export async function group(context) {
       { title: "Host", cell: (row) => row.host },
       { title: "Member", wrap: true, cell: (row) => h("span", { class: "mono soft" }, row.instance_id ? `${row.instance_id} (static)` : row.member_id) },
       { title: "Assignment", wrap: true, cell: (row) => row.assignment.map((one) => h("div", {}, broken(one.topic), " ", h("span", { class: "muted" }, one.partitions.join(", ")))) },
-    ], found.members) : empty("No members", "Nobody reads with this group now.")));
+    ], found.members) : empty("No members", "No consumer uses this group now.")));
   }
   await draw();
   const stale = (error) => (error.name === "AbortError" ? null : fill(notice, h("div", { class: "notice bad", role: "alert" }, `Not up to date. ${error.message}`)));
@@ -63,7 +63,7 @@ function reset(found, context) {
   look();
   const active = !["Empty", "Dead"].includes(found.state);
   ask({ title: `Reset offsets of ${found.group}`, button: "Reset offsets", danger: true, confirm: found.group,
-    text: active ? "The group has members: stop them first. The preview shows what would change." : "Members that join later go on from the new offsets.",
+    text: active ? "The group has members: stop them first. The preview shows what would change." : "Members that join later continue from the new offsets.",
     content: [h("div", { class: "fields" }, field("Topic", topic), field("To", to), numberField, timeField), preview],
     run: async () => {
       const { moves } = await post(path("groups", found.group, "reset"), wanted(false));
@@ -73,7 +73,7 @@ function reset(found, context) {
 }
 
 function remove(found) {
-  ask({ title: `Delete ${found.group}?`, text: "Its committed offsets go. Members that join later start anew.", button: "Delete group", danger: true, confirm: found.group,
+  ask({ title: `Delete ${found.group}?`, text: "Its committed offsets are deleted, too. Members that join later start without them.", button: "Delete group", danger: true, confirm: found.group,
     run: async () => {
       await post(path("groups", found.group, "delete"), { confirm: found.group });
       toast(`Group ${found.group} is deleted.`);

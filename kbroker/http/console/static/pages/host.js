@@ -3,7 +3,7 @@ import { counted, empty, fill, h, head, panel, tag, time } from "../dom.js";
 import { choice } from "../dialog.js";
 
 const STATES = { serious: ["serious", "bad dot"], advice: ["advice", "warn dot"], note: ["note", "dot"], unseen: ["not seen", ""], ok: ["well", "good dot"] };
-const SHOWN = [["wrong", "To look at"], ["unseen", "Not seen from here"], ["ok", "Well"], ["", "All"]];
+const SHOWN = [["wrong", "Needs attention"], ["unseen", "Not visible from here"], ["ok", "Well"], ["", "All"]];
 const isShown = (row, kind) => kind === "" || (kind === "wrong" ? row.severity !== "ok" && row.severity !== "unseen" : row.severity === kind);
 const DONE_BY = { sysctl: "as root", sysfs: "as root", mount: "as root", property: "in the broker's properties", limit: "in the systemd unit", hand: "by hand" };
 
@@ -21,7 +21,7 @@ export async function host(context) {
     const rows = found.findings.filter((row) => isShown(row, kind.value) && words.every((word) => `${row.knob} ${row.why}`.toLowerCase().includes(word)));
     fill(total, `${rows.length} of ${found.findings.length}`);
     fill(box, rows.length ? h("ul", { class: "findings" }, rows.map(finding))
-      : words.length ? empty("Nothing found", "No finding of this kind contains that.") : empty("Nothing here", kind.value === "wrong" ? "All that the tuner can see is well." : "There is no finding of this kind."));
+      : words.length ? empty("Nothing found", "No finding of this kind contains that.") : empty("Nothing here", kind.value === "wrong" ? "The tuner found no problem." : "There is no finding of this kind."));
   }
   draw();
   return h("div", { class: "flow" },

@@ -19,7 +19,7 @@ export const transactions = (context) => listing(context, {
 
 export const clients = (context) => listing(context, {
   title: "Clients", where: path("clients"), rows: "clients",
-  nothing: () => empty("No clients", "Nobody is connected to a listener."),
+  nothing: () => empty("No clients", "No client is connected to a listener."),
   extra: (found) => panel(null, h("dl", { class: "tiles" }, found.listeners.map((row) => h("div", { class: "tile" }, h("dt", {}, `${row.listener} · port ${row.port}`), h("dd", {}, count(row.connections), h("small", {}, "connections")))))),
   columns: [
     { title: "Address", cell: (row) => h("span", { class: "name mono" }, row.address) },
@@ -35,7 +35,7 @@ const QUOTAS = { producer_byte_rate: ["produce", rate], consumer_byte_rate: ["fe
 
 export const quotas = (context) => listing(context, {
   title: "Quotas", where: path("quotas"), rows: "quotas",
-  nothing: () => empty("No quotas", "Every client may use what is there. kbroker quotas set limits users, client ids and addresses."),
+  nothing: () => empty("No quotas", "No client is limited. kbroker quotas set limits users, client ids and addresses."),
   columns: [
     { title: "For", cell: (row) => row.entity.map((part) => h("div", {}, h("span", { class: "muted" }, `${part.type} `), h("span", { class: "name" }, part.name ?? "default"))) },
     { title: "Limits", cell: (row) => Object.entries(row.values).map(([key, value]) => h("div", {}, h("span", { class: "muted" }, `${(QUOTAS[key] ?? [key])[0]} `), value === null ? "no limit" : (QUOTAS[key] ?? [0, String])[1](value))) },
@@ -53,7 +53,7 @@ export const users = (context) => listing(context, {
 
 export const acls = (context) => listing(context, {
   title: "ACLs", where: path("acls"), rows: "acls",
-  nothing: (found) => (found.enabled ? empty("No ACLs", "The authorizer is on and has no rules; kbroker acls add makes one.") : empty("No authorizer", "Access control is off: every client may do everything that its listener allows.")),
+  nothing: (found) => (found.enabled ? empty("No ACLs", "The authorizer is on and has no rules; kbroker acls add creates one.") : empty("No authorizer", "Access control is off: every client may do everything that its listener allows.")),
   columns: [
     { title: "Principal", cell: (row) => h("span", { class: "name" }, row.principal) },
     { title: "Permission", cell: (row) => tag(row.permission, row.permission === "deny" ? "bad" : "good") },

@@ -8,12 +8,12 @@ export async function logDirs({ signal }) {
     return panel(h("span", { class: "mono" }, dir.path), [
       h("div", { class: "pad stack" }, used !== null && bar(used),
         h("div", { class: "soft" }, !dir.online && [tag(dir.error ?? "offline", "bad"), " "],
-          used === null ? "The file system cannot be asked." : `${percent(used)} of ${bytes(dir.size_bytes)} used, ${bytes(dir.free_bytes)} free`,
+          used === null ? "The file system cannot be read." : `${percent(used)} of ${bytes(dir.size_bytes)} used, ${bytes(dir.free_bytes)} free`,
           dir.full_in_s !== null && [", ", h("b", {}, `full in ${duration(dir.full_in_s)}`), " at the rate of the last hour"])),
       dir.largest.length ? table([
         { title: "Largest logs", cell: (row) => [h("a", { class: "name", href: `#/topics/${encodeURIComponent(row.topic)}` }, broken(row.topic)), h("span", { class: "muted" }, ` ${row.partition}`), row.moving && [" ", tag("moving here", "warn")]] },
         { title: "Size", number: true, cell: (row) => bytes(row.bytes) },
         { title: "", cell: (row) => h("div", { class: "bar" }, h("i", { "width%": dir.partition_bytes ? (row.bytes / dir.largest[0].bytes) * 100 : 0 })) },
-      ], dir.largest) : empty("No logs", "No partition lives here.")], h("span", { class: "key" }, `node ${dir.node} · ${counted(dir.partition_count, "log")} · ${bytes(dir.partition_bytes)}`));
+      ], dir.largest) : empty("No logs", "No partition is stored here.")], h("span", { class: "key" }, `node ${dir.node} · ${counted(dir.partition_count, "log")} · ${bytes(dir.partition_bytes)}`));
   }));
 }

@@ -49,8 +49,8 @@ export function messages(context, topic) {
   }
 
   const filtered = () => key.value || value.value || committed.checked;
-  const nothing = (found) => (filtered() ? empty("Nothing found", found.complete || start.value === "latest" ? "No record here matches; start from Earliest to search the whole topic." : `${bytes(found.scanned_bytes)} were searched; go on below.`)
-    : empty("No records", "Nothing is in this part of the log. ", h("span", {}, "Live tail shows what comes.")));
+  const nothing = (found) => (filtered() ? empty("Nothing found", found.complete || start.value === "latest" ? "No record here matches; start from Earliest to search the whole topic." : `${bytes(found.scanned_bytes)} were searched; continue below.`)
+    : empty("No records", "This part of the log is empty. ", h("span", {}, "Live tail shows new records.")));
 
   function follow(on) {
     stop?.();
@@ -61,7 +61,7 @@ export function messages(context, topic) {
     if (!on) { fill(note); return; }
     control?.abort();
     fill(foot);
-    fill(list, empty("Waiting for records", "What is written from now on appears here."));
+    fill(list, empty("Waiting for records", "New records appear here."));
     let first = true, left = 0;
     stop = listen(path("topics", topic.name, "tail"), filters(), {
       records: (found) => {

@@ -9,10 +9,10 @@ const SETTING = "kbroker.console.reports.dir";
 export const reports = (context) => listing(context, {
   title: "Reports", where: path("reports"), rows: "reports", go: address,
   nothing: (found) => (found.folder === null
-    ? empty("No folder of reports", h("span", {}, "Set ", h("code", {}, SETTING), " in the broker's properties to the folder in which load tests, the judge, the benchmark and kbroker tune verify --json leave their reports, and restart the broker."))
-    : empty("No reports", "No verdict of the judge, figures of a load test, results of the benchmark or proof of the tuner is in the folder.")),
+    ? empty("No reports folder", h("span", {}, "Set ", h("code", {}, SETTING), " in the broker's properties to the folder in which load tests, the judge, the benchmark and kbroker tune verify --json leave their reports, and restart the broker."))
+    : empty("No reports", "The folder holds no verdict of the judge, figures of a load test, results of the benchmark or proof of the tuner.")),
   extra: (found) => [found.problem && h("div", { class: "notice bad" }, `${found.folder}: ${found.problem}`),
-    found.left_out > 0 && h("div", { class: "notice" }, `Not looked at, too many or too large: ${counted(found.left_out, "file")}.`),
+    found.left_out > 0 && h("div", { class: "notice" }, `Not read, too many or too large: ${counted(found.left_out, "file")}.`),
     found.folder && h("p", { class: "muted small mono" }, found.folder)],
   columns: [
     { title: "Report", wrap: true, cell: (row) => [h("a", { class: "name", href: address(row) }, broken(row.name)), h("div", { class: "muted small" }, row.kind)] },

@@ -26,7 +26,7 @@ export function settingsTable(rows, change) {
 function edit(row, change) {
   const value = h("input", { type: row.sensitive ? "password" : "text", value: row.value ?? "", spellcheck: false, autocomplete: "off" });
   const back = h("input", { type: "checkbox", onchange: () => { value.disabled = back.checked; } });
-  ask({ title: row.name, text: row.text, button: "Change setting", content: [field(`Value (${row.type})`, value), h("label", { class: "check" }, back, "Back to the default")],
+  ask({ title: row.name, text: row.text, button: "Change setting", content: [field(`Value (${row.type})`, value), h("label", { class: "check" }, back, "Restore the default")],
     run: () => change({ [row.name]: back.checked ? null : value.value }) });
 }
 

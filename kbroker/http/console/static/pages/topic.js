@@ -44,8 +44,8 @@ function settings(found, context) {
 
 function grow(found, context) {
   const number = h("input", { type: "number", min: String(found.partitions.length + 1), max: "10000", value: String(found.partitions.length + 1), required: true });
-  ask({ title: `Add partitions to ${found.name}`, text: "Keys may go to other partitions from then on. The number cannot be lowered again.", button: "Add partitions",
-    content: field("Partitions in all", number),
+  ask({ title: `Add partitions to ${found.name}`, text: "Keys may then map to other partitions. The number cannot be reduced again.", button: "Add partitions",
+    content: field("Total partitions", number),
     run: async () => {
       await post(path("topics", found.name, "partitions"), { partitions: Number(number.value) });
       toast(`${found.name} has ${counted(Number(number.value), "partition")}.`);
@@ -54,7 +54,7 @@ function grow(found, context) {
 }
 
 function remove(found) {
-  ask({ title: `Delete ${found.name}?`, text: "All its records go, too. This cannot be undone.", button: "Delete topic", danger: true, confirm: found.name,
+  ask({ title: `Delete ${found.name}?`, text: "All its records are deleted, too. This cannot be undone.", button: "Delete topic", danger: true, confirm: found.name,
     run: async () => {
       await post(path("topics", found.name, "delete"), { confirm: found.name });
       toast(`Topic ${found.name} is deleted.`);

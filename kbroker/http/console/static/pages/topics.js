@@ -32,7 +32,7 @@ function create(context) {
   const replicas = h("input", { type: "number", min: "1", max: "64", placeholder: "default" });
   const more = h("textarea", { rows: "3", spellcheck: false, placeholder: "retention.ms=86400000" });
   ask({ title: "New topic", button: "Create topic",
-    content: [field("Name", name), h("div", { class: "fields" }, field("Partitions", partitions), field("Replicas", replicas)), field("Settings, one on a line", more)],
+    content: [field("Name", name), h("div", { class: "fields" }, field("Partitions", partitions), field("Replicas", replicas)), field("Settings, one per line", more)],
     run: async () => {
       const number = (input) => (input.value ? Number(input.value) : -1);
       await post(path("topics"), { name: name.value.trim(), partitions: number(partitions), replicas: number(replicas), settings: settings(more.value) });
