@@ -247,7 +247,7 @@ class Dispatch:
         except TooLarge:
             _warn(client, f"asked API {client.api_key} for an answer of more than {MAX_SLICED_BYTES} bytes")
         except ProtocolError as error:
-            _warn(client, f"asked API {client.api_key} for what no answer can say: {error}")
+            _warn(client, f"asked API {client.api_key} for something that no answer can hold: {error}")
         finally:
             if is_sliced():
                 release(response)

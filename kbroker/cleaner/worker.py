@@ -105,11 +105,11 @@ class CleanerThread(threading.Thread):
         try:
             cleaned = self._log_cleaner().clean(job, wall_clock_ms())
         except (CorruptLog, MapTooSmall) as error:
-            log.warning("%s cannot be cleaned, it stays as it is: %s", job.folder, error)
+            log.warning("%s cannot be cleaned and stays unchanged: %s", job.folder, error)
             self._shift.failed(one, for_good=True)
             return None
         except LogChanged:
-            log.info("%s changed while it was cleaned, cleaning it again later", job.folder)
+            log.info("%s changed during its cleaning and will be cleaned again later", job.folder)
             return None
         except LinkClosed:
             raise

@@ -234,7 +234,7 @@ def _configs(broker: Broker, topic: Topic, kafka: KafkaMetadata | None) -> dict[
             if value is not None
         }
     else:
-        log.warning("topic %s: its configs are not known, so it has the defaults", topic.name)
+        log.warning("topic %s: its configs are unknown, using the defaults", topic.name)
         known = {}
     usable: dict[str, str] = {}
     for key, value in known.items():

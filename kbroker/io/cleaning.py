@@ -189,7 +189,7 @@ class Cleaning:
             self._logs.log_dir(log_dir).update_cleaner_offsets(offsets, sync=False)
             self._unsynced.add(log_dir)
         except OSError as error:
-            logger.warning("%s: its first dirty offset is not written: %s", log.folder, error)
+            logger.warning("%s: cannot write its first dirty offset: %s", log.folder, error)
 
     def sync_checkpoints(self) -> None:
         """Sync the checkpoints of cleanings that ended since the last call. Raises

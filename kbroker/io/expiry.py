@@ -106,7 +106,7 @@ class Expiry:
             self._logs.read_failed(partition.slot, error)
             return start, now_ms + DAMAGED_MS
         except CorruptLog as error:
-            log.error("%s: nothing expires: %s", partition.folder, error)
+            log.error("%s: records cannot expire: %s", partition.folder, error)
             return start, now_ms + DAMAGED_MS
         if found is None or found.offset >= mark:
             return mark, now_ms

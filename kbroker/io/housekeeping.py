@@ -152,7 +152,7 @@ class Housekeeping:
         try:
             self._cleaning.sync_checkpoints()
         except OSError as error:
-            log.warning("first dirty offsets are not synced, more may be cleaned again: %s", error)
+            log.warning("cannot sync first dirty offsets, logs may be cleaned again: %s", error)
 
     def _expire_producers(self) -> None:
         count = self._producers.expire(wall_clock_ms() - self._producers.expiration_ms)

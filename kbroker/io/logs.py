@@ -359,7 +359,7 @@ class Logs:
 
     def _not_written(self, log_dir: str, error: OSError) -> None:
         if error.errno in NO_ROOM:
-            log.error("checkpoints of %s are not written: %s", log_dir, error)
+            log.error("cannot write checkpoints of %s: %s", log_dir, error)
         else:
             self._dir_failed(log_dir, error)
 

@@ -25,6 +25,6 @@ def write_kraft_metadata(node_id: int, dirs: LogDirs) -> int:
             done = export(store, dirs.online, node_id, dirs.directory_ids, NEWEST, now_ms)
         log.info("Apache Kafka can start here: %d topics are in %s", done.topics, done.snapshot)
     except (ExportError, StoreError, sqlite3.Error, OSError) as error:
-        log.error("no KRaft metadata: %s", error)
+        log.error("cannot write KRaft metadata: %s", error)
         return -1
     return done.broker_epoch

@@ -102,7 +102,7 @@ class AuditLog:
                     synced_s = 0.0
             except OSError as error:
                 if not self._failed:
-                    log.error("the audit log cannot be written, its lines wait: %s", error)
+                    log.error("cannot write the audit log, its lines wait: %s", error)
                 self._failed = True
                 if not self._pauses():
                     return
@@ -132,7 +132,7 @@ class AuditLog:
         with self._changed:
             self._queued_bytes -= size
         if self._failed:
-            log.info("the audit log is written again")
+            log.info("the audit log can be written again")
             self._failed = False
 
     def _pauses(self) -> bool:

@@ -67,8 +67,8 @@ async def _alter(
     await _apply(broker, {(kind, name): difference})
     if kind == CLIENT_METRICS and not takes_telemetry(broker.config):
         log.warning(
-            "the client metrics subscription %s is kept without effect: this broker is not set to take metrics of "
-            "clients",
+            "the client metrics subscription %s has no effect: this broker does not accept metrics of clients "
+            "(kbroker.client.telemetry.enable)",
             name,
         )
     if MIN_ISR in difference and (note := _min_isr_note(broker, kind, name)):
@@ -173,4 +173,4 @@ async def _topics_changed(broker: Broker, names: Iterable[str]) -> None:
             calls.append(partial(broker.links.call_worker, replica.worker, call))
     for result in await bounded(64, calls):
         if isinstance(result, KafkaError):
-            log.warning("a partition did not take its new config: %s", result)
+            log.warning("a partition did not apply its new config: %s", result)

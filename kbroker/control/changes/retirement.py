@@ -65,5 +65,5 @@ def _retire(one: Deletion) -> bool:
     except OSError as error:
         log.error("%s could not be renamed: %s", folder, error)
         return False
-    log.info("%s: an interrupted deletion is finished", folder)
+    log.info("%s: finished an interrupted deletion", folder)
     return True

@@ -169,7 +169,9 @@ class Replication:
                 changed, partition.has_leader = partition.has_leader, False
                 if changed:
                     log.error(
-                        "%s-%d has no leader: no in-sync replica is there", partition.topic, partition.index
+                        "%s-%d has no leader: no in-sync replica is available",
+                        partition.topic,
+                        partition.index,
                     )
                 return changed
             self.elect(partition, chosen)
@@ -341,4 +343,4 @@ class Replication:
         try:
             await self.broker.in_store(lambda store: store.apply(change))
         except KafkaError:
-            log.error("leaders and in-sync replicas of %d partitions are not stored", len(changed))
+            log.error("cannot store leaders and in-sync replicas of %d partitions", len(changed))

@@ -72,8 +72,8 @@ def open_newest(log_dirs: Sequence[str], all_dirs: Sequence[str], cluster_id: st
     if 2 * len(gone) > len(written):
         store.close()
         raise StoreError(
-            f"{newest}/{FILE_NAME} may be out of date: the copies in {', '.join(gone)} cannot be read. Bring one of"
-            " them back, or take these log dirs out of log.dirs"
+            f"{newest}/{FILE_NAME} may be out of date: the copies in {', '.join(gone)} cannot be read. Restore one "
+            "of them, or remove these log dirs from log.dirs"
         )
     for log_dir, error in refused.items():
         log.error("the store in %s is not used, but kept as %s%s: %s", log_dir, FILE_NAME, REFUSED, error)

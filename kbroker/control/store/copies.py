@@ -84,7 +84,7 @@ class StoreCopies:
             try:
                 self._copies[log_dir] = Copy(write_copy(first.path, log_dir))
             except (OSError, sqlite3.Error, StoreError) as error:
-                log.error("no copy of the store in %s: %s", log_dir, error)
+                log.error("cannot keep a copy of the store in %s: %s", log_dir, error)
         if len(self._copies) <= len(wanted):
             for copy in self._copies.values():
                 copy.store.put_copies(self.log_dirs)
@@ -164,7 +164,7 @@ class StoreCopies:
 
     async def _leave(self, log_dirs: dict[str, str]) -> None:
         for log_dir, why in log_dirs.items():
-            log.error("the store's copy in %s is not removed: %s", log_dir, why)
+            log.error("cannot remove the store's copy in %s: %s", log_dir, why)
             self._leaving[log_dir] = self._copies.pop(log_dir).leave()
         counted = self.log_dirs
         self._report(counted, self._expected)

@@ -257,7 +257,7 @@ class MarkerSender:
         if error.code in NEWER_KNOWN or error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             log.info("%s: no marker for %s-%d: %s", order.transactional_id, *where, error)
             return True
-        log.warning("%s: marker for %s-%d is retried: %s", order.transactional_id, *where, error)
+        log.warning("%s: retrying the marker for %s-%d: %s", order.transactional_id, *where, error)
         return False
 
     def close(self) -> None:

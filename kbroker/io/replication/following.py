@@ -202,7 +202,12 @@ class Following:
             partition.epochs, partition.log_end, leader, words[Slot.LOG_END], partition.high_watermark
         )
         if end < partition.log_end:
-            log.info("%s: cut from offset %d to %d, as its leader", partition.folder, partition.log_end, end)
+            log.info(
+                "%s: truncated from offset %d to %d, like its leader",
+                partition.folder,
+                partition.log_end,
+                end,
+            )
             _own(partition.truncate_to, end, wall_clock_ms())
         partition.active.follow_batches_of(partition.epochs.latest)
         if partition.log_end < (begin := self._beginning(followed, partition, words)):

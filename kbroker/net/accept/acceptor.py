@@ -274,7 +274,7 @@ class Acceptor:
         try:
             self._limits.configure(self._config.with_dynamic(cluster={}, own=settings))
         except ConfigError as error:  # control has validated them, but an error must not end the acceptor
-            log.error("connection limits stay as they were: %s", error)
+            log.error("connection limits stay unchanged: %s", error)
 
     def _forget(self, connection_id: int) -> None:
         found = self._open.pop(connection_id, None)

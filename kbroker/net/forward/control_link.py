@@ -99,7 +99,7 @@ class ControlLink:
         self._link = None
         self._on_change(False)
         if not self._closed:
-            log.warning("the link to control is lost, connecting again")
+            log.warning("lost the link to control, reconnecting")
             task = asyncio.get_running_loop().create_task(self.connect())
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)

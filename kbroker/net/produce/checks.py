@@ -150,7 +150,7 @@ class ProduceChecks:
             try:
                 self._check_batch(result, reason, now_ms)
             except Exception:
-                log.exception("a batch could not be looked at")
+                log.exception("a batch could not be checked")
                 self._refuse(result, Verdict(ErrorCode.UNKNOWN_SERVER_ERROR))
         return False
 
@@ -210,7 +210,7 @@ class ProduceChecks:
     def _check_ended(self, result: int, looking: "Future[Verdict]") -> None:
         """A thread has checked a batch."""
         if (error := looking.exception()) is not None:
-            log.error("a batch could not be looked at", exc_info=error)
+            log.error("a batch could not be checked", exc_info=error)
         self._checked(result, Verdict(ErrorCode.UNKNOWN_SERVER_ERROR) if error else looking.result())
         self._ask_turn()
 

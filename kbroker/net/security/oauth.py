@@ -99,7 +99,7 @@ class TokenChecks:
                 self._fetch_at_s = now_s + self._refresh_s
             except Exception as error:  # a server may answer anything; the known keys stay valid
                 self._fetch_at_s = now_s + NEW_KEYS_S
-                log.warning("no keys from %s: %s", self._url, error)
+                log.warning("cannot get keys from %s: %s", self._url, error)
         found = self._keys.get(kid)
         if found is None:
             raise BadToken(f"no key {kid!r}")
