@@ -13,7 +13,7 @@ from kbroker.api.replicas import shown_replicas
 from kbroker.api.row import BY_TOPIC, REPEATED, Api
 from kbroker.control.broker import Broker
 from kbroker.control.metadata.catalogue import Partition, Topic
-from kbroker.control.metadata.topic_name import INTERNAL, is_valid
+from kbroker.control.metadata.topic_name import INTERNAL, absent_topic_error
 from kbroker.ipc.cached_answers import CachedAnswer
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
@@ -101,9 +101,8 @@ def _check_cursor(request: DescribeTopicPartitionsRequest, wanted: list[str]) ->
 
 
 def _unknown(name: str) -> DescribeTopicPartitionsResponseTopic:
-    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_valid(name) else ErrorCode.INVALID_TOPIC_EXCEPTION
     return DescribeTopicPartitionsResponseTopic(
-        code, name, is_internal=name in INTERNAL, topic_authorized_operations=ON_TOPIC
+        absent_topic_error(name), name, is_internal=name in INTERNAL, topic_authorized_operations=ON_TOPIC
     )
 
 

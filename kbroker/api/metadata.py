@@ -21,7 +21,7 @@ from kbroker.control.broker import Broker
 from kbroker.control.changes.internal_topic import spec_for
 from kbroker.control.changes.topic_change import create_topics
 from kbroker.control.metadata.catalogue import Partition, Topic
-from kbroker.control.metadata.topic_name import INTERNAL, is_valid
+from kbroker.control.metadata.topic_name import INTERNAL, absent_topic_error, is_valid
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.metadata import (
@@ -150,8 +150,7 @@ def _unknown(broker: Broker, request: MetadataRequest, operations: int) -> list[
     for name in distinct(topic.name for topic in topics):
         if name is None or name in broker.catalogue.topics:
             continue
-        code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_valid(name) else ErrorCode.INVALID_TOPIC_EXCEPTION
-        internal = name in INTERNAL
+        code, internal = absent_topic_error(name), name in INTERNAL
         answers.append(
             MetadataResponseTopic(code, name, is_internal=internal, topic_authorized_operations=operations)
         )

@@ -40,3 +40,8 @@ def is_valid(name: str) -> bool:
     except KafkaError:
         return False
     return True
+
+
+def absent_topic_error(name: str) -> ErrorCode:
+    """The error code of Metadata and DescribeTopicPartitions for a topic that does not exist."""
+    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_valid(name) else ErrorCode.INVALID_TOPIC_EXCEPTION
