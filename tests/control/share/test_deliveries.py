@@ -10,11 +10,15 @@ import pytest
 
 from kbroker.control.changes.topic_change import create_topics
 from kbroker.control.metadata.topic_plan import NewTopic
+from kbroker.control.share import deliveries as module
+from kbroker.control.share import reading
 from kbroker.control.share.acknowledging import AcknowledgedBatch, AcknowledgeType
 from kbroker.control.share.acquiring import Spec
 from kbroker.control.share.deliveries import Deliveries
+from kbroker.control.share.ranges import DeliveryState
+from kbroker.control.share.reading import Piece
 from kbroker.control.share.sessions import ShareSession
-from kbroker.control.share.share_partition import Acquired
+from kbroker.control.share.share_partition import Acquired, SharePartition
 from kbroker.protocol.records import read_all
 from tests.control.fakes import World, world
 from tests.control.share.scene import Scene
@@ -110,3 +114,57 @@ def test_what_is_loaded_is_in_use(play: Callable[[Test], None]) -> None:
         assert stage.scene.partitions.get(stage.scene.key) is not None
 
     play(test)
+
+
+def test_a_partition_that_was_unloaded_meanwhile_is_not_acquired_from(
+    play: Callable[[Test], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test(stage: Stage) -> None:
+        read = reading.read_pieces
+
+        async def forgetting(*args: Any) -> list[Piece]:
+            pieces = await read(*args)
+            stage.scene.partitions.forget(stage.scene.key)
+            return pieces
+
+        monkeypatch.setattr(module, "read_pieces", forgetting)
+        assert await stage.take(A) == ([], [])
+        monkeypatch.setattr(module, "read_pieces", read)
+        assert await stage.take(B) == ([0, 1, 2, 3, 4, 5], [Acquired(0, 5, 1)])
+
+    play(test)
+
+
+def test_a_fetch_offers_the_records_from_its_first_one_on(
+    play: Callable[[Test], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The batch that holds it may hold records before it."""
+
+    async def test(stage: Stage) -> None:
+        await stage.take(A, 3)
+        offered: list[list[tuple[int, int]]] = []
+        acquire = SharePartition.acquire
+
+        def noting(part: SharePartition, member: str, batches: Any, *more: Any) -> list[Acquired]:
+            offered.append(list(batches))
+            return acquire(part, member, offered[-1], *more)
+
+        monkeypatch.setattr(SharePartition, "acquire", noting)
+        await stage.take(B)
+        assert offered == [[(3, 3), (4, 5)]]
+
+    play(test)
+
+
+def test_batches_that_follow_one_another_leave_nothing_to_pass_over() -> None:
+    partition = SharePartition(0)
+    module._pass_over(partition, [Piece(0, 1, True, b""), Piece(2, 3, True, b"")], 0)
+    assert (partition.end_offset, partition.take_changes()) == (-1, None)
+
+
+def test_offsets_that_compaction_removed_between_batches_are_passed_over() -> None:
+    partition = SharePartition(0)
+    module._pass_over(partition, [Piece(0, 1, True, b""), Piece(4, 5, True, b"")], 0)
+    changes = partition.take_changes()
+    assert changes is not None
+    assert [(each.first, each.last, each.state) for each in changes[1]] == [(2, 3, DeliveryState.ARCHIVED)]

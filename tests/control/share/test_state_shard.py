@@ -274,6 +274,32 @@ def test_a_snapshot_holds_nothing_below_its_start() -> None:
     assert [each.first_offset for each in value.state_batches] == [5]
 
 
+def test_the_time_of_the_first_snapshot_is_kept_and_that_of_the_last_write_moves() -> None:
+    log = Log(updates=0)
+    times = []
+    for now_ms in (100, 200, 300):
+        log.run(log.shard.write(KEY, 0, (), now_ms))
+        _, value = decode_record(SHARE_GROUP_STATE, log.records[-1].key, log.records[-1].value)
+        assert isinstance(value, ShareSnapshotValue)
+        times.append((value.create_timestamp, value.write_timestamp))
+    assert times == [(100, 100), (100, 200), (100, 300)]
+
+
+def test_a_snapshot_holds_what_earlier_records_did_and_its_own_changes() -> None:
+    log = Log(updates=1)
+    log.write(0, Range(0, 4, DeliveryState.AVAILABLE, 1))
+    log.write(0, Range(10, 14, DeliveryState.AVAILABLE, 2))
+    log.write(0, Range(2, 3, DeliveryState.ACKNOWLEDGED, 1))
+    _, value = decode_record(SHARE_GROUP_STATE, log.records[-1].key, log.records[-1].value)
+    assert isinstance(value, ShareSnapshotValue)
+    assert [(each.first_offset, each.last_offset, each.delivery_state) for each in value.state_batches] == [
+        (0, 1, DeliveryState.AVAILABLE),
+        (2, 3, DeliveryState.ACKNOWLEDGED),
+        (4, 4, DeliveryState.AVAILABLE),
+        (10, 14, DeliveryState.AVAILABLE),
+    ]
+
+
 def test_an_update_never_brings_back_an_earlier_start() -> None:
     log = Log()
     log.write(0)

@@ -159,6 +159,14 @@ def test_an_in_sync_set_that_shrank_is_reported(case: DrainCase) -> None:
     assert case.outcomes() == [(1, NOT_ENOUGH_REPLICAS_AFTER_APPEND, -1)]
 
 
+def test_acks_of_the_leader_alone_do_not_depend_on_the_in_sync_set(case: DrainCase) -> None:
+    case.drain.hold(held(1, case.slot, 0, acks=1))
+    case.row[AppendRow.TOO_FEW] = 1
+    case.words[Slot.DURABLE] = 1
+    case.drain.release(case.slot)
+    assert case.outcomes() == [(1, 0, 0)]
+
+
 def test_a_closed_segment_does_not_look_like_too_few_replicas(case: DrainCase) -> None:
     """Each fact about a log has a word of its own in the append row."""
     case.row[AppendRow.ROLLED] = 1

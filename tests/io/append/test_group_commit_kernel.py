@@ -96,6 +96,32 @@ def test_appends_during_a_sync_share_the_next_which_begins_at_its_end(
     assert threads.jobs() == []
 
 
+def test_logs_whose_syncs_end_together_each_begin_their_next_one(case: DrainCase, threads: Threads) -> None:
+    both = case.slot, case.slot + 1
+    rows, slots = case.drain.rows, case.shared.slots
+    rows[both[1]], slots[both[1]] = rows[both[0]], slots[both[0]]
+    other = case.folder / "other"
+    rows[both[1], AppendRow.LOG_FD] = os.open(other, os.O_RDWR | os.O_CREAT)
+    tokens = []
+    for slot in (*both, *both):
+        case.slot = slot
+        tokens.append(append(case))
+    assert sorted(slot for slot, _ in threads.jobs()) == list(both)
+    for slot in both:
+        threads.done(slot)
+    assert case.drain.take_synced(0) == []
+    assert sorted(case.outcomes()) == [(token, 0, 0) for token in tokens[:2]]
+    again = dict(threads.jobs())
+    assert sorted(again) == list(both)
+    for slot, fd in again.items():
+        assert os.fstat(fd).st_ino == os.fstat(int(rows[slot, AppendRow.LOG_FD])).st_ino
+        threads.done(slot)
+    assert case.drain.take_synced(0) == []
+    assert sorted(case.outcomes()) == [(token, 0, 1) for token in tokens[2:]]
+    assert threads.jobs() == []
+    os.close(int(rows[both[1], AppendRow.LOG_FD]))
+
+
 def test_the_last_stable_offset_stays_before_an_open_transaction(case: DrainCase, threads: Threads) -> None:
     case.row[AppendRow.FIRST_UNSTABLE] = 0
     append(case)
@@ -104,17 +130,19 @@ def test_the_last_stable_offset_stays_before_an_open_transaction(case: DrainCase
     assert (case.words[Slot.HIGH_WATERMARK], case.words[Slot.LAST_STABLE]) == (1, 0)
 
 
-@pytest.mark.parametrize("change", ["generation", "state", "cut", "error"])
+@pytest.mark.parametrize(
+    "change", ["generation", "older generation", "recovering", "offline", "cut", "uncut", "error"]
+)
 def test_a_sync_of_what_is_no_more_answers_nobody_and_is_left_to_python(
     case: DrainCase, threads: Threads, change: str
 ) -> None:
     append(case)
-    if change == "generation":
-        case.words[Slot.GENERATION] += 1
-    elif change == "state":
-        case.words[Slot.STATE] = SlotState.RECOVERING
-    elif change == "cut":
-        case.row[AppendRow.CUTS] += 1
+    if change.endswith("generation"):
+        case.words[Slot.GENERATION] += -1 if change.startswith("older") else 1
+    elif change in ("recovering", "offline"):
+        case.words[Slot.STATE] = SlotState.RECOVERING if change == "recovering" else SlotState.OFFLINE
+    elif change.endswith("cut"):
+        case.row[AppendRow.CUTS] += -1 if change == "uncut" else 1
     error = errno.EIO if change == "error" else 0
     threads.done(case.slot, error)
     assert case.drain.take_synced(0) == [(-1 - case.slot, error, 1000)]

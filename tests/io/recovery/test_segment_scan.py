@@ -2,11 +2,13 @@
 
 import os
 import struct
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from kbroker.io.recovery.segment_scan import BUFFER_BYTES, FAULTS, Scan
+from kbroker.io.files.segment import OFFSET, TIME, SegmentFds
+from kbroker.io.recovery.segment_scan import BUFFER_BYTES, FAULTS, Scan, resume
 from kbroker.kernels.scan_rows import ScannedBatch, ScanStop
 from kbroker.log.errors import UnsupportedFormat
 from kbroker.protocol import batch_layout as rb
@@ -130,3 +132,66 @@ def test_a_batch_larger_than_the_buffer_is_checked_too(file: File) -> None:
     found, scan = file.scan()
     assert found == OFFSETS
     assert scan.result.fault == FAULTS[ScanStop.BAD_CRC]
+
+
+LATE_MS = 1_700_000_000_005
+Segment = Callable[..., SegmentFds]
+
+
+@pytest.fixture
+def segment(tmp_path: Path) -> Iterator[Segment]:
+    """Files of a segment; the last entry of the offset index is that of the fourth batch."""
+    made: list[SegmentFds] = []
+
+    def make(data: bytes, last: int = OFFSETS[4] - 1) -> SegmentFds:
+        first = OFFSET.pack(OFFSETS[2] - 1 - BASE, STARTS[1])
+        contents = {
+            "log": data,
+            "index": first + OFFSET.pack(last - BASE, STARTS[3]),
+            "timeindex": TIME.pack(LATE_MS, 1),
+        }
+        fds = []
+        for name, content in contents.items():
+            (tmp_path / name).write_bytes(content)
+            fds.append(os.open(tmp_path / name, os.O_RDWR))
+        made.append(SegmentFds(*fds))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close()
+
+
+def test_appends_continue_after_the_batches_that_follow_the_last_index_entry(segment: Segment) -> None:
+    state = resume(segment(b"".join(BATCHES)), BASE, STARTS[6])
+    assert state is not None
+    assert (state.base_offset, state.position, state.next_offset) == (BASE, STARTS[6], END)
+    assert (state.index_bytes, state.time_index_bytes) == (2 * OFFSET.size, TIME.size)
+    assert state.since_index == STARTS[6] - STARTS[3]
+    assert (state.max_timestamp, state.max_timestamp_offset) == (LATE_MS, BASE + 1)
+    assert (state.last_indexed_timestamp, state.first_timestamp) == (LATE_MS, 1_700_000_000_000)
+
+
+def test_a_later_timestamp_after_the_last_time_index_entry_is_the_segments(segment: Segment) -> None:
+    later = batch(OFFSETS[5], [b"value"], [LATE_MS + 1])
+    state = resume(segment(b"".join([*BATCHES[:5], later])), BASE, STARTS[6])
+    assert state is not None
+    assert (state.max_timestamp, state.max_timestamp_offset) == (LATE_MS + 1, OFFSETS[5])
+    assert state.last_indexed_timestamp == LATE_MS
+
+
+@pytest.mark.parametrize("missing", [1, rb.RECORDS, len(BATCHES[5]) - 1])
+@pytest.mark.parametrize("known", [True, False])
+def test_appends_do_not_continue_after_a_torn_batch(segment: Segment, missing: int, known: bool) -> None:
+    """known: the length of the file is what it is said to be."""
+    data = b"".join(BATCHES)[:-missing]
+    assert resume(segment(data), BASE, len(data) if known else STARTS[6]) is None
+
+
+def test_appends_do_not_continue_where_a_whole_batch_is_missing(segment: Segment) -> None:
+    assert resume(segment(b"".join(BATCHES[:5])), BASE, STARTS[6]) is None
+
+
+@pytest.mark.parametrize("last", [OFFSETS[4] - 2, OFFSETS[4]])
+def test_appends_do_not_continue_by_an_index_entry_of_another_offset(segment: Segment, last: int) -> None:
+    assert resume(segment(b"".join(BATCHES), last), BASE, STARTS[6]) is None

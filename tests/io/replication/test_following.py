@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -343,3 +344,50 @@ def test_a_leader_is_woken_when_its_copy_agrees_and_when_it_grows(
     assert len(woken) == 2
     case.look()
     assert len(woken) == 2
+
+
+@pytest.mark.parametrize("forgotten", [False, True])
+def test_a_log_that_came_back_to_a_folder_of_the_same_name_is_read_from_its_new_files(
+    scene: Make, forgotten: bool
+) -> None:
+    case = scene()
+    case.write(b"a")
+    case.follow()
+    case.assert_equal()
+    (path,) = case.leader.folder.glob("*.log")
+    moved = path.with_suffix(".moved")
+    moved.write_bytes(path.read_bytes())
+    moved.replace(path)
+    new = os.open(path, os.O_RDWR)
+    os.dup2(new, case.leader.partition.active.files.log)
+    os.close(new)
+    if forgotten:
+        case.following.forget(OWN)
+    case.leader.partition.role.lead(3)
+    case.write(b"b")
+    case.follow(3)
+    case.assert_equal()
+    assert case.end == 2
+
+
+def test_a_copy_begins_with_the_batch_that_holds_the_log_start(scene: Make) -> None:
+    """DeleteRecords may end within a batch."""
+    case = scene()
+    case.leader.append(batch(0, [b"a", b"b", b"c"]))
+    case.write(b"d")
+    case.mark(4)
+    case.leader.partition.advance_log_start(2)
+    case.follow()
+    case.assert_equal()
+    assert offsets(case.own) == [0, 3]
+
+
+@pytest.mark.parametrize(("first", "begin"), [(None, 4), (2, 2), (4, 4), (6, 4)])
+def test_a_copy_begins_no_higher_than_the_log_start(scene: Make, first: int | None, begin: int) -> None:
+    """Compaction may have removed the records that follow it."""
+    case = scene()
+    case.leader.words[Slot.LOG_START] = 4
+    found = None if first is None else SimpleNamespace(base_offset=first)
+    followed: Any = SimpleNamespace(reader=SimpleNamespace(locate=lambda *_: found))
+    words = case.leader.words.tolist()
+    assert case.following._beginning(followed, case.own.partition, words) == begin
