@@ -8,6 +8,7 @@ partition's (KIP-1228).
 from kbroker.api.context import RequestContext
 from kbroker.api.later import in_groups, running
 from kbroker.api.row import Api
+from kbroker.control.transactions.metadata import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.write_txn_markers import (
@@ -18,13 +19,16 @@ from kbroker.protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
+from kbroker.protocol.slices import paced
 
 API = Api(ApiKey.WRITE_TXN_MARKERS, 1, 2)
 
 
 @running
 async def handle(ctx: RequestContext, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
-    """A code per marker and partition."""
+    """A code per marker and partition. Raises UNKNOWN_SERVER_ERROR."""
+    if any(_has_no_producer(ctx, marker) for marker in paced(request.markers)):
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
     results = await in_groups(_write(ctx, marker) for marker in request.markers)
     return WriteTxnMarkersResponse(markers=results)
 
@@ -48,6 +52,19 @@ def refuse(request: WriteTxnMarkersRequest, error: KafkaError, version: int) -> 
             )
             for marker in request.markers
         ]
+    )
+
+
+def _has_no_producer(ctx: RequestContext, marker: WritableTxnMarker) -> bool:
+    """Whether it has a log to be written to, and no producer or epoch: no batch can hold it
+    (MemoryRecordsBuilder.validateProducerState)."""
+    if marker.producer_id != NO_PRODUCER_ID and marker.producer_epoch != NO_PRODUCER_EPOCH:
+        return False
+    catalogue = ctx.broker.catalogue
+    return any(
+        catalogue.partition(topic.name, index) is not None
+        for topic in marker.topics
+        for index in paced(topic.partition_indexes)
     )
 
 

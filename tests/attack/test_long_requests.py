@@ -1,14 +1,8 @@
 """One request with hundreds of thousands of entries: answered, while everybody else is served, and
 forgotten after."""
 
-import multiprocessing
-import socket
-import struct
 import time
 from collections.abc import Callable
-from itertools import cycle
-from multiprocessing.synchronize import Event
-from typing import Any
 
 import pytest
 
@@ -19,13 +13,17 @@ from kbroker.protocol.messages.delete_groups import DeleteGroupsRequest
 from kbroker.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from kbroker.protocol.messages.describe_groups import DescribeGroupsRequest
 from kbroker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from kbroker.protocol.messages.list_groups import ListGroupsRequest
 from kbroker.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kbroker.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
 from kbroker.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from kbroker.protocol.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+)
 from kbroker.protocol.schema import Struct
+from tests.attack.others import Others
 from tests.attack.peers import Target, port_of
-from tests.compat.raw import receive
 from tests.peer.apache_kafka import ApacheKafka
 from tests.peer.kbroker_node import KBroker
 
@@ -75,6 +73,20 @@ def topics() -> Struct:
     return CreateTopicsRequest([CreatableTopic(name, 1, -1) for name in names()], 30_000, True)
 
 
+def markers() -> Struct:
+    return WriteTxnMarkersRequest(
+        [
+            WritableTxnMarker(number, 0, True, [WritableTxnMarkerTopic("none", [0])], 0)
+            for number in range(COUNT)
+        ]
+    )
+
+
+def marker() -> Struct:
+    topics = [WritableTxnMarkerTopic("none", list(range(3 * COUNT)))]
+    return WriteTxnMarkersRequest([WritableTxnMarker(5, 0, True, topics, 0)])
+
+
 REQUESTS: dict[str, tuple[ApiKey, int, Callable[[], Struct]]] = {
     "Metadata": (ApiKey.METADATA, 5, metadata),
     "DescribeGroups": (ApiKey.DESCRIBE_GROUPS, 5, lambda: DescribeGroupsRequest(names())),
@@ -82,51 +94,11 @@ REQUESTS: dict[str, tuple[ApiKey, int, Callable[[], Struct]]] = {
     "OffsetFetch": (ApiKey.OFFSET_FETCH, 7, offsets),
     "DescribeConfigs": (ApiKey.DESCRIBE_CONFIGS, 4, configs),
     "CreateTopics": (ApiKey.CREATE_TOPICS, 7, topics),
+    "WriteTxnMarkers": (ApiKey.WRITE_TXN_MARKERS, 1, markers),
+    "WriteTxnMarkers of one producer": (ApiKey.WRITE_TXN_MARKERS, 1, marker),
     "Fetch": (ApiKey.FETCH, 11, fetch),
     "Produce": (ApiKey.PRODUCE, 8, produce),
 }
-
-
-def ask_again_and_again(port: int, begun: Event, stop: Event, waits: Any) -> None:
-    """Somebody else: asks control something short, in a short and in a longer request, every 5 ms;
-    says how long each answer took."""
-    states = ["Nix"], ["Nix"] * 400
-    asked = [encode_request(ApiKey.LIST_GROUPS, 4, 1, "other", ListGroupsRequest(each)) for each in states]
-    questions = cycle(asked)
-    took = []
-    with socket.create_connection(("127.0.0.1", port)) as link:
-        while not stop.is_set():
-            began = time.monotonic()
-            link.sendall(next(questions))
-            size = receive(link, 4)
-            assert size is not None
-            receive(link, struct.unpack(">i", size)[0])
-            took.append(time.monotonic() - began)
-            begun.set()
-            time.sleep(0.005)
-    waits.put(sorted(took))
-
-
-class Others:
-    """Others' waits, in seconds, while the block runs."""
-
-    def __init__(self, port: int) -> None:
-        context = multiprocessing.get_context("spawn")
-        self.begun, self.stop, self._queue = context.Event(), context.Event(), context.Queue()
-        self._process = context.Process(
-            target=ask_again_and_again, args=(port, self.begun, self.stop, self._queue)
-        )
-        self.waits: list[float] = []
-
-    def __enter__(self) -> "Others":
-        self._process.start()
-        assert self.begun.wait(60), "the other client has not begun"
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop.set()
-        self.waits = self._queue.get(timeout=30)
-        self._process.join()
 
 
 def memory_mb(broker: KBroker) -> float:

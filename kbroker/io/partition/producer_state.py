@@ -77,6 +77,8 @@ class ProducerStateManager:
         The producer keeps its sequences unless the marker carries a newer epoch: then they start
         again. Raises OSError: the transaction stays open, so that nothing of it is read; its next
         marker ends it."""
+        if marker.producer_id < 0:  # as in Kafka it is no producer's
+            return
         active, end = self._segments.active, marker.offset
         first_offset = self._table.end_transaction(self._slot, marker)
         first_unstable = active.first_unstable

@@ -1,0 +1,54 @@
+"""WriteTxnMarkers that no log can hold are refused before anything is written."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kbroker.control.changes.topic_change import create_topics
+from kbroker.control.metadata.topic_plan import NewTopic
+from kbroker.protocol.api_keys import ApiKey
+from kbroker.protocol.errors import ErrorCode
+from kbroker.protocol.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+)
+from tests.api.in_process import ask
+from tests.control.fakes import World, world
+
+
+@pytest.fixture
+def made(tmp_path: Path):  # type: ignore[no-untyped-def]
+    with world(tmp_path) as one:
+        asyncio.run(create_topics(one.broker, [NewTopic("a", 1)]))
+        yield one
+
+
+def codes(made: World, *markers: WritableTxnMarker) -> list[int]:
+    answer: Any = asyncio.run(
+        ask(made.broker, ApiKey.WRITE_TXN_MARKERS, 1, WriteTxnMarkersRequest(list(markers)))
+    )
+    return [part.error_code for one in answer.markers for topic in one.topics for part in topic.partitions]
+
+
+def marker(producer_id: int, epoch: int, *places: tuple[str, int]) -> WritableTxnMarker:
+    topics = [WritableTxnMarkerTopic(name, [index]) for name, index in places]
+    return WritableTxnMarker(producer_id, epoch, False, topics, 0)
+
+
+@pytest.mark.parametrize(("producer_id", "epoch"), [(-1, 0), (-1, -1), (5, -1)])
+def test_a_marker_without_a_producer_fails_the_whole_request(
+    made: World, producer_id: int, epoch: int
+) -> None:
+    odd = marker(producer_id, epoch, ("none", 0), ("a", 0))
+    assert codes(made, marker(7, 0, ("none", 0)), odd) == [ErrorCode.UNKNOWN_SERVER_ERROR] * 3
+
+
+@pytest.mark.parametrize(("producer_id", "epoch"), [(-1, 0), (5, -1)])
+def test_where_there_is_no_log_nothing_is_refused_for_it(made: World, producer_id: int, epoch: int) -> None:
+    """Each partition has an error of its own; here that of a coordinator that is not loaded."""
+    found = codes(made, marker(producer_id, epoch, ("none", 0), ("a", 1), ("a", -1)))
+    assert len(found) == 3
+    assert ErrorCode.UNKNOWN_SERVER_ERROR not in found
