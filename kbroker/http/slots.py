@@ -20,18 +20,37 @@ CONNECTIONS: Final = 64
 FOR_PROBES: Final = 8
 AT_WORK_S: Final = 5.0
 """A connection keeps its slot for at least this time, even if others wait."""
+BREAK_S: Final = 0.1
+"""Requests with shorter breaks between them are one piece of work: a client that sends the next one
+before it has its answer has a slot no longer than one whose answer takes long."""
 
 
 @dataclass(slots=True, eq=False)
 class Slot:
-    """A connection. busy: its request is being answered since `since_s`; else it has been idle
-    since then. probes_only: it was accepted beyond the limit."""
+    """A connection. busy: requests are being answered since `busy_since_s`; else it has been idle
+    since `idle_since_s`. probes_only: it was accepted beyond the limit."""
 
     connection: socket.socket
     host: str
-    since_s: float
+    idle_since_s: float
+    busy_since_s: float = 0.0
     busy: bool = False
+    has_worked: bool = False
     probes_only: bool = False
+
+    def work(self, busy: bool, now_s: float) -> None:
+        """Its request has arrived, or its answer is sent."""
+        if not busy:
+            self.idle_since_s = now_s
+        elif now_s - self.idle_since_s > BREAK_S or not self.has_worked:
+            self.has_worked = True
+            self.busy_since_s = now_s
+        self.busy = busy
+
+    @property
+    def since_s(self) -> float:
+        """Since when it is busy, or idle."""
+        return self.busy_since_s if self.busy else self.idle_since_s
 
 
 class Slots:
@@ -65,8 +84,7 @@ class Slots:
             slot = self._slots.get(connection)
             if slot is None:
                 return False
-            slot.busy = busy
-            slot.since_s = self._clock_s()
+            slot.work(busy, self._clock_s())
             return slot.probes_only
 
     def at_work(self) -> int:

@@ -2,7 +2,7 @@
 
 import socket
 
-from kbroker.http.slots import AT_WORK_S, CONNECTIONS, FOR_PROBES, Slots
+from kbroker.http.slots import AT_WORK_S, BREAK_S, CONNECTIONS, FOR_PROBES, Slots
 
 
 class Clock:
@@ -70,3 +70,41 @@ def test_a_busy_connection_is_only_closed_after_a_while() -> None:
     assert not slot.probes_only
     assert ended(more) == [0]
     assert ended(links) == [0]
+
+
+def test_requests_without_a_break_are_one_piece_of_work() -> None:
+    """Connections that send one short request after the other exclude nobody."""
+    clock = Clock()
+    slots, links = full(clock)
+    step = BREAK_S / 2
+    for _ in range(int(AT_WORK_S / step) + 2):
+        for link in links:
+            slots.work(link, busy=True)
+        clock.now += step
+        for link in links:
+            slots.work(link, busy=False)
+            slots.work(link, busy=True)
+    with Link() as new:
+        slot = slots.take(new, "b")
+    assert slot is not None
+    assert not slot.probes_only
+    assert ended(links) == [0]
+
+
+def test_a_break_begins_another_piece_of_work() -> None:
+    clock = Clock()
+    slots, links = full(clock)
+    for _ in range(3):
+        for link in links:
+            slots.work(link, busy=True)
+        clock.now += AT_WORK_S / 2
+        for link in links:
+            slots.work(link, busy=False)
+        clock.now += BREAK_S * 2
+    for link in links:
+        slots.work(link, busy=True)
+    with Link() as new:
+        slot = slots.take(new, "b")
+    assert slot is not None
+    assert slot.probes_only
+    assert ended(links) == []

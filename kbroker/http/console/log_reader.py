@@ -21,6 +21,10 @@ BY_NAME = 12
 FETCH_BYTES = 1 << 20
 BATCH_BYTES = 32 << 20
 """Maximum size of a decompressed batch."""
+MAX_RECORDS = 10_000
+HELD_BYTES = 32 << 20
+"""Of the records of one fetch, from where on the rest is left to the next one: a fetch of a megabyte
+may hold a gigabyte of records, or a hundred million of them."""
 EARLIEST, LATEST = -2, -1
 
 
@@ -57,13 +61,14 @@ class Scan:
     scanned: int = 0
 
     def records(self, wait_ms: int = 0) -> list[Record]:
-        """Records of one fetch, in order, from next_offset on; empty at the end of the log. Raises
-        Refusal."""
+        """Records of one fetch, in order, from next_offset on, up to a bound; empty at the end of
+        the log. Raises Refusal."""
         data = self._fetch(wait_ms)
         if not data.records:
             return []
         aborted = _Aborted(data.aborted_transactions or []) if self.committed else None
         found: list[Record] = []
+        held = 0
         try:
             for batch in read_batches(data.records):
                 self.scanned += batch.size
@@ -73,7 +78,14 @@ class Scan:
                     if aborted is not None:
                         aborted.marker(batch)
                 elif aborted is None or not aborted.holds(batch):
-                    found += [r for r in read_records(batch, BATCH_BYTES) if r.offset >= self.next_offset]
+                    for record in read_records(batch, BATCH_BYTES):
+                        if record.offset < self.next_offset:
+                            continue
+                        found.append(record)
+                        held += weight(record)
+                        if len(found) >= MAX_RECORDS or held >= HELD_BYTES:
+                            self.next_offset = record.offset + 1
+                            return found
                 self.next_offset = batch.last_offset + 1
         except ProtocolError as error:
             where = f"{self.topic}-{self.partition} from offset {self.next_offset}"
@@ -97,6 +109,11 @@ class Scan:
         data = answer.responses[0].partitions[0]
         check(data.error_code, f"{self.topic}-{self.partition} offset {self.next_offset}")
         return data
+
+
+def weight(record: Record) -> int:
+    """About the bytes of memory that a record takes."""
+    return 200 + len(record.key or b"") + len(record.value or b"") + 150 * len(record.headers)
 
 
 class _Aborted:

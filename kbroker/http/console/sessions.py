@@ -74,8 +74,15 @@ class Sessions:
 class Attempts:
     """Limits failed logins per minute, by address and in total. Thread-safe."""
 
-    def __init__(self, clock_s: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        clock_s: Callable[[], float] = time.monotonic,
+        by_address: int = TRIES,
+        in_all: int = TRIES_ALL,
+    ) -> None:
         self._clock_s = clock_s
+        self._by_address = by_address
+        self._in_all = in_all
         self._failed: OrderedDict[str, list[float]] = OrderedDict()
         self._all: list[float] = []
         self._lock = threading.Lock()
@@ -88,7 +95,7 @@ class Attempts:
             self._all = [at for at in self._all if now - at < PER_S]
             recent = [at for at in self._failed.pop(address, []) if now - at < PER_S]
             self._failed[address] = recent
-            if len(recent) >= TRIES or len(self._all) >= TRIES_ALL:
+            if len(recent) >= self._by_address or len(self._all) >= self._in_all:
                 return False
             recent.append(now)
             self._all.append(now)

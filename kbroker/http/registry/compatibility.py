@@ -1,11 +1,11 @@
 """Whether a schema may follow the versions of a subject."""
 
 from collections.abc import Sequence
-from functools import lru_cache
 from time import monotonic
 
 from kbroker.http.registry.failure import Failure, invalid_schema, schema_not_found, unprocessable
 from kbroker.http.registry.formats import InvalidSchema, Parsed, parse
+from kbroker.http.registry.kept import Kept
 from kbroker.http.registry.names import context_of, qualified
 from kbroker.http.registry.state import State
 from kbroker.http.registry.topic_records import Reference, SchemaRow
@@ -13,12 +13,37 @@ from kbroker.http.registry.topic_records import Reference, SchemaRow
 MAX_REFERENCES = 1000
 MAX_S = 10.0
 """Time limit for the comparisons of one request, because the topic is locked meanwhile."""
+TOO_LONG = f"Comparing with all versions takes more than {MAX_S:.0f} s"
 
 
-@lru_cache(maxsize=2000)
-def parsed(schema_type: str, text: str, references: tuple[tuple[str, str], ...]) -> Parsed:
-    """Parse a schema; the result is cached. Raises InvalidSchema, Failure."""
-    return parse(schema_type, text, dict(references))
+MAX_DEPTH = 100
+"""Of references that lead to one another."""
+OVERHEAD = 500
+"""Characters that a small schema counts for beside its own."""
+
+References = tuple[tuple[str, str], ...]
+_PARSED: Kept[tuple[str, str, References], Parsed] = Kept()
+
+
+def parsed(schema_type: str, text: str, references: References) -> Parsed:
+    """Parse a schema; the result is kept for a while. Raises InvalidSchema, Failure."""
+    key = schema_type, text, references
+    found = _PARSED.get(key)
+    if found is None:
+        found = parse(schema_type, text, dict(references))
+        _PARSED.put(key, found, OVERHEAD + len(text) + sum(len(one) for _, one in references))
+    return found
+
+
+class Deadline:
+    """The time limit of the comparisons of one request."""
+
+    def __init__(self) -> None:
+        self._ends_s = monotonic() + MAX_S
+
+    @property
+    def is_over(self) -> bool:
+        return monotonic() > self._ends_s
 
 
 def resolve(state: State, subject: str, references: Sequence[Reference]) -> tuple[tuple[str, str], ...]:
@@ -47,7 +72,7 @@ def _resolve(
                 f'No schema reference found for subject "{one.subject}" and version {one.version}'
             )
         place = (name, row.version)
-        if place in open_ or len(found) > MAX_REFERENCES:
+        if place in open_ or len(open_) >= MAX_DEPTH or len(found) > MAX_REFERENCES:
             raise invalid_schema(f"references of {one.subject} lead back to it, or are too many")
         if one.name not in found:
             _resolve(state, context, row.references, found, open_ | {place})
@@ -69,12 +94,12 @@ def reasons_against(
     it is compatible."""
     if level == "NONE" or not rows:
         return []
-    end = monotonic() + MAX_S
+    deadline = Deadline()
     for row in reversed(rows if level.endswith("_TRANSITIVE") else rows[-1:]):
         if row.schema_type != new.schema_type:
             return [f"Incompatible because of different schema type: {row.schema_type} and {new.schema_type}"]
-        if monotonic() > end:
-            return [f"Comparing with all versions takes more than {MAX_S:.0f} s"]
+        if deadline.is_over:
+            return [TOO_LONG]
         try:
             old = parsed_row(state, row)
         except Failure as failure:

@@ -5,13 +5,13 @@ import json
 import logging
 import struct
 import time
-from collections import OrderedDict
 from typing import Any
 
 from kbroker.http.console.caller import Caller
-from kbroker.http.registry.compatibility import resolve
+from kbroker.http.registry.compatibility import OVERHEAD, resolve
 from kbroker.http.registry.failure import Failure
 from kbroker.http.registry.formats.decode import Decode, decoder_of, plain
+from kbroker.http.registry.kept import Kept
 from kbroker.http.registry.state import State
 from kbroker.http.registry.topic import SchemaTopic
 from kbroker.http.registry.topic_records import SchemaRow
@@ -21,7 +21,6 @@ log = logging.getLogger(__name__)
 BUDGET_S = 0.5
 """Time for one answer; later records are shown undecoded."""
 MAX_DATA_BYTES = 1 << 20
-MAX_KNOWN = 100
 CONTEXT = "."
 _PREFIX = struct.Struct(">BI")
 _MAGIC = 0
@@ -33,7 +32,7 @@ class SchemaDecoder:
 
     def __init__(self, topic: SchemaTopic) -> None:
         self._topic = topic
-        self._known: OrderedDict[int, tuple[SchemaRow, Decode | None]] = OrderedDict()
+        self._known: Kept[int, tuple[SchemaRow, Decode | None]] = Kept()
 
     def answer(self, caller: Caller) -> "AnswerDecoder":
         """A decoder for the records of one answer."""
@@ -54,20 +53,23 @@ class SchemaDecoder:
                 return None
             kept = self._known.get(schema_id)
             if kept is None or kept[0] != rows[0]:
-                kept = self._known[schema_id] = rows[0], _made(state, rows[0])
-            self._known.move_to_end(schema_id)
-            while len(self._known) > MAX_KNOWN:
-                self._known.popitem(last=False)
+                decode, characters = _made(state, rows[0])
+                kept = rows[0], decode
+                self._known.put(schema_id, kept, OVERHEAD + characters)
             row, decode = kept
         return None if decode is None else (row, decode)
 
 
-def _made(state: State, row: SchemaRow) -> Decode | None:
+def _made(state: State, row: SchemaRow) -> tuple[Decode | None, int]:
+    """The decoding function, and how many characters it was made of."""
+    characters = len(row.schema)
     try:
-        return decoder_of(row.schema_type, row.schema, dict(resolve(state, row.subject, row.references)))
+        references = dict(resolve(state, row.subject, row.references))
+        characters += sum(map(len, references.values()))
+        return decoder_of(row.schema_type, row.schema, references), characters
     except Exception as error:  # whatever a library makes of a text that is no such schema
         log.debug("schema %d cannot be used: %s", row.id, error)
-        return None
+        return None, characters
 
 
 class AnswerDecoder:

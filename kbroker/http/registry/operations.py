@@ -7,7 +7,14 @@ from typing import Any
 from kbroker.config.whole_numbers import whole_number
 from kbroker.http.console.caller import Caller
 from kbroker.http.registry import failure
-from kbroker.http.registry.compatibility import parsed, parsed_row, reasons_against, resolve
+from kbroker.http.registry.compatibility import (
+    TOO_LONG,
+    Deadline,
+    parsed,
+    parsed_row,
+    reasons_against,
+    resolve,
+)
 from kbroker.http.registry.formats import InvalidSchema, Parsed
 from kbroker.http.registry.levels import check_writable, level_of, mode_of, normalizes
 from kbroker.http.registry.names import context_of, is_allowed
@@ -62,11 +69,14 @@ def _latest(state: State, subject: str, reference: Reference) -> int:
 def same(
     state: State, row: SchemaRow, candidate: Parsed, kept: Sequence[SchemaRow], normalize: bool
 ) -> SchemaRow | None:
-    """The newest stored version with this schema."""
+    """The newest stored version with this schema. Raises Failure."""
     wanted = identity(row)
+    deadline = Deadline()
     for one in reversed(kept):
         if identity(one) == wanted:
             return one
+        if normalize and deadline.is_over:
+            raise failure.invalid_schema(TOO_LONG)
         comparable = one.schema_type == row.schema_type and one.references == row.references
         if normalize and comparable and parsed_row(state, one).normalized() == candidate.normalized():
             return one

@@ -21,6 +21,7 @@ from kbroker.http.connection import HttpConnection
 from kbroker.http.console.broker_link import LinkBroken, LoginRefused
 from kbroker.http.console.caller import Caller
 from kbroker.http.console.scram_client import ScramFailed
+from kbroker.http.console.sessions import Attempts
 from kbroker.http.registry.answers import ROUTES, Asked, Function
 from kbroker.http.registry.failure import Failure, unprocessable
 from kbroker.http.registry.topic import SchemaTopic
@@ -30,6 +31,12 @@ log = logging.getLogger(__name__)
 TYPE = "application/vnd.schemaregistry.v1+json"
 MAX_BODY_BYTES = 8 << 20
 MAX_LOGINS = 100
+FAILED_BY_ADDRESS, FAILED_IN_ALL = 50, 150
+"""Failed logins a minute. The broker sees all of them come from this host, and lets 5 a second wait
+for their turn (kbroker.login.attempts.*)."""
+MAX_DEPTH = 100
+"""Of a body's JSON. What is nested more deeply might be written to the topic and not be read
+again."""
 _CONTEXT = re.compile(r"/contexts/([^/]+)(/.*)")
 
 Login = tuple[str, str]
@@ -50,15 +57,21 @@ class Registry:
         self._anonymous = callers(None) if not needs_login else None
         self._known: OrderedDict[bytes, Caller] = OrderedDict()
         self._lock = threading.Lock()
+        self._attempts = Attempts(by_address=FAILED_BY_ADDRESS, in_all=FAILED_IN_ALL)
 
-    def answer(self, method: str, target: str, authorization: str, body: bytes) -> tuple[HTTPStatus, bytes]:
+    def answer(
+        self, method: str, target: str, authorization: str, body: bytes, peer: str = ""
+    ) -> tuple[HTTPStatus, bytes]:
         """Status and JSON of one request."""
         try:
             asked, function = self._asked(method, target, body)
-            found = function(replace(asked, caller=self._caller(authorization)))
+            found = function(replace(asked, caller=self._caller(authorization, peer)))
             return HTTPStatus.OK, _json(found)
         except Failure as failure:
             return failure.status, _json({"error_code": failure.code, "message": failure.text})
+        except RecursionError:
+            text = "the request is nested too deeply"
+            return HTTPStatus.UNPROCESSABLE_ENTITY, _json({"error_code": 422, "message": text})
         except Exception:
             log.exception("%s %s failed", method, target[:200])
             text = "Internal Server Error, see the broker's log"
@@ -86,7 +99,7 @@ class Registry:
             self.topic, caller, self._cluster_id, context, values, dict(parse_qsl(query)), given
         ), function
 
-    def _caller(self, authorization: str) -> Caller:
+    def _caller(self, authorization: str, peer: str) -> Caller:
         """The client of the request's user. Raises Failure."""
         kind, _, encoded = authorization.partition(" ")
         if kind.lower() != "basic":
@@ -107,15 +120,19 @@ class Registry:
             if (known := self._known.get(key)) is not None:
                 self._known.move_to_end(key)
                 return known
+        if not self._attempts.allowed(peer):
+            raise Failure(HTTPStatus.TOO_MANY_REQUESTS, 42901, "too many logins failed, wait a minute")
         caller = self._callers((user, password))
         try:
             caller.log_in()
         except (LoginRefused, ScramFailed):
             raise Failure(HTTPStatus.UNAUTHORIZED, 401, "unknown user or wrong password") from None
         except LinkBroken as error:
+            self._attempts.succeeded(peer)
             raise Failure(
                 HTTPStatus.SERVICE_UNAVAILABLE, 50003, f"the broker cannot be asked: {error}"
             ) from error
+        self._attempts.succeeded(peer)
         with self._lock:
             self._known[key] = caller
             while len(self._known) > MAX_LOGINS:
@@ -130,7 +147,20 @@ def _body(body: bytes) -> Mapping[str, Any]:
         raise Failure(HTTPStatus.BAD_REQUEST, 400, "the body is not JSON") from None
     if type(given) is not dict:
         raise unprocessable(422, "the body is not a JSON object")
+    if _depth(given) > MAX_DEPTH:
+        raise unprocessable(422, "the body is nested too deeply")
     return given
+
+
+def _depth(value: Any) -> int:
+    depth, level = 0, [value]
+    while level:
+        depth += 1
+        parts = (
+            one.values() if isinstance(one, dict) else one for one in level if isinstance(one, dict | list)
+        )
+        level = [part for some in parts for part in some]
+    return depth
 
 
 def _json(value: Any) -> bytes:
@@ -168,7 +198,8 @@ class Handler(HttpConnection):
             self.refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, text)
             return
         authorization = self.headers.get("Authorization", "")
-        self._send(*self.server.registry.answer(self.command, self.path, authorization, self.body))
+        peer = str(self.client_address[0])
+        self._send(*self.server.registry.answer(self.command, self.path, authorization, self.body, peer))
 
     do_HEAD = do_POST = do_PUT = do_DELETE = do_GET  # noqa: N815
 

@@ -5,8 +5,10 @@ from typing import Any
 
 import pytest
 
+from kbroker.http.console import log_reader
 from kbroker.http.console.log_reader import Scan, text_filter
 from kbroker.http.console.refusal import Refusal
+from kbroker.http.console.views import messages
 from kbroker.protocol.records import ControlType, Record, build_batch, build_control_batch
 
 
@@ -20,6 +22,21 @@ class Fetches:
     def ask(self, *_: Any, **__: Any) -> Any:
         data, self._data = self._data, b""
         part = SimpleNamespace(error_code=0, records=data, aborted_transactions=self._transactions)
+        return SimpleNamespace(error_code=0, responses=[SimpleNamespace(partitions=[part])])
+
+
+class WholeLog:
+    """A caller that answers with the batches from an offset on."""
+
+    def __init__(self, *batches: tuple[int, bytes]) -> None:
+        self._batches = batches  # with their last offsets
+        self.fetches = 0
+
+    def ask(self, _: Any, request: Any, **__: Any) -> Any:
+        start = request.topics[0].partitions[0].fetch_offset
+        self.fetches += 1
+        data = b"".join(each for last, each in self._batches if last >= start)
+        part = SimpleNamespace(error_code=0, records=data, aborted_transactions=[])
         return SimpleNamespace(error_code=0, responses=[SimpleNamespace(partitions=[part])])
 
 
@@ -77,3 +94,74 @@ def test_filters_look_for_text_in_key_value_and_headers() -> None:
     assert not text_filter("order", "zürich")(record)
     assert not text_filter("bern", None)(record)
     assert not text_filter(None, "x")(Record(0, 0, None, None))
+
+
+def all_of(scan: Scan) -> list[int]:
+    found: list[int] = []
+    while records := scan.records():
+        found += [record.offset for record in records]
+    return found
+
+
+def test_a_fetch_of_very_many_records_is_read_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A batch of 32 MiB may hold four million of them."""
+    monkeypatch.setattr(log_reader, "MAX_RECORDS", 3)
+    log = WholeLog((6, batch(0, *[b"a"] * 7)), (8, batch(7, b"b", b"c")))
+    scan = Scan(log, "t", 0, 1, 1, False)
+    assert [record.offset for record in scan.records()] == [1, 2, 3]
+    assert all_of(scan) == [4, 5, 6, 7, 8]
+
+
+def test_a_fetch_of_large_records_is_read_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_reader, "HELD_BYTES", 1000)
+    log = WholeLog((2, batch(0, *[b"a" * 900] * 3)), (3, batch(3, b"b")))
+    scan = Scan(log, "t", 0, 1, 0, False)
+    assert [record.offset for record in scan.records()] == [0]
+    assert all_of(scan) == [1, 2, 3]
+    assert log.fetches == 4 + 1
+
+
+class Asked:
+    """A request for a page."""
+
+    def __init__(self, caller: Any, **values: Any) -> None:
+        self.caller = caller
+        self._values = {"topic": "t", "cursor": None, "key": None, "value": None, "committed": False}
+        self._values |= values
+
+    def __getitem__(self, name: str) -> Any:
+        return self._values[name]
+
+    def decoder(self) -> None:
+        return None
+
+
+def test_a_page_of_large_records_is_short_and_names_where_it_continues(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(log_reader, "HELD_BYTES", 2000)
+    monkeypatch.setattr(messages, "HELD_BYTES", 2000)
+    monkeypatch.setattr(messages, "leaders_of", lambda _: {0: 1, 1: 1})
+    monkeypatch.setattr(messages, "_starts", lambda *_: {0: 0, 1: 0})
+    log = WholeLog((4, batch(0, *[b"a" * 900] * 5)))
+    found = messages.messages(Asked(log, limit=100))
+    assert [(each["partition"], each["offset"]) for each in found["records"]] == [(0, 0), (0, 1)]
+    assert (found["cursor"], found["complete"]) == ("0-2.1-0", False)
+
+
+def test_markers_alone_are_not_the_end_of_a_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(messages, "leaders_of", lambda _: {0: 1})
+    monkeypatch.setattr(messages, "_starts", lambda *_: {0: 0})
+
+    class Two(WholeLog):
+        def ask(self, _: Any, request: Any, **more: Any) -> Any:
+            answer = super().ask(_, request, **more)
+            part = answer.responses[0].partitions[0]
+            if request.topics[0].partitions[0].fetch_offset == 0:
+                part.records = self._batches[0][1]
+            return answer
+
+    log = Two((0, marker(0, 7, ControlType.COMMIT)), (1, batch(1, b"a")))
+    found = messages.messages(Asked(log, limit=100))
+    assert [each["offset"] for each in found["records"]] == [1]
+    assert (found["cursor"], found["complete"]) == ("0-2", True)

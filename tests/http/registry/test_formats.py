@@ -96,8 +96,8 @@ def test_parts_that_are_no_schemas_are_compared_without_a_failure(older: Any, ne
 
 
 def test_long_enums_are_compared_in_linear_time() -> None:
-    """10^10 comparisons would not end."""
-    one, other = ([f"{start}{number}" for number in range(100_000)] for start in "ab")
+    """10^9 comparisons would not end."""
+    one, other = ([f"{start}{number}" for number in range(40_000)] for start in "ab")
     before, after = (parse("JSON", json.dumps({"enum": values}), {}) for values in (one, [*one, *other]))
     assert after.reads(before) == []
     assert "ENUM_ARRAY_NARROWED" in before.reads(after)[0]

@@ -6,7 +6,15 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from kbroker.http.console.log_reader import EARLIEST, LATEST, Scan, offsets_at, text_filter
+from kbroker.http.console.log_reader import (
+    EARLIEST,
+    HELD_BYTES,
+    LATEST,
+    Scan,
+    offsets_at,
+    text_filter,
+    weight,
+)
 from kbroker.http.console.record_json import CUT_AT, RECORD, record_json
 from kbroker.http.console.refusal import Refusal, bad_request, not_found
 from kbroker.http.console.request import Request
@@ -65,10 +73,17 @@ def messages(request: Request) -> dict[str, Any]:
     ]
     found: list[tuple[int, Record]] = []
     open_scans = list(scans)
+    share = -(-limit // len(scans))
     while open_scans and len(found) < limit and time.monotonic() < deadline:
-        if sum(scan.scanned for scan in scans) >= SCAN_BYTES:
+        if sum(scan.scanned for scan in scans) >= SCAN_BYTES or _weigh(found) >= HELD_BYTES:
             break
-        open_scans = [scan for scan in open_scans if _step(scan, found, -(-limit // len(scans)), matches)]
+        open_scans = [
+            scan
+            for scan in open_scans
+            if _weigh(found) >= HELD_BYTES
+            or time.monotonic() > deadline
+            or _step(scan, found, share, matches)
+        ]
     cursor = ".".join(f"{scan.partition}-{scan.next_offset}" for scan in scans)
     found.sort(key=lambda item: (item[1].timestamp_ms, item[0], item[1].offset))
     most = WHOLE if limit == 1 else CUT_AT
@@ -84,9 +99,10 @@ def messages(request: Request) -> dict[str, Any]:
 def _step(scan: Scan, found: list[tuple[int, Record]], share: int, matches: Callable[[Record], bool]) -> bool:
     """One fetch of a partition; takes at most `share` records. Returns whether there may be
     more."""
-    records = _read(scan)
-    if not records:
-        return False
+    before = scan.next_offset
+    records = scan.records()
+    if not records:  # only markers or aborted batches, or the end of the log
+        return scan.next_offset != before
     taken = 0
     for record in records:
         if matches(record):
@@ -98,14 +114,9 @@ def _step(scan: Scan, found: list[tuple[int, Record]], share: int, matches: Call
     return True
 
 
-def _read(scan: Scan) -> list[Record]:
-    """The next fetch with records. A fetch with only markers or aborted batches is not the end of
-    the log."""
-    while True:
-        before = scan.next_offset
-        records = scan.records()
-        if records or scan.next_offset == before:
-            return records
+def _weigh(found: list[tuple[int, Record]]) -> int:
+    """About the bytes of memory that these records take."""
+    return sum(weight(record) for _, record in found)
 
 
 def _starts(request: Request, leaders: dict[int, int]) -> dict[int, int]:
@@ -164,16 +175,23 @@ class Tail:
     def take(self) -> tuple[list[dict[str, Any]], int]:
         """The newest BATCH records since the last call, and the number of older ones left out."""
         found: list[tuple[int, Record]] = []
-        for scan in self._scans:
+        held = 0
+        for _ in self._scans:
+            if held >= HELD_BYTES:  # the others follow at the next call, and then come first
+                break
+            scan = self._scans[0]
+            self._scans.append(self._scans.pop(0))
             try:
-                records = _read(scan)
+                records = scan.records()
             except Refusal as refusal:
                 if refusal.code != ErrorCode.OFFSET_OUT_OF_RANGE.name:
                     raise
                 where = offsets_at(scan.caller, scan.topic, {scan.partition: scan.node}, LATEST)
                 scan.next_offset = where[scan.partition]
                 continue
-            found += [(scan.partition, record) for record in records if self._matches(record)]
+            new = [(scan.partition, record) for record in records if self._matches(record)]
+            held += _weigh(new)
+            found += new
         found.sort(key=lambda item: (item[1].timestamp_ms, item[0], item[1].offset))
         shown = found[-self.BATCH :]
         decoder = self._request.decoder()

@@ -7,7 +7,10 @@ from typing import Any, Protocol
 from kbroker.http.registry.failure import unprocessable
 
 MODULES = {"AVRO": "avro_format", "JSON": "json_format", "PROTOBUF": "protobuf_format"}
-MAX_BYTES = 4 << 20
+MAX_CHARACTERS = 1 << 20
+"""Of one schema. As a record it has to fit max.message.bytes of the topic, 1 MiB by default."""
+MAX_REFERENCED = 4 << 20
+"""Characters of all schemas that one refers to."""
 EXTRA = "kbroker[registry]"
 
 
@@ -45,8 +48,10 @@ def parse(schema_type: str, text: str, references: Resolved) -> Parsed:
         module: Any = import_module(f"{__name__}.{name}")
     except ModuleNotFoundError as missing:
         raise unprocessable(422, f"{missing.name} is not installed; try: pip install '{EXTRA}'") from missing
-    if len(text) > MAX_BYTES:
-        raise InvalidSchema(f"more than {MAX_BYTES} characters")
+    if len(text) > MAX_CHARACTERS:
+        raise InvalidSchema(f"more than {MAX_CHARACTERS} characters")
+    if sum(map(len, references.values())) > MAX_REFERENCED:
+        raise InvalidSchema(f"more than {MAX_REFERENCED} characters of references")
     try:
         parsed: Parsed = module.parse(text, references)
     except RecursionError:

@@ -15,6 +15,8 @@ from kbroker.http.registry.formats import InvalidSchema, Resolved
 MAX_PAIRS = 100_000
 """Maximum number of compared pairs of types, which take at most four seconds. The library compares
 each branch of a union with each branch of the other."""
+MAX_FIELDS = 5000
+"""Of one record. The library compares the name of each field with all before it."""
 _NAMED = ("record", "error", "enum", "fixed")
 
 
@@ -46,11 +48,13 @@ class AvroSchema:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # about unknown logical types, which Java accepts, too
                 for one in references.values():
-                    avro.schema.make_avsc_object(finite_json.loads(one), names)
-                given = finite_json.loads(text)
+                    avro.schema.make_avsc_object(_loaded(one), names)
+                given = _loaded(text)
                 self.schema = avro.schema.make_avsc_object(given, names)
         except avro.errors.AvroException as error:
             raise InvalidSchema(str(error)) from None
+        except InvalidSchema:
+            raise
         except (ValueError, TypeError, AttributeError, KeyError) as error:
             raise InvalidSchema(f"no Avro schema: {error}") from None
         self.canonical = json.dumps(_ordered(given, ""), separators=(",", ":"), ensure_ascii=False)
@@ -86,6 +90,22 @@ class AvroSchema:
 def parse(text: str, references: Resolved) -> AvroSchema:
     """Raises InvalidSchema."""
     return AvroSchema(text, references)
+
+
+def _loaded(text: str) -> Any:
+    """The JSON of a schema. Raises InvalidSchema, ValueError."""
+    found = finite_json.loads(text)
+    left = [found]
+    while left:
+        part = left.pop()
+        if isinstance(part, dict):
+            fields = part.get("fields")
+            if isinstance(fields, list) and len(fields) > MAX_FIELDS:
+                raise InvalidSchema(f"a record of more than {MAX_FIELDS} fields")
+            left += part.values()
+        elif isinstance(part, list):
+            left += part
+    return found
 
 
 def _ordered(schema: Any, space: str) -> Any:

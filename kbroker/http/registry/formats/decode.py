@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from time import monotonic
 from typing import Any
 
 from kbroker.http.finite_json import loads
@@ -10,6 +11,10 @@ Decode = Callable[[bytes], Any]
 _MAX_INDEXES = 100
 MAX_VALUES = 20_000
 """Of one Avro datum in an answer of the console: reading them takes a tenth of a second."""
+
+
+MAX_PARSING_S = 5.0
+"""For all files that a Protobuf schema imports."""
 
 
 class UnknownType(ValueError):
@@ -53,10 +58,13 @@ def _protobuf(text: str, references: Mapping[str, str]) -> Decode:
     main = parse(text, references).file
     main.name = MAIN
     added: set[str] = set()
+    ends_s = monotonic() + MAX_PARSING_S
 
     def add(file: Any) -> None:
         if file.name in added:
             return
+        if monotonic() > ends_s:
+            raise ValueError("its references take too long to parse")
         added.add(file.name)
         for name in file.dependency:
             known = parse(references[name], references).file if name in references else well_known(name)

@@ -4,13 +4,12 @@ an older one.
 The names are Confluent's. An undecidable change counts as not allowed."""
 
 from collections.abc import Iterator
-from itertools import count
+from time import monotonic
 from typing import Any
 
 from kbroker.http.registry.formats.json_document import MAX_DEPTH, Document
 from kbroker.http.registry.formats.json_keywords import (
     Change,
-    canonical,
     dependencies,
     items_of,
     other_properties,
@@ -18,6 +17,7 @@ from kbroker.http.registry.formats.json_keywords import (
     required,
     types,
 )
+from kbroker.http.registry.formats.json_values import value_text
 
 COMBINED = ("allOf", "anyOf", "oneOf")
 HARD_TO_COMPARE = (
@@ -31,17 +31,33 @@ HARD_TO_COMPARE = (
 )
 MAX_PAIRS = 20_000
 """Maximum number of compared pairs of schemas. References can repeat a pair twice at each level."""
+MAX_S = 4.0
+"""Time limit of a comparison: references can repeat a large pair as often."""
 
 
-class _TooMany(Exception):
-    """More than MAX_PAIRS."""
+class _TooMuch(Exception):
+    """A comparison has passed its bounds."""
+
+
+class _Budget:
+    """What is left of one comparison's pairs and time."""
+
+    def __init__(self) -> None:
+        self._pairs = MAX_PAIRS
+        self._ends_s = monotonic() + MAX_S
+
+    def spend(self) -> None:
+        """Another pair. Raises _TooMuch."""
+        self._pairs -= 1
+        if self._pairs < 0 or monotonic() > self._ends_s:
+            raise _TooMuch
 
 
 def differences(old: Document, new: Document) -> list[Change]:
     """Changes that make the new schema refuse a value that the old one allows."""
     try:
-        return list(dict.fromkeys(_Comparison(old, new, count()).compare(old.schema, new.schema, "#/", 0)))
-    except (_TooMany, RecursionError):
+        return list(dict.fromkeys(_Comparison(old, new, _Budget()).compare(old.schema, new.schema, "#/", 0)))
+    except (_TooMuch, RecursionError):
         return [("UNKNOWN", "#/")]
     except (TypeError, AttributeError, KeyError, ValueError, ArithmeticError):
         # A part that only a reference or a keyword of another draft makes a schema was never
@@ -51,12 +67,12 @@ def differences(old: Document, new: Document) -> list[Change]:
 
 class _Comparison:
     """One comparison. It stops at a pair that was already compared, so recursive schemas end.
-    pairs: counts pairs."""
+    budget: of the whole comparison."""
 
-    def __init__(self, old: Document, new: Document, pairs: Iterator[int]) -> None:
+    def __init__(self, old: Document, new: Document, budget: _Budget) -> None:
         self.old = old
         self.new = new
-        self._pairs = pairs
+        self._budget = budget
         self._open: set[tuple[int, int]] = set()
 
     def allowed(self, old: Any, new: Any, depth: int) -> bool:
@@ -70,14 +86,13 @@ class _Comparison:
         if depth > MAX_DEPTH:
             yield "UNKNOWN", path
             return
-        if next(self._pairs) >= MAX_PAIRS:
-            raise _TooMany
+        self._budget.spend()
         self._open.add(pair)
         try:
             old, new = self.old.resolved(old), self.new.resolved(new)
             if old is False or new is True or new == {}:
                 return
-            if old == new and not self.new.refers(new) and canonical(old) == canonical(new):
+            if old == new and not self.new.refers(new) and value_text(old) == value_text(new):
                 return
             if new is False:
                 yield "TYPE_NARROWED", path
@@ -116,7 +131,7 @@ class _Comparison:
         return False
 
     def _reversed(self, old: Any, new: Any, depth: int) -> bool:
-        return _Comparison(self.new, self.old, self._pairs).allowed(new, old, depth)
+        return _Comparison(self.new, self.old, self._budget).allowed(new, old, depth)
 
     def _object(self, old: dict[str, Any], new: dict[str, Any], path: str, depth: int) -> Iterator[Change]:
         yield from self._properties(old, new, path, depth)

@@ -8,6 +8,8 @@ from kbroker.config.whole_numbers import whole_number
 from kbroker.http.registry.formats import InvalidSchema
 
 MAX_DEPTH = 100
+MAX_STEPS = 100
+"""Of a reference that leads to another one, which leads to another one."""
 
 
 class Document:
@@ -66,8 +68,10 @@ class Document:
 
     def resolved(self, schema: Any) -> Any:
         """A schema with its $ref resolved; its other keywords are kept."""
-        seen = set()
+        seen: set[str] = set()
         while isinstance(schema, dict) and isinstance(schema.get("$ref"), str) and schema["$ref"] not in seen:
+            if len(seen) >= MAX_STEPS:
+                raise InvalidSchema(f"more than {MAX_STEPS} references that lead to one another")
             seen.add(schema["$ref"])
             target = self.target(schema["$ref"])
             rest = {name: value for name, value in schema.items() if name != "$ref"}

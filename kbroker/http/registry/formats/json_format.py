@@ -11,6 +11,13 @@ from kbroker.http import finite_json
 from kbroker.http.registry.formats import InvalidSchema, Resolved
 from kbroker.http.registry.formats.json_diff import differences
 from kbroker.http.registry.formats.json_document import Document
+from kbroker.http.registry.formats.json_values import value_text
+
+LISTS_OF_TEXTS = ("type", "disallow", "required")
+MAPS_OF_TEXTS = ("dependencies", "dependentRequired")
+MAX_TYPES = 300
+"""Of a list of types or of required names that holds anything but texts. The library compares the
+values of such a list one by one, and makes an error of each."""
 
 
 class JsonSchema:
@@ -25,7 +32,7 @@ class JsonSchema:
         others = {name: _load(one) for name, one in references.items()}
         kind = jsonschema.validators.validator_for(self.given, default=jsonschema.validators.Draft7Validator)
         try:
-            kind.check_schema(self.given)
+            kind.check_schema(_to_check(self.given))
         except jsonschema.exceptions.SchemaError as error:
             raise InvalidSchema(f"{error.message} at {error.json_path}") from None
         except OverflowError as error:  # of a pattern
@@ -48,6 +55,35 @@ class JsonSchema:
 def parse(text: str, references: Resolved) -> JsonSchema:
     """Raises InvalidSchema."""
     return JsonSchema(text, references)
+
+
+def _to_check(schema: Any) -> Any:
+    """A copy in which each value of an enum is a text: texts the library sorts to find equal ones,
+    values of several types it compares one by one. Raises InvalidSchema for other lists that it
+    would compare so."""
+    if isinstance(schema, list):
+        return [_to_check(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    found: dict[str, Any] = {}
+    for name, part in schema.items():
+        if name == "enum" and isinstance(part, list):
+            found[name] = [value_text(one) for one in part]
+            continue
+        if name in LISTS_OF_TEXTS:
+            _check_texts(name, part)
+        elif name in MAPS_OF_TEXTS and isinstance(part, dict):
+            for one in part.values():
+                _check_texts(name, one)
+        found[name] = _to_check(part)
+    return found
+
+
+def _check_texts(name: str, part: Any) -> None:
+    if not isinstance(part, list) or len(part) <= MAX_TYPES:
+        return
+    if name in ("type", "disallow") or not all(isinstance(one, str) for one in part):
+        raise InvalidSchema(f"too long a list in {name}")
 
 
 def _load(text: str) -> Any:

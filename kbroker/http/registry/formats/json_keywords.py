@@ -3,9 +3,10 @@ enumerations, names of properties.
 
 The names of the changes are Confluent's."""
 
-import json
 from collections.abc import Iterator
 from typing import Any
+
+from kbroker.http.registry.formats.json_values import value_text
 
 Change = tuple[str, str]
 """A change's name and the path in the schema."""
@@ -54,22 +55,9 @@ def _enum(old: dict[str, Any], new: dict[str, Any], path: str) -> Iterator[Chang
     if allowed is None:
         yield "ENUM_ARRAY_ADDED", path
         return
-    before, after = {canonical(one) for one in allowed}, {canonical(one) for one in new["enum"]}
+    before, after = {value_text(one) for one in allowed}, {value_text(one) for one in new["enum"]}
     if before - after:
         yield ("ENUM_ARRAY_NARROWED" if before & after else "ENUM_ARRAY_CHANGED"), path
-
-
-def canonical(value: Any) -> str:
-    """A text that is equal for values that are equal in JSON Schema: 1 and 1.0, not 1 and true."""
-    return json.dumps(_plain_numbers(value), sort_keys=True)
-
-
-def _plain_numbers(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _plain_numbers(one) for name, one in value.items()}
-    if isinstance(value, list):
-        return [_plain_numbers(one) for one in value]
-    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _covered(keyword: str, old: dict[str, Any], new: dict[str, Any]) -> bool:

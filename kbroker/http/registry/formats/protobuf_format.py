@@ -8,8 +8,11 @@ import binascii
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from pathlib import Path
+from time import monotonic
 
 import grpc_tools
 from google.protobuf.descriptor_pb2 import (
@@ -25,7 +28,8 @@ from google.protobuf.message import DecodeError
 from kbroker.http.registry.formats import InvalidSchema, Resolved
 
 MAIN = "schema.proto"
-LIMIT_S = 60
+LIMIT_S = 20
+"""Of the parsing of one schema, with all that it refers to."""
 WELL_KNOWN = Path(grpc_tools.__file__).parent / "_proto"
 _KIND = FieldDescriptorProto
 GROUPS = (
@@ -129,8 +133,11 @@ def _of_protoc(stderr: str, root: Path) -> str:
 def _checked(file: FileDescriptorProto, references: Resolved) -> FileDescriptorProto:
     """The descriptor, after a check that all of its types are defined. Raises InvalidSchema."""
     pool = DescriptorPool()
+    ends_s = monotonic() + LIMIT_S
     try:
-        for name in (*references, *file.dependency):
+        for name in dict.fromkeys((*references, *file.dependency)):
+            if monotonic() > ends_s:
+                raise InvalidSchema("takes too long to parse")
             known = well_known(name) if name not in references else _decoded(references[name])
             if known is None and name in references:
                 earlier = dict(list(references.items())[: list(references).index(name)])
@@ -151,10 +158,20 @@ def _checked(file: FileDescriptorProto, references: Resolved) -> FileDescriptorP
 
 def well_known(name: str) -> FileDescriptorProto | None:
     """Google's own files, which need no reference."""
-    file = WELL_KNOWN / name
-    if ".." in Path(name).parts or not file.is_file():
+    if name not in _well_known_names():
         return None
-    return _compiled(file.read_text(encoding="utf-8"), {})
+    return FileDescriptorProto.FromString(_well_known(name))
+
+
+@cache
+def _well_known_names() -> frozenset[str]:
+    return frozenset(file.relative_to(WELL_KNOWN).as_posix() for file in WELL_KNOWN.rglob("*.proto"))
+
+
+@cache
+def _well_known(name: str) -> bytes:
+    text = (WELL_KNOWN / name).read_text(encoding="utf-8")
+    return _compiled(text, {}).SerializeToString()
 
 
 def _files(old: FileDescriptorProto, new: FileDescriptorProto) -> Iterator[_Change]:
@@ -195,13 +212,13 @@ def _messages(old: DescriptorProto, new: DescriptorProto, path: str) -> Iterator
             yield "REQUIRED_FIELD_REMOVED", f"{path}/{number}"
         elif _oneof(old, field):
             yield "ONEOF_FIELD_REMOVED", f"{path}/{_oneof(old, field)}/{number}"
-    for name in {one.name for one in new.oneof_decl}:
-        moved = [
-            number
-            for number, field in after.items()
-            if number in before and _oneof(new, field) == name and not _oneof(old, before[number])
-        ]
-        if len(moved) > 1:
+    moved = Counter(
+        _oneof(new, field)
+        for number, field in after.items()
+        if number in before and not _oneof(old, before[number])
+    )
+    for name, count in moved.items():
+        if name and count > 1:
             yield "MULTIPLE_FIELDS_MOVED_TO_ONEOF", f"{path}/{name}"
 
 
