@@ -30,6 +30,7 @@ class Deletion:
     offset: int
     confirmed: bool
     asked_ns: int
+    answered_ns: int | None = None  # None: not known
 
 
 @dataclass(slots=True)

@@ -14,6 +14,7 @@ from spark_validation import digests
 from spark_validation.checks import (
     batches,
     compaction,
+    deletions,
     delivery,
     fencing,
     group_coverage,
@@ -48,6 +49,7 @@ TIMED = {
     "start above every commit",
     "commit of a former owner was confirmed",
     "two owners at the same time",
+    deletions.SERVED,
     shares.HELD,
     shares.STALE,
     shares.LATE,
@@ -149,6 +151,8 @@ class Judge:
             self.take(back)
             self.displaced.append(back.select("topic", "partition"))
             self.take(delivery.impossible(evidence))
+            if any(deletion.confirmed for deletion in evidence.run.deletions):
+                self.take(deletions.served(evidence))
         if not any(c.role == "drain" and c.finished for c in evidence.consumer_clients):
             self.verdict.skip(
                 "V10", "no drain consumer reached the end: a record that nobody read proves nothing"

@@ -159,11 +159,12 @@ class Membership:
 
     def rewind(self, offsets: dict[int, int]) -> None:
         """Goes back to these offsets (a transaction was given up); counts as a new assignment."""
+        at_ns = self.player.clock.now_ns()
         for partition, offset in offsets.items():
             if partition in self.ordinals:
                 self.consumer.seek(TopicPartition(self.topic, partition, offset))
                 self.inbox.next_offsets[partition] = offset
-        self._begin_assignment({p: offset for p, offset in offsets.items() if p in self.ordinals})
+        self._begin_assignment({p: offset for p, offset in offsets.items() if p in self.ordinals}, at_ns)
 
     def close(self, commit: bool = True) -> None:
         """Commits, leaves the group, seals the history."""
@@ -189,6 +190,7 @@ class Membership:
         except KafkaException:
             pass  # the client library asks again by itself, also for one that has an error
         starts = [TopicPartition(p.topic, p.partition, known.get(p.partition, NONE)) for p in partitions]
+        at_ns = self.player.clock.now_ns()
         if self._cooperative:
             consumer.incremental_assign(starts)
         else:
@@ -197,15 +199,18 @@ class Membership:
         for place in starts:
             self.inbox.next_offsets.pop(place.partition, None)
             self._committed.pop(place.partition, None)
-        self._begin_assignment({p.partition: known.get(p.partition, UNKNOWN_START) for p in partitions})
+        self._begin_assignment(
+            {p.partition: known.get(p.partition, UNKNOWN_START) for p in partitions}, at_ns
+        )
 
-    def _begin_assignment(self, starts: dict[int, int]) -> None:
+    def _begin_assignment(self, starts: dict[int, int], at_ns: int) -> None:
+        """at_ns: taken before the client library could fetch for it."""
         if not starts:
             return
         ordinal, self._next_ordinal = self._next_ordinal, self._next_ordinal + 1
         for partition in starts:
             self.ordinals[partition] = ordinal
-        self._write_event(AssignmentEvent.ASSIGNED, starts)
+        self._write_event(AssignmentEvent.ASSIGNED, starts, at_ns)
 
     def _taken(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
         self.take_held()
@@ -219,12 +224,13 @@ class Membership:
         self._end_assignment(AssignmentEvent.LOST, [place.partition for place in partitions])
 
     def _end_assignment(self, event: AssignmentEvent, partitions: list[int]) -> None:
-        self._write_event(event, dict.fromkeys((p for p in partitions if p in self.ordinals), NONE))
+        starts = dict.fromkeys((p for p in partitions if p in self.ordinals), NONE)
+        self._write_event(event, starts, self.player.clock.now_ns())
         for partition in partitions:
             self.ordinals.pop(partition, None)
         self.player.page[Slot.ASSIGNED] = len(self.ordinals)
 
-    def _write_event(self, event: AssignmentEvent, starts: dict[int, int]) -> None:
+    def _write_event(self, event: AssignmentEvent, starts: dict[int, int], at_ns: int) -> None:
         self.player.page[Slot.ASSIGNED] = len(self.ordinals)
         if self.history is None or not starts:
             return
@@ -240,6 +246,6 @@ class Membership:
                 "start_offset": [
                     offset if offset >= 0 or offset == UNKNOWN_START else NONE for offset in starts.values()
                 ],
-                "at_ns": self.player.clock.now_ns(),
+                "at_ns": at_ns,
             },
         )

@@ -1,9 +1,12 @@
 """Mutations of what retention, DeleteRecords and compaction took away."""
 
+from dataclasses import replace
+
 from loadtest.run import Deletion
 from tests.spark_validation.mutation import Mutation
 from tests.spark_validation.world import (
     BATCH,
+    MS,
     START_NS,
     Batch,
     Record,
@@ -93,6 +96,37 @@ def delete_within_a_segment(topic: Topic) -> None:
         row
         for row in topic.rows["reads"]
         if row["partition"] or row["offset"] >= 23 or (row["consumer"] == topic.reader and row["offset"] < 10)
+    ]
+
+
+def delete_between_assignments(answered_ms: int, confirmed: bool = True):  # type: ignore[no-untyped-def]
+    """Of partition 0 the group's second assignment begins at offset 30, 20 s after the start of the
+    run, and is given records below the log's new start at 33."""
+
+    def mutate(topic: Topic) -> None:
+        topic.start_offset = 33
+        asked_ns, answered_ns = START_NS + 10_000 * MS, START_NS + answered_ms * MS
+        topic.deletions = [Deletion(topic.name, 0, 33, confirmed, asked_ns, answered_ns)]
+        topic.rows["reads"] = [
+            row
+            for row in topic.rows["reads"]
+            if row["partition"] or row["offset"] >= 33 or row["consumer"] == topic.reader
+        ]
+
+    return mutate
+
+
+def delete_again(topic: Topic) -> None:
+    """The second request, for more records, is confirmed when the second assignment has begun."""
+    delete_between_assignments(15_000)(topic)
+    topic.start_offset = 37
+    first = topic.deletions[0]
+    asked_ns, answered_ns = START_NS + 19_000 * MS, START_NS + 21_000 * MS
+    topic.deletions.append(replace(first, offset=37, asked_ns=asked_ns, answered_ns=answered_ns))
+    topic.rows["reads"] = [
+        row
+        for row in topic.rows["reads"]
+        if row["partition"] or row["offset"] >= 37 or row["consumer"] == topic.reader
     ]
 
 
@@ -241,6 +275,7 @@ def superseded_by_an_aborted(topic: Topic) -> None:
 GONE = "last value of a key is gone"
 UNALLOWED = "below a log start that nothing allows"
 REASONLESS = "log start moved without a reason"
+SERVED = "below a confirmed DeleteRecords"
 CHECKPOINTED = "checkpoint above the log start"
 REMOVAL_MUTATIONS: tuple[Mutation, ...] = (
     Mutation("clean-expired", "idempotent", expire, {}),
@@ -280,8 +315,12 @@ REMOVAL_MUTATIONS: tuple[Mutation, ...] = (
         "deletion-forgotten",
         "idempotent",
         forget_a_deletion,
-        {("V15", "log start below a confirmed DeleteRecords"): 1},
+        {("V15", "log start below a confirmed DeleteRecords"): 1, ("V03", SERVED): 2 * CUT},
     ),
+    Mutation("deleted-given-later", "idempotent", delete_between_assignments(15_000), {("V03", SERVED): 3}),
+    Mutation("deleted-twice-given-later", "idempotent", delete_again, {("V03", SERVED): 3}),
+    Mutation("clean-deleted-in-flight", "idempotent", delete_between_assignments(20_001), {}),
+    Mutation("clean-deletion-refused", "idempotent", delete_between_assignments(15_000, False), {}),
     Mutation("clean-compacted-segment", "idempotent", compact, {}),
     Mutation("clean-tombstone", "idempotent", tombstone, {}),
     Mutation("clean-tombstone-expired", "idempotent", tombstone_expired, {}),

@@ -72,6 +72,13 @@ def test_real_time_is_convicted_at_the_exact_records(judged: Judge, name: str) -
     assert {(row["partition"], row["offset"]) for row in rows if row["topic"] == name} == EXACTLY[name]
 
 
+@pytest.mark.parametrize("name", ["deleted-given-later", "deleted-twice-given-later"])
+def test_what_was_deleted_is_convicted_at_the_exact_records(judged: Judge, name: str) -> None:
+    rows = [row for row in judged.verdict.results["V03"].convicting if row["topic"] == name]
+    assert sorted((row["partition"], row["offset"]) for row in rows) == [(0, 30), (0, 31), (0, 32)]
+    assert len({row["consumer"] for row in rows}) == 1
+
+
 def test_nothing_is_found_outside_of_the_mutated_topics(judged: Judge) -> None:
     known = {name for name, (_, expected) in world().items() if expected}
     rows = [
