@@ -23,8 +23,8 @@ BATCH_BYTES = 32 << 20
 """Maximum size of a decompressed batch."""
 MAX_RECORDS = 10_000
 HELD_BYTES = 32 << 20
-"""Of the records of one fetch, from where on the rest is left to the next one: a fetch of a megabyte
-may hold a gigabyte of records, or a hundred million of them."""
+"""Of the records of one fetch, from where on the rest is left to the next one: a fetch of a
+megabyte may hold a gigabyte of records, or a hundred million of them."""
 EARLIEST, LATEST = -2, -1
 
 

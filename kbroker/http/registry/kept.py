@@ -13,7 +13,8 @@ MAX_CHARACTERS = 8 << 20
 
 
 class Kept(Generic[K, V]):
-    """Forgets the values first that were not used for the longest time. Runs in: http; thread-safe."""
+    """Forgets the values first that were not used for the longest time. Runs in: http;
+    thread-safe."""
 
     def __init__(self, max_characters: int = MAX_CHARACTERS) -> None:
         self._max_characters = max_characters
