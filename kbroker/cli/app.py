@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Sequence
 
+from kbroker.cli.bytecode import keep_bytecode
 from kbroker.cli.early_stop import end_at_once_on_signals
 from kbroker.cli.exit_codes import ExitCode
 from kbroker.cli.serve_arguments import parse
@@ -19,6 +20,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     """Run one command line; returns the exit code. Expected errors are printed to stderr as one
     sentence."""
     words = sys.argv[1:] if arguments is None else list(arguments)
+    keep_bytecode()
     if words[:1] == ["serve"]:
         end_at_once_on_signals()
     if words[:1] == ["serve"] and (plain := parse(words[1:])) is not None:

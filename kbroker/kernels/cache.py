@@ -8,7 +8,6 @@ Imports no numba: it is used before the first kernel loads.
 
 import hashlib
 import os
-import tempfile
 from importlib.metadata import version
 from pathlib import Path
 
@@ -44,12 +43,4 @@ def digest() -> str:
 def cache_folder() -> Path:
     """Where compiled kernels live: per user, per content of the kernel sources. A folder that other
     users could write is never used. Raises OSError when there is no other folder."""
-    name = f"kernels-{digest()}"
-    root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    try:
-        folder = trust.own_folder(root / "kbroker" / name)
-        if os.access(folder, os.W_OK):
-            return folder
-    except OSError:
-        pass
-    return trust.own_folder(Path(tempfile.gettempdir()) / f"kbroker-{os.getuid()}" / name)
+    return trust.own_cache_folder(f"kernels-{digest()}")

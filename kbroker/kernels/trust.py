@@ -5,6 +5,7 @@ Compiled kernels are loaded and run, so a user who can write them can run code a
 
 import os
 import stat
+import tempfile
 from pathlib import Path
 
 GROUP_OR_OTHERS = 0o022
@@ -47,6 +48,19 @@ def own_folder(folder: Path) -> Path:
             found = one.lstat()
         check(one, found)
     return folder
+
+
+def own_cache_folder(name: str) -> Path:
+    """A folder in this user's cache, or in the temporary folder if that cannot be written. Raises
+    OSError."""
+    root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    try:
+        folder = own_folder(root / "kbroker" / name)
+        if os.access(folder, os.W_OK):
+            return folder
+    except OSError:
+        pass
+    return own_folder(Path(tempfile.gettempdir()) / f"kbroker-{os.getuid()}" / name)
 
 
 def read(file: Path) -> bytes:
