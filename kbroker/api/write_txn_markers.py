@@ -5,8 +5,11 @@ v2 the transaction version of the producer: from 2 on the marker's epoch must be
 partition's (KIP-1228).
 """
 
+from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
+
 from kbroker.api.context import RequestContext
-from kbroker.api.later import in_groups, running
+from kbroker.api.later import results_of, running
 from kbroker.api.row import Api
 from kbroker.control.transactions.metadata import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from kbroker.protocol.api_keys import ApiKey
@@ -29,7 +32,7 @@ async def handle(ctx: RequestContext, request: WriteTxnMarkersRequest) -> WriteT
     """A code per marker and partition. Raises UNKNOWN_SERVER_ERROR."""
     if any(_has_no_producer(ctx, marker) for marker in paced(request.markers)):
         raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
-    results = await in_groups(_write(ctx, marker) for marker in request.markers)
+    results = await results_of(_result(ctx, marker) for marker in paced(request.markers))
     return WriteTxnMarkersResponse(markers=results)
 
 
@@ -68,17 +71,45 @@ def _has_no_producer(ctx: RequestContext, marker: WritableTxnMarker) -> bool:
     )
 
 
-async def _write(ctx: RequestContext, marker: WritableTxnMarker) -> WritableTxnMarkerResult:
-    waits = (
-        _one(ctx, marker, topic.name, index) for topic in marker.topics for index in topic.partition_indexes
-    )
-    codes = iter(await in_groups(waits))
+def _result(
+    ctx: RequestContext, marker: WritableTxnMarker
+) -> WritableTxnMarkerResult | Callable[[], Awaitable[WritableTxnMarkerResult]]:
+    """The result of a marker, at once if it has no log to be written to: no task for a partition
+    that does not exist."""
+    parts = [
+        _code(ctx, marker, topic.name, index)
+        for topic in marker.topics
+        for index in paced(topic.partition_indexes)
+    ]
+    codes = [part for part in parts if isinstance(part, ErrorCode)]
+    return _of(marker, codes) if len(codes) == len(parts) else partial(_written, marker, parts)
+
+
+def _code(
+    ctx: RequestContext, marker: WritableTxnMarker, topic: str, index: int
+) -> ErrorCode | Callable[[], Awaitable[ErrorCode]]:
+    if ctx.broker.catalogue.partition(topic, index) is None:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return partial(_one, ctx, marker, topic, index)
+
+
+async def _written(
+    marker: WritableTxnMarker, parts: list[ErrorCode | Callable[[], Awaitable[ErrorCode]]]
+) -> WritableTxnMarkerResult:
+    return _of(marker, await results_of(parts))
+
+
+def _of(marker: WritableTxnMarker, codes: Iterable[ErrorCode]) -> WritableTxnMarkerResult:
+    left = iter(codes)
     return WritableTxnMarkerResult(
         marker.producer_id,
         [
             WritableTxnMarkerTopicResult(
                 topic.name,
-                [WritableTxnMarkerPartitionResult(index, next(codes)) for index in topic.partition_indexes],
+                [
+                    WritableTxnMarkerPartitionResult(index, next(left))
+                    for index in paced(topic.partition_indexes)
+                ],
             )
             for topic in marker.topics
         ],

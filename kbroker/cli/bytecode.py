@@ -13,8 +13,8 @@ FOLDER = "bytecode"
 
 
 def keep_bytecode(beside: str | None = __spec__.cached) -> None:
-    """Called before other modules are imported; child processes inherit it. beside: where Python keeps
-    the byte code of this module."""
+    """Called before other modules are imported; child processes inherit it. beside: where Python
+    keeps the byte code of this module."""
     if sys.pycache_prefix is not None or (beside and Path(beside).exists()):
         return
     from kbroker.kernels.trust import own_cache_folder
