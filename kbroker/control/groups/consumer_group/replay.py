@@ -49,12 +49,13 @@ class ConsumerReplay:
 
     def __init__(self, table: GroupTable, replay: GroupReplay) -> None:
         self._groups = ModernReplay(table, ConsumerGroup, ConsumerMember)
+        assignment = partial(self._groups.assignment, _with_assignment, _left)
         replay.handle(ConsumerGroupMetadataKey, self._groups.group_epoch)
         replay.handle(ConsumerGroupPartitionMetadataKey, self._partition_metadata)
         replay.handle(ConsumerGroupMemberMetadataKey, self._member)
         replay.handle(ConsumerGroupTargetAssignmentMetadataKey, self._groups.target_epoch)
         replay.handle(ConsumerGroupTargetAssignmentMemberKey, self._target)
-        replay.handle(current.ConsumerGroupCurrentMemberAssignmentKey, self._assignment)
+        replay.handle(current.ConsumerGroupCurrentMemberAssignmentKey, assignment)
         replay.handle(ConsumerGroupRegularExpressionKey, self._regex)
 
     def _partition_metadata(self, _: int, key: ConsumerGroupPartitionMetadataKey, value: Any) -> None:
@@ -66,7 +67,7 @@ class ConsumerReplay:
         self, _: int, key: ConsumerGroupMemberMetadataKey, value: ConsumerGroupMemberMetadataValue | None
     ) -> None:
         classic = None if value is None else _classic_metadata(value)
-        self._groups.member(key, value, partial(_with_metadata, classic))
+        self._groups.member(partial(_with_metadata, classic), _, key, value)
 
     def _target(
         self,
@@ -75,14 +76,6 @@ class ConsumerReplay:
         value: ConsumerGroupTargetAssignmentMemberValue | None,
     ) -> None:
         self._groups.target(key, None if value is None else partitions_of(value.topic_partitions))
-
-    def _assignment(
-        self,
-        _: int,
-        key: current.ConsumerGroupCurrentMemberAssignmentKey,
-        value: current.ConsumerGroupCurrentMemberAssignmentValue | None,
-    ) -> None:
-        self._groups.assignment(key, value, _with_assignment, _left)
 
     def _regex(
         self,

@@ -78,7 +78,7 @@ class ModernReplay(Generic[G, M]):
             group.assignment_epoch = -1 if value is None else value.assignment_epoch
             group.assignment_timestamp_ms = 0 if value is None else value.assignment_timestamp
 
-    def member(self, key: MemberKey, value: V | None, changed: Callable[[M, V], M]) -> None:
+    def member(self, changed: Callable[[M, V], M], _: int, key: MemberKey, value: V | None) -> None:
         """A member's metadata; a tombstone removes the member. changed: the member with the
         metadata of the record."""
         group = self.find(key, value)
@@ -91,7 +91,7 @@ class ModernReplay(Generic[G, M]):
         group.put_member(changed(member, value))
 
     def assignment(
-        self, key: MemberKey, value: V | None, changed: Callable[[M, V], M], left: Callable[[M], M]
+        self, changed: Callable[[M, V], M], left: Callable[[M], M], _: int, key: MemberKey, value: V | None
     ) -> None:
         """A member's current assignment. changed: the member with the assignment of the record.
         left: the member after a tombstone."""

@@ -2,6 +2,7 @@
 change."""
 
 from dataclasses import replace
+from functools import partial
 
 from kbroker.control.groups.group_replay import GroupReplay
 from kbroker.control.groups.modern_group.member import LEAVE_EPOCH
@@ -26,17 +27,13 @@ class ShareReplay:
 
     def __init__(self, table: GroupTable, replay: GroupReplay) -> None:
         self._groups = ModernReplay(table, ShareGroup, ShareMember)
+        assignment = partial(self._groups.assignment, _with_assignment, _left)
         replay.handle(ShareGroupMetadataKey, self._groups.group_epoch)
-        replay.handle(ShareGroupMemberMetadataKey, self._member)
+        replay.handle(ShareGroupMemberMetadataKey, partial(self._groups.member, _with_metadata))
         replay.handle(target_epoch.ShareGroupTargetAssignmentMetadataKey, self._groups.target_epoch)
         replay.handle(target.ShareGroupTargetAssignmentMemberKey, self._target)
-        replay.handle(current.ShareGroupCurrentMemberAssignmentKey, self._assignment)
+        replay.handle(current.ShareGroupCurrentMemberAssignmentKey, assignment)
         replay.handle(shared.ShareGroupStatePartitionMetadataKey, self._shared)
-
-    def _member(
-        self, _: int, key: ShareGroupMemberMetadataKey, value: ShareGroupMemberMetadataValue | None
-    ) -> None:
-        self._groups.member(key, value, _with_metadata)
 
     def _target(
         self,
@@ -45,14 +42,6 @@ class ShareReplay:
         value: target.ShareGroupTargetAssignmentMemberValue | None,
     ) -> None:
         self._groups.target(key, None if value is None else partitions_of(value.topic_partitions))
-
-    def _assignment(
-        self,
-        _: int,
-        key: current.ShareGroupCurrentMemberAssignmentKey,
-        value: current.ShareGroupCurrentMemberAssignmentValue | None,
-    ) -> None:
-        self._groups.assignment(key, value, _with_assignment, _left)
 
     def _shared(
         self,

@@ -3,6 +3,7 @@ change."""
 
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import partial
 
 from kbroker.control.groups.group_replay import GroupReplay
 from kbroker.control.groups.modern_group.member import LEAVE_EPOCH
@@ -37,12 +38,13 @@ class StreamsReplay:
 
     def __init__(self, table: GroupTable, replay: GroupReplay) -> None:
         self._groups = ModernReplay(table, StreamsGroup, StreamsMember)
+        assignment = partial(self._groups.assignment, _with_assignment, _left)
         replay.handle(StreamsGroupMetadataKey, self._group)
         replay.handle(StreamsGroupTopologyKey, self._topology)
-        replay.handle(StreamsGroupMemberMetadataKey, self._member)
+        replay.handle(StreamsGroupMemberMetadataKey, partial(self._groups.member, _with_metadata))
         replay.handle(StreamsGroupTargetAssignmentMetadataKey, self._groups.target_epoch)
         replay.handle(target.StreamsGroupTargetAssignmentMemberKey, self._target)
-        replay.handle(current.StreamsGroupCurrentMemberAssignmentKey, self._assignment)
+        replay.handle(current.StreamsGroupCurrentMemberAssignmentKey, assignment)
 
     def _group(self, _: int, key: StreamsGroupMetadataKey, value: StreamsGroupMetadataValue | None) -> None:
         self._groups.group_epoch(_, key, value)
@@ -59,11 +61,6 @@ class StreamsReplay:
         if group is not None:
             group.topology = topology
 
-    def _member(
-        self, _: int, key: StreamsGroupMemberMetadataKey, value: StreamsGroupMemberMetadataValue | None
-    ) -> None:
-        self._groups.member(key, value, _with_metadata)
-
     def _target(
         self,
         _: int,
@@ -71,14 +68,6 @@ class StreamsReplay:
         value: target.StreamsGroupTargetAssignmentMemberValue | None,
     ) -> None:
         self._groups.target(key, None if value is None else TaskSet.of(value))
-
-    def _assignment(
-        self,
-        _: int,
-        key: current.StreamsGroupCurrentMemberAssignmentKey,
-        value: current.StreamsGroupCurrentMemberAssignmentValue | None,
-    ) -> None:
-        self._groups.assignment(key, value, _with_assignment, _left)
 
 
 def _with_metadata(member: StreamsMember, value: StreamsGroupMemberMetadataValue) -> StreamsMember:
