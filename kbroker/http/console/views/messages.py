@@ -60,30 +60,42 @@ def leaders_of(request: Request) -> dict[int, int]:
     return leaders
 
 
+class _Page:
+    """The records of an answer, with their partitions. held: about the bytes of memory that they
+    take."""
+
+    def __init__(self, ends_s: float) -> None:
+        self.records: list[tuple[int, Record]] = []
+        self.held = 0
+        self._ends_s = ends_s
+
+    def is_full(self) -> bool:
+        """Whether no further fetch may begin, for its size or its time."""
+        return self.held >= HELD_BYTES or time.monotonic() >= self._ends_s
+
+    def add(self, partition: int, record: Record) -> None:
+        self.records.append((partition, record))
+        self.held += weight(record)
+
+
 def messages(request: Request) -> dict[str, Any]:
     """A page of records, ordered by time."""
     leaders = leaders_of(request)
     topic, limit = request["topic"], request["limit"]
     starts = _from_cursor(request, leaders) if request["cursor"] else _starts(request, leaders)
     matches = text_filter(request["key"], request["value"])
-    deadline = time.monotonic() + SCAN_S
     scans = [
         Scan(request.caller, topic, partition, leaders[partition], offset, request["committed"])
         for partition, offset in sorted(starts.items())
     ]
-    found: list[tuple[int, Record]] = []
+    page = _Page(time.monotonic() + SCAN_S)
+    found = page.records
     open_scans = list(scans)
     share = -(-limit // len(scans))
-    while open_scans and len(found) < limit and time.monotonic() < deadline:
-        if sum(scan.scanned for scan in scans) >= SCAN_BYTES or _weigh(found) >= HELD_BYTES:
+    while open_scans and len(found) < limit and not page.is_full():
+        if sum(scan.scanned for scan in scans) >= SCAN_BYTES:
             break
-        open_scans = [
-            scan
-            for scan in open_scans
-            if _weigh(found) >= HELD_BYTES
-            or time.monotonic() > deadline
-            or _step(scan, found, share, matches)
-        ]
+        open_scans = [scan for scan in open_scans if page.is_full() or _step(scan, page, share, matches)]
     cursor = ".".join(f"{scan.partition}-{scan.next_offset}" for scan in scans)
     found.sort(key=lambda item: (item[1].timestamp_ms, item[0], item[1].offset))
     most = WHOLE if limit == 1 else CUT_AT
@@ -96,7 +108,7 @@ def messages(request: Request) -> dict[str, Any]:
     }
 
 
-def _step(scan: Scan, found: list[tuple[int, Record]], share: int, matches: Callable[[Record], bool]) -> bool:
+def _step(scan: Scan, page: _Page, share: int, matches: Callable[[Record], bool]) -> bool:
     """One fetch of a partition; takes at most `share` records. Returns whether there may be
     more."""
     before = scan.next_offset
@@ -106,17 +118,12 @@ def _step(scan: Scan, found: list[tuple[int, Record]], share: int, matches: Call
     taken = 0
     for record in records:
         if matches(record):
-            found.append((scan.partition, record))
+            page.add(scan.partition, record)
             taken += 1
         if taken >= share:
             scan.next_offset = record.offset + 1
             break
     return True
-
-
-def _weigh(found: list[tuple[int, Record]]) -> int:
-    """About the bytes of memory that these records take."""
-    return sum(weight(record) for _, record in found)
 
 
 def _starts(request: Request, leaders: dict[int, int]) -> dict[int, int]:
@@ -190,7 +197,7 @@ class Tail:
                 scan.next_offset = where[scan.partition]
                 continue
             new = [(scan.partition, record) for record in records if self._matches(record)]
-            held += _weigh(new)
+            held += sum(weight(record) for _, record in new)
             found += new
         found.sort(key=lambda item: (item[1].timestamp_ms, item[0], item[1].offset))
         shown = found[-self.BATCH :]
