@@ -5,7 +5,6 @@ Compiled kernels are loaded and run, so a user who can write them can run code a
 
 import os
 import stat
-import tempfile
 from pathlib import Path
 
 GROUP_OR_OTHERS = 0o022
@@ -50,16 +49,22 @@ def own_folder(folder: Path) -> Path:
     return folder
 
 
+def cache_root() -> Path:
+    """kbroker's folder in this user's cache. Raises RuntimeError for a user without a home."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kbroker"
+
+
 def own_cache_folder(name: str) -> Path:
     """A folder in this user's cache, or in the temporary folder if that cannot be written. Raises
     OSError."""
-    root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     try:
-        folder = own_folder(root / "kbroker" / name)
+        folder = own_folder(cache_root() / name)
         if os.access(folder, os.W_OK):
             return folder
     except OSError:
         pass
+    import tempfile  # with all that it imports, and rarely needed
+
     return own_folder(Path(tempfile.gettempdir()) / f"kbroker-{os.getuid()}" / name)
 
 

@@ -10,6 +10,7 @@ import subprocess
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
+from kbroker.kernels.trust import cache_root
 from spark_validation.java import OLDEST, installed_java, is_new_enough, packaged_java
 
 POM = Path(__file__).parent / "engine.xml"
@@ -40,11 +41,6 @@ def class_path(kafka_home: Path | None) -> str:
     folder = cache_root() / f"mirror-{hashlib.sha256(POM.read_bytes()).hexdigest()[:16]}"
     resolve_once(find_java(), POM, folder)
     return str(folder / "*")
-
-
-def cache_root() -> Path:
-    """The user's folder for fetched jars."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kbroker"
 
 
 def resolve_once(java: Path, pom: Path, folder: Path) -> None:
