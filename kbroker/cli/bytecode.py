@@ -21,6 +21,6 @@ def keep_bytecode(beside: str | None = __spec__.cached) -> None:
 
     try:
         sys.pycache_prefix = str(own_cache_folder(FOLDER))
-    except (OSError, RuntimeError):  # RuntimeError: a user without a home
+    except OSError:
         return
     sys.dont_write_bytecode = False

@@ -49,23 +49,29 @@ def own_folder(folder: Path) -> Path:
     return folder
 
 
-def cache_root() -> Path:
-    """kbroker's folder in this user's cache. Raises RuntimeError for a user without a home."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kbroker"
-
-
 def own_cache_folder(name: str) -> Path:
-    """A folder in this user's cache, or in the temporary folder if that cannot be written. Raises
-    OSError."""
+    """A folder in this user's cache; in the temporary folder if that cannot be written, or if the
+    user has no home. Raises OSError."""
     try:
-        folder = own_folder(cache_root() / name)
+        folder = own_folder(_user_cache() / "kbroker" / name)
         if os.access(folder, os.W_OK):
             return folder
-    except OSError:
+    except (OSError, RuntimeError):  # RuntimeError: a user whose home is not known
         pass
     import tempfile  # with all that it imports, and rarely needed
 
     return own_folder(Path(tempfile.gettempdir()) / f"kbroker-{os.getuid()}" / name)
+
+
+def _user_cache() -> Path:
+    """The user's folder for caches. Raises FileNotFoundError for a home that does not exist: root
+    could make it, but `/nonexistent` is how a system says that a user has none."""
+    if given := os.environ.get("XDG_CACHE_HOME"):
+        return Path(given)
+    home = Path.home()
+    if not home.is_dir():
+        raise FileNotFoundError(f"{home}: the user's home does not exist")
+    return home / ".cache"
 
 
 def read(file: Path) -> bytes:

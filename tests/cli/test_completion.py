@@ -71,4 +71,4 @@ def test_the_line_says_which_broker(names: tuple[str, str], target: Target) -> N
 
 def test_nothing_is_offered_without_a_broker() -> None:
     assert completed("kbroker consume a", KBROKER_BOOTSTRAP="127.0.0.1:1") == []
-    assert completed("kbroker consume --command-config /nonexistent a") == []
+    assert completed("kbroker consume --command-config /no-such-folder/file a") == []

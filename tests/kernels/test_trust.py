@@ -61,3 +61,15 @@ def test_what_another_user_has_made_first_is_refused(tmp_path: Path, monkeypatch
     os.chown(tmp_path / "file", SOMEBODY_ELSE, SOMEBODY_ELSE)
     with pytest.raises(Untrusted):
         trust.read(tmp_path / "file")
+
+
+def test_a_home_that_does_not_exist_is_not_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A service's user often has `/nonexistent` for a home, and root could create it."""
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path / "nonexistent"))
+    monkeypatch.setattr("tempfile.gettempdir", lambda: str(temporary))
+    made = trust.own_cache_folder("bytecode")
+    assert made == temporary / f"kbroker-{os.getuid()}" / "bytecode"
+    assert not (tmp_path / "nonexistent").exists()

@@ -10,7 +10,7 @@ import subprocess
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
-from kbroker.kernels.trust import cache_root
+from kbroker.kernels.trust import own_cache_folder
 from spark_validation.java import OLDEST, installed_java, is_new_enough, packaged_java
 
 POM = Path(__file__).parent / "engine.xml"
@@ -38,7 +38,10 @@ def class_path(kafka_home: Path | None) -> str:
         if not any((kafka_home / "libs").glob(f"{MARK}*.jar")):
             raise JarsMissing(f"{kafka_home}: not an Apache Kafka: no libs/{MARK}*.jar")
         return str(kafka_home / "libs" / "*")
-    folder = cache_root() / f"mirror-{hashlib.sha256(POM.read_bytes()).hexdigest()[:16]}"
+    try:
+        folder = own_cache_folder(f"mirror-{hashlib.sha256(POM.read_bytes()).hexdigest()[:16]}")
+    except OSError as error:
+        raise JarsMissing(f"the jars cannot be kept: {error}") from error
     resolve_once(find_java(), POM, folder)
     return str(folder / "*")
 
