@@ -10,7 +10,7 @@ from kbroker.api.error_counts import ErrorCounts
 from kbroker.api.versions import VERSIONS
 from kbroker.control.metadata.features import finalized, offered
 from kbroker.ipc.messages import ClientRequest, Image
-from kbroker.net.greetings import Greeting, Learn, key_of
+from kbroker.net.api_versions import KnownRequest, Learn, key_of
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.codec import decode
 from kbroker.protocol.errors import ErrorCode
@@ -24,10 +24,10 @@ from kbroker.protocol.messages.api_versions import (
 )
 
 KEY = ApiKey.API_VERSIONS
-MAX_GREETINGS = 1024
+MAX_CACHED = 1024
 """Maximum number of cached requests: clients of the same software and client id send the same
 bytes."""
-MAX_GREETING_BYTES = 512
+MAX_REQUEST_BYTES = 512
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
@@ -74,18 +74,18 @@ class LocalAnswers:
         self._epoch = 0
         self._good: dict[int, bytes] = {}
         """By version: the whole answer to a valid request, for correlation id 0."""
-        self._greetings: dict[bytes, Greeting] = {}
+        self._known: dict[bytes, KnownRequest] = {}
 
     def take(self, image: Image) -> None:
         """Drop the cached answers, because features may have changed."""
         self._features, self._epoch = image.features, image.features_epoch
         self._good.clear()
-        self._greetings.clear()
+        self._known.clear()
 
-    def known(self, frame: bytes) -> Greeting | None:
+    def known(self, frame: bytes) -> KnownRequest | None:
         """The cached answer to a request; the caller sends it. frame: the request without its
         size."""
-        found = self._greetings.get(key_of(frame))
+        found = self._known.get(key_of(frame))
         if found is not None:
             self._counts.count_none(KEY)
         return found
@@ -102,19 +102,19 @@ class LocalAnswers:
             refused = ApiVersionsResponse(ErrorCode.INVALID_REQUEST)
             self._counts.count(client, refused)
             return encode_response(KEY, client.api_version, client.correlation_id, refused)
-        greeting = Greeting(
+        known = KnownRequest(
             client.api_version,
             client.client_id,
             request.client_software_name,
             request.client_software_version,
             self._good_answer(request, client.api_version),
         )
-        if len(self._greetings) < MAX_GREETINGS and len(frame) <= MAX_GREETING_BYTES:
-            self._greetings[key_of(bytes(frame))] = greeting
+        if len(self._known) < MAX_CACHED and len(frame) <= MAX_REQUEST_BYTES:
+            self._known[key_of(bytes(frame))] = known
         self._counts.count_none(KEY)
-        if greeting.software_name:
-            learn(greeting.software_name, greeting.software_version)
-        return greeting.answer_to(frame)
+        if known.software_name:
+            learn(known.software_name, known.software_version)
+        return known.answer_to(frame)
 
     def _good_answer(self, request: ApiVersionsRequest, version: int) -> bytes:
         good = self._good.get(version)

@@ -14,9 +14,9 @@ import time
 from contextlib import suppress
 
 from kbroker.cleaner.caller import Caller
+from kbroker.cleaner.cleaner_state import CleanerState
 from kbroker.cleaner.log_cleaner import Cleaned, LogChanged, LogCleaner, MapTooSmall
 from kbroker.cleaner.offset_map import OffsetMap, usable_load
-from kbroker.cleaner.shift import Shift
 from kbroker.ipc.child import ChildContext, on_stop
 from kbroker.ipc.clock import wall_clock_ms
 from kbroker.ipc.crash_point import crash_point
@@ -53,20 +53,20 @@ class Stopped(Exception):
 class CleanerThread(threading.Thread):
     """Cleans while any log is due, then backs off. Owner: main."""
 
-    def __init__(self, number: int, context: ChildContext, shift: Shift) -> None:
+    def __init__(self, number: int, context: ChildContext, state: CleanerState) -> None:
         super().__init__(name=f"cleaner-{number}", daemon=True)
         self._number = number
         self._workers = context.shared.sizes.workers
-        self._shift = shift
+        self._state = state
         self._dir_errors = LogDirErrors(context.config.log_dirs, context.shared)
-        self._caller = Caller(context.ways.connector, shift.stop)
+        self._caller = Caller(context.control_sockets.connector, state.stop)
         self._cleaner: LogCleaner | None = None
         self._worker = 0  # of the log that is being cleaned
 
     def run(self) -> None:
         lower_priority()
-        shift = self._shift
-        while not shift.stop.is_set() and self._number < shift.threads:
+        state = self._state
+        while not state.stop.is_set() and self._number < state.threads:
             began = time.monotonic()
             try:
                 busy = self._clean_filthiest()
@@ -76,7 +76,7 @@ class CleanerThread(threading.Thread):
                 log.debug("nothing cleaned: %s", error)
                 busy = False
             if not busy:
-                shift.back_off(PAUSE_FACTOR * (time.monotonic() - began))
+                state.back_off(PAUSE_FACTOR * (time.monotonic() - began))
         self._caller.close()
 
     def _clean_filthiest(self) -> bool:
@@ -85,7 +85,7 @@ class CleanerThread(threading.Thread):
         for worker in range(self._workers):
             with suppress(KafkaError):  # the IO worker is restarting, so its logs cannot be cleaned now
                 found += [(worker, one) for one in self._caller.ask(worker, CleanableLogs())]
-        taken = self._shift.take_filthiest(found)
+        taken = self._state.take_filthiest(found)
         if taken is None:
             return False
         self._worker, one = taken
@@ -94,7 +94,7 @@ class CleanerThread(threading.Thread):
         try:
             cleaned = self._clean(one)
         finally:
-            self._shift.done(one, cleaned, time.monotonic_ns() - began)
+            self._state.done(one, cleaned, time.monotonic_ns() - began)
         return cleaned is not None
 
     def _clean(self, one: CleanableLog) -> Cleaned | None:
@@ -106,7 +106,7 @@ class CleanerThread(threading.Thread):
             cleaned = self._log_cleaner().clean(job, wall_clock_ms())
         except (CorruptLog, MapTooSmall) as error:
             log.warning("%s cannot be cleaned and stays unchanged: %s", job.folder, error)
-            self._shift.failed(one, for_good=True)
+            self._state.failed(one, for_good=True)
             return None
         except LogChanged:
             log.info("%s changed during its cleaning and will be cleaned again later", job.folder)
@@ -116,7 +116,7 @@ class CleanerThread(threading.Thread):
         except OSError as error:
             log.warning("%s could not be cleaned: %s", job.folder, error)
             self._dir_errors.met(job.folder, error)
-            self._shift.failed(one, for_good=False)
+            self._state.failed(one, for_good=False)
             return None
         self._caller.ask(self._worker, EndCleaning(one.slot, one.generation, cleaned.end))
         _log_result(job, cleaned, time.monotonic() - began)
@@ -124,8 +124,8 @@ class CleanerThread(threading.Thread):
 
     def _log_cleaner(self) -> LogCleaner:
         """This thread's cleaner, replaced when its settings have changed."""
-        config = self._shift.config
-        threads = max(1, self._shift.threads)
+        config = self._state.config
+        threads = max(1, self._state.threads)
         memory = min(config.get_int("log.cleaner.dedupe.buffer.size") // threads, MAX_MAP_BYTES)
         factor = usable_load(config.get_float("log.cleaner.io.buffer.load.factor"))
         have = self._cleaner.offset_map if self._cleaner is not None else None
@@ -134,7 +134,7 @@ class CleanerThread(threading.Thread):
             self._cleaner = LogCleaner(
                 OffsetMap(memory, factor),
                 buffer,
-                self._shift.throttle,
+                self._state.throttle,
                 lambda swap: bool(self._caller.ask(self._worker, swap)),
                 self._check,
             )
@@ -142,7 +142,7 @@ class CleanerThread(threading.Thread):
 
     def _check(self, _: str) -> None:
         crash_point("compaction: step of the cleaner")
-        if self._shift.stop.is_set():
+        if self._state.stop.is_set():
             raise Stopped
 
 
@@ -158,28 +158,28 @@ def lower_priority() -> None:
 
 def main(context: ChildContext) -> None:
     """Entry of the role "cleaner": serve until the parent asks for a stop."""
-    shift = Shift(context.config, Slots(context.shared.metrics[context.process]))
+    state = CleanerState(context.config, Slots(context.shared.metrics[context.process]))
     event_fd = context.shared.cleaner_event_fd
 
     def stop(*_: object) -> None:
-        shift.stop.set()
+        state.stop.set()
         os.eventfd_write(event_fd, 1)
 
     on_stop(stop)
     lower_priority()
     context.shared.processes[context.process, ProcessLine.READY] = context.epoch
-    caller = Caller(context.ways.connector, shift.stop)
+    caller = Caller(context.control_sockets.connector, state.stop)
     threads: dict[int, CleanerThread] = {}
-    while not shift.stop.is_set():
+    while not state.stop.is_set():
         with suppress(LinkClosed, KafkaError):
-            shift.configure(caller.call(BrokerSettings()))
-        for number in range(shift.threads):
+            state.configure(caller.call(BrokerSettings()))
+        for number in range(state.threads):
             if number not in threads or not threads[number].is_alive():
-                threads[number] = CleanerThread(number, context, shift)
+                threads[number] = CleanerThread(number, context, state)
                 threads[number].start()
-        if _called(event_fd, min(1.0, shift.config.get_int("log.cleaner.backoff.ms") / 1000) or 0.01):
-            shift.look_now()
-            shift.stop.wait(MIN_CALL_INTERVAL_S)
+        if _called(event_fd, min(1.0, state.config.get_int("log.cleaner.backoff.ms") / 1000) or 0.01):
+            state.wake_threads()
+            state.stop.wait(MIN_CALL_INTERVAL_S)
     for thread in threads.values():
         thread.join(JOIN_S)
 

@@ -17,7 +17,7 @@ from kbroker.control.broker import Broker, absolute
 from kbroker.control.changes.internal_topic import spec_for
 from kbroker.control.changes.move_targets import remember
 from kbroker.control.changes.retirement import put_aside, retire_all
-from kbroker.control.kraft.take_back import take_back
+from kbroker.control.kraft.import_metadata import import_metadata
 from kbroker.control.metadata import adoption, kafka_metadata
 from kbroker.control.metadata.catalogue import Partition, Replica, Topic
 from kbroker.control.metadata.clamp import broker_min_isr_note
@@ -64,7 +64,7 @@ def build(
     store = chosen.store
     store.begin_run()
     store.put_meta("cluster_id", cluster_id)
-    take_back(store, log_dirs, static)
+    import_metadata(store, log_dirs, static)
     broker = Broker(shared, static, store, _load(store, static), endpoints, cluster_id, node_endpoints)
     for log_dir in set(broker.log_dirs) - set(log_dirs):
         broker.dir_errors.fail(log_dir, errno.ENODEV)

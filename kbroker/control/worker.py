@@ -102,7 +102,7 @@ class Control:
         take_stop()
         self._heartbeat(loop)
         await self._appender.start()
-        listener = self._context.ways.listener
+        listener = self._context.control_sockets.listener
         loop.add_reader(listener, self._take_links, listener)
         self._runtimes = self._make_coordinators(self._services, self._appender)
         self._broker.listeners.partitions.append(self._has_new_partitions)

@@ -42,7 +42,7 @@ def main(context: ChildContext) -> None:
     stop = threading.Event()
     on_stop(lambda *_: stop.set())
     acceptor = os.getppid()
-    view = ControlView(context.ways.connector, Hello("http", context.index, context.epoch))
+    view = ControlView(context.control_sockets.connector, Hello("http", context.index, context.epoch))
     view.start()
     health = Health(context.shared, view, acceptor)
     page_cache = PageCache()
@@ -109,8 +109,8 @@ def _console(
 
         schemas = SchemaDecoder(registry.topic)
     setup = Setup(context, view, live, host, page, schemas)
-    if setup.door.access is Access.CLOSED:
-        log.info("the console is not served: %s", setup.door.why)
+    if setup.listener.access is Access.CLOSED:
+        log.info("the console is not served: %s", setup.listener.why)
         return None, None
     live.start()
     return Console(setup, load()), live

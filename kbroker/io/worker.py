@@ -127,7 +127,7 @@ class Worker:
 
     def _connect(self) -> bool:
         try:
-            self.link = PolledLink(self.context.ways.connector)
+            self.link = PolledLink(self.context.control_sockets.connector)
             self.link.send(Hello("io", self.context.index, self.context.epoch))
         except OSError:
             self.link = None

@@ -14,7 +14,7 @@ from types import FrameType
 import setproctitle
 
 from kbroker.config.broker import BrokerConfig
-from kbroker.ipc.connecting import Ways
+from kbroker.ipc.connecting import ControlSockets
 from kbroker.ipc.scheduling import ask_for_slice
 from kbroker.ipc.shared import Shared
 from kbroker.parent_death import signal_on_parent_death
@@ -41,14 +41,14 @@ log = logging.getLogger(__name__)
 class ChildContext:
     """Everything that a role's main may use; the parent has made all of it before the fork.
 
-    index: within the role. process: row in shared.processes. epoch: incarnation of that row. ways:
-    how the others reach control. handoff: the end of the acceptor's socket pair on which a network
-    process receives connections, else None. log_dirs: absolute paths of those that are online.
-    clean_dirs: those that were stopped cleanly before this start. first_start: no earlier process
-    of this place has run since the broker started. closed_logs: what that stop left of the logs, by
-    log dir, for IO workers that start first. directory_ids: of meta.properties, by log dir. ports:
-    bound port of each listener by listener name. http_listener, registry_listener: listening
-    sockets of the http process, None for the others.
+    index: within the role. process: row in shared.processes. epoch: incarnation of that row.
+    control_sockets: how the others reach control. handoff: the end of the acceptor's socket pair on
+    which a network process receives connections, else None. log_dirs: absolute paths of those that
+    are online. clean_dirs: those that were stopped cleanly before this start. first_start: no
+    earlier process of this place has run since the broker started. closed_logs: what that stop left
+    of the logs, by log dir, for IO workers that start first. directory_ids: of meta.properties, by
+    log dir. ports: bound port of each listener by listener name. http_listener, registry_listener:
+    listening sockets of the http process, None for the others.
     """
 
     role: str
@@ -57,7 +57,7 @@ class ChildContext:
     epoch: int
     config: BrokerConfig
     shared: Shared
-    ways: Ways
+    control_sockets: ControlSockets
     handoff: socket.socket | None
     cluster_id: str
     log_dirs: tuple[str, ...]

@@ -21,7 +21,7 @@ _KNOCK: Final = b"link"
 
 
 @dataclass(frozen=True, slots=True)
-class Ways:
+class ControlSockets:
     """Both ends, made by the parent. listener: of control. connector: of all other processes."""
 
     listener: socket.socket
@@ -33,11 +33,11 @@ class Ways:
         self.connector.close()
 
 
-def make() -> Ways:
+def make() -> ControlSockets:
     """Make both ends; called before the first fork."""
     listener, connector = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     listener.setblocking(False)
-    return Ways(listener, connector)
+    return ControlSockets(listener, connector)
 
 
 def connect(connector: socket.socket) -> socket.socket:

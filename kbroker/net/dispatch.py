@@ -16,12 +16,12 @@ from kbroker.ipc.clock import monotonic_ms
 from kbroker.ipc.messages import ClientRequest, Reply
 from kbroker.ipc.slicing import Slicing
 from kbroker.log.open_files import OpenFile
+from kbroker.net.api_versions import VersionAnswers, is_api_versions
 from kbroker.net.connection import Connection, State
 from kbroker.net.fetch.fetches import Fetches
 from kbroker.net.fetch.waiting_fetches import WaitingFetches
 from kbroker.net.forward.control_link import ControlLink
 from kbroker.net.forward.forwarding import WATCHED
-from kbroker.net.greetings import VersionAnswers, is_greeting
 from kbroker.net.process import NetworkProcess
 from kbroker.net.produce.oversized import refuse
 from kbroker.net.rate_limited_log import not_served
@@ -41,15 +41,15 @@ CONTROL_PATIENCE = 60  # retries: clients do not notice a restart of control
 
 
 class Dispatch:
-    """greetings: answers ApiVersions, if control does not. Other requests than Produce and Fetch go
-    to control as they are."""
+    """version_answers: answers ApiVersions, if control does not. Other requests than Produce and
+    Fetch go to control as they are."""
 
     def __init__(
         self,
         process: NetworkProcess,
         control: ControlLink,
         fetches: Fetches,
-        greetings: VersionAnswers | None,
+        version_answers: VersionAnswers | None,
         served: Versions,
     ) -> None:
         self._process = process
@@ -57,7 +57,7 @@ class Dispatch:
         self.fetches = fetches
         self.waiting = WaitingFetches(process.context, fetches.purgatory, self.take, process.kernel_answered)
         self.logins = Logins(process, control)
-        self._greetings = greetings
+        self._version_answers = version_answers
         self._served = served
         self._slicing = Slicing()
         self._long = Background(log, "a long request failed")
@@ -66,7 +66,7 @@ class Dispatch:
     def take(self, connection: Connection, frame: bytes) -> None:
         """Serve one request: a frame without its size. Its connection reads no further request
         until this one is answered."""
-        if is_greeting(frame) and self._greeted(connection, frame):
+        if is_api_versions(frame) and self._answer_api_versions(connection, frame):
             return
         try:
             if (begun := self._begin(connection, frame)) is None:
@@ -83,12 +83,12 @@ class Dispatch:
         except ProtocolError as error:
             self._process.refuse(connection, str(error))
 
-    def _greeted(self, connection: Connection, frame: bytes) -> bool:
+    def _answer_api_versions(self, connection: Connection, frame: bytes) -> bool:
         """Answer a request for ApiVersions that is known, byte by byte."""
         process = self._process
-        if self._greetings is None or connection.login is not None or process.quotas.active:
+        if self._version_answers is None or connection.login is not None or process.quotas.active:
             return False
-        known = self._greetings.known(frame)
+        known = self._version_answers.known(frame)
         if known is None:
             return False
         connection.api_key = ApiKey.API_VERSIONS
@@ -138,7 +138,7 @@ class Dispatch:
         elif header.api_key == ApiKey.PRODUCE:
             refuse_it = partial(self._refuse_produce, connection, header, frame, body)
             await self._slicing.run(refuse_it, size=len(frame))
-        elif header.api_key == ApiKey.API_VERSIONS and self._greetings is not None:
+        elif header.api_key == ApiKey.API_VERSIONS and self._version_answers is not None:
             request = _client_request(connection, header, frame[body:])
             await self._slicing.run(partial(self._forward, connection, request, frame), size=len(frame))
         else:
@@ -207,9 +207,9 @@ class Dispatch:
         return lowest <= header.api_version <= highest
 
     def _forward(self, connection: Connection, request: ClientRequest, frame: bytes | memoryview) -> None:
-        if request.api_key == ApiKey.API_VERSIONS and self._greetings is not None:
+        if request.api_key == ApiKey.API_VERSIONS and self._version_answers is not None:
             self._answered(
-                connection, self._greetings.answer(request, frame, partial(self._learn, connection))
+                connection, self._version_answers.answer(request, frame, partial(self._learn, connection))
             )
             return
         if request.api_key in WATCHED:

@@ -4,8 +4,8 @@ import socket
 
 from kbroker.ipc.messages import Image
 from kbroker.net.accept.news import AcceptorSettings, IpRates
+from kbroker.net.api_versions import VersionAnswers
 from kbroker.net.fetch.fetches import Fetches
-from kbroker.net.greetings import VersionAnswers
 from kbroker.net.process import NetworkProcess
 from kbroker.net.security.logins import Logins
 
@@ -21,14 +21,14 @@ class Images:
         process: NetworkProcess,
         fetches: Fetches,
         handoff: socket.socket | None,
-        greetings: VersionAnswers | None,
+        version_answers: VersionAnswers | None,
     ) -> None:
         self.logins: Logins | None = None
         self._process = process
         self._fetches = fetches
         self._ip_rates = None if handoff is None else IpRates(handoff)
         self._acceptor_settings = None if handoff is None else AcceptorSettings(handoff)
-        self._greetings = greetings
+        self._version_answers = version_answers
 
     def apply(self, image: Image) -> None:
         """Apply an image."""
@@ -45,5 +45,5 @@ class Images:
             process.quotas.change(image.quotas, list(process.connections.values()), image.full)
             if self._ip_rates is not None:
                 self._ip_rates.change(image.quotas, image.full)
-        if self._greetings is not None:
-            self._greetings.take(image)
+        if self._version_answers is not None:
+            self._version_answers.take(image)

@@ -11,11 +11,11 @@ import uvloop
 from kbroker.ipc.child import STOP_SIGNAL, ChildContext, take_stop
 from kbroker.ipc.layout import ProcessLine
 from kbroker.ipc.messages import Hello
+from kbroker.net.api_versions import VersionAnswers
 from kbroker.net.dispatch import Dispatch, Versions
 from kbroker.net.fetch import residency
 from kbroker.net.fetch.fetches import Fetches
 from kbroker.net.forward.control_link import ControlLink
-from kbroker.net.greetings import VersionAnswers
 from kbroker.net.images import Images
 from kbroker.net.process import NetworkProcess
 from kbroker.net.upkeep import Upkeep
@@ -29,16 +29,16 @@ DRAIN_SECONDS = 5.0
 DRAIN_POLL_SECONDS = 0.005
 
 
-def main(context: ChildContext, greetings: VersionAnswers | None, served: Versions) -> None:
+def main(context: ChildContext, version_answers: VersionAnswers | None, served: Versions) -> None:
     """Serve until the parent asks for a stop. Runs in: network.
 
-    greetings: answers ApiVersions; None leaves that to control. served: the versions answered of
-    every API; control gets all but ApiVersions, Produce and Fetch.
+    version_answers: answers ApiVersions; None leaves that to control. served: the versions answered
+    of every API; control gets all but ApiVersions, Produce and Fetch.
     """
-    uvloop.run(_serve(context, greetings, served))
+    uvloop.run(_serve(context, version_answers, served))
 
 
-async def _serve(context: ChildContext, greetings: VersionAnswers | None, served: Versions) -> None:
+async def _serve(context: ChildContext, version_answers: VersionAnswers | None, served: Versions) -> None:
     assert context.handoff is not None
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
@@ -59,15 +59,17 @@ async def _serve(context: ChildContext, greetings: VersionAnswers | None, served
         if not up:
             forwarding.lost()
 
-    images = Images(process, fetches, context.handoff if context.index == 0 else None, greetings)
+    images = Images(process, fetches, context.handoff if context.index == 0 else None, version_answers)
     hello = Hello("network", context.index, context.epoch)
-    control = ControlLink(context.ways.connector, hello, images.apply, forwarding.take_answers, on_link)
+    control = ControlLink(
+        context.control_sockets.connector, hello, images.apply, forwarding.take_answers, on_link
+    )
     control.on_long_answer = forwarding.take_long_answer
     forwarding.send, forwarding.go_on = control.send_block, process.ask_turn
     process.transactions.ask = control.verify
     process.access.audit.send = control.send
     process.counts.clients.send = control.send
-    dispatch = process.server = Dispatch(process, control, fetches, greetings, served)
+    dispatch = process.server = Dispatch(process, control, fetches, version_answers, served)
     images.logins = dispatch.logins
     if not await _before(stop, _linked(control)):
         return  # no client was served yet

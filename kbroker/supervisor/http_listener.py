@@ -7,7 +7,7 @@ import os
 import socket
 
 from kbroker.config.broker import BrokerConfig
-from kbroker.http.console.listener import Access, door_of
+from kbroker.http.console.listener import Access, listener_of
 
 log = logging.getLogger(__name__)
 
@@ -63,6 +63,6 @@ def addresses(listening: socket.socket, config: BrokerConfig) -> str:
     metrics = shown(listening)
     if not config.get_bool("kbroker.console.enable"):
         return f"metrics={metrics}"
-    if door_of(listening.getsockname()[0], config).access is Access.CLOSED:
+    if listener_of(listening.getsockname()[0], config).access is Access.CLOSED:
         return f"metrics={metrics}"
     return f"metrics={metrics} console={metrics.removesuffix('metrics')}"

@@ -56,7 +56,7 @@ class Supervisor:
     def __init__(self, config: BrokerConfig) -> None:
         self.config = config = with_stored_settings(config)
         self.shared = Shared(_sizes(config))
-        self._ways = connecting.make()
+        self._control_sockets = connecting.make()
         self._handoffs = [
             socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET) for _ in range(network_count(config))
         ]
@@ -160,7 +160,7 @@ class Supervisor:
             epoch=int(line[ProcessLine.EPOCH]),
             config=self.config,
             shared=self.shared,
-            ways=self._ways,
+            control_sockets=self._control_sockets,
             handoff=self._handoffs[child.index][1] if child.role.name == "network" else None,
             cluster_id=self._dirs.cluster_id,
             log_dirs=self._dirs.online,
@@ -185,9 +185,8 @@ class Supervisor:
         wake = [self._wake_read.fileno(), self._wake_write.fileno(), self._poll.fileno()]
         http = [each.fileno() for each in (self._http_listener, self._registry_listener) if each is not None]
         not_its = [*self._preloading.fds(), *(http if starting.role.name != "http" else [])]
-        not_its.append(
-            (self._ways.connector if starting.role.name == "control" else self._ways.listener).fileno()
-        )
+        sockets = self._control_sockets
+        not_its.append((sockets.connector if starting.role.name == "control" else sockets.listener).fileno())
         return [*self._acceptor.listening_fds(), *ours, *watched, *wake, *not_its]
 
     def _ready(self, children: Iterable[Child]) -> bool:

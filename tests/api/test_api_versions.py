@@ -8,7 +8,7 @@ import pytest
 
 from kbroker.api.error_counts import NONE, ErrorCounts
 from kbroker.api.registry import APIS
-from kbroker.api.version_answers import MAX_GREETING_BYTES, MAX_GREETINGS, LocalAnswers
+from kbroker.api.version_answers import MAX_CACHED, MAX_REQUEST_BYTES, LocalAnswers
 from kbroker.api.versions import TELEMETRY, VERSIONS, served
 from kbroker.config.broker import BrokerConfig
 from kbroker.control.images import next_image
@@ -136,7 +136,7 @@ def test_a_network_process_answers_as_control_does(tmp_path: Path) -> None:
 def test_a_network_process_tells_software_apart_and_remembers_a_bounded_number(tmp_path: Path) -> None:
     with world(tmp_path) as made:
         local = LocalAnswers(ErrorCounts(made.broker.metrics))
-        names = [(f"client{number}", f"1.{number}") for number in range(MAX_GREETINGS + 3)]
+        names = [(f"client{number}", f"1.{number}") for number in range(MAX_CACHED + 3)]
         learned: list[tuple[str, str]] = []
         frames = []
         for name, version in names:
@@ -145,14 +145,14 @@ def test_a_network_process_tells_software_apart_and_remembers_a_bounded_number(t
             local.answer(client, frame, lambda *software: learned.append(software))
         assert learned == names
         known = [found for frame in frames if (found := local.known(frame)) is not None]
-        assert [(found.software_name, found.software_version) for found in known] == names[:MAX_GREETINGS]
+        assert [(found.software_name, found.software_version) for found in known] == names[:MAX_CACHED]
         assert {found.client_id for found in known} == {"raw"}
 
 
 def test_a_network_process_keeps_no_long_request(tmp_path: Path) -> None:
     with world(tmp_path) as made:
         local = LocalAnswers(ErrorCounts(made.broker.metrics))
-        client, frame = _request(3, ApiVersionsRequest("a" * MAX_GREETING_BYTES, "1"))
+        client, frame = _request(3, ApiVersionsRequest("a" * MAX_REQUEST_BYTES, "1"))
         local.answer(client, frame, lambda *_: None)
         assert local.known(frame) is None
 

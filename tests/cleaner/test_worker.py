@@ -31,11 +31,13 @@ def test_a_disk_that_can_not_be_read_takes_its_log_dir_offline(
     job = SimpleNamespace(folder="/b/topic-0")
     monkeypatch.setattr(worker, "Caller", lambda *_: SimpleNamespace(ask=lambda *_: job))
     failed: list[CleanableLog] = []
-    shift = SimpleNamespace(failed=lambda one, for_good: failed.append(one), stop=None)
+    state = SimpleNamespace(failed=lambda one, for_good: failed.append(one), stop=None)
     context = SimpleNamespace(
-        shared=shared, ways=SimpleNamespace(connector=None), config=SimpleNamespace(log_dirs=["/a", "/b"])
+        shared=shared,
+        control_sockets=SimpleNamespace(connector=None),
+        config=SimpleNamespace(log_dirs=["/a", "/b"]),
     )
-    thread = CleanerThread(0, context, shift)
+    thread = CleanerThread(0, context, state)
     monkeypatch.setattr(thread, "_log_cleaner", lambda: Failing(number))
     one = CleanableLog(0, 1, 1.0, True)
     assert thread._clean(one) is None

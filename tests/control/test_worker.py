@@ -52,8 +52,8 @@ class Peer:
         self.got.append(body)
         link.reply(call_id, self._answer(body))
 
-    async def connect(self, ways: connecting.Ways, hello: m.Hello) -> "Peer":
-        end = connecting.connect(ways.connector)
+    async def connect(self, control_sockets: connecting.ControlSockets, hello: m.Hello) -> "Peer":
+        end = connecting.connect(control_sockets.connector)
         await asyncio.get_running_loop().create_unix_connection(lambda: self.link, sock=end)
         self.link.send(hello)
         return self
@@ -68,7 +68,7 @@ class Stage:
         self.shared = Shared(Sizes(2, workers, 64, 16, 1 << 16))
         self.log_dir = str(folder)
         self.config, _ = BrokerConfig.load({"log.dirs": self.log_dir, **settings})
-        self.ways = connecting.make()
+        self.control_sockets = connecting.make()
         self.workers = [FakeWorker(self.shared) for _ in range(workers)]
         self.broker = self.build()
 
@@ -83,7 +83,7 @@ class Stage:
     def context(self) -> ChildContext:
         return ChildContext(
             role="control", index=0, process=self.shared.control_client, epoch=EPOCH, config=self.config,
-            shared=self.shared, ways=self.ways, handoff=None,
+            shared=self.shared, control_sockets=self.control_sockets, handoff=None,
             cluster_id=CLUSTER_ID, log_dirs=(self.log_dir,), clean_dirs=frozenset(),
         )  # fmt: skip
 
@@ -96,11 +96,11 @@ class Stage:
             act = getattr(fake, "_" + type(body).__name__, None)
             return act(body) if act else None
 
-        return await Peer(answer).connect(self.ways, m.Hello("io", index, 1))
+        return await Peer(answer).connect(self.control_sockets, m.Hello("io", index, 1))
 
     async def network(self) -> Peer:
         """A network process connects and applies every image."""
-        return await Peer().connect(self.ways, m.Hello("network", 0, 1))
+        return await Peer().connect(self.control_sockets, m.Hello("network", 0, 1))
 
 
 async def until(condition: Callable[[], Any]) -> Any:
@@ -229,9 +229,9 @@ def test_requests_are_answered_at_once_or_later_or_by_closing(
     assert failed == [f"API {ApiKey.METADATA:d} version {version} failed" for version in (3, 4)]
 
 
-def left_behind(ways: connecting.Ways, *messages: bytes) -> None:
+def left_behind(control_sockets: connecting.ControlSockets, *messages: bytes) -> None:
     """A network process that connected while there was no control, sent something, and died."""
-    with connecting.connect(ways.connector) as end:
+    with connecting.connect(control_sockets.connector) as end:
         end.sendall(b"".join((pack(0, m.Hello("network", 0, 1)), *messages)))
 
 
@@ -242,7 +242,7 @@ def test_requests_of_a_process_that_died_before_control_came_to_them_are_dropped
     asked = client_request(ApiKey.METADATA, 2, b"")
     frame = encode_request(ApiKey.METADATA, 2, 7, "raw", MetadataRequest(None))
     left_behind(
-        stage.ways,
+        stage.control_sockets,
         pack(1, client_request(ApiKey.METADATA, 1, b"")),
         frame_block(pack_request(-1, pack_peer(peer_of(asked)), frame[4:])),
         pack(0, m.AuditEvents((seen,))),

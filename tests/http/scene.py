@@ -62,14 +62,14 @@ class Scene:
             epoch=1,
             config=config,
             shared=self.shared,
-            ways=connecting.make(),
+            control_sockets=connecting.make(),
             handoff=None,
             cluster_id="cluster",
             log_dirs=(str(folder),),
             clean_dirs=frozenset(),
             ports={"PLAINTEXT": 9092},
         )
-        self.context.ways.close()
+        self.context.control_sockets.close()
         for row in range(self.shared.process_count):
             self.shared.processes[row, ProcessLine.EPOCH] = 1
             self.shared.processes[row, ProcessLine.READY] = 1

@@ -23,10 +23,10 @@ class Control:
     """The other end, driven by the test."""
 
     def __init__(self) -> None:
-        self.ways = connecting.make()
+        self.control_sockets = connecting.make()
 
     def accept(self) -> "Peer":
-        return Peer(next_link(self.ways.listener))
+        return Peer(next_link(self.control_sockets.listener))
 
 
 class Peer:
@@ -49,7 +49,7 @@ class Peer:
 def control() -> Iterator[Control]:
     made = Control()
     yield made
-    made.ways.close()
+    made.control_sockets.close()
 
 
 class Clock:
@@ -76,7 +76,7 @@ def until(condition: Any) -> None:
 
 
 def test_images_change_the_directory(control: Control) -> None:
-    view = ControlView(control.ways.connector, HELLO)
+    view = ControlView(control.control_sockets.connector, HELLO)
     view.start()
     peer = control.accept()
     assert peer.receive() == (0, HELLO)
@@ -92,7 +92,7 @@ def test_images_change_the_directory(control: Control) -> None:
 
 
 def test_a_restart_of_control_is_survived_and_its_topics_replace_the_old(control: Control) -> None:
-    view = ControlView(control.ways.connector, HELLO)
+    view = ControlView(control.control_sockets.connector, HELLO)
     view.start()
     peer = control.accept()
     peer.send(Image(1, True, (topic("a", 0),)))
@@ -107,7 +107,7 @@ def test_a_restart_of_control_is_survived_and_its_topics_replace_the_old(control
 
 def test_groups_are_asked_for_at_most_once_a_second(control: Control) -> None:
     clock = Clock()
-    view = ControlView(control.ways.connector, HELLO, clock)
+    view = ControlView(control.control_sockets.connector, HELLO, clock)
     view.start()
     peer = control.accept()
     peer.receive()
@@ -132,7 +132,7 @@ def test_groups_are_asked_for_at_most_once_a_second(control: Control) -> None:
 
 
 def test_groups_that_come_in_pages_are_put_together(control: Control) -> None:
-    view = ControlView(control.ways.connector, HELLO)
+    view = ControlView(control.control_sockets.connector, HELLO)
     view.start()
     peer = control.accept()
     peer.receive()
@@ -155,6 +155,6 @@ def summary(name: str) -> GroupSummary:
 
 
 def test_groups_are_what_was_last_known_while_control_is_away() -> None:
-    ways = connecting.make()
-    assert ControlView(ways.connector, HELLO).groups() == ()
-    ways.close()
+    control_sockets = connecting.make()
+    assert ControlView(control_sockets.connector, HELLO).groups() == ()
+    control_sockets.close()

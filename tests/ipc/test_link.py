@@ -105,9 +105,9 @@ def test_what_is_no_message_closes_the_link_with_one_line(
 
 
 def test_polled_end_receives_everything_and_notices_the_end() -> None:
-    ways = connecting.make()
-    link = PolledLink(ways.connector)
-    peer = next_link(ways.listener)
+    control_sockets = connecting.make()
+    link = PolledLink(control_sockets.connector)
+    peer = next_link(control_sockets.listener)
     assert link.receive() == []
     peer.sendall(pack(4, MovesUnderWay()) + pack(5, Hello("io", 0, 1)))
     assert link.receive() == [(4, MovesUnderWay()), (5, Hello("io", 0, 1))]
@@ -115,7 +115,7 @@ def test_polled_end_receives_everything_and_notices_the_end() -> None:
     with pytest.raises(LinkClosed):
         link.receive()
     link.close()
-    ways.close()
+    control_sockets.close()
 
 
 class Recorder:

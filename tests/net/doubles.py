@@ -33,7 +33,7 @@ from kbroker.ipc.shared import Shared, Sizes
 from kbroker.ipc.wire import FrameReader, pack, reply_decoder
 from kbroker.log import files
 from kbroker.net import worker as net_worker
-from kbroker.net.greetings import VersionAnswers
+from kbroker.net.api_versions import VersionAnswers
 from kbroker.protocol import batch_layout as rb
 from kbroker.protocol.messages.index import APIS
 from tests.forked_child import exit_code
@@ -133,7 +133,7 @@ class ControlDouble(threading.Thread):
 
     def __init__(self, image: Image, answer: Answer) -> None:
         super().__init__(daemon=True)
-        self.ways = connecting.make()
+        self.control_sockets = connecting.make()
         self.image = image
         self.answer = answer
         self.requests: list[ClientRequest] = []
@@ -143,7 +143,7 @@ class ControlDouble(threading.Thread):
     def run(self) -> None:
         while True:
             try:
-                self.link = next_link(self.ways.listener)
+                self.link = next_link(self.control_sockets.listener)
             except OSError:
                 return
             try:
@@ -204,9 +204,9 @@ class NetNode:
         answer: Answer = lambda _: None,
         ring_entries: int = 256,
         internal: tuple[str, ...] = (),
-        greetings: VersionAnswers | None = None,
+        version_answers: VersionAnswers | None = None,
     ) -> None:
-        self.greetings = greetings
+        self.version_answers = version_answers
         self.folder = Path(tempfile.mkdtemp(prefix="kbroker-net-"))
         # as in every log dir: the ways to check the page cache are tried on it
         (self.folder / files.META_PROPERTIES).touch()
@@ -269,7 +269,7 @@ class NetNode:
             epoch=int(line[ProcessLine.EPOCH]),
             config=self.config,
             shared=self.shared,
-            ways=self.control.ways,
+            control_sockets=self.control.control_sockets,
             handoff=self._net_end,
             clean_dirs=frozenset(),
             cluster_id="test",
@@ -282,7 +282,7 @@ class NetNode:
 
     def serve(self, context: ChildContext) -> None:
         """The network process's main."""
-        net_worker.main(context, self.greetings, SERVED)
+        net_worker.main(context, self.version_answers, SERVED)
 
     def wait_ready(self) -> None:
         line = self.shared.processes[0]
@@ -326,7 +326,7 @@ class NetNode:
             os.kill(self.pid, STOP_SIGNAL)
             code = exit_code(self.pid, 60)
         self.worker.ended.set()
-        self.control.ways.close()
+        self.control.control_sockets.close()
         self.acceptor_end.close()
         self._net_end.close()
         shutil.rmtree(self.folder, ignore_errors=True)

@@ -1,6 +1,7 @@
 """Migration to Apache Kafka and back: exports the store as a KRaft snapshot, and imports Kafka's
 changes.
 
-`records.py` are the messages, `snapshot.py` the file, `export.py` writes it, `take_back.py` takes Kafka's changes over;
+`records.py` are the messages, `snapshot.py` the file, `export.py` writes it, `import_metadata.py` takes over
+Kafka's changes;
 `kbroker/control/metadata/kafka_metadata.py` reads it.
 """

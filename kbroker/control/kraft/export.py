@@ -4,8 +4,8 @@ broker.
 The node is written as Kafka restarts it: fenced, its partitions in sync and without leader; the
 controller elects one as soon as the broker has registered. The clean shutdown markers need the
 broker's epoch, too: a broker with a different epoch counts as stopped uncleanly and loses its place
-in the in-sync sets (KIP-966). Settings that only kbroker knows stay in the store (`take_back.py`
-keeps them).
+in the in-sync sets (KIP-966). Settings that only kbroker knows stay in the store
+(`import_metadata.py` keeps them).
 """
 
 import base64

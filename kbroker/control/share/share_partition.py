@@ -24,12 +24,12 @@ from kbroker.control.share.acknowledging import (
     range_after,
     specs_of,
 )
+from kbroker.control.share.acquired_end import AcquiredEnd
 from kbroker.control.share.acquiring import Offsets, Portion, Spec, choose
 from kbroker.control.share.dead_offsets import EXCEEDED, REJECTED, Dead, DeadOffsets
 from kbroker.control.share.limits import Limits
 from kbroker.control.share.portions import NEW, Portions
 from kbroker.control.share.ranges import MAX_DELIVERIES, DeliveryState, Range, Ranges
-from kbroker.control.share.reached import Reached
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.slices import in_order, paced
 
@@ -78,7 +78,7 @@ class SharePartition:
                 self._ranges.put(each.part(first, each.last))
                 self._portions.begin(first)
                 self.end_offset = each.last
-        self._reached = Reached(self.end_offset)
+        self._acquired_end = AcquiredEnd(self.end_offset)
         self._advance()
         self._settled_start = self.start_offset
 
@@ -108,7 +108,7 @@ class SharePartition:
         unfinished one count as in flight, unless a delay or a pause holds that one back for long.
         With delays, records that were never delivered do not count."""
         if not self._has_delays and not limits.backoff_ms:
-            return limits.records - max(0, self._reached.offset - self.start_offset + 1)
+            return limits.records - max(0, self._acquired_end.offset - self.start_offset + 1)
         taken = self.in_flight()
         if self._has_delays:
             taken -= sum(each.last - each.first + 1 for each in self._ranges if each.is_new)
@@ -116,7 +116,7 @@ class SharePartition:
 
     def _last_held(self, limits: Limits) -> int:
         """The last offset that may be acquired when there is no room for new records."""
-        return self.end_offset if self._has_delays or limits.backoff_ms else self._reached.offset
+        return self.end_offset if self._has_delays or limits.backoff_ms else self._acquired_end.offset
 
     def next_deadline_ms(self) -> int | None:
         """The first end of a lock or of a pause."""
@@ -147,12 +147,12 @@ class SharePartition:
                 Range(each.first, each.last, ACQUIRED, count, member_id, now_ms + limits.lock_ms)
             )
             self.end_offset = max(self.end_offset, each.last)
-            if not each.delivery_count and not self._reached.is_rest(each.first):
+            if not each.delivery_count and not self._acquired_end.is_rest(each.first):
                 self._portions.begin(each.first)
             given.append(Acquired(each.first, each.last, count))
-        if given and given[-1].last > self._reached.offset:
+        if given and given[-1].last > self._acquired_end.offset:
             cuts = read if spec.strict and not self._has_delays else ()
-            if cut := self._reached.advance(given[-1].last, cuts):
+            if cut := self._acquired_end.advance(given[-1].last, cuts):
                 self._ranges.put(Range(*cut, AVAILABLE, 0))
                 self.end_offset = max(self.end_offset, cut[1])
         self._advance()
@@ -179,8 +179,8 @@ class SharePartition:
         if free.delivery_count:
             return self._portions.cut(free, self.end_offset)
         parts: list[tuple[int, Range]] = []
-        for each in self._reached.apart(free):
-            rest = self._reached.is_rest(each.first)
+        for each in self._acquired_end.apart(free):
+            rest = self._acquired_end.is_rest(each.first)
             parts += self._portions.cut(each, self.end_offset) if rest else [(NEW, each)]
         return parts
 

@@ -28,7 +28,7 @@ class Access(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Door:
+class ConsoleListener:
     """The console's access, its listener (None if CLOSED), the mechanism of logins, and the reason
     if it is closed."""
 
@@ -60,7 +60,7 @@ def is_loopback(host: str) -> bool:
 
 def choose(
     host: str, endpoints: Sequence[Endpoint], mechanisms: Sequence[str], client_certificates: bool
-) -> Door:
+) -> ConsoleListener:
     """host: the address of the http process. On loopback the console is open, with the rights of an
     anonymous client. On other addresses, or if every listener requires a login, users log in with
     SCRAM."""
@@ -69,18 +69,18 @@ def choose(
         for endpoint in ordered:
             if endpoint.protocol.sasl or (endpoint.protocol.tls and client_certificates):
                 continue
-            return Door(Access.OPEN, endpoint)
+            return ConsoleListener(Access.OPEN, endpoint)
     mechanism = next((name for name in HASHES if name in mechanisms), "")
     for endpoint in ordered:
         if endpoint.protocol.sasl and mechanism:
-            return Door(Access.LOGIN, endpoint, mechanism)
+            return ConsoleListener(Access.LOGIN, endpoint, mechanism)
     if is_loopback(host):
-        return Door(Access.CLOSED, why="no listener takes clients without a login or with SCRAM")
+        return ConsoleListener(Access.CLOSED, why="no listener takes clients without a login or with SCRAM")
     why = "on other addresses than loopback it needs a SASL listener with SCRAM"
-    return Door(Access.CLOSED, why=why)
+    return ConsoleListener(Access.CLOSED, why=why)
 
 
-def door_of(host: str, config: BrokerConfig) -> Door:
+def listener_of(host: str, config: BrokerConfig) -> ConsoleListener:
     """The choice for a broker's settings."""
     return choose(
         host,

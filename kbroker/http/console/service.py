@@ -14,7 +14,7 @@ from urllib.parse import parse_qs, unquote
 
 from kbroker import __version__
 from kbroker.http import finite_json
-from kbroker.http.console import gate, openapi, streams
+from kbroker.http.console import browser_headers, openapi, streams
 from kbroker.http.console.broker_link import LinkBroken, LoginRefused
 from kbroker.http.console.caller import Caller
 from kbroker.http.console.listener import Access
@@ -72,7 +72,7 @@ class Console:
     @property
     def access(self) -> Access:
         """Access to the console."""
-        return self._setup.door.access
+        return self._setup.listener.access
 
     def serves(self, path: str) -> bool:
         """Whether the console serves this path."""
@@ -94,7 +94,7 @@ class Console:
             log.exception("the console failed at %s %s", method, path[:200])
             failed = {"error": "failed", "message": "the console failed, see the broker's log"}
             reply = json_reply(failed, HTTPStatus.INTERNAL_SERVER_ERROR)
-        reply.headers |= gate.SECURITY_HEADERS
+        reply.headers |= browser_headers.SECURITY_HEADERS
         return _packed(reply, headers)
 
     def stream(self, connection: socket.socket, events: Iterator[bytes]) -> None:
@@ -109,7 +109,7 @@ class Console:
     def _answer(
         self, method: str, path: str, query: str, headers: Mapping[str, str], body: bytes | None, peer: str
     ) -> Reply:
-        if self.access is Access.OPEN and not gate.is_this_host(headers.get("Host")):
+        if self.access is Access.OPEN and not browser_headers.is_this_host(headers.get("Host")):
             text = "on loopback the console only accepts localhost and loopback addresses as Host"
             raise Refusal(HTTPStatus.MISDIRECTED_REQUEST, "wrong_host", text)
         if not path.startswith("/api/"):
@@ -117,7 +117,7 @@ class Console:
         data = _body(method, headers, body)
         if path == "/api/openapi.json" and method in ("GET", "HEAD"):
             return json_reply(openapi.document())
-        session = self._sessions.of(gate.cookie_of(headers.get("Cookie")))
+        session = self._sessions.of(browser_headers.cookie_of(headers.get("Cookie")))
         if path == "/api/session" and method in ("GET", "HEAD"):
             return json_reply(self._session(session))
         if path == "/api/login" and method == "POST":
@@ -212,7 +212,7 @@ class Console:
         }
 
     def _check_change(self, headers: Mapping[str, str], csrf: str) -> None:
-        if not gate.from_own_page(headers):
+        if not browser_headers.from_own_page(headers):
             raise Refusal(HTTPStatus.FORBIDDEN, "origin", "changes are taken from pages of this server alone")
         if not same(headers.get("X-Csrf-Token"), csrf):
             raise Refusal(HTTPStatus.FORBIDDEN, "csrf", "the page is out of date, load it again")
@@ -220,7 +220,7 @@ class Console:
     def _login(self, headers: Mapping[str, str], data: bytes, peer: str) -> Reply:
         if self.access is not Access.LOGIN:
             raise bad_request("there is no login here")
-        if not gate.from_own_page(headers):
+        if not browser_headers.from_own_page(headers):
             raise Refusal(HTTPStatus.FORBIDDEN, "origin", "logins are taken from pages of this server alone")
         values = from_body(LOGIN, _json(data))
         if not self._attempts.allowed(peer):
@@ -240,14 +240,18 @@ class Console:
         self._attempts.succeeded(peer)
         session = self._sessions.begin(caller)
         reply = json_reply(self._session(session))
-        reply.headers["Set-Cookie"] = f"{gate.COOKIE}={session.token}; Path=/; HttpOnly; SameSite=Strict"
+        reply.headers["Set-Cookie"] = (
+            f"{browser_headers.COOKIE}={session.token}; Path=/; HttpOnly; SameSite=Strict"
+        )
         return reply
 
     def _logout(self, session: Session | None) -> Reply:
         if session is not None:
             self._sessions.end(session.token)
         reply = json_reply(self._session(None))
-        reply.headers["Set-Cookie"] = f"{gate.COOKIE}=; Path=/; HttpOnly; SameSite=Strict; Max-Age=0"
+        reply.headers["Set-Cookie"] = (
+            f"{browser_headers.COOKIE}=; Path=/; HttpOnly; SameSite=Strict; Max-Age=0"
+        )
         return reply
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbroker.config.sites import sites_of
 from kbroker.http.console.caller import AT_A_TIME, Caller
-from kbroker.http.console.listener import Door, door_of
+from kbroker.http.console.listener import ConsoleListener, listener_of
 from kbroker.http.console.live import Live
 from kbroker.http.console.report_files import ReportFolder
 from kbroker.http.console.report_list import ReportList
@@ -41,10 +41,10 @@ class Setup:
         self._view = view
         self.live = live
         self.readonly = config.get_bool("kbroker.console.readonly")
-        self.door: Door = door_of(host, config)
+        self.listener: ConsoleListener = listener_of(host, config)
         self._nodes = tuple(site.node_id for site in sites_of(config))
         self._turns = threading.Semaphore(AT_A_TIME)
-        self._tls = own_listener() if self.door.tls else None
+        self._tls = own_listener() if self.listener.tls else None
         folder = config.get_str("kbroker.console.reports.dir")
         self._reports = ReportList(ReportFolder(folder)) if folder else None
         errors = LogDirErrors(config.log_dirs, context.shared)
@@ -52,9 +52,9 @@ class Setup:
 
     def caller(self, login: tuple[str, str] | None) -> Caller:
         """A caller: anonymous, or a user by name and password."""
-        client = ScramClient(self.door.mechanism, *login) if login else None
+        client = ScramClient(self.listener.mechanism, *login) if login else None
         return Caller(
-            lambda site: self.door.address(self._context.ports, site),
+            lambda site: self.listener.address(self._context.ports, site),
             self._nodes,
             self._tls,
             self._turns,

@@ -5,8 +5,8 @@ from time import monotonic
 
 from kbroker.http.registry.failure import Failure, invalid_schema, schema_not_found, unprocessable
 from kbroker.http.registry.formats import InvalidSchema, Parsed, parse
-from kbroker.http.registry.kept import Kept
 from kbroker.http.registry.names import context_of, qualified
+from kbroker.http.registry.schema_cache import SchemaCache
 from kbroker.http.registry.state import State
 from kbroker.http.registry.topic_records import Reference, SchemaRow
 
@@ -18,20 +18,18 @@ TOO_LONG = f"Comparing with all versions takes more than {MAX_S:.0f} s"
 
 MAX_DEPTH = 100
 """Of references that lead to one another."""
-OVERHEAD = 500
-"""Characters that a small schema counts for beside its own."""
 
 References = tuple[tuple[str, str], ...]
-_PARSED: Kept[tuple[str, str, References], Parsed] = Kept()
+_PARSED: SchemaCache[tuple[str, str, References], Parsed] = SchemaCache()
 
 
 def parsed(schema_type: str, text: str, references: References) -> Parsed:
-    """Parse a schema; the result is kept for a while. Raises InvalidSchema, Failure."""
+    """Parse a schema; the result is cached. Raises InvalidSchema, Failure."""
     key = schema_type, text, references
     found = _PARSED.get(key)
     if found is None:
         found = parse(schema_type, text, dict(references))
-        _PARSED.put(key, found, OVERHEAD + len(text) + sum(len(one) for _, one in references))
+        _PARSED.put(key, found, len(text) + sum(len(one) for _, one in references))
     return found
 
 

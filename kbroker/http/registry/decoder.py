@@ -8,10 +8,10 @@ import time
 from typing import Any
 
 from kbroker.http.console.caller import Caller
-from kbroker.http.registry.compatibility import OVERHEAD, resolve
+from kbroker.http.registry.compatibility import resolve
 from kbroker.http.registry.failure import Failure
 from kbroker.http.registry.formats.decode import Decode, decoder_of, plain
-from kbroker.http.registry.kept import Kept
+from kbroker.http.registry.schema_cache import SchemaCache
 from kbroker.http.registry.state import State
 from kbroker.http.registry.topic import SchemaTopic
 from kbroker.http.registry.topic_records import SchemaRow
@@ -32,7 +32,7 @@ class SchemaDecoder:
 
     def __init__(self, topic: SchemaTopic) -> None:
         self._topic = topic
-        self._known: Kept[int, tuple[SchemaRow, Decode | None]] = Kept()
+        self._known: SchemaCache[int, tuple[SchemaRow, Decode | None]] = SchemaCache()
 
     def answer(self, caller: Caller) -> "AnswerDecoder":
         """A decoder for the records of one answer."""
@@ -55,7 +55,7 @@ class SchemaDecoder:
             if kept is None or kept[0] != rows[0]:
                 decode, characters = _made(state, rows[0])
                 kept = rows[0], decode
-                self._known.put(schema_id, kept, OVERHEAD + characters)
+                self._known.put(schema_id, kept, characters)
             row, decode = kept
         return None if decode is None else (row, decode)
 

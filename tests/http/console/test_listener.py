@@ -4,7 +4,7 @@ has."""
 import pytest
 
 from kbroker.config.listeners import Endpoint, SecurityProtocol
-from kbroker.http.console.listener import Access, Door, choose, is_loopback
+from kbroker.http.console.listener import Access, ConsoleListener, choose, is_loopback
 
 PLAIN = Endpoint("PLAINTEXT", SecurityProtocol.PLAINTEXT, "", 9092)
 TLS = Endpoint("SSL", SecurityProtocol.SSL, "10.0.0.5", 9093)
@@ -14,35 +14,35 @@ SCRAM = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.9.9.9", "::1"])
 def test_on_loopback_anybody_gets_what_a_plain_listener_gives(host: str) -> None:
-    assert choose(host, [SASL, TLS, PLAIN], SCRAM, False) == Door(Access.OPEN, PLAIN)
+    assert choose(host, [SASL, TLS, PLAIN], SCRAM, False) == ConsoleListener(Access.OPEN, PLAIN)
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.5", "", "localhost.example"])
 def test_elsewhere_a_user_of_the_broker_has_to_log_in(host: str) -> None:
-    assert choose(host, [PLAIN, SASL], SCRAM, False) == Door(Access.LOGIN, SASL, "SCRAM-SHA-512")
+    assert choose(host, [PLAIN, SASL], SCRAM, False) == ConsoleListener(Access.LOGIN, SASL, "SCRAM-SHA-512")
 
 
 @pytest.mark.parametrize(("endpoints", "mechanisms"), [([PLAIN, TLS], SCRAM), ([PLAIN, SASL], ("PLAIN",))])
 def test_elsewhere_without_scram_the_console_is_closed(
     endpoints: list[Endpoint], mechanisms: tuple[str, ...]
 ) -> None:
-    door = choose("0.0.0.0", endpoints, mechanisms, False)
-    assert door.access is Access.CLOSED
-    assert "SCRAM" in door.why
+    listener = choose("0.0.0.0", endpoints, mechanisms, False)
+    assert listener.access is Access.CLOSED
+    assert "SCRAM" in listener.why
 
 
 def test_on_loopback_a_broker_that_asks_everybody_for_a_login_asks_the_console_too() -> None:
     assert choose("127.0.0.1", [SASL], SCRAM, False).access is Access.LOGIN
     assert choose("127.0.0.1", [SASL], ("PLAIN",), False).access is Access.CLOSED
     assert choose("127.0.0.1", [TLS], SCRAM, True).access is Access.CLOSED
-    assert choose("127.0.0.1", [TLS], SCRAM, False) == Door(Access.OPEN, TLS)
+    assert choose("127.0.0.1", [TLS], SCRAM, False) == ConsoleListener(Access.OPEN, TLS)
 
 
 def test_the_bound_port_is_used_of_the_site_that_is_asked() -> None:
-    door = Door(Access.OPEN, PLAIN)
-    assert door.address({"PLAINTEXT": 19092, "PLAINTEXT@1": 19099}) == ("127.0.0.1", 19092)
-    assert door.address({"PLAINTEXT": 19092, "PLAINTEXT@1": 19099}, 1) == ("127.0.0.1", 19099)
-    assert Door(Access.OPEN, TLS).address({}) == ("10.0.0.5", 9093)
+    listener = ConsoleListener(Access.OPEN, PLAIN)
+    assert listener.address({"PLAINTEXT": 19092, "PLAINTEXT@1": 19099}) == ("127.0.0.1", 19092)
+    assert listener.address({"PLAINTEXT": 19092, "PLAINTEXT@1": 19099}, 1) == ("127.0.0.1", 19099)
+    assert ConsoleListener(Access.OPEN, TLS).address({}) == ("10.0.0.5", 9093)
 
 
 def test_names_are_not_taken_for_loopback() -> None:

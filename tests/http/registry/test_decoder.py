@@ -10,11 +10,10 @@ import pytest
 
 from kbroker.http.console.caller import Caller
 from kbroker.http.registry import decoder
-from kbroker.http.registry.compatibility import OVERHEAD
 from kbroker.http.registry.decoder import AnswerDecoder, SchemaDecoder
 from kbroker.http.registry.failure import store_failed
 from kbroker.http.registry.formats.decode import MAX_VALUES, UnknownType, decoder_of
-from kbroker.http.registry.kept import Kept
+from kbroker.http.registry.schema_cache import OVERHEAD, SchemaCache
 from kbroker.http.registry.state import State
 from kbroker.http.registry.topic import SchemaTopic
 from kbroker.http.registry.topic_records import Reference, SchemaRow
@@ -164,7 +163,7 @@ def test_an_answer_has_so_much_time_for_it(topic: Topic, monkeypatch: pytest.Mon
 
 
 def test_few_schemas_are_kept(topic: Topic, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decoder, "Kept", partial(Kept, 2 * OVERHEAD - 1))
+    monkeypatch.setattr(decoder, "SchemaCache", partial(SchemaCache, 2 * OVERHEAD - 1))
     schemas = SchemaDecoder(topic)
     for _ in range(2):
         for schema_id, data in ((1, b"\x0e\x04ab"), (4, b"{}")):

@@ -111,7 +111,7 @@ class Scene:
         self.node = NetNode({"t": 2})
         self.worker = self.node.worker = worker(self.node.shared, self.node.folders).prepare()
         self.control = CarefulControl(self.node.image, lambda _: None).prepare()
-        self.node.control.ways.close()
+        self.node.control.control_sockets.close()
         self.node.control = self.control
         self.node.start()
 

@@ -41,7 +41,7 @@ def answer(request: ClientRequest) -> bytes:
 
 @pytest.fixture
 def node(node_factory: NodeFactory) -> NetNode:
-    return node_factory({"t": 1}, answer=answer, greetings=LocalAnswers(ErrorCounts(private()), SERVED))
+    return node_factory({"t": 1}, answer=answer, version_answers=LocalAnswers(ErrorCounts(private()), SERVED))
 
 
 def test_each_connection_gets_its_own_correlation_id(node: NetNode) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kbroker.http.console.gate import SECURITY_HEADERS, cookie_of, from_own_page, is_this_host
+from kbroker.http.console.browser_headers import SECURITY_HEADERS, cookie_of, from_own_page, is_this_host
 
 
 @pytest.mark.parametrize(

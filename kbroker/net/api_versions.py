@@ -17,7 +17,7 @@ _KEY: Final = ApiKey.API_VERSIONS.to_bytes(2, "big")
 
 
 @dataclass(frozen=True, slots=True)
-class Greeting:
+class KnownRequest:
     """A valid request and its answer. answer: the whole frame, for any correlation id."""
 
     version: int
@@ -37,7 +37,7 @@ class VersionAnswers(Protocol):
     def take(self, image: Image) -> None:
         """Called with each image of control before any later request."""
 
-    def known(self, frame: bytes) -> Greeting | None:
+    def known(self, frame: bytes) -> KnownRequest | None:
         """The cached answer to a request; the caller sends it. frame: the request without its
         size."""
 
@@ -46,7 +46,7 @@ class VersionAnswers(Protocol):
         ProtocolError."""
 
 
-def is_greeting(frame: bytes) -> bool:
+def is_api_versions(frame: bytes) -> bool:
     """Whether a request, without its size, is one for ApiVersions."""
     return frame.startswith(_KEY)
 

@@ -1,4 +1,4 @@
-"""Log dirs that come (back) from Apache Kafka: its metadata replaces the store's.
+"""Imports the metadata of log dirs that Apache Kafka has used: it replaces the store's.
 
 Runs when control starts, before the store is loaded: topics that Kafka deleted are removed,
 settings, quotas and users are replaced by Kafka's, and leader epochs continue above Kafka's. New
@@ -31,7 +31,7 @@ V = TypeVar("V")
 Found = Mapping[tuple[bytes, int], adoption.FoundPartition]
 
 
-def take_back(store: Store, log_dirs: Sequence[str], config: BrokerConfig) -> None:
+def import_metadata(store: Store, log_dirs: Sequence[str], config: BrokerConfig) -> None:
     """Update the store to Kafka's metadata. Blocks; nothing else runs yet."""
     mark = fingerprint(log_dirs)
     seen = store.meta(MARK, "")
@@ -60,7 +60,7 @@ def _change(stored: Stored, kafka: KafkaMetadata, found: Found, config: BrokerCo
     change = Change()
     for topic in stored.topics:
         if kafka.topics.get(topic.name) == topic.topic_id:
-            _go_on(change, topic, found)
+            _continue_topic(change, topic, found)
         elif any((topic.topic_id, p.index) in found for p in topic.partitions):
             log.warning("topic %s is not in Apache Kafka's metadata, but its data is here: kept", topic.name)
         else:
@@ -84,7 +84,7 @@ def _change(stored: Stored, kafka: KafkaMetadata, found: Found, config: BrokerCo
     return change
 
 
-def _go_on(change: Change, topic: Topic, found: Found) -> None:
+def _continue_topic(change: Change, topic: Topic, found: Found) -> None:
     """Leader epochs above those in the logs, and log dirs into which Kafka moved partitions."""
     for partition in topic.partitions:
         here = found.get((topic.topic_id, partition.index))

@@ -1,5 +1,5 @@
-"""Values that are made of schemas and kept, up to a number of characters: what is made of a schema
-takes many times its bytes."""
+"""A cache of values that are computed from schemas, such as parsed schemas. Its size is counted in
+characters of the schemas: a value takes many times the bytes of its schema."""
 
 import threading
 from collections import OrderedDict
@@ -9,12 +9,13 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 MAX_CHARACTERS = 8 << 20
-"""Of the schemas whose values are kept. The worst ones take 25 bytes a character."""
+"""Of the schemas of all cached values. The worst values take 25 bytes a character."""
+OVERHEAD = 500
+"""Characters that each schema counts for, besides its own."""
 
 
-class Kept(Generic[K, V]):
-    """Forgets the values first that were not used for the longest time. Runs in: http;
-    thread-safe."""
+class SchemaCache(Generic[K, V]):
+    """Drops the least recently used values first. Runs in: http; thread-safe."""
 
     def __init__(self, max_characters: int = MAX_CHARACTERS) -> None:
         self._max_characters = max_characters
@@ -31,7 +32,8 @@ class Kept(Generic[K, V]):
             return found[0]
 
     def put(self, key: K, value: V, characters: int) -> None:
-        """Keep a value of schemas of so many characters."""
+        """Cache a value. characters: of its schema, references included."""
+        characters += OVERHEAD
         with self._lock:
             before = self._values.pop(key, None)
             self._values[key] = value, characters

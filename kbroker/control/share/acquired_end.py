@@ -8,7 +8,7 @@ from kbroker.control.share.acquiring import Offsets
 from kbroker.control.share.ranges import Range
 
 
-class Reached:
+class AcquiredEnd:
     """offset: the last one that a member has had, or that is in flight with it. Owner: a
     SharePartition.
 

@@ -25,7 +25,7 @@ Log = tuple[int, int]
 """(slot, generation)"""
 
 
-class Shift:
+class CleanerState:
     """Runs in: cleaner, any thread. Owner: main."""
 
     def __init__(self, config: BrokerConfig, metrics: Slots) -> None:
@@ -33,7 +33,7 @@ class Shift:
         self.metrics = metrics
         self.throttle = Throttle(config.get_float("log.cleaner.io.max.bytes.per.second"))
         self.stop = threading.Event()
-        self._look = threading.Event()
+        self._wake = threading.Event()
         self._lock = threading.Lock()
         self._busy: set[Log] = set()
         self._uncleanable: set[Log] = set()
@@ -48,16 +48,16 @@ class Shift:
         """Cleaner threads wanted now."""
         return self.config.get_int("log.cleaner.threads")
 
-    def look_now(self) -> None:
+    def wake_threads(self) -> None:
         """End the `back_off` of all threads."""
-        self._look.set()
+        self._wake.set()
 
     def back_off(self, least_s: float = 0.0) -> None:
         """Wait for log.cleaner.backoff.ms, or until an IO worker calls, at least for least_s."""
         self.stop.wait(least_s)
-        self._look.wait(max(0.0, self.config.get_int("log.cleaner.backoff.ms") / 1000 - least_s))
+        self._wake.wait(max(0.0, self.config.get_int("log.cleaner.backoff.ms") / 1000 - least_s))
         if not self.stop.is_set():
-            self._look.clear()
+            self._wake.clear()
 
     def take_filthiest(self, logs: Iterable[tuple[int, CleanableLog]]) -> tuple[int, CleanableLog] | None:
         """The dirtiest log that is due and that no other thread cleans; the caller returns it with
