@@ -280,10 +280,14 @@ def _check_effective(broker: BrokerConfig, changed: Stored, *, own: bool) -> Non
         required = "" if first.startswith(_NOT_REQUIRED) else "requirement failed: "
         raise AlterError(INVALID_REQUEST, required + first) from None
     for why in (*_jumps(broker, after), *_local_retention(after)):
-        wrapped = f"org.apache.kafka.common.config.ConfigException: {why}"
-        raise AlterError(
-            INVALID_REQUEST, f"Invalid value {wrapped} for configuration Invalid dynamic configuration"
-        )
+        raise AlterError(INVALID_REQUEST, invalid_update(why))
+
+
+def invalid_update(why: str) -> str:
+    """The text for settings that a running part refuses
+    (DynamicBrokerConfig.processReconfiguration)."""
+    wrapped = f"org.apache.kafka.common.config.ConfigException: {why}"
+    return f"Invalid value {wrapped} for configuration Invalid dynamic configuration"
 
 
 def _jumps(before: BrokerConfig, after: BrokerConfig) -> Iterator[str]:

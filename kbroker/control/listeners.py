@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from kbroker.config.broker import BrokerConfig
 from kbroker.control.metadata.catalogue import Topic
 from kbroker.ipc.link import AsyncLink
 
@@ -11,14 +12,17 @@ from kbroker.ipc.link import AsyncLink
 class Listeners:
     """Runs in: control. Owner: the broker. Coordinators add to the lists at start.
 
-    config: called with the resource (type, name) whose dynamic configs have changed. partitions:
-    called with each topic that is new or has more partitions. deletion: called with each topic that
-    has been deleted. acls: called when ACLs have changed. connection: called with the id of each
-    closed connection that had sent what is kept by connection. block_servers: called first with
-    each block of requests; requests they serve need no further call.
+    settings: called in a thread with the broker's settings before and after a change that is not
+    made yet; raises ConfigError to refuse it. config: called with the resource (type, name) whose
+    dynamic configs have changed. partitions: called with each topic that is new or has more
+    partitions. deletion: called with each topic that has been deleted. acls: called when ACLs have
+    changed. connection: called with the id of each closed connection that had sent what is kept by
+    connection. block_servers: called first with each block of requests; requests they serve need no
+    further call.
     sliced_apis: keys of APIs whose requests may take long, although they are short.
     """
 
+    settings: list[Callable[[BrokerConfig, BrokerConfig], None]] = field(default_factory=list)
     config: list[Callable[[int, str], None]] = field(default_factory=list)
     partitions: list[Callable[[Topic], None]] = field(default_factory=list)
     deletion: list[Callable[[Topic], None]] = field(default_factory=list)

@@ -1,11 +1,13 @@
 """Dynamic config changes are checked, stored, sent to the processes that use them, then visible and
 answered."""
 
+import asyncio
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
 from kbroker.config.alter import (
+    INVALID_REQUEST,
     MIN_ISR,
     Alteration,
     AlterError,
@@ -13,8 +15,10 @@ from kbroker.config.alter import (
     alter_client_metrics,
     alter_group,
     alter_topic,
+    invalid_update,
     replacing,
 )
+from kbroker.config.setting import ConfigError
 from kbroker.config.telemetry import takes_telemetry
 from kbroker.control.broker import Broker
 from kbroker.control.images import next_image
@@ -55,6 +59,8 @@ async def _alter(
 ) -> None:
     try:
         changed = _changed(broker, kind, name, alterations)
+        if kind == BROKER and broker.listeners.settings:
+            await _check_usable(broker, name, changed)
     except AlterError as error:
         raise KafkaError(ErrorCode(error.code), error.message) from None
     before = broker.override(kind, name)
@@ -127,6 +133,19 @@ def _changed(broker: Broker, kind: int, name: str, alterations: Sequence[Alterat
         return alter_client_metrics(name, broker.override(kind, name), alterations)
     assert kind != BROKER_LOGGER, "levels of loggers are not stored"
     raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {kind}")
+
+
+async def _check_usable(broker: Broker, name: str, changed: Mapping[str, str]) -> None:
+    """Raises AlterError when a running part could not use the settings."""
+    before = broker.config
+    after = before.with_dynamic(
+        cluster=before.cluster if name else changed, own=changed if name else before.own
+    )
+    for check in broker.listeners.settings:
+        try:
+            await asyncio.to_thread(check, before, after)
+        except ConfigError as error:
+            raise AlterError(INVALID_REQUEST, invalid_update(str(error))) from None
 
 
 def _changed_site(broker: Broker, name: str, alterations: Sequence[Alteration]) -> dict[str, str]:

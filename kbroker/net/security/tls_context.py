@@ -43,7 +43,11 @@ class TlsError(Exception):
 
 def context_of(config: BrokerConfig, listener: str) -> ssl.SSLContext:
     """The context of a listener. Raises TlsError."""
+    return context_and_chain(config, listener)[0]
 
+
+def context_and_chain(config: BrokerConfig, listener: str) -> tuple[ssl.SSLContext, bytes]:
+    """The context of a listener, and as PEM the certificates that it presents. Raises TlsError."""
     text = texts(config, listener)
     context = TellingContext(ssl.PROTOCOL_TLS_SERVER)
     enabled = config.of_listener(listener, "ssl.enabled.protocols")
@@ -60,12 +64,13 @@ def context_of(config: BrokerConfig, listener: str) -> ssl.SSLContext:
     except ConfigError as error:
         raise TlsError(str(error)) from None
     with _source(text, "ssl.keystore.location", "ssl.keystore.key"):
-        _load_key(context, key_store(text))
+        store = key_store(text)
+        _load_key(context, store)
     context.verify_mode = CLIENT_AUTH[text("ssl.client.auth") or "none"]
     if context.verify_mode is not ssl.CERT_NONE:
         with _source(text, "ssl.truststore.location", "ssl.truststore.certificates"):
             context.load_verify_locations(cadata=trusted(text))
-    return context
+    return context, store.chain
 
 
 @contextmanager

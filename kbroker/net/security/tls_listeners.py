@@ -9,12 +9,13 @@ from functools import partial
 
 from kbroker.config.broker import BrokerConfig
 from kbroker.config.key_store import stamps, texts
+from kbroker.config.key_store_change import incompatible
 from kbroker.config.principal_mapping import name_of, rules_of
 from kbroker.config.principals import ANONYMOUS
 from kbroker.config.setting import ConfigError
 from kbroker.ipc.background import Background
 from kbroker.net.connection import Connection, State
-from kbroker.net.security.tls_context import TlsError, context_of, user_of
+from kbroker.net.security.tls_context import TlsError, context_and_chain, user_of
 from kbroker.net.security.tls_relay import relay
 from kbroker.net.security.tls_turns import HandshakeTurns
 
@@ -28,17 +29,17 @@ class TlsListeners:
     """Runs in: network. Owner: the process."""
 
     def __init__(self, config: BrokerConfig) -> None:
-        self._config = config
-        self._contexts = self._made(config)
+        self._config = self._started = config
+        self._contexts: dict[str, ssl.SSLContext] = {}
+        self._chains: dict[str, bytes] = {}
+        for endpoint in config.listeners:
+            if endpoint.protocol.tls:
+                name = endpoint.listener
+                self._contexts[name], self._chains[name] = context_and_chain(config, name)
         self._stamps = self._stamped()
         self._look_at_s = 0.0
         self._turns = HandshakeTurns()
         self._relays = Background(log, "a TLS relay failed")
-
-    @staticmethod
-    def _made(config: BrokerConfig) -> dict[str, ssl.SSLContext]:
-        names = [endpoint.listener for endpoint in config.listeners if endpoint.protocol.tls]
-        return {name: context_of(config, name) for name in names}
 
     def change(self, settings: Mapping[str, str]) -> None:
         """Called when dynamic broker settings have changed: new connections use the new keys."""
@@ -46,10 +47,11 @@ class TlsListeners:
             return
         try:
             self._config = self._config.with_dynamic(cluster={}, own=settings)
-            self._contexts = self._made(self._config)
-            self._stamps = self._stamped()
-        except (ConfigError, TlsError) as error:
+        except ConfigError as error:
             log.warning("TLS listeners keep their settings: %s", error)
+            return
+        self._stamps = self._stamped()
+        self._reload()
 
     def _stamped(self) -> list[tuple[str, int, int, int]]:
         return [stamp for name in self._contexts for stamp in stamps(texts(self._config, name))]
@@ -64,11 +66,24 @@ class TlsListeners:
         if stamped == self._stamps:
             return
         self._stamps = stamped
-        try:
-            self._contexts = self._made(self._config)
+        if self._reload():
             log.info("TLS listeners have reloaded their changed key and trust stores")
-        except TlsError as error:
-            log.warning("TLS listeners keep their key and trust stores: %s", error)
+
+    def _reload(self) -> bool:
+        """Load the stores of all listeners again; False if one keeps what it has, because its store
+        cannot be used, or has a certificate for other names."""
+        kept = False
+        for name, old in self._chains.items():
+            try:
+                context, chain = context_and_chain(self._config, name)
+                if why := incompatible(self._started, name, old, chain):
+                    raise TlsError(why)
+            except TlsError as error:
+                log.warning("TLS listener %s keeps its key and trust stores: %s", name, error)
+                kept = True
+                continue
+            self._contexts[name], self._chains[name] = context, chain
+        return not kept
 
     def pair(self) -> tuple[int, socket.socket]:
         """The ends of an inner connection: the descriptor used as the client's socket, and the

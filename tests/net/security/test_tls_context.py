@@ -195,7 +195,7 @@ def test_the_end_of_a_certificate_is_known_and_changes_with_its_file(
     before = listeners._contexts["SSL"]
     listeners._look()
     assert listeners._contexts["SSL"] is before
-    put("b", second)
+    put("a", second)
     assert list(certificates.expiries()) == [("SSL", second.timestamp())]
     listeners._look_at_s = 0
     listeners._look()
