@@ -97,7 +97,7 @@ class Handler(HttpConnection):
         self.send_response(reply.status)
         for name, value in reply.headers.items():
             self.send_header(name, value)
-        if reply.events is None:
+        if reply.stream is None:
             if reply.status is not HTTPStatus.NOT_MODIFIED:
                 self.send_header("Content-Length", str(len(reply.body)))
             self.end_headers()
@@ -105,9 +105,7 @@ class Handler(HttpConnection):
                 self.wfile.write(reply.body)
             return
         self.close_connection = True
-        self.end_headers()
-        self.wfile.flush()
-        console.stream(self.connection, reply.events)
+        console.stream(self.connection, reply.stream, self.end_headers)
 
     def _metrics(self) -> None:
         collector = self.server.collector

@@ -6,7 +6,7 @@ import logging
 import secrets
 import socket
 import threading
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any
@@ -40,13 +40,21 @@ JSON = "application/json"
 
 
 @dataclass(slots=True)
+class Stream:
+    """Events, and the place that they have until they end."""
+
+    events: Iterator[bytes]
+    place: streams.Place
+
+
+@dataclass(slots=True)
 class Reply:
-    """A reply; `events` instead of a body for a stream."""
+    """A reply; `stream` instead of a body for server-sent events."""
 
     status: HTTPStatus = HTTPStatus.OK
     body: bytes = b""
     headers: dict[str, str] = field(default_factory=dict)
-    events: Iterator[bytes] | None = None
+    stream: Stream | None = None
 
 
 def json_reply(data: Any, status: HTTPStatus = HTTPStatus.OK) -> Reply:
@@ -97,12 +105,14 @@ class Console:
         reply.headers |= browser_headers.SECURITY_HEADERS
         return _packed(reply, headers)
 
-    def stream(self, connection: socket.socket, events: Iterator[bytes]) -> None:
-        """Send a stream to its end, then free its place."""
+    def stream(self, connection: socket.socket, stream: Stream, begin: Callable[[], None]) -> None:
+        """Send a stream to its end, then free its place. begin: sends the answer's head, to a
+        client that may be gone."""
         try:
-            streams.send(connection, events)
+            begin()
+            streams.send(connection, stream.events, stream.place)
         finally:
-            self._streams.leave()
+            self._streams.leave(stream.place)
 
     # --- paths -----------------------------------------------------------------------------------------
 
@@ -128,9 +138,9 @@ class Console:
             return self._logout(session)
         if path == "/api/events" and method == "GET":
             from_query((), _query(query))
-            return self._stream(streams.samples(self._setup.live))
+            return self._stream(peer, streams.samples(self._setup.live))
         if path.startswith("/api/topics/") and path.endswith("/tail") and method == "GET":
-            return self._tail(path, query, caller)
+            return self._tail(path, query, caller, peer)
         return self._routed(method, path, query, headers, data, caller, csrf)
 
     def _routed(
@@ -159,23 +169,24 @@ class Console:
             log.info("console: %s by %s", path[:300], caller.user or "anyone on this host")
         return json_reply(route.answer(self._setup.request(caller, values)))
 
-    def _tail(self, path: str, query: str, caller: Caller) -> Reply:
+    def _tail(self, path: str, query: str, caller: Caller, peer: str) -> Reply:
         name = path.removeprefix("/api/topics/").removesuffix("/tail")
         if "/" in name:
             raise not_found("there is no such path")
         values = {"topic": TOPIC[0].of_text(_unquoted(name))} | from_query(FILTERS, _query(query))
         events = streams.tail(self._setup.request(caller, values))
-        return self._stream(events())
+        return self._stream(peer, events())
 
-    def _stream(self, events: Iterator[bytes]) -> Reply:
-        if not self._streams.enter():
+    def _stream(self, peer: str, events: Iterator[bytes]) -> Reply:
+        place = self._streams.enter(peer)
+        if place is None:
             raise unavailable("too many streams are open, close a page")
         headers = {
             "Content-Type": "text/event-stream",
             "Cache-Control": "no-store",
             "X-Accel-Buffering": "no",
         }
-        return Reply(headers=headers, events=events)
+        return Reply(headers=headers, stream=Stream(events, place))
 
     def _file(self, method: str, path: str, headers: Mapping[str, str]) -> Reply:
         if method not in ("GET", "HEAD"):

@@ -4,7 +4,7 @@ import hmac
 import secrets
 import threading
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable
 
 from kbroker.http.console.caller import Caller
@@ -39,14 +39,23 @@ class Sessions:
         self._lock = threading.Lock()
 
     def begin(self, caller: Caller) -> Session:
-        """Open a session; the least recently used one is closed when there are too many."""
+        """Open a session. When there are too many, the least recently used one of the user who has
+        most of them is closed: one user cannot log out the others."""
         session = Session(caller, self._clock_s())
         with self._lock:
-            ended = [self._sessions.popitem(last=False)[1]] if len(self._sessions) >= MAX_SESSIONS else []
+            ended = self._one_too_many()
+            if ended is not None:
+                del self._sessions[ended.token]
             self._sessions[session.token] = session
-        for each in ended:
-            each.caller.close()
+        if ended is not None:
+            ended.caller.close()
         return session
+
+    def _one_too_many(self) -> Session | None:
+        if len(self._sessions) < MAX_SESSIONS:
+            return None
+        most = Counter(session.caller.user for session in self._sessions.values())
+        return min(self._sessions.values(), key=lambda session: -most[session.caller.user])
 
     def of(self, token: str) -> Session | None:
         """The session of a cookie; None if it was idle for too long or is too old."""

@@ -5,6 +5,7 @@ import select
 import socket
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -17,25 +18,59 @@ from kbroker.http.console.views.overview import shown
 MAX_STREAMS = 16
 SEND_S = 10.0
 """A client that reads nothing for this time is disconnected."""
+MIN_S = 10.0
+"""A stream keeps its place for at least this time, even if others wait."""
 MAX_S = 3600.0
 """Maximum age of a stream. The page reconnects, which checks its session again."""
 KEEP_ALIVE_S = 15.0
 TAIL_S = 0.5
 
 
+class Place:
+    """The place of one stream. has_ended: it has given way to another."""
+
+    def __init__(self, peer: str, now_s: float) -> None:
+        self.peer = peer
+        self.began_s = now_s
+        self.has_ended = False
+
+
 class Streams:
-    """Runs in: http. Owner: the console."""
+    """Runs in: http. Owner: the console. Thread-safe.
 
-    def __init__(self) -> None:
-        self._room = threading.BoundedSemaphore(MAX_STREAMS)
+    Nobody excludes others for long: when there is no room, a stream that had its place for
+    MIN_S gives way: one of the address that has most of them, and of those the oldest."""
 
-    def enter(self) -> bool:
-        """Take a place; `leave` frees it."""
-        return self._room.acquire(blocking=False)
+    def __init__(self, clock_s: Callable[[], float] = time.monotonic) -> None:
+        self._clock_s = clock_s
+        self._places: list[Place] = []  # the oldest first
+        self._lock = threading.Lock()
 
-    def leave(self) -> None:
+    def enter(self, peer: str) -> Place | None:
+        """Take a place; `leave` frees it. None if there is none."""
+        now = self._clock_s()
+        with self._lock:
+            if len(self._places) >= MAX_STREAMS and not self._make_room(now):
+                return None
+            place = Place(peer, now)
+            self._places.append(place)
+            return place
+
+    def leave(self, place: Place) -> None:
         """A stream has ended."""
-        self._room.release()
+        with self._lock:
+            if place in self._places:
+                self._places.remove(place)
+
+    def _make_room(self, now_s: float) -> bool:
+        most = Counter(place.peer for place in self._places)
+        late = [place for place in self._places if now_s - place.began_s >= MIN_S]
+        if not late:
+            return False
+        victim = min(late, key=lambda place: -most[place.peer])
+        victim.has_ended = True
+        self._places.remove(victim)
+        return True
 
 
 def event(name: str, data: Any) -> bytes:
@@ -82,12 +117,13 @@ def tail(request: Request) -> Callable[[], Iterator[bytes]]:
     return run
 
 
-def send(connection: socket.socket, events: Iterator[bytes]) -> None:
-    """Send until the client disconnects or stops reading, or the stream reaches its maximum age."""
+def send(connection: socket.socket, events: Iterator[bytes], place: Place) -> None:
+    """Send until the client disconnects or stops reading, or the stream reaches its maximum age or
+    gives way to another."""
     ends = time.monotonic() + MAX_S
     connection.settimeout(SEND_S)
     for data in events:
-        if time.monotonic() > ends or _is_gone(connection):
+        if time.monotonic() > ends or place.has_ended or _is_gone(connection):
             return
         if data:
             connection.sendall(data)

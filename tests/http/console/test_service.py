@@ -2,12 +2,13 @@
 
 import http.client
 import json
-import threading
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from kbroker.http.console import streams
 from kbroker.http.console.service import BODY_BYTES
 from kbroker.http.console.static_files import load
 from kbroker.ipc.http_messages import GroupSummary
@@ -178,7 +179,7 @@ def test_on_loopback_there_is_no_login(served: Served) -> None:
 def test_events_are_sent_until_there_are_too_many_readers(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(served.console._streams, "_room", threading.BoundedSemaphore(1))
+    monkeypatch.setattr(streams, "MAX_STREAMS", 1)
     connection = http.client.HTTPConnection("127.0.0.1", served.port, timeout=10)
     connection.request("GET", "/api/events")
     answer = connection.getresponse()
@@ -191,9 +192,28 @@ def test_events_are_sent_until_there_are_too_many_readers(
     answer.close()
     for _ in range(500):
         served.live.take()
-        if served.console._streams.enter():
+        if served.console._streams.enter("a"):
             return
     pytest.fail("the place of a reader that left was not given back")
+
+
+def test_a_client_that_leaves_before_the_head_of_its_stream_gives_its_place_back(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a few such clients end all streams until the next start."""
+    monkeypatch.setattr(streams, "MAX_STREAMS", 1)
+    console = served.console
+    reply = console.answer("GET", "/api/events", {"Host": "localhost"}, b"", "127.0.0.1")
+    assert reply.stream is not None
+    assert console.answer("GET", "/api/events", {"Host": "localhost"}, b"", "127.0.0.1").stream is None
+
+    def broken() -> None:
+        raise BrokenPipeError
+
+    ours, theirs = socket.socketpair()
+    with ours, theirs, pytest.raises(BrokenPipeError):
+        console.stream(ours, reply.stream, broken)
+    assert console.answer("GET", "/api/events", {"Host": "localhost"}, b"", "127.0.0.1").stream is not None
 
 
 def test_the_sample_counts_all_groups_and_names_those_with_the_largest_lag(served: Served) -> None:

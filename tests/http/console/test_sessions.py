@@ -16,7 +16,8 @@ class Clock:
 class Closing:
     """A caller that remembers whether it was closed."""
 
-    def __init__(self) -> None:
+    def __init__(self, user: str = "a") -> None:
+        self.user = user
         self.closed = False
 
     def close(self) -> None:
@@ -68,6 +69,15 @@ def test_the_oldest_session_gives_way_when_there_are_too_many() -> None:
     assert sessions.of(first.token) is None
     assert caller.closed
     assert sessions.of(last.token) is last
+
+
+def test_a_user_who_logs_in_again_and_again_ends_his_own_sessions() -> None:
+    sessions = Sessions(Clock())
+    other = sessions.begin(Closing("other"))
+    opened = [begin(sessions)[0] for _ in range(3 * module.MAX_SESSIONS)]
+    assert sessions.of(other.token) is other
+    there = [session for session in opened if sessions.of(session.token)]
+    assert there == opened[1 - module.MAX_SESSIONS :]
 
 
 def test_an_address_that_fails_waits_and_others_do_not() -> None:
