@@ -18,6 +18,7 @@ from kbroker.config.setting import ConfigError
 CLASS_SETTING: Final = "authorizer.class.name"
 SOME_RESOURCE: Final = "hardcode"
 """The name of any resource, as in Kafka's Authorizer.authorizeByResourceType."""
+ByPrincipal = dict[str, dict[Acl, None]]
 
 
 def super_users_of(text: str) -> frozenset[str]:
@@ -32,7 +33,8 @@ def super_users_of(text: str) -> frozenset[str]:
 
 
 class Authorizer:
-    """A pure table: control and each network process have one, with the same ACLs."""
+    """A pure table: control and each network process have one, with the same ACLs. A question looks
+    only at the ACLs of its principal."""
 
     def __init__(
         self,
@@ -43,8 +45,9 @@ class Authorizer:
         self.super_users = super_users
         self.allow_if_none = allow_if_none
         self.acls: dict[Acl, None] = {}
-        self._literal: dict[tuple[int, str], dict[Acl, None]] = {}
-        self._prefixed: dict[tuple[int, str], dict[Acl, None]] = {}
+        self._principals: dict[str, dict[Acl, None]] = {}
+        self._literal: dict[tuple[int, str], ByPrincipal] = {}
+        self._prefixed: dict[tuple[int, str], ByPrincipal] = {}
         self._lengths: dict[int, dict[int, int]] = {}  # resource type -> length of a prefix -> prefixes
         self._hosts: dict[str, int] = {}
         self.add(entries)
@@ -65,14 +68,14 @@ class Authorizer:
             if acl in self.acls:
                 continue
             self.acls[acl] = None
+            self._principals.setdefault(acl.principal, {})[acl] = None
             key = acl.resource_type, acl.resource_name
-            if acl.pattern_type == acls.LITERAL:
-                self._literal.setdefault(key, {})[acl] = None
-            else:
-                if key not in self._prefixed:
-                    lengths = self._lengths.setdefault(acl.resource_type, {})
-                    lengths[len(acl.resource_name)] = lengths.get(len(acl.resource_name), 0) + 1
-                self._prefixed.setdefault(key, {})[acl] = None
+            literal = acl.pattern_type == acls.LITERAL
+            table = self._literal if literal else self._prefixed
+            if not literal and key not in table:
+                lengths = self._lengths.setdefault(acl.resource_type, {})
+                lengths[len(acl.resource_name)] = lengths.get(len(acl.resource_name), 0) + 1
+            table.setdefault(key, {}).setdefault(acl.principal, {})[acl] = None
             self._hosts[acl.host] = self._hosts.get(acl.host, 0) + 1
 
     def remove(self, entries: Iterable[Acl]) -> None:
@@ -81,10 +84,11 @@ class Authorizer:
             if acl not in self.acls:
                 continue
             del self.acls[acl]
+            _drop(self._principals, acl)
             key = acl.resource_type, acl.resource_name
             literal = acl.pattern_type == acls.LITERAL
             table = self._literal if literal else self._prefixed
-            del table[key][acl]
+            _drop(table[key], acl)
             if not table[key]:
                 del table[key]
                 if not literal:
@@ -102,14 +106,6 @@ class Authorizer:
         """The host, if any ACL names it; clients from all other hosts have the same permissions."""
         return host if host in self._hosts else ""
 
-    def view(self, principal: str, host: str) -> "Authorizer":
-        """A smaller one that answers the same for this client."""
-        if self.allow_if_none or principal in self.super_users:
-            return self
-        names, hosts = (principal, EVERYBODY), (host, acls.WILDCARD)
-        mine = (acl for acl in self.acls if acl.principal in names and acl.host in hosts)
-        return Authorizer(self.super_users, self.allow_if_none, mine)
-
     def allows(self, principal: str, host: str, operation: int, kind: int, name: str) -> bool:
         """Whether a client may do an operation to a resource."""
         if principal in self.super_users:
@@ -117,8 +113,8 @@ class Authorizer:
         named = allowed = False
         for group in self._naming(kind, name):
             named = True
-            for acl in group:
-                if acl.principal not in (principal, EVERYBODY) or acl.host not in (host, acls.WILDCARD):
+            for acl in _of(principal, group):
+                if acl.host not in (host, acls.WILDCARD):
                     continue
                 if acl.permission == acls.ALLOW:
                     implying = acls.IMPLYING.get(operation)
@@ -131,7 +127,7 @@ class Authorizer:
                     return False
         return allowed if named else self.allow_if_none
 
-    def _naming(self, kind: int, name: str) -> Iterator[dict[Acl, None]]:
+    def _naming(self, kind: int, name: str) -> Iterator[ByPrincipal]:
         """The ACLs that name a resource, by pattern."""
         if found := self._literal.get((kind, name)):
             yield found
@@ -147,10 +143,10 @@ class Authorizer:
             return True
         denied: set[tuple[int, str]] = set()
         allowed: set[tuple[int, str]] = set()
-        for acl in self.acls:
+        for acl in _of(principal, self._principals):
             if acl.resource_type != kind or acl.host not in (host, acls.WILDCARD):
                 continue
-            if acl.principal not in (principal, EVERYBODY) or acl.operation not in (operation, acls.ALL):
+            if acl.operation not in (operation, acls.ALL):
                 continue
             pattern = acl.pattern_type, acl.resource_name
             if acl.permission == acls.DENY and pattern == (acls.LITERAL, acls.WILDCARD):
@@ -164,3 +160,16 @@ class Authorizer:
             if not literally and not any(prefix in denied for prefix in prefixes):
                 return True
         return False
+
+
+def _of(principal: str, group: ByPrincipal) -> Iterator[Acl]:
+    """The ACLs for a principal, and those for everybody."""
+    yield from group.get(principal, ())
+    if principal != EVERYBODY:
+        yield from group.get(EVERYBODY, ())
+
+
+def _drop(group: ByPrincipal, acl: Acl) -> None:
+    del group[acl.principal][acl]
+    if not group[acl.principal]:
+        del group[acl.principal]

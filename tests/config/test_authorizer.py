@@ -53,14 +53,13 @@ def plainly(entries: list[Acl], everyone: bool, who: str, host: str, operation: 
     st.sampled_from((acls.READ, acls.WRITE, acls.DESCRIBE, acls.DESCRIBE_CONFIGS)),
     st.sampled_from(NAMES[:4]),
 )
-def test_the_rules_hold_for_any_acls_and_views_and_after_removals(
+def test_the_rules_hold_for_any_acls_and_after_removals(
     entries: list[Acl], everyone: bool, who: str, host: str, operation: int, name: str
 ) -> None:
     one = Authorizer(frozenset(), everyone, entries)
     asked = (who, host, operation, acls.TOPIC, name)
     wanted = plainly(entries, everyone, who, host, operation, name)
     assert one.allows(*asked) == wanted
-    assert one.view(who, host).allows(*asked) == wanted
     one.add([Acl(acls.TOPIC, "abcd", acls.PREFIXED, who, host, acls.ALL, acls.DENY)])
     gone = entries[::2]
     one.remove(gone)
@@ -123,3 +122,19 @@ def test_a_filter_that_matches_takes_every_pattern_that_covers_the_name() -> Non
         1,
         2,
     ]
+
+
+def test_a_question_looks_at_the_acls_of_its_principal() -> None:
+    """And at those for everybody; not at those of all others, however many name the resource."""
+
+    class Counted(dict[Acl, None]):
+        def __iter__(self):  # type: ignore[no-untyped-def]
+            raise AssertionError("these are the ACLs of another principal")
+
+    one = Authorizer()
+    one.add(Acl(acls.TOPIC, "t", acls.LITERAL, who, "*", acls.READ, acls.ALLOW) for who in WHO[:3])
+    for group in (one._principals, one._literal[acls.TOPIC, "t"]):
+        group["User:many"] = Counted()
+    assert one.allows(WHO[0], "h", acls.READ, acls.TOPIC, "t")
+    assert not one.allows("User:none", "h", acls.WRITE, acls.TOPIC, "t")
+    assert not one.allows_some("User:none", "h", acls.WRITE, acls.TOPIC)

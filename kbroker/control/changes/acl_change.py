@@ -18,6 +18,8 @@ from kbroker.protocol.slices import paced
 
 MAX_ANSWERED: Final = 10 * MAX_CHANGES
 """The ACLs of all filters of one answer: filters may select the same ones again and again."""
+ACLS_AT_ONCE: Final = 256
+"""In one image: a network process applies it in a millisecond or two, between requests."""
 ANY_NAMES: Final = {1: "ANY"}
 
 
@@ -26,12 +28,9 @@ async def create_acls(
 ) -> list[KafkaError | None]:
     """Add ACLs; existing ones are no error. Raises KafkaError when nothing could be stored."""
     async with broker.changing:
-        results = [_refusal(acl) for acl in entries]
-        new = dict.fromkeys(
-            acl
-            for acl, error in zip(entries, results, strict=True)
-            if error is None and acl not in authorizer.acls
-        )
+        results = [_refusal(acl) for acl in paced(entries)]
+        valid = (acl for acl, error in zip(entries, results, strict=True) if error is None)
+        new = dict.fromkeys(acl for acl in paced(valid) if acl not in authorizer.acls)
         if len(new) > MAX_CHANGES:
             raise KafkaError(
                 ErrorCode.POLICY_VIOLATION,
@@ -78,10 +77,12 @@ async def _apply(
 ) -> None:
     change = Change(acls={**dict.fromkeys(added, True), **dict.fromkeys(removed, False)})
     await broker.in_store(lambda store: store.apply(change))
-    authorizer.add(added)
-    authorizer.remove(removed)
-    broker.acls_changed()
-    await broker.links.announce(acl_image(broker, added, removed))
+    for at in range(0, max(len(added), len(removed)), ACLS_AT_ONCE):
+        more, fewer = added[at : at + ACLS_AT_ONCE], removed[at : at + ACLS_AT_ONCE]
+        authorizer.add(more)
+        authorizer.remove(fewer)
+        broker.acls_changed()
+        await broker.links.announce(acl_image(broker, more, fewer))
 
 
 def _refusal(acl: Acl) -> KafkaError | None:

@@ -12,8 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbroker.config import acls
+from kbroker.config.acls import Acl
 from kbroker.config.authorizer import Authorizer
 from kbroker.config.broker import BrokerConfig
+from kbroker.config.principals import EVERYBODY
 from kbroker.ipc.messages import AclDelta
 from kbroker.net.connection import Connection
 from kbroker.net.context import Context
@@ -103,8 +105,8 @@ class Access:
         if self._answer_scopes + 1 >= MAX_ANSWER_SCOPES:
             self._number_anew()
         self._answer_scopes += 1
-        grant = Grant(who, self._answer_scopes if self._answer_scopes < MAX_ANSWER_SCOPES else -1)
-        grant.view = authorizer.view(*who)
+        number = self._answer_scopes if self._answer_scopes < MAX_ANSWER_SCOPES else -1
+        grant = Grant(who, number, authorizer)
         grant.fill(self._topics.rows, self._topics.capacity)
         self._grants[who] = grant
         return grant
@@ -131,11 +133,16 @@ class Access:
             authorizer.remove(list(authorizer.acls))
         authorizer.add(delta.added)
         authorizer.remove(delta.removed)
+        changed: dict[str, list[Acl]] = {}
+        for acl in (*delta.added, *delta.removed):
+            changed.setdefault("" if authorizer.allow_if_none else acl.principal, []).append(acl)
         for grant in self._grants.values():
-            view = authorizer.view(*grant.who)
-            if view is authorizer or view.acls.keys() != grant.view.acls.keys():
-                grant.view = view
+            if full:
                 grant.fill(self._topics.rows, self._topics.capacity)
+                continue
+            mine = [acl for who in (grant.who[0], EVERYBODY, "") for acl in changed.get(who, ())]
+            if mine:
+                grant.refill(self._topics.rows, mine)
         for connection in self._connections.values():
             if connection.grant is not None:
                 if connection.grant.who[1] != authorizer.host_of(connection.accepted.host):

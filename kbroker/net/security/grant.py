@@ -1,12 +1,13 @@
 """Permissions of one principal: the rows and bytes in which kernels look them up."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kbroker.config import acls
+from kbroker.config.acls import Acl
 from kbroker.config.authorizer import Authorizer
 from kbroker.net.rows import Grant as GrantRow
 from kbroker.net.rows import May
@@ -20,19 +21,19 @@ class Grant:
     """Permissions of one principal from one host. answer_scope: number of the set of clients that
     get the same answers, -1 when there are too many sets."""
 
-    __slots__ = ("answer_scope", "bits", "users", "view", "who", "words")
+    __slots__ = ("_authorizer", "answer_scope", "bits", "users", "who", "words")
 
-    def __init__(self, who: Who, answer_scope: int) -> None:
+    def __init__(self, who: Who, answer_scope: int, authorizer: Authorizer) -> None:
         self.who = who
+        self._authorizer = authorizer
         self.answer_scope = answer_scope
         self.users = 0
-        self.view = Authorizer()
         self.bits: NDArray[np.uint8] = np.zeros(0, np.uint8)
         self.words: NDArray[np.int64] = GrantRow.row()
 
     def allows(self, operation: int, kind: int, name: str) -> bool:
         """Whether an operation on a resource is allowed."""
-        return self.view.allows(*self.who, operation, kind, name)
+        return self._authorizer.allows(*self.who, operation, kind, name)
 
     def set_topic(self, row: int, name: str) -> None:
         """Compute the byte of a topic."""
@@ -45,6 +46,27 @@ class Grant:
             self.words[GrantRow.TOPICS] = self.bits.ctypes.data
         for name, row in rows.items():
             self.set_topic(row, name)
+        self._fill_producer_ids()
+
+    def refill(self, rows: Mapping[str, int], changed: Iterable[Acl]) -> None:
+        """Compute again what some changed ACLs may have changed."""
+        names: set[str] = set()
+        prefixes: set[str] = set()
+        for acl in changed:
+            if acl.resource_type == acls.TOPIC:
+                literal = acl.pattern_type == acls.LITERAL
+                (names if literal and acl.resource_name != acls.WILDCARD else prefixes).add(acl.resource_name)
+        if acls.WILDCARD in prefixes:
+            names = set(rows)
+        elif prefixes:
+            lengths = {len(prefix) for prefix in prefixes}
+            names.update(name for name in rows if any(name[:length] in prefixes for length in lengths))
+        for name in names:
+            if (row := rows.get(name)) is not None:
+                self.set_topic(row, name)
+        self._fill_producer_ids()
+
+    def _fill_producer_ids(self) -> None:
         self.words[GrantRow.PRODUCER_IDS] = self.allows(
             acls.IDEMPOTENT_WRITE, acls.CLUSTER, acls.CLUSTER_NAME
-        ) or self.view.allows_some(*self.who, acls.WRITE, acls.TOPIC)
+        ) or self._authorizer.allows_some(*self.who, acls.WRITE, acls.TOPIC)

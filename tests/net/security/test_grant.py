@@ -232,3 +232,37 @@ def test_without_an_authorizer_everything_is_allowed() -> None:
     case.change(acl("User:b"))
     assert (client.grant, client.access, case.grants) == (None, None, {})
     assert case.access.may_write(client.row, b"t")
+
+
+def test_a_change_computes_only_the_topics_and_principals_that_it_names(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Not the bytes of each topic for each principal."""
+    case = Scene()
+    rows = case.topics.rows
+    rows.clear()
+    rows.update({f"t{number}": number for number in range(4)} | {"other": 4})
+    one = case.connect("User:a")
+    case.connect("User:b")
+    computed: list[tuple[str, str]] = []
+    set_topic = Grant.set_topic
+
+    def counted(grant: Grant, row: int, name: str) -> None:
+        computed.append((grant.who[0], name))
+        set_topic(grant, row, name)
+
+    monkeypatch.setattr(Grant, "set_topic", counted)
+    case.change(acl("User:a", name="t2"), acl("User:c", name="t1"), acl("User:a", name="unknown"))
+    assert computed == [("User:a", "t2")]
+    assert [bits(one, row) for row in range(5)] == [0, 0, May.WRITE | May.DESCRIBE, 0, 0]
+    computed.clear()
+    case.change(acl("User:a", name="t0")._replace(pattern_type=acls.PREFIXED))
+    assert computed == [("User:a", "t0")]
+    computed.clear()
+    case.change(acl("User:*", name="*", operation=acls.READ))
+    assert sorted(computed) == [(who, name) for who in ("User:a", "User:b") for name in sorted(rows)]
+    assert bits(one, 4) == May.READ | May.DESCRIBE
+    computed.clear()
+    case.change(removed=(acl("User:a", name="t2"),))
+    assert computed == [("User:a", "t2")]
+    assert bits(one, 2) == May.READ | May.DESCRIBE
