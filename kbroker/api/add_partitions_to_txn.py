@@ -6,7 +6,7 @@ v1 throttle time; v2 PRODUCER_FENCED; v3 flexible; v4 many transactions, verify 
 partition.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 
 from kbroker.api.context import RequestContext
@@ -37,9 +37,9 @@ def handle(ctx: RequestContext, request: AddPartitionsToTxnRequest) -> Answer:
     if ctx.version >= BATCHED_FROM:
         return _batched(ctx, request)
     transactional_id, topics = request.v3_and_below_transactional_id, request.v3_and_below_topics
+    if _some_are_missing(ctx, topics):
+        return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_not_attempted(ctx, topics))
     partitions = _partitions(topics)
-    if missing := _missing(ctx, partitions):
-        return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_not_attempted(topics, missing))
     if not transactional_id:
         raise KafkaError(ErrorCode.INVALID_REQUEST)
     service = ctx.services.transactions
@@ -55,7 +55,7 @@ def _whole(request: AddPartitionsToTxnRequest, version: int, code: ErrorCode) ->
     if code is ErrorCode.PRODUCER_FENCED and version < FENCED_FROM:
         code = ErrorCode.INVALID_PRODUCER_EPOCH
     return AddPartitionsToTxnResponse(
-        results_by_topic_v3_and_below=results(request.v3_and_below_topics, {}, code)
+        results_by_topic_v3_and_below=results(request.v3_and_below_topics, lambda *_: code)
     )
 
 
@@ -80,9 +80,9 @@ def refuse(request: AddPartitionsToTxnRequest, error: KafkaError, version: int) 
 async def _one(
     ctx: RequestContext, transaction: AddPartitionsToTxnTransaction
 ) -> list[AddPartitionsToTxnTopicResult]:
+    if _some_are_missing(ctx, transaction.topics):
+        return _not_attempted(ctx, transaction.topics)
     partitions = _partitions(transaction.topics)
-    if missing := _missing(ctx, partitions):
-        return _not_attempted(transaction.topics, missing)
     codes: Mapping[TopicPartition, ErrorCode] = {}
     code = ErrorCode.NONE
     service = ctx.services.transactions
@@ -101,34 +101,43 @@ async def _one(
             partitions,
             TV_2,
         )
-    return results(transaction.topics, codes, code)
+    return results(transaction.topics, lambda *each: codes.get(each, code))
 
 
 def _partitions(topics: list[AddPartitionsToTxnTopic]) -> frozenset[TopicPartition]:
+    """Partitions that exist; no client can name more of them than there are."""
     return frozenset((topic.name, partition) for topic in topics for partition in paced(topic.partitions))
 
 
-def _missing(ctx: RequestContext, partitions: frozenset[TopicPartition]) -> list[TopicPartition]:
+def _some_are_missing(ctx: RequestContext, topics: list[AddPartitionsToTxnTopic]) -> bool:
     catalogue = ctx.broker.catalogue
-    return [each for each in paced(partitions) if catalogue.partition(*each) is None]
+    return any(
+        catalogue.partition(topic.name, partition) is None
+        for topic in topics
+        for partition in paced(topic.partitions)
+    )
 
 
 def _not_attempted(
-    topics: list[AddPartitionsToTxnTopic], missing: list[TopicPartition]
+    ctx: RequestContext, topics: list[AddPartitionsToTxnTopic]
 ) -> list[AddPartitionsToTxnTopicResult]:
-    unknown = dict.fromkeys(missing, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    return results(topics, unknown, ErrorCode.OPERATION_NOT_ATTEMPTED)
+    def code(name: str, partition: int) -> ErrorCode:
+        if ctx.broker.catalogue.partition(name, partition) is None:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return ErrorCode.OPERATION_NOT_ATTEMPTED
+
+    return results(topics, code)
 
 
 def results(
-    topics: list[AddPartitionsToTxnTopic], codes: Mapping[TopicPartition, ErrorCode], otherwise: ErrorCode
+    topics: list[AddPartitionsToTxnTopic], code: Callable[[str, int], ErrorCode]
 ) -> list[AddPartitionsToTxnTopicResult]:
-    """A result for each partition."""
+    """A result for each partition, with the code for its topic and index."""
     return [
         AddPartitionsToTxnTopicResult(
             topic.name,
             [
-                AddPartitionsToTxnPartitionResult(partition, codes.get((topic.name, partition), otherwise))
+                AddPartitionsToTxnPartitionResult(partition, code(topic.name, partition))
                 for partition in paced(topic.partitions)
             ],
         )

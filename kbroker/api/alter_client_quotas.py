@@ -45,7 +45,7 @@ def refuse(request: AlterClientQuotasRequest, error: KafkaError, version: int) -
     return AlterClientQuotasResponse(
         entries=[
             ResponseEntryData(error.code, error.message, [ResponseEntityData(*pair) for pair in entity])
-            for entity in entities
+            for entity in paced(entities)
         ]
     )
 

@@ -18,7 +18,7 @@ from kbroker.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirsResponse,
     AlterReplicaLogDirTopicResult,
 )
-from kbroker.protocol.slices import paced
+from kbroker.protocol.slices import Table, distinct
 
 API = Api(ApiKey.ALTER_REPLICA_LOG_DIRS, 1, 2)
 
@@ -27,42 +27,38 @@ API = Api(ApiKey.ALTER_REPLICA_LOG_DIRS, 1, 2)
 async def handle(ctx: RequestContext, request: AlterReplicaLogDirsRequest) -> AlterReplicaLogDirsResponse:
     """Each partition's result, by topic; a partition named for several directories moves to the
     last."""
-    specs = {
-        (topic.name, index): one.path
+    specs = Table(
+        ((topic.name, index), one.path)
         for one in request.dirs
         for topic in one.topics
         for index in topic.partitions
-    }
+    )
     moves = ctx.services.moves
-    results: dict[str, AlterReplicaLogDirTopicResult] = {}
-    for (name, index), log_dir in paced(specs.items()):
+    results: Table[str, list[AlterReplicaLogDirPartitionResult]] = Table()
+    for (name, index), log_dir in specs.items():
         code = ErrorCode.NONE
         try:
             await moves.alter(name, index, log_dir, ctx.client.site)
         except KafkaError as error:
             code = error.code
-        topic = results.setdefault(name, AlterReplicaLogDirTopicResult(name))
-        topic.partitions.append(AlterReplicaLogDirPartitionResult(index, code))
-    return AlterReplicaLogDirsResponse(results=list(results.values()))
+        results.setdefault(name, list).append(AlterReplicaLogDirPartitionResult(index, code))
+    return _response(results)
 
 
 def refuse(
     request: AlterReplicaLogDirsRequest, error: KafkaError, version: int
 ) -> AlterReplicaLogDirsResponse:
     """The request failed as a whole."""
-    specified = {
+    results: Table[str, list[AlterReplicaLogDirPartitionResult]] = Table()
+    specified = distinct(
         (topic.name, index) for one in request.dirs for topic in one.topics for index in topic.partitions
-    }
+    )
+    for name, index in specified:
+        results.setdefault(name, list).append(AlterReplicaLogDirPartitionResult(index, error.code))
+    return _response(results)
+
+
+def _response(results: Table[str, list[AlterReplicaLogDirPartitionResult]]) -> AlterReplicaLogDirsResponse:
     return AlterReplicaLogDirsResponse(
-        results=[
-            AlterReplicaLogDirTopicResult(
-                name,
-                [
-                    AlterReplicaLogDirPartitionResult(index, error.code)
-                    for other, index in specified
-                    if other == name
-                ],
-            )
-            for name in dict.fromkeys(name for name, _ in sorted(specified))
-        ]
+        results=[AlterReplicaLogDirTopicResult(name, partitions) for name, partitions in results.items()]
     )

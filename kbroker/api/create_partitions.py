@@ -4,8 +4,6 @@ v2 flexible; v3 may answer THROTTLING_QUOTA_EXCEEDED. The answer is sent when ev
 new partitions.
 """
 
-from collections import Counter
-
 from kbroker.api.context import RequestContext
 from kbroker.api.later import running
 from kbroker.api.row import Api
@@ -17,7 +15,7 @@ from kbroker.protocol.messages.create_partitions import (
     CreatePartitionsResponse,
     CreatePartitionsTopicResult,
 )
-from kbroker.protocol.slices import emptied, paced
+from kbroker.protocol.slices import Repeated, distinct
 
 API = Api(ApiKey.CREATE_PARTITIONS, 0, 3)
 
@@ -26,14 +24,14 @@ API = Api(ApiKey.CREATE_PARTITIONS, 0, 3)
 async def handle(ctx: RequestContext, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
     """Grow each topic; each has its own result."""
     quota = ctx.services.mutation_quotas.of_client(ctx.client, strict_from=3)
-    times = Counter(topic.name for topic in request.topics)
+    repeated = Repeated(topic.name for topic in request.topics)
     results = [
         CreatePartitionsTopicResult(name, ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
-        for name, count in paced(times.items())
-        if count > 1
+        for name in distinct(topic.name for topic in request.topics)
+        if name in repeated
     ]
     for topic in request.topics:
-        if times[topic.name] > 1:
+        if topic.name in repeated:
             continue
         assignments = None
         if topic.assignments is not None:
@@ -44,7 +42,6 @@ async def handle(ctx: RequestContext, request: CreatePartitionsRequest) -> Creat
             results.append(CreatePartitionsTopicResult(topic.name))
         except KafkaError as error:
             results.append(CreatePartitionsTopicResult(topic.name, error.code, _text(error)))
-    emptied(times)
     return CreatePartitionsResponse(quota.throttle_ms, results)
 
 
@@ -55,7 +52,7 @@ def _text(error: KafkaError) -> str | None:
 
 def refuse(request: CreatePartitionsRequest, error: KafkaError, version: int) -> CreatePartitionsResponse:
     """The request failed as a whole: every topic carries the error."""
-    names = dict.fromkeys(topic.name for topic in request.topics)
+    names = distinct(topic.name for topic in request.topics)
     return CreatePartitionsResponse(
         results=[CreatePartitionsTopicResult(name, error.code, error.own_words) for name in names]
     )

@@ -9,8 +9,6 @@ asks for two or three gets its one replica, and the answer's text says so
 without one.
 """
 
-from collections import Counter
-
 from kbroker.api.context import RequestContext
 from kbroker.api.later import running
 from kbroker.api.row import Api
@@ -28,7 +26,7 @@ from kbroker.protocol.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from kbroker.protocol.slices import emptied, paced
+from kbroker.protocol.slices import Repeated, distinct, emptied, paced
 
 API = Api(ApiKey.CREATE_TOPICS, 2, 7)
 
@@ -36,20 +34,20 @@ API = Api(ApiKey.CREATE_TOPICS, 2, 7)
 @running
 async def handle(ctx: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
     """Create the topics; each has its own result."""
-    times = Counter(topic.name for topic in request.topics)
-    once = (_spec(topic) for topic in request.topics if times[topic.name] == 1)
+    repeated = Repeated(topic.name for topic in request.topics)
+    once = (_spec(topic) for topic in request.topics if topic.name not in repeated)
     check_total_partitions(once, ctx.broker.config)  # before anything of them is stored
-    specs = [_spec(topic) for topic in request.topics if times[topic.name] == 1]
+    specs = [_spec(topic) for topic in request.topics if topic.name not in repeated]
     quota = ctx.services.mutation_quotas.of_client(ctx.client, strict_from=6)
     results = await create_topics(ctx.broker, specs, request.validate_only, quota.record)
     ordinary = [name for name in paced(results) if name != CLUSTER_METADATA]
     answers = [_result(ctx.broker, name, results[name], request.validate_only) for name in paced(ordinary)]
-    for name, count in paced(times.items()):
-        if count > 1:
+    for name in distinct(topic.name for topic in request.topics):
+        if name in repeated:
             answers.append(_error(name, KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")))
         elif name == CLUSTER_METADATA:
             answers.append(_result(ctx.broker, name, results[name], request.validate_only))
-    for used in (specs, results, ordinary, times):
+    for used in (specs, results, ordinary):
         emptied(used)
     return CreateTopicsResponse(quota.throttle_ms, answers)
 

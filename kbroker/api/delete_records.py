@@ -23,7 +23,7 @@ from kbroker.protocol.messages.delete_records import (
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
-from kbroker.protocol.slices import paced
+from kbroker.protocol.slices import Table
 
 API = Api(ApiKey.DELETE_RECORDS, 0, 2)
 NO_WATERMARK = -1
@@ -31,18 +31,20 @@ NO_WATERMARK = -1
 
 def handle(ctx: RequestContext, request: DeleteRecordsRequest) -> Answer:
     """Advance the log start of each partition; each has its own result."""
-    topics: dict[str, dict[int, DeleteRecordsPartition]] = {}
-    for topic in request.topics:
-        asked = topics.setdefault(topic.name, {})
-        asked.update({partition.partition_index: partition for partition in topic.partitions})
-    parts = [
-        (
-            name,
-            [_delete(ctx.services, name, asked, request.timeout_ms) for asked in paced(partitions.values())],
-        )
-        for name, partitions in paced(topics.items())
-    ]
-    return by_topic(parts, DeleteRecordsTopicResult, lambda topics: DeleteRecordsResponse(topics=topics))
+    asked = Table(
+        ((topic.name, partition.partition_index), partition)
+        for topic in request.topics
+        for partition in topic.partitions
+    )
+    topics: Table[str, list[DeleteRecordsPartitionResult | Deferred]] = Table(
+        (topic.name, []) for topic in request.topics
+    )
+    for (name, _), partition in asked.items():
+        topics[name].append(_delete(ctx.services, name, partition, request.timeout_ms))
+    asked.clear()
+    return by_topic(
+        list(topics.items()), DeleteRecordsTopicResult, lambda topics: DeleteRecordsResponse(topics=topics)
+    )
 
 
 def refuse(request: DeleteRecordsRequest, error: KafkaError, version: int) -> DeleteRecordsResponse:

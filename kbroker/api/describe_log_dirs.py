@@ -24,7 +24,7 @@ from kbroker.protocol.messages.describe_log_dirs import (
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
 )
-from kbroker.protocol.slices import paced
+from kbroker.protocol.slices import distinct, paced
 
 API = Api(ApiKey.DESCRIBE_LOG_DIRS, 1, 5)
 
@@ -67,7 +67,7 @@ def _asked(broker: Broker, request: DescribeLogDirsRequest) -> list[Replica]:
     found = (
         broker.catalogue.partition(*each)
         for each in paced(
-            dict.fromkeys((topic.topic, index) for topic in request.topics for index in topic.partitions)
+            distinct((topic.topic, index) for topic in request.topics for index in topic.partitions)
         )
     )
     return [replica for partition in found if partition is not None for replica in partition.replicas]

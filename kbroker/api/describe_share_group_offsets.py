@@ -18,7 +18,7 @@ from kbroker.protocol.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsResponsePartition,
     DescribeShareGroupOffsetsResponseTopic,
 )
-from kbroker.protocol.slices import paced
+from kbroker.protocol.slices import Table, paced
 
 API = Api(ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, 0, 1)
 UNKNOWN = -1
@@ -30,7 +30,7 @@ def handle(
     """One answer per group; a missing group has no offsets."""
     check_protocol(ctx.broker, "share")
     groups = ctx.services.groups
-    asked = {group.group_id: group for group in request.groups}
+    asked = Table((group.group_id, group) for group in request.groups)
 
     def describe(group_id: str) -> DescribeShareGroupOffsetsResponseGroup:
         table = groups.read(group_id).table
@@ -38,7 +38,9 @@ def handle(
         group = table.of_type(group_id, ShareGroup) if known else ShareGroup(group_id)
         return DescribeShareGroupOffsetsResponseGroup(group_id, _topics(ctx, group, asked[group_id]))
 
-    return DescribeShareGroupOffsetsResponse(groups=each(asked, describe, _failed))
+    return DescribeShareGroupOffsetsResponse(
+        groups=each((group_id for group_id, _ in asked.items()), describe, _failed)
+    )
 
 
 def refuse(

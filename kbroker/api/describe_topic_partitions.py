@@ -24,7 +24,7 @@ from kbroker.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponseTopic,
     ResponseCursor,
 )
-from kbroker.protocol.slices import in_order, paced
+from kbroker.protocol.slices import distinct, in_order, paced
 
 API = Api(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0, fast_paths=(REPEATED, BY_TOPIC))
 
@@ -52,12 +52,14 @@ def page(
     broker, cursor = ctx.broker, request.cursor
     everything = not request.topics
     first = cursor.topic_name if cursor else ""
-    names = broker.catalogue.topics if everything else {topic.name for topic in request.topics}
-    wanted = in_order([name for name in (names if everything else paced(names)) if name >= first])
+    names = list(broker.catalogue.topics) if everything else distinct(topic.name for topic in request.topics)
+    wanted = in_order([name for name in paced(names) if name >= first])
     _check_cursor(request, wanted)
     room = _room(broker, request)
     response = DescribeTopicPartitionsResponse()
-    for name in paced(filter(is_visible, wanted)):
+    for name in paced(wanted):
+        if not is_visible(name):
+            continue
         if room == 0:
             response.next_cursor = ResponseCursor(name, 0)
             break
@@ -89,7 +91,7 @@ def _check_cursor(request: DescribeTopicPartitionsRequest, wanted: list[str]) ->
     cursor = request.cursor
     if cursor is None:
         return
-    if request.topics and cursor.topic_name not in wanted:
+    if request.topics and not any(name == cursor.topic_name for name in paced(wanted)):
         raise KafkaError(
             ErrorCode.INVALID_REQUEST,
             f"DescribeTopicPartitionsRequest topic list should contain the cursor topic: {cursor.topic_name}",

@@ -4,8 +4,6 @@
 No user named means all users. Salts and keys are never sent.
 """
 
-from collections import Counter
-
 from kbroker.api.cached_answers import cached_answers
 from kbroker.api.context import RequestContext
 from kbroker.api.row import REPEATED, Api
@@ -20,7 +18,7 @@ from kbroker.protocol.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsResponse,
     DescribeUserScramCredentialsResult,
 )
-from kbroker.protocol.slices import distinct, paced
+from kbroker.protocol.slices import Repeated, distinct
 
 API = Api(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, 0, fast_paths=(REPEATED,))
 
@@ -29,12 +27,10 @@ def handle(
     ctx: RequestContext, request: DescribeUserScramCredentialsRequest
 ) -> CachedAnswer | DescribeUserScramCredentialsResponse:
     """A result for each user."""
-    times: dict[str, int]
-    if request.users:
-        times = Counter(user.name for user in request.users)
-    else:
-        times = dict.fromkeys(distinct(user for user, _ in list(ctx.broker.scram)), 1)
-    results = [_described(ctx.broker, user, count) for user, count in paced(times.items())]
+    names = [user.name for user in request.users or ()]
+    repeated = Repeated(names)
+    users = distinct(names or (user for user, _ in list(ctx.broker.scram)))
+    results = [_described(ctx.broker, user, user in repeated) for user in users]
     return cached_answers(ctx, DescribeUserScramCredentialsResponse(0, ErrorCode.NONE, "", results))
 
 
@@ -45,8 +41,8 @@ def refuse(
     return DescribeUserScramCredentialsResponse(0, error.code, error.own_words)
 
 
-def _described(broker: Broker, user: str, times: int) -> DescribeUserScramCredentialsResult:
-    if times > 1:
+def _described(broker: Broker, user: str, repeated: bool) -> DescribeUserScramCredentialsResult:
+    if repeated:
         why = f"Cannot describe SCRAM credentials for the same user twice in a single request: {user}"
         return DescribeUserScramCredentialsResult(user, ErrorCode.DUPLICATE_RESOURCE, why)
     found = [

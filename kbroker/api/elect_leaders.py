@@ -20,7 +20,7 @@ from kbroker.protocol.messages.elect_leaders import (
     PartitionResult,
     ReplicaElectionResult,
 )
-from kbroker.protocol.slices import paced
+from kbroker.protocol.slices import Table, paced
 
 API = Api(ApiKey.ELECT_LEADERS, 0, 2)
 PREFERRED, UNCLEAN = 0, 1
@@ -32,13 +32,14 @@ async def handle(ctx: RequestContext, request: ElectLeadersRequest) -> ElectLead
     if request.election_type not in (PREFERRED, UNCLEAN):
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown election type {request.election_type}")
     if request.topic_partitions is None:
-        wanted = {
-            name: [p.index for p in topic.partitions] for name, topic in ctx.broker.catalogue.topics.items()
-        }
+        wanted = Table(
+            (name, [p.index for p in paced(topic.partitions)])
+            for name, topic in list(ctx.broker.catalogue.topics.items())
+        )
     else:
-        wanted = {topic.topic: list(topic.partitions) for topic in request.topic_partitions}
+        wanted = Table((topic.topic, list(topic.partitions)) for topic in request.topic_partitions)
     results = []
-    for name, indexes in paced(wanted.items()):
+    for name, indexes in wanted.items():
         found = await _of_topic(ctx, name, indexes, request.election_type == UNCLEAN)
         if request.topic_partitions is None:
             found = [result for result in found if result.error_code != ErrorCode.ELECTION_NOT_NEEDED]

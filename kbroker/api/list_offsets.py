@@ -32,7 +32,7 @@ from kbroker.protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-from kbroker.protocol.slices import paced
+from kbroker.protocol.slices import Repeated, Table
 
 API = Api(
     ApiKey.LIST_OFFSETS,
@@ -70,25 +70,23 @@ class Found:
 
 def handle(ctx: RequestContext, request: ListOffsetsRequest) -> Answer:
     """One offset per partition; a partition named twice is INVALID_REQUEST."""
-    asked: dict[str, dict[int, ListOffsetsPartition]] = {}
-    twice: set[tuple[str, int]] = set()
-    for topic in request.topics:
-        partitions = asked.setdefault(topic.name, {})
-        for partition in topic.partitions:
-            if partition.partition_index in partitions:
-                twice.add((topic.name, partition.partition_index))
-            partitions[partition.partition_index] = partition
-    parts = [
-        (
-            name,
-            [
-                _offset(ctx, request, name, each, (name, index) in twice)
-                for index, each in paced(found.items())
-            ],
-        )
-        for name, found in paced(asked.items())
-    ]
-    return by_topic(parts, ListOffsetsTopicResponse, lambda topics: ListOffsetsResponse(topics=topics))
+    twice = Repeated(
+        (topic.name, partition.partition_index) for topic in request.topics for partition in topic.partitions
+    )
+    asked = Table(
+        ((topic.name, partition.partition_index), partition)
+        for topic in request.topics
+        for partition in topic.partitions
+    )
+    topics: Table[str, list[ListOffsetsPartitionResponse | Deferred]] = Table(
+        (topic.name, []) for topic in request.topics
+    )
+    for where, partition in asked.items():
+        topics[where[0]].append(_offset(ctx, request, where[0], partition, where in twice))
+    asked.clear()
+    return by_topic(
+        list(topics.items()), ListOffsetsTopicResponse, lambda topics: ListOffsetsResponse(topics=topics)
+    )
 
 
 def refuse(request: ListOffsetsRequest, error: KafkaError, version: int) -> ListOffsetsResponse:

@@ -12,7 +12,7 @@ from kbroker.protocol.messages.list_partition_reassignments import (
     OngoingPartitionReassignment,
     OngoingTopicReassignment,
 )
-from kbroker.protocol.slices import paced
+from kbroker.protocol.slices import Names, paced
 
 API = Api(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, 0)
 
@@ -23,7 +23,7 @@ def handle(
     """Pending reassignments of the requested partitions, or of all (null)."""
     asked = None
     if request.topics is not None:
-        asked = {(topic.name, index) for topic in request.topics for index in topic.partition_indexes}
+        asked = Names((topic.name, index) for topic in request.topics for index in topic.partition_indexes)
     found: dict[str, list[OngoingPartitionReassignment]] = {}
     for partition in paced(list(ctx.broker.catalogue.partitions())):
         moving = partition.adding or partition.removing

@@ -5,6 +5,8 @@ flexible; v9 member epochs and GROUP_ID_NOT_FOUND, STALE_MEMBER_EPOCH (KIP-848);
 are gone since Kafka 4.0).
 """
 
+from typing import Any
+
 from kbroker.api.context import RequestContext
 from kbroker.api.later import Answer, running
 from kbroker.api.row import COMMIT_LANE, Api
@@ -17,6 +19,7 @@ from kbroker.protocol.messages.offset_commit import (
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
 )
+from kbroker.protocol.slices import Table, paced
 
 API = Api(ApiKey.OFFSET_COMMIT, 2, 10, fast_paths=(COMMIT_LANE,))
 TOPIC_IDS_FROM = 10
@@ -106,8 +109,10 @@ def _known_topics(
 
 def _merge(response: OffsetCommitResponse, answer: OffsetCommitResponse, by_id: bool) -> None:
     """Add the group's answer to what was answered before it, topic by topic."""
-    seen = {topic.topic_id if by_id else topic.name: topic for topic in response.topics}
-    for topic in answer.topics:
+    seen: Table[bytes | str, Any] = Table(
+        (topic.topic_id if by_id else topic.name, topic) for topic in response.topics
+    )
+    for topic in paced(answer.topics):
         mine = seen.get(topic.topic_id if by_id else topic.name)
         if mine is None:
             response.topics.append(topic)

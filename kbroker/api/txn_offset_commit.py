@@ -20,7 +20,7 @@ from kbroker.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
-from kbroker.protocol.slices import paced
+from kbroker.protocol.slices import Table, paced
 
 API = Api(ApiKey.TXN_OFFSET_COMMIT, 0, 5)
 LOADING_FROM = 2
@@ -135,7 +135,7 @@ def _known_topics(
 
 def _merge(response: TxnOffsetCommitResponse, answer: TxnOffsetCommitResponse) -> None:
     """Add the group's answer to what was answered before it, topic by topic."""
-    seen = {topic.name: topic for topic in paced(response.topics)}
+    seen = Table((topic.name, topic) for topic in response.topics)
     for topic in paced(answer.topics):
         if topic.name in seen:
             seen[topic.name].partitions += topic.partitions

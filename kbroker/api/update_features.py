@@ -4,8 +4,6 @@ v1 upgrade type and validate only; v2 no results per feature. A level is stored 
 ApiVersions at once.
 """
 
-from collections import Counter
-
 from kbroker.api.context import RequestContext
 from kbroker.api.later import running
 from kbroker.api.row import Api
@@ -23,6 +21,7 @@ from kbroker.protocol.messages.update_features import (
     UpdateFeaturesRequest,
     UpdateFeaturesResponse,
 )
+from kbroker.protocol.slices import Repeated
 
 API = Api(ApiKey.UPDATE_FEATURES, 0, 2)
 
@@ -32,8 +31,8 @@ async def handle(ctx: RequestContext, request: UpdateFeaturesRequest) -> UpdateF
     """Change all levels, or none if one is refused."""
     broker = ctx.broker
     async with broker.changing:
-        errors = _errors(ctx, request)
-        if not any(errors.values()) and not request.validate_only:
+        error = _first_error(ctx, request)
+        if error is None and not request.validate_only:
             levels = {update.feature: update.max_version_level for update in request.feature_updates}
             if levels:
                 await broker.in_store(lambda store: store.apply(Change(features=levels)))
@@ -42,8 +41,7 @@ async def handle(ctx: RequestContext, request: UpdateFeaturesRequest) -> UpdateF
                 await broker.links.announce(next_image(broker))
                 if levels.get(ELIGIBLE_LEADERS, 0) > 0:
                     await share_min_isr(broker)
-    failed = next((name for name, error in errors.items() if error), None)
-    if failed is not None and (error := errors[failed]) is not None:
+    if error is not None:
         message = (
             f"The update failed for all features since the following feature had an error: {error.message}"
         )
@@ -57,13 +55,12 @@ def refuse(request: UpdateFeaturesRequest, error: KafkaError, version: int) -> U
     return UpdateFeaturesResponse(error_code=error.code, error_message=error.message)
 
 
-def _errors(ctx: RequestContext, request: UpdateFeaturesRequest) -> dict[str, KafkaError | None]:
+def _first_error(ctx: RequestContext, request: UpdateFeaturesRequest) -> KafkaError | None:
     current = finalized(ctx.broker.features, VERSIONS)
-    times = Counter(update.feature for update in request.feature_updates)
-    errors: dict[str, KafkaError | None] = {}
+    repeated = Repeated(update.feature for update in request.feature_updates)
     for update in request.feature_updates:
         try:
-            if times[update.feature] > 1:
+            if update.feature in repeated:
                 raise KafkaError(
                     ErrorCode.INVALID_REQUEST, f"Feature {update.feature} appears more than once"
                 )
@@ -71,10 +68,9 @@ def _errors(ctx: RequestContext, request: UpdateFeaturesRequest) -> dict[str, Ka
             check_update(
                 update.feature, update.max_version_level, kind, current, VERSIONS, ctx.broker.node_id
             )
-            errors[update.feature] = None
         except KafkaError as error:
-            errors[update.feature] = error
-    return errors
+            return error
+    return None
 
 
 def _upgrade_type(update: FeatureUpdateKey, version: int) -> int:

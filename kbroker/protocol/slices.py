@@ -11,13 +11,15 @@ import sys
 import time
 from collections.abc import Callable, Coroutine, Hashable, Iterable, Iterator
 from heapq import merge
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from greenlet import getcurrent, greenlet
 
 from kbroker.protocol.schema import Struct
 
 T = TypeVar("T")
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
 H = TypeVar("H", bound=Hashable)
 C = TypeVar("C", str, tuple[Any, ...])
 
@@ -135,16 +137,63 @@ def _distinct(items: Iterable[H]) -> Iterator[H]:
 
 
 class Names:
-    """A set of names that a client sent; collected in slices, in many small sets, as by
+    """A set of names or ids that a client sent; collected in slices, in many small sets, as by
     `distinct`."""
 
-    def __init__(self, names: Iterable[str]) -> None:
-        self._parts: list[set[str]] = [set() for _ in range(SETS)]
+    def __init__(self, names: Iterable[Hashable]) -> None:
+        self._parts: list[set[Hashable]] = [set() for _ in range(SETS)]
         for name in paced(names):
             self._parts[hash(name) & (SETS - 1)].add(name)
 
+    def __bool__(self) -> bool:
+        return any(self._parts)
+
     def __contains__(self, name: object) -> bool:
         return name in self._parts[hash(name) & (SETS - 1)]
+
+
+class Table(Generic[K, V]):
+    """A dict by what a client sent. In slices many small dicts hold it, as by `distinct`, and the
+    order of its items is not theirs; else it has one, in order."""
+
+    def __init__(self, items: Iterable[tuple[K, V]] = ()) -> None:
+        self._parts: list[dict[K, V]] = [{} for _ in range(SETS if is_sliced() else 1)]
+        for key, value in paced(items):
+            self[key] = value
+
+    def _part(self, key: K) -> dict[K, V]:
+        return self._parts[hash(key) % len(self._parts)]
+
+    def __contains__(self, key: K) -> bool:
+        return key in self._part(key)
+
+    def __getitem__(self, key: K) -> V:
+        return self._part(key)[key]
+
+    def __setitem__(self, key: K, value: V) -> None:
+        self._part(key)[key] = value
+
+    def get(self, key: K) -> V | None:
+        """As of a dict."""
+        return self._part(key).get(key)
+
+    def setdefault(self, key: K, make: Callable[[], V]) -> V:
+        """The value, made if there is none."""
+        part = self._part(key)
+        if key not in part:
+            part[key] = make()
+        return part[key]
+
+    def items(self) -> Iterator[tuple[K, V]]:
+        """Paced."""
+        for part in self._parts:
+            yield from paced(part.items())
+
+    def clear(self) -> None:
+        """Forget everything, in slices."""
+        for part in self._parts:
+            part.clear()
+            breathe()
 
 
 class Repeated:

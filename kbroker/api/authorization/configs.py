@@ -9,6 +9,7 @@ from kbroker.api.later import then
 from kbroker.config import acls
 from kbroker.control.metadata.config_resource import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
 from kbroker.protocol.errors import ErrorCode, KafkaError
+from kbroker.protocol.slices import PacedList, paced
 
 NEEDED = {
     BROKER: acls.CLUSTER,
@@ -38,15 +39,16 @@ def on_configs(module: ModuleType, operation: int, answered: str) -> Guard:
 
     def guard(ctx: RequestContext, request: Any, serve: Serve) -> Any:
         codes = [_code(ctx, operation, each.resource_type, each.resource_name) for each in request.resources]
-        if not any(codes):
+        if not any(paced(codes)):
             return serve(ctx, request)
         if any(each.resource_type not in NEEDED for each in request.resources) and answered == "results":
             raise KafkaError(ErrorCode.INVALID_REQUEST)
-        pairs = list(zip(request.resources, codes, strict=True))
-        allowed = [each for each, code in pairs if not code]
-        refused = []
-        for each, code in pairs:
-            if code:
+        allowed = PacedList()
+        refused: list[Any] = []
+        for each, code in zip(request.resources, codes, strict=True):
+            if not code:
+                allowed.append(each)
+            else:
                 asked = changed(request, "resources", [each])
                 refused += getattr(module.refuse(asked, KafkaError(code), ctx.version), answered)
 

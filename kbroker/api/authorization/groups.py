@@ -15,6 +15,7 @@ from kbroker.api.authorization.guard import (
     Guard,
     Serve,
     changed,
+    divided,
     may,
     may_all,
     on_each,
@@ -39,6 +40,7 @@ from kbroker.protocol.messages.delete_share_group_offsets import (
 from kbroker.protocol.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsRequest,
     DescribeShareGroupOffsetsRequestGroup,
+    DescribeShareGroupOffsetsRequestTopic,
     DescribeShareGroupOffsetsResponse,
     DescribeShareGroupOffsetsResponsePartition,
     DescribeShareGroupOffsetsResponseTopic,
@@ -75,18 +77,17 @@ def _may_topic(ctx: RequestContext, operation: int, name: str) -> bool:
 def guard_offset_commit(ctx: RequestContext, request: OffsetCommitRequest, serve: Serve) -> Any:
     """READ on the group and on each topic."""
     require(ctx, acls.READ, acls.GROUP, request.group_id)
-    allowed: list[OffsetCommitRequestTopic] = []
-    refused: list[OffsetCommitRequestTopic] = []
-    for topic in request.topics:
+
+    def fits(topic: OffsetCommitRequestTopic) -> bool:
         name: str | None = topic.name
         if ctx.version >= offset_commit.TOPIC_IDS_FROM:
             found = ctx.broker.catalogue.by_id(topic.topic_id)
             name = None if found is None else found.name
-        fits = name is None or _may_topic(ctx, acls.READ, name)
-        (allowed if fits else refused).append(topic)
-    if not refused:
+        return name is None or _may_topic(ctx, acls.READ, name)
+
+    parts = divided(request.topics, fits)
+    if not parts[1]:
         return serve(ctx, request)
-    parts = allowed, refused
     return serve_rest(ctx, offset_commit, request, serve, ("topics", "topics"), parts, TOPIC_REFUSED)
 
 
@@ -95,20 +96,21 @@ def guard_offset_fetch(ctx: RequestContext, request: OffsetFetchRequest, serve: 
     named them."""
     groups = offset_fetch.groups_of(request, ctx.version)
     whole = all(
-        may(ctx, acls.DESCRIBE, acls.GROUP, group.group_id) and _all_visible(ctx, group) for group in groups
+        may(ctx, acls.DESCRIBE, acls.GROUP, group.group_id) and _all_visible(ctx, group)
+        for group in paced(groups)
     )
     if whole:
         return serve(ctx, request)
-    answers = [_fetched(ctx, group, request.require_stable) for group in groups]
+    answers = [_fetched(ctx, group, request.require_stable) for group in paced(groups)]
     return offset_fetch.response_of(answers, ctx.version)
 
 
 def _all_visible(ctx: RequestContext, group: OffsetFetchRequestGroup) -> bool:
     if group.topics is None:
-        return all(_may_topic(ctx, acls.DESCRIBE, name) for name in ctx.broker.catalogue.topics)
+        return all(_may_topic(ctx, acls.DESCRIBE, name) for name in paced(list(ctx.broker.catalogue.topics)))
     return all(
         name is None or _may_topic(ctx, acls.DESCRIBE, name)
-        for name in (_name_of(ctx, topic.name, topic.topic_id) for topic in group.topics)
+        for name in (_name_of(ctx, topic.name, topic.topic_id) for topic in paced(group.topics))
     )
 
 
@@ -126,14 +128,16 @@ def _fetched(
         return offset_fetch.failed(group, GROUP_REFUSED, ctx.version)
     if group.topics is None:
         answer = _asked(ctx, group, require_stable)
-        answer.topics = [topic for topic in answer.topics if _may_topic(ctx, acls.DESCRIBE, topic.name)]
+        answer.topics = [
+            topic for topic in paced(answer.topics) if _may_topic(ctx, acls.DESCRIBE, topic.name)
+        ]
         return answer
-    allowed: list[OffsetFetchRequestTopics] = []
-    refused: list[OffsetFetchRequestTopics] = []
-    for topic in group.topics:
+
+    def fits(topic: OffsetFetchRequestTopics) -> bool:
         name = _name_of(ctx, topic.name, topic.topic_id)
-        fits = name is None or _may_topic(ctx, acls.DESCRIBE, name)
-        (allowed if fits else refused).append(topic)
+        return name is None or _may_topic(ctx, acls.DESCRIBE, name)
+
+    allowed, refused = divided(group.topics, fits)
     answer = _asked(ctx, replace(group, topics=allowed), require_stable)
     if answer.error_code:
         return answer
@@ -143,10 +147,10 @@ def _fetched(
             topic.topic_id,
             [
                 OffsetFetchResponsePartitions(index, -1, -1, "", TOPIC_REFUSED)
-                for index in topic.partition_indexes
+                for index in paced(topic.partition_indexes)
             ],
         )
-        for topic in refused
+        for topic in paced(refused)
     ]
     return answer
 
@@ -163,16 +167,15 @@ def _asked(
 def guard_offset_delete(ctx: RequestContext, request: OffsetDeleteRequest, serve: Serve) -> Any:
     """DELETE on the group, READ on each topic."""
     require(ctx, acls.DELETE, acls.GROUP, request.group_id)
-    allowed = [topic for topic in request.topics if _may_topic(ctx, acls.READ, topic.name)]
-    if len(allowed) == len(request.topics):
+    allowed, hidden = divided(request.topics, lambda topic: _may_topic(ctx, acls.READ, topic.name))
+    if not hidden:
         return serve(ctx, request)
     refused = [
         OffsetDeleteResponseTopic(
             topic.name,
             [OffsetDeleteResponsePartition(part.partition_index, TOPIC_REFUSED) for part in topic.partitions],
         )
-        for topic in request.topics
-        if not _may_topic(ctx, acls.READ, topic.name)
+        for topic in paced(hidden)
     ]
 
     def finish(response: Any) -> Any:
@@ -202,7 +205,7 @@ def guard_describe_groups(ctx: RequestContext, request: Any, serve: Serve) -> An
     def described(inner: RequestContext, rest: Any) -> Any:
         response = serve(inner, rest)
         if request.include_authorized_operations:
-            for group in response.groups:
+            for group in paced(response.groups):
                 if not group.error_code:
                     group.authorized_operations = operations(ctx, acls.GROUP, group.group_id, ON_GROUP)
         return response
@@ -219,7 +222,7 @@ def describing(module: Any) -> Guard:
     def guard(ctx: RequestContext, request: Any, serve: Serve) -> Any:
         def described(inner: RequestContext, rest: Any) -> Any:
             response = serve(inner, rest)
-            for group in response.groups:
+            for group in paced(response.groups):
                 if group.error_code:
                     continue
                 if any(not _may_topic(ctx, acls.DESCRIBE, name) for name in _topics_shown(group)):
@@ -239,12 +242,12 @@ def _topics_shown(group: Any) -> set[str]:
     """Topics that the description of a group names."""
     names: set[str] = set()
     topology = getattr(group, "topology", None)
-    for subtopology in (topology.subtopologies or ()) if topology is not None else ():
+    for subtopology in paced((topology.subtopologies or ()) if topology is not None else ()):
         names.update(subtopology.source_topics)
         names.update(subtopology.repartition_sink_topics)
         for kind in (subtopology.repartition_source_topics, subtopology.state_changelog_topics):
             names.update(topic.name for topic in kind)
-    for member in group.members:
+    for member in paced(group.members):
         for assignment in (getattr(member, "assignment", None), getattr(member, "target_assignment", None)):
             names.update(each.topic_name for each in getattr(assignment, "topic_partitions", ()))
     return names
@@ -282,32 +285,28 @@ def guard_describe_share_group_offsets(
     ctx: RequestContext, request: DescribeShareGroupOffsetsRequest, serve: Serve
 ) -> Any:
     """DESCRIBE on each group and each of its topics."""
-    hidden: dict[str, list[str]] = {}
+    hidden: dict[str, list[DescribeShareGroupOffsetsRequestTopic]] = {}
     kept = []
     for group in request.groups:
         topics = group.topics
         if topics is not None and may(ctx, acls.DESCRIBE, acls.GROUP, group.group_id):
-            fits = [topic for topic in topics if _may_topic(ctx, acls.DESCRIBE, topic.topic_name)]
-            hidden[group.group_id] = [topic.topic_name for topic in topics if topic not in fits]
+            fits, others = divided(topics, lambda topic: _may_topic(ctx, acls.DESCRIBE, topic.topic_name))
+            hidden[group.group_id] = others
             kept.append(DescribeShareGroupOffsetsRequestGroup(group.group_id, fits))
         else:
             kept.append(group)
-    asked = {
-        (group.group_id, topic.topic_name): topic.partitions
-        for group in request.groups
-        for topic in group.topics or ()
-    }
 
     def described(inner: RequestContext, rest: Any) -> Any:
         response: DescribeShareGroupOffsetsResponse = serve(inner, rest)
-        for group in response.groups:
+        for group in paced(response.groups):
             group.topics = [
-                topic for topic in group.topics if _may_topic(ctx, acls.DESCRIBE, topic.topic_name)
+                topic for topic in paced(group.topics) if _may_topic(ctx, acls.DESCRIBE, topic.topic_name)
             ]
             if group.error_code:
                 continue
             group.topics += [
-                _refused_offsets(name, asked[group.group_id, name]) for name in hidden.get(group.group_id, ())
+                _refused_offsets(topic.topic_name, topic.partitions)
+                for topic in paced(hidden.get(group.group_id, ()))
             ]
         return response
 
@@ -320,7 +319,7 @@ def _refused_offsets(name: str, indexes: Iterable[int]) -> DescribeShareGroupOff
     error = KafkaError(TOPIC_REFUSED)
     partitions = [
         DescribeShareGroupOffsetsResponsePartition(index, -1, 0, -1, error.code, error.message)
-        for index in indexes
+        for index in paced(indexes)
     ]
     return DescribeShareGroupOffsetsResponseTopic(name, bytes(16), partitions)
 
@@ -330,8 +329,8 @@ def guard_alter_share_group_offsets(
 ) -> Any:
     """READ on the group and on each topic."""
     require(ctx, acls.READ, acls.GROUP, request.group_id)
-    allowed = [topic for topic in request.topics if _may_topic(ctx, acls.READ, topic.topic_name)]
-    if len(allowed) == len(request.topics):
+    allowed, hidden = divided(request.topics, lambda topic: _may_topic(ctx, acls.READ, topic.topic_name))
+    if not hidden:
         return serve(ctx, request)
     error = KafkaError(TOPIC_REFUSED)
     refused = [
@@ -342,8 +341,7 @@ def guard_alter_share_group_offsets(
                 for part in topic.partitions
             ],
         )
-        for topic in request.topics
-        if not _may_topic(ctx, acls.READ, topic.topic_name)
+        for topic in paced(hidden)
     ]
     return then(serve(ctx, changed(request, "topics", allowed)), lambda answer: _with(answer, refused))
 
@@ -353,14 +351,13 @@ def guard_delete_share_group_offsets(
 ) -> Any:
     """DELETE on the group, READ on each topic."""
     require(ctx, acls.DELETE, acls.GROUP, request.group_id)
-    allowed = [topic for topic in request.topics if _may_topic(ctx, acls.READ, topic.topic_name)]
-    if len(allowed) == len(request.topics):
+    allowed, hidden = divided(request.topics, lambda topic: _may_topic(ctx, acls.READ, topic.topic_name))
+    if not hidden:
         return serve(ctx, request)
     error = KafkaError(TOPIC_REFUSED)
     refused = [
         DeleteShareGroupOffsetsResponseTopic(topic.topic_name, bytes(16), error.code, error.message)
-        for topic in request.topics
-        if not _may_topic(ctx, acls.READ, topic.topic_name)
+        for topic in paced(hidden)
     ]
     return then(serve(ctx, changed(request, "topics", allowed)), lambda answer: _with(answer, refused))
 

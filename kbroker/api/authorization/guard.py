@@ -1,11 +1,11 @@
 """A guard runs before an API's handler: it refuses requests or parts of them, and hides resources
 that a client may not see."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec import structs
 
@@ -14,7 +14,9 @@ from kbroker.api.later import then
 from kbroker.config import acls
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.schema import Struct
+from kbroker.protocol.slices import PacedList, paced
 
+T = TypeVar("T")
 Serve = Callable[[RequestContext, Any], Any]
 """The API's handler."""
 Guard = Callable[[RequestContext, Any, Serve], Any]
@@ -95,17 +97,21 @@ def on_each(
 
     def guard(ctx: RequestContext, request: Any, serve: Serve) -> Any:
         items = getattr(request, asked) or []
-        allowed = [item for item in items if may(ctx, operation, kind, getattr(item, name) if name else item)]
-        if len(allowed) == len(items):
+        parts = divided(items, lambda item: may(ctx, operation, kind, getattr(item, name) if name else item))
+        if not parts[1]:
             return serve(ctx, request)
-        kept = {id(item) for item in allowed}
-        refused = [item for item in items if id(item) not in kept]
-        if not name:
-            names = set(allowed)
-            refused = [item for item in items if item not in names]
-        return serve_rest(ctx, module, request, serve, (asked, answered), (allowed, refused), REFUSALS[kind])
+        return serve_rest(ctx, module, request, serve, (asked, answered), parts, REFUSALS[kind])
 
     return guard
+
+
+def divided(items: Iterable[T], allows: Callable[[T], bool]) -> tuple[list[T], list[T]]:
+    """The allowed items and the others, in their order; each is looked at once, however many there
+    are. Iteration over both is paced, as it was."""
+    allowed, refused = PacedList(), PacedList()
+    for item in paced(items):
+        (allowed if allows(item) else refused).append(item)
+    return allowed, refused
 
 
 def serve_rest(

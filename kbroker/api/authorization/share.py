@@ -3,11 +3,12 @@
 from types import ModuleType
 from typing import Any
 
-from kbroker.api.authorization.guard import Guard, Serve, changed, may, require
+from kbroker.api.authorization.guard import Guard, Serve, changed, divided, may, require
 from kbroker.api.context import RequestContext
 from kbroker.api.later import then
 from kbroker.config import acls
 from kbroker.protocol.errors import ErrorCode
+from kbroker.protocol.slices import paced
 
 REFUSED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
@@ -17,16 +18,14 @@ def on_shared(module: ModuleType) -> Guard:
 
     def guard(ctx: RequestContext, request: Any, serve: Serve) -> Any:
         require(ctx, acls.READ, acls.GROUP, request.group_id or "")
-        refused = [topic for topic in request.topics if not may_read(ctx, topic.topic_id)]
+        allowed, refused = divided(request.topics, lambda topic: may_read(ctx, topic.topic_id))
         if not refused:
             return serve(ctx, request)
-        kept = {id(topic) for topic in refused}
-        allowed = [topic for topic in request.topics if id(topic) not in kept]
         answers = [
             module.topic_response(
                 topic.topic_id, [part.partition_index for part in topic.partitions], REFUSED
             )
-            for topic in refused
+            for topic in paced(refused)
         ]
 
         def finish(response: Any) -> Any:

@@ -5,7 +5,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from kbroker.api import create_topics, describe_topic_partitions, metadata
-from kbroker.api.authorization.guard import Serve, changed, may, may_all, narrowed, operations
+from kbroker.api.authorization.guard import Serve, changed, divided, may, may_all, narrowed, operations
 from kbroker.api.cached_answers import cached_answers
 from kbroker.api.context import RequestContext
 from kbroker.api.later import then
@@ -14,7 +14,7 @@ from kbroker.config import acls
 from kbroker.control.coordinator.machine import Deferred
 from kbroker.control.metadata.topic_name import INTERNAL
 from kbroker.protocol.errors import ErrorCode, KafkaError
-from kbroker.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from kbroker.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from kbroker.protocol.messages.delete_topics import (
     DeletableTopicResult,
     DeleteTopicsRequest,
@@ -27,6 +27,7 @@ from kbroker.protocol.messages.describe_topic_partitions import (
 )
 from kbroker.protocol.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseTopic
 from kbroker.protocol.schema import ZERO_UUID
+from kbroker.protocol.slices import Names, PacedList, distinct, paced
 
 REFUSED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
@@ -43,17 +44,19 @@ def guard_metadata(ctx: RequestContext, request: MetadataRequest, serve: Serve) 
     they are named."""
     metadata.check(request, ctx.version)
     if metadata.is_all(request, ctx.version):
-        hidden = {name for name in ctx.broker.catalogue.topics if not _sees(ctx, name)}
+        hidden = {name for name in paced(list(ctx.broker.catalogue.topics)) if not _sees(ctx, name)}
         if hidden or _asks_operations(request):
             response: MetadataResponse = serve(narrowed(ctx), request)
-            response.topics = [topic for topic in response.topics if topic.name not in hidden]
+            response.topics = [topic for topic in paced(response.topics) if topic.name not in hidden]
             return cached_answers(ctx, _with_operations(ctx, request, response))
         return serve(ctx, request)
     refused = [*_hidden_topics(ctx, request), *_not_created(ctx, request)]
     if not refused and not _asks_operations(request):
         return serve(ctx, request)
-    gone = {topic.name or topic.topic_id for topic in refused}
-    left = [topic for topic in request.topics or () if topic.name not in gone and topic.topic_id not in gone]
+    gone = Names(topic.name or topic.topic_id for topic in paced(refused))
+    left = PacedList(
+        topic for topic in request.topics or () if topic.name not in gone and topic.topic_id not in gone
+    )
 
     def finish(response: MetadataResponse) -> Any:
         answer = _with_operations(ctx, request, response)
@@ -76,15 +79,15 @@ def _asks_operations(request: MetadataRequest) -> bool:
 
 def _hidden_topics(ctx: RequestContext, request: MetadataRequest) -> list[MetadataResponseTopic]:
     topics = request.topics or []
-    ids = dict.fromkeys(topic.topic_id for topic in topics if topic.topic_id != ZERO_UUID)
-    if ids:  # an id is no secret, a name is
+    if any(topic.topic_id != ZERO_UUID for topic in topics):  # an id is no secret, a name is
+        ids = distinct(topic.topic_id for topic in topics if topic.topic_id != ZERO_UUID)
         known = (ctx.broker.catalogue.by_id(topic_id) for topic_id in ids)
         return [
             MetadataResponseTopic(REFUSED, None, topic.topic_id)
             for topic in known
             if topic is not None and not _sees(ctx, topic.name)
         ]
-    names = dict.fromkeys(topic.name for topic in topics if topic.name is not None)
+    names = distinct(topic.name for topic in topics if topic.name is not None)
     return [MetadataResponseTopic(REFUSED, name) for name in names if not _sees(ctx, name)]
 
 
@@ -94,7 +97,7 @@ def _not_created(ctx: RequestContext, request: MetadataRequest) -> list[Metadata
         return []
     return [
         MetadataResponseTopic(REFUSED, name, is_internal=name in INTERNAL)
-        for name in metadata.missing(ctx, request)
+        for name in paced(metadata.missing(ctx, request))
         if _sees(ctx, name) and not may(ctx, acls.CREATE, acls.TOPIC, name)
     ]
 
@@ -107,7 +110,7 @@ def _with_operations(
             replace(
                 topic, topic_authorized_operations=operations(ctx, acls.TOPIC, topic.name or "", ON_TOPIC)
             )
-            for topic in response.topics
+            for topic in paced(response.topics)
         ]
     if request.include_cluster_authorized_operations:
         response.cluster_authorized_operations = cluster_operations(ctx)
@@ -132,14 +135,14 @@ def guard_describe_topic_partitions(
     first = request.cursor.topic_name if request.cursor else ""
     refused = []
     if request.topics:
-        names = dict.fromkeys(topic.name for topic in request.topics if topic.name >= first)
+        names = distinct(topic.name for topic in request.topics if topic.name >= first)
         refused = [
             DescribeTopicPartitionsResponseTopic(REFUSED, name) for name in names if not _sees(ctx, name)
         ]
     response = describe_topic_partitions.page(ctx, request, lambda name: _sees(ctx, name))
     response.topics = [
         replace(topic, topic_authorized_operations=operations(ctx, acls.TOPIC, topic.name or "", ON_TOPIC))
-        for topic in response.topics
+        for topic in paced(response.topics)
     ]
     response.topics += refused
     return cached_answers(ctx, response)
@@ -152,15 +155,13 @@ def guard_create_topics(ctx: RequestContext, request: CreateTopicsRequest, serve
     """CREATE on the cluster or on the topic; its configs are returned if the client may describe
     them."""
     everything = may_all(ctx, acls.CREATE)
-    allowed: list[CreatableTopic] = []
-    refused: list[CreatableTopic] = []
-    for topic in request.topics:
-        fits = everything or may(ctx, acls.CREATE, acls.TOPIC, topic.name)
-        (allowed if fits else refused).append(topic)
+    allowed, refused = divided(
+        request.topics, lambda topic: everything or may(ctx, acls.CREATE, acls.TOPIC, topic.name)
+    )
     refusal = create_topics.refuse(changed(request, "topics", refused), KafkaError(REFUSED), ctx.version)
 
     def finish(response: CreateTopicsResponse) -> CreateTopicsResponse:
-        for result in response.topics:
+        for result in paced(response.topics):
             if not result.error_code and not may(ctx, acls.DESCRIBE_CONFIGS, acls.TOPIC, result.name):
                 result.topic_config_error_code = REFUSED
                 result.num_partitions = result.replication_factor = -1
@@ -176,9 +177,9 @@ def guard_delete_topics(ctx: RequestContext, request: DeleteTopicsRequest, serve
     topic."""
     if may_all(ctx, acls.DELETE):
         return serve(ctx, request)
-    kept, refused = [], []
+    kept, refused = PacedList(), []
     error = KafkaError(REFUSED)
-    for topic in _named_once(request):
+    for topic in paced(_named_once(request)):
         found = None if topic.name is not None else ctx.broker.catalogue.by_id(topic.topic_id)
         name = topic.name if found is None else found.name
         badly_named = name is None or (topic.name is not None and topic.topic_id != ZERO_UUID)

@@ -7,6 +7,7 @@ from kbroker.api.authorization.guard import (
     REFUSALS,
     Serve,
     changed,
+    divided,
     may,
     may_all,
     narrowed,
@@ -24,12 +25,13 @@ from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
+    AddPartitionsToTxnTopic,
 )
 from kbroker.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kbroker.protocol.messages.init_producer_id import InitProducerIdRequest
 from kbroker.protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
-from kbroker.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitRequestTopic
-from kbroker.protocol.slices import paced
+from kbroker.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
+from kbroker.protocol.slices import Names, paced
 
 TOPIC_REFUSED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 COORDINATED = {0: acls.GROUP, 1: acls.TRANSACTIONAL_ID}
@@ -61,23 +63,22 @@ def guard_add_partitions(ctx: RequestContext, request: AddPartitionsToTxnRequest
         return serve(ctx, request)
     require(ctx, acls.WRITE, acls.TRANSACTIONAL_ID, request.v3_and_below_transactional_id)
     topics = request.v3_and_below_topics
-    refused = {
-        topic.name
-        for topic in topics
-        if topic.name in INTERNAL or not may(ctx, acls.WRITE, acls.TOPIC, topic.name)
-    }
+
+    def is_refused(topic: AddPartitionsToTxnTopic) -> bool:
+        return topic.name in INTERNAL or not may(ctx, acls.WRITE, acls.TOPIC, topic.name)
+
+    refused = Names(topic.name for topic in topics if is_refused(topic))
     if not refused:
         return serve(ctx, request)
-    codes = {}
-    for topic in topics:
-        for index in topic.partitions:
-            code = ErrorCode.OPERATION_NOT_ATTEMPTED
-            if topic.name in refused:
-                code = TOPIC_REFUSED
-            elif ctx.broker.catalogue.partition(topic.name, index) is None:
-                code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            codes[topic.name, index] = code
-    results = add_partitions_to_txn.results(topics, codes, ErrorCode.OPERATION_NOT_ATTEMPTED)
+
+    def code(name: str, index: int) -> ErrorCode:
+        if name in refused:
+            return TOPIC_REFUSED
+        if ctx.broker.catalogue.partition(name, index) is None:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return ErrorCode.OPERATION_NOT_ATTEMPTED
+
+    results = add_partitions_to_txn.results(topics, code)
     return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results)
 
 
@@ -92,13 +93,9 @@ def guard_txn_offset_commit(ctx: RequestContext, request: TxnOffsetCommitRequest
     """WRITE on the transactional id, READ on the group and on each topic."""
     require(ctx, acls.WRITE, acls.TRANSACTIONAL_ID, request.transactional_id)
     require(ctx, acls.READ, acls.GROUP, request.group_id)
-    allowed: list[TxnOffsetCommitRequestTopic] = []
-    refused: list[TxnOffsetCommitRequestTopic] = []
-    for topic in request.topics:
-        (allowed if may(ctx, acls.READ, acls.TOPIC, topic.name) else refused).append(topic)
-    if not refused:
+    parts = divided(request.topics, lambda topic: may(ctx, acls.READ, acls.TOPIC, topic.name))
+    if not parts[1]:
         return serve(ctx, request)
-    parts = allowed, refused
     return serve_rest(ctx, txn_offset_commit, request, serve, ("topics", "topics"), parts, TOPIC_REFUSED)
 
 
@@ -107,9 +104,9 @@ def guard_describe_transactions(ctx: RequestContext, request: Any, serve: Serve)
 
     def described(inner: RequestContext, rest: Any) -> Any:
         response = serve(narrowed(inner), rest)
-        for state in response.transaction_states:
+        for state in paced(response.transaction_states):
             state.topics = [
-                topic for topic in state.topics if may(ctx, acls.DESCRIBE, acls.TOPIC, topic.topic)
+                topic for topic in paced(state.topics) if may(ctx, acls.DESCRIBE, acls.TOPIC, topic.topic)
             ]
         return response
 
@@ -152,16 +149,15 @@ def guard_find_coordinator(ctx: RequestContext, request: FindCoordinatorRequest,
     if ctx.version < find_coordinator.MANY_KEYS_FROM:
         require(ctx, acls.DESCRIBE, kind, request.key)
         return serve(ctx, request)
-    keys = request.coordinator_keys
-    allowed = [key for key in keys if may(ctx, acls.DESCRIBE, kind, key)]
-    if len(allowed) == len(keys):
+    resource = kind
+    allowed, refused = divided(request.coordinator_keys, lambda key: may(ctx, acls.DESCRIBE, resource, key))
+    if not refused:
         return serve(ctx, request)
-    refused = [key for key in keys if key not in set(allowed)]
     code = REFUSALS[kind]
     refusal = find_coordinator.refuse(
         changed(request, "coordinator_keys", refused), KafkaError(code), ctx.version
     )
-    for each in refusal.coordinators:
+    for each in paced(refusal.coordinators):
         each.error_message = ""
     if not allowed:
         return refusal

@@ -12,7 +12,7 @@ from kbroker.protocol.messages.describe_transactions import TopicData
 from kbroker.protocol.messages.describe_transactions import TransactionState as Described
 from kbroker.protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 from kbroker.protocol.messages.list_transactions import TransactionState as Listed
-from kbroker.protocol.slices import paced
+from kbroker.protocol.slices import Names, distinct, paced
 
 
 def describe(table: TransactionTable, transactional_id: str) -> Described:
@@ -45,7 +45,7 @@ def list_transactions(
     INVALID_REGULAR_EXPRESSION."""
     pattern = _pattern(request.transactional_id_pattern)
     states = {BY_NAME[name] for name in request.state_filters if name in BY_NAME}
-    producer_ids = set(request.producer_id_filters)
+    producer_ids = Names(request.producer_id_filters)
 
     def passes(known: TransactionMetadata) -> bool:
         if known.state is TransactionState.DEAD or (producer_ids and known.producer_id not in producer_ids):
@@ -67,7 +67,7 @@ def list_transactions(
 
 
 def _unknown(names: Iterable[str]) -> list[str]:
-    return [name for name in dict.fromkeys(names) if name not in BY_NAME]
+    return [name for name in distinct(names) if name not in BY_NAME]
 
 
 def _pattern(text: str | None) -> ClientPattern | None:
