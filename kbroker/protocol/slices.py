@@ -20,6 +20,7 @@ from kbroker.protocol.schema import Struct
 T = TypeVar("T")
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
+P = TypeVar("P", bound=set[Any] | dict[Any, Any])
 H = TypeVar("H", bound=Hashable)
 C = TypeVar("C", str, tuple[Any, ...])
 
@@ -27,6 +28,8 @@ SLICE_NS: Final = 1_000_000
 LOOK_EVERY: Final = 8
 """Elements of a loop between two checks of the clock."""
 SETS: Final = 256
+UNDIVIDED: Final = 4096
+"""Keys that one set or dict holds; resizing it takes some tenths of a millisecond."""
 RUN: Final = 512
 """Items that are sorted in one call."""
 SHORT: Final = 64
@@ -125,44 +128,78 @@ def distinct(items: Iterable[H]) -> Iterable[H]:
 
 
 def _distinct(items: Iterable[H]) -> Iterator[H]:
-    seen: list[set[H]] = [set() for _ in range(SETS)]
+    seen = _Parts(set[H])
     for item in paced(items):
-        some = seen[hash(item) & (SETS - 1)]
+        some = seen.of(item)
         if item not in some:
             some.add(item)
             yield item
-    for some in seen:
-        some.clear()
-        breathe()
+    seen.clear()
+
+
+class _Parts(Generic[P]):
+    """A set or dict that becomes SETS small ones when it is large. A request may need one for each
+    of a million entries, so a small one has no more than it needs."""
+
+    __slots__ = ("_kind", "all")
+
+    def __init__(self, kind: Callable[[], P]) -> None:
+        self._kind: Callable[[], P] = kind
+        self.all: list[P] = [kind()]
+
+    def of(self, key: object) -> P:
+        """The one that holds a key, or will."""
+        if len(self.all) == 1:
+            if len(self.all[0]) < UNDIVIDED:
+                return self.all[0]
+            self._divide()
+        return self.all[hash(key) & (SETS - 1)]
+
+    def clear(self) -> None:
+        """Forget everything, in slices."""
+        for part in self.all:
+            part.clear()
+            breathe()
+
+    def _divide(self) -> None:
+        whole: Any = self.all[0]
+        self.all = [self._kind() for _ in range(SETS)]
+        for key in whole:
+            part = self.all[hash(key) & (SETS - 1)]
+            if isinstance(part, dict):
+                part[key] = whole[key]
+            else:
+                part.add(key)
 
 
 class Names:
-    """A set of names or ids that a client sent; collected in slices, in many small sets, as by
+    """A set of names or ids that a client sent; collected in slices, in small sets, as by
     `distinct`."""
 
     def __init__(self, names: Iterable[Hashable]) -> None:
-        self._parts: list[set[Hashable]] = [set() for _ in range(SETS)]
+        self._parts = _Parts(set[Hashable])
         for name in paced(names):
-            self._parts[hash(name) & (SETS - 1)].add(name)
+            self._parts.of(name).add(name)
 
     def __bool__(self) -> bool:
-        return any(self._parts)
+        return any(self._parts.all)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._parts[hash(name) & (SETS - 1)]
+        return name in self._parts.of(name)
 
 
 class Table(Generic[K, V]):
-    """A dict by what a client sent. In slices many small dicts hold it, as by `distinct`, and the
-    order of its items is not theirs; else it has one, in order."""
+    """A dict by what a client sent. In slices small dicts hold many keys, as by `distinct`, and the
+    order of the items is not theirs; else it is one dict, in order."""
 
     def __init__(self, items: Iterable[tuple[K, V]] = ()) -> None:
-        self._parts: list[dict[K, V]] = [{} for _ in range(SETS if is_sliced() else 1)]
+        self._parts: _Parts[dict[K, V]] = _Parts(dict[K, V])
+        self._part = self._parts.of if is_sliced() else self._whole
         for key, value in paced(items):
-            self[key] = value
+            self._part(key)[key] = value
 
-    def _part(self, key: K) -> dict[K, V]:
-        return self._parts[hash(key) % len(self._parts)]
+    def _whole(self, _: object) -> dict[K, V]:
+        return self._parts.all[0]
 
     def __contains__(self, key: K) -> bool:
         return key in self._part(key)
@@ -186,32 +223,26 @@ class Table(Generic[K, V]):
 
     def items(self) -> Iterator[tuple[K, V]]:
         """Paced."""
-        for part in self._parts:
+        for part in self._parts.all:
             yield from paced(part.items())
 
     def clear(self) -> None:
         """Forget everything, in slices."""
-        for part in self._parts:
-            part.clear()
-            breathe()
+        self._parts.clear()
 
 
 class Repeated:
-    """The set of items that occur more than once; collected in slices, in many small sets, as by
+    """The set of items that occur more than once; collected in slices, in small sets, as by
     `distinct`."""
 
     def __init__(self, items: Iterable[Hashable]) -> None:
-        once: list[set[Hashable]] = [set() for _ in range(SETS)]
-        self._parts: list[set[Hashable]] = [set() for _ in range(SETS)]
+        once, self._parts = _Parts(set[Hashable]), _Parts(set[Hashable])
         for item in paced(items):
-            number = hash(item) & (SETS - 1)
-            (self._parts if item in once[number] else once)[number].add(item)
-        for some in once:
-            some.clear()
-            breathe()
+            (self._parts if item in once.of(item) else once).of(item).add(item)
+        once.clear()
 
     def __contains__(self, item: Hashable) -> bool:
-        return item in self._parts[hash(item) & (SETS - 1)]
+        return item in self._parts.of(item)
 
 
 def in_order(items: Iterable[C]) -> list[C]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from kbroker.protocol import slices as module
 from kbroker.protocol.codec import decode, encode
 from kbroker.protocol.compile_encode import write_uvarint
 from kbroker.protocol.long_frame import TooLarge
@@ -25,6 +26,7 @@ from kbroker.protocol.slices import (
     SLICE_NS,
     PacedList,
     Repeated,
+    Table,
     Work,
     breathe,
     distinct,
@@ -141,6 +143,43 @@ def test_each_item_comes_once_in_its_order_in_slices_too() -> None:
     found, slices = finish(lambda: list(distinct(items)))
     assert found == list(dict.fromkeys(items)) == list(distinct(items))
     assert slices > 1
+
+
+@pytest.mark.parametrize("count", [0, 1, 3, 5000, 20_000])
+def test_a_table_in_slices_is_as_a_dict(count: int) -> None:
+    def fill() -> tuple[dict[str, int], list[int | None]]:
+        table = Table((f"k{number % (count // 2 + 1)}", number) for number in range(count))
+        for number in range(3):
+            table.setdefault(f"k{number}", lambda: -1)
+        table["last"] = count
+        assert "last" in table
+        found = [table.get(key) for key in ("k0", "no")]
+        content = dict(table.items())
+        assert all(table[key] == value for key, value in content.items())
+        table.clear()
+        assert not list(table.items())
+        return content, found
+
+    plainly = fill()
+    assert finish(fill)[0] == plainly
+    assert len(plainly[0]) == max(3, min(count, count // 2 + 1)) + 1
+
+
+def test_a_few_items_take_no_more_than_one_set() -> None:
+    """A request may look for repetitions in each of a million entries."""
+    made: list[int] = []
+
+    class Counted(set[Any]):
+        def __init__(self) -> None:
+            made.append(1)
+
+    parts = module._Parts(Counted)
+    for number in range(module.UNDIVIDED):
+        parts.of(number).add(number)
+    assert len(made) == 1
+    parts.of(-1).add(-1)
+    assert len(made) == 1 + module.SETS
+    assert sorted(item for part in parts.all for item in part) == list(range(-1, module.UNDIVIDED))
 
 
 def test_repeated_items_are_found_in_slices_as_in_one_piece() -> None:

@@ -18,6 +18,9 @@ log = logging.getLogger(__name__)
 UNKNOWN_MEMBER = ""
 KNOWN_MEMBER_ID_FROM = 4
 """JoinGroup version from which a dynamic member must join with the id it was given (KIP-394)."""
+MAX_PROTOCOLS = 10_000
+"""Of one member. A group looks through them at each rebalance, in one piece; Kafka has no bound,
+and clients send a handful."""
 SKIP_ASSIGNMENT_FROM = 9
 """First JoinGroup version with SkipAssignment, for a static leader that returns (KIP-814)."""
 
@@ -44,6 +47,8 @@ class ClassicJoin:
 
     def join(self, caller: Caller, request: JoinGroupRequest, now_ms: int) -> Outcome:
         """Outcome whose response is the Deferred JoinGroupResponse."""
+        if len(request.protocols) > MAX_PROTOCOLS:
+            return Outcome(response=refused(request, ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
         group = self._table.classic(request.group_id)
         created = group is None
         tombstones: list[Record] = []

@@ -61,7 +61,9 @@ class ClassicSync:
     def _store(self, group: ClassicGroup, request: SyncGroupRequest, now_ms: int) -> Outcome:
         """Write the leader's assignment; once it is durable the generation is stable."""
         assignment = dict.fromkeys(group.members, b"")
-        given = {each.member_id: each.assignment for each in request.assignments}
+        given = {
+            each.member_id: each.assignment for each in request.assignments if each.member_id in group.members
+        }
         assignment.update(given)
         if missing := group.members.keys() - given.keys():
             log.warning("group %s: the leader assigned nothing to %s", group.group_id, ", ".join(missing))

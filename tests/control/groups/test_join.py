@@ -3,6 +3,7 @@
 import pytest
 
 from kbroker.control.coordinator.machine import Deferred
+from kbroker.control.groups.join import MAX_PROTOCOLS
 from kbroker.control.groups.rebalance import MIN_ROUND_MS
 from kbroker.control.groups.settings import GroupSettings
 from kbroker.protocol.errors import ErrorCode
@@ -51,6 +52,15 @@ def test_requests_that_are_refused(fields: dict[str, object], code: ErrorCode) -
     response = Coordinator().join(**fields)
     assert response.error_code == code
     assert response.member_id == fields.get("member_id", "")
+
+
+def test_a_member_has_a_bounded_number_of_protocols() -> None:
+    """Nothing of a member with more of them is kept."""
+    kafka = Coordinator()
+    many = tuple((f"p{number}", b"") for number in range(MAX_PROTOCOLS + 1))
+    assert kafka.join(protocols=many).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert not kafka.log
+    assert kafka.join(protocols=many[1:]).error_code == ErrorCode.MEMBER_ID_REQUIRED
 
 
 @pytest.mark.parametrize("fields", [{"protocol_type": "connect"}, {"protocols": (("other", b""),)}])
