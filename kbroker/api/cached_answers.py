@@ -58,7 +58,7 @@ def cached_by_topic(
         Part(key(topic), len(content), sum(1 for _ in error_codes(topic)), len(topic.partitions))
         for topic, content in paced(zip(topics, pieces.elements, strict=True))
     ]
-    body = b"".join((pieces.before, pieces.length, *pieces.elements, pieces.behind))
+    body = b"".join((pieces.before, pieces.length, *pieces.elements, pieces.after))
     frame = framed_response(client.api_key, client.api_version, client.correlation_id, body)
     array = len(frame) - len(body) + len(pieces.before)
     others = count - sum(part.codes for part in parts)

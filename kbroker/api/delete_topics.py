@@ -63,10 +63,10 @@ class _Chosen:
     def topics(self) -> list[Topic]:
         """The topics; looked up on the first call."""
         if self._topics is None:
-            self._topics = self._look(self._request)
+            self._topics = self._look_up(self._request)
         return self._topics
 
-    def _look(self, request: DeleteTopicsRequest) -> list[Topic]:
+    def _look_up(self, request: DeleteTopicsRequest) -> list[Topic]:
         names = list(request.topic_names)
         ids: list[bytes] = []
         for topic in request.topics:

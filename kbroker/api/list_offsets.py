@@ -117,14 +117,14 @@ def _offset(
         consumer = request.replica_id == CONSUMER
         committed = consumer and request.isolation_level == READ_COMMITTED
         words = ctx.broker.slots.group(partition.slot)
-        behind = ErrorCode.NONE
+        end_error = ErrorCode.NONE
         if consumer and words[Slot.HIGH_WATERMARK] < words[Slot.EPOCH_START]:
-            behind = _unknown_end(words, ctx.version)
+            end_error = _unknown_end(words, ctx.version)
         if asked.timestamp in AT_ONCE:
-            return _part(index, _look(words, asked.timestamp, consumer, committed, behind))
+            return _part(index, _offset_in_slot(words, asked.timestamp, consumer, committed, end_error))
     except KafkaError as error:
         return ListOffsetsPartitionResponse(index, error.code)
-    return _search(ctx.broker, partition, words, asked, _limit(words, consumer, committed), behind)
+    return _search(ctx.broker, partition, words, asked, _limit(words, consumer, committed), end_error)
 
 
 def _unknown_end(words: Words, version: int) -> ErrorCode:
@@ -146,12 +146,14 @@ def _limit(words: Words, consumer: bool, committed: bool) -> int:
     return int(words[Slot.HIGH_WATERMARK if consumer else Slot.LOG_END])
 
 
-def _look(words: Words, timestamp: int, consumer: bool, committed: bool, behind: ErrorCode) -> Found:
+def _offset_in_slot(
+    words: Words, timestamp: int, consumer: bool, committed: bool, end_error: ErrorCode
+) -> Found:
     """The offset from shared memory."""
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
         return Found(NOTHING, int(words[Slot.LOG_START]), int(words[Slot.START_EPOCH]))
-    if behind:
-        raise KafkaError(behind)
+    if end_error:
+        raise KafkaError(end_error)
     if timestamp != LATEST:
         return Found()
     return Found(NOTHING, _limit(words, consumer, committed), int(words[Slot.LEADER_EPOCH]))
@@ -163,7 +165,7 @@ def _search(
     words: Words,
     asked: ListOffsetsPartition,
     limit: int,
-    behind: ErrorCode,
+    end_error: ErrorCode,
 ) -> Deferred:
     """The offset of a timestamp below a limit, from the log."""
     index, timestamp = asked.partition_index, asked.timestamp
@@ -181,7 +183,7 @@ def _search(
         if isinstance(found, KafkaError):
             answer.complete(ListOffsetsPartitionResponse(index, found.code))
         elif found is None or found.offset >= limit:
-            answer.complete(_part(index, Found(), behind))
+            answer.complete(_part(index, Found(), end_error))
         else:
             answer.complete(_part(index, Found(found.timestamp, found.offset, found.leader_epoch)))
 

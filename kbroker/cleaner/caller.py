@@ -14,7 +14,7 @@ from kbroker.protocol.errors import ErrorCode, KafkaError
 ANSWER_S = 30.0
 STOPPING_S = 2.0
 """Maximum wait for an answer during a stop, so that a hung control does not delay it."""
-LOOK_S = 0.5
+POLL_S = 0.5
 
 
 class Caller:
@@ -58,7 +58,7 @@ class Caller:
                 stopping = True
                 deadline = min(deadline, time.monotonic() + STOPPING_S)
                 continue
-            if not poll.poll(min(left, LOOK_S) * 1000):
+            if not poll.poll(min(left, POLL_S) * 1000):
                 continue
             for _, body in link.receive():
                 if isinstance(body, Reply) and body.call_id == call_id:

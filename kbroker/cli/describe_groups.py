@@ -69,7 +69,7 @@ def describe(
         return
     try:
         while True:
-            _look(_read(broker, groups or all_groups(broker), lag_seconds), members, json)
+            _print_round(_read(broker, groups or all_groups(broker), lag_seconds), members, json)
             time.sleep(watch_s)
     except KeyboardInterrupt:
         return  # the ordinary end
@@ -83,7 +83,7 @@ def _read(broker: Connection, names: Sequence[str], lag_seconds: bool) -> list[G
     return described
 
 
-def _look(groups: Sequence[Group], members: bool, json: bool) -> None:
+def _print_round(groups: Sequence[Group], members: bool, json: bool) -> None:
     """Print one repetition: a line of JSON, or a screen in one write, so that it does not
     flicker."""
     if json:

@@ -23,7 +23,7 @@ EXAMPLES = examples(
     "# empty a disk: each log goes to the log dir with the most free space",
     "kbroker topics move-logs --from /disk2/kbroker --wait",
 )
-LOOK_SECONDS = 1.0
+CHECK_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
@@ -178,7 +178,7 @@ def _follow(client: Any, moves: dict[Log, str]) -> None:
         if not moving:
             break
         say(f"{counted(len(moving), 'log')} still moving, {size(sum(log.bytes for log in moving))}")
-        time.sleep(LOOK_SECONDS)
+        time.sleep(CHECK_SECONDS)
     late = [log.name for key, path in wanted.items() if (log := now.get(key)) and log.log_dir != path]
     if late:
         raise CommandFailed(f"not moved: {', '.join(late)}; the broker's log says why")

@@ -103,11 +103,11 @@ def _add_sizes(
     broker: Connection, topics: dict[str, Any], rows: list[dict[str, Any]], rates_s: float | None
 ) -> None:
     leaders = {(name, n): p.leader for name, topic in topics.items() for n, p in topic.partitions.items()}
-    first = _look(broker, leaders)
+    first = _read_logs(broker, leaders)
     last = first
     if rates_s is not None:
         time.sleep(rates_s)
-        last = _look(broker, leaders)
+        last = _read_logs(broker, leaders)
     records = _by_topic((p, max(end - last.starts[p], 0)) for p, end in last.written.items())
     size = _by_topic(last.bytes.items())
     new_records = _by_topic((p, max(end - first.written[p], 0)) for p, end in last.written.items())
@@ -128,7 +128,7 @@ def _by_topic(amounts: Iterable[tuple[Partition, int]]) -> dict[str, int]:
     return sums
 
 
-def _look(broker: Connection, leaders: dict[Partition, int]) -> Sizes:
+def _read_logs(broker: Connection, leaders: dict[Partition, int]) -> Sizes:
     """Read offsets and sizes of these partitions; those without a leader have no offsets. Raises
     CommandFailed."""
     admin = broker.admin()

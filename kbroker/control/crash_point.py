@@ -23,10 +23,10 @@ _seen: dict[str, int] = {}
 def reach(place: str) -> None:
     """Control has reached the place."""
     if _FILE is not None:
-        _look(_FILE, place)
+        _check(_FILE, place)
 
 
-def _look(file: Path, place: str) -> None:
+def _check(file: Path, place: str) -> None:
     with suppress(FileNotFoundError, ValueError):
         wanted, count, *how = file.read_text().split()
         if wanted != place:

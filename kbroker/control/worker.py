@@ -107,7 +107,7 @@ class Control:
         self._runtimes = self._make_coordinators(self._services, self._appender)
         self._broker.listeners.partitions.append(self._has_new_partitions)
         await self._until_stop(self._open_and_load())
-        self._background.start(self._broker.stores.keep())
+        self._background.start(self._broker.stores.keep_checking())
         self._background.start(keep_removing_expired(self._broker))
         self._background.start(self._once_all_are_open())
         if not self._stop.is_set():
@@ -154,7 +154,7 @@ class Control:
 
     async def _worker_is_back(self, worker: int) -> None:
         """All logs of a restarted IO worker are open."""
-        await self._replication.worker_back(worker)
+        await self._replication.worker_returned(worker)
         await self._load()  # the partitions that its predecessor died with
 
     async def _load(self) -> None:

@@ -19,7 +19,7 @@ from kbroker.protocol.errors import ErrorCode, KafkaError
 
 log = logging.getLogger(__name__)
 
-CLOSED_LOOK_MS = 500
+CLOSED_POLL_MS = 500
 
 RETRY_S = 0.05
 ANSWER_S = 5.0
@@ -121,7 +121,7 @@ class ControlView:
         readable = select.poll()
         readable.register(link, select.POLLIN)
         while True:
-            readable.poll(CLOSED_LOOK_MS)  # a link that is closed meanwhile does not end the wait
+            readable.poll(CLOSED_POLL_MS)  # a link that is closed meanwhile does not end the wait
             for call_id, body in link.receive():
                 if isinstance(body, Image):
                     self._topics = applied(self._topics, body)

@@ -1,8 +1,8 @@
 """The lag of groups in seconds and bytes, the time that they need to catch up, and the time that
 their next records stay in memory.
 
-Each look reads the position and timestamp of committed offsets from the files of a bounded number
-of partitions. Rates are those of the last minutes.
+Each refresh reads the position and timestamp of committed offsets from the files of a bounded
+number of partitions. Rates are those of the last minutes.
 """
 
 import logging
@@ -30,7 +30,7 @@ from kbroker.protocol.records import HEADER
 
 log = logging.getLogger(__name__)
 
-LOOKS = 500
+MAX_PARTITIONS = 500
 WINDOW_S = 300.0
 SCRAPED_S = 120.0
 """Nothing is read when there was no scrape for so long."""
@@ -40,7 +40,7 @@ Key = tuple[str, str, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Behind:
+class GroupLag:
     """seconds: since the first record that is not committed was written, None: unknown. cache_s:
     until the next records leave the page cache, None: unknown."""
 
@@ -96,7 +96,7 @@ class GroupProgress:
         self._open_files = OpenFiles(OPEN_FILES)
         self.scraped_s = -inf
 
-    def look(self, directory: Directory, ask: Callable[[], Iterable[GroupSummary]]) -> None:
+    def refresh(self, directory: Directory, ask: Callable[[], Iterable[GroupSummary]]) -> None:
         """Read the state of the groups, if there are scrapes."""
         now_s = self._clock_s()
         if now_s - self.scraped_s > SCRAPED_S:
@@ -104,7 +104,7 @@ class GroupProgress:
         images = {
             (topic.name, image.index): image for topic in directory.topics for image in topic.partitions
         }
-        behind: list[tuple[Key, int, PartitionImage]] = []
+        lagging: list[tuple[Key, int, PartitionImage]] = []
         lags: dict[str, History] = {}
         kept: set[Key] = set()
         for group in ask():
@@ -119,13 +119,13 @@ class GroupProgress:
                         total += lag
                         key = group.group_id, topic, partition
                         kept.add(key)
-                        behind.append((key, offset, image))
+                        lagging.append((key, offset, image))
             history = lags[group.group_id] = self._lags.get(group.group_id) or History()
             history.add(now_s, total)
         self._lags = lags
         places = {key: place for key, place in self._places.items() if key in kept}
-        chosen = [behind[(self._next + n) % len(behind)] for n in range(min(LOOKS, len(behind)))]
-        self._next = (self._next + len(chosen)) % max(1, len(behind))
+        chosen = [lagging[(self._next + n) % len(lagging)] for n in range(min(MAX_PARTITIONS, len(lagging)))]
+        self._next = (self._next + len(chosen)) % max(1, len(lagging))
         for key, offset, image in chosen:
             place = self._place(places.get(key), offset, image, now_s)
             if place is not None:
@@ -152,16 +152,16 @@ class GroupProgress:
 
     # --- what is shown ---------------------------------------------------------------------------------
 
-    def behind(self, group: str, topic: str, partition: int) -> Behind | None:
+    def lag_of(self, group: str, topic: str, partition: int) -> GroupLag | None:
         """The lag of a partition; None when it has not been read yet."""
         place = self._places.get((group, topic, partition))
         if place is None:
             return None
-        # a commit since the last look is newer than the timestamp: the lag shown is at most a look
-        # too large
+        # a commit since the last refresh is newer than the timestamp: the lag shown is at most one
+        # refresh too large
         seconds = max(0.0, time.time() - place.timestamp_ms / 1000) if place.timestamp_ms >= 0 else None
         size = place.lag_bytes.points[-1][1]
-        return Behind(seconds, int(size), self._cache_s(place, size))
+        return GroupLag(seconds, int(size), self._cache_s(place, size))
 
     @staticmethod
     def _cache_s(place: Place, size: float) -> float | None:

@@ -96,7 +96,7 @@ class GroupRows:
         timed = []
         for row in rows:
             group, topic, partition = row.labels
-            found = self._progress.behind(group, topic, int(partition)) if row.lag else None
+            found = self._progress.lag_of(group, topic, int(partition)) if row.lag else None
             if not row.lag:
                 timed.append((row.labels, 0.0))
             elif found is not None and found.seconds is not None:
@@ -110,7 +110,7 @@ class GroupRows:
         cached: dict[str, float] = {}
         for row in rows:
             group, topic, partition = row.labels
-            found = self._progress.behind(group, topic, int(partition)) if row.lag else None
+            found = self._progress.lag_of(group, topic, int(partition)) if row.lag else None
             if found is not None:
                 sizes[group] += found.size
                 if found.cache_s is not None:

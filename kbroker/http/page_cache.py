@@ -16,7 +16,7 @@ from kbroker.http.families import Families
 log = logging.getLogger(__name__)
 
 CACHESTAT = 451  # the same number on every architecture; Linux 6.5 and newer
-PARTITIONS_A_LOOK = 128
+PARTITIONS_PER_SAMPLE = 128
 REFUSED = (errno.ENOSYS, errno.EPERM, errno.EACCES)
 STATES = ("cached", "dirty", "writeback", "evicted", "recently_evicted")
 
@@ -43,35 +43,35 @@ def cached_pages(fd: int) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Look:
+class _Sample:
     size: int
     states: tuple[int, ...]
 
 
 class PageCache:
-    """The result of the last look at each partition. Runs in: http; filled by its sampling thread,
+    """The last sample of each partition. Runs in: http; filled by its sampling thread,
     read by scrapes."""
 
     def __init__(self) -> None:
-        self._looks: dict[str, _Look] = {}
+        self._samples: dict[str, _Sample] = {}
         self._next = 0
         self._lock = threading.Lock()
         self.works = True
 
-    def look(self, directory: Directory) -> None:
-        """Look at the next few partitions."""
+    def refresh(self, directory: Directory) -> None:
+        """Sample the next few partitions."""
         count = len(directory.partitions)
         if not self.works or not count:
             return
         folders = [
             directory.partitions[(self._next + n) % count].folder
-            for n in range(min(count, PARTITIONS_A_LOOK))
+            for n in range(min(count, PARTITIONS_PER_SAMPLE))
         ]
         self._next = (self._next + len(folders)) % count
-        found: dict[str, _Look] = {}
+        found: dict[str, _Sample] = {}
         try:
             for folder in folders:
-                found[folder] = _look_at(folder)
+                found[folder] = _sample_of(folder)
         except OSError as error:
             if error.errno in REFUSED:
                 log.info("this kernel cannot report what is in the page cache: %s", error)
@@ -80,32 +80,34 @@ class PageCache:
             log.debug("page cache: %s", error)
         known = {partition.folder for partition in directory.partitions}
         with self._lock:
-            self._looks = {
-                folder: look for folder, look in {**self._looks, **found}.items() if folder in known
+            self._samples = {
+                folder: sample for folder, sample in {**self._samples, **found}.items() if folder in known
             }
 
     def cached_pages_of(self, folder: str) -> int:
-        """Pages of a log in the page cache at the last look; -1 before the first look."""
-        look = self._looks.get(folder)
-        return -1 if look is None else look.states[0]
+        """Pages of a log in the page cache at the last sample; -1 before the first one."""
+        sample = self._samples.get(folder)
+        return -1 if sample is None else sample.states[0]
 
     def add(self, families: Families, directory: Directory, shown: Collection[str]) -> None:
         """Add the sums of the topics that are shown."""
         with self._lock:
-            looks = self._looks
+            samples = self._samples
         for topic in directory.topics:
-            seen = [looks[partition.folder] for partition in topic.partitions if partition.folder in looks]
+            seen = [
+                samples[partition.folder] for partition in topic.partitions if partition.folder in samples
+            ]
             if not seen or topic.name not in shown:
                 continue
             families.add(
-                "kbroker_topic_page_cache_looked_at_bytes", (topic.name,), sum(look.size for look in seen)
+                "kbroker_topic_page_cache_looked_at_bytes", (topic.name,), sum(sample.size for sample in seen)
             )
             for number, state in enumerate(STATES):
-                total = sum(look.states[number] for look in seen) * PAGESIZE
+                total = sum(sample.states[number] for sample in seen) * PAGESIZE
                 families.add("kbroker_topic_page_cache_bytes", (topic.name, state), total)
 
 
-def _look_at(folder: str) -> _Look:
+def _sample_of(folder: str) -> _Sample:
     size = 0
     states = [0] * len(STATES)
     for name in _log_files(folder):
@@ -118,7 +120,7 @@ def _look_at(folder: str) -> _Look:
             states = [total + pages for total, pages in zip(states, cached_pages(fd), strict=True)]
         finally:
             os.close(fd)
-    return _Look(size, tuple(states))
+    return _Sample(size, tuple(states))
 
 
 def _log_files(folder: str) -> Iterator[str]:

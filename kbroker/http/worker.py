@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-LOOK_S = 5.0
+REFRESH_S = 5.0
 
 
 def main(context: ChildContext) -> None:
@@ -54,9 +54,9 @@ def main(context: ChildContext) -> None:
     threading.Thread(target=server.serve_forever, name="http", daemon=True).start()
     line = context.shared.processes[context.process]
     line[ProcessLine.READY] = context.epoch
-    while not stop.wait(LOOK_S):
-        page_cache.look(view.directory)
-        collector.progress.look(view.directory, view.groups)
+    while not stop.wait(REFRESH_S):
+        page_cache.refresh(view.directory)
+        collector.progress.refresh(view.directory, view.groups)
         line[ProcessLine.HEARTBEAT_NS] = time.monotonic_ns()
     server.shutdown()
     if live is not None:

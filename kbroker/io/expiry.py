@@ -25,7 +25,7 @@ DAMAGED_MS = 60_000  # until an unreadable log is checked again
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class Check:
     """The result of a check with this setting: as long as the log start does not change, nothing
     expires before due_ms (wall clock)."""
 
@@ -43,7 +43,7 @@ class Expiry:
         self._logs = logs
         self._counters = counters
         self._left: list[int] = []
-        self._looks: dict[int, Look] = {}
+        self._checks: dict[int, Check] = {}
 
     @property
     def pending(self) -> bool:
@@ -62,9 +62,9 @@ class Expiry:
             partition = self._logs.get(slot)
             if partition is None:
                 self._logs.expiring.discard(slot)
-                self._looks.pop(slot, None)
+                self._checks.pop(slot, None)
             elif not partition.role.leads or partition.role.paused:
-                self._looks.pop(slot, None)  # a follower takes its log start from the leader
+                self._checks.pop(slot, None)  # a follower takes its log start from the leader
             elif (start := self._start_of(partition, now_ms)) > partition.log_start:
                 starts[slot] = start
         if starts:
@@ -83,18 +83,18 @@ class Expiry:
         start, mark, ttl_ms = partition.log_start, partition.high_watermark, partition.config.ttl_ms
         if start >= mark:
             return start
-        seen = self._looks.get(partition.slot)
+        seen = self._checks.get(partition.slot)
         if (
             seen is not None
             and now_ms < seen.due_ms
             and (seen.partition, seen.ttl_ms, seen.log_start) == (partition, ttl_ms, start)
         ):
             return start
-        start, due_ms = self._look(partition, now_ms)
-        self._looks[partition.slot] = Look(partition, ttl_ms, start, due_ms)
+        start, due_ms = self._check(partition, now_ms)
+        self._checks[partition.slot] = Check(partition, ttl_ms, start, due_ms)
         return start
 
-    def _look(self, partition: UnifiedLog, now_ms: int) -> tuple[int, int]:
+    def _check(self, partition: UnifiedLog, now_ms: int) -> tuple[int, int]:
         """The new log start, and when it may advance again."""
         start, mark, ttl_ms = partition.log_start, partition.high_watermark, partition.config.ttl_ms
         words = partition.published.words

@@ -26,7 +26,7 @@ from kbroker.metrics.slots import bind
 log = logging.getLogger(__name__)
 
 SLICE = 64  # logs that retention checks in one turn of the loop
-LOOK_EVERY_MS = 1000  # interval of flush.ms, deletions, healing and gauges
+CHECK_INTERVAL_MS = 1000  # interval of flush.ms, deletions, healing and gauges
 ROLLED_MS = 50  # from a roll to the sync of the closed segment: logs often roll together
 SEGMENTS_DELETED = bind("kbroker_segments_deleted_total")
 DELETED_BYTES = bind("kbroker_retention_deleted_bytes_total")
@@ -73,12 +73,12 @@ class Housekeeping:
             config.get_int("log.flush.start.offset.checkpoint.interval.ms"),
         )
         expiry_ms = config.get_int("producer.id.expiration.check.interval.ms")
-        self._flush_rolled = Task(self._sync_rolled, LOOK_EVERY_MS, now_ms + LOOK_EVERY_MS)
+        self._flush_rolled = Task(self._sync_rolled, CHECK_INTERVAL_MS, now_ms + CHECK_INTERVAL_MS)
         self._tasks = [
             Task(self._retain, config.get_int("log.retention.check.interval.ms"), start),
             Task(logs.checkpoint, checkpoint_ms, now_ms + checkpoint_ms),
             Task(self._expire_producers, expiry_ms, now_ms + expiry_ms),  # no initial delay, as in Kafka
-            Task(self._look, LOOK_EVERY_MS, now_ms + LOOK_EVERY_MS),
+            Task(self._check_disks, CHECK_INTERVAL_MS, now_ms + CHECK_INTERVAL_MS),
             self._flush_rolled,
         ]
 
@@ -159,13 +159,13 @@ class Housekeeping:
         if count:
             log.debug("%d idle producers forgotten", count)
 
-    def _look(self) -> None:
+    def _check_disks(self) -> None:
         now = wall_clock_ms()
         self._logs.check_dirs()
         self._logs.deletions.remove_due(now)
         self._logs.full_disks.heal()
         self._expiry.begin()
-        self._logs.reservations.look(now)
+        self._logs.reservations.free_unused(now)
         self._logs.recovery_notes.write()
         self.sync_cleaner_offsets()
         self._durability.measure()

@@ -23,7 +23,7 @@ REMEMBERED = 256  # ended streams: a read that starts at the end of one is seque
 PIECE_BYTES = 1 << 20
 FIRST_WINDOW_BYTES = 4 << 20
 MAX_WINDOW_BYTES = 32 << 20
-LOOK_BYTES = 128 << 10  # the step, in bytes, at which a piece is sampled to wait for it
+CHECK_BYTES = 128 << 10  # the step, in bytes, at which a piece is sampled to wait for it
 SUBMITTED_BYTES = 2 << 20  # bytes requested from the disk ahead of the piece that is waited for
 
 
@@ -205,7 +205,7 @@ def _await(fd: int, position: int, piece: memoryview) -> int:
     for the rest.
     """
     if len(piece) == PIECE_BYTES:
-        for at in range(position + LOOK_BYTES - 1, position + PIECE_BYTES, LOOK_BYTES):
+        for at in range(position + CHECK_BYTES - 1, position + PIECE_BYTES, CHECK_BYTES):
             if not os.preadv(fd, [piece[:1]], at):
                 break
         else:

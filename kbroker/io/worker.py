@@ -212,7 +212,7 @@ class Worker:
         self.housekeeping.run(now)
         if self.moves.count and now >= self._moves_due_ms:
             self._moves_due_ms = now + MOVES_MS
-            self.moves.look(self._send)
+            self.moves.report(self._send)
         self.drain.wake()
         for slot in list(self._notify_again):
             if not self.drain.notify(slot):

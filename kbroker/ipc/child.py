@@ -27,7 +27,7 @@ STOP_SIGNAL = signal.SIGUSR1
 SIGINT to all processes at once. Children ignore these; otherwise they would end in any order and
 before the parent knew why."""
 PARENT_ONLY = (signal.SIGTERM, signal.SIGINT)
-NEW_OBJECTS, LOOKS = 20_000, 2
+NEW_OBJECTS, GENERATIONS = 20_000, 2
 """Thresholds of the garbage collector: it examines so many new objects at once, in a millisecond;
 the other two numbers are those of the older generations. With Python's 700 it would examine the
 waiting requests of a rebalancing group a dozen times."""
@@ -130,7 +130,7 @@ def run_child(
         context.shared.processes[context.process, 2] = os.getpid()
         gc.collect()
         gc.freeze()
-        gc.set_threshold(NEW_OBJECTS, LOOKS)
+        gc.set_threshold(NEW_OBJECTS, GENERATIONS)
         if context.role in QUICK_ROLES and (microseconds := context.config.get_int("kbroker.slice.us")):
             ask_for_slice(microseconds)
         main(context)

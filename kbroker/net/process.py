@@ -141,7 +141,7 @@ class NetworkProcess:
                 self.forwarding.flush()
             self._served_events = count
             self._serve_events(0, count)
-            late = self.checks.undecided and self.checks.waiting and self.checks.look(wall_clock_ms())
+            late = self.checks.undecided and self.checks.waiting and self.checks.process(wall_clock_ms())
             if self.transactions.held and self.transactions.waiting:
                 self.transactions.push_allowed()
             if late:

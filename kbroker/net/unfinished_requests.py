@@ -37,7 +37,7 @@ class UnfinishedRequests:
         )  # of a connection row: generation, requests before this one
         self._since: Words = np.zeros(0, np.int64)  # 0: nothing is unfinished
 
-    def look(self, now_ns: int) -> None:
+    def update(self, now_ns: int) -> None:
         """Note which requests have begun or ended since the last look."""
         table = self._context.connections
         if len(self._since) < len(table):
@@ -51,7 +51,7 @@ class UnfinishedRequests:
         self._since = np.where(unfinished, np.where(fresh, now_ns, self._since), 0)
         self._seen = now_seen
 
-    def give_way(self, now_ns: int) -> int:
+    def close_oldest(self, now_ns: int) -> int:
         """Close connections until enough of the arena is free, if it is nearly full; returns how
         many."""
         words = self._context.words

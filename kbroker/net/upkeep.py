@@ -42,7 +42,7 @@ class Upkeep:
             process.counts.slow.tick(process.connections)
         process.access.audit.tick()
         process.counts.clients.tick(process.quotas.use)
-        process.counts.from_disk(self._reads.look(process.topics.slots_in_use()))
+        process.counts.from_disk(self._reads.count(process.topics.slots_in_use()))
         now = time.monotonic_ns()
         if self._idle_ns >= 0:
             for row in self._quiet_since(now - self._idle_ns):
@@ -51,8 +51,8 @@ class Upkeep:
         process.turn()
         if settle_lost(self._context.address, len(self._context.results)):
             process.turn()
-        self._unfinished.look(now)
-        if self._unfinished.give_way(now):
+        self._unfinished.update(now)
+        if self._unfinished.close_oldest(now):
             process.turn()
 
     def give_back(self) -> bool:

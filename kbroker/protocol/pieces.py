@@ -18,16 +18,16 @@ class Pieces(NamedTuple):
     before: bytes
     length: bytes
     elements: list[bytes]
-    behind: bytes
+    after: bytes
 
 
 def encode_in_pieces(message: Struct, array: str, version: int) -> Pieces:
     """All pieces together equal the result of `encode`. array: a field of structs that is not
     null."""
-    before, behind = _encoders(type(message), array, version)
+    before, after = _encoders(type(message), array, version)
     head, length, tail = bytearray(), bytearray(), bytearray()
     before(head, message)
-    behind(tail, message)
+    after(tail, message)
     elements = [encode(each, version) for each in paced(getattr(message, array))]
     if message.SCHEMA.is_flexible(version):
         del head[-1]  # tags come last

@@ -25,7 +25,7 @@ H = TypeVar("H", bound=Hashable)
 C = TypeVar("C", str, tuple[Any, ...])
 
 SLICE_NS: Final = 1_000_000
-LOOK_EVERY: Final = 8
+CHECK_EVERY: Final = 8
 """Elements of a loop between two checks of the clock."""
 SETS: Final = 256
 UNDIVIDED: Final = 4096
@@ -110,11 +110,11 @@ def paced(items: Iterable[T]) -> Iterable[T]:
 
 
 def _paced(items: Iterable[T]) -> Iterator[T]:
-    left = LOOK_EVERY
+    left = CHECK_EVERY
     for item in items:
         left -= 1
         if not left:
-            left = LOOK_EVERY
+            left = CHECK_EVERY
             breathe()
         yield item
 

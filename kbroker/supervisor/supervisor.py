@@ -39,7 +39,7 @@ log = logging.getLogger(__name__)
 HTTP_LISTEN = "kbroker.http.listen"
 REGISTRY_LISTEN = "kbroker.schema.registry.listen"
 START_POLL_MS = 5
-LOOK_AT_LOG_DIRS_MS = 1000
+CHECK_LOG_DIRS_MS = 1000
 LINKER_MS = 1000
 """Time from the start until the linker's memory is given back. That takes 10 ms, so it happens
 after the first clients."""
@@ -222,8 +222,8 @@ class Supervisor:
 
     def _timeout_ms(self) -> int:
         due = [child.restart_at_ms for child in self._children if not child.running]
-        due.append(self._watchdog.next_look_ms())
-        waits = [LOOK_AT_LOG_DIRS_MS, *(moment - monotonic_ms() for moment in due)]
+        due.append(self._watchdog.next_check_ms())
+        waits = [CHECK_LOG_DIRS_MS, *(moment - monotonic_ms() for moment in due)]
         if (due_s := self._acceptor.next_due_s()) is not None:
             waits.append(int(due_s * 1000) + 1)
         if (preload_ms := self._preloading.wait_ms()) is not None:
@@ -244,9 +244,9 @@ class Supervisor:
         self._acceptor.take_turn()
         now = monotonic_ms()
         if self._stopping:  # IO workers are busy now and need no heartbeat
-            self._watchdog.look([child for child in self._children if not child.role.owns_logs], now)
+            self._watchdog.check([child for child in self._children if not child.role.owns_logs], now)
         else:
-            self._watchdog.look(self._children, now)
+            self._watchdog.check(self._children, now)
             for child in self._children:
                 if not child.running and child.restart_at_ms <= now:
                     self._start(child)

@@ -1,6 +1,6 @@
 """Hung children: found by their heartbeats in shared memory, restarted with a stack in the log.
 
-Runs in: acceptor. Time is counted in looks of a second or two at most, so no child is blamed when
+Runs in: acceptor. Time is counted in checks of a second or two at most, so no child is blamed when
 the host was suspended or the parent stopped. A process that was stopped by a signal or waits for a
 disk is not stuck either.
 """
@@ -18,22 +18,22 @@ from kbroker.supervisor.child import SIGKILL, Child
 
 log = logging.getLogger(__name__)
 
-LOOK_MS = 1000
-MAX_OF_A_LOOK_MS = 2000
-"""Maximum time that one look counts: during a longer pause no process ran."""
+CHECK_MS = 1000
+MAX_OF_A_CHECK_MS = 2000
+"""Maximum time that one check counts: during a longer pause no process ran."""
 STACK_MS = 500
 """Time from the request for a stack to SIGKILL."""
 STOPPED, WAITS_FOR_DISK = "Tt", "D"
 
 
 @dataclass(slots=True)
-class Seen:
+class LastHeartbeat:
     """The last heartbeat of one child, and the time since then."""
 
     pid: int = 0
     beat: int = 0
-    still_ms: int = 0
-    doomed_at_ms: int = 0
+    unchanged_ms: int = 0
+    kill_at_ms: int = 0
 
 
 class Watchdog:
@@ -51,54 +51,54 @@ class Watchdog:
         self._limits_ms = limits_ms
         self._count = count
         self._state_of = state_of or process_state
-        self._seen: dict[int, Seen] = {}
-        self._looked_ms = 0
+        self._heartbeats: dict[int, LastHeartbeat] = {}
+        self._checked_ms = 0
 
-    def next_look_ms(self) -> int:
-        """The time of the next look (monotonic)."""
-        doomed = [seen.doomed_at_ms for seen in self._seen.values() if seen.doomed_at_ms]
-        return min(doomed, default=self._looked_ms + LOOK_MS)
+    def next_check_ms(self) -> int:
+        """The time of the next check (monotonic)."""
+        kills = [last.kill_at_ms for last in self._heartbeats.values() if last.kill_at_ms]
+        return min(kills, default=self._checked_ms + CHECK_MS)
 
-    def look(self, children: Iterable[Child], now_ms: int) -> None:
+    def check(self, children: Iterable[Child], now_ms: int) -> None:
         """Request the stacks of hung children; kill children whose stack was requested."""
-        if now_ms < self.next_look_ms():
+        if now_ms < self.next_check_ms():
             return
-        passed_ms = min(now_ms - self._looked_ms, MAX_OF_A_LOOK_MS) if self._looked_ms else 0
-        self._looked_ms = now_ms
+        passed_ms = min(now_ms - self._checked_ms, MAX_OF_A_CHECK_MS) if self._checked_ms else 0
+        self._checked_ms = now_ms
         for child in children:
-            seen = self._seen.setdefault(child.process, Seen())
-            if seen.pid != child.pid:
-                seen = self._seen[child.process] = Seen(child.pid)
+            last = self._heartbeats.setdefault(child.process, LastHeartbeat())
+            if last.pid != child.pid:
+                last = self._heartbeats[child.process] = LastHeartbeat(child.pid)
             if not child.running:
                 continue
-            if seen.doomed_at_ms:
-                if now_ms >= seen.doomed_at_ms:
+            if last.kill_at_ms:
+                if now_ms >= last.kill_at_ms:
                     child.signal(SIGKILL)
                 continue
-            self._look_at(child, seen, passed_ms, now_ms)
+            self._check_child(child, last, passed_ms, now_ms)
 
-    def _look_at(self, child: Child, seen: Seen, passed_ms: int, now_ms: int) -> None:
+    def _check_child(self, child: Child, last: LastHeartbeat, passed_ms: int, now_ms: int) -> None:
         line = self._processes[child.process]
         beat = int(line[ProcessLine.HEARTBEAT_NS])
         started = line[ProcessLine.READY] == line[ProcessLine.EPOCH]
-        if not started or not beat or beat != seen.beat:  # the cleaner has no heartbeat
-            seen.beat, seen.still_ms = beat, 0
+        if not started or not beat or beat != last.beat:  # the cleaner has no heartbeat
+            last.beat, last.unchanged_ms = beat, 0
             return
         state = self._state_of(child.pid)
         if state in STOPPED:
-            seen.still_ms = 0
+            last.unchanged_ms = 0
         elif state not in WAITS_FOR_DISK:
-            seen.still_ms += passed_ms
-        if seen.still_ms < self._limits_ms[child.role.name]:
+            last.unchanged_ms += passed_ms
+        if last.unchanged_ms < self._limits_ms[child.role.name]:
             return
         log.error(
             "%s has not moved for %d s: its stack follows, then it is restarted",
             child.name,
-            seen.still_ms // 1000,
+            last.unchanged_ms // 1000,
         )
         child.stuck = True
         child.signal(STACK_SIGNAL)
-        seen.doomed_at_ms = now_ms + STACK_MS
+        last.kill_at_ms = now_ms + STACK_MS
         self._count(child)
 
 

@@ -33,7 +33,7 @@ def test_a_stop_ends_a_call_before_its_time(
     control_sockets: ControlSockets, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "STOPPING_S", 0.05)
-    monkeypatch.setattr(module, "LOOK_S", 0.01)
+    monkeypatch.setattr(module, "POLL_S", 0.01)
     stop = threading.Event()
     threading.Timer(0.1, stop.set).start()
     with pytest.raises(LinkClosed, match="no answer in time"):

@@ -338,7 +338,7 @@ def test_every_row_of_the_catalogue_can_appear(scene: Scene, monkeypatch: pytest
     monkeypatch.setattr("kbroker.http.host_rows.disks_of", lambda _: {"sda": disk})
     monkeypatch.setattr(Certificates, "expiries", lambda _: iter([("SSL", 1.9e9)]))
     scene.scrape()
-    scene.collector.progress.look(scene.view.directory, scene.view.groups)
+    scene.collector.progress.refresh(scene.view.directory, scene.view.groups)
     scene.now += 60
     families = scene.scrape().families
     rows = [*CATALOG, *KAFKA]
@@ -376,7 +376,7 @@ def _fill_everything(scene: Scene) -> None:
     slot = scene.topic("orders")[0]
     scene.shared.slots[slot, Slot.MAX_TIMESTAMP] = 1_700_000_000_000
     (Path(scene.view.directory.partitions[0].folder) / "00000000000000000000.log").write_bytes(b"x" * 10_000)
-    scene.page_cache.look(scene.view.directory)
+    scene.page_cache.refresh(scene.view.directory)
     scene.shared.processes[NETWORK, ProcessLine.PID] = os.getpid()
     scene.view.summaries = (GroupSummary("g", "classic", "Stable", 1, {"orders": {0: 0}}, {"orders": 1}),)
 

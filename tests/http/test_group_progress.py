@@ -37,8 +37,8 @@ def scene(tmp_path: Path) -> Scene:
 def committed(scene: Scene, offset: int) -> Scrape:
     """A scrape after the group has committed an offset."""
     scene.view.summaries = (GroupSummary("billing", "classic", "Stable", 1, {"orders": {0: offset}}),)
-    scene.page_cache.look(scene.view.directory)
-    scene.collector.progress.look(scene.view.directory, scene.view.groups)
+    scene.page_cache.refresh(scene.view.directory)
+    scene.collector.progress.refresh(scene.view.directory, scene.view.groups)
     return scene.scrape()
 
 
@@ -95,7 +95,7 @@ def test_groups_are_not_read_without_scrapes(scene: Scene) -> None:
     def ask() -> tuple[GroupSummary, ...]:
         raise AssertionError("control was asked")
 
-    scene.collector.progress.look(scene.view.directory, ask)
+    scene.collector.progress.refresh(scene.view.directory, ask)
 
 
 def test_a_rate_is_that_of_the_last_minutes() -> None:

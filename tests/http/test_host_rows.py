@@ -100,7 +100,7 @@ def test_the_page_cache_of_log_files_adds_up_by_topic(tmp_path: Path) -> None:
         (Path(partition.folder) / "00000000000000000000.log").write_bytes(b"x" * 40_960)
         (Path(partition.folder) / "00000000000000000000.index").write_bytes(b"x" * 8192)
     cache = PageCache()
-    cache.look(scene.view.directory)
+    cache.refresh(scene.view.directory)
     if not cache.works:
         pytest.skip("this kernel has no cachestat")
     scene.collector._page_cache = cache

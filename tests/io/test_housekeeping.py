@@ -33,7 +33,7 @@ class Scene:
         self.node = Node(root, logs, config)
         self.asked: list[tuple[str, list[int]]] = []
         self.looked_at: list[int] = []
-        self.reservations_looked_at: list[int] = []
+        self.reservations_freed_at: list[int] = []
         self.expired: list[int] = []
         self.deletions = Deletions()
         self.expiring = set[int]()
@@ -53,8 +53,8 @@ class Scene:
 
     write = checkpoint = check_dirs = heal = measure = sync_checkpoints = nothing
 
-    def look(self, now_ms: int) -> None:
-        self.reservations_looked_at.append(now_ms)
+    def free_unused(self, now_ms: int) -> None:
+        self.reservations_freed_at.append(now_ms)
 
     def sweep_deleted(self, delay_ms: int) -> None:
         assert delay_ms == 60_000  # log.segment.delete.delay.ms
@@ -134,7 +134,7 @@ def test_reserved_blocks_are_looked_at_by_the_wall_clock(tmp_path: Path) -> None
     scene = Scene(tmp_path, 1)
     before = wall_clock_ms()
     scene.housekeeping.run(1000)
-    [now] = scene.reservations_looked_at
+    [now] = scene.reservations_freed_at
     assert before <= now <= wall_clock_ms()
 
 

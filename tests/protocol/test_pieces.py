@@ -27,7 +27,7 @@ def test_the_pieces_are_the_whole(cls: type[Struct], array: str) -> None:
         for _ in range(20):
             message = random_struct(cls, version, rng)
             pieces = encode_in_pieces(message, array, version)
-            found = b"".join((pieces.before, pieces.length, *pieces.elements, pieces.behind))
+            found = b"".join((pieces.before, pieces.length, *pieces.elements, pieces.after))
             assert found == encode(message, version)
             assert pieces.elements == [encode(each, version) for each in getattr(message, array)]
 

@@ -10,7 +10,7 @@ import pytest
 from kbroker.ipc.child import STACK_SIGNAL
 from kbroker.ipc.layout import ProcessLine
 from kbroker.supervisor.child import Child
-from kbroker.supervisor.watchdog import LOOK_MS, STACK_MS, Watchdog
+from kbroker.supervisor.watchdog import CHECK_MS, STACK_MS, Watchdog
 
 LIMIT_MS = 10_000
 
@@ -45,12 +45,12 @@ class Scene:
     def count(self, _: object) -> None:
         self.counted += 1
 
-    def pass_time(self, ms: int, step_ms: int = LOOK_MS, beats: bool = False) -> None:
+    def pass_time(self, ms: int, step_ms: int = CHECK_MS, beats: bool = False) -> None:
         for _ in range(ms // step_ms):
             self.now_ms += step_ms
             if beats:
                 self.lines[0, ProcessLine.HEARTBEAT_NS] += 1
-            self.dog.look([cast(Child, self.child)], self.now_ms)
+            self.dog.check([cast(Child, self.child)], self.now_ms)
 
 
 @pytest.fixture
@@ -59,9 +59,9 @@ def scene() -> Scene:
 
 
 def test_a_process_that_hangs_shows_where_and_is_killed(scene: Scene) -> None:
-    scene.pass_time(LIMIT_MS - LOOK_MS)
+    scene.pass_time(LIMIT_MS - CHECK_MS)
     assert scene.child.signals == []
-    scene.pass_time(2 * LOOK_MS)
+    scene.pass_time(2 * CHECK_MS)
     assert (scene.child.signals, scene.counted, scene.child.stuck) == ([STACK_SIGNAL], 1, True)
     scene.pass_time(STACK_MS, STACK_MS)
     assert scene.child.signals == [STACK_SIGNAL, SIGKILL]
@@ -89,19 +89,19 @@ def test_a_stopped_process_and_one_that_waits_for_a_disk_are_left_alone(scene: S
     scene.state = state
     scene.pass_time(10 * LIMIT_MS)
     scene.state = "S"
-    scene.pass_time(LIMIT_MS - 2 * LOOK_MS)
+    scene.pass_time(LIMIT_MS - 2 * CHECK_MS)
     assert scene.child.signals == []
 
 
 def test_a_pause_of_the_host_counts_for_one_look(scene: Scene) -> None:
-    scene.pass_time(LOOK_MS)
+    scene.pass_time(CHECK_MS)
     scene.pass_time(3_600_000, 3_600_000)
-    scene.pass_time(LOOK_MS)
+    scene.pass_time(CHECK_MS)
     assert scene.child.signals == []
 
 
 def test_a_successor_begins_anew(scene: Scene) -> None:
-    scene.pass_time(LIMIT_MS - LOOK_MS)
+    scene.pass_time(LIMIT_MS - CHECK_MS)
     scene.child.pid += 1
-    scene.pass_time(LIMIT_MS - LOOK_MS)
+    scene.pass_time(LIMIT_MS - CHECK_MS)
     assert scene.child.signals == []

@@ -39,7 +39,7 @@ class TopClients:
 
     def add(self, moved: MovedBytes, now_ms: int) -> None:
         """Clients with this id have moved bytes."""
-        self._look_at_round(now_ms)
+        self._check_round(now_ms)
         name, both = printable(moved.client_id), moved.received + moved.sent
         found = self._shown.get(name)
         if found is None and name != OTHER and len(self._shown) < self._most:
@@ -57,7 +57,7 @@ class TopClients:
         counters = {**self._shown, OTHER: self._other}
         return tuple(MovedBytes(name, each.received, each.sent) for name, each in counters.items())
 
-    def _look_at_round(self, now_ms: int) -> None:
+    def _check_round(self, now_ms: int) -> None:
         if self._ends_ms is None:
             self._ends_ms = now_ms + ROUND_MS
         if now_ms < self._ends_ms:

@@ -36,7 +36,7 @@ class Lag:
         self._left: dict[int, int] = {}  # where copies out of sync began to catch up, by slot
         self._looked_ns = clock_ns()
 
-    def look(self, partitions: Sequence[Partition], max_lag_ns: int) -> tuple[Pairs, Pairs]:
+    def find(self, partitions: Sequence[Partition], max_lag_ns: int) -> tuple[Pairs, Pairs]:
         """(in-sync replicas that lag for longer than max_lag_ns, others that have caught up)."""
         pairs = [(p, r) for p in partitions for r in p.replicas if r is not p.leader]
         places = self._places(pairs)

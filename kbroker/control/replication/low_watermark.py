@@ -12,7 +12,7 @@ from kbroker.control.replication.service import Replication
 from kbroker.ipc.layout import Slot
 from kbroker.protocol.errors import ErrorCode, KafkaError
 
-LOOK_S = 0.01
+CHECK_S = 0.01
 
 
 def deleted_everywhere(
@@ -26,22 +26,22 @@ def deleted_everywhere(
     deadline = time.monotonic() + timeout_ms / 1000
     loop = asyncio.get_running_loop()
 
-    def look() -> None:
+    def check() -> None:
         if broker.catalogue.partition(partition.topic, partition.index) is not partition or (
             partition.leader,
             partition.leader_epoch,
         ) != (leader, epoch):
             answer.complete(KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
             return
-        others = [r for r in partition.replicas if r is not leader and replication.there(r)]
+        others = [r for r in partition.replicas if r is not leader and replication.is_available(r)]
         starts = [broker.slots.word(r.slot, Slot.LOG_START) for r in others]
         low = min(starts, default=log_start)
-        if low >= log_start and replication.there(leader):
+        if low >= log_start and replication.is_available(leader):
             answer.complete(log_start)
         elif time.monotonic() >= deadline:
             answer.complete(KafkaError(ErrorCode.REQUEST_TIMED_OUT))
         else:
-            loop.call_later(LOOK_S, look)
+            loop.call_later(CHECK_S, check)
 
-    look()
+    check()
     return answer

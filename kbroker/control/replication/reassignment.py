@@ -66,7 +66,7 @@ async def finish(replication: Replication, topic: Topic, partition: Partition) -
             if not moving or not all(r.in_sync for r in wanted):
                 return
             if partition.leader in partition.removing:
-                there = [r for r in wanted if replication.there(r)]
+                there = [r for r in wanted if replication.is_available(r)]
                 if not there:
                     return
                 await replication.move(partition, there[0])
@@ -118,7 +118,7 @@ async def _cancel(replication: Replication, topic: Topic, partition: Partition) 
         raise KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
     old = [r for r in partition.replicas if r not in partition.adding]
     if partition.leader in partition.adding:
-        there = [r for r in old if r.in_sync and replication.there(r)]
+        there = [r for r in old if r.in_sync and replication.is_available(r)]
         if not there:
             raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "No former replica is in sync any more")
         await replication.move(partition, there[0])

@@ -63,10 +63,10 @@ class Replication:
         while True:
             await asyncio.sleep(TICK_S)
             try:
-                await self.look()
+                await self.check()
                 if config.get_bool("auto.leader.rebalance.enable") and time.monotonic() >= due_s:
                     due_s = time.monotonic() + interval_s
-                    await self.prefer()
+                    await self.elect_preferred()
                 for step in self.each_look:
                     await step()
             except KafkaError as error:
@@ -76,13 +76,13 @@ class Replication:
         """All partitions that have more than one replica."""
         return [partition for partition in self.broker.catalogue.partitions() if partition.replicated]
 
-    def there(self, replica: Replica) -> bool:
+    def is_available(self, replica: Replica) -> bool:
         """Whether a replica's log is open in a living worker, or will be once it has switched its
         log dir."""
         slots = self.broker.slots
         return (
             self.broker.links.worker(replica.worker) is not None
-            and self._is_awake(replica.worker)
+            and self._is_responsive(replica.worker)
             and slots.word(replica.slot, Slot.GENERATION) == replica.generation
             and (
                 slots.state(replica.slot) == SlotState.ONLINE
@@ -93,7 +93,7 @@ class Replication:
             )
         )
 
-    def _is_awake(self, worker: int) -> bool:
+    def _is_responsive(self, worker: int) -> bool:
         """A worker that hangs (in a disk that does not answer) is as good as dead: epochs fence it
         when it wakes up."""
         shared = self.broker.shared
@@ -112,7 +112,7 @@ class Replication:
         if mine:
             await self.settle(mine)
 
-    async def worker_back(self, worker: int) -> None:
+    async def worker_returned(self, worker: int) -> None:
         """The successor of an IO worker has opened its logs, in their last roles."""
         mine = [p for p in self.partitions() if any(r.worker == worker for r in p.replicas)]
         if mine:
@@ -120,7 +120,7 @@ class Replication:
             async with self._deciding:
                 await self._roles.send(mine)
 
-    async def look(self) -> None:
+    async def check(self) -> None:
         """Called on a timer: handle logs that went offline, copies that lag, and copies that have
         caught up."""
         partitions = self.partitions()
@@ -130,10 +130,10 @@ class Replication:
         if lost:
             await self.settle(lost)
         max_lag_ns = self.broker.config.get_int("replica.lag.time.max.ms") * 1_000_000
-        late, caught_up = self._lag.look(partitions, max_lag_ns)
+        late, caught_up = self._lag.find(partitions, max_lag_ns)
         if late:
             await self._shrink(late)
-        joining = [(p, r) for p, r in caught_up if p.has_leader and self.there(r)]
+        joining = [(p, r) for p, r in caught_up if p.has_leader and self.is_available(r)]
         if joining:
             await self._expand(joining)
         if again := self._roles.take_unconfirmed(partitions):
@@ -141,11 +141,12 @@ class Replication:
                 await self._roles.send(again)
 
     def _is_lost(self, partition: Partition) -> bool:
-        if not partition.has_leader or not self.there(partition.leader):
+        if not partition.has_leader or not self.is_available(partition.leader):
             return (
-                partition.has_leader or electable(partition, self.there, self._unclean(partition)) is not None
+                partition.has_leader
+                or electable(partition, self.is_available, self._unclean(partition)) is not None
             )
-        return any(r.in_sync and not self.there(r) for r in partition.replicas)
+        return any(r.in_sync and not self.is_available(r) for r in partition.replicas)
 
     # --- decisions ---------------------------------------------------------------------------------------
 
@@ -163,8 +164,8 @@ class Replication:
     def _decide(self, partition: Partition, unclean: bool = False) -> bool:
         """Whether anything about the partition has changed."""
         changed = False
-        if not self.there(partition.leader):
-            chosen = electable(partition, self.there, unclean or self._unclean(partition))
+        if not self.is_available(partition.leader):
+            chosen = electable(partition, self.is_available, unclean or self._unclean(partition))
             if chosen is None:
                 changed, partition.has_leader = partition.has_leader, False
                 if changed:
@@ -179,7 +180,7 @@ class Replication:
         elif not partition.has_leader:
             partition.has_leader = changed = True
         for replica in partition.replicas:
-            if replica.in_sync and replica is not partition.leader and not self.there(replica):
+            if replica.in_sync and replica is not partition.leader and not self.is_available(replica):
                 replica.in_sync = False
                 self.broker.metrics.words[SHRINKS] += 1
                 changed = True
@@ -254,7 +255,7 @@ class Replication:
             await asyncio.sleep(0.002)
         self.elect(partition, target)
 
-    async def prefer(self) -> int:
+    async def elect_preferred(self) -> int:
         """Return leadership to preferred replicas that are in sync again; returns the number of
         partitions.
 
@@ -279,14 +280,14 @@ class Replication:
         Raises ELECTION_NOT_NEEDED, PREFERRED_LEADER_NOT_AVAILABLE,
         ELIGIBLE_LEADERS_NOT_AVAILABLE."""
         async with self._deciding:
-            led = partition.has_leader and self.there(partition.leader)
+            led = partition.has_leader and self.is_available(partition.leader)
             preferred = partition.replicas[0]
             if led and (unclean or partition.leader is preferred):
                 raise KafkaError(ErrorCode.ELECTION_NOT_NEEDED)
             if unclean:
                 if not self._decide(partition, unclean=True) or not partition.has_leader:
                     raise KafkaError(ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE)
-            elif not preferred.in_sync or not self.there(preferred):
+            elif not preferred.in_sync or not self.is_available(preferred):
                 raise KafkaError(ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE)
             elif led:
                 await self.move(partition, preferred)

@@ -26,7 +26,7 @@ class Wait(NamedTuple):
 
     first: int
     last: int
-    look_ms: int
+    next_check_ms: int
 
 
 def due_ms(record: Record, delay_ms: int) -> int:
@@ -41,7 +41,7 @@ def due_ms(record: Record, delay_ms: int) -> int:
     return record.timestamp_ms + delay_ms
 
 
-def look_ms(due: int, now_ms: int) -> int:
+def next_check_ms(due: int, now_ms: int) -> int:
     """The time of the next check of a record that is due later. If that is soon, it is the first
     tick at which the record is due. Otherwise it is earlier, in steps that are coarser for longer
     delays, so that records with a long delay form few ranges.
@@ -73,7 +73,7 @@ def waits_of(batches: Iterable[bytes], delay_ms: int, now_ms: int) -> list[Wait]
 
 def _as_a_whole(batch: RecordBatch, delay_ms: int, now_ms: int) -> list[Wait]:
     due = batch.max_timestamp + delay_ms
-    return [Wait(batch.base_offset, batch.last_offset, look_ms(due, now_ms))] if due > now_ms else []
+    return [Wait(batch.base_offset, batch.last_offset, next_check_ms(due, now_ms))] if due > now_ms else []
 
 
 def _one_by_one(batch: RecordBatch, delay_ms: int, now_ms: int) -> list[Wait]:
@@ -85,10 +85,10 @@ def _one_by_one(batch: RecordBatch, delay_ms: int, now_ms: int) -> list[Wait]:
         if due <= now_ms:
             after_due = True
             continue
-        look = look_ms(due, now_ms)
+        check_ms = next_check_ms(due, now_ms)
         if after_due:
-            found.append(Wait(record.offset, record.offset, look))
+            found.append(Wait(record.offset, record.offset, check_ms))
             after_due = False
         else:
-            found[-1] = Wait(found[-1].first, record.offset, min(found[-1].look_ms, look))
+            found[-1] = Wait(found[-1].first, record.offset, min(found[-1].next_check_ms, check_ms))
     return found

@@ -19,11 +19,11 @@ from kbroker.protocol.errors import KafkaError
 
 log = logging.getLogger(__name__)
 
-LOOK_BYTES = 1 << 20
+CHECK_BYTES = 1 << 20
 """Bytes read at a time from a topic with a delay: one record may be due among many that are not."""
 
 
-class Look(NamedTuple):
+class DelayCheck(NamedTuple):
     """The result of a check for records that are not due. firsts: first offsets of the checked
     batches."""
 
@@ -109,17 +109,19 @@ class Deliveries:
         committed = self._partitions.reads_committed(key.group_id)
         start = partition.next_offset(limits)
         if delay_ms >= 0:
-            max_bytes = min(max_bytes, LOOK_BYTES)
+            max_bytes = min(max_bytes, CHECK_BYTES)
         pieces = await read_pieces(self._broker, log_partition, start, max_bytes, committed)
-        look = await self._look(log_partition, partition, pieces, delay_ms) if delay_ms >= 0 else None
+        check = (
+            await self._check_delays(log_partition, partition, pieces, delay_ms) if delay_ms >= 0 else None
+        )
         if not pieces or self._partitions.get(key) is not partition or not self._is_open(session):
             return b"", []
         if partition.is_scattered:
             pieces = [each for each in pieces if each.first <= partition.end_offset]
         _pass_over(partition, pieces, start)
         offered = [each for each in pieces if each.deliver]
-        if look is not None:
-            offered = look.hold_back(partition, offered)
+        if check is not None:
+            offered = check.hold_back(partition, offered)
         acquired = partition.acquire(
             session.member_id,
             [(max(piece.first, start), piece.last) for piece in offered],
@@ -131,22 +133,22 @@ class Deliveries:
             await self._partitions.settle(key, partition)
         except KafkaError as error:  # skipped records can be found again
             log.debug("%s: the state is not written: %s", key, error)
-        if look is not None and not acquired and partition.next_offset(limits) > start:
+        if check is not None and not acquired and partition.next_offset(limits) > start:
             self._freed(key)  # nothing was due here: the fetch continues with the next records
         return _records_of(pieces, acquired), acquired
 
-    async def _look(
+    async def _check_delays(
         self, log_partition: Partition, partition: SharePartition, pieces: Sequence[Piece], delay_ms: int
-    ) -> Look:
+    ) -> DelayCheck:
         """Look for records that are not due, in the thread that reads logs. Raises KafkaError."""
         unseen = [each for each in pieces if each.deliver and partition.has_unseen(each.first, each.last)]
         if not unseen:
-            return Look(frozenset(), [])
+            return DelayCheck(frozenset(), [])
         batches, now_ms = [each.data for each in unseen], self._broker.now_ms()
         waits = await self._broker.logs.read(
             log_partition.folder, lambda _: waits_of(batches, delay_ms, now_ms)
         )
-        return Look(frozenset(each.first for each in unseen), waits)
+        return DelayCheck(frozenset(each.first for each in unseen), waits)
 
 
 def _pass_over(partition: SharePartition, pieces: Sequence[Piece], start: int) -> None:

@@ -299,7 +299,7 @@ class SharePartition:
             return True
         return any(each.is_new and each.is_free for each in self._ranges.between(first, last))
 
-    def hold_back(self, first: int, last: int, look_ms: int) -> None:
+    def hold_back(self, first: int, last: int, next_check_ms: int) -> None:
         """Hold these records back until their next check, except those that were delivered
         before."""
         first = max(first, self.start_offset)
@@ -308,7 +308,7 @@ class SharePartition:
             self.end_offset = last
         for each in list(self._ranges.between(first, last)):
             if each.is_new and each.is_free:
-                self._ranges.put(Range(each.first, each.last, AVAILABLE, 0, "", look_ms))
+                self._ranges.put(Range(each.first, each.last, AVAILABLE, 0, "", next_check_ms))
 
     # --- dead letters
 

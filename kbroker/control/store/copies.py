@@ -3,7 +3,7 @@ same time.
 
 A copy that cannot be written, or takes too long, is dropped: before the change is answered, the
 others record that it is out of date. It is copied again from one of them when its log dir is usable
-(by `look`, and at each start).
+(by `check`, and at each start).
 """
 
 import asyncio
@@ -26,7 +26,7 @@ Report = Callable[[Collection[str], Collection[str]], None]
 
 PATIENCE_S = 1.0
 """The time for which a copy may lag behind the fastest one."""
-LOOK_S = 5.0
+CHECK_S = 5.0
 
 
 def _thread() -> ThreadPoolExecutor:
@@ -96,13 +96,13 @@ class StoreCopies:
         on disk in all current copies. Raises sqlite3.Error if the step failed in every copy."""
         return await asyncio.shield(asyncio.ensure_future(self._in_turn(step)))
 
-    async def keep(self) -> None:
-        """Call `look` at intervals, forever."""
+    async def keep_checking(self) -> None:
+        """Call `check` at intervals, forever."""
         while True:
-            await asyncio.sleep(LOOK_S)
-            await self.look()
+            await asyncio.sleep(CHECK_S)
+            await self.check()
 
-    async def look(self) -> None:
+    async def check(self) -> None:
         """Drop copies whose log dir has failed; rewrite outdated copies where possible."""
         wanted = self._wanted()
         if all(log_dir in self._copies for log_dir in wanted) and len(wanted) == len(self._copies):
@@ -123,7 +123,7 @@ class StoreCopies:
     async def _in_turn(self, step: Callable[[Store], T]) -> T:
         async with self._changing:
             await self._leave_failed()
-            return await self._everywhere(step)
+            return await self._run_in_all(step)
 
     async def _leave_failed(self) -> None:
         wanted = self._wanted()
@@ -131,7 +131,7 @@ class StoreCopies:
         if failed and len(failed) < len(self._copies):
             await self._leave(dict.fromkeys(failed, "its log dir is offline"))
 
-    async def _everywhere(self, step: Callable[[Store], T]) -> T:
+    async def _run_in_all(self, step: Callable[[Store], T]) -> T:
         loop = asyncio.get_running_loop()
         tasks = {
             log_dir: loop.run_in_executor(copy.thread, partial(_step, step, copy.store))
@@ -142,7 +142,7 @@ class StoreCopies:
         good = [task for task in done.values() if task.exception() is None]
         if not good:
             if len(done) == len(tasks):
-                await self._agree()
+                await self._drop_divergent()
             raise cast(BaseException, next(iter(done.values())).exception())
         behind = {
             log_dir: "it takes too long" if log_dir not in done else str(task.exception())
@@ -153,7 +153,7 @@ class StoreCopies:
             await self._leave(behind)
         return good[0].result()
 
-    async def _agree(self) -> None:
+    async def _drop_divergent(self) -> None:
         """The change failed in every copy; a copy that may have stored it despite its error is
         dropped."""
         if len(self._copies) > 1:
@@ -168,7 +168,7 @@ class StoreCopies:
             self._leaving[log_dir] = self._copies.pop(log_dir).leave()
         counted = self.log_dirs
         self._report(counted, self._expected)
-        await self._everywhere(lambda store: store.put_copies(counted))
+        await self._run_in_all(lambda store: store.put_copies(counted))
 
     async def _join(self, log_dir: str) -> None:
         thread = _thread()
@@ -183,7 +183,7 @@ class StoreCopies:
             return
         self._copies[log_dir] = Copy(store, thread)
         counted = self.log_dirs
-        await self._everywhere(lambda store: store.put_copies(counted))
+        await self._run_in_all(lambda store: store.put_copies(counted))
         self._expected.add(log_dir)
         self._report(self.log_dirs, self._expected)
         log.info("the store has a copy in %s again", log_dir)

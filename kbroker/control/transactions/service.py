@@ -59,7 +59,7 @@ class TransactionService:
         self._groups = groups
         self._tasks: set[asyncio.Future[None]] = set()
         self._sweeps = Sweeps(runtime)
-        self._looks = False
+        self._checking = False
         self.shard.table.on_change = broker.cached_answers.transaction_changed
         runtime.attach(self.shard)
         broker.coordinators[COORDINATOR_TYPE] = runtime
@@ -231,11 +231,11 @@ class TransactionService:
     # --- timers
 
     def _abort_timed_out(self) -> None:
-        if not self._looks:
-            self._looks = True
-            self._start(self._look_at_ongoing(), "a look at open transactions")
+        if not self._checking:
+            self._checking = True
+            self._start(self._check_ongoing(), "the check of open transactions")
 
-    async def _look_at_ongoing(self) -> None:
+    async def _check_ongoing(self) -> None:
         """Count the open transactions, and abort those that are past their timeout."""
         now_ms = self._broker.now_ms()
         words = self._broker.metrics.words
@@ -255,7 +255,7 @@ class TransactionService:
                         aborts.clear()
             words[OPEN], words[OLDEST_MS] = count, now_ms - since_ms
         finally:
-            self._looks = False
+            self._checking = False
 
     async def _abort(self, transactional_id: str, producer_id: int) -> None:
         fresh_id = await self._fresh_id(transactional_id)
@@ -281,8 +281,8 @@ class TransactionService:
 
 
 def _warn(transactional_id: str) -> Callable[["asyncio.Future[None]"], None]:
-    def look(task: "asyncio.Future[None]") -> None:
+    def log_failure(task: "asyncio.Future[None]") -> None:
         if not task.cancelled() and (error := task.exception()) is not None:
             log.warning("%s: failed: %s", transactional_id, error)
 
-    return look
+    return log_failure

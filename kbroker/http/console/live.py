@@ -20,7 +20,7 @@ KEPT = 600
 """Samples in the history: ten minutes while it is watched."""
 WATCHED_S = 1.0
 UNWATCHED_S = 5.0
-LOOKED_S = 120.0
+WATCHED_FOR_S = 120.0
 """The overview counts as watched for this long after the last request."""
 LAG_S = 5.0
 LATENCY_S = 10.0
@@ -55,7 +55,7 @@ class Live:
         self._latest: dict[str, Any] = {}
         self._lag: dict[str, int] = {}
         self._lag_at = float("-inf")
-        self._looked_at = float("-inf")
+        self._watched_at = float("-inf")
         self._stop = threading.Event()
         self._wake = threading.Event()
         self.changed = threading.Condition()
@@ -70,16 +70,16 @@ class Live:
         self._stop.set()
         self._wake.set()
 
-    def looked(self) -> None:
+    def mark_watched(self) -> None:
         """Note that the overview is watched: sample once a second for WATCHED_S."""
         slow = not self._is_watched()
-        self._looked_at = self._clock_s()
+        self._watched_at = self._clock_s()
         if slow:
             self._wake.set()
 
     def latest(self) -> dict[str, Any]:
         """The last sample; the first one is taken at once."""
-        self.looked()
+        self.mark_watched()
         with self.changed:
             if self._latest:
                 return self._latest
@@ -119,7 +119,7 @@ class Live:
             self._wake.wait(WATCHED_S if self._is_watched() else UNWATCHED_S)
 
     def _is_watched(self) -> bool:
-        return self._clock_s() - self._looked_at < LOOKED_S
+        return self._clock_s() - self._watched_at < WATCHED_FOR_S
 
     def _state(self) -> dict[str, Any]:
         directory = self._view.directory
@@ -136,7 +136,7 @@ class Live:
             "lag": sum(self._lag.values()),
             "group_count": len(self._lag),
             "group_lag": dict(sorted(self._lag.items(), key=lambda item: -item[1])[:10]),
-            "log_dirs": self._space.look(now),
+            "log_dirs": self._space.sample(now),
             "memory": memory_bytes(self._meminfo),
         }
 

@@ -37,9 +37,9 @@ class ReportList:
                 files, more = self.folder.listed()
             except OSError as error:
                 return Listed(problem=error.strerror or "the folder cannot be read")
-            return self._look(files[:MAX_FILES], len(files[MAX_FILES:]) + more)
+            return self._read(files[:MAX_FILES], len(files[MAX_FILES:]) + more)
 
-    def _look(self, files: list[ReportFile], left_out: int) -> Listed:
+    def _read(self, files: list[ReportFile], left_out: int) -> Listed:
         known: dict[tuple[str, tuple[int, int, int]], Report | None] = {}
         room = MAX_READ
         for file in files:

@@ -20,11 +20,11 @@ class Space:
         """All log dirs."""
         return self._errors.paths
 
-    def look(self, now_s: float) -> list[dict[str, Any]]:
+    def sample(self, now_s: float) -> list[dict[str, Any]]:
         """Each log dir; sizes are None where the file system does not report them."""
-        return [self._look(path, now_s) for path in self._errors.paths]
+        return [self._sample(path, now_s) for path in self._errors.paths]
 
-    def _look(self, path: str, now_s: float) -> dict[str, Any]:
+    def _sample(self, path: str, now_s: float) -> dict[str, Any]:
         found: dict[str, Any] = {
             "path": path,
             "online": self._errors.of(path) == 0,

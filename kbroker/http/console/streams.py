@@ -84,7 +84,7 @@ def samples(live: Live) -> Iterator[bytes]:
     yield event("sample", shown(live.latest()))
     seen = live.number
     while True:
-        live.looked()
+        live.mark_watched()
         with live.changed:
             changed = live.changed.wait_for(lambda: live.number != seen, KEEP_ALIVE_S)  # noqa: B023
             seen = live.number

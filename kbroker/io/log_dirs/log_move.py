@@ -95,7 +95,7 @@ class LogMove:
         """Generation of the log's slot."""
         return self.log.published.generation
 
-    def look(self) -> None:
+    def list_segments(self) -> None:
         """Record the log's current segments. The thread may see an unfinished roll; the next round
         sees it finished."""
         active = self.log.active
@@ -114,7 +114,7 @@ class LogMove:
         self._ended.set()
         self._thread.join()
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         """Continue to copy after `complete`: the log stays in its log dir for now, and may grow."""
         self.switched = self.caught_up = False
         self._ended.clear()
@@ -126,7 +126,7 @@ class LogMove:
     def _run(self) -> None:
         try:
             while not self._ended.is_set():
-                self.look()
+                self.list_segments()
                 plan, end = self._plan
                 before = self._missing(plan)
                 self._round(plan, throttled=True)
@@ -226,7 +226,7 @@ class LogMove:
         """Copy the rest and sync the whole copy; False when too much is left. Raises OSError.
 
         After True the thread has ended, and the copy is the log."""
-        self.look()
+        self.list_segments()
         if self.error is not None or self._missing(self._plan[0]) > LAST_BYTES:
             return False
         if self._cuts != self.log.segments.cuts:

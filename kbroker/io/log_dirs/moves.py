@@ -152,9 +152,9 @@ class Moves:
             self.finish(FinishMove(slot, log_dir))
         else:
             move.log.role.resume()
-            move.go_on()
+            move.resume()
 
-    def look(self, send: Callable[[object], None]) -> None:
+    def report(self, send: Callable[[object], None]) -> None:
         """Called once a second: reports to control the moves that have failed or caught up."""
         for slot, move in list(self._moves.items()):
             if move.error is not None:

@@ -59,7 +59,7 @@ class Reservations:
             self._by_dir[log_dir] = self._most if self._most and pays(log_dir) else 0
         return self._by_dir[log_dir]
 
-    def look(self, now_ms: int) -> None:
+    def free_unused(self, now_ms: int) -> None:
         """Free blocks that were unused for KEEP_MS, and all blocks on a disk with little free
         space."""
         held = list(self._held())

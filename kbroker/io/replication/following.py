@@ -94,7 +94,7 @@ class Following:
             return
         self._followed[body.slot] = Followed(body, LogReader(body.leader_folder, self._files))
         self._list_pairs()
-        self.look()
+        self.check()
 
     def forget(self, slot: int) -> None:
         """Stop copying the slot."""
@@ -109,13 +109,13 @@ class Following:
 
     # --- copying -----------------------------------------------------------------------------------------
 
-    def behind(self) -> bool:
+    def is_lagging(self) -> bool:
         """Whether a leader's log is longer than its copy here."""
         return len(self._pairs) > 0 and bool(any_behind(self._shared.slots, self._pairs))
 
     def pull(self) -> bool:
         """Copy the new records of all leaders; returns whether there were any."""
-        if not self.behind():
+        if not self.is_lagging():
             return False
         words = self._shared.slots
         ends = words[:, Slot.LOG_END]
@@ -124,7 +124,7 @@ class Following:
         self._advance_starts()
         return any(copied)
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Called on a timer and after changes: handle leaders that are available again, high
         watermarks, log starts and pauses that end."""
         now_ns = time.monotonic_ns()

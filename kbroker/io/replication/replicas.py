@@ -14,7 +14,7 @@ from kbroker.ipc.child import ChildContext
 from kbroker.ipc.messages import Follow, Lead
 from kbroker.protocol.errors import ErrorCode
 
-LOOK_EVERY_MS = 500  # high watermarks and log starts of idle partitions reach their copies this often
+CHECK_INTERVAL_MS = 500  # high watermarks and log starts of idle partitions reach their copies this often
 SOON_MS = 5  # while a leader is not there yet
 
 
@@ -32,7 +32,7 @@ class Replicas:
         self.active = False
         self._drain = drain
         self._logs = logs
-        self._look_due_ms = 0
+        self._check_due_ms = 0
 
     @property
     def handlers(self) -> Mapping[type, Callable[[Any], object]]:
@@ -70,9 +70,9 @@ class Replicas:
 
     def turn(self, now_ms: int) -> bool:
         """Copy and move high watermarks; whether there was anything to do."""
-        if now_ms >= self._look_due_ms:
-            self.following.look()
-            self._look_due_ms = now_ms + (SOON_MS if self.following.waiting else LOOK_EVERY_MS)
+        if now_ms >= self._check_due_ms:
+            self.following.check()
+            self._check_due_ms = now_ms + (SOON_MS if self.following.waiting else CHECK_INTERVAL_MS)
         copied = self.following.pull()
         advanced = self.leading.advance()
         if advanced:
@@ -81,10 +81,10 @@ class Replicas:
 
     def pending(self) -> bool:
         """Whether ``turn`` has work."""
-        return self.following.behind() or self.leading.can_advance()
+        return self.following.is_lagging() or self.leading.can_advance()
 
     def next_due_ms(self, now_ms: int) -> int:
         """When ``turn`` must be called even if no process has woken the worker."""
         if self.following.waiting:
-            return min(self._look_due_ms, now_ms + SOON_MS)
-        return self._look_due_ms
+            return min(self._check_due_ms, now_ms + SOON_MS)
+        return self._check_due_ms

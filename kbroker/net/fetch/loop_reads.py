@@ -32,7 +32,7 @@ class LoopReads:
         self._before = disk_bytes()
         self._sent: Words = np.zeros(0, np.int64)
 
-    def look(self, slots: int) -> int:
+    def count(self, slots: int) -> int:
         """Count the bytes read from disk since the last call; returns them. slots: in use."""
         now = self._disk_bytes()
         sent = self._counters[:slots, Counter.BYTES_OUT].copy()

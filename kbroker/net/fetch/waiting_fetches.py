@@ -45,15 +45,15 @@ class WaitingFetch(DelayedOperation):
     def frame(self) -> bytes:
         return self._frame
 
-    def look(self) -> int:
+    def plan_again(self) -> int:
         """Plan again: WAITING, READY or TO_PYTHON."""
         return plan_fetch(self._context.address, self.connection.row, self._address, len(self._frame))
 
     def can_complete(self) -> bool:
-        return self.look() != Outcome.WAITING
+        return self.plan_again() != Outcome.WAITING
 
     def can_complete_after(self, key: Hashable) -> bool:  # noqa: ARG002  one call looks at all of them
-        return self.look() != Outcome.WAITING
+        return self.plan_again() != Outcome.WAITING
 
     def on_complete(self, expired: bool) -> None:  # noqa: ARG002  what there is, is the answer either way
         row = self.connection.row
@@ -83,7 +83,7 @@ class WaitingFetches:
     def take(self, connection: Connection, frame: bytes, now_ms: int) -> None:
         """Delay a request for which there are too few bytes."""
         waiting = WaitingFetch(self._context, connection, frame, self._ended)
-        state = waiting.look()
+        state = waiting.plan_again()
         if state == Outcome.TO_PYTHON:
             self._serve(connection, frame)
             return

@@ -58,7 +58,7 @@ AT_ONCE_BYTES = 8 << 10
 TAKEN_AT_ONCE = 256
 """Batches that are taken at a time, in a fifth of a millisecond."""
 THREADS = 2
-LOOK_NS = 1_000_000
+SLICE_NS = 1_000_000
 """Time in a turn for batches of one request with thousands of them."""
 
 log = logging.getLogger(__name__)
@@ -66,7 +66,7 @@ log = logging.getLogger(__name__)
 
 class ProduceChecks:
     """on_settled(row): every batch of the connection's request has been decided; it may resume.
-    ask_turn(): requests a call of `look`. consent(result, then): then(code, text) is called once
+    ask_turn(): requests a call of `process`. consent(result, then): then(code, text) is called once
     control has decided about a transactional batch. may_write(row, topic): whether a connection's
     client may write to a topic, which need not exist."""
 
@@ -103,14 +103,14 @@ class ProduceChecks:
         return bool(self._unsorted or self._unchecked or self._waiting)
 
     def take(self, result: int, reason: int) -> None:
-        """Take a batch that the kernel left to Python; `look` checks it."""
+        """Take a batch that the kernel left to Python; `process` checks it."""
         request = self._request(result)
         self.undecided[request] = self.undecided.get(request, 0) + 1
         self._unchecked.setdefault(request, deque()).append((result, reason))
 
     def take_many(self, events: Words) -> Words:
         """Take the batches of a turn with many events; returns the other events. One request may
-        have thousands of batches, so `look` handles them in parts."""
+        have thousands of batches, so `process` handles them in parts."""
         is_batch = events[:, Event.KIND] == EventKind.CHECK_BATCH
         batches = events[is_batch][:, (Event.A, Event.B)]
         if not len(batches):
@@ -128,13 +128,13 @@ class ProduceChecks:
         if len(batches) > TAKEN_AT_ONCE:
             self._unsorted.appendleft(batches[TAKEN_AT_ONCE:])
 
-    def look(self, now_ms: int) -> bool:
+    def process(self, now_ms: int) -> bool:
         """Check the taken batches and push those for which there is room, each for a part of a
         turn; returns whether work is left."""
-        late = self._look(now_ms, time.monotonic_ns() + LOOK_NS)
-        return self._push_waiting(time.monotonic_ns() + LOOK_NS) or late
+        late = self._process(now_ms, time.monotonic_ns() + SLICE_NS)
+        return self._push_waiting(time.monotonic_ns() + SLICE_NS) or late
 
-    def _look(self, now_ms: int, ends_ns: int) -> bool:
+    def _process(self, now_ms: int, ends_ns: int) -> bool:
         while self._unsorted or self._unchecked:
             if time.monotonic_ns() > ends_ns:
                 return True
@@ -191,8 +191,8 @@ class ProduceChecks:
                 return
             except TooLong:
                 pass
-        looking = self._threads.submit(self._check_long, data, rules, now_ms, topic)
-        looking.add_done_callback(partial(self._report_check, asyncio.get_running_loop(), result))
+        checking = self._threads.submit(self._check_long, data, rules, now_ms, topic)
+        checking.add_done_callback(partial(self._report_check, asyncio.get_running_loop(), result))
 
     def _check_long(self, data: bytes | memoryview, rules: Rules, now_ms: int, topic: str) -> Verdict:
         """Runs in: a thread."""
@@ -203,15 +203,17 @@ class ProduceChecks:
             return Verdict(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
         return check(data, rules, now_ms, demand=_demand(topic, rules, registered))
 
-    def _report_check(self, loop: asyncio.AbstractEventLoop, result: int, looking: "Future[Verdict]") -> None:
+    def _report_check(
+        self, loop: asyncio.AbstractEventLoop, result: int, checking: "Future[Verdict]"
+    ) -> None:
         """Runs in: a thread."""
-        loop.call_soon_threadsafe(self._check_ended, result, looking)
+        loop.call_soon_threadsafe(self._check_ended, result, checking)
 
-    def _check_ended(self, result: int, looking: "Future[Verdict]") -> None:
+    def _check_ended(self, result: int, checking: "Future[Verdict]") -> None:
         """A thread has checked a batch."""
-        if (error := looking.exception()) is not None:
+        if (error := checking.exception()) is not None:
             log.error("a batch could not be checked", exc_info=error)
-        self._checked(result, Verdict(ErrorCode.UNKNOWN_SERVER_ERROR) if error else looking.result())
+        self._checked(result, Verdict(ErrorCode.UNKNOWN_SERVER_ERROR) if error else checking.result())
         self._ask_turn()
 
     def _checked(self, result: int, verdict: Verdict) -> None:

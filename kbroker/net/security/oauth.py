@@ -55,7 +55,7 @@ class TokenChecks:
         self._subject = setting("sub.claim.name")
         self._refresh_s = setting("jwks.endpoint.refresh.ms") / 1000
         self._keys: dict[object, PyJWK] = {}
-        self._fetch_at_s = self._look_at_s = 0.0
+        self._fetch_at_s = self._next_check_s = 0.0
         self._thread = ThreadPoolExecutor(1, "oauth")
 
     async def check(self, token: str) -> tuple[str, float]:
@@ -92,8 +92,8 @@ class TokenChecks:
     def _key(self, kid: object) -> "PyJWK":
         """The key of an id. An unknown key is fetched, but not for every invented id."""
         now_s = time.monotonic()
-        if now_s >= self._fetch_at_s or (kid not in self._keys and now_s >= self._look_at_s):
-            self._look_at_s = now_s + NEW_KEYS_S
+        if now_s >= self._fetch_at_s or (kid not in self._keys and now_s >= self._next_check_s):
+            self._next_check_s = now_s + NEW_KEYS_S
             try:
                 self._keys = self._fetched()
                 self._fetch_at_s = now_s + self._refresh_s

@@ -22,7 +22,7 @@ from kbroker.net.security.tls_turns import HandshakeTurns
 log = logging.getLogger(__name__)
 
 LAST_BYTES_SECONDS = 2.0
-LOOK_SECONDS = 5.0
+CHECK_SECONDS = 5.0
 
 
 class TlsListeners:
@@ -37,7 +37,7 @@ class TlsListeners:
                 name = endpoint.listener
                 self._contexts[name], self._chains[name] = context_and_chain(config, name)
         self._stamps = self._stamped()
-        self._look_at_s = 0.0
+        self._next_check_s = 0.0
         self._turns = HandshakeTurns()
         self._relays = Background(log, "a TLS relay failed")
 
@@ -56,12 +56,12 @@ class TlsListeners:
     def _stamped(self) -> list[tuple[str, int, int, int]]:
         return [stamp for name in self._contexts for stamp in stamps(texts(self._config, name))]
 
-    def _look(self) -> None:
+    def _reload_changed(self) -> None:
         """Reload stores whose files have been replaced: a renewed certificate needs no restart."""
         now_s = time.monotonic()
-        if now_s < self._look_at_s:
+        if now_s < self._next_check_s:
             return
-        self._look_at_s = now_s + LOOK_SECONDS
+        self._next_check_s = now_s + CHECK_SECONDS
         stamped = self._stamped()
         if stamped == self._stamps:
             return
@@ -103,7 +103,7 @@ class TlsListeners:
         """Relay between a client's descriptor and the inner end. know: called when the client is
         authenticated. failed: called with the reason when it is not."""
         outer = socket.socket(fileno=fd)
-        self._look()
+        self._reload_changed()
 
         listener = connection.listener.listener
         rules = rules_of(str(self._config.of_listener(listener, "ssl.principal.mapping.rules")))

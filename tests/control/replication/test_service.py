@@ -117,10 +117,10 @@ def test_the_last_in_sync_replica_stays_and_leads_again(tmp_path: Path) -> None:
     asyncio.run(replication.worker_lost(0))
     assert not only(made).has_leader
     made.broker.links.add_worker(1, made.workers[1])
-    asyncio.run(replication.worker_back(1))
+    asyncio.run(replication.worker_returned(1))
     assert not only(made).has_leader  # it lacks what the other had alone
     made.broker.links.add_worker(0, made.workers[0])
-    asyncio.run(replication.worker_back(0))
+    asyncio.run(replication.worker_returned(0))
     assert only(made).has_leader
     assert shown(made) == (1, [1, 2], [1])
 
@@ -140,7 +140,7 @@ def test_a_failed_log_dir_is_seen_by_the_clock(tmp_path: Path) -> None:
     create(made, NewTopic("a", 1, 3))
     replication = Replication(made.broker)
     made.shared.slots[only(made).slot, Slot.STATE] = SlotState.OFFLINE
-    asyncio.run(replication.look())
+    asyncio.run(replication.check())
     assert shown(made) == (2, [1, 2, 3], [2, 3])
 
 
@@ -171,7 +171,7 @@ def test_a_copy_joins_a_new_leader_when_it_has_all_that_the_leader_began_with(tm
     for begun, end, joins in [(10, 9, 0), (10, 10, 1), (Slot.NOT_LED, 12, 0), (0, 6, 0), (0, 7, 1)]:
         words[leader.slot, Slot.EPOCH_START] = begun
         words[copy.slot, Slot.LOG_END] = end
-        assert len(lag.look([partition], 250)[1]) == joins, (begun, end)
+        assert len(lag.find([partition], 250)[1]) == joins, (begun, end)
 
 
 def test_a_copy_lags_after_its_time_and_joins_when_it_has_what_is_committed(tmp_path: Path) -> None:
@@ -185,7 +185,7 @@ def test_a_copy_lags_after_its_time_and_joins_when_it_has_what_is_committed(tmp_
 
     def look() -> tuple[int, int]:
         now[0] += 100
-        late, joining = lag.look([partition], 250)
+        late, joining = lag.find([partition], 250)
         return len(late), len(joining)
 
     assert [look() for _ in range(4)] == [(0, 0), (0, 0), (0, 0), (1, 0)]
@@ -209,7 +209,7 @@ def test_a_copy_that_hangs_does_not_join_although_it_has_what_is_committed(tmp_p
     words[leader.slot, Slot.HIGH_WATERMARK] = words[copy.slot, Slot.LOG_END] = 7
 
     def joins() -> bool:
-        return bool(lag.look([partition], 250)[1])
+        return bool(lag.find([partition], 250)[1])
 
     assert not joins()
     copy.in_sync = False
@@ -230,10 +230,10 @@ def test_preferred_replicas_that_are_in_sync_lead_again(tmp_path: Path) -> None:
     replication = Replication(made.broker)
     lose(made, 0)
     asyncio.run(replication.worker_lost(0))
-    assert asyncio.run(replication.prefer()) == 0
+    assert asyncio.run(replication.elect_preferred()) == 0
     made.broker.links.add_worker(0, made.workers[0])
-    assert asyncio.run(replication.prefer()) == 0, "it is not in sync yet"
+    assert asyncio.run(replication.elect_preferred()) == 0, "it is not in sync yet"
     only(made).replicas[0].in_sync = True
-    assert asyncio.run(replication.prefer()) == 1
+    assert asyncio.run(replication.elect_preferred()) == 1
     assert shown(made)[0] == 1
-    assert asyncio.run(replication.prefer()) == 0
+    assert asyncio.run(replication.elect_preferred()) == 0

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from kbroker.config.topic import MAX_DELAY_MS
 from kbroker.control.share import delays
-from kbroker.control.share.delays import DELIVER_AT, TICK_MS, Wait, due_ms, look_ms, waits_of
+from kbroker.control.share.delays import DELIVER_AT, TICK_MS, Wait, due_ms, next_check_ms, waits_of
 from kbroker.protocol.batch_layout import HEADER_BYTES
 from kbroker.protocol.compression import Codec
 from kbroker.protocol.records import Headers, NewRecord, Record, build_batch
@@ -52,7 +52,7 @@ def test_the_last_look_is_when_it_is_due_and_few_come_before(wait_ms: int, later
     due = now_ms + wait_ms
     looks = [now_ms]
     while looks[-1] < due:
-        looks.append(look_ms(due, looks[-1]))
+        looks.append(next_check_ms(due, looks[-1]))
         assert looks[-1] > looks[-2]
     assert looks[-1] < due + TICK_MS
     assert len(looks) <= 5
@@ -60,15 +60,15 @@ def test_the_last_look_is_when_it_is_due_and_few_come_before(wait_ms: int, later
 
 def test_a_week_of_records_in_order_makes_few_ranges() -> None:
     step_ms = 60_000
-    looks = {look_ms(NOW_MS + left, NOW_MS) for left in range(1, MAX_DELAY_MS, step_ms)}
+    looks = {next_check_ms(NOW_MS + left, NOW_MS) for left in range(1, MAX_DELAY_MS, step_ms)}
     assert len(looks) < 1500
 
 
 def test_neighbours_that_are_not_due_wait_together_until_the_first_is_due() -> None:
     batch = build_batch([new(NOW_MS + each) for each in (-900, -500, -400, -900, -1)], base_offset=10)
     assert waits_of([batch], 600, NOW_MS) == [
-        Wait(11, 12, look_ms(NOW_MS + 100, NOW_MS)),
-        Wait(14, 14, look_ms(NOW_MS + 599, NOW_MS)),
+        Wait(11, 12, next_check_ms(NOW_MS + 100, NOW_MS)),
+        Wait(14, 14, next_check_ms(NOW_MS + 599, NOW_MS)),
     ]
     assert waits_of([batch], 0, NOW_MS) == []
 
@@ -77,22 +77,22 @@ def test_neighbours_that_are_not_due_wait_together_until_the_first_is_due() -> N
 def test_headers_are_found_in_batches_of_every_codec(codec: Codec) -> None:
     records = [new(NOW_MS), new(NOW_MS, NOW_MS + 1000), new(NOW_MS, NOW_MS - 1)]
     batch = build_batch(records, base_offset=7, codec=codec)
-    assert waits_of([batch], 0, NOW_MS) == [Wait(8, 8, look_ms(NOW_MS + 1000, NOW_MS))]
-    assert waits_of([batch], 3000, NOW_MS) == [Wait(7, 8, look_ms(NOW_MS + 1000, NOW_MS))]
+    assert waits_of([batch], 0, NOW_MS) == [Wait(8, 8, next_check_ms(NOW_MS + 1000, NOW_MS))]
+    assert waits_of([batch], 3000, NOW_MS) == [Wait(7, 8, next_check_ms(NOW_MS + 1000, NOW_MS))]
 
 
 def test_the_time_of_the_append_counts_where_the_topic_has_it() -> None:
     batch = build_batch([new(5), new(6)], log_append_time_ms=NOW_MS)
-    assert waits_of([batch], 100, NOW_MS) == [Wait(0, 1, look_ms(NOW_MS + 100, NOW_MS))]
+    assert waits_of([batch], 100, NOW_MS) == [Wait(0, 1, next_check_ms(NOW_MS + 100, NOW_MS))]
     assert waits_of([batch], 100, NOW_MS + 100) == []
     batch = build_batch([new(5), new(6, NOW_MS)], log_append_time_ms=NOW_MS)
-    assert waits_of([batch], 100, NOW_MS) == [Wait(0, 0, look_ms(NOW_MS + 100, NOW_MS))]
+    assert waits_of([batch], 100, NOW_MS) == [Wait(0, 0, next_check_ms(NOW_MS + 100, NOW_MS))]
 
 
 def test_a_batch_that_is_damaged_or_too_large_waits_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     batch = build_batch([new(NOW_MS - 50, 5), new(NOW_MS)], codec=Codec.ZSTD)
     damaged = batch[:HEADER_BYTES] + b"\xff" * (len(batch) - HEADER_BYTES)
-    whole = [Wait(0, 1, look_ms(NOW_MS + 100, NOW_MS))]
+    whole = [Wait(0, 1, next_check_ms(NOW_MS + 100, NOW_MS))]
     assert waits_of([damaged], 100, NOW_MS) == whole
     assert waits_of([damaged], 100, NOW_MS + 100) == []
     monkeypatch.setattr(delays, "CHECKED_BYTES", 4)

@@ -137,7 +137,7 @@ def test_a_waiting_fetch_is_woken_when_a_record_is_due(play: Play) -> None:
 
 
 def test_a_fetch_that_finds_nothing_due_looks_further(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(deliveries, "LOOK_BYTES", 1000)
+    monkeypatch.setattr(deliveries, "CHECK_BYTES", 1000)
 
     async def test(stage: Stage) -> None:
         for _ in range(30):
@@ -205,7 +205,7 @@ def test_records_that_expire_before_they_are_due_are_passed_over(play: Play) -> 
     play(test)
 
 
-def test_what_comes_free_during_a_look_is_not_given_unseen(
+def test_what_comes_free_during_a_check_is_not_given_unseen(
     play: Play, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its time to be looked at has come, which need not be the time when it is due."""
@@ -216,14 +216,14 @@ def test_what_comes_free_during_a_look_is_not_given_unseen(
         partition = await stage.scene.partitions.open(stage.scene.key)
         partition.use_delay(0)
         partition.hold_back(1, 1, 1)
-        look = stage.deliveries._look
+        check = stage.deliveries._check_delays
 
         async def and_it_comes_free(*arguments: Any) -> Any:
-            found = await look(*arguments)
+            found = await check(*arguments)
             partition.end_pauses(1)
             return found
 
-        monkeypatch.setattr(stage.deliveries, "_look", and_it_comes_free)
+        monkeypatch.setattr(stage.deliveries, "_check_delays", and_it_comes_free)
         assert await stage.take() == [0]
         assert await stage.take() == []
 

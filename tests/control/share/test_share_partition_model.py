@@ -154,11 +154,11 @@ class DelaysAgainstDict(PartitionAgainstDict):
                     run = []
 
     def hold_back(self, run: list[int]) -> None:
-        look_ms = min(self.due_ms(offset) for offset in run)
-        self.part.hold_back(run[0], run[-1], look_ms)
+        next_check_ms = min(self.due_ms(offset) for offset in run)
+        self.part.hold_back(run[0], run[-1], next_check_ms)
         for offset in run:
             if offset >= self.part.start_offset and offset not in self.counts:
-                self.looks.setdefault(offset, look_ms)
+                self.looks.setdefault(offset, next_check_ms)
 
     @rule(delay_ms=st.integers(-1, 1))
     def the_setting_changes(self, delay_ms: int) -> None:

@@ -132,7 +132,7 @@ def test_a_log_dir_that_fails_while_running_is_left_behind_and_joins_again(dirs:
         assert dirs.values(dirs.all[0]) == {"a": "1"}
         dirs.online = list(dirs.all)
         while set(copies.log_dirs) != set(dirs.all):  # a slow disk is tried again at the next look
-            await copies.look()
+            await copies.check()
             await asyncio.sleep(0.01)
         await change(copies, "c")
 
@@ -159,13 +159,13 @@ def test_a_disk_that_hangs_does_not_stop_the_others(dirs: Dirs, monkeypatch: pyt
     async def scene() -> None:
         await change(copies, "a")
         assert set(copies.log_dirs) == {dirs.all[0], dirs.all[2]}
-        await copies.look()
+        await copies.check()
         assert len(copies.log_dirs) == 2, "its thread still hangs"
         answers.set()
         leaving = copies._leaving[dirs.all[1]]
         await asyncio.wrap_future(leaving)
         monkeypatch.setattr(store_copies, "PATIENCE_S", 10.0)
-        await copies.look()
+        await copies.check()
 
     asyncio.run(scene())
     assert set(copies.log_dirs) == set(dirs.all)
@@ -283,7 +283,7 @@ def test_the_state_of_each_copy_is_reported(dirs: Dirs) -> None:
     dirs.start()
     assert dirs.told == (dirs.online, dirs.online)
     dirs.online.append(gone)
-    asyncio.run(dirs.start().look())
+    asyncio.run(dirs.start().check())
     assert dirs.told == (dirs.all, dirs.all)
 
 

@@ -95,7 +95,7 @@ def test_a_copy_of_what_was_cut_since_is_not_switched_to(tmp_path: Path) -> None
     case.partition.truncate_to(3, NOW)
     assert not case.move.complete()
     case.partition.role.resume()
-    case.move.go_on()
+    case.move.resume()
     case.copied()
     case.finish()
 

@@ -80,7 +80,7 @@ class Case:
         deadline = time.monotonic() + 60
         while True:
             self.told.clear()
-            self.moves.look(self.told.append)
+            self.moves.report(self.told.append)
             if self.told:
                 assert isinstance(self.told[0], MoveCaughtUp), self.told
                 return self.told[0]
@@ -261,6 +261,6 @@ def test_a_move_that_fails_is_named(case: Case, monkeypatch: pytest.MonkeyPatch)
     deadline = time.monotonic() + 60
     while not case.told:
         assert time.monotonic() < deadline
-        case.moves.look(case.told.append)
+        case.moves.report(case.told.append)
     assert case.told == [MoveFailed(SLOT, GENERATION, case.there)]
     assert case.futures() == []

@@ -77,10 +77,10 @@ def scene(tmp_path: Path) -> Iterator[Scene]:
 
 
 def test_what_is_not_used_in_time_is_given_back(scene: Scene) -> None:
-    scene.reservations.look(NOW + KEEP_MS)
+    scene.reservations.free_unused(NOW + KEEP_MS)
     assert [scene.taken(slot) for slot in (0, 1)] == [4 * MIB] * 2
     scene.partition(1).active.row[AppendRow.RESERVED_MS] += 1
-    scene.reservations.look(NOW + KEEP_MS + 1)
+    scene.reservations.free_unused(NOW + KEEP_MS + 1)
     assert scene.taken(0) < MIB
     assert scene.taken(1) == 4 * MIB
     row = scene.partition(0).active.row
@@ -91,13 +91,13 @@ def test_what_is_not_used_in_time_is_given_back(scene: Scene) -> None:
 def test_used_blocks_are_not_looked_at(scene: Scene) -> None:
     for slot in (0, 1):
         scene.partition(slot).active.row[AppendRow.POSITION] = 4 * MIB
-    scene.reservations.look(NOW + 10 * KEEP_MS)
+    scene.reservations.free_unused(NOW + 10 * KEEP_MS)
     assert [scene.taken(slot) for slot in (0, 1)] == [4 * MIB] * 2
 
 
 def test_a_disk_with_little_room_gets_all_back(scene: Scene) -> None:
     scene.room[str(scene.root / "1")] = module.LOW_ROOM - 1
-    scene.reservations.look(NOW + 1)
+    scene.reservations.free_unused(NOW + 1)
     assert scene.taken(0) == 4 * MIB
     assert scene.taken(1) < MIB
     assert scene.partition(1).active.row[AppendRow.RESERVE_AT] == AppendRow.NEVER, (
@@ -124,7 +124,7 @@ def test_an_error_is_reported(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> 
         raise OSError(errno.EIO, "broken")
 
     monkeypatch.setattr(os, "ftruncate", broken)
-    scene.reservations.look(NOW + KEEP_MS + 1)
+    scene.reservations.free_unused(NOW + KEEP_MS + 1)
     assert [(slot, error.errno) for slot, error in scene.failures] == [(0, errno.EIO), (1, errno.EIO)]
 
 

@@ -71,9 +71,9 @@ class Scene:
         folder = str(self.leader.folder)
         self.following.follow(Follow(OWN, epoch, LEADER, generation, 0, folder))
 
-    def look(self, later_ns: int = 0) -> None:
+    def check(self, later_ns: int = 0) -> None:
         self.now_ns += later_ns
-        self.following.look()
+        self.following.check()
 
     @property
     def end(self) -> int:

@@ -41,9 +41,9 @@ def test_a_follower_copies_its_leaders_bytes_and_its_high_watermark(scene: Make)
     case.follow()
     case.assert_equal()
     assert case.high_watermark == 2
-    assert not case.following.behind()
+    assert not case.following.is_lagging()
     case.write(b"d")
-    assert case.following.behind()
+    assert case.following.is_lagging()
     assert case.following.pull()
     case.assert_equal()
     assert not case.following.pull()
@@ -55,7 +55,7 @@ def test_a_high_watermark_without_new_records_reaches_the_follower_by_its_timer(
     case.mark(1)
     case.follow()
     case.mark(2)
-    case.look()
+    case.check()
     assert case.high_watermark == 2
 
 
@@ -70,7 +70,7 @@ def test_a_high_watermark_never_goes_back_and_never_beyond_what_was_copied(scene
     case.following.pull()
     assert case.high_watermark == 3
     case.leader.words[Slot.HIGH_WATERMARK] = 99
-    case.look()
+    case.check()
     assert case.high_watermark == case.end == 4
 
 
@@ -116,7 +116,7 @@ def test_nothing_is_copied_before_the_leader_leads_with_the_epoch_of_control(
     case.follow()
     assert (case.end, case.following.waiting) == (0, True)
     case.leader.words[word] = right
-    case.look()
+    case.check()
     assert (case.end, case.following.waiting) == (1, False)
 
 
@@ -140,7 +140,7 @@ def test_a_log_start_that_moves_reaches_the_follower(scene: Make) -> None:
     case.follow()
     assert case.starts == {}
     case.leader.partition.advance_log_start(1)
-    case.look()
+    case.check()
     assert case.starts == {OWN: 1}
 
 
@@ -148,7 +148,7 @@ def test_a_log_of_many_segments_is_copied_whole(scene: Make) -> None:
     case = scene(segment_bytes=300)
     case.write(*(b"%03d" % n for n in range(20)))
     case.follow()
-    case.look()
+    case.check()
     for _ in range(20):
         case.following.pull()
     case.assert_equal()
@@ -162,13 +162,13 @@ def test_a_damaged_batch_is_not_copied_and_the_copy_is_tried_again_later(scene: 
     good = path.read_bytes()
     path.write_bytes(good.replace(b"bbbbbb", b"bbbbxb"))
     case.follow()
-    case.look()
+    case.check()
     assert case.end <= 1
     assert case.following.waiting
     path.write_bytes(good)
-    case.look(later_ns=999_999_999)
+    case.check(later_ns=999_999_999)
     assert case.end <= 1
-    case.look(later_ns=1)
+    case.check(later_ns=1)
     case.assert_equal()
 
 
@@ -181,7 +181,7 @@ def test_a_batch_that_begins_below_the_copys_end_and_ends_above_is_not_copied(sc
     before = case.files(case.own)
     case.follow()
     for _ in range(3):
-        case.look(later_ns=1_000_000_000)
+        case.check(later_ns=1_000_000_000)
     assert case.end == 2
     assert case.files(case.own) == before
 
@@ -195,7 +195,7 @@ def test_a_transaction_ends_in_the_copy_where_it_ends_in_the_leader(scene: Make)
     case.leader.append(end_marker(0, 5, 0, commit=False))
     case.mark(2)
     case.following.pull()
-    case.look()
+    case.check()
     case.assert_equal()
     assert case.own.row[AppendRow.FIRST_UNSTABLE] == -1
     assert list(case.own.folder.glob("*.txnindex"))
@@ -208,7 +208,7 @@ def test_a_throttled_copy_waits(scene: Make) -> None:
     case.follow()
     assert case.end == 0
     case.held = False
-    case.look(later_ns=module.HELD_NS)
+    case.check(later_ns=module.HELD_NS)
     assert case.end == 1
 
 
@@ -241,7 +241,7 @@ def test_a_copy_continues_after_its_log_was_away_or_paused(scene: Make) -> None:
     case.follow()
     assert case.end == 0
     case.own.partition.role.resume()
-    case.look(later_ns=module.BREATH_NS)
+    case.check(later_ns=module.BREATH_NS)
     assert case.end == 1
 
 
@@ -272,7 +272,7 @@ def test_without_a_leader_nothing_is_copied_and_nothing_is_appended(scene: Make)
     case.following.follow(Follow(OWN, 2, -1, GENERATION, 0, ""))
     assert len(case.following) == 0
     case.write(b"b")
-    case.look()
+    case.check()
     assert case.end == 1
     assert case.own.row[AppendRow.STATE] != 1
 
@@ -324,7 +324,7 @@ def test_a_copy_says_that_it_follows_only_once_it_agrees(scene: Make) -> None:
     case.follow()
     assert case.own.words[Slot.LEADER_EPOCH] == -1
     case.leader.words[Slot.STATE] = SlotState.ONLINE
-    case.look()
+    case.check()
     assert case.own.words[Slot.LEADER_EPOCH] == 1
     case.following.follow(Follow(OWN, 2, LEADER, GENERATION, 0, str(case.leader.folder)))
     assert case.own.words[Slot.LEADER_EPOCH] == -1
@@ -342,7 +342,7 @@ def test_a_leader_is_woken_when_its_copy_agrees_and_when_it_grows(
     case.write(b"a")
     case.following.pull()
     assert len(woken) == 2
-    case.look()
+    case.check()
     assert len(woken) == 2
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kbroker.config.broker import BrokerConfig
-from kbroker.io.replication.replicas import LOOK_EVERY_MS, SOON_MS, Replicas
+from kbroker.io.replication.replicas import CHECK_INTERVAL_MS, SOON_MS, Replicas
 from kbroker.ipc.messages import Follow, Lead
 from kbroker.ipc.shared import Shared, Sizes
 from kbroker.protocol.errors import ErrorCode
@@ -111,15 +111,15 @@ def test_a_role_that_the_disk_refuses_is_control_s_to_know(scene: Scene) -> None
     assert not scene.replicas.active
 
 
-def test_idle_replicas_are_looked_at_twice_a_second_and_soon_while_a_leader_is_awaited(scene: Scene) -> None:
-    assert scene.turn(10_000) == ["look", "pull"]
-    assert scene.turn(10_000 + LOOK_EVERY_MS - 1) == ["pull"]
-    assert scene.replicas.next_due_ms(10_100) == 10_000 + LOOK_EVERY_MS
-    assert scene.turn(10_000 + LOOK_EVERY_MS) == ["look", "pull"]
+def test_idle_replicas_are_checked_twice_a_second_and_soon_while_a_leader_is_awaited(scene: Scene) -> None:
+    assert scene.turn(10_000) == ["check", "pull"]
+    assert scene.turn(10_000 + CHECK_INTERVAL_MS - 1) == ["pull"]
+    assert scene.replicas.next_due_ms(10_100) == 10_000 + CHECK_INTERVAL_MS
+    assert scene.turn(10_000 + CHECK_INTERVAL_MS) == ["check", "pull"]
     scene.following.waiting = True
     assert scene.replicas.next_due_ms(10_600) == 10_600 + SOON_MS
-    assert scene.turn(10_000 + 2 * LOOK_EVERY_MS) == ["look", "pull"]
-    assert scene.turn(10_000 + 2 * LOOK_EVERY_MS + SOON_MS) == ["look", "pull"]
+    assert scene.turn(10_000 + 2 * CHECK_INTERVAL_MS) == ["check", "pull"]
+    assert scene.turn(10_000 + 2 * CHECK_INTERVAL_MS + SOON_MS) == ["check", "pull"]
     assert scene.replicas.next_due_ms(11_100) == 11_000 + 2 * SOON_MS
 
 
@@ -135,10 +135,10 @@ def test_waiters_for_a_high_watermark_are_woken_when_it_moves(scene: Scene) -> N
     assert scene.calls[-1] == "wake"
 
 
-@pytest.mark.parametrize(("behind", "advances"), [(False, False), (True, False), (False, True)])
-def test_there_is_something_to_do_while_a_copy_is_behind_or_a_mark_can_move(
-    scene: Scene, behind: bool, advances: bool
+@pytest.mark.parametrize(("lagging", "advances"), [(False, False), (True, False), (False, True)])
+def test_there_is_something_to_do_while_a_copy_lags_or_a_mark_can_move(
+    scene: Scene, lagging: bool, advances: bool
 ) -> None:
-    scene.following.answers["behind"] = behind
+    scene.following.answers["is_lagging"] = lagging
     scene.leading.answers["can_advance"] = advances
-    assert scene.replicas.pending() == (behind or advances)
+    assert scene.replicas.pending() == (lagging or advances)

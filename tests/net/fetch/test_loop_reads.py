@@ -18,11 +18,11 @@ def test_bytes_are_shared_by_what_was_read() -> None:
     disk = Disk()
     counters = Counter.table(4)
     reads = LoopReads(counters, disk)
-    assert reads.look(4) == 0
+    assert reads.count(4) == 0
     counters[1, Counter.BYTES_OUT] += 300
     counters[3, Counter.BYTES_OUT] += 100
     disk.given += 1000
-    assert reads.look(4) == 1000
+    assert reads.count(4) == 1000
     assert counters[:, Counter.COLD_BYTES_OUT].tolist() == [0, 750, 0, 250]
 
 
@@ -30,11 +30,11 @@ def test_what_came_from_memory_is_not_counted() -> None:
     disk = Disk()
     counters = Counter.table(2)
     reads = LoopReads(counters, disk)
-    reads.look(2)
+    reads.count(2)
     counters[0, Counter.BYTES_OUT] += 300
-    assert reads.look(2) == 0
+    assert reads.count(2) == 0
     disk.given += 512
-    assert reads.look(2) == 0  # read by something else
+    assert reads.count(2) == 0  # read by something else
     assert not counters[:, Counter.COLD_BYTES_OUT].any()
 
 
@@ -42,10 +42,10 @@ def test_a_new_partition_is_counted_from_its_second_look() -> None:
     disk = Disk()
     counters = Counter.table(3)
     reads = LoopReads(counters, disk)
-    reads.look(1)
+    reads.count(1)
     counters[2, Counter.BYTES_OUT] = 100
-    assert reads.look(3) == 0
+    assert reads.count(3) == 0
     counters[2, Counter.BYTES_OUT] += 100
     disk.given += 512
-    assert reads.look(3) == 512
+    assert reads.count(3) == 512
     assert counters[2, Counter.COLD_BYTES_OUT] == 512

@@ -30,7 +30,7 @@ def batches_and_others(requests: int) -> tuple[ProduceChecks, Any]:
 def looked_at(taken: ProduceChecks, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     found: list[int] = []
     monkeypatch.setattr(taken, "_check_batch", lambda result, *_: found.append(result))
-    assert not taken._look(0, time.monotonic_ns() + 10**12)
+    assert not taken._process(0, time.monotonic_ns() + 10**12)
     return found
 
 
@@ -60,5 +60,5 @@ def test_a_turn_takes_no_more_than_there_is_time_for(monkeypatch: pytest.MonkeyP
     assert not taken._unchecked
     now = iter([0, 2])
     monkeypatch.setattr("kbroker.net.produce.checks.time.monotonic_ns", lambda: next(now))
-    assert taken._look(0, 1)
+    assert taken._process(0, 1)
     assert [len(batches) for batches in taken._unchecked.values()] == [TAKEN_AT_ONCE]

@@ -65,7 +65,7 @@ def test_a_new_key_is_found_and_made_up_ones_do_not_fetch_each_time(
             checks.claims_of(token(kid=f"made-up-{number}"))
     assert fetched == []
     jwks(tmp_path / "jwks.json", n=OTHER)
-    checks._look_at_s = 0
+    checks._next_check_s = 0
     assert checks.claims_of(token(OTHER, "n"))[0] == "alice"
     assert len(fetched) == 1
     (tmp_path / "jwks.json").unlink()
