@@ -39,7 +39,7 @@ def page() -> str:
     lines += [f"- {_line(each)}" for each in open_ones]
     if kept:
         lines += ["", "## Survivors with a reason", ""]
-        lines += [f"- {_line(each)}: {excused[each.key]}" for each in kept]
+        lines += [f"- {_line(each)}. {excused[each.key]}" for each in kept]
     return "\n".join(lines) + "\n"
 
 
