@@ -4,8 +4,18 @@ import threading
 
 import pytest
 
-from kbroker.cleaner.cleaner_state import CleanerState
+from kbroker.cleaner.cleaner_state import (
+    DIRTIEST,
+    FAILURES,
+    READ_BYTES,
+    RUNS,
+    UNCLEANABLE,
+    WRITTEN_BYTES,
+    CleanerState,
+)
+from kbroker.cleaner.log_cleaner import Cleaned
 from kbroker.config.broker import BrokerConfig
+from kbroker.ipc.messages import CleanableLog
 from kbroker.ipc.shared import Shared, Sizes
 from kbroker.metrics.slots import Slots
 
@@ -42,3 +52,50 @@ def test_after_the_end_nobody_backs_off_any_more(state: CleanerState) -> None:
     state.wake_threads()
     for _ in range(3):
         state.back_off()
+
+
+def log(slot: int, ratio: float, due: bool = True) -> CleanableLog:
+    return CleanableLog(slot, 1, ratio, due)
+
+
+def test_the_dirtiest_log_that_is_due_is_taken(state: CleanerState) -> None:
+    logs = [(0, log(1, 0.3)), (1, log(2, 0.8)), (0, log(3, 0.9, due=False)), (0, log(4, 0.5))]
+    assert state.take_filthiest(logs) == logs[1]
+    assert state.metrics.words[DIRTIEST] == 90
+    assert state.take_filthiest(logs[2:3]) is None
+
+
+def test_one_thread_at_a_time_cleans_a_log(state: CleanerState) -> None:
+    logs = [(0, log(1, 0.5)), (0, log(2, 0.4))]
+    assert state.take_filthiest(logs) == logs[0]
+    assert state.take_filthiest(logs) == logs[1]
+    assert state.take_filthiest(logs) is None
+    state.done(logs[0][1], None, 1)
+    assert state.take_filthiest(logs) == logs[0]
+
+
+def test_a_log_that_fails_for_good_is_not_taken_again(state: CleanerState) -> None:
+    logs = [(0, log(1, 0.5))]
+    state.failed(logs[0][1], for_good=False)
+    assert state.take_filthiest(logs) == logs[0]
+    state.done(logs[0][1], None, 1)
+    state.failed(logs[0][1], for_good=True)
+    assert state.take_filthiest(logs) is None
+    assert [int(state.metrics.words[word]) for word in (FAILURES, UNCLEANABLE)] == [2, 1]
+
+
+def test_a_complete_cleaning_counts_its_bytes(state: CleanerState) -> None:
+    state.done(log(1, 0.5), Cleaned(map_bytes=3, bytes_read=4, bytes_written=5), 1)
+    state.done(log(1, 0.5), None, 1)
+    assert [int(state.metrics.words[word]) for word in (RUNS, READ_BYTES, WRITTEN_BYTES)] == [1, 7, 5]
+
+
+def test_the_least_back_off_is_a_part_of_the_whole(
+    state: CleanerState, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits: list[float] = []
+    monkeypatch.setattr(state.stop, "wait", waits.append)
+    monkeypatch.setattr(state._wake, "wait", waits.append)
+    state.back_off(7.0)
+    state.back_off(700.0)
+    assert waits == [7.0, 593.0, 700.0, 0.0]

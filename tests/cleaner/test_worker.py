@@ -7,10 +7,16 @@ from typing import Any
 import pytest
 
 from kbroker.cleaner import worker
+from kbroker.cleaner.log_cleaner import Cleaned, MapTooSmall
+from kbroker.cleaner.throttle import Throttle
 from kbroker.cleaner.worker import CleanerThread
+from kbroker.config.broker import BrokerConfig
 from kbroker.ipc.log_dir_errors import LogDirErrors
-from kbroker.ipc.messages import CleanableLog
+from kbroker.ipc.messages import CleanableLog, EndCleaning
 from kbroker.ipc.shared import Shared, Sizes
+from kbroker.log.errors import CorruptLog
+
+ONE = CleanableLog(0, 1, 1.0, True)
 
 
 class Failing:
@@ -39,7 +45,59 @@ def test_a_disk_that_can_not_be_read_takes_its_log_dir_offline(
     )
     thread = CleanerThread(0, context, state)
     monkeypatch.setattr(thread, "_log_cleaner", lambda: Failing(number))
-    one = CleanableLog(0, 1, 1.0, True)
-    assert thread._clean(one) is None
-    assert failed == [one]
+    assert thread._clean(ONE) is None
+    assert failed == [ONE]
     assert LogDirErrors(["/a", "/b"], shared).failed == offline
+
+
+def a_thread(state: Any) -> CleanerThread:
+    context: Any = SimpleNamespace(
+        shared=Shared(Sizes(1, 1, 8, 16, 1 << 16)),
+        control_sockets=SimpleNamespace(connector=None),
+        config=SimpleNamespace(log_dirs=["/a"]),
+    )
+    return CleanerThread(0, context, state)
+
+
+@pytest.mark.parametrize("error", [CorruptLog("damaged"), MapTooSmall("too large")])
+def test_a_log_that_cannot_be_cleaned_is_left_alone_from_then_on(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def clean(*_: Any) -> None:
+        raise error
+
+    job = SimpleNamespace(folder="/a/topic-0")
+    monkeypatch.setattr(worker, "Caller", lambda *_: SimpleNamespace(ask=lambda *_: job))
+    failed: list[bool] = []
+    thread = a_thread(SimpleNamespace(failed=lambda _, for_good: failed.append(for_good), stop=None))
+    monkeypatch.setattr(thread, "_log_cleaner", lambda: SimpleNamespace(clean=clean))
+    assert thread._clean(ONE) is None
+    assert failed == [True]
+
+
+def test_the_io_worker_hears_how_far_the_log_is_clean(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+    job = SimpleNamespace(folder="/a/topic-0", first_dirty=3, upper=9)
+
+    def ask(_: int, body: Any) -> Any:
+        asked.append(body)
+        return job
+
+    monkeypatch.setattr(worker, "Caller", lambda *_: SimpleNamespace(ask=ask))
+    thread = a_thread(SimpleNamespace(stop=None))
+    done = Cleaned(end=7)
+    monkeypatch.setattr(thread, "_log_cleaner", lambda: SimpleNamespace(clean=lambda *_: done))
+    assert thread._clean(ONE) is done
+    assert asked[1:] == [EndCleaning(0, 1, 7)]
+
+
+def test_threads_share_the_memory_of_the_offset_maps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker, "Caller", lambda *_: SimpleNamespace())
+    config = BrokerConfig({"log.cleaner.dedupe.buffer.size": str(4 << 20)})
+    state = SimpleNamespace(stop=None, threads=2, config=config, throttle=Throttle(1e9))
+    thread = a_thread(state)
+    first = thread._log_cleaner()
+    assert first.offset_map.memory_bytes == 2 << 20
+    assert thread._log_cleaner() is first
+    state.threads = 4
+    assert thread._log_cleaner().offset_map.memory_bytes == 1 << 20

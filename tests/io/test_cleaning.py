@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from kbroker.io.cleaning import Cleaning, cleanable_range
+from kbroker.io.files.log_dir import LogDir
 from kbroker.ipc.layout import Slot
 from kbroker.ipc.messages import BeginCleaning, CleanableLogs, ConfigurePartition
 from kbroker.log import checkpoint, files
@@ -176,3 +177,55 @@ def test_settings_that_change_what_is_due_call_the_cleaner(tmp_path: Path) -> No
     configure(ConfigurePartition(3, compact))
     configure(ConfigurePartition(3, topic_config(cleanup_policy="compact", max_compaction_lag_ms=DAY)))
     assert len(calls) == 2
+
+
+def test_a_log_is_due_above_its_ratio_and_not_at_it(tmp_path: Path) -> None:
+    case = Compacted(tmp_path, min_cleanable_dirty_ratio=1)
+    with_segments(case, 2)
+    dirt = case.dirt()
+    assert dirt is not None
+    assert (dirt.ratio, dirt.due) == (1.0, False)
+
+
+def test_a_log_is_overdue_when_its_oldest_dirty_record_is_older_than_the_lag(tmp_path: Path) -> None:
+    case = Compacted(tmp_path, max_compaction_lag_ms=DAY)
+    with_segments(case, 1)
+    oldest = case.partition.segments.first_timestamp_of(case.partition.segments.closed[0])
+    assert not cleanable_range(case.partition, oldest + DAY).overdue
+    assert cleanable_range(case.partition, oldest + DAY + 1).overdue
+
+
+def test_a_log_of_old_records_that_cannot_be_cleaned_is_not_due(tmp_path: Path) -> None:
+    case = Compacted(tmp_path, max_compaction_lag_ms=DAY)
+    with_segments(case, 1)
+    case.clean()
+    case.append([(b"t", b"1")], producer=21, transactional=True)
+    case.roll()
+    case.clock += 2 * DAY
+    dirt = case.dirt()
+    assert dirt is not None
+    assert (dirt.ratio, dirt.due) == (0, False)
+
+
+def test_a_job_has_the_last_offset_and_epoch_of_each_producer(tmp_path: Path) -> None:
+    case = Compacted(tmp_path)
+    case.append([(b"a", b"1"), (b"b", b"1")], producer=21)
+    case.append([(b"a", b"2")])
+    case.roll()
+    case.partition.durability.flush()
+    job = case.cleaning.begin(BeginCleaning(3, int(case.log.words[Slot.GENERATION])))
+    assert job is not None
+    assert job.last_records == {21: (1, 1)}
+
+
+def test_checkpoints_of_ended_cleanings_are_synced_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case = Compacted(tmp_path)
+    with_segments(case, 2)
+    case.clean()
+    synced: list[str] = []
+    monkeypatch.setattr(LogDir, "sync_cleaner_offsets", lambda log_dir: synced.append(log_dir.path))
+    case.cleaning.sync_checkpoints()
+    case.cleaning.sync_checkpoints()
+    assert synced == [str(tmp_path)]

@@ -6,18 +6,21 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from kbroker.config.broker import BrokerConfig
 from kbroker.config.topic import TopicConfig
-from kbroker.io import expiry
+from kbroker.io import expiry, housekeeping
 from kbroker.io.append.rows import AppendRow, AppendState
-from kbroker.io.housekeeping import ROLLED_MS, SLICE, Housekeeping
+from kbroker.io.housekeeping import DELETED_BYTES, ROLLED_MS, SEGMENTS_DELETED, SLICE, Housekeeping
 from kbroker.io.partition.deletions import Deletions
 from kbroker.io.partition.unified_log import UnifiedLog
 from kbroker.ipc.clock import wall_clock_ms
 from kbroker.ipc.layout import Counter
 from kbroker.metrics.slots import private
-from tests.io.append.plain_append import topic_config
+from tests.io.append.plain_append import NOW, topic_config
 from tests.io.node import Node
+from tests.log.batch_bytes import batch
 
 INITIAL_DELAY_MS = 30_000  # log.initial.task.delay.ms
 EXPIRATION_CHECK_MS = 600_000  # producer.id.expiration.check.interval.ms
@@ -29,7 +32,7 @@ class Scene:
 
     count = 0
 
-    def __init__(self, root: Path, logs: int, config: TopicConfig | None = None) -> None:
+    def __init__(self, root: Path, logs: int, config: TopicConfig | None = None, begins_ms: int = 0) -> None:
         self.node = Node(root, logs, config)
         self.asked: list[tuple[str, list[int]]] = []
         self.looked_at: list[int] = []
@@ -44,7 +47,8 @@ class Scene:
         drain: Any = SimpleNamespace(
             producers=helper, metrics=private(), rows=self.node.rows, counters=Counter.table(logs)
         )
-        self.housekeeping = Housekeeping(BrokerConfig(), helper, drain, helper, helper, 0)
+        self.metrics = drain.metrics
+        self.housekeeping = Housekeeping(BrokerConfig(), helper, drain, helper, helper, begins_ms)
 
     def __iter__(self) -> Iterator[UnifiedLog]:
         return iter(self.node)
@@ -187,3 +191,63 @@ def test_a_log_that_was_closed_is_not_synced(tmp_path: Path) -> None:
     log.partition.abandon()
     scene.housekeeping.run(1000)
     assert scene.asked == []
+
+
+def test_retention_waits_for_its_initial_delay_from_the_start_on(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, 1, begins_ms=1_000_000)
+    scene.housekeeping.run(1_000_000 + INITIAL_DELAY_MS - 1)
+    assert scene.looked_at == []
+    scene.housekeeping.run(1_000_000 + INITIAL_DELAY_MS)
+    assert scene.looked_at == [0]
+
+
+def test_retention_counts_what_it_deletes_and_writes_the_new_log_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene = Scene(tmp_path, 1, topic_config(retention_ms=1000))
+    log = scene.node.logs[0]
+    old = log.partition.size
+    log.partition.roll(log.now_ms)
+    log.append(batch(0, [b"w" * 100], [wall_clock_ms() + 1_000_000]))
+    written: list[int] = []
+    monkeypatch.setattr(scene, "checkpoint", lambda: written.append(log.partition.log_start))
+    swept: list[int] = []
+    monkeypatch.setattr(scene, "sweep_deleted", swept.append)
+    scene.housekeeping.run(INITIAL_DELAY_MS)
+    assert log.partition.base_offsets == [1]
+    assert [int(scene.metrics.words[word]) for word in (SEGMENTS_DELETED, DELETED_BYTES)] == [1, old]
+    assert written == [1]
+    assert swept == [60_000]
+
+
+def test_each_second_due_files_are_removed_and_full_disks_are_checked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene = Scene(tmp_path, 1)
+    monkeypatch.setattr(housekeeping, "wall_clock_ms", lambda: NOW)
+    calls: list[object] = []
+    monkeypatch.setattr(scene.deletions, "remove_due", calls.append)
+    for name in ("check_dirs", "heal", "write", "sync_checkpoints", "measure"):
+        monkeypatch.setattr(scene, name, lambda name=name: calls.append(name))
+    scene.housekeeping.run(999)
+    assert calls == []
+    scene.housekeeping.run(1000)
+    assert calls == ["check_dirs", NOW, "heal", "write", "sync_checkpoints", "measure"]
+
+
+def test_a_log_is_due_for_a_flush_when_flush_ms_has_passed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene = Scene(tmp_path, 2, topic_config(flush_ms=1000))
+    monkeypatch.setattr(housekeeping, "wall_clock_ms", lambda: NOW)
+    for slot, since_ms in enumerate((1000, 999)):
+        scene.node.rows[slot, AppendRow.LAST_FLUSH_MS] = NOW - since_ms
+    scene.housekeeping.run(1000)
+    assert scene.asked == [("now", [0])]
+
+
+def test_a_second_roll_does_not_delay_the_sync_of_the_first(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, 1)
+    scene.housekeeping.rolled(10)
+    scene.housekeeping.rolled(40)
+    assert scene.housekeeping.next_due_ms == 10 + ROLLED_MS
