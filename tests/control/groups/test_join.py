@@ -192,6 +192,67 @@ def test_group_max_size_counts_members_that_join_during_a_rebalance() -> None:
     assert not first.done
 
 
+def test_group_max_size_leaves_room_for_members_that_have_not_rejoined() -> None:
+    kafka = Coordinator(GroupSettings(max_size=2))
+    (one, two), generation = kafka.stable_group(2, session_timeout_ms=30_000)
+    first = kafka.send_join(one, protocols=(("range", b"new topics"),))
+    assert kafka.join().error_code == ErrorCode.MEMBER_ID_REQUIRED
+    kafka.advance(10_000)  # the new member never comes
+    second = kafka.send_join(two)
+    assert answer(first).generation_id == answer(second).generation_id == generation + 1
+
+
+def test_a_changed_member_starts_a_rebalance_before_the_assignment_is_there() -> None:
+    kafka = Coordinator()
+    member_id = kafka.new_member_id()
+    first = kafka.send_join(member_id)
+    kafka.advance(3000)
+    again = kafka.join(member_id, protocols=(("range", b"new topics"),))
+    assert again.generation_id == answer(first).generation_id + 1
+    assert [member.metadata for member in again.members] == [b"new topics"]
+
+
+def test_a_member_that_sends_its_join_twice_counts_once() -> None:
+    kafka = Coordinator()
+    (one, two), generation = kafka.stable_group(2)
+    kafka.send_join(one, protocols=(("range", b"new topics"),))
+    again = kafka.send_join(one, protocols=(("range", b"new topics"),))
+    assert not again.done
+    other = kafka.send_join(two)
+    assert answer(again).generation_id == answer(other).generation_id == generation + 1
+
+
+def test_the_join_phase_waits_for_the_longest_rebalance_timeout() -> None:
+    kafka = Coordinator()
+    for timeout_ms in (8000, 20_000):
+        kafka.send_join(kafka.new_member_id(), rebalance_timeout_ms=timeout_ms, session_timeout_ms=30_000)
+    kafka.advance(6000)
+    joining = kafka.send_join(kafka.new_member_id(), rebalance_timeout_ms=8000)
+    kafka.advance(19_999)
+    assert not joining.done
+    kafka.advance(1)
+    assert joining.done
+
+
+def test_a_member_must_support_a_protocol_of_all_others() -> None:
+    kafka = Coordinator()
+    for protocols in ((("a", b""), ("b", b"")), (("a", b""),)):
+        kafka.send_join(kafka.new_member_id(protocols=protocols), protocols=protocols)
+    kafka.advance(6000)
+    assert kafka.join(protocols=(("b", b""),)).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert kafka.join(protocols=(("b", b""), ("a", b""))).error_code == ErrorCode.MEMBER_ID_REQUIRED
+
+
+def test_a_new_member_that_waits_for_too_long_is_removed_and_answered() -> None:
+    kafka = Coordinator()
+    kafka.stable_group(rebalance_timeout_ms=600_000, session_timeout_ms=600_000)
+    joining = kafka.send_join(kafka.new_member_id(), rebalance_timeout_ms=600_000)
+    kafka.advance(kafka.settings.new_member_join_timeout_ms - 1)
+    assert not joining.done
+    kafka.advance(1)
+    assert answer(joining).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+
 class TestStaticMembers:
     def test_a_static_member_joins_in_one_request(self) -> None:
         kafka = Coordinator()
@@ -205,9 +266,19 @@ class TestStaticMembers:
         response = kafka.join(instance="i1")
         assert (response.error_code, response.generation_id) == (ErrorCode.NONE, generation)
         assert response.member_id != static
+        assert not response.skip_assignment  # the dynamic member leads
         assert kafka.state() == "Stable"
         assert kafka.sync(response.member_id, generation, instance="i1").assignment == static.encode()
         assert kafka.heartbeat(dynamic, generation) == ErrorCode.NONE
+
+    def test_it_keeps_its_session_timeout_when_it_returns(self) -> None:
+        kafka = Coordinator()
+        kafka.stable_group(0, ("i1",), session_timeout_ms=10_000, rebalance_timeout_ms=60_000)
+        kafka.join(instance="i1")
+        kafka.advance(9999)
+        assert kafka.state() == "Stable"
+        kafka.advance(1)
+        assert kafka.state() == "Empty"
 
     def test_the_one_before_is_fenced(self) -> None:
         kafka = Coordinator()
