@@ -97,11 +97,12 @@ async def _create(broker: Broker, plans: list[TopicPlan]) -> dict[str, KafkaErro
     topics, errors = _placed(broker, plans)
     if not topics:
         return errors
-    await _store_topics(broker, topics, plans)
-    for plan in plans:
+    placed = [plan for plan in plans if plan.name not in errors]
+    await _store_topics(broker, topics, placed)
+    for plan in placed:
         if plan.configs:
             broker.overrides[TOPIC, plan.name] = dict(plan.configs)
-    broker.settings_changed(topics=[plan.name for plan in plans])
+    broker.settings_changed(topics=[plan.name for plan in placed])
     for topic in topics:
         broker.opening[topic.name] = (topic, topic.partitions)
         broker.write_slots(topic, topic.partitions)
@@ -135,10 +136,9 @@ def _placed(broker: Broker, plans: list[TopicPlan]) -> tuple[list[Topic], dict[s
 async def _store_topics(broker: Broker, topics: list[Topic], plans: list[TopicPlan]) -> None:
     """Store new topics with the configs of their plans. If that fails, they own no logs any
     more."""
-    names = {topic.name for topic in topics}
     change = Change(new_topics=list(topics))
     for plan in plans:
-        if plan.configs and plan.name in names:
+        if plan.configs:
             change.configs[TOPIC, plan.name] = dict(plan.configs)
     try:
         await broker.in_store(lambda store: store.apply(change))

@@ -9,6 +9,7 @@ import pytest
 from kbroker.control.changes.internal_topic import ensure
 from kbroker.control.changes.topic_change import create_topics, delete_topics, grow_topic
 from kbroker.control.images import full_image
+from kbroker.control.metadata.config_resource import TOPIC
 from kbroker.control.metadata.topic_plan import NewTopic, TopicPlan
 from kbroker.ipc.layout import Slot, SlotFlag
 from kbroker.ipc.messages import ClosePartition, Image, OpenPartition
@@ -86,6 +87,19 @@ def test_each_topic_of_a_request_has_its_own_result(tmp_path: Path) -> None:
             "bad name": ErrorCode.INVALID_TOPIC_EXCEPTION,
             "good": None,
         }
+
+
+def test_a_topic_that_finds_no_room_leaves_no_configs(tmp_path: Path) -> None:
+    """Else they would be those of a later topic of its name."""
+    with world(tmp_path) as made:
+        too_many = len(made.shared.slots) + 1
+        configs = {"retention.ms": "5"}
+        results = create(made, NewTopic("a", 1), NewTopic("b", too_many, configs=configs))
+        assert isinstance(results["a"], TopicPlan)
+        assert isinstance(results["b"], KafkaError)
+        assert made.broker.override(TOPIC, "b") == {}
+        create(made, NewTopic("b", 1))
+        assert made.broker.topic_config("b").retention_ms != 5
 
 
 def test_partitions_are_spread_over_directories_and_their_workers(tmp_path: Path) -> None:
