@@ -23,7 +23,6 @@ ASSIGNED = 0
 LONG_NS = 30_000_000_000
 BEGIN_NS = 3_000_000_000  # until a member reads what it was given
 MOVED = "an aborted transaction's offsets moved the group"
-NO_COMMIT = -1001  # of an assignment's start: the reset policy decides
 
 
 def incomplete_groups(evidence: Evidence) -> list[str]:

@@ -27,7 +27,6 @@ from kbroker.protocol.messages.streams_group_heartbeat import (
 from tests.compat.group_requests import commit_request, join_request
 from tests.compat.group_talk import Talk
 
-DELAY_S = 0.5
 SETTINGS: Mapping[str, str] = {"group.streams.initial.rebalance.delay.ms": "500"}
 CREATED_S = 1.5
 """Apache Kafka creates internal topics beside its answer, and its coordinator learns of them a
