@@ -1,8 +1,8 @@
 """Whether a schema may follow the versions of a subject."""
 
 from collections.abc import Sequence
-from time import monotonic
 
+from kbroker.http.registry.deadline import Deadline
 from kbroker.http.registry.failure import Failure, invalid_schema, schema_not_found, unprocessable
 from kbroker.http.registry.formats import InvalidSchema, Parsed, parse
 from kbroker.http.registry.names import context_of, qualified
@@ -14,8 +14,6 @@ MAX_REFERENCES = 1000
 MAX_S = 10.0
 """Time limit for the comparisons of one request, because the topic is locked meanwhile."""
 TOO_LONG = f"Comparing with all versions takes more than {MAX_S:.0f} s"
-
-
 MAX_DEPTH = 100
 """Of references that lead to one another."""
 
@@ -33,15 +31,9 @@ def parsed(schema_type: str, text: str, references: References) -> Parsed:
     return found
 
 
-class Deadline:
-    """The time limit of the comparisons of one request."""
-
-    def __init__(self) -> None:
-        self._ends_s = monotonic() + MAX_S
-
-    @property
-    def is_over(self) -> bool:
-        return monotonic() > self._ends_s
+def comparison_deadline() -> Deadline:
+    """The time limit for the comparisons of one request."""
+    return Deadline(MAX_S)
 
 
 def resolve(state: State, subject: str, references: Sequence[Reference]) -> tuple[tuple[str, str], ...]:
@@ -92,7 +84,7 @@ def reasons_against(
     it is compatible."""
     if level == "NONE" or not rows:
         return []
-    deadline = Deadline()
+    deadline = comparison_deadline()
     for row in reversed(rows if level.endswith("_TRANSITIVE") else rows[-1:]):
         if row.schema_type != new.schema_type:
             return [f"Incompatible because of different schema type: {row.schema_type} and {new.schema_type}"]

@@ -9,7 +9,7 @@ from kbroker.http.console.caller import Caller
 from kbroker.http.registry import failure
 from kbroker.http.registry.compatibility import (
     TOO_LONG,
-    Deadline,
+    comparison_deadline,
     parsed,
     parsed_row,
     reasons_against,
@@ -71,7 +71,7 @@ def same(
 ) -> SchemaRow | None:
     """The newest stored version with this schema. Raises Failure."""
     wanted = identity(row)
-    deadline = Deadline()
+    deadline = comparison_deadline()
     for one in reversed(kept):
         if identity(one) == wanted:
             return one

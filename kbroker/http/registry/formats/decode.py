@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from time import monotonic
 from typing import Any
 
 from kbroker.http.finite_json import loads
+from kbroker.http.registry.deadline import Deadline
 
 Decode = Callable[[bytes], Any]
 _MAX_INDEXES = 100
@@ -58,12 +58,12 @@ def _protobuf(text: str, references: Mapping[str, str]) -> Decode:
     main = parse(text, references).file
     main.name = MAIN
     added: set[str] = set()
-    ends_s = monotonic() + MAX_PARSING_S
+    deadline = Deadline(MAX_PARSING_S)
 
     def add(file: Any) -> None:
         if file.name in added:
             return
-        if monotonic() > ends_s:
+        if deadline.is_over:
             raise ValueError("its references take too long to parse")
         added.add(file.name)
         for name in file.dependency:

@@ -4,9 +4,9 @@ an older one.
 The names are Confluent's. An undecidable change counts as not allowed."""
 
 from collections.abc import Iterator
-from time import monotonic
 from typing import Any
 
+from kbroker.http.registry.deadline import Deadline
 from kbroker.http.registry.formats.json_document import MAX_DEPTH, Document
 from kbroker.http.registry.formats.json_keywords import (
     Change,
@@ -44,12 +44,12 @@ class _Budget:
 
     def __init__(self) -> None:
         self._pairs = MAX_PAIRS
-        self._ends_s = monotonic() + MAX_S
+        self._deadline = Deadline(MAX_S)
 
     def spend(self) -> None:
         """Another pair. Raises _TooMuch."""
         self._pairs -= 1
-        if self._pairs < 0 or monotonic() > self._ends_s:
+        if self._pairs < 0 or self._deadline.is_over:
             raise _TooMuch
 
 

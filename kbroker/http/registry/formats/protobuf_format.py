@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from pathlib import Path
-from time import monotonic
 
 import grpc_tools
 from google.protobuf.descriptor_pb2 import (
@@ -25,6 +24,7 @@ from google.protobuf.descriptor_pb2 import (
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import DecodeError
 
+from kbroker.http.registry.deadline import Deadline
 from kbroker.http.registry.formats import InvalidSchema, Resolved
 
 MAIN = "schema.proto"
@@ -133,10 +133,10 @@ def _of_protoc(stderr: str, root: Path) -> str:
 def _checked(file: FileDescriptorProto, references: Resolved) -> FileDescriptorProto:
     """The descriptor, after a check that all of its types are defined. Raises InvalidSchema."""
     pool = DescriptorPool()
-    ends_s = monotonic() + LIMIT_S
+    deadline = Deadline(LIMIT_S)
     try:
         for name in dict.fromkeys((*references, *file.dependency)):
-            if monotonic() > ends_s:
+            if deadline.is_over:
                 raise InvalidSchema("takes too long to parse")
             known = well_known(name) if name not in references else _decoded(references[name])
             if known is None and name in references:
