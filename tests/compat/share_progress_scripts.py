@@ -3,10 +3,17 @@ records they hold at most."""
 
 import time
 from collections.abc import Callable
+from typing import Any
 
+from kbroker.control.share.state_shard import TOPIC
+from kbroker.protocol.api_keys import ApiKey
+from kbroker.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from kbroker.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from kbroker.protocol.schema import ZERO_UUID
 from tests.compat.group_talk import Talk
 from tests.compat.share_portion_scripts import member
 from tests.compat.share_scripts import begin, offsets, produce
+from tests.compat.share_talk import ShareMember
 
 ACCEPT, RELEASE, REJECT = 1, 2, 3
 
@@ -95,7 +102,31 @@ def cut(talk: Talk) -> None:
     a.close()
 
 
+def written_states(talk: Talk) -> int:
+    """The records in the share coordinator's topic."""
+    topic: Any = talk.peer.ask(ApiKey.METADATA, 12, MetadataRequest([MetadataRequestTopic(ZERO_UUID, TOPIC)]))
+    parts = [ListOffsetsPartition(each.partition_index, timestamp=-1) for each in topic.topics[0].partitions]
+    request = ListOffsetsRequest(-1, 0, [ListOffsetsTopic(TOPIC, parts)])
+    answer: Any = talk.peer.ask(ApiKey.LIST_OFFSETS, 7, request)
+    return sum(each.offset for each in answer.topics[0].partitions)
+
+
+def states_before_reading(talk: Talk) -> None:
+    """Partitions get their states when a member subscribes, before any member reads."""
+    group, topic, _ = begin(talk, partitions=3)
+    before = written_states(talk)
+    a = ShareMember(talk, group, "a")
+    a.heartbeat("joins", [topic])
+    time.sleep(1)
+    talk.lines.append(("states", written_states(talk) - before))
+    offsets(talk, group, topic, 3)
+    a.heartbeat("has partitions")
+    talk.lines.append(("states", written_states(talk) - before))
+    a.close()
+
+
 SCRIPTS: dict[str, Callable[[Talk], None]] = {
+    "share-states": states_before_reading,
     "share-progress": progress,
     "share-held": held,
     "share-held-strictly": held_strictly,

@@ -25,6 +25,7 @@ from kbroker.control.groups.rebalance import Rebalance, heartbeat_timer
 from kbroker.control.groups.settings import GroupSettings
 from kbroker.control.groups.share_group.describe import describe_share_group
 from kbroker.control.groups.share_group.heartbeat import ShareHeartbeat
+from kbroker.control.groups.share_group.member import Shared
 from kbroker.control.groups.share_group.replay import ShareReplay
 from kbroker.control.groups.share_group.state import ShareGroup
 from kbroker.control.groups.streams_group.describe import describe_streams_group
@@ -195,6 +196,14 @@ class GroupShard:
     def share_partitions(self, group_id: str, wanted: Mapping[str, Set[int]]) -> Outcome:
         """Make these partitions shared by a share group, with or without a subscription."""
         return self._share.share_partitions(group_id, wanted)
+
+    def states_initialized(self, group_id: str, topics: Shared) -> Outcome:
+        """The share states of these partitions are written."""
+        return self._share.states_initialized(group_id, topics)
+
+    def states_not_initialized(self, group_id: str, topics: Shared) -> Outcome:
+        """The share states of these partitions could not be written."""
+        return self._share.states_not_initialized(group_id, topics)
 
     def unshare_topics(self, group_id: str, topic_ids: Set[bytes]) -> Outcome:
         """A share group forgets topics."""

@@ -1,5 +1,6 @@
 """All groups of this broker, and the objects that all operations on them share."""
 
+from collections.abc import Callable
 from typing import TypeVar
 
 from kbroker.control.coordinator.machine import Timers
@@ -7,6 +8,7 @@ from kbroker.control.groups.classic_group import ClassicGroup
 from kbroker.control.groups.group import Group
 from kbroker.control.groups.offset_store import OffsetStore
 from kbroker.control.groups.settings import GroupOverrides, GroupSettings
+from kbroker.control.groups.share_group.member import Shared
 from kbroker.control.groups.topic_view import TopicView
 from kbroker.protocol.errors import ErrorCode, KafkaError
 
@@ -14,9 +16,22 @@ G = TypeVar("G", bound=Group)
 
 
 class GroupTable:
-    """Runs in: control. Owner: the GroupShard. Only the operations read and change it."""
+    """Runs in: control. Owner: the GroupShard. Only the operations read and change it.
 
-    __slots__ = ("completed_rebalances", "groups", "offsets", "overrides", "settings", "timers", "topics")
+    initialize_states(group id, group epoch, topics): writes the share states of partitions and then
+    runs the shard's `states_initialized`; set by the share coordinator.
+    """
+
+    __slots__ = (
+        "completed_rebalances",
+        "groups",
+        "initialize_states",
+        "offsets",
+        "overrides",
+        "settings",
+        "timers",
+        "topics",
+    )
 
     def __init__(self, settings: GroupSettings, timers: Timers, topics: TopicView) -> None:
         self.settings = settings
@@ -26,6 +41,7 @@ class GroupTable:
         self.offsets = OffsetStore()
         self.groups: dict[str, Group] = {}
         self.completed_rebalances = 0
+        self.initialize_states: Callable[[str, int, Shared], None] = lambda _, __, ___: None
 
     def group(self, group_id: str) -> Group:
         """A group of any type. Raises GROUP_ID_NOT_FOUND."""

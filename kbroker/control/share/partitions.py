@@ -4,6 +4,7 @@ locks."""
 import asyncio
 import logging
 from collections.abc import Callable
+from functools import partial
 
 from kbroker.config.group import MAX_RETRY_BACKOFF_MS, RETRY_BACKOFF, RETRY_BACKOFF_MAX
 from kbroker.config.whole_numbers import duration_ms
@@ -11,6 +12,7 @@ from kbroker.control.broker import Broker
 from kbroker.control.coordinator.runtime import Runtime
 from kbroker.control.coordinator.timers import WheelTimers
 from kbroker.control.groups.service import GroupService
+from kbroker.control.groups.share_group.member import Shared
 from kbroker.control.metadata.catalogue import Partition
 from kbroker.control.share.dead_letter_counts import DeadLetterCounts
 from kbroker.control.share.dead_letters import Append, DeadLetters
@@ -21,6 +23,7 @@ from kbroker.control.share.share_partition import SharePartition
 from kbroker.control.share.state_shard import ShareKey, ShareStateShard
 from kbroker.ipc.background import Background
 from kbroker.protocol.errors import ErrorCode, KafkaError
+from kbroker.protocol.slices import paced
 
 log = logging.getLogger(__name__)
 
@@ -98,6 +101,15 @@ class SharePartitions:
                 self.letter_counts.expect(key.group_id, partition.topic)
             self.watch(key, made)
         return self._live[key]
+
+    async def initialize(self, group_id: str, state_epoch: int, topics: Shared) -> None:
+        """Write a state for each partition that has none. Raises KafkaError."""
+        await self._runtime.ready()
+        for topic_id, topic in topics.items():
+            for index in paced(sorted(topic.partitions)):
+                key = ShareKey(group_id, topic_id, index)
+                if self._shard.get(key) is None and self._broker.catalogue.by_id(topic_id) is not None:
+                    await self._runtime.run(str(key), partial(self._shard.initialize, key, state_epoch))
 
     async def _first_offset(self, group_id: str, partition: Partition) -> int:
         """share.auto.offset.reset of the group."""

@@ -14,6 +14,7 @@ from kbroker.control.broker import Broker
 from kbroker.control.coordinator.runtime import Runtime
 from kbroker.control.coordinator.timers import WheelTimers
 from kbroker.control.groups.service import GroupService
+from kbroker.control.groups.share_group.member import Shared
 from kbroker.control.metadata.catalogue import Topic
 from kbroker.control.share.acknowledging import AcknowledgedBatch
 from kbroker.control.share.acquiring import Spec
@@ -111,6 +112,8 @@ class ShareService:
         interval_ms = broker.config.get_int("share.coordinator.state.topic.prune.interval.ms")
         runtime.every(interval_ms, "prune", lambda: self._background.start(self._pruning.prune()))
         broker.coordinators[COORDINATOR_TYPE] = runtime
+        self._groups = groups
+        groups.shard.table.initialize_states = self._initialize_later
         broker.listeners.deletion.append(self._topic_deleted)
         broker.listeners.connection.append(self._connection_closed)
 
@@ -314,6 +317,25 @@ class ShareService:
             key = ShareKey(session.group_id, *each)
             (others if self.partitions.get(key) is None else loaded).append(key)
         return loaded + others
+
+    # --- new partitions of a group
+
+    def _initialize_later(self, group_id: str, group_epoch: int, topics: Shared) -> None:
+        self._background.start(self._initialize(group_id, group_epoch, topics))
+
+    async def _initialize(self, group_id: str, group_epoch: int, topics: Shared) -> None:
+        """Write the states of partitions, then share the partitions. A topic whose states cannot be
+        written is initialized again by a later heartbeat, as in Kafka."""
+        ended = self._groups.shard.states_initialized
+        try:
+            await self.partitions.initialize(group_id, group_epoch, topics)
+        except KafkaError as error:
+            log.warning("%s: share states are not initialized yet: %s", group_id, error)
+            ended = self._groups.shard.states_not_initialized
+        try:
+            await self._groups.run(group_id, lambda _: ended(group_id, topics))
+        except KafkaError as error:
+            log.warning("%s: the initialized share states are not noted: %s", group_id, error)
 
     # --- offsets
 

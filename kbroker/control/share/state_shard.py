@@ -22,6 +22,8 @@ TOPIC = "__share_group_state"
 _STATES = frozenset(map(int, DeliveryState))
 _LAST_OFFSET = 2**63 - 1
 _LARGEST_COUNT = 2**31 - 1
+NOT_STARTED = -1
+"""Start offset of a state that no member has read yet, as Kafka initializes it."""
 _NOT_COUNTED = -1
 """In records of earlier versions, and, as in Kafka, of partitions without a start offset."""
 
@@ -92,10 +94,18 @@ class ShareStateShard:
 
     # --- operations
 
+    def initialize(self, key: ShareKey, state_epoch: int, now_ms: int) -> Outcome:
+        """Write a state without a start offset, unless there is a state. state_epoch: Kafka takes
+        the group's epoch."""
+        if key in self._states:
+            return Outcome()
+        return Outcome([self._snapshot(key, Stored(NOT_STARTED, state_epoch), NOT_STARTED, (), now_ms)])
+
     def write(self, key: ShareKey, start_offset: int, changed: Sequence[Range], now_ms: int) -> Outcome:
-        """Write a new start offset and the changes after it."""
+        """Write a new start offset and the changes after it. The first start offset makes a
+        snapshot."""
         stored = self._states.get(key)
-        if stored is None or stored.updates >= self._updates_per_snapshot:
+        if stored is None or stored.start_offset < 0 or stored.updates >= self._updates_per_snapshot:
             return Outcome([self._snapshot(key, stored, start_offset, changed, now_ms)])
         value = share_update.ShareUpdateValue(
             stored.snapshot_epoch,
@@ -137,7 +147,7 @@ class ShareStateShard:
             whole.put(_without_lock(each))
         whole.drop_before(start_offset)
         value = share_snapshot.ShareSnapshotValue(
-            0 if stored is None else next_epoch(stored.snapshot_epoch),
+            _snapshot_epoch(stored),
             0 if stored is None else stored.state_epoch,
             0 if stored is None else stored.leader_epoch,
             start_offset,
@@ -188,6 +198,13 @@ class ShareStateShard:
     def unloaded(self, partition: int) -> None:
         for key in self._in_partition.pop(partition, set()):
             self._states.pop(key, None)
+
+
+def _snapshot_epoch(stored: Stored | None) -> int:
+    """The epoch of the next snapshot. The first start offset does not raise it (`is_untouched`)."""
+    if stored is None:
+        return 0
+    return stored.snapshot_epoch if stored.start_offset < 0 else next_epoch(stored.snapshot_epoch)
 
 
 def _ranges(content: Struct) -> list[Range]:

@@ -8,6 +8,7 @@ from kbroker.control.coordinator.machine import Deferred, Operation, Outcome, Re
 from kbroker.control.groups.caller import Caller
 from kbroker.control.groups.settings import GroupSettings
 from kbroker.control.groups.shard import GroupShard
+from kbroker.control.groups.share_group.member import Shared
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.consumer_group_describe import DescribedGroup
 from kbroker.protocol.messages.consumer_group_heartbeat import (
@@ -91,6 +92,7 @@ class Coordinator:
         self.timers: dict[str, Timer] = {}
         self.topics = Topics()
         self.shard = GroupShard(self.settings, self, self.topics)
+        self.shard.table.initialize_states = self.initialize_states
         self.log: list[Record] = []
         self.append_error = ErrorCode.NONE
         for record in log or ():
@@ -125,6 +127,12 @@ class Coordinator:
         again = Coordinator(settings or self.settings, list(compacted.values()), self.now_ms)
         again.topics.counts.update(self.topics.counts)
         return again
+
+    def initialize_states(self, group_id: str, _: int, topics: Shared) -> None:
+        """Write share states at once."""
+        self.schedule(
+            f"states-{group_id}", 0, group_id, lambda _: self.shard.states_initialized(group_id, topics)
+        )
 
     def run(self, outcome: Outcome) -> Any:
         """Append, replay, complete; the response as far as it is there."""

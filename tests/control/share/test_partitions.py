@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import pytest
 
 from kbroker.control.changes.topic_change import create_topics
+from kbroker.control.groups.share_group.member import SharedTopic
 from kbroker.control.metadata.topic_plan import NewTopic
 from kbroker.control.share import partitions as share_partitions
 from kbroker.control.share.acknowledging import AcknowledgedBatch, AcknowledgeType
@@ -254,5 +255,25 @@ def test_a_rejection_that_is_not_written_has_no_dead_letter(play: Play) -> None:
         assert (partition.has_dead, partition.in_flight()) == (False, 10)
         await scene.reject(partition, 0, 1)
         assert (scene.events.count(LETTER), scene.events[-1]) == (2, STATE)
+
+    play(test)
+
+
+def test_only_partitions_without_a_state_get_one(play: Play) -> None:
+    async def test(scene: Scene) -> None:
+        topic = scene.key.topic_id
+        topics = {
+            topic: SharedTopic("orders", frozenset({0, 1})),
+            bytes(16): SharedTopic("gone", frozenset({0})),
+        }
+        await scene.partitions.initialize("team", 2, topics)
+        assert {key.partition for key in scene.shard.keys_of("team") if key.topic_id == topic} == {0, 1}
+        assert len(scene.shard.keys_of("team")) == 2, "none of a topic that is deleted"
+        assert scene.partitions.start_offset(scene.key) == -1
+        partition = await scene.partitions.open(scene.key)
+        assert (partition.start_offset, scene.start_offset()) == (0, 0)
+        scene.events.clear()
+        await scene.partitions.initialize("team", 2, topics)
+        assert not scene.events
 
     play(test)

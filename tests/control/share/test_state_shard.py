@@ -167,6 +167,26 @@ def test_a_beginning_is_untouched_until_something_is_written() -> None:
     assert not moved.is_untouched, "an administrator's wish is told"
 
 
+def test_an_initialized_state_gets_its_start_from_the_first_member_that_reads() -> None:
+    log = Log()
+    log.run(log.shard.initialize(KEY, 2, 7))
+    made = log.successor().get(KEY)
+    assert made is not None
+    assert (made.start_offset, made.state_epoch, made.snapshot_epoch) == (-1, 2, 0)
+    assert made.is_untouched
+    assert not log.shard.initialize(KEY, 3, 8).records, "a state stays"
+    log.write(5)
+    begun = log.successor().get(KEY)
+    assert begun is not None
+    assert (begun.start_offset, begun.state_epoch, begun.finished) == (5, 2, 0)
+    assert begun.is_untouched
+    assert log.counts() == [-1, 0]
+    log.write(6)
+    worked = log.successor().get(KEY)
+    assert worked is not None
+    assert not worked.is_untouched
+
+
 def test_a_rewritten_state_needs_no_older_record() -> None:
     log = Log()
     log.write(0)

@@ -9,7 +9,7 @@ from kbroker.control.groups.modern_group.member import LEAVE_EPOCH
 from kbroker.control.groups.modern_group.partitions import Partitions
 from kbroker.control.groups.modern_group.timers import MemberTimers
 from kbroker.control.groups.share_group import records
-from kbroker.control.groups.share_group.member import SharedTopic, ShareMember
+from kbroker.control.groups.share_group.member import Shared, SharedTopic, ShareMember
 from kbroker.control.groups.share_group.simple_assignor import assign_shared
 from kbroker.control.groups.share_group.state import ShareGroup
 from kbroker.control.groups.table import GroupTable
@@ -113,17 +113,39 @@ class ShareHeartbeat:
         if new:
             initializing = {**group.initializing, **new}
             out.append(records.shared_partitions(group.group_id, initializing, group.shared, group.deleting))
-            self._schedule_initialized(group.group_id)
+            self._schedule_initialize(group.group_id)
 
-    def _schedule_initialized(self, group_id: str) -> None:
-        def initialized(_: int) -> Outcome:
+    def _schedule_initialize(self, group_id: str) -> None:
+        """Have the states written, as soon as the record that names them is."""
+
+        def initialize(_: int) -> Outcome:
             group = self._table.groups.get(group_id)
-            if not isinstance(group, ShareGroup) or not group.initializing:
-                return Outcome()
-            shared = {**group.shared, **group.initializing}
-            return Outcome([records.shared_partitions(group_id, {}, shared, group.deleting)])
+            if isinstance(group, ShareGroup) and group.initializing:
+                self._table.initialize_states(group_id, group.group_epoch, group.initializing)
+            return Outcome()
 
-        self._table.timers.schedule(f"share-initialize-{group_id}", 0, group_id, initialized)
+        self._table.timers.schedule(f"share-initialize-{group_id}", 0, group_id, initialize)
+
+    def states_initialized(self, group_id: str, topics: Shared) -> Outcome:
+        """The states of these partitions are written: they are shared from now on."""
+        group = self._table.groups.get(group_id)
+        if not isinstance(group, ShareGroup):
+            return Outcome()
+        new = {topic_id: topic for topic_id, topic in topics.items() if topic_id in group.initializing}
+        if not new:
+            return Outcome()
+        left = {
+            topic_id: topic for topic_id, topic in group.initializing.items() if topic != new.get(topic_id)
+        }
+        return Outcome([records.shared_partitions(group_id, left, {**group.shared, **new}, group.deleting)])
+
+    def states_not_initialized(self, group_id: str, topics: Shared) -> Outcome:
+        """The states of these partitions could not be written: the next heartbeat begins again."""
+        group = self._table.groups.get(group_id)
+        if not isinstance(group, ShareGroup) or not topics.keys() & group.initializing.keys():
+            return Outcome()
+        left = {topic_id: topic for topic_id, topic in group.initializing.items() if topic_id not in topics}
+        return Outcome([records.shared_partitions(group_id, left, group.shared, group.deleting)])
 
     def _epoch(
         self, group: ShareGroup, members: dict[str, ShareMember], bump: bool, out: list[Record]
@@ -241,7 +263,7 @@ class ShareHeartbeat:
         for member_id in group.members:
             self._timers.session(group.group_id, member_id)
         if group.initializing:
-            self._schedule_initialized(group.group_id)
+            self._schedule_initialize(group.group_id)
 
 
 def _lacks_shared(group: ShareGroup) -> bool:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from kbroker.control.groups.caller import Caller
 from kbroker.control.groups.settings import GroupSettings
+from kbroker.control.groups.share_group.member import SharedTopic
 from kbroker.control.groups.share_group.simple_assignor import assign_shared
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
@@ -107,6 +108,54 @@ def test_new_partitions_are_shared(kafka: Coordinator) -> None:
     kafka.topics.put("later", 1)
     members.settle()
     assert members.parts["a"] == {"t": [0, 1, 2, 3, 4, 5], "later": [0]}
+
+
+def test_partitions_are_assigned_when_their_states_are_written(kafka: Coordinator) -> None:
+    asked: list[Any] = []
+    kafka.shard.table.initialize_states = lambda *each: asked.append(each)
+    topics = {Topics.make_id("t"): SharedTopic("t", frozenset(range(4)))}
+    members = ShareMembers(kafka)
+    members.beat("a", ["t"])
+    members.settle()
+    assert asked == [(GROUP, 2, topics)], "once, before any member has partitions"
+    assert members.parts["a"] == {}
+    kafka.run(kafka.shard.states_not_initialized(GROUP, topics))
+    members.settle()
+    assert asked == 2 * [(GROUP, 2, topics)], "again after a failure"
+    assert members.parts["a"] == {}
+    kafka.run(kafka.shard.states_initialized(GROUP, topics))
+    members.settle()
+    assert members.parts["a"] == {"t": [0, 1, 2, 3]}
+    assert not kafka.shard.states_initialized(GROUP, topics).records, "nothing is left to share"
+    assert not kafka.shard.states_not_initialized(GROUP, topics).records
+    assert not kafka.shard.states_initialized("nobody", topics).records
+
+
+def test_partitions_that_are_added_meanwhile_are_initialized_too(kafka: Coordinator) -> None:
+    asked: list[Any] = []
+    kafka.shard.table.initialize_states = lambda *each: asked.append(each)
+    members = ShareMembers(kafka)
+    members.beat("a", ["t"])
+    kafka.advance(INTERVAL_MS)
+    kafka.topics.put("t", 6)
+    members.settle()
+    (_, _, few), (_, _, all_of_them) = asked
+    kafka.run(kafka.shard.states_initialized(GROUP, few))
+    members.settle()
+    assert members.parts["a"] == {"t": [0, 1, 2, 3]}
+    kafka.run(kafka.shard.states_initialized(GROUP, all_of_them))
+    members.settle()
+    assert members.parts["a"] == {"t": [0, 1, 2, 3, 4, 5]}
+
+
+def test_a_new_coordinator_has_the_states_written_that_are_missing(kafka: Coordinator) -> None:
+    kafka.shard.table.initialize_states = lambda *_: None
+    members = ShareMembers(kafka)
+    members.beat("a", ["t"])
+    kafka.advance(INTERVAL_MS)
+    members.kafka = kafka.restarted()
+    members.settle()
+    assert members.parts["a"] == {"t": [0, 1, 2, 3]}
 
 
 def test_a_new_coordinator_keeps_members_and_partitions(kafka: Coordinator) -> None:
