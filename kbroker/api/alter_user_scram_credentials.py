@@ -14,7 +14,7 @@ from kbroker.protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsResponse,
     AlterUserScramCredentialsResult,
 )
-from kbroker.protocol.slices import paced
+from kbroker.protocol.slices import distinct
 
 API = Api(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, 0, 0)
 
@@ -30,7 +30,7 @@ async def handle(
             AlterUserScramCredentialsResult(user, ErrorCode.NONE, None)
             if error is None
             else AlterUserScramCredentialsResult(user, error.code, error.message)
-            for user, error in paced(results.items())
+            for user, error in results.items()
         ]
     )
 
@@ -39,9 +39,7 @@ def refuse(
     request: AlterUserScramCredentialsRequest, error: KafkaError, version: int
 ) -> AlterUserScramCredentialsResponse:
     """The request failed as a whole: every user carries the error."""
-    named = [one.name for one in request.deletions] + [one.name for one in request.upsertions]
+    named = distinct(one.name for part in (request.deletions, request.upsertions) for one in part)
     return AlterUserScramCredentialsResponse(
-        results=[
-            AlterUserScramCredentialsResult(user, error.code, error.message) for user in dict.fromkeys(named)
-        ]
+        results=[AlterUserScramCredentialsResult(user, error.code, error.message) for user in named]
     )

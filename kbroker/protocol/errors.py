@@ -208,3 +208,9 @@ class KafkaError(Exception):
 
     def __str__(self) -> str:
         return f"{self.code.name}: {self.message}"
+
+    def without_frames(self) -> "KafkaError":
+        """This error, to be kept. Its stack frames would keep the request; if one of them holds
+        the error, only the garbage collector frees both."""
+        self.__traceback__ = self.__context__ = None
+        return self

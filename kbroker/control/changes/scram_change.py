@@ -18,43 +18,58 @@ from kbroker.protocol.messages.alter_user_scram_credentials import (
     ScramCredentialDeletion,
     ScramCredentialUpsertion,
 )
-from kbroker.protocol.slices import paced
+from kbroker.protocol.slices import Repeated, Table, paced
 
 HASHES = {1: "sha256", 2: "sha512"}
 """By mechanism: SCRAM-SHA-256, SCRAM-SHA-512."""
 Alteration = ScramCredentialDeletion | ScramCredentialUpsertion
 MIN_ITERATIONS = 4096
 MAX_ITERATIONS = 16384
+MAX_SALT_BYTES = 8 << 20
+"""As much as a batch of Kafka's metadata log holds."""
+PIECE_BYTES = 1 << 16
 
 
 async def alter_scram_credentials(
     broker: Broker,
     deletions: Sequence[ScramCredentialDeletion],
     upsertions: Sequence[ScramCredentialUpsertion],
-) -> dict[str, KafkaError | None]:
+) -> Table[str, KafkaError | None]:
     """Alter the credentials of each user; returns None, or the reason for its refusal. Raises
     KafkaError when nothing could be stored."""
     async with broker.changing:
-        changes: dict[str, tuple[ScramKey, ScramCredential | None]] = {}
-        errors: dict[str, KafkaError] = {}
         every: list[Alteration] = [*deletions, *upsertions]
+        repeated = Repeated(one.name for one in every)
+        results: Table[str, KafkaError | None] = Table()
+        changes: dict[ScramKey, ScramCredential | None] = {}
+        size = 0
         for one in paced(every):
-            if one.name in errors:
-                continue
-            if changes.pop(one.name, None) is not None:
-                why = "A user credential cannot be altered twice in the same request"
-                errors[one.name] = KafkaError(ErrorCode.DUPLICATE_RESOURCE, why)
+            if one.name in results:
                 continue
             try:
-                changes[one.name] = ((one.name, one.mechanism), _checked(broker, one))
+                made = _checked(broker, one)
+                if one.name in repeated:
+                    why = "A user credential cannot be altered twice in the same request"
+                    raise KafkaError(ErrorCode.DUPLICATE_RESOURCE, why)
             except KafkaError as error:
-                errors[one.name] = error
-        if len(changes) > MAX_CHANGES:
-            text = f"One request may change {MAX_CHANGES} credentials."
-            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, text)
+                results[one.name] = error.without_frames()
+                continue
+            results[one.name] = None
+            changes[one.name, one.mechanism] = made
+            size += 0 if made is None else len(made.salt)
+            _check_size(len(changes), size)
         if changes:
-            await _apply(broker, dict(changes.values()))
-        return {**dict.fromkeys(changes), **errors}
+            await _apply(broker, changes)
+        return results
+
+
+def _check_size(count: int, size: int) -> None:
+    if count > MAX_CHANGES:
+        text = f"One request may change {MAX_CHANGES} credentials."
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, text)
+    if size > MAX_SALT_BYTES:
+        text = f"The salts of one request may have {MAX_SALT_BYTES} bytes."
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, text)
 
 
 def _checked(broker: Broker, one: Alteration) -> ScramCredential | None:
@@ -77,10 +92,22 @@ def _checked(broker: Broker, one: Alteration) -> ScramCredential | None:
 
 def credential(hash_name: str, salt: bytes, salted_password: bytes, iterations: int) -> ScramCredential:
     """The part of a salted password that is stored."""
+    salted_password = _hmac_key(salted_password, hash_name)
     client_key = hmac.digest(salted_password, b"Client Key", hash_name)
     stored_key = hashlib.new(hash_name, client_key).digest()
     server_key = hmac.digest(salted_password, b"Server Key", hash_name)
     return ScramCredential(salt, stored_key, server_key, iterations)
+
+
+def _hmac_key(key: bytes, hash_name: str) -> bytes:
+    """A key with the same HMACs, no longer than a block of the hash (RFC 2104); a client may send
+    a hundred megabytes."""
+    digest = hashlib.new(hash_name)
+    if len(key) <= digest.block_size:
+        return key
+    for at in paced(range(0, len(key), PIECE_BYTES)):
+        digest.update(key[at : at + PIECE_BYTES])
+    return digest.digest()
 
 
 async def _apply(broker: Broker, changes: dict[ScramKey, ScramCredential | None]) -> None:

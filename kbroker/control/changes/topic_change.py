@@ -86,7 +86,7 @@ def _planned(
             count(plan.num_partitions)
             results[spec.name] = plan
         except KafkaError as error:
-            results[spec.name] = error
+            results[spec.name] = error.without_frames()
     if records > MAX_RECORDS_PER_REQUEST:
         raise too_many_records()
     return results
@@ -127,7 +127,7 @@ def _placed(broker: Broker, plans: list[TopicPlan]) -> tuple[list[Topic], dict[s
                 broker, topic, plan.num_partitions, plan.replication_factor, plan.assignments, others
             )
         except KafkaError as refused:
-            errors[plan.name] = refused
+            errors[plan.name] = refused.without_frames()
         else:
             topics.append(topic)
     return topics, errors
@@ -242,7 +242,7 @@ async def delete_topics(
                 count(len(topic.partitions))
                 gone.append(topic)
             except KafkaError as error:
-                refused[topic.topic_id] = error
+                refused[topic.topic_id] = error.without_frames()
         if gone:
             await _store_deletion(broker, gone)
             for topic in gone:

@@ -132,7 +132,7 @@ async def bounded(limit: int, calls: Sequence[Callable[[], Awaitable[Any]]]) -> 
             try:
                 results[number] = await call()
             except KafkaError as error:
-                results[number] = error
+                results[number] = error.without_frames()
 
     await asyncio.gather(*(run() for _ in range(min(limit, len(calls)))))
     return results
