@@ -2,6 +2,7 @@
 in its error log."""
 
 import json
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -206,6 +207,50 @@ def test_a_quiet_chart_has_an_axis_of_whole_numbers(page: Page) -> None:
         assert page.browser.run(quiet.replace("VALUE", value)).split()[-1] == "10000"
 
 
+def test_a_chart_has_a_gap_where_nothing_was_measured(page: Page) -> None:
+    page.show("")
+    gaps = """import('/console/charts.js').then(async ({Chart}) => {
+        const chart = new Chart([{key: 'ms', label: 'ms', color: 'a'}], String, 10);
+        document.querySelector('main').append(chart.element);
+        const points = [1, 2, null, null, 3, 4].map((ms, n) => ({at_ms: 1e12 + n * 1000, ms}));
+        chart.set(points);
+        await new Promise((done) => setTimeout(done, 100));
+        const found = chart.plot.series[1]._paths.gaps.length;
+        chart.element.remove();
+        chart.close();
+        return found;
+    })"""
+    assert page.browser.run(gaps) == 1
+
+
+def test_panels_of_tiles_have_round_corners(page: Page) -> None:
+    page.show("clients")
+    radius = "getComputedStyle(document.querySelector('.panel > .tiles')).borderTopLeftRadius"
+    assert page.browser.run(radius) == "12px"
+
+
+def test_empty_logs_are_left_out_of_the_largest(page: Page) -> None:
+    page.show("log-dirs")
+    page.sees("orders")
+    sizes = "[...document.querySelectorAll('main td:nth-child(2)')].map(e => e.textContent)"
+    assert "0 B" not in page.browser.run(sizes)
+
+
+def test_the_offset_of_a_message_has_no_separators(page: Page) -> None:
+    page.show("topics/orders/messages")
+    page.browser.wait("document.querySelector('[title=\"partition:offset\"]')")
+    place = "document.querySelector('[title=\"partition:offset\"]').textContent"
+    assert re.fullmatch(r"[01]:\d+", page.browser.run(place))
+
+
+def test_a_setting_without_a_value_is_not_set(page: Page) -> None:
+    page.show("settings")
+    page.enter("main input[type=search]", "alter.config.policy.class.name")
+    page.browser.wait("document.querySelectorAll('main tbody tr').length === 1")
+    page.sees("not set")
+    assert page.browser.run("document.querySelectorAll('main td .mono').length") == 1  # its name
+
+
 def test_the_host_page_tries_reads_that_must_not_wait(page: Page) -> None:
     findings = page.browser.run("fetch('/api/host').then(it => it.json()).then(it => it.findings)")
     (found,) = (one for one in findings if one["knob"] == "preadv2 RWF_NOWAIT")
@@ -334,7 +379,9 @@ def test_the_page_of_an_unreachable_group_shows_an_error(page: Page) -> None:
 
 def test_numbers_stay_short(page: Page) -> None:
     count = "import('/console/dom.js').then(it => [9999, 999949, 999999, 999999999].map(it.count))"
-    assert page.browser.run(count) == ["9\u202f999", "999.9 k", "1.0 M", "1.0 G"]
+    assert page.browser.run(count) == ["9,999", "999.9 k", "1.0 M", "1.0 G"]
+    percent = "import('/console/dom.js').then(it => [0.004, 0.5, 1].map(it.percent))"
+    assert page.browser.run(percent) == ["0.4%", "50%", "100%"]
 
 
 def test_findings_are_chosen_by_state_and_word(page: Page) -> None:
@@ -367,7 +414,7 @@ def test_a_report_is_opened_by_keyboard_and_shown_as_text_to_its_end(page: Page)
 
 def test_missing_things_show_an_error(page: Page) -> None:
     page.browser.open(f"{page.address}#/topics/none")
-    page.sees("This could not be loaded")
+    page.sees("Not found\nthere is no topic none")
     assert page.browser.run("document.querySelectorAll('main h1').length") == 1
     page.browser.open(f"{page.address}#/nowhere")
     page.sees("There is no such page")

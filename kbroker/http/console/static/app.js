@@ -46,7 +46,7 @@ function frame(section) {
   const theme = h("button", { class: "button quiet", type: "button", onclick: turn, title: "Light, dark, or as the system" }, themeName());
   fill(document.getElementById("foot"),
     session.user && h("div", { class: "row" }, h("span", { class: "far" }, session.user), h("button", { class: "button quiet", onclick: signOut }, "Log out")),
-    h("div", { class: "row" }, h("span", { class: "far" }, session.readonly ? "read only" : "may change"), theme),
+    h("div", { class: "row" }, h("span", { class: "far" }, session.readonly ? "read-only" : "writable"), theme),
     h("div", { class: "row far" }, h("span", {}, session.version), h("a", { href: "/api/openapi.json" }, "API")));
 }
 

@@ -29,7 +29,7 @@ export class Chart {
       scales: { x: { time: true }, y: { range: (_, low, high) => [0, ceiling(high, this.floor)] } },
       axes: [{ ...axis, grid: { show: false }, space: 70, size: 26, values: (_, ticks) => ticks.map((tick) => new Date(tick * 1000).toTimeString().slice(0, 8)) },
         { ...axis, size: 64, space: 34, values: (_, ticks) => ticks.map((tick) => this.show(tick)) }],
-      series: [{}, ...this.series.map((one) => ({ label: one.label, stroke: color(`--${one.color}`), width: 1.75, points: { show: false }, spanGaps: true,
+      series: [{}, ...this.series.map((one) => ({ label: one.label, stroke: color(`--${one.color}`), width: 1.75, points: { show: false }, spanGaps: false,
         fill: one.fill ? color(`--${one.color}`) + "1c" : undefined }))],
     }, this.data(), this.element);
     this.element.setAttribute("aria-label", this.series.map((one) => one.label).join(", "));

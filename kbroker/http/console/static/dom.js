@@ -55,14 +55,14 @@ export function count(value) {
 }
 // "1 group", "2 groups"
 export const counted = (number, noun) => `${count(number)} ${number === 1 ? noun : `${noun}s`}`;
-export const exact = (value) => (value === null || value === undefined ? "–" : value.toLocaleString("en-US").replaceAll(",", "\u202f"));
+export const exact = (value) => (value === null || value === undefined ? "–" : value.toLocaleString("en-US"));
 export function ms(value) {
   if (value === null || value === undefined) return "–";
   if (value === 0) return "0 ms";
   if (value >= 1000) return `${(value / 1000).toFixed(2)} s`;
   return `${value < 10 ? value.toFixed(2) : value.toFixed(0)} ms`;
 }
-export const percent = (share) => `${(share * 100).toFixed(share < 0.0995 ? 1 : 0)} %`;
+export const percent = (share) => `${(share * 100).toFixed(share < 0.0995 ? 1 : 0)}%`;
 export function duration(seconds) {
   if (seconds === null || seconds === undefined) return "–";
   for (const [unit, size] of [["d", 86400], ["h", 3600], ["min", 60]]) {
@@ -86,7 +86,7 @@ export const empty = (title, text, action) => h("div", { class: "empty" }, h("b"
 export const loading = () => h("div", { class: "loading", role: "status" }, "Loading");
 // heading: h1 where the error is all of the page
 export function failed(error, again, heading = "h2") {
-  return h("div", { class: "failed", role: "alert" }, h(heading, {}, error.title ?? "This could not be loaded"), error.message,
+  return h("div", { class: "failed", role: "alert" }, h(heading, {}, error.title ?? (error.status === 404 ? "Not found" : "This could not be loaded")), error.message,
     again && h("div", {}, h("button", { class: "button", onclick: again }, "Try again")));
 }
 export function bar(share) {

@@ -1,9 +1,10 @@
 """Topics, their partitions and settings."""
 
+from http import HTTPStatus
 from typing import Any
 
 from kbroker.http.console.paging import page, page_of
-from kbroker.http.console.refusal import check, not_found
+from kbroker.http.console.refusal import Refusal, check, name_of, not_found
 from kbroker.http.console.request import Request
 from kbroker.http.console.schema import BOOL, INT, NUMBER, TEXT, fields, many, maybe
 from kbroker.http.console.views.settings import SETTING, settings_of
@@ -11,6 +12,7 @@ from kbroker.http.directory import Directory
 from kbroker.ipc.layout import Slot
 from kbroker.ipc.shared import Shared
 from kbroker.protocol.api_keys import ApiKey
+from kbroker.protocol.errors import ErrorCode
 from kbroker.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 
 TOPIC_RESOURCE = 2
@@ -73,7 +75,10 @@ def metadata(request: Request, topic: str | None = None) -> list[Any]:
     if topic is not None:
         if not answer.topics:
             raise not_found(f"there is no topic {topic}")
-        check(answer.topics[0].error_code, f"topic {topic}")
+        code = answer.topics[0].error_code
+        if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:  # Kafka's text for it speaks of partitions
+            raise Refusal(HTTPStatus.NOT_FOUND, name_of(code), f"there is no topic {topic}")
+        check(code, f"topic {topic}")
     return sorted(answer.topics, key=lambda each: each.name or "")
 
 

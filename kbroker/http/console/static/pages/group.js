@@ -19,7 +19,7 @@ export async function group(context) {
       { title: "End", number: true, cell: (row) => exact(row.log_end_offset) },
       { title: "Lag", number: true, cell: (row) => h("span", { class: row.lag ? "" : "zero" }, exact(row.lag)) },
       { title: "", cell: (row) => (row.lag ? h("div", { class: "bar" }, h("i", { "width%": (row.lag / most) * 100 })) : null) },
-      { title: "Client", wrap: true, cell: (row) => (row.client_id ? [row.client_id, " ", h("span", { class: "muted" }, row.host)] : h("span", { class: "zero" }, "nobody")) },
+      { title: "Client", wrap: true, cell: (row) => (row.client_id ? [row.client_id, " ", h("span", { class: "muted" }, row.host)] : h("span", { class: "zero" }, "no member")) },
     ], found.partitions) : empty("Nothing committed", "The group has no committed offsets and no assigned partitions.")),
     panel(`Members (${found.members.length})`, found.members.length ? table([
       { title: "Client", cell: (row) => h("span", { class: "name" }, broken(row.client_id)) },

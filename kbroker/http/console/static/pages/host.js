@@ -2,8 +2,9 @@ import { get, path } from "../api.js";
 import { counted, empty, fill, h, head, panel, tag, time } from "../dom.js";
 import { choice } from "../dialog.js";
 
-const STATES = { serious: ["serious", "bad dot"], advice: ["advice", "warn dot"], note: ["note", "dot"], unseen: ["not seen", ""], ok: ["well", "good dot"] };
-const SHOWN = [["wrong", "Needs attention"], ["unseen", "Not visible from here"], ["ok", "Well"], ["", "All"]];
+const STATES = { serious: ["serious", "bad dot"], advice: ["advice", "warn dot"], note: ["note", "dot"], unseen: ["not visible", ""], ok: ["ok", "good dot"] };
+const NOUNS = { serious: "serious problem", advice: "recommendation", note: "note" };
+const SHOWN = [["wrong", "Needs attention"], ["unseen", "Not visible from here"], ["ok", "OK"], ["", "All"]];
 const isShown = (row, kind) => kind === "" || (kind === "wrong" ? row.severity !== "ok" && row.severity !== "unseen" : row.severity === kind);
 const DONE_BY = { sysctl: "as root", sysfs: "as root", mount: "as root", property: "in the broker's properties", limit: "in the systemd unit", hand: "by hand" };
 
@@ -25,7 +26,7 @@ export async function host(context) {
   }
   draw();
   return h("div", { class: "flow" },
-    head("Host", { facts: [...["serious", "advice", "note"].filter(number).map((state) => tag(state === "note" ? counted(number(state), "note") : `${number(state)} ${STATES[state][0]}`, STATES[state][1])), `checked ${time(found.checked_ms).slice(11, 19)}`],
+    head("Host", { facts: [...["serious", "advice", "note"].filter(number).map((state) => tag(counted(number(state), NOUNS[state]), STATES[state][1])), `checked ${time(found.checked_ms).slice(11, 19)}`],
       actions: [h("button", { class: "button", onclick: context.again }, "Check again")] }),
     panel(null, [h("div", { class: "tools" }, search, kind, total), box]),
     h("p", { class: "muted small" }, `Workload: ${found.workload.join(", ")}. The console changes nothing here; `, h("code", {}, "kbroker tune script"), " writes the remedies as a script, ", h("code", {}, "kbroker tune verify"), " proves them."));

@@ -25,12 +25,12 @@ export const clients = (context) => listing(context, {
     { title: "Address", cell: (row) => h("span", { class: "name mono" }, row.address) },
     { title: "Listeners", cell: (row) => row.listeners.join(", ") },
     { title: "Connections", number: true, cell: (row) => row.connections },
-    { title: "Not yet taken by the client", number: true, cell: (row) => (row.unsent_bytes ? bytes(row.unsent_bytes) : none()) },
+    { title: "Not yet received by the client", number: true, cell: (row) => (row.unsent_bytes ? bytes(row.unsent_bytes) : none()) },
     { title: "Not yet read by the broker", number: true, cell: (row) => (row.unread_bytes ? bytes(row.unread_bytes) : none()) },
   ],
 });
 
-const QUOTAS = { producer_byte_rate: ["produce", rate], consumer_byte_rate: ["fetch", rate], request_percentage: ["request time", (value) => `${value} %`],
+const QUOTAS = { producer_byte_rate: ["produce", rate], consumer_byte_rate: ["fetch", rate], request_percentage: ["request time", (value) => `${value}%`],
   controller_mutation_rate: ["partition changes", (value) => `${value}/s`], connection_creation_rate: ["new connections", (value) => `${value}/s`] };
 
 export const quotas = (context) => listing(context, {

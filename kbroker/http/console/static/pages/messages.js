@@ -1,5 +1,5 @@
 import { get, listen, path } from "../api.js";
-import { bytes, count, empty, exact, failed, fill, h, loading, panel, tag, time } from "../dom.js";
+import { bytes, count, empty, failed, fill, h, loading, panel, tag, time } from "../dom.js";
 import { choice, field } from "../dialog.js";
 
 const SHOWN = 500;
@@ -41,7 +41,7 @@ export function messages(context, topic) {
       list.append(...records.map(message));
       if (!list.children.length) fill(list, nothing(found));
       fill(note, found.scanned_bytes > 2e6 ? `${bytes(found.scanned_bytes)} searched` : "");
-      fill(foot, !newest && !found.complete && h("div", { class: "pager" }, h("button", { class: "button", onclick: () => read({ cursor: found.cursor }) }, found.records.length ? "More" : "Search on")),
+      fill(foot, !newest && !found.complete && h("div", { class: "pager" }, h("button", { class: "button", onclick: () => read({ cursor: found.cursor }) }, found.records.length ? "More" : "Continue the search")),
         newest && records.length > 0 && topic.partitions.length === 1 && h("div", { class: "pager" }, "the latest records first"));
     } catch (error) {
       if (error.name !== "AbortError") { fill(list, failed(error, () => read())); fill(foot); }
@@ -93,7 +93,7 @@ const flat = (data) => (data && data.encoding === "utf-8" ? data.text.slice(0, 4
 function message(record) {
   const details = h("details", { class: "message" }, h("summary", {},
     h("span", { class: "mono soft" }, time(record.timestamp_ms)),
-    h("span", { class: "mono muted", title: "partition : offset" }, `${record.partition} : ${exact(record.offset)}`),
+    h("span", { class: "mono muted", title: "partition:offset" }, `${record.partition}:${record.offset}`),
     h("span", { class: "mono" }, flat(record.key) || text(record.key)), h("span", { class: "mono soft" }, flat(record.value) || text(record.value))));
   details.addEventListener("toggle", () => { if (details.open && details.children.length === 1) details.append(body(record)); });
   return details;

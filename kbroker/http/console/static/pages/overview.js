@@ -80,10 +80,10 @@ function tiles(sample) {
 
 function stages(found, names, nothing) {
   const shown = names.filter(([name]) => found[name]);
-  if (!found.total) return empty("Quiet", nothing);
+  if (!found.total) return empty("No requests", nothing);
   const most = Math.max(...shown.map(([name]) => found[name].p99_ms), 0.001);
   return h("div", { class: "pad stack" },
-    h("div", { class: "stage muted small" }, h("span", {}, `${count(found.total.count / 10)}/s`), h("span"), h("span", { class: "n" }, "median · 99 %")),
+    h("div", { class: "stage muted small" }, h("span", {}, `${count(found.total.count / 10)}/s`), h("span"), h("span", { class: "n" }, "median · p99")),
     shown.map(([name, label]) => h("div", { class: "stage" }, h("span", {}, label), bar2(found[name].p99_ms / most), h("span", { class: "n" }, `${ms(found[name].p50_ms)} · ${ms(found[name].p99_ms)}`))),
     h("div", { class: "stage" }, h("b", {}, "total"), h("span"), h("b", { class: "n" }, `${ms(found.total.p50_ms)} · ${ms(found.total.p99_ms)}`)));
 }
@@ -93,7 +93,7 @@ const line = (name, value, share, href) => h("div", { class: "line" }, h("span",
 
 function busiest(rows) {
   const busy = rows.filter((row) => row.in_bytes + row.out_bytes > 0).slice(0, 6);
-  if (!busy.length) return empty("Quiet", "No topic is written or read now.");
+  if (!busy.length) return empty("No traffic", "No topic is written or read now.");
   const most = busy[0].in_bytes + busy[0].out_bytes;
   return h("div", { class: "pad stack" }, busy.map((row) => line(row.topic, `${rate(row.in_bytes)} in, ${rate(row.out_bytes)} out`, (row.in_bytes + row.out_bytes) / most, `#/topics/${encodeURIComponent(row.topic)}`)));
 }
