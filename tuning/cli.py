@@ -36,14 +36,23 @@ from tuning.verify.turn import NoRoom as NoRoomForTurns
 
 SERIOUS, WRONG_USE, NO_BROKER, FAILED = 1, 2, 69, 74
 
-app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, help=__doc__)
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    help=__doc__,
+    context_settings={"help_option_names": ["--help", "-h"]},
+)
 
 Properties = Annotated[Path | None, typer.Option("--config", help="The broker's properties file.")]
 Override = Annotated[
     list[str] | None, typer.Option(help="key=value that overrides the file, as for kbroker serve.")
 ]
 Dirs = Annotated[
-    list[str] | None, typer.Option("--dir", help="Log directory; repeatable. Default: log.dirs.")
+    list[str] | None,
+    typer.Option(
+        "--dir", help="Log directory; repeatable. Default: log.dirs of the settings, else of --metrics."
+    ),
 ]
 Metrics = Annotated[str, typer.Option(help="host:port or URL of a running broker's /metrics.")]
 File = Annotated[

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 
 DEFAULT_FILE = Path("host.json")
-GUESSED = "careful guesses; measure with: kbroker tune bench --dir DIR"
+GUESSED = "conservative estimates; measure with: kbroker tune bench --dir DIR"
 
 
 class WrongFile(ValueError):

@@ -5,7 +5,7 @@ import os
 import re
 import resource
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
@@ -46,9 +46,10 @@ def gather(sources: Sources, given: Mapping[str, object]) -> tuple[Situation, tu
     Raises ConfigError, NoMetrics, WrongFile.
     """
     pairs = read(sources.properties) if sources.properties else {}
-    config, _ = BrokerConfig.load(pairs, parse_overrides(sources.overrides))
-    dirs = _absolute(sources.dirs or config.log_dirs)
+    overrides = parse_overrides(sources.overrides)
+    config, _ = BrokerConfig.load(pairs, overrides)
     live = scrape(sources.metrics) if sources.metrics else None
+    dirs = _absolute(sources.dirs or _dirs_of(config, {*pairs, *overrides}, live))
     host = read_host(dirs, sources.roots, _limit_of_broker() if live else None)
     return _situation(host, config, live, coefficients_of(sources.coefficients), given)
 
@@ -63,6 +64,15 @@ def gather_inside(
     """
     host = replace(read_host(_absolute(config.log_dirs), roots), unwritable=tuple(offline))
     return _situation(host, config, live, coefficients_of(None), {})
+
+
+def _dirs_of(config: BrokerConfig, named: Set[str], live: Live | None) -> Sequence[str]:
+    """The log dirs of the named settings; without them those of the running broker, if they are on
+    this host."""
+    if live is None or named & {"log.dirs", "log.dir"}:
+        return config.log_dirs
+    seen = [dict(key)["dir"] for key in live.values("kbroker_log_dir_offline")]
+    return seen if seen and all(Path(name).is_dir() for name in seen) else config.log_dirs
 
 
 def _absolute(names: Sequence[str]) -> tuple[str, ...]:

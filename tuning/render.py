@@ -88,7 +88,7 @@ def _answer_lines(answer: Answer) -> Iterator[str]:
     if answer.breaks_at is None:
         yield f"{answer.first.resource}: not enough even for what does not depend on the rate."
     else:
-        yield f"Runs out first: {answer.first.resource}, at {show_rate(answer.breaks_at)} written."
+        yield f"First limit: {answer.first.resource}, at {show_rate(answer.breaks_at)} written."
     yield f"Cheapest change: {answer.first.change}."
     if answer.horizon_s is not None:
         yield f"A consumer may lag {show_seconds(answer.horizon_s)} and still be served from memory."

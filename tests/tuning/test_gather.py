@@ -59,6 +59,23 @@ def test_a_situation_knows_what_was_only_assumed(tmp_path: Path) -> None:
     assert "50 MB/s written (assumed)" in lines
 
 
+def test_log_dirs_come_from_the_settings_else_from_the_running_broker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    live = parse(f'{PAGE}kbroker_log_dir_offline{{dir="{tmp_path}"}} 0\n')
+    monkeypatch.setattr("tuning.gather.scrape", lambda _: live)
+    roots = FakeRoots(tmp_path / "root").roots
+
+    def dirs(sources: Sources) -> tuple[str, ...]:
+        return gather(sources, {})[0].host.log_dirs
+
+    assert dirs(Sources(metrics="broker:9404", roots=roots)) == (str(tmp_path),)
+    assert dirs(Sources(overrides=["log.dirs=/srv"], metrics="broker:9404", roots=roots)) == ("/srv",)
+    assert dirs(Sources(dirs=["/mnt"], metrics="broker:9404", roots=roots)) == ("/mnt",)
+    live = parse(f'{PAGE}kbroker_log_dir_offline{{dir="{tmp_path}/of-another-host"}} 0\n')
+    assert dirs(Sources(metrics="broker:9404", roots=roots)) == ("/tmp/kafka-logs",)
+
+
 def test_coefficients_come_from_their_file(tmp_path: Path) -> None:
     file = tmp_path / "host.json"
     Coefficients("bench", write_rate=1e9).save(file)

@@ -29,7 +29,7 @@ def segments(situation: Situation) -> Iterator[Proposal]:
     if fitting < size:
         why = (
             f"{situation.replicas} active segments of {show_bytes(size)} may take "
-            f"{show_bytes(situation.replicas * size)} of {show_bytes(room)} (free or theirs), and retention "
+            f"{show_bytes(situation.replicas * size)} of {show_bytes(room)} (free, or already theirs), and retention "
             "deletes closed ones only"
         )
         yield Proposal("log.segment.bytes", str(fitting), why, "docs/config.md, log.segment.bytes")

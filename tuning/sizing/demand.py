@@ -93,7 +93,7 @@ def disk_time(situation: Situation, supply: Supply) -> Need:
     return Need(
         "disk throughput",
         f"{show_rate(writes)} written, {show_rate(reads)} read cold",
-        f"{show_rate(supply.write_rate)} or {show_rate(supply.cold_read_rate)}",
+        f"{show_rate(supply.write_rate)} to write, {show_rate(supply.cold_read_rate)} to read",
         used / STEADY,
         f"{situation.coefficients.origin}; {supply.disks} disk(s), {STEADY:.0%} of their time",
         "fewer lagging groups at a time, another disk in log.dirs, or compression",
@@ -180,8 +180,8 @@ def cores(situation: Situation, supply: Supply) -> Need:
         f"{coming:.2g} for what comes in, {going:.2g} for what goes out",
         f"{supply.cores:g}",
         (coming + going) / (supply.cores * STEADY),
-        f"{load.requests:,.0f} requests/s of {show_bytes(load.batch_bytes)}; docs/benchmarks.md, carried over by the "
-        f"loop of: {situation.coefficients.origin}",
+        f"{load.requests:,.0f} requests/s of {show_bytes(load.batch_bytes)}; docs/benchmarks.md, scaled to this "
+        f"host: {situation.coefficients.origin}",
         "larger batches (linger.ms, batch.size of producers), fewer groups, or more cores",
     )
 
