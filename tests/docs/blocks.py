@@ -3,7 +3,8 @@
 A comment in the line before a block: `<!-- not run: REASON -->` leaves it out,
 `<!-- stays: TEXT -->` runs it beside the others once it has printed TEXT, `<!-- file: NAME -->`
 writes it to a file. `<!-- broker -->` anywhere in a page has a broker running before its first
-block, with a topic `orders` and a group `billing`.
+block, with a topic `orders` and a group `billing`; `<!-- stopped broker -->` has its data in
+/var/lib/kbroker.
 """
 
 import re
@@ -15,6 +16,7 @@ from docs.generated import GENERATED
 ROOT = Path(__file__).parents[2]
 RUN = ("sh", "console", "python")
 WITH_BROKER = "<!-- broker -->"
+WITH_STOPPED_BROKER = "<!-- stopped broker -->"
 
 _FENCE = re.compile(r"(?P<indent> *)```(?P<language>\S*)$")
 _COMMENT = re.compile(r" *<!-- (not run|stays|file): (.*) -->$")

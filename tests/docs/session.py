@@ -10,7 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.docs.blocks import ROOT, WITH_BROKER, Block, blocks
+from tests.docs.blocks import ROOT, WITH_BROKER, WITH_STOPPED_BROKER, Block, blocks
 
 NAMESPACE = ("unshare", "--map-root-user", "--net", "--pid", "--fork", "--mount-proc", "--kill-child")
 MARK = "@@ block "
@@ -92,8 +92,11 @@ class Session:
 
     def _script(self) -> str:
         parts = [PRELUDE.format(python=sys.executable, programs=Path(sys.executable).parent)]
-        if WITH_BROKER in self.page.read_text():
+        text = self.page.read_text()
+        if WITH_BROKER in text or WITH_STOPPED_BROKER in text:
             parts.append(_BROKER)
+        if WITH_STOPPED_BROKER in text:
+            parts.append(f"{_END}STAYING=\nmv $DATA {self._place('/var/lib/kbroker')}\n")
         parts += [
             f"echo; echo '{MARK}{number}'\n{self._part(number, block)}"
             for number, block in enumerate(self.blocks)
@@ -103,7 +106,7 @@ class Session:
     def _part(self, number: int, block: Block) -> str:
         text = block.commands
         for place in PLACES:
-            text = text.replace(place, str(self.folder / place.strip("/").replace("/", "-")))
+            text = text.replace(place, str(self._place(place)))
         if block.role == "file":
             file = self.folder / block.argument
             return f"cat > {file} <<'@@ END'\n{text}@@ END\n"
@@ -113,6 +116,9 @@ class Session:
             (self.folder / f".{number}.sh").write_text(_at_home(text))
             return f"stay .{number}.sh '{block.argument}'\n"
         return text
+
+    def _place(self, name: str) -> Path:
+        return self.folder / name.strip("/").replace("/", "-")
 
 
 def _at_home(text: str) -> str:
