@@ -20,7 +20,13 @@ from loadtest.settings import Settings, WrongSetting, parse_record_bytes
 
 WRONG_USE, NO_BROKER = 64, 69
 
-app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, help=__doc__)
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    help=__doc__,
+    context_settings={"help_option_names": ["--help", "-h"]},
+)
 DEFAULT = Settings()
 DEFAULT_BYTES = "-".join(map(str, DEFAULT.record_bytes))
 

@@ -30,6 +30,8 @@ _UNREACHABLE = (
 FEW_COMMANDS = 12
 """So many are named when one is not known."""
 _USAGE = ("_INVALID_ARG", "_CONFLICT")
+_UNKNOWN_TOPIC_TEXTS = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.message, "Unknown topic or partition")
+"""Texts of Kafka and of librdkafka for the same code."""
 _NOT_WRITTEN = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
 
 
@@ -67,6 +69,10 @@ def broker_error(code: int, text: str | None = None, subject: str = "") -> Comma
         from kbroker.cli.setting_names import with_suggestion
 
         said = with_suggestion(said)
+    if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.value and said in _UNKNOWN_TOPIC_TEXTS:
+        said = "there is no such topic or partition"
+    if code == ErrorCode.SECURITY_DISABLED.value:
+        said = f"{said.removesuffix('.')}; set authorizer.class.name in its settings (docs/security.md)"
     timed_out = code == ErrorCode.REQUEST_TIMED_OUT.value
     prefix = f"{subject}: " if subject else ""
     return CommandFailed(f"{prefix}{name}: {said}", ExitCode.UNREACHABLE if timed_out else ExitCode.FAILED)

@@ -11,10 +11,12 @@ from kbroker.cli.connection import Connection
 from kbroker.cli.failures import CommandFailed, UsageFailed, check_answer
 from kbroker.cli.options import AsJson, connected, examples
 from kbroker.cli.output import print_json, print_table, say
+from kbroker.config.client_quotas import IP_KEYS, USER_KEYS
 
 app = typer.Typer(name="quotas", no_args_is_help=True, help="Show and change the quotas of clients.")
 
 DEFAULT = "<default>"
+KEYS = USER_KEYS.keys() | IP_KEYS.keys()
 User = Annotated[
     str | None,
     typer.Option(
@@ -135,7 +137,13 @@ def set_quotas(
             wanted[key] = math.nan
         if not math.isfinite(wanted[key]):
             raise UsageFailed(f"{key}={text}: expected a number")
-    alter(broker, entity, wanted, [], validate_only)
+    try:
+        alter(broker, entity, wanted, [], validate_only)
+    except CommandFailed as failure:
+        if wanted.keys() <= KEYS:
+            raise
+        # not before: a newer broker may know more keys than this command
+        raise CommandFailed(f"{failure.message}; known: {', '.join(sorted(KEYS))}", failure.code) from failure
     say("quotas " + ("would be set" if validate_only else "set"))
 
 

@@ -17,8 +17,9 @@ def test_arguments_and_exit_code_are_those_of_the_program(capsys: pytest.Capture
     (line,) = capsys.readouterr().err.splitlines()
     assert line == "kbroker: No such command 'chek'. Did you mean 'check'?; see `kbroker tune --help`"
     assert run(["tune", "size", "--rate", "much"]) == ExitCode.USAGE
-    assert run(["tune", "--help"]) == ExitCode.OK
-    assert "kbroker tune" in capsys.readouterr().out
+    for arguments in (["tune", "--help"], ["tune", "-h"], ["tune", "check", "-h"], ["loadtest", "run", "-h"]):
+        assert run(arguments) == ExitCode.OK
+        assert f"kbroker {arguments[0]}" in capsys.readouterr().out
 
 
 def test_a_missing_extra_is_named(
