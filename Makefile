@@ -50,7 +50,8 @@ run: venv-run kernels ## the broker on 127.0.0.1:9092, data in ./data; the first
 		'echo "first record" | $(BIN)/kbroker produce hello$(AT)' \
 		'$(BIN)/kbroker consume hello --from-beginning$(AT)'
 	@printf '\n'
-	@exec $(BIN)/kbroker serve --override listeners=PLAINTEXT://127.0.0.1:$(PORT) --override log.dirs=$(DATA)
+	@exec $(BIN)/kbroker serve --override listeners=PLAINTEXT://127.0.0.1:$(PORT) --override log.dirs=$(DATA) \
+		--override group.initial.rebalance.delay.ms=0
 
 ##—— tests
 .PHONY: peer
