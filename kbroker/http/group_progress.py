@@ -73,12 +73,13 @@ class Place:
     unknown.
 
     lag_bytes: bytes from there to the end. cached: bytes of the log in the page cache; -1:
-    unknown."""
+    unknown. evicted: a part of the log is not in the page cache."""
 
     offset: int
     timestamp_ms: int
     lag_bytes: History
     cached: int = -1
+    evicted: bool = True
 
 
 class GroupProgress:
@@ -148,7 +149,9 @@ class GroupProgress:
         history = known.lag_bytes if known is not None else History()
         history.add(now_s, size - found.position)
         cached = self._page_cache.cached_pages_of(image.folder)
-        return Place(offset, timestamp_of(header, offset), history, -1 if cached < 0 else cached * PAGESIZE)
+        cached = -1 if cached < 0 else cached * PAGESIZE
+        evicted = not self._page_cache.holds_all_of(image.folder)
+        return Place(offset, timestamp_of(header, offset), history, cached, evicted)
 
     # --- what is shown ---------------------------------------------------------------------------------
 
@@ -167,6 +170,8 @@ class GroupProgress:
     def _cache_s(place: Place, size: float) -> float | None:
         if place.cached < 0:
             return None
+        if not place.evicted:  # the cache grows with the log: there is no bound to reach yet
+            return inf
         margin = place.cached - size
         growth = place.lag_bytes.growth()
         if margin <= 0:

@@ -89,6 +89,11 @@ class PageCache:
         sample = self._samples.get(folder)
         return -1 if sample is None else sample.states[0]
 
+    def holds_all_of(self, folder: str) -> bool:
+        """Whether the whole log was in the page cache at the last sample."""
+        sample = self._samples.get(folder)
+        return sample is not None and sample.states[0] * PAGESIZE >= sample.size
+
     def add(self, families: Families, directory: Directory, shown: Collection[str]) -> None:
         """Add the sums of the topics that are shown."""
         with self._lock:

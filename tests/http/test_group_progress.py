@@ -3,6 +3,7 @@ and when the page cache no longer holds what they read."""
 
 import time
 from math import inf
+from mmap import PAGESIZE
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from kbroker.http.group_progress import History, timestamp_of
 from kbroker.ipc.http_messages import GroupSummary
 from kbroker.ipc.layout import Slot
+from tests.http.evicted import keep_cached_from
 from tests.http.scene import Scene
 from tests.log.batch_bytes import batch
 from tests.peer.scrape import Scrape
@@ -65,21 +67,29 @@ def test_catching_up_takes_the_lag_by_its_pace(scene: Scene) -> None:
     assert found.value("kbroker_group_catch_up_seconds", group="billing") == pytest.approx(25)
 
 
-def test_a_group_that_falls_behind_leaves_the_page_cache(scene: Scene) -> None:
+@pytest.mark.parametrize("evicted", [0, 8])
+def test_a_group_that_falls_behind_leaves_the_page_cache(scene: Scene, evicted: int) -> None:
+    """It does if pages of its log were evicted; a log that is cached as a whole sets no bound."""
     slot = scene.view.directory.partitions[0].slot
     assert committed(scene, 60).value("kbroker_group_cache_seconds", group="billing") == inf
     more = b"".join(
         batch(base_offset=RECORDS + n, values=[b"x" * 1000], timestamps=[NOW_MS]) for n in range(20)
     )
-    with (scene.folder / "orders-0" / LOG).open("ab") as log:
+    file = scene.folder / "orders-0" / LOG
+    with file.open("ab") as log:
         log.write(more)
+    if evicted:
+        keep_cached_from(file, evicted)
+    size = file.stat().st_size / (RECORDS + 20)
     scene.shared.slots[slot, Slot.HIGH_WATERMARK] = RECORDS + 20
     scene.now += 10
     found = committed(scene, 60)
     if not scene.page_cache.works:
         pytest.skip("this kernel cannot report what is in the page cache")
     seconds = found.value("kbroker_group_cache_seconds", group="billing")
-    assert seconds == pytest.approx(60 / 20 * 10, rel=0.1)  # 60 records more than its lag are cached
+    cached_records = RECORDS + 20 - evicted * PAGESIZE / size
+    # its lag is 60 records and grows by 20 in 10 s
+    assert seconds == (pytest.approx((cached_records - 60) / 20 * 10, rel=0.1) if evicted else inf)
 
 
 def test_a_log_that_is_gone_is_no_error(scene: Scene) -> None:

@@ -1,7 +1,10 @@
 """Host metrics from a procfs of our own and from this process."""
 
+import ctypes
 import os
+import socket
 from functools import partial
+from mmap import PAGESIZE, mmap
 from pathlib import Path
 
 import psutil
@@ -13,6 +16,7 @@ from kbroker.http.host_rows import HostRows
 from kbroker.http.page_cache import PageCache
 from kbroker.http.recent import Recent
 from kbroker.ipc.layout import ProcessLine
+from tests.http.evicted import keep_cached_from
 from tests.http.scene import NETWORK, Scene
 from tests.peer.scrape import Scrape
 
@@ -67,6 +71,28 @@ def test_devices_pressure_and_memory_are_read_from_procfs(tmp_path: Path, proc: 
     assert found.value("kbroker_memory_bytes", type="page_cache") == 300 * 1024
 
 
+def test_network_bytes_are_those_of_the_kernel(tmp_path: Path, proc: Path) -> None:
+    """Between two reads of /proc/net/dev, for every interface of this host."""
+
+    def kernel() -> dict[str, tuple[int, int]]:
+        lines = Path("/proc/net/dev").read_text().splitlines()[2:]
+        rows = {line.partition(":")[0].strip(): line.partition(":")[2].split() for line in lines}
+        return {device: (int(row[0]), int(row[8])) for device, row in rows.items()}
+
+    rows = HostRows(Scene(tmp_path).shared, os.getpid(), [str(tmp_path)], Recent(lambda: 0.0), proc)
+    with (
+        socket.create_server(("127.0.0.1", 0)) as server,
+        socket.create_connection(server.getsockname()) as out,
+    ):
+        out.sendall(b"x" * 10_000)  # so that loopback is not at 0
+        before, found, after = kernel(), scrape(rows), kernel()
+    assert before["lo"][0] > 10_000
+    for device in before.keys() & after.keys():
+        for number, direction in enumerate(("in", "out")):
+            value = found.value("kbroker_network_bytes_total", device=device, direction=direction)
+            assert before[device][number] <= value <= after[device][number], (device, direction)
+
+
 @pytest.mark.usefixtures("disk")
 def test_other_devices_are_left_out(tmp_path: Path, proc: Path) -> None:
     found = scrape(HostRows(Scene(tmp_path).shared, os.getpid(), [str(tmp_path)], Recent(lambda: 0.0), proc))
@@ -107,3 +133,32 @@ def test_the_page_cache_of_log_files_adds_up_by_topic(tmp_path: Path) -> None:
     found = scene.scrape()
     assert found.value("kbroker_topic_page_cache_looked_at_bytes", topic="orders") == 2 * 40_960
     assert found.value("kbroker_topic_page_cache_bytes", topic="orders", state="cached") == 2 * 40_960
+
+
+def test_the_page_cache_is_what_mincore_finds(tmp_path: Path) -> None:
+    """After a quarter of a log was evicted."""
+    scene = Scene(tmp_path)
+    scene.topic("orders")
+    file = Path(scene.view.directory.partitions[0].folder) / "00000000000000000000.log"
+    file.write_bytes(b"x" * 64 * PAGESIZE)
+    keep_cached_from(file, 16)
+    cache = PageCache()
+    cache.refresh(scene.view.directory)
+    if not cache.works:
+        pytest.skip("this kernel has no cachestat")
+    scene.collector._page_cache = cache
+    found = scene.scrape().value("kbroker_topic_page_cache_bytes", topic="orders", state="cached")
+    assert found == resident_pages(file) * PAGESIZE == 48 * PAGESIZE
+    assert not cache.holds_all_of(str(file.parent))
+
+
+def resident_pages(file: Path) -> int:
+    """Pages of a file in memory, by mincore(2)."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    with file.open("r+b") as opened, mmap(opened.fileno(), 0) as mapped:
+        start = ctypes.c_char.from_buffer(mapped)
+        pages = (ctypes.c_ubyte * (len(mapped) // PAGESIZE))()
+        failed = libc.mincore(ctypes.c_void_p(ctypes.addressof(start)), ctypes.c_size_t(len(mapped)), pages)
+        del start
+        assert failed == 0, os.strerror(ctypes.get_errno())
+        return sum(page & 1 for page in pages)
