@@ -2,98 +2,19 @@
 in its error log."""
 
 import json
-import re
-from collections.abc import Iterator
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka import Producer
 
-from tests.conftest import _run
-from tests.http.console.browser import Browser, program
-from tests.http.console.report_samples import MARKUP, VERDICT, write_reports
-from tests.http.console.service import Service
+from tests.http.console.browser import program
+from tests.http.console.page import SCRIPT, Page
+from tests.http.console.report_samples import MARKUP, VERDICT
 from tests.peer.kbroker_node import KBroker
 
 pytestmark = [
     pytest.mark.compat,
     pytest.mark.skipif(program() is None, reason="no chromium: apt-get install chromium"),
 ]
-
-SCRIPT = "<img src=x onerror=alert(1)>"
-
-
-@pytest.fixture(scope="module")
-def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KBroker]:
-    folder = tmp_path_factory.mktemp("page")
-    write_reports(folder / "reports")
-    settings = {"kbroker.console.readonly": "false", "kbroker.console.reports.dir": str(folder / "reports")}
-    node = KBroker(folder, settings)
-    running = _run(node)
-    next(running)
-    client = {"bootstrap.servers": node.bootstrap}
-    admin = AdminClient(client)
-    for future in admin.create_topics([NewTopic("orders", 2, 1)]).values():
-        future.result(30)
-    producer = Producer(client)
-    for number in range(30):
-        value = json.dumps({"number": number, "text": SCRIPT})
-        producer.produce("orders", value, key=f"key-{number}", headers={SCRIPT: SCRIPT})
-    producer.flush(30)
-    consumer = Consumer(client | {"group.id": "billing"})
-    consumer.commit(offsets=[TopicPartition("orders", number, 1) for number in range(2)], asynchronous=False)
-    consumer.close()
-    yield node
-    next(running, None)
-
-
-@pytest.fixture(scope="module")
-def shared_browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    made = Browser(tmp_path_factory.mktemp("chromium"))
-    yield made
-    made.close()
-
-
-class Page:
-    """The console in a browser."""
-
-    def __init__(self, browser: Browser, node: KBroker) -> None:
-        self.browser = browser
-        self.address = f"http://{Service(node).address}/"
-
-    def show(self, place: str) -> None:
-        self.browser.open(f"{self.address}#/{place}")
-        self.browser.wait("document.querySelector('main h1') && !document.querySelector('.loading')")
-
-    def click(self, text: str) -> None:
-        buttons = "[...document.querySelectorAll('button, a')]"
-        find = f"{buttons}.findLast(e => e.textContent === {json.dumps(text)})"
-        self.browser.wait(find)
-        self.browser.run(f"{find}.click()")
-
-    def enter(self, selector: str, text: str) -> None:
-        self.browser.run(
-            f"(e => {{ e.value = {json.dumps(text)}; e.dispatchEvent(new Event('input')); "
-            f"e.dispatchEvent(new Event('change')) }})(document.querySelector({json.dumps(selector)}))"
-        )
-
-    def sees(self, text: str) -> None:
-        self.browser.wait(f"document.body?.innerText.includes({json.dumps(text)})")
-
-
-@pytest.fixture
-def page(shared_browser: Browser, node: KBroker) -> Iterator[Page]:
-    shared_browser.problems.clear()
-    shared_browser.requested.clear()
-    shared_browser.size(1280, 900)
-    made = Page(shared_browser, node)
-    yield made
-    assert shared_browser.problems == []
-    outside = [
-        url for url in shared_browser.requested if not url.startswith((made.address, "about:", "data:"))
-    ]
-    assert outside == []
-
 
 SECTIONS = {
     "": "Throughput",
@@ -187,81 +108,10 @@ def test_the_overview_draws_its_charts_and_gets_samples(page: Page) -> None:
     page.browser.wait("document.querySelector('.tiles') !== window.before")
 
 
-def test_a_quiet_chart_has_an_axis_of_whole_numbers(page: Page) -> None:
-    page.show("")
-    ceiling = "import('/console/charts.js').then(it => [null, 0, 3, 1e6].map(high => it.ceiling(high, 10)))"
-    assert page.browser.run(ceiling) == [10, 10, 10, 1_120_000]
-    quiet = """import('/console/charts.js').then(async ({Chart}) => {
-        const chart = new Chart([{key: 'in', label: 'in', color: 'a'}], (n) => `${n}`, 10000);
-        document.querySelector('main').append(chart.element);
-        chart.set([VALUE, VALUE].map((value, n) => ({at_ms: 1e12 + n * 1000, in: value})));
-        await new Promise((done) => setTimeout(done));
-        chart.set(chart.points);
-        const ticks = chart.element.dataset.ticks;
-        chart.element.remove();
-        chart.close();
-        return ticks;
-    })"""
-    for value in ("0", "null"):
-        assert page.browser.run(quiet.replace("VALUE", value)).split()[0] == "0"
-        assert page.browser.run(quiet.replace("VALUE", value)).split()[-1] == "10000"
-
-
-def test_a_chart_has_a_gap_where_nothing_was_measured(page: Page) -> None:
-    page.show("")
-    gaps = """import('/console/charts.js').then(async ({Chart}) => {
-        const chart = new Chart([{key: 'ms', label: 'ms', color: 'a'}], String, 10);
-        document.querySelector('main').append(chart.element);
-        const points = [1, 2, null, null, 3, 4].map((ms, n) => ({at_ms: 1e12 + n * 1000, ms}));
-        chart.set(points);
-        await new Promise((done) => setTimeout(done, 100));
-        const found = chart.plot.series[1]._paths.gaps.length;
-        chart.element.remove();
-        chart.close();
-        return found;
-    })"""
-    assert page.browser.run(gaps) == 1
-
-
-def test_panels_of_tiles_have_round_corners(page: Page) -> None:
-    page.show("clients")
-    radius = "getComputedStyle(document.querySelector('.panel > .tiles')).borderTopLeftRadius"
-    assert page.browser.run(radius) == "12px"
-
-
-def test_empty_logs_are_left_out_of_the_largest(page: Page) -> None:
-    page.show("log-dirs")
-    page.sees("orders")
-    sizes = "[...document.querySelectorAll('main td:nth-child(2)')].map(e => e.textContent)"
-    assert "0 B" not in page.browser.run(sizes)
-
-
-def test_the_offset_of_a_message_has_no_separators(page: Page) -> None:
-    page.show("topics/orders/messages")
-    page.browser.wait("document.querySelector('[title=\"partition:offset\"]')")
-    place = "document.querySelector('[title=\"partition:offset\"]').textContent"
-    assert re.fullmatch(r"[01]:\d+", page.browser.run(place))
-
-
-def test_a_setting_without_a_value_is_not_set(page: Page) -> None:
-    page.show("settings")
-    page.enter("main input[type=search]", "alter.config.policy.class.name")
-    page.browser.wait("document.querySelectorAll('main tbody tr').length === 1")
-    page.sees("not set")
-    assert page.browser.run("document.querySelectorAll('main td .mono').length") == 1  # its name
-
-
 def test_the_host_page_tries_reads_that_must_not_wait(page: Page) -> None:
     findings = page.browser.run("fetch('/api/host').then(it => it.json()).then(it => it.findings)")
     (found,) = (one for one in findings if one["knob"] == "preadv2 RWF_NOWAIT")
     assert found["severity"] != "unseen"
-
-
-def test_one_group_is_not_several(page: Page) -> None:
-    page.show("")
-    page.sees("1 group\n")
-    many = "import('/console/dom.js').then(it => [0, 1, 2].map(n => it.counted(n, 'group')))"
-    assert page.browser.run(many) == ["0 groups", "1 group", "2 groups"]
 
 
 def test_the_theme_follows_the_system_until_it_is_chosen(page: Page) -> None:
@@ -375,13 +225,6 @@ def test_the_page_of_an_unreachable_group_shows_an_error(page: Page) -> None:
     page.browser.run("window.fetch = () => Promise.reject(new TypeError('gone'))")
     page.sees("Not up to date. The broker cannot be reached")
     page.sees("No consumer uses this group now.")
-
-
-def test_numbers_stay_short(page: Page) -> None:
-    count = "import('/console/dom.js').then(it => [9999, 999949, 999999, 999999999].map(it.count))"
-    assert page.browser.run(count) == ["9,999", "999.9 k", "1.0 M", "1.0 G"]
-    percent = "import('/console/dom.js').then(it => [0.004, 0.5, 1].map(it.percent))"
-    assert page.browser.run(percent) == ["0.4%", "50%", "100%"]
 
 
 def test_findings_are_chosen_by_state_and_word(page: Page) -> None:

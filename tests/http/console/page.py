@@ -1,0 +1,37 @@
+"""The console in a browser."""
+
+import json
+
+from tests.http.console.browser import Browser
+from tests.http.console.service import Service
+from tests.peer.kbroker_node import KBroker
+
+SCRIPT = "<img src=x onerror=alert(1)>"
+"""In a record of the broker, as value, name of a header and header."""
+
+
+class Page:
+    """The console in a browser."""
+
+    def __init__(self, browser: Browser, node: KBroker) -> None:
+        self.browser = browser
+        self.address = f"http://{Service(node).address}/"
+
+    def show(self, place: str) -> None:
+        self.browser.open(f"{self.address}#/{place}")
+        self.browser.wait("document.querySelector('main h1') && !document.querySelector('.loading')")
+
+    def click(self, text: str) -> None:
+        buttons = "[...document.querySelectorAll('button, a')]"
+        find = f"{buttons}.findLast(e => e.textContent === {json.dumps(text)})"
+        self.browser.wait(find)
+        self.browser.run(f"{find}.click()")
+
+    def enter(self, selector: str, text: str) -> None:
+        self.browser.run(
+            f"(e => {{ e.value = {json.dumps(text)}; e.dispatchEvent(new Event('input')); "
+            f"e.dispatchEvent(new Event('change')) }})(document.querySelector({json.dumps(selector)}))"
+        )
+
+    def sees(self, text: str) -> None:
+        self.browser.wait(f"document.body?.innerText.includes({json.dumps(text)})")

@@ -1,0 +1,91 @@
+"""Figures, charts and small texts of the page in Debian's Chromium."""
+
+import re
+
+import pytest
+
+from tests.http.console.browser import program
+from tests.http.console.page import Page
+
+pytestmark = [
+    pytest.mark.compat,
+    pytest.mark.skipif(program() is None, reason="no chromium: apt-get install chromium"),
+]
+
+
+def test_a_quiet_chart_has_an_axis_of_whole_numbers(page: Page) -> None:
+    page.show("")
+    ceiling = "import('/console/charts.js').then(it => [null, 0, 3, 1e6].map(high => it.ceiling(high, 10)))"
+    assert page.browser.run(ceiling) == [10, 10, 10, 1_120_000]
+    quiet = """import('/console/charts.js').then(async ({Chart}) => {
+        const chart = new Chart([{key: 'in', label: 'in', color: 'a'}], (n) => `${n}`, 10000);
+        document.querySelector('main').append(chart.element);
+        chart.set([VALUE, VALUE].map((value, n) => ({at_ms: 1e12 + n * 1000, in: value})));
+        await new Promise((done) => setTimeout(done));
+        chart.set(chart.points);
+        const ticks = chart.element.dataset.ticks;
+        chart.element.remove();
+        chart.close();
+        return ticks;
+    })"""
+    for value in ("0", "null"):
+        assert page.browser.run(quiet.replace("VALUE", value)).split()[0] == "0"
+        assert page.browser.run(quiet.replace("VALUE", value)).split()[-1] == "10000"
+
+
+def test_a_chart_has_a_gap_where_nothing_was_measured(page: Page) -> None:
+    page.show("")
+    gaps = """import('/console/charts.js').then(async ({Chart}) => {
+        const chart = new Chart([{key: 'ms', label: 'ms', color: 'a'}], String, 10);
+        document.querySelector('main').append(chart.element);
+        const points = [1, 2, null, null, 3, 4].map((ms, n) => ({at_ms: 1e12 + n * 1000, ms}));
+        chart.set(points);
+        await new Promise((done) => setTimeout(done, 100));
+        const found = chart.plot.series[1]._paths.gaps.length;
+        chart.element.remove();
+        chart.close();
+        return found;
+    })"""
+    assert page.browser.run(gaps) == 1
+
+
+def test_panels_of_tiles_have_round_corners(page: Page) -> None:
+    page.show("clients")
+    radius = "getComputedStyle(document.querySelector('.panel > .tiles')).borderTopLeftRadius"
+    assert page.browser.run(radius) == "12px"
+
+
+def test_empty_logs_are_left_out_of_the_largest(page: Page) -> None:
+    page.show("log-dirs")
+    page.sees("orders")
+    sizes = "[...document.querySelectorAll('main td:nth-child(2)')].map(e => e.textContent)"
+    assert "0 B" not in page.browser.run(sizes)
+
+
+def test_the_offset_of_a_message_has_no_separators(page: Page) -> None:
+    page.show("topics/orders/messages")
+    page.browser.wait("document.querySelector('[title=\"partition:offset\"]')")
+    place = "document.querySelector('[title=\"partition:offset\"]').textContent"
+    assert re.fullmatch(r"[01]:\d+", page.browser.run(place))
+
+
+def test_a_setting_without_a_value_is_not_set(page: Page) -> None:
+    page.show("settings")
+    page.enter("main input[type=search]", "alter.config.policy.class.name")
+    page.browser.wait("document.querySelectorAll('main tbody tr').length === 1")
+    page.sees("not set")
+    assert page.browser.run("document.querySelectorAll('main td .mono').length") == 1  # its name
+
+
+def test_one_group_is_not_several(page: Page) -> None:
+    page.show("")
+    page.sees("1 group\n")
+    many = "import('/console/dom.js').then(it => [0, 1, 2].map(n => it.counted(n, 'group')))"
+    assert page.browser.run(many) == ["0 groups", "1 group", "2 groups"]
+
+
+def test_numbers_stay_short(page: Page) -> None:
+    count = "import('/console/dom.js').then(it => [9999, 999949, 999999, 999999999].map(it.count))"
+    assert page.browser.run(count) == ["9,999", "999.9 k", "1.0 M", "1.0 G"]
+    percent = "import('/console/dom.js').then(it => [0.004, 0.5, 1].map(it.percent))"
+    assert page.browser.run(percent) == ["0.4%", "50%", "100%"]
