@@ -23,6 +23,8 @@ UNWATCHED_S = 5.0
 WATCHED_FOR_S = 120.0
 """The overview counts as watched for this long after the last request."""
 LAG_S = 5.0
+"""Control is asked for the groups' offsets as often as this, and only while the overview is
+watched."""
 LATENCY_S = 10.0
 """The window of quantiles: a second has too few requests."""
 CHARTED = ("in_bytes", "out_bytes", "in_records", "requests", "errors", "cold_share", "lag")
@@ -78,12 +80,17 @@ class Live:
             self._wake.set()
 
     def latest(self) -> dict[str, Any]:
-        """The last sample; the first one is taken at once."""
+        """The last sample; the first one is taken at once. The lag is read again if it was not
+        watched lately."""
         self.mark_watched()
+        if not self._latest:
+            return self.take()
+        if not self._knows_lag():
+            self._read_lag()
+            with self.changed:
+                self._latest = self._latest | self._lag_members()
         with self.changed:
-            if self._latest:
-                return self._latest
-        return self.take()
+            return self._latest
 
     def history(self) -> list[dict[str, Any]]:
         """The samples for the charts, oldest first."""
@@ -107,7 +114,8 @@ class Live:
         made |= self._state()
         with self.changed:
             self._latest = made
-            self._history.append(_charted(made))
+            unknown = {} if self._knows_lag() else {"lag": None}
+            self._history.append(_charted(made) | unknown)
             self.number += 1
             self.changed.notify_all()
         return made
@@ -125,20 +133,29 @@ class Live:
         directory = self._view.directory
         now = self._clock_s()
         if now - self._lag_at >= LAG_S and self._is_watched():
-            self._lag = self._lags()
-            self._lag_at = now
+            self._read_lag()
         problems = self._health.not_ready()
         return {
             "ready": not problems,
             "problems": problems[:20],
             "topic_count": len(directory.topics),
             "partition_count": len(directory.partitions),
-            "lag": sum(self._lag.values()),
-            "group_count": len(self._lag),
-            "group_lag": dict(sorted(self._lag.items(), key=lambda item: -item[1])[:10]),
             "log_dirs": self._space.sample(now),
             "memory": memory_bytes(self._meminfo),
-        }
+        } | self._lag_members()
+
+    def _knows_lag(self) -> bool:
+        """Whether the lag is that of the last seconds."""
+        return self._clock_s() - self._lag_at < 2 * LAG_S
+
+    def _read_lag(self) -> None:
+        self._lag = self._lags()
+        self._lag_at = self._clock_s()
+
+    def _lag_members(self) -> dict[str, Any]:
+        lag = self._lag
+        largest = sorted(lag.items(), key=lambda item: -item[1])[:10]
+        return {"lag": sum(lag.values()), "group_count": len(lag), "group_lag": dict(largest)}
 
     def _lags(self) -> dict[str, int]:
         marks = watermarks(self._shared, self._view.directory)

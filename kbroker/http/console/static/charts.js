@@ -25,7 +25,7 @@ export class Chart {
     this.plot?.destroy();
     const axis = { stroke: color("--muted"), font: "11px system-ui, sans-serif", grid: { stroke: color("--line"), width: 1 }, ticks: { show: false } };
     this.plot = new uPlot({
-      ...this.size(), cursor: { y: false, points: { size: 7 } }, legend: { show: true, live: true }, padding: [10, 6, 0, 0],
+      ...this.size(), cursor: { y: false, points: { size: 7 } }, legend: { show: true, live: true }, padding: [10, 26, 0, 0],
       scales: { x: { time: true }, y: { range: (_, low, high) => [0, ceiling(high, this.floor)] } },
       axes: [{ ...axis, grid: { show: false }, space: 70, size: 26, values: (_, ticks) => ticks.map((tick) => new Date(tick * 1000).toTimeString().slice(0, 8)) },
         { ...axis, size: 64, space: 34, values: (_, ticks) => ticks.map((tick) => this.show(tick)) }],
