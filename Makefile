@@ -235,6 +235,11 @@ docs: venv-docs ## writes the generated pages and files anew, and builds the sit
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 	@echo 'the site: .cache/site/index.html'
 
+# FOLDER: where the broker has its data meanwhile; the overview shows it.
+.PHONY: pictures
+pictures: venv kernels ## takes the docs' pictures of the console anew, with Chromium, in 90 s
+	@$(BIN)/python -m tests.http.console.pictures $(FOLDER)
+
 ##—— dependencies
 # Each later file is held to the versions of the one before, so all of them fit into one environment.
 COMPILE = $(BIN)/uv pip compile pyproject.toml --quiet --universal --python-version 3.11 --generate-hashes \
