@@ -80,7 +80,7 @@ SystemCallFilter=@system-service
 SystemCallFilter=~@privileged @resources
 SystemCallFilter=sched_setattr sched_setaffinity setpriority ioprio_set prlimit64 setrlimit
 SystemCallErrorNumber=EPERM
-# Linking the compiled kernels makes memory executable.
+# Compiling the kernels, once, makes memory executable.
 MemoryDenyWriteExecute=no
 
 [Install]

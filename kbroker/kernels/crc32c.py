@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kbroker.kernels.jit import cgutils, cpu_has, inlined, intrinsic, ir, kernel, types
+from kbroker.kernels.jit import cgutils, compiled_in, cpu_has, inlined, intrinsic, ir, kernel, types
 from kbroker.kernels.memory import load_i64, load_u8
 
 POLYNOMIAL = 0x82F63B78
@@ -36,7 +36,7 @@ def _byte_tables() -> NDArray[np.int64]:
     return tables
 
 
-BYTE_TABLES = _byte_tables()
+BYTE_TABLES = compiled_in(_byte_tables)
 
 
 def _apply(columns: list[int], vector: int) -> int:
@@ -63,8 +63,8 @@ def _zeros_tables(length: int) -> NDArray[np.int64]:
     return tables
 
 
-LONG_ZEROS = _zeros_tables(LONG_STREAM)
-SHORT_ZEROS = _zeros_tables(SHORT_STREAM)
+LONG_ZEROS = compiled_in(lambda: _zeros_tables(LONG_STREAM))
+SHORT_ZEROS = compiled_in(lambda: _zeros_tables(SHORT_STREAM))
 
 
 def _step_in_software(bits: int) -> Callable[[int, int], int]:

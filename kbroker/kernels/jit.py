@@ -12,7 +12,8 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any, TypeVar, cast
 
-from llvmlite import binding as llvm
+import numpy as np
+from numpy.typing import NDArray
 
 from kbroker.kernels import image, plain
 from kbroker.kernels.cache import cache_folder
@@ -108,5 +109,16 @@ def external(name: str, result: str, *arguments: str) -> Any:
 
 
 def cpu_has(feature: str) -> bool:
-    """Whether this processor has an LLVM feature name such as ``sse4.2`` or ``crc``."""
+    """Whether this processor has an LLVM feature name such as ``sse4.2`` or ``crc``. Only the
+    compiler needs to know: False in a process that uses the image."""
+    if IMAGE is not None:
+        return False
+    from llvmlite import binding as llvm  # 0.1 s, and not needed with an image
+
     return bool(llvm.get_host_cpu_features().get(feature, False))
+
+
+def compiled_in(make: Callable[[], NDArray[np.int64]]) -> NDArray[np.int64]:
+    """A table that kernels hold as a constant. It is made where kernels are compiled or plain; in a
+    process that uses the image it is empty."""
+    return np.zeros(0, np.int64) if IMAGE is not None else make()

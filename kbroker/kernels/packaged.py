@@ -11,6 +11,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from kbroker.kernels.cache import digest
+from kbroker.kernels.linking import processor
 
 FOLDER = Path(__file__).parent / "images"
 V2 = frozenset({"cx16", "popcnt", "sse3", "sse4.1", "sse4.2", "ssse3"})
@@ -29,8 +30,6 @@ def fitting() -> list[Path]:
     """Images in this package that run on this processor, the best first."""
     if platform.machine() != "x86_64" or not FOLDER.is_dir():
         return []
-    from llvmlite import binding as llvm
-
-    features = llvm.get_host_cpu_features()
-    levels = [level for level, needed in LEVELS.items() if all(features.get(one) for one in needed)]
+    has = processor.features()
+    levels = [level for level, needed in LEVELS.items() if needed <= has]
     return [path for level in levels if (path := FOLDER / name(level)).is_file()]

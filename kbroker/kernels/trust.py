@@ -5,6 +5,9 @@ Compiled kernels are loaded and run, so a user who can write them can run code a
 
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import BufferedReader
 from pathlib import Path
 
 GROUP_OR_OTHERS = 0o022
@@ -74,14 +77,15 @@ def _user_cache() -> Path:
     return home / ".cache"
 
 
-def read(file: Path) -> bytes:
-    """The content of a plain file that no other user can write. Raises OSError."""
-    with open(os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as opened:
-        found = os.fstat(opened.fileno())
-        if not stat.S_ISREG(found.st_mode):
+@contextmanager
+def opened(file: Path) -> Iterator[BufferedReader]:
+    """A plain file that no other user can write. Raises OSError."""
+    with open(os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as found:
+        about = os.fstat(found.fileno())
+        if not stat.S_ISREG(about.st_mode):
             raise Untrusted(f"{file}: not a plain file")
-        check(file, found)
-        return opened.read()
+        check(file, about)
+        yield found
 
 
 def write(file: Path, content: bytes) -> Path:
@@ -89,6 +93,6 @@ def write(file: Path, content: bytes) -> Path:
     temporary = file.with_suffix(f".{os.getpid()}")
     temporary.unlink(missing_ok=True)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    with open(os.open(temporary, flags, 0o600), "wb") as opened:
-        opened.write(content)
+    with open(os.open(temporary, flags, 0o600), "wb") as made:
+        made.write(content)
     return temporary.replace(file)

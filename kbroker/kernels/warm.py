@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from kbroker.kernels import cache, image
-from kbroker.kernels.image import CompiledKernel
+from kbroker.kernels.linking.object_image import CompiledKernel
 from kbroker.parent_death import signal_on_parent_death
 
 PACKAGE = Path(cache.__file__).parent.parent
@@ -225,7 +225,7 @@ def write_image(target: Path) -> int:
     found = [one for one in map(compiled, kernels) if one is not None]
     if len(found) != len(kernels):
         return 1
-    target.write_bytes(image.packed(sorted(found, key=lambda one: (one.module, one.name))))
+    target.write_bytes(image.made(sorted(found, key=lambda one: (one.module, one.name))))
     return 0
 
 

@@ -1,7 +1,8 @@
-"""Memory of the linker of kernels, given back once the kernels are linked.
+"""Memory of LLVM's linker, given back once the kernels are linked.
 
-LLVM's library is needed only at the start: its linker loads the image's kernels and is not called
-again, but some 50 MB of the library's file stay mapped. Runs in: acceptor.
+An image of linked kernels needs no LLVM. For one of object files LLVM's library is needed only at
+the start: its linker loads the kernels and is not called again, but some 50 MB of the library's
+file stay mapped. Runs in: acceptor.
 """
 
 import ctypes

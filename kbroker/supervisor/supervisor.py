@@ -13,6 +13,7 @@ import resource
 import select
 import signal
 import socket
+import sys
 import time
 from collections.abc import Iterable
 
@@ -41,8 +42,8 @@ REGISTRY_LISTEN = "kbroker.schema.registry.listen"
 START_POLL_MS = 5
 CHECK_LOG_DIRS_MS = 1000
 LINKER_MS = 1000
-"""Time from the start until the linker's memory is given back. That takes 10 ms, so it happens
-after the first clients."""
+"""Time from the start until the memory of LLVM's linker, if it linked the kernels, is given back.
+That takes 10 ms, so it happens after the first clients."""
 STOP_TIMEOUT_MS = 60_000
 STARTS = {role.name: bind("kbroker_process_starts_total", role=role.name) for role in ROLES}
 STUCK = {role.name: bind("kbroker_process_stuck_total", role=role.name) for role in ROLES}
@@ -107,7 +108,7 @@ class Supervisor:
             self._metrics(),
         )
         self._preloading.begin()
-        self._linker_due_ms = monotonic_ms() + LINKER_MS
+        self._linker_due_ms = monotonic_ms() + LINKER_MS if "llvmlite" in sys.modules else 0
         while not self._stopping:
             self._turn(self._timeout_ms())
             self._preloading.go_on()

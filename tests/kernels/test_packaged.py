@@ -6,9 +6,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from llvmlite import binding as llvm
 
 from kbroker.kernels import cache, image, packaged
+from kbroker.kernels.linking import processor
 
 ROOT = Path(cache.__file__).parents[2]
 USE = "from kbroker.kernels import image, packaged; packaged.FOLDER = packaged.Path({!r}); print(image.use())"
@@ -50,12 +50,12 @@ def test_a_processor_without_the_features_of_a_level_does_not_get_its_image(
     for level in packaged.LEVELS:
         (tmp_path / packaged.name(level)).touch()
     names = {level: tmp_path / packaged.name(level) for level in packaged.LEVELS}
-    features = dict.fromkeys(packaged.V3, True)
-    monkeypatch.setattr(llvm, "get_host_cpu_features", lambda: features)
+    features = {*packaged.V3, "another"}
+    monkeypatch.setattr(processor, "features", lambda: features)
     assert packaged.fitting() == [names["x86-64-v3"], names["x86-64-v2"]]
-    features["bmi2"] = False
+    features.remove("bmi2")
     assert packaged.fitting() == [names["x86-64-v2"]]
-    features["popcnt"] = False
+    features.remove("popcnt")
     assert packaged.fitting() == []
     monkeypatch.setattr("platform.machine", lambda: "aarch64")
     assert packaged.fitting() == []

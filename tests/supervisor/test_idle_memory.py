@@ -5,7 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from kbroker.kernels import image
+from kbroker.kernels.linking import object_image
+from kbroker.kernels.linking.shared_image import is_linked
 from tests.conftest import BrokerFactory
+from tests.kernels.kernels_of_numba import all_kernels
 
 pytestmark = pytest.mark.slow
 
@@ -34,9 +38,21 @@ def mapped(pid: int, library: str) -> int:
 
 def test_an_idle_broker_has_little_in_memory(broker_factory: BrokerFactory) -> None:
     node = broker_factory()
+    pids = [node.pid, *(child.pid for child in node.children().values())]
+    assert sum(map(own_memory, pids)) / len(pids) < MAX_OWN_EACH
+    if is_linked(image.path().read_bytes()):
+        assert [mapped(pid, "libllvmlite") for pid in pids] == [0] * len(pids)
+
+
+def test_llvm_gives_its_memory_back_where_it_links_the_kernels(
+    broker_factory: BrokerFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = object_image.packed(all_kernels())
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    image.path().touch(0o600)
+    image.path().write_bytes(content)
+    node = broker_factory()
     deadline = time.monotonic() + 60
     while (size := mapped(node.pid, "libllvmlite")) > MAX_OF_LINKER and time.monotonic() < deadline:
         time.sleep(0.2)
     assert 0 < size <= MAX_OF_LINKER
-    pids = [node.pid, *(child.pid for child in node.children().values())]
-    assert sum(map(own_memory, pids)) / len(pids) < MAX_OWN_EACH
