@@ -71,7 +71,12 @@ def serve(file: Path | None, overrides: list[str], from_environment: bool = Fals
     use_kernels()
     from kbroker.supervisor.supervisor import Supervisor, exit_code_of
 
-    return exit_code_of(Supervisor(config))
+    try:
+        supervisor = Supervisor(config)
+    except ConfigError as error:
+        log.error("%s", error)
+        return EXIT_CONFIG
+    return exit_code_of(supervisor)
 
 
 def use_kernels() -> None:

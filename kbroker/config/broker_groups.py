@@ -1,6 +1,6 @@
 """Broker settings: consumer groups, share groups, streams groups and committed offsets."""
 
-from kbroker.config.checks import at_least, between, list_of, one_of_any_case
+from kbroker.config.checks import Assignors, at_least, between, list_of, one_of_any_case
 from kbroker.config.setting import (
     BOOLEAN,
     CLUSTER,
@@ -24,8 +24,6 @@ GROUPS = (
                 "(kbroker.clamp.replication.factor)."),
     Setting("offsets.topic.segment.bytes", INT, 104857600, at_least(1), importance=HIGH,
             doc="Segment size of __consumer_offsets; small segments load fast."),
-    Setting("offsets.topic.compression.codec", INT, 0, importance=HIGH,
-            doc="Codec of __consumer_offsets: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd."),
     Setting("offsets.retention.minutes", INT, 10080, at_least(1), importance=HIGH,
             doc="How long the offsets of an empty group, or of a partition that no member reads, "
                 "are kept."),
@@ -34,7 +32,8 @@ GROUPS = (
     Setting("offset.metadata.max.bytes", INT, 4096, importance=HIGH,
             doc="Longest metadata text of a committed offset."),
     Setting("offsets.commit.timeout.ms", INT, 5000, at_least(1), importance=HIGH,
-            doc="How long a commit may wait for its record to be replicated."),
+            doc="Maximum time until the records of a group, such as committed offsets, are in the log and "
+                "replicated; then the client gets COORDINATOR_NOT_AVAILABLE and retries."),
     Setting("group.min.session.timeout.ms", INT, 6000,
             doc="Shortest session timeout a classic member may ask for."),
     Setting("group.max.session.timeout.ms", INT, 1800000,
@@ -66,7 +65,7 @@ GROUPS = (
             doc="Upper bound of consumer.assignment.interval.ms of a group."),
     Setting("group.consumer.max.size", INT, INT_MAX, at_least(1),
             doc="Maximum number of members of a consumer group."),
-    Setting("group.consumer.assignors", LIST, ("uniform", "range",), list_of(may_be_empty=False),
+    Setting("group.consumer.assignors", LIST, ("uniform", "range",), Assignors(("uniform", "range")),
             doc="Assignors of the broker; the first is the default."),
     Setting("group.consumer.migration.policy", STRING, "bidirectional",
             one_of_any_case("DISABLED", "DOWNGRADE", "UPGRADE", "BIDIRECTIONAL"),
@@ -93,8 +92,6 @@ GROUPS = (
             doc="Upper bound of share.assignment.interval.ms of a group."),
     Setting("group.share.max.size", INT, 200, between(1, 1000),
             doc="Maximum number of members of a share group."),
-    Setting("group.share.assignors", LIST, ("simple",), list_of(may_be_empty=False),
-            doc="Assignor of share groups."),
     Setting("group.share.max.share.sessions", INT, 2000, at_least(1),
             doc="Share sessions kept by the broker."),
     Setting("group.share.record.lock.duration.ms", INT, 30000, between(1000, 3600000),
@@ -120,9 +117,6 @@ GROUPS = (
     Setting("errors.deadletterqueue.topic.name.prefix", STRING, "dlq.", dynamic=CLUSTER,
             doc="Prefix that the name of a share group's dead-letter topic must have; with another name the group "
                 "has no dead letters. Empty allows all names."),
-    Setting("group.share.initialize.retry.interval.ms", INT, 30000, at_least(1), importance=LOW,
-            internal=True,
-            doc="How long to wait before a share partition that could not be initialised is tried again."),
     Setting("group.streams.session.timeout.ms", INT, 45000, at_least(1),
             doc="Time without a heartbeat after which a member of a streams group is removed."),
     Setting("group.streams.min.session.timeout.ms", INT, 45000, at_least(1),
@@ -157,17 +151,12 @@ GROUPS = (
             doc="min.insync.replicas of __share_group_state; never more than its replicas."),
     Setting("share.coordinator.state.topic.segment.bytes", INT, 104857600, at_least(1), importance=HIGH,
             doc="Segment size of __share_group_state."),
-    Setting("share.coordinator.state.topic.compression.codec", INT, 0, importance=HIGH,
-            doc="Codec of __share_group_state: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd."),
     Setting("share.coordinator.state.topic.prune.interval.ms", INT, 300000, at_least(1), importance=LOW,
             internal=True,
             doc="How often the records of __share_group_state that are no longer needed are deleted."),
     Setting("share.coordinator.snapshot.update.records.per.snapshot", INT, 500, between(0, 500),
             doc="Update records between two snapshots of a share partition's state."),
-    Setting("share.coordinator.cold.partition.snapshot.interval.ms", INT, 300000, at_least(1),
-            importance=LOW, internal=True,
-            doc="Age at which a share partition without traffic gets a fresh snapshot."),
     Setting("share.coordinator.write.timeout.ms", INT, 5000, at_least(1), importance=HIGH,
-            doc="How long a write of share state may take."),
+            doc="Maximum time until the state of a share partition is in the log and replicated."),
 )
 # fmt: on

@@ -82,7 +82,8 @@ KBROKER = (
                 "(net.core.wmem_max, rmem_max), leaves them to the operating system."),
     Setting("kbroker.local.congestion.control", STRING, "reno", importance=LOW,
             doc="TCP congestion control for clients on this host, because pacing (as in BBR) makes loopback "
-                "slower. Empty leaves it to the operating system."),
+                "slower. Empty, or a name that the kernel does not offer to this user, leaves it to the operating "
+                "system."),
     Setting("kbroker.sendfile.min.bytes", INT, 32768, at_least(0), importance=LOW,
             doc="Ranges of a Fetch answer of at least this size are sent by sendfile, smaller ones by one gathered "
                 "send."),

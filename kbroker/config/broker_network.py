@@ -16,7 +16,7 @@ NETWORK = (
                 "near replica."),
     Setting("listeners", LIST, ("PLAINTEXT://:9092",), list_of(may_be_empty=False), PER_BROKER, HIGH,
             doc="Where the broker listens, NAME://host:port separated by commas. An empty host means "
-                "all addresses, port 0 any free port."),
+                "all addresses, port 0 any free port. A change takes effect at the next start."),
     Setting("advertised.listeners", LIST, None, list_of(may_be_empty=False, may_be_null=True),
             importance=HIGH,
             doc="Addresses that clients connect to. Unset: those of listeners, with the host's own name in place "
@@ -24,7 +24,8 @@ NETWORK = (
     Setting("listener.security.protocol.map", STRING,
             "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT",
             dynamic=PER_BROKER, importance=LOW,
-            doc="Security protocol of each listener name, NAME:PROTOCOL separated by commas."),
+            doc="Security protocol of each listener name, NAME:PROTOCOL separated by commas. A change takes effect at "
+                "the next start."),
     Setting("inter.broker.listener.name", STRING, None,
             doc="The listener whose address is given out where a single one is needed. Unset: the "
                 "listener that uses security.inter.broker.protocol."),
@@ -43,12 +44,10 @@ NETWORK = (
             default_text="a quarter of the cores (or of the cgroup's quota of them), 1 to 8",
             doc="Number of IO workers. Each partition's log is written by exactly one of them. A change takes "
                 "effect at the next start."),
-    Setting("queued.max.requests", INT, 500, at_least(1), importance=HIGH,
-            doc="Requests that may wait for control before a network process stops reading from its "
-                "sockets."),
     Setting("queued.max.request.bytes", LONG, -1,
-            doc="Bytes of requests that may be in memory before a network process stops reading from "
-                "its sockets; -1 leaves it to the arena."),
+            doc="Bytes of requests that may be in memory before a network process stops reading from its sockets. The "
+                "network processes share them equally, but each has room for one request of "
+                "socket.request.max.bytes. -1: up to kbroker.arena.bytes each."),
     Setting("socket.send.buffer.bytes", INT, 102400, importance=HIGH,
             doc="SO_SNDBUF of client sockets; -1 leaves it to the operating system."),
     Setting("socket.receive.buffer.bytes", INT, 102400, importance=HIGH,
@@ -74,8 +73,6 @@ NETWORK = (
     Setting("max.request.partition.size.limit", INT, 2000, at_least(1),
             doc="Maximum number of partitions in one DescribeTopicPartitions response; clients request the rest "
                 "with the cursor."),
-    Setting("request.timeout.ms", INT, 30000, importance=HIGH,
-            doc="Time that the control process may take for a request that has no timeout of its own."),
     Setting("fetch.max.bytes", INT, 57671680, at_least(1024),
             doc="Maximum bytes of one Fetch answer, whatever the consumer asks for."),
     Setting("max.incremental.fetch.session.cache.slots", INT, 1000, at_least(0),
@@ -83,15 +80,6 @@ NETWORK = (
     Setting("fetch.purgatory.purge.interval.requests", INT, 1000,
             doc="Completed entries that may stay in the watch lists of waiting fetches before they are "
                 "swept."),
-    Setting("producer.purgatory.purge.interval.requests", INT, 1000,
-            doc="Completed entries that may stay in the watch lists of waiting produces before they are "
-                "swept."),
-    Setting("delete.records.purgatory.purge.interval.requests", INT, 1,
-            doc="Completed entries that may stay in the watch lists of waiting DeleteRecords before "
-                "they are swept."),
-    Setting("share.fetch.purgatory.purge.interval.requests", INT, 1000,
-            doc="Completed entries that may stay in the watch lists of waiting share fetches before "
-                "they are swept."),
     Setting("telemetry.max.bytes", INT, 1048576, at_least(1), importance=LOW,
             doc="Maximum size of one push of a client's metrics, both compressed and decompressed."),
     Setting("quota.window.num", INT, 11, at_least(1), importance=LOW,

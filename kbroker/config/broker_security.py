@@ -4,7 +4,6 @@ listener.name.NAME.KEY."""
 from kbroker.config.checks import KnownClass, at_least, list_of, one_of
 from kbroker.config.setting import (
     BOOLEAN,
-    CLASS,
     CLUSTER,
     HIGH,
     INT,
@@ -53,20 +52,12 @@ SECURITY = (
             doc="As kbroker.login.attempts.user.burst, but for all users of one address together."),
     Setting("kbroker.login.attempts.address.per.second", INT, 5, at_least(0), importance=LOW,
             doc="As kbroker.login.attempts.user.per.second, but for all users of one address together."),
-    Setting("principal.builder.class", CLASS,
-            "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder",
-            KnownClass(("org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder",)),
-            PER_BROKER,
-            doc="How the principal of a connection is built; only the default rules are available."),
     Setting("sasl.enabled.mechanisms", LIST, ("GSSAPI",), list_of(), PER_BROKER,
             doc="SASL mechanisms that a listener offers. kbroker supports PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 and "
                 "OAUTHBEARER; for SASL listeners you must change the default."),
     Setting("sasl.jaas.config", PASSWORD, None, dynamic=PER_BROKER,
             doc="Login module line with the users of a mechanism, set as "
                 "listener.name.NAME.MECHANISM.sasl.jaas.config."),
-    Setting("sasl.server.callback.handler.class", CLASS, None, KnownClass((
-                "org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler",)),
-            doc="Java class that checks credentials. kbroker loads no Java code, so it must be unset."),
     Setting("sasl.server.max.receive.size", INT, 524288,
             doc="Largest SASL message accepted before a connection is authenticated."),
     Setting("connections.max.reauth.ms", LONG, 0,
@@ -126,8 +117,6 @@ SECURITY = (
             doc="Trusted certificates as PEM text, instead of a file."),
     Setting("ssl.enabled.protocols", LIST, ("TLSv1.2", "TLSv1.3",), list_of(), PER_BROKER,
             doc="TLS versions offered."),
-    Setting("ssl.protocol", STRING, "TLSv1.3", dynamic=PER_BROKER,
-            doc="Newest TLS version to use when ssl.enabled.protocols leaves a choice."),
     Setting("ssl.cipher.suites", LIST, (), list_of(), PER_BROKER,
             doc="Cipher suites offered, by their RFC names; empty: those with forward secrecy and without SHA-1. "
                 "Name either all suites of TLS 1.3 or none of them. A TLS version of which you name no suite is "

@@ -1,7 +1,7 @@
 """Broker settings: topic creation and defaults that are not about one log."""
 
-from kbroker.config.checks import KnownClass, at_least
-from kbroker.config.setting import BOOLEAN, CLASS, CLUSTER, HIGH, INT, LONG, LOW, Setting
+from kbroker.config.checks import at_least
+from kbroker.config.setting import BOOLEAN, CLUSTER, HIGH, INT, LONG, Setting
 
 # fmt: off
 TOPICS = (
@@ -26,11 +26,5 @@ TOPICS = (
             doc="Return leadership to the preferred replica once it is in sync again."),
     Setting("leader.imbalance.check.interval.seconds", LONG, 300, at_least(1), importance=HIGH,
             doc="Seconds between checks whether leadership should return to preferred replicas."),
-    Setting("create.topic.policy.class.name", CLASS, None, KnownClass(), importance=LOW,
-            doc="Java class that may refuse topic creations. kbroker loads no Java code, so it must be "
-                "unset."),
-    Setting("alter.config.policy.class.name", CLASS, None, KnownClass(), importance=LOW,
-            doc="Java class that may refuse config changes. kbroker loads no Java code, so it must be "
-                "unset."),
 )
 # fmt: on

@@ -155,6 +155,29 @@ class KnownClass:
 
 
 @dataclass(frozen=True, slots=True)
+class Assignors:
+    """Names of the broker's assignors, or the names of Kafka's classes for them; others cannot be
+    loaded here. exactly: how many there must be, 0 for one or more."""
+
+    known: tuple[str, ...]
+    exactly: int = 0
+
+    def __call__(self, name: str, value: Value) -> None:
+        list_of(may_be_empty=False)(name, value)
+        named = value if isinstance(value, tuple) else ()
+        classes = {f"org.apache.kafka.coordinator.group.assignor.{one.title()}Assignor" for one in self.known}
+        for one in named:
+            if one not in self.known and one not in classes:
+                why = f"Class {one} could not be found. kbroker loads no Java plugins; allowed: {self}"
+                raise invalid(name, value, why)
+        if self.exactly and len(named) != self.exactly:
+            raise ConfigError(f"{name} must contain exactly one assignor, but found {len(named)}")
+
+    def __str__(self) -> str:
+        return "[" + ", ".join(self.known) + "]"
+
+
+@dataclass(frozen=True, slots=True)
 class OffsetReset:
     """share.auto.offset.reset: earliest, latest or by_duration with an ISO-8601 duration, not
     negative."""

@@ -12,7 +12,7 @@ from functools import lru_cache
 
 from kbroker.config import client_metrics, group, topic
 from kbroker.config.broker import BROKER, BrokerConfig, is_dynamic, is_sensitive, row_of, synonyms
-from kbroker.config.inert import INERT_REASON
+from kbroker.config.inert import INERT_REASON, INERT_TOPIC_REASON
 from kbroker.config.java_hash import map_order, string_hash
 from kbroker.config.setting import Setting, Type, Value, render
 
@@ -65,7 +65,7 @@ def documentation(row: Setting | None) -> str | None:
     """The text of a row; of one without effect the reason."""
     if row is None:
         return None
-    reason = INERT_REASON.get(row.name)
+    reason = INERT_REASON.get(row.name) or INERT_TOPIC_REASON.get(row.name)
     return row.doc if reason is None else f"No effect in kbroker: {reason}"
 
 

@@ -13,7 +13,7 @@ from kbroker.config.broker_transactions import TRANSACTIONS
 from kbroker.config.client_metrics import CLIENT_METRICS
 from kbroker.config.group import GROUP
 from kbroker.config.group import SYNONYM as GROUP_SYNONYM
-from kbroker.config.inert import INERT_GROUPS
+from kbroker.config.inert import INERT_GROUPS, INERT_TOPIC_GROUPS, INERT_TOPIC_REASON
 from kbroker.config.removed import REMOVED
 from kbroker.config.setting import DOUBLE_MAX, INT_MAX, LONG_MAX, Setting, render
 from kbroker.config.topic import SYNONYM as TOPIC_SYNONYM
@@ -69,7 +69,8 @@ def _lines() -> Iterator[str]:
     yield from _table(DYNAMIC_ONLY.values())
     yield "\n## Topic settings\n"
     yield "*Broker setting* is where the value comes from while the topic has none of its own.\n"
-    yield from _layered(TOPIC.values(), TOPIC_SYNONYM)
+    working = (row for row in TOPIC.values() if row.name not in INERT_TOPIC_REASON)
+    yield from _layered(working, TOPIC_SYNONYM)
     yield "\n## Group settings\n"
     yield from _layered(GROUP.values(), GROUP_SYNONYM)
     yield "\n## Client metrics settings\n"
@@ -84,7 +85,7 @@ def _lines() -> Iterator[str]:
         "Accepted and checked, so that the properties of a Kafka cluster load. The broker logs a warning at the "
         "start if one is set.\n"
     )
-    for group in INERT_GROUPS:
+    for group in (*INERT_GROUPS, *INERT_TOPIC_GROUPS):
         yield f"**{group.title}**: {group.reason}\n"
         yield ", ".join(f"`{row.name}`" for row in group.rows) + "\n"
     yield "## Removed from Kafka\n"

@@ -1,5 +1,5 @@
-"""Kafka's broker settings that are accepted but change nothing on one host, each group with its
-reason.
+"""Kafka's broker and topic settings that are accepted but change nothing on one host, each group
+with its reason.
 
 They are parsed and checked like the others and shown by DescribeConfigs, so that a
 server.properties of a Kafka cluster loads as it is; the first start that finds one set says so
@@ -8,7 +8,7 @@ once.
 
 from dataclasses import dataclass
 
-from kbroker.config.checks import KnownClass, NotEmpty, at_least, between, list_of, one_of_any_case
+from kbroker.config.checks import Assignors, KnownClass, NotEmpty, at_least, between, list_of, one_of_any_case
 from kbroker.config.setting import (
     BOOLEAN,
     CLASS,
@@ -70,6 +70,7 @@ _CONTROLLERS = (
     Setting("metadata.max.retention.ms", LONG, 604800000, importance=HIGH),
     Setting("process.roles", LIST, ("broker",), list_of("broker", "controller", may_be_empty=False),
             importance=HIGH),
+    Setting("request.timeout.ms", INT, 30000, importance=HIGH),
     Setting("server.max.startup.time.ms", LONG, LONG_MAX, at_least(0), internal=True),
     Setting("socket.connection.setup.timeout.max.ms", LONG, 30000),
     Setting("socket.connection.setup.timeout.ms", LONG, 10000),
@@ -151,6 +152,7 @@ _JAVA = (
     Setting("ssl.endpoint.identification.algorithm", STRING, "https", dynamic=PER_BROKER, importance=LOW),
     Setting("ssl.engine.factory.class", CLASS, None, KnownClass(), PER_BROKER, LOW),
     Setting("ssl.keymanager.algorithm", STRING, "SunX509", dynamic=PER_BROKER),
+    Setting("ssl.protocol", STRING, "TLSv1.3", dynamic=PER_BROKER),
     Setting("ssl.provider", STRING, None, dynamic=PER_BROKER),
     Setting("ssl.secure.random.implementation", STRING, None, dynamic=PER_BROKER, importance=LOW),
     Setting("ssl.trustmanager.algorithm", STRING, "PKIX", dynamic=PER_BROKER),
@@ -215,6 +217,41 @@ _AS_A_CLIENT = (
     Setting("sasl.oauthbearer.token.endpoint.url", STRING, None),
 )
 
+_PLUGINS = (
+    Setting("alter.config.policy.class.name", CLASS, None, KnownClass(), importance=LOW),
+    Setting("create.topic.policy.class.name", CLASS, None, KnownClass(), importance=LOW),
+    Setting("group.share.assignors", LIST, ("simple",), Assignors(("simple",), exactly=1)),
+    Setting("principal.builder.class", CLASS,
+            "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder",
+            KnownClass(("org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder",)),
+            PER_BROKER),
+    Setting("sasl.server.callback.handler.class", CLASS, None, KnownClass((
+                "org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler",))),
+)
+
+_WAITING = (
+    Setting("delete.records.purgatory.purge.interval.requests", INT, 1),
+    Setting("producer.purgatory.purge.interval.requests", INT, 1000),
+    Setting("queued.max.requests", INT, 500, at_least(1), importance=HIGH),
+    Setting("share.fetch.purgatory.purge.interval.requests", INT, 1000),
+)
+
+_COORDINATOR_RECORDS = (
+    Setting("group.share.initialize.retry.interval.ms", INT, 30000, at_least(1), importance=LOW,
+            internal=True),
+    Setting("offsets.topic.compression.codec", INT, 0, importance=HIGH),
+    Setting("share.coordinator.cold.partition.snapshot.interval.ms", INT, 300000, at_least(1),
+            importance=LOW, internal=True),
+    Setting("share.coordinator.state.topic.compression.codec", INT, 0, importance=HIGH),
+)
+
+_TIERED_TOPICS = (
+    Setting("local.retention.bytes", LONG, -2, at_least(-2)),
+    Setting("local.retention.ms", LONG, -2, at_least(-2)),
+    Setting("remote.log.copy.disable", BOOLEAN, False),
+    Setting("remote.log.delete.on.disable", BOOLEAN, False),
+)
+
 INERT_GROUPS = (
     InertGroup("Controllers", _CONTROLLERS,
                "kbroker runs on one host and has no controller quorum and no cluster metadata log."),
@@ -228,7 +265,21 @@ INERT_GROUPS = (
                "control is a single process that reads its internal topics and writes each batch immediately."),
     InertGroup("The broker as a client", _AS_A_CLIENT,
                "the broker authenticates clients and never logs in itself; Kerberos is not supported."),
+    InertGroup("Plug-ins", _PLUGINS,
+               "kbroker loads no Java classes and always uses the rules of Kafka's own; others are refused."),
+    InertGroup("Waiting requests", _WAITING,
+               "no queue between threads needs a bound, since control has at most one request of each connection; "
+               "completed operations leave their lists at once."),
+    InertGroup("Records of coordinators", _COORDINATOR_RECORDS,
+               "control writes batches of few records without compression, initializes share partitions when they "
+               "are first fetched, and writes the snapshots of all of them before it prunes their topic."),
+)
+INERT_TOPIC_GROUPS = (
+    InertGroup("Tiered storage of topics", _TIERED_TOPICS,
+               "there is no remote tier, so local retention is retention.bytes and retention.ms."),
 )
 # fmt: on
 
 INERT_REASON = {row.name: group.reason for group in INERT_GROUPS for row in group.rows}
+"""Of the broker's settings."""
+INERT_TOPIC_REASON = {row.name: group.reason for group in INERT_TOPIC_GROUPS for row in group.rows}

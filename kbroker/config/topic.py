@@ -11,6 +11,7 @@ from typing import Any, Self
 
 from kbroker.config.broker import BrokerConfig
 from kbroker.config.checks import GzipLevel, ThrottledReplicas, at_least, between, list_of, one_of
+from kbroker.config.inert import INERT_TOPIC_GROUPS
 from kbroker.config.setting import (
     BOOLEAN,
     CLASS,
@@ -89,10 +90,6 @@ ROWS = (
     Setting("leader.replication.throttled.replicas", LIST, (), ThrottledReplicas(),
             doc="Replicas whose copies leader.replication.throttled.rate limits: partition:node pairs, or * for "
                 "all."),
-    Setting("local.retention.bytes", LONG, -2, at_least(-2),
-            doc="For tiered storage, which kbroker does not have; -2 means retention.bytes."),
-    Setting("local.retention.ms", LONG, -2, at_least(-2),
-            doc="For tiered storage, which kbroker does not have; -2 means retention.ms."),
     Setting("max.compaction.lag.ms", LONG, LONG_MAX, at_least(1),
             doc="Age at which a log is due for cleaning regardless of its ratio of dirty bytes."),
     Setting("max.message.bytes", INT, 1048588, at_least(0),
@@ -111,10 +108,6 @@ ROWS = (
             doc="Replicas that must be in sync for acks=all to succeed."),
     Setting("preallocate", BOOLEAN, False,
             doc="Reserve a segment's disk space when it is created."),
-    Setting("remote.log.copy.disable", BOOLEAN, False,
-            doc="For tiered storage, which kbroker does not have."),
-    Setting("remote.log.delete.on.disable", BOOLEAN, False,
-            doc="For tiered storage, which kbroker does not have."),
     Setting("remote.storage.enable", BOOLEAN, False,
             doc="Tiered storage; kbroker has none, so true is refused."),
     Setting("retention.bytes", LONG, -1,
@@ -172,7 +165,8 @@ SYNONYM = {
 # fmt: on
 
 
-TOPIC: Mapping[str, Setting] = table(ROWS)
+_INERT = (row for group in INERT_TOPIC_GROUPS for row in group.rows)
+TOPIC: Mapping[str, Setting] = table(sorted((*ROWS, *_INERT), key=lambda row: row.name))
 
 _BROKER_VALUE: dict[str, Callable[[BrokerConfig], Value]] = {
     "retention.ms": lambda broker: broker.log_retention_ms,

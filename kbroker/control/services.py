@@ -85,13 +85,15 @@ def make_coordinators(
     announce(slot number): sets control's waiter bit in a slot.
     """
     broker, loop = services.broker, asyncio.get_running_loop()
-    groups = Runtime(broker, appender, shard.TOPIC, loop)
+    number = broker.config.get_int
+    groups = Runtime(broker, appender, shard.TOPIC, loop, number("offsets.commit.timeout.ms"))
     group_service = GroupService(broker, groups, appender)
     group_service.start()
     transactions = Runtime(broker, appender, TRANSACTIONS, loop)
     transaction_service = TransactionService(broker, transactions, appender, group_service)
     transaction_service.start()
-    shares = Runtime(broker, appender, share_state.TOPIC, loop)
+    write_ms = number("share.coordinator.write.timeout.ms")
+    shares = Runtime(broker, appender, share_state.TOPIC, loop, write_ms)
     share_service = ShareService(broker, group_service, shares, announce, appender.append)
     appender.slot_listeners.append(share_service.slot_advanced)
     services.coordinate(group_service, transaction_service, share_service)

@@ -37,6 +37,8 @@ from kbroker.net.rows.chunk_kernel import RESERVED_SHARE
 Words = NDArray[np.int64]
 
 CHUNK_BYTES: Final = 2 << 20
+RUN_CHUNKS: Final = 2
+"""Chunks besides those of the largest request: the current one, and the rest of the last one."""
 OUT_BYTES: Final = 1 << 20
 RECEIVE_BYTES: Final = 256 << 10
 REQUESTS: Final = 16384
@@ -49,6 +51,18 @@ FIRST_CONNECTIONS: Final = 1024
 NEW_ROW: Final = Connection.row()
 """Request number of a connection that has sent nothing yet."""
 NEW_ROW[[Connection.CHUNK, Connection.HEAD, Connection.TAIL]] = -1
+
+
+def chunks_of(config: BrokerConfig, arena_bytes: int) -> int:
+    """Number of chunks for received requests: all that the arena has, or this process's share of
+    queued.max.request.bytes (Kafka's MemoryPool), but always enough for the largest request."""
+    every, queued = arena_bytes // CHUNK_BYTES, config.get_int("queued.max.request.bytes")
+    if queued <= 0:
+        return every
+    share = queued // config.get_int("num.network.threads") // CHUNK_BYTES
+    largest = -(-config.get_int("socket.request.max.bytes") // CHUNK_BYTES) + RUN_CHUNKS
+    least = -(-largest * RESERVED_SHARE // (RESERVED_SHARE - 1))
+    return min(every, max(share, least))
 
 
 def free_list(table: Words, link: int) -> None:
@@ -86,12 +100,11 @@ class Context:
         self._libraries = CodecLibraries()
         self._unused = 0
         self._snapshot: Words = Slot.row(writer="network")
-        self._start_chunks()
+        self._start_chunks(chunks_of(config, self.arena.size))
         self._start_words(config)
         self.grow_connections(FIRST_CONNECTIONS)
 
-    def _start_chunks(self) -> None:
-        count = self.arena.size // CHUNK_BYTES
+    def _start_chunks(self, count: int) -> None:
         self.chunks: Words = Chunk.table(count)
         self.free_chunks: Words = np.arange(count - 1, -1, -1, dtype=np.int64)
         words = self.words
@@ -175,7 +188,7 @@ class Context:
         return {
             ContextRow.MAX_FRAME: min(
                 config.get_int("socket.request.max.bytes"),
-                self.arena.size - (2 + len(self.chunks) // RESERVED_SHARE) * CHUNK_BYTES,
+                (len(self.chunks) - RUN_CHUNKS - len(self.chunks) // RESERVED_SHARE) * CHUNK_BYTES,
             ),
             ContextRow.MAX_FIRST_FRAME: min(
                 config.get_int("sasl.server.max.receive.size"), config.get_int("socket.request.max.bytes")

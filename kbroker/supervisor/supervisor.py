@@ -18,6 +18,7 @@ import time
 from collections.abc import Iterable
 
 from kbroker.config.broker import BrokerConfig
+from kbroker.config.setting import ConfigError
 from kbroker.ipc import connecting
 from kbroker.ipc.child import PARENT_ONLY, STOP_SIGNAL, ChildContext
 from kbroker.ipc.clock import monotonic_ms
@@ -50,13 +51,20 @@ STUCK = {role.name: bind("kbroker_process_stuck_total", role=role.name) for role
 DEATHS = {role.name: bind("kbroker_process_deaths_total", role=role.name) for role in ROLES}
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD, signal.SIGHUP)
 
+SIZES = (
+    "kbroker.arena.bytes", "kbroker.max.partitions", "kbroker.ring.entries", "quota.window.num",
+    "num.network.threads", "num.io.threads",
+)  # fmt: skip
+"""Settings that decide how much memory the processes share."""
+
 
 class Supervisor:
     """Owns the children, the listening sockets and the log dirs' locks."""
 
     def __init__(self, config: BrokerConfig) -> None:
+        """Raises ConfigError when the settings need more memory than there is."""
         self.config = config = with_stored_settings(config)
-        self.shared = Shared(_sizes(config))
+        self.shared = shared_memory(config)
         self._control_sockets = connecting.make()
         self._handoffs = [
             socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET) for _ in range(network_count(config))
@@ -332,6 +340,17 @@ class Supervisor:
                 deadline = monotonic_ms() + STOP_TIMEOUT_MS
             self._turn(max(1, min(left, 1000)))
         return all(child.exit_code == 0 or (child.stuck and not child.role.owns_logs) for child in children)
+
+
+def shared_memory(config: BrokerConfig) -> Shared:
+    """The memory that all processes share. Raises ConfigError when this host has no room for it."""
+    try:
+        return Shared(_sizes(config))
+    except (OSError, OverflowError) as error:
+        sizes = ", ".join(f"{name}={config.get_int(name)}" for name in SIZES)
+        raise ConfigError(
+            f"the shared memory cannot be allocated ({error}); its size follows from {sizes}"
+        ) from None
 
 
 def _sizes(config: BrokerConfig) -> Sizes:

@@ -57,3 +57,17 @@ def test_serve_takes_settings_from_variables_when_asked() -> None:
     done = subprocess.run(command, env=wrong, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 2
     assert "num.partitions" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "setting", ["kbroker.arena.bytes=9223372036854775807", "kbroker.max.partitions=2147483647"]
+)
+def test_settings_that_need_more_memory_than_there_is_are_refused(tmp_path: Path, setting: str) -> None:
+    fixed = ["listeners=PLAINTEXT://127.0.0.1:0", f"log.dirs={tmp_path}", "kbroker.http.listen=", setting]
+    overrides = [word for each in fixed for word in ("--override", each)]
+    command = [sys.executable, "-m", "kbroker", "serve", *overrides]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 2
+    assert "shared memory cannot be allocated" in done.stderr
+    assert setting in done.stderr
+    assert "Traceback" not in done.stderr

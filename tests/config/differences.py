@@ -28,6 +28,8 @@ OTHER_CHECK = {
     "authorizer.class.name": "no Java classes are loaded",
     "controller.quorum.voters": "not read",
     "controller.quorum.bootstrap.servers": "not read",
+    "group.consumer.assignors": "no Java classes are loaded",
+    "group.share.assignors": "no Java classes are loaded",
     "max.connections.per.ip.overrides": "checked when set, not later",
 }
 

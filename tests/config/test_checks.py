@@ -2,6 +2,7 @@
 
 import pytest
 
+from kbroker.config.broker import BROKER
 from kbroker.config.checks import (
     ConnectionsPerIp,
     GzipLevel,
@@ -121,3 +122,16 @@ def test_an_offset_reset_without_a_duration_is_refused(text: str) -> None:
 def test_connection_limits_are_read_with_addresses_of_both_kinds() -> None:
     limits = connections_per_ip("k", "127.0.0.1:5, host:7 ,[::1]:9,")
     assert limits == {"127.0.0.1": 5, "host": 7, "[::1]": 9}
+
+
+def test_assignors_are_those_of_kafka_by_their_names_or_classes() -> None:
+    simple = "org.apache.kafka.coordinator.group.assignor.SimpleAssignor"
+    for text in ("simple", simple):
+        assert BROKER["group.share.assignors"].parse(text) == (text,)
+    with pytest.raises(ConfigError, match="must contain exactly one assignor, but found 2"):
+        BROKER["group.share.assignors"].parse(f"simple,{simple}")
+    for name in ("group.share.assignors", "group.consumer.assignors"):
+        for text in ("other", "org.example.Assignor", "simple,other", ""):
+            with pytest.raises(ConfigError):
+                BROKER[name].parse(text)
+    assert BROKER["group.consumer.assignors"].parse("range") == ("range",)

@@ -1,6 +1,13 @@
-"""A connection's row begins anew, but stays in the lists of the pump that it is in."""
+"""The tables of a network process: a connection's row that is used again, and the memory for
+requests."""
 
+import pytest
+
+from kbroker.config.broker import BrokerConfig
+from kbroker.net.context import chunks_of
 from kbroker.net.rows import Connection, Flag
+from kbroker.net.rows import Context as ContextRow
+from kbroker.net.rows.chunk_kernel import reserve_bytes
 from tests.net.contexts import new_context
 
 
@@ -23,3 +30,39 @@ def test_a_row_that_is_used_again_keeps_its_lists_and_nothing_else() -> None:
     expected[Connection.LAST_NS] = 12
     expected[Connection.GENERATION] = first + 1
     assert context.connections[number].tolist() == expected.tolist()
+
+
+MIB = 1 << 20
+
+
+@pytest.mark.parametrize(
+    ("settings", "chunks"),
+    [
+        ({}, 128),
+        ({"queued.max.request.bytes": "0"}, 128),
+        ({"queued.max.request.bytes": str(200 * MIB)}, 100),
+        ({"queued.max.request.bytes": str(400 * MIB), "num.network.threads": "4"}, 56),
+        ({"queued.max.request.bytes": str(100 * MIB)}, 56),
+        ({"queued.max.request.bytes": str(8 * MIB), "socket.request.max.bytes": str(MIB)}, 4),
+        ({"queued.max.request.bytes": str(900 * MIB)}, 128),
+    ],
+)
+def test_the_bytes_of_waiting_requests_are_shared_by_the_network_processes(
+    settings: dict[str, str], chunks: int
+) -> None:
+    config = BrokerConfig({"num.network.threads": "1", **settings})
+    assert chunks_of(config, 256 * MIB) == chunks
+
+
+def test_requests_take_no_more_than_the_bytes_that_may_wait() -> None:
+    settings = {
+        "num.network.threads": "1",
+        "queued.max.request.bytes": str(8 * MIB),
+        "socket.request.max.bytes": str(2 * MIB),
+    }
+    context = new_context(settings)
+    assert context.words[ContextRow.MAX_FRAME] == 2 * MIB
+    taken = [reserve_bytes(context.address, 2 * MIB) for _ in range(5)]
+    assert [offset >= 0 for offset in taken] == [True] * 4 + [False]
+    without = new_context({"num.network.threads": "1"})
+    assert all(reserve_bytes(without.address, 2 * MIB) >= 0 for _ in range(32))

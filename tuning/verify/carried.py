@@ -29,7 +29,6 @@ CARRIED = (
     "num.io.threads",
     "num.network.threads",
     "queued.max.request.bytes",
-    "queued.max.requests",
     "socket.listen.backlog.size",
     "socket.receive.buffer.bytes",
     "socket.send.buffer.bytes",

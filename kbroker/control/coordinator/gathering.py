@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from kbroker.control.coordinator.machine import Record
-from kbroker.control.links.appender import Appender, Done, completion_of
+from kbroker.control.links.appender import DEFAULT_TIMEOUT_MS, Appender, Done, completion_of
 from kbroker.control.metadata.catalogue import Partition
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.records import build_batch
@@ -38,15 +38,20 @@ class Gathering:
     """Runs in: control. Owner: a Runtime. The records of one operation stay together, and in order
     of `add`.
 
-    max_bytes: the largest batch that the topic takes.
+    max_bytes: the largest batch that the topic takes. timeout_ms: of an append.
     """
 
     def __init__(
-        self, appender: Appender, max_bytes: Callable[[], int], loop: asyncio.AbstractEventLoop
+        self,
+        appender: Appender,
+        max_bytes: Callable[[], int],
+        loop: asyncio.AbstractEventLoop,
+        timeout_ms: int = DEFAULT_TIMEOUT_MS,
     ) -> None:
         self._appender = appender
         self._max_bytes = max_bytes
         self._loop = loop
+        self._timeout_ms = timeout_ms
         self._open: dict[int, Gathered] = {}
 
     def add(self, partition: Partition, records: list[Record], now_ms: int, done: Done) -> None:
@@ -90,7 +95,7 @@ class Gathering:
         if len(batch) > self._max_bytes():  # one operation's alone: others were sent before
             self._loop.call_soon(on_done, KafkaError(ErrorCode.MESSAGE_TOO_LARGE))
         else:
-            self._appender.submit(gathered.partition, batch, on_done)
+            self._appender.submit(gathered.partition, batch, on_done, self._timeout_ms)
 
     async def append(self, partition: Partition, records: list[Record], now_ms: int) -> None:
         """As `add`, and wait. Raises KafkaError."""

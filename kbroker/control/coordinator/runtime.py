@@ -28,7 +28,7 @@ from kbroker.control.coordinator.machine import (
 from kbroker.control.coordinator.operation_timers import OperationTimers
 from kbroker.control.coordinator.running import Running, completion
 from kbroker.control.coordinator.timers import WheelTimers
-from kbroker.control.links.appender import Appender
+from kbroker.control.links.appender import DEFAULT_TIMEOUT_MS, Appender
 from kbroker.control.metadata.catalogue import Partition
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.records import build_batch
@@ -62,21 +62,28 @@ class Runtime(CoordinatorTopic):
     """One running coordinator. Runs in: control. Owner: the process's main. It is the Timers of its
     machine.
 
-    lane: the fast path that decides operations before this runtime, or None.
+    lane: the fast path that decides operations before this runtime, or None. timeout_ms: the
+    maximum time until the records of an operation are in the log and replicated.
     """
 
     def __init__(
-        self, broker: Broker, appender: Appender, topic: str, loop: asyncio.AbstractEventLoop
+        self,
+        broker: Broker,
+        appender: Appender,
+        topic: str,
+        loop: asyncio.AbstractEventLoop,
+        timeout_ms: int = DEFAULT_TIMEOUT_MS,
     ) -> None:
         super().__init__(broker, topic)
         self.lane: Lane | None = None
         self._appender = appender
+        self.timeout_ms = timeout_ms
         self._wheel = WheelTimers(loop)
         self._timers = OperationTimers(self._wheel, self.start)
         self._tails: dict[str, asyncio.Future[None]] = {}
         self._independent: dict[str, Independent] = {}
         self._queued: dict[str, Queued] = {}
-        self._gathering = Gathering(appender, self._max_bytes, loop)
+        self._gathering = Gathering(appender, self._max_bytes, loop, timeout_ms)
         self._tasks: set[asyncio.Task[Any]] = set()
         self._loop = loop
 
@@ -310,7 +317,7 @@ class Runtime(CoordinatorTopic):
         batch = build_batch(content, producer=(*producer, -1), transactional=True)
         if len(batch) > self._max_bytes():
             raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE)
-        await self._appender.append(partition, batch)
+        await self._appender.append(partition, batch, timeout_ms=self.timeout_ms)
 
     def _max_bytes(self) -> int:
         return self._broker.topic_config(self.topic).max_message_bytes

@@ -164,13 +164,15 @@ class Appender:
                     raise
             await asyncio.sleep(RETRY_S)
 
-    def submit(self, partition: Partition, batch: bytes, done: Done) -> None:
+    def submit(
+        self, partition: Partition, batch: bytes, done: Done, timeout_ms: int = DEFAULT_TIMEOUT_MS
+    ) -> None:
         """As `append`, but `done` is called at the end, and no task is needed unless something
         fails."""
 
         def settled(error: int, _: int) -> None:
             if error == ErrorCode.NOT_LEADER_OR_FOLLOWER:
-                self._start(self._submit_again(partition, batch, done))
+                self._start(self._submit_again(partition, batch, done, timeout_ms))
                 return
             if not error:
                 crash_point.reach("appended")
@@ -178,17 +180,17 @@ class Appender:
 
         space = self._space.take(len(batch))
         if space is None:
-            self._start(self._submit_again(partition, batch, done))
+            self._start(self._submit_again(partition, batch, done, timeout_ms))
             return
         self._arena[space.start : space.start + len(batch)] = batch
-        if not self._push(partition, space, len(batch), -1, DEFAULT_TIMEOUT_MS, settled):
+        if not self._push(partition, space, len(batch), -1, timeout_ms, settled):
             self._space.give(space)
-            self._start(self._submit_again(partition, batch, done))
+            self._start(self._submit_again(partition, batch, done, timeout_ms))
 
-    async def _submit_again(self, partition: Partition, batch: bytes, done: Done) -> None:
+    async def _submit_again(self, partition: Partition, batch: bytes, done: Done, timeout_ms: int) -> None:
         await asyncio.sleep(RETRY_S)
         try:
-            await self.append(partition, batch)
+            await self.append(partition, batch, timeout_ms=timeout_ms)
         except KafkaError as error:
             done(error)
         else:

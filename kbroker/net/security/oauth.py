@@ -29,6 +29,7 @@ unsigned tokens."""
 MAX_TOKEN_BYTES: Final = 1 << 16
 NEW_KEYS_S: Final = 10.0
 """Minimum time between two attempts to fetch an unknown key."""
+MAX_DOUBLINGS: Final = 32
 BAD_TOKEN: Final = '{"status":"invalid_token"}'
 _FIRST: Final = re.compile(
     r"n,(?:a=(?P<authzid>[^,\x01]*))?,\x01(?P<pairs>(?:[A-Za-z]+=[\x21-\x7e \t\r\n]+\x01)+)\x01"
@@ -53,7 +54,13 @@ class TokenChecks:
         self._issuer = setting("expected.issuer")
         self._leeway_s = setting("clock.skew.seconds")
         self._subject = setting("sub.claim.name")
+        self._scope = setting("scope.claim.name")
         self._refresh_s = setting("jwks.endpoint.refresh.ms") / 1000
+        self._pauses_s = (
+            setting("jwks.endpoint.retry.backoff.ms") / 1000,
+            setting("jwks.endpoint.retry.backoff.max.ms") / 1000,
+        )
+        self._failures = 0
         self._keys: dict[object, PyJWK] = {}
         self._fetch_at_s = self._next_check_s = 0.0
         self._thread = ThreadPoolExecutor(1, "oauth")
@@ -87,6 +94,7 @@ class TokenChecks:
         subject = claims.get(self._subject)
         if not isinstance(subject, str) or not subject.strip():
             raise BadToken(f"the claim {self._subject} names nobody")
+        _check_scopes(self._scope, claims.get(self._scope))
         return subject, float(claims["exp"])
 
     def _key(self, kid: object) -> "PyJWK":
@@ -97,13 +105,20 @@ class TokenChecks:
             try:
                 self._keys = self._fetched()
                 self._fetch_at_s = now_s + self._refresh_s
+                self._failures = 0
             except Exception as error:  # a server may answer anything; the known keys stay valid
-                self._fetch_at_s = now_s + NEW_KEYS_S
+                self._fetch_at_s = time.monotonic() + self._pause_s()
                 log.warning("cannot get keys from %s: %s", self._url, error)
         found = self._keys.get(kid)
         if found is None:
             raise BadToken(f"no key {kid!r}")
         return found
+
+    def _pause_s(self) -> float:
+        """The time until the keys are fetched again: it doubles with each failure."""
+        first_s, max_s = self._pauses_s
+        self._failures = min(self._failures + 1, MAX_DOUBLINGS)
+        return float(max(0, min(first_s * 2 ** (self._failures - 1), max_s)))
 
     def _fetched(self) -> "dict[object, PyJWK]":
         import jwt
@@ -114,6 +129,20 @@ class TokenChecks:
         if not isinstance(data, dict):
             raise ValueError("no set of keys")
         return {key.key_id: key for key in jwt.PyJWKSet.from_dict(data).keys}
+
+
+def _check_scopes(claim: str, value: object) -> None:
+    """A text is one scope, a list has several: none blank, none twice (ClaimValidationUtils).
+    Raises BadToken."""
+    scopes = value if isinstance(value, list) else [value] if isinstance(value, str) else []
+    seen: set[str] = set()
+    for scope in scopes:
+        text = scope.strip() if isinstance(scope, str) else ""
+        if not text:
+            raise BadToken(f"{claim} value must be non-empty")
+        if text in seen:
+            raise BadToken(f"{claim} value must not contain duplicates - {text} already present")
+        seen.add(text)
 
 
 def usable(config: BrokerConfig, listener: str) -> str | None:

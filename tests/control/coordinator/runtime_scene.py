@@ -43,16 +43,18 @@ class Log:
         self.held = asyncio.Event()
         self.held.set()
         self.error: ErrorCode | None = None
+        self.timeout_ms = 0
 
-    async def append(self, partition: Partition, batch: bytes) -> int:
+    async def append(self, partition: Partition, batch: bytes, timeout_ms: int = 0) -> int:
+        self.timeout_ms = timeout_ms
         await self.held.wait()
         if self.error is not None:
             raise KafkaError(self.error)
         self.batches.append((partition.index, batch))
         return len(self.batches) - 1
 
-    def submit(self, partition: Partition, batch: bytes, done: Done) -> None:
-        submit(self.append(partition, batch), done)
+    def submit(self, partition: Partition, batch: bytes, done: Done, timeout_ms: int = 0) -> None:
+        submit(self.append(partition, batch, timeout_ms), done)
 
 
 async def _told(appended: Coroutine[Any, Any, int], done: Done) -> None:

@@ -5,7 +5,7 @@ import time
 from functools import partial
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -33,6 +33,21 @@ def test_records_are_appended_replayed_and_then_answered(tmp_path: Path) -> None
         ((index, batch),) = log.batches
         assert index == runtime.partition_for("g")
         assert [(record.key, record.value) for record in read_all(batch)] == [(b"k", b"v")]
+
+    run(tmp_path, test)
+
+
+def test_appends_have_the_timeout_of_their_coordinator(tmp_path: Path) -> None:
+    async def test(runtime: Runtime, machine: Machine, log: Log, made: World) -> None:
+        loop = asyncio.get_running_loop()
+        timed = Runtime(made.broker, cast(Any, log), runtime.topic, loop, timeout_ms=1234)
+        timed.attach(Machine())
+        await timed.ready()
+        await timed.run("g", puts(b"k", b"v"))
+        assert log.timeout_ms == 1234
+        log.timeout_ms = 0
+        await completion(timed.ask("g", puts(b"k", b"v")))
+        assert log.timeout_ms == 1234
 
     run(tmp_path, test)
 

@@ -45,19 +45,22 @@ class Log:
         self.batches: list[tuple[int, bytes]] = []
         self.hold = False
         self.error: ErrorCode | None = None
+        self.timeout_ms = 0
         self._held: list[tuple[Partition, bytes, Done]] = []
 
-    async def append(self, partition: Partition, batch: bytes) -> int:
+    async def append(self, partition: Partition, batch: bytes, timeout_ms: int = 0) -> int:
         written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.submit(
             partition,
             batch,
             lambda failure: written.set_exception(failure) if failure else written.set_result(None),
+            timeout_ms,
         )
         await written
         return 0
 
-    def submit(self, partition: Partition, batch: bytes, done: Done) -> None:
+    def submit(self, partition: Partition, batch: bytes, done: Done, timeout_ms: int = 0) -> None:
+        self.timeout_ms = timeout_ms
         self._held.append((partition, batch, done))
         if not self.hold:
             asyncio.get_running_loop().call_soon(self.release)
@@ -96,7 +99,7 @@ class Scene:
         self.broker = made.broker
         self.log = Log()
         loop = asyncio.get_running_loop()
-        self.runtime = Runtime(self.broker, self.log, TOPIC, loop)
+        self.runtime = Runtime(self.broker, self.log, TOPIC, loop, timeout_ms=4321)
         self.service = GroupService(self.broker, self.runtime, self.log)
         services_of(self.broker).coordinate(self.service)
         self.shard = self.service.shard

@@ -229,6 +229,22 @@ def test_a_submitted_batch_is_done_when_every_replica_has_it() -> None:
     run(test)
 
 
+def test_a_submitted_batch_may_have_its_own_timeout() -> None:
+    async def test(appender: Appender, rings: Rings) -> None:
+        done: list[KafkaError | None] = []
+        appender.submit(PARTITION, b"x", done.append, timeout_ms=1)
+        (request,) = await until(rings.take)
+        assert request[AppendEntry.ACKS] >> 16 == 1
+        rings.complete(request[AppendEntry.TOKEN], ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        while not done:  # retried until then
+            for again in rings.take():
+                rings.complete(again[AppendEntry.TOKEN], ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            await asyncio.sleep(0.001)
+        assert [error.code for error in done if error] == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+
+    run(test)
+
+
 def test_a_submitted_batch_that_is_refused_ends_with_the_error() -> None:
     async def test(appender: Appender, rings: Rings) -> None:
         done: list[KafkaError | None] = []

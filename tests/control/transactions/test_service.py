@@ -46,7 +46,7 @@ class Log:
         self.errors: dict[str, list[ErrorCode]] = {}
         self.held: dict[str, asyncio.Event] = {}
 
-    async def append(self, partition: Partition, batch: bytes) -> int:
+    async def append(self, partition: Partition, batch: bytes, timeout_ms: int = 0) -> int:
         if (event := self.held.get(partition.topic)) is not None:
             await event.wait()
         if errors := self.errors.get(partition.topic):
@@ -55,7 +55,7 @@ class Log:
         self.batches.append((partition.topic, partition.index, parsed))
         return len(self.batches) - 1
 
-    def submit(self, partition: Partition, batch: bytes, done: Done) -> None:
+    def submit(self, partition: Partition, batch: bytes, done: Done, timeout_ms: int = 0) -> None:
         submit(self.append(partition, batch), done)
 
     def markers(self) -> list[tuple[str, int, ControlType, int]]:

@@ -73,6 +73,47 @@ def test_a_new_key_is_found_and_made_up_ones_do_not_fetch_each_time(
     assert checks.claims_of(token(OTHER, "n"))[0] == "alice"  # an issuer that is away stops nobody it knows
 
 
+def test_keys_are_fetched_again_after_pauses_that_double(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = [1000.0]
+    monkeypatch.setattr("kbroker.net.security.oauth.time.monotonic", lambda: clock[0])
+    checks = made(
+        tmp_path, **{"jwks.endpoint.retry.backoff.ms": "200", "jwks.endpoint.retry.backoff.max.ms": "700"}
+    )
+    pauses = []
+    for _ in range(4):
+        with pytest.raises(BadToken):
+            checks.claims_of(token())
+        pauses.append(round(checks._fetch_at_s - clock[0], 3))
+        clock[0] = checks._fetch_at_s
+    assert pauses == [0.2, 0.4, 0.7, 0.7]
+    jwks(tmp_path / "jwks.json", k=KEY)
+    assert checks.claims_of(token())[0] == "alice"
+    assert checks._fetch_at_s == clock[0] + 3600
+    (tmp_path / "jwks.json").unlink()
+    clock[0] = checks._fetch_at_s
+    checks.claims_of(token())
+    assert checks._fetch_at_s == pytest.approx(clock[0] + 0.2)
+
+
+@pytest.mark.parametrize("scope", [["a", "b"], "a b", [], None, 7])
+def test_scopes_need_not_be_there(checks: TokenChecks, scope: object) -> None:
+    assert checks.claims_of(token(scope=scope))[0] == "alice"
+
+
+@pytest.mark.parametrize("scope", ["", " ", ["a", "a "], ["a", ""], ["a", 7]])
+def test_scopes_that_are_blank_or_twice_let_nobody_in(
+    tmp_path: Path, checks: TokenChecks, scope: object
+) -> None:
+    with pytest.raises(BadToken, match="scope value must"):
+        checks.claims_of(token(scope=scope))
+    other = made(tmp_path, **{"scope.claim.name": "scp"})
+    assert other.claims_of(token(scope=scope))[0] == "alice"
+    with pytest.raises(BadToken, match="scp value must"):
+        other.claims_of(token(scp=scope))
+
+
 def said(text: str, authzid: str = "") -> bytes:
     return f"n,{authzid},\x01auth=Bearer {text}\x01\x01".encode()
 

@@ -277,7 +277,9 @@ class CommitLane:
         )
         self._pending += 1
         partition = self._broker.catalogue.topics[self._shard.topic].partitions[batch.partition]
-        self._appender.submit(partition, batch.content, partial(self._written, batch))
+        self._appender.submit(
+            partition, batch.content, partial(self._written, batch), self._runtime.timeout_ms
+        )
 
     def _written(self, batch: Batch, failure: KafkaError | None) -> None:
         self._pending -= 1

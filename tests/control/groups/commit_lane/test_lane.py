@@ -117,6 +117,18 @@ def test_commits_of_one_block_share_a_batch(tmp_path: Path) -> None:
     play(tmp_path, test)
 
 
+def test_a_batch_has_the_timeout_of_the_coordinator(tmp_path: Path) -> None:
+    async def test(scene: Scene) -> None:
+        await learnt(scene)
+        scene.log.timeout_ms = 0
+        left = scene.left
+        await scene.send(commit(9, {"a": [(0, 20, "")]}, ids_of(scene)))
+        assert scene.left == left, "the lane decides it"
+        assert scene.log.timeout_ms == 4321
+
+    play(tmp_path, test)
+
+
 def test_another_operation_of_the_group_waits_for_commits_under_way_and_ends_their_pass(
     tmp_path: Path,
 ) -> None:
