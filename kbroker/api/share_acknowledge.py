@@ -19,6 +19,7 @@ from kbroker.protocol.messages.share_acknowledge import (
     ShareAcknowledgeResponse,
     ShareAcknowledgeTopicResponse,
 )
+from kbroker.protocol.slices import emptied, paced
 
 API = Api(ApiKey.SHARE_ACKNOWLEDGE, 1, 2)
 
@@ -38,11 +39,15 @@ async def handle(ctx: RequestContext, request: ShareAcknowledgeRequest) -> Share
         for part in topic.partitions
         if part.acknowledgement_batches
     }
-    done = await service.acknowledge(
-        group_id, member_id, request.share_session_epoch, batches, request.is_renew_ack
-    )
+    try:
+        done = await service.acknowledge(
+            group_id, member_id, request.share_session_epoch, batches, request.is_renew_ack
+        )
+    finally:
+        for each in paced(batches.values()):
+            emptied(each)
     topics: dict[bytes, ShareAcknowledgeTopicResponse] = {}
-    for (topic_id, index), part in done.items():
+    for (topic_id, index), part in paced(done.items()):
         topics.setdefault(topic_id, ShareAcknowledgeTopicResponse(topic_id)).partitions.append(
             PartitionData(index, *code_and_text(part.acknowledge_error))
         )

@@ -15,7 +15,7 @@ from kbroker.api.row import Api
 from kbroker.api.share_request import check_sender, code_and_text
 from kbroker.control.share.acknowledging import AcknowledgedBatch
 from kbroker.control.share.acquiring import Spec
-from kbroker.control.share.service import Acknowledgements, Fetched, FetchSpec
+from kbroker.control.share.service import Fetched, FetchSpec
 from kbroker.control.share.sessions import FINAL_EPOCH, TopicPartition
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
@@ -27,6 +27,7 @@ from kbroker.protocol.messages.share_fetch import (
     ShareFetchRequest,
     ShareFetchResponse,
 )
+from kbroker.protocol.slices import emptied, paced
 
 API = Api(ApiKey.SHARE_FETCH, 1, 2)
 STRICT = 1
@@ -40,31 +41,37 @@ async def handle(ctx: RequestContext, request: ShareFetchRequest) -> ShareFetchR
     group_id, member_id = check_sender(request.group_id, request.member_id)
     service = ctx.services.shares
     max_bytes = min(request.max_bytes, ctx.broker.config.get_int("fetch.max.bytes"))
-    fetched = await service.fetch(
-        FetchSpec(
-            group_id,
-            member_id,
-            request.share_session_epoch,
-            request.max_wait_ms,
-            min(request.min_bytes, max_bytes),
-            max_bytes,
-            Spec(
-                0 if request.is_renew_ack else request.max_records,
-                request.batch_size,
-                request.share_acquire_mode == STRICT,
-            ),
-            [] if request.share_session_epoch == FINAL_EPOCH else list(_partitions(request.topics)),
-            [
-                (topic.topic_id, index)
-                for topic in request.forgotten_topics_data
-                for index in topic.partitions
-            ],
-            _acknowledgements(request.topics),
-            request.is_renew_ack,
-            ctx.client.connection_id,
-            lambda topic_id: may_read(ctx, topic_id),
-        )
+    acknowledgements = _acknowledgements(request.topics)
+    added = [] if request.share_session_epoch == FINAL_EPOCH else list(_partitions(request.topics))
+    forgotten = [
+        (topic.topic_id, index) for topic in request.forgotten_topics_data for index in topic.partitions
+    ]
+    spec = FetchSpec(
+        group_id,
+        member_id,
+        request.share_session_epoch,
+        request.max_wait_ms,
+        min(request.min_bytes, max_bytes),
+        max_bytes,
+        Spec(
+            0 if request.is_renew_ack else request.max_records,
+            request.batch_size,
+            request.share_acquire_mode == STRICT,
+        ),
+        added,
+        forgotten,
+        acknowledgements,
+        request.is_renew_ack,
+        ctx.client.connection_id,
+        lambda topic_id: may_read(ctx, topic_id),
     )
+    try:
+        fetched = await service.fetch(spec)
+    finally:
+        for batches in acknowledgements.values():
+            emptied(batches)
+        emptied(added)
+        emptied(forgotten)
     return ShareFetchResponse(
         acquisition_lock_timeout_ms=service.partitions.limits(group_id).lock_ms,
         responses=_responses(fetched),
@@ -85,7 +92,7 @@ def _partitions(topics: Iterable[FetchTopic]) -> Iterable[TopicPartition]:
     return ((topic.topic_id, part.partition_index) for topic in topics for part in topic.partitions)
 
 
-def _acknowledgements(topics: Iterable[FetchTopic]) -> Acknowledgements:
+def _acknowledgements(topics: Iterable[FetchTopic]) -> dict[TopicPartition, list[AcknowledgedBatch]]:
     return {
         (topic.topic_id, part.partition_index): [
             AcknowledgedBatch(batch.first_offset, batch.last_offset, batch.acknowledge_types)
@@ -99,7 +106,7 @@ def _acknowledgements(topics: Iterable[FetchTopic]) -> Acknowledgements:
 
 def _responses(fetched: Mapping[TopicPartition, Fetched]) -> list[ShareFetchableTopicResponse]:
     topics: dict[bytes, ShareFetchableTopicResponse] = {}
-    for (topic_id, index), part in fetched.items():
+    for (topic_id, index), part in paced(fetched.items()):
         topics.setdefault(topic_id, ShareFetchableTopicResponse(topic_id)).partitions.append(
             PartitionData(
                 index,

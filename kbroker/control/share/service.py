@@ -34,6 +34,7 @@ from kbroker.control.share.share_partition import Acquired
 from kbroker.control.share.state_shard import ShareKey, ShareStateShard
 from kbroker.control.share.wake_ups import WakeUps
 from kbroker.ipc.background import Background
+from kbroker.ipc.slicing import in_turns
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.slices import paced
@@ -194,12 +195,13 @@ class ShareService:
         change((ApiKey.SHARE_FETCH, ApiKey.SHARE_ACKNOWLEDGE))
 
     async def _close(self, session: ShareSession) -> None:
-        """Close the session and release the records that the member still holds."""
+        """Close the session and release the records that the member still holds, with pauses: the
+        end of a connection is no request in slices."""
         self._sessions.close(session.group_id, session.member_id)
-        for topic_id, index in paced(list(session.partitions)):
+        limits = self.partitions.limits(session.group_id)
+        async for topic_id, index in in_turns(session.taken()):
             key = ShareKey(session.group_id, topic_id, index)
             partition = self.partitions.get(key)
-            limits = self.partitions.limits(session.group_id)
             if partition is not None and partition.release(session.member_id, limits, self._broker.now_ms()):
                 await self.partitions.settle(key, partition)
                 self._wake_ups.notify(key)
@@ -229,7 +231,7 @@ class ShareService:
                 await self.partitions.settle(key, partition)
                 self._wake_ups.notify(key)
             except KafkaError as error:
-                result.acknowledge_error = error
+                result.acknowledge_error = error.without_frames()
 
     # --- fetching
 

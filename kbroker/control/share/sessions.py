@@ -1,7 +1,7 @@
 """Share sessions: the partitions that a member fetches, and the order of its requests (KIP-932,
 Kafka's ShareSessionCache)."""
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from kbroker.protocol.errors import ErrorCode, KafkaError
@@ -12,8 +12,8 @@ FINAL_EPOCH = -1
 _LAST_EPOCH = 2**31 - 1
 LONG = 1024
 """Partitions of a session; requests of a longer session are long work, even if they are short."""
-MAX_PARTITIONS = 1_000_000
-"""Of all sessions together."""
+MAX_PARTITIONS = 250_000
+"""Of all sessions together. Tables of a million take tens of milliseconds to grow."""
 
 TopicPartition = tuple[bytes, int]
 
@@ -42,6 +42,15 @@ class ShareSession:
         for each in paced(forgotten):
             self.partitions.pop(each, None)
             self.unanswered.discard(each)
+
+    def taken(self) -> Iterator[TopicPartition]:
+        """Remove all partitions, one by one."""
+        while self.unanswered:
+            self.unanswered.pop()
+            if self.partitions:
+                yield self.partitions.popitem()[0]
+        while self.partitions:
+            yield self.partitions.popitem()[0]
 
     def turn(self) -> None:
         """Start with the next partition in the next request, so that none starves."""
