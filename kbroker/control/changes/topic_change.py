@@ -6,7 +6,8 @@ state. Changes run one at a time; a change may name many topics.
 import asyncio
 import logging
 import uuid
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -119,13 +120,14 @@ def _placed(broker: Broker, plans: list[TopicPlan]) -> tuple[list[Topic], dict[s
     """Topics with their partitions placed on log dirs; errors by name."""
     topics: list[Topic] = []
     errors: dict[str, KafkaError] = {}
-    for plan in plans:
+    occupied = occupied_dirs(broker)
+    for plan in paced(plans):
         topic = Topic(plan.name, new_topic_id())
         try:
-            others = [r for t in topics for p in t.partitions for r in p.replicas]
             add_partitions(
-                broker, topic, plan.num_partitions, plan.replication_factor, plan.assignments, others
+                broker, topic, plan.num_partitions, plan.replication_factor, plan.assignments, occupied
             )
+            occupied.update(r.log_dir for p in topic.partitions for r in p.replicas)
         except KafkaError as refused:
             errors[plan.name] = refused.without_frames()
         else:
@@ -185,22 +187,27 @@ def sites_open(broker: Broker) -> dict[int, list[str]]:
     return {site.node_id: [path for path in site.log_dirs if path in usable] for site in broker.sites}
 
 
+def occupied_dirs(broker: Broker) -> Counter[str]:
+    """The number of logs in each directory."""
+    return Counter(replica.log_dir for replica in paced(list(broker.catalogue.replicas())))
+
+
 def add_partitions(
     broker: Broker,
     topic: Topic,
     count: int,
     factor: int = 1,
     assignments: Sequence[Sequence[int]] = (),
-    others: Iterable[Replica] = (),
+    occupied: Counter[str] | None = None,
 ) -> list[Partition]:
     """Append `count` partitions to a topic not visible yet: directories, slots, IO workers.
     KafkaError: no room.
 
-    assignments: node ids for each partition, or empty. others: logs that are created at the same
-    time and are not in the catalogue.
+    assignments: node ids for each partition, or empty. occupied: the number of logs in each
+    directory, those included that are created at the same time; None: those of the catalogue.
     """
-    occupied = [r.log_dir for r in broker.catalogue.replicas()]
-    occupied += [r.log_dir for r in others]
+    if occupied is None:
+        occupied = occupied_dirs(broker)
     sites = sites_open(broker)
     if not any(sites.values()):
         raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "No log directory can take a new partition")
@@ -210,7 +217,7 @@ def add_partitions(
         places = place_replicas(count, factor, list(sites.values()), occupied)
     taken = iter(broker.slots.take(sum(map(len, places))))
     added = []
-    for log_dirs in places:
+    for log_dirs in paced(places):
         index = len(topic.partitions)
         partition = Partition(topic.name, index, log_dirs[0], *next(taken))
         partition.replicas += [Replica(topic.name, index, log_dir, *next(taken)) for log_dir in log_dirs[1:]]

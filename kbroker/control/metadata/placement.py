@@ -6,8 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from kbroker.protocol.errors import ErrorCode, KafkaError
 
+Occupied = Iterable[str] | Mapping[str, int]
+"""The directory of every log, or their number by directory."""
 
-def place(count: int, log_dirs: Sequence[str], occupied: Iterable[str]) -> list[str]:
+
+def place(count: int, log_dirs: Sequence[str], occupied: Occupied) -> list[str]:
     """Log directories for `count` new partitions: each goes where the fewest are
     (LogManager.nextLogDirs).
 
@@ -26,7 +29,7 @@ def place(count: int, log_dirs: Sequence[str], occupied: Iterable[str]) -> list[
 
 
 def place_replicas(
-    count: int, factor: int, sites: Sequence[Sequence[str]], occupied: Iterable[str]
+    count: int, factor: int, sites: Sequence[Sequence[str]], occupied: Occupied
 ) -> list[list[str]]:
     """Log directories of `factor` replicas for each of `count` new partitions, on as many sites.
 
@@ -50,7 +53,7 @@ def place_replicas(
 
 
 def place_assigned(
-    assignments: Sequence[Sequence[int]], sites: Mapping[int, Sequence[str]], occupied: Iterable[str]
+    assignments: Sequence[Sequence[int]], sites: Mapping[int, Sequence[str]], occupied: Occupied
 ) -> list[list[str]]:
     """Log directories for replicas on the nodes that a client named (checked by the plan); sites:
     by node id.

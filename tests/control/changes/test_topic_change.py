@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from kbroker.control.changes.internal_topic import ensure
 from kbroker.control.changes.topic_change import create_topics, delete_topics, grow_topic
 from kbroker.control.images import full_image
+from kbroker.control.metadata.catalogue import Catalogue, Replica
 from kbroker.control.metadata.config_resource import TOPIC
 from kbroker.control.metadata.topic_plan import NewTopic, TopicPlan
 from kbroker.ipc.layout import Slot, SlotFlag
@@ -107,6 +109,24 @@ def test_partitions_are_spread_over_directories_and_their_workers(tmp_path: Path
         create(made, NewTopic("a", 4))
         placed = [(p.log_dir, p.worker) for p in made.broker.catalogue.topics["a"].partitions]
         assert placed == [(made.dirs[0], 0), (made.dirs[1], 1)] * 2
+
+
+def test_topics_of_one_request_look_at_existing_logs_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of 5,000 topics looked at those of all others: seconds in one callback."""
+    looks: list[int] = []
+    replicas = Catalogue.replicas
+
+    def counted(catalogue: Catalogue) -> Iterable[Replica]:
+        looks.append(1)
+        return replicas(catalogue)
+
+    with world(tmp_path) as made:
+        monkeypatch.setattr(Catalogue, "replicas", counted)
+        results = asyncio.run(create_topics(made.broker, [NewTopic(f"t{number}") for number in range(50)]))
+        assert all(isinstance(result, TopicPlan) for result in results.values())
+        assert len(looks) <= 2
 
 
 def test_cordoned_directories_get_no_new_partitions(tmp_path: Path) -> None:
