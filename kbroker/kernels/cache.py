@@ -8,16 +8,22 @@ Imports no numba: it is used before the first kernel loads.
 
 import hashlib
 import os
-from importlib.metadata import version
 from pathlib import Path
 
 from kbroker.kernels import trust
+from kbroker.kernels.installed import version
 
 KERNEL_FOLDER = Path(__file__).parent
 # what kernels outside this folder are called, and plain modules whose constants or functions they
 # compile in
 KERNELS_ELSEWHERE = ("**/*_kernel.py", "**/*layout.py", "**/rows/*.py", "**/rows.py", "ipc/ring.py")
-NO_KERNELS = ("image.py", "packaged.py", "trust.py", "warm.py")  # they carry kernels from here to there
+NO_KERNELS = (
+    "image.py",
+    "installed.py",
+    "packaged.py",
+    "trust.py",
+    "warm.py",
+)  # they carry kernels from here to there
 
 METRICS_OFF = "KBROKER_BENCH_WITHOUT_METRICS"
 """Environment variable of the bench: "1" compiles kernels that count nothing, into a folder of

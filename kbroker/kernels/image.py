@@ -18,12 +18,12 @@ import os
 import platform
 import sysconfig
 from collections.abc import Callable, Iterable
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from kbroker.kernels import packaged, plain, trust
 from kbroker.kernels.cache import cache_folder
+from kbroker.kernels.installed import version
 from kbroker.kernels.linking import processor
 from kbroker.kernels.linking.areas import PAGE
 from kbroker.kernels.linking.mapped_image import MappedImage

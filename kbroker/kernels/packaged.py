@@ -7,10 +7,10 @@ must have.
 
 import platform
 import sys
-from importlib.metadata import version
 from pathlib import Path
 
 from kbroker.kernels.cache import digest
+from kbroker.kernels.installed import version
 from kbroker.kernels.linking import processor
 
 FOLDER = Path(__file__).parent / "images"
