@@ -103,6 +103,41 @@ def test_some_topic_is_allowed_unless_a_denial_covers_all_that_is() -> None:
     assert not some((acls.PREFIXED, "team-a", acls.ALLOW), (acls.PREFIXED, "team", acls.DENY))
     assert some((acls.PREFIXED, "team", acls.ALLOW), (acls.PREFIXED, "team-a", acls.DENY))
     assert not some((acls.LITERAL, "t", acls.ALLOW), (acls.LITERAL, "*", acls.DENY))
+    assert not some((acls.PREFIXED, "team", acls.ALLOW), (acls.PREFIXED, "team", acls.DENY))
+    assert some((acls.PREFIXED, "t", acls.ALLOW), (acls.LITERAL, "t", acls.DENY))
+    assert some((acls.LITERAL, "t", acls.ALLOW), (acls.PREFIXED, "*", acls.DENY))
+
+
+@pytest.mark.parametrize(
+    ("who", "host", "operation", "permission", "allowed"),
+    [
+        ("User:x", "*", acls.ALL, acls.ALLOW, True),
+        ("User:*", "h", acls.WRITE, acls.ALLOW, True),
+        ("User:x", "other", acls.WRITE, acls.ALLOW, False),
+        ("User:y", "*", acls.WRITE, acls.ALLOW, False),
+        ("User:x", "*", acls.READ, acls.ALLOW, False),
+        ("User:x", "*", acls.WRITE, acls.DENY, False),
+    ],
+)
+def test_some_topic_is_allowed_by_an_acl_of_the_client_and_the_operation(
+    who: str, host: str, operation: int, permission: int, allowed: bool
+) -> None:
+    entry = Acl(acls.TOPIC, "t", acls.LITERAL, who, host, operation, permission)
+    one = Authorizer(entries=[entry])
+    assert one.allows_some("User:x", "h", acls.WRITE, acls.TOPIC) is allowed
+    assert not one.allows_some("User:x", "h", acls.WRITE, acls.GROUP)
+
+
+def test_a_host_is_known_while_an_acl_names_it() -> None:
+    entries = [
+        Acl(acls.TOPIC, name, acls.LITERAL, "User:x", "10.0.0.1", acls.READ, acls.ALLOW) for name in "tu"
+    ]
+    one = Authorizer(entries=[*entries, entries[0]])
+    assert (one.host_of("10.0.0.1"), one.host_of("10.0.0.2")) == ("10.0.0.1", "")
+    one.remove(entries[:1])
+    assert one.host_of("10.0.0.1") == "10.0.0.1"
+    one.remove(entries)
+    assert one.host_of("10.0.0.1") == ""
 
 
 def test_a_filter_that_matches_takes_every_pattern_that_covers_the_name() -> None:

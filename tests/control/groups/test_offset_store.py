@@ -2,6 +2,7 @@
 
 import pytest
 
+from kbroker.control.groups.commit_lane.cached_decisions import Renewal
 from kbroker.control.groups.offset_record import CommittedOffset, offset_record
 from kbroker.control.groups.settings import GroupSettings
 from kbroker.protocol.coordinator_records.index import CONSUMER_OFFSETS
@@ -9,13 +10,16 @@ from kbroker.protocol.coordinator_records.offset_commit import OffsetCommitValue
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.describe_groups import DescribedGroup
 from kbroker.protocol.messages.leave_group import MemberIdentity
+from kbroker.protocol.messages.offset_commit import OffsetCommitRequest
 from kbroker.protocol.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
 )
 from kbroker.protocol.messages.offset_fetch import OffsetFetchRequestGroup
+from kbroker.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from kbroker.protocol.record_types import decode_record
+from tests.control.groups.consumer_members import Member, kafka_with
 from tests.control.groups.coordinator import PARTITION, Coordinator
 
 DAY_MS = 24 * 3600 * 1000
@@ -50,6 +54,13 @@ class TestCommit:
         kafka.expire_offsets()
         assert kafka.committed() == 7
         kafka.advance(1)
+        kafka.expire_offsets()
+        assert kafka.committed() == -1
+
+    def test_a_retention_of_nothing_expires_at_once(self) -> None:
+        kafka = Coordinator()
+        kafka.commit(version=4, retention_ms=0)
+        assert kafka.committed() == 7
         kafka.expire_offsets()
         assert kafka.committed() == -1
 
@@ -103,6 +114,13 @@ class TestCommit:
         for offset in (1, 5, 3):
             kafka.commit(offset)
         assert kafka.restarted().committed() == 3
+
+    def test_only_commits_in_the_members_epoch_are_repeated_without_a_check(self) -> None:
+        kafka = kafka_with()
+        member = Member(kafka, "m")
+        for epoch, renewal in ((member.epoch, Renewal("", 0)), (member.epoch - 1, None)):
+            request = OffsetCommitRequest("g", generation_id_or_member_epoch=epoch, member_id="m")
+            assert kafka.shard.repeatable_commits(request) == renewal
 
     def test_a_failed_append_commits_nothing(self) -> None:
         kafka = Coordinator()
@@ -176,6 +194,29 @@ class TestTransactions:
         kafka.expire_offsets()
         assert kafka.committed() == 1
 
+    def test_a_group_whose_only_offsets_are_pending_is_kept(self) -> None:
+        kafka = Coordinator()
+        kafka.commit(topic="u", version=4, retention_ms=0)
+        self.pending(kafka, 2)
+        kafka.expire_offsets()
+        assert kafka.committed("u") == -1
+        assert kafka.shard.group_ids() == ["g"]
+
+    def test_a_deleted_group_takes_its_pending_offsets_along(self) -> None:
+        kafka = Coordinator()
+        kafka.commit(topic="u")
+        self.pending(kafka, 2)
+        assert kafka.run(kafka.shard.delete("g")).error_code == ErrorCode.NONE
+        kafka.shard.replay_end_of_transaction(PARTITION, 5, True)
+        assert kafka.committed() == -1
+
+    def test_another_epoch_than_the_members_is_an_illegal_generation(self) -> None:
+        kafka = kafka_with()
+        member = Member(kafka, "m")
+        request = TxnOffsetCommitRequest(group_id="g", generation_id=member.epoch + 1, member_id="m")
+        with pytest.raises(KafkaError, match="ILLEGAL_GENERATION"):
+            kafka.shard.commit_offsets_in_transaction(request, 5, kafka.now_ms)
+
 
 def delete(kafka: Coordinator, topic: str, *partitions: int, group: str = "g") -> list[int]:
     request = OffsetDeleteRequest(
@@ -191,6 +232,12 @@ class TestDelete:
         kafka.commit(1)
         assert delete(kafka, "t", 0, 1) == [0, 0]
         assert kafka.restarted().committed() == -1
+
+    def test_a_partition_that_is_named_twice_is_deleted_once(self) -> None:
+        kafka = Coordinator()
+        kafka.commit(1)
+        assert delete(kafka, "t", 0, 0) == [0, 0]
+        assert [record.value is None for record in kafka.log] == [False, True]
 
     def test_not_what_the_group_reads(self) -> None:
         kafka = Coordinator()
@@ -254,6 +301,14 @@ class TestExpiration:
         kafka.expire_offsets()
         assert kafka.committed() == -1
         assert kafka.shard.group_ids() == []
+
+    def test_a_group_in_use_without_offsets_stays(self) -> None:
+        kafka = Coordinator()
+        (member,), generation = kafka.stable_group()
+        written = len(kafka.log)
+        kafka.expire_offsets()
+        assert len(kafka.log) == written
+        assert kafka.heartbeat(member, generation) == ErrorCode.NONE
 
     def test_a_groups_offsets_expire_from_when_it_became_empty(self) -> None:
         kafka = Coordinator(GroupSettings(offsets_retention_ms=DAY_MS))

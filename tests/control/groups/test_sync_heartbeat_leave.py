@@ -155,6 +155,14 @@ class TestHeartbeat:
         given = {"member_id": member, "generation": generation} | fields
         assert kafka.heartbeat(**given) == code
 
+    def test_a_member_that_awaits_the_assignment_hears_of_no_rebalance(self) -> None:
+        kafka = Coordinator()
+        joining = kafka.send_join(kafka.new_member_id())
+        kafka.advance(3000)
+        member = answer(joining)
+        assert kafka.state() == "CompletingRebalance"
+        assert kafka.heartbeat(member.member_id, member.generation_id) == ErrorCode.NONE
+
     def test_silence_ends_the_session(self) -> None:
         kafka = Coordinator()
         members, generation = kafka.stable_group(2, session_timeout_ms=10_000)

@@ -132,6 +132,13 @@ class TestVersion2:
             world.write_markers()
             world.add(producer, A0, version=TV_2)
 
+    def test_a_producer_that_lost_the_answer_to_its_end_may_continue(self) -> None:
+        world = World()
+        producer = ongoing(world, TV_2)
+        bumped = world.end(producer, version=TV_2)
+        world.write_markers()
+        assert world.init(producer) == bumped
+
     def test_abort_without_partitions_bumps_too_but_a_commit_is_refused(self) -> None:
         world = World()
         producer = world.init()

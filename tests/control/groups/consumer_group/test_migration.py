@@ -119,7 +119,10 @@ def test_an_empty_consumer_group_is_replaced_by_a_classic_one() -> None:
     kafka.topics.put("t", 1)
     kafka.beat("new", topics=["t"])
     kafka.beat("new", -1)
+    tombstones = kafka.shard.table.groups["g"].tombstones()
+    before = len(kafka.log)
     kafka.new_member_id()
+    assert kafka.log[before:-1] == tombstones
     assert isinstance(kafka.shard.table.groups["g"], ClassicGroup)
     assert isinstance(kafka.restarted().shard.table.groups["g"], ClassicGroup)
 
