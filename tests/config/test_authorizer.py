@@ -67,6 +67,26 @@ def test_the_rules_hold_for_any_acls_and_after_removals(
     assert one.allows(*asked) == plainly(left, everyone, who, host, operation, name)
 
 
+@pytest.mark.parametrize(
+    ("operation", "denied", "on"),
+    [(acls.READ, acls.ALL, "t"), (acls.READ, acls.READ, "*"), (acls.DESCRIBE, acls.ALL, "*")],
+)
+def test_all_operations_are_allowed_but_for_a_denial(operation: int, denied: int, on: str) -> None:
+    allow = Acl(acls.TOPIC, "t", acls.LITERAL, "User:x", "*", acls.ALL, acls.ALLOW)
+    deny = Acl(acls.TOPIC, on, acls.LITERAL, "User:x", "*", denied, acls.DENY)
+    asked = ("User:x", "h", operation, acls.TOPIC, "t")
+    assert Authorizer(entries=[allow]).allows(*asked)
+    assert not Authorizer(entries=[allow, deny]).allows(*asked)
+
+
+def test_a_literal_filter_takes_no_prefix_of_the_name() -> None:
+    wanted = AclFilter(acls.TOPIC, "t", acls.LITERAL, None, None, acls.ANY, acls.ANY)
+    assert [
+        wanted.matches(Acl(acls.TOPIC, "t", pattern, "User:x", "*", acls.READ, acls.ALLOW))
+        for pattern in (acls.LITERAL, acls.PREFIXED)
+    ] == [True, False]
+
+
 def test_a_denial_of_read_denies_no_describe() -> None:
     entries = [
         Acl(acls.TOPIC, "t", acls.LITERAL, "User:x", "*", acls.WRITE, acls.ALLOW),

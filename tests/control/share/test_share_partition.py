@@ -311,6 +311,16 @@ class TestRoom:
         assert not part.may_acquire(self.LIMITS)
 
 
+def test_only_delays_bound_the_number_of_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kbroker.control.share.share_partition.MAX_RANGES", 3)
+    part = SharePartition(0)
+    for number in range(4):
+        take(part, f"m{number}", (number, number))
+    assert not part.is_scattered
+    part.use_delay(0)
+    assert part.is_scattered
+
+
 class TestWriting:
     def test_the_start_offset_is_that_before_the_changes(self) -> None:
         part = SharePartition(0)
@@ -320,6 +330,13 @@ class TestWriting:
         assert (part.start_offset, part.take_changes()) == (4, None)
         acknowledge(part, "a", 4, 5, ACCEPT)
         assert part.take_changes() == (4, [Range(4, 5, DeliveryState.ACKNOWLEDGED, 1)])
+
+    def test_changes_after_a_new_log_start_begin_there(self) -> None:
+        part = SharePartition(0)
+        take(part, "a", (0, 9))
+        part.archive_before(5)
+        acknowledge(part, "a", 5, 9, ACCEPT)
+        assert part.take_changes() == (5, [Range(5, 9, DeliveryState.ACKNOWLEDGED, 1)])
 
     def test_the_log_start_is_written_with_the_next_change(self) -> None:
         part = SharePartition(0)
@@ -343,6 +360,13 @@ class TestRollingBack:
         part.roll_back(ended, changes[1])
         acknowledge(part, "a", 5, 9, ACCEPT)
         assert part.take_changes() == changes
+
+    def test_a_renewed_lock_stays_renewed(self) -> None:
+        part = SharePartition(0)
+        take(part, "a", (0, 9))
+        part.acknowledge("a", [AcknowledgedBatch(0, 9, [RENEW])], LIMITS, 5000, renewing=True)
+        part.roll_back(part.take_ended(), [])
+        assert part.next_deadline_ms() == 5000 + LIMITS.lock_ms
 
     def test_records_that_are_held_again_stay_the_batch_of_their_first_delivery(self) -> None:
         part = SharePartition(0)

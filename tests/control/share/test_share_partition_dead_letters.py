@@ -55,6 +55,15 @@ def test_a_rejected_record_is_not_archived_before_its_letter_is_written() -> Non
     assert part.take_changes() == (0, [Range(0, 3, DeliveryState.ARCHIVED, 1)])
 
 
+def test_a_record_that_is_held_again_needs_no_letter() -> None:
+    part = taken()
+    acknowledge(part, 0, 3, REJECT)
+    part.roll_back(part.take_ended(), [])
+    assert (part.has_dead, part.take_dead()) == (False, [])
+    acknowledge(part, 0, 3, ACCEPT)
+    assert part.start_offset == 4
+
+
 def test_a_record_delivered_too_often_needs_a_letter_however_it_came_back() -> None:
     part = taken(1)
     acknowledge(part, 0, 1, RELEASE)

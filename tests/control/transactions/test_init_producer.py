@@ -95,6 +95,19 @@ def test_used_up_epoch_gives_a_fresh_producer_id() -> None:
     assert (fresh != old, epoch) == (True, 0)
 
 
+def test_the_next_producer_brings_its_own_timeout() -> None:
+    world = World()
+    world.init(timeout_ms=60_000)
+    world.init(timeout_ms=5000)
+    assert world.known().timeout_ms == 5000
+
+
+def test_an_early_epoch_of_the_producer_id_before_is_fenced() -> None:
+    world, (old, _) = near_exhaustion()
+    world.init()
+    assert refusal(world, (old, 0)) is ErrorCode.PRODUCER_FENCED
+
+
 def test_answer_that_was_lost_while_the_id_changed_is_given_again() -> None:
     world, producer = near_exhaustion()
     first = world.init(producer)
