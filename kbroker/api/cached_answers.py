@@ -14,7 +14,7 @@ from kbroker.protocol.messages.describe_topic_partitions import DescribeTopicPar
 from kbroker.protocol.messages.metadata import MetadataResponse
 from kbroker.protocol.pieces import encode_in_pieces
 from kbroker.protocol.schema import Struct
-from kbroker.protocol.slices import paced, stood_still
+from kbroker.protocol.slices import has_yielded, paced
 
 Answer = TypeVar("Answer", bound=Struct)
 TopicAnswer = TypeVar("TopicAnswer", bound=MetadataResponse | DescribeTopicPartitionsResponse)
@@ -70,7 +70,7 @@ def cached_by_topic(
 
 def _is_outdated(ctx: RequestContext, word: int = AnswerVersion.TOPICS) -> bool:
     """Whether the state may have changed since the answer was made, because other tasks ran."""
-    if not stood_still():
+    if not has_yielded():
         return False
     return word != AnswerVersion.TOPICS or ctx.topics_version != ctx.broker.cached_answers.topics
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from kbroker.api.cached_answers import cached_answers
 from kbroker.api.context import RequestContext
 from kbroker.api.row import REPEATED, Api
-from kbroker.config.client_quotas import IP, TYPES, Entity, in_kafkas_order
+from kbroker.config.client_quotas import IP, TYPES, Entity, in_kafka_order
 from kbroker.ipc.cached_answers import CachedAnswer
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
@@ -49,7 +49,7 @@ def handle(
             "user or clientId filter component.",
         )
     entries = []
-    for entity, values in paced(in_kafkas_order(dict(ctx.broker.quotas.quotas), in_order)):
+    for entity, values in paced(in_kafka_order(dict(ctx.broker.quotas.quotas), in_order)):
         if _matches(dict(entity), exact, present, request.strict):
             entries.append(_entry(entity, values))
     return cached_answers(ctx, DescribeClientQuotasResponse(0, ErrorCode.NONE, "", entries))

@@ -115,7 +115,7 @@ class CleanerThread(threading.Thread):
             raise
         except OSError as error:
             log.warning("%s could not be cleaned: %s", job.folder, error)
-            self._dir_errors.met(job.folder, error)
+            self._dir_errors.report(job.folder, error)
             self._state.failed(one, for_good=False)
             return None
         self._caller.ask(self._worker, EndCleaning(one.slot, one.generation, cleaned.end))

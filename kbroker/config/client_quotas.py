@@ -54,7 +54,7 @@ def entity_of(pairs: Iterable[tuple[str, str | None]]) -> Entity:
     return tuple(sorted(dict(pairs).items()))
 
 
-def in_kafkas_order(quotas: Quotas, sort: Sort = sorted) -> Iterator[tuple[Entity, list[tuple[str, float]]]]:
+def in_kafka_order(quotas: Quotas, sort: Sort = sorted) -> Iterator[tuple[Entity, list[tuple[str, float]]]]:
     """Entities and their values in Kafka's order: the order of HashMaps that are filled from
     other HashMaps."""
     for entity in map_order(map_order(quotas, _entity_hash, sort=sort), _entity_hash, 1, sort):

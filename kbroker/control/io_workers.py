@@ -60,7 +60,7 @@ class IoWorkers:
         began = time.monotonic()
         self._appender.worker_restarted(hello.index)
         broker, moves = self._broker, self._moves
-        moves.greeted(hello.index)
+        moves.worker_started(hello.index)
         logs = broker.logs_of(hello.index)
         internal = [one for one in logs if one[0].name in INTERNAL]
         others = [one for one in logs if one[0].name not in INTERNAL]

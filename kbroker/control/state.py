@@ -16,7 +16,7 @@ from kbroker.config.topic import TopicConfig
 from kbroker.control.broker import Broker, absolute
 from kbroker.control.changes.internal_topic import spec_for
 from kbroker.control.changes.move_targets import remember
-from kbroker.control.changes.retirement import put_aside, retire_all
+from kbroker.control.changes.retirement import rename_copy, retire_all
 from kbroker.control.kraft.import_metadata import import_metadata
 from kbroker.control.metadata import adoption, kafka_metadata
 from kbroker.control.metadata.catalogue import Partition, Replica, Topic
@@ -144,7 +144,7 @@ def _check_identities(broker: Broker, store: Store, directory_ids: Mapping[str, 
     }
     usable = set(broker.online_dirs) - replaced
     for log_dir in broker.online_dirs:
-        if log_dir in replaced and _begin_copies_anew(broker, store, log_dir, usable):
+        if log_dir in replaced and _restart_copies(broker, store, log_dir, usable):
             log.warning("log dir %s was replaced: its %d replicas are copied again", log_dir, held[log_dir])
             store.put_meta(f"directory.{log_dir}", directory_ids[log_dir])
             continue
@@ -161,7 +161,7 @@ def _check_identities(broker: Broker, store: Store, directory_ids: Mapping[str, 
             store.put_meta(f"directory.{log_dir}", here)
 
 
-def _begin_copies_anew(broker: Broker, store: Store, log_dir: str, usable: set[str]) -> bool:
+def _restart_copies(broker: Broker, store: Store, log_dir: str, usable: set[str]) -> bool:
     """Take a log dir's replicas out of the in-sync sets; False, and nothing is done, when one of
     them is the last."""
     mine = [(p, r) for p in broker.catalogue.partitions() for r in p.replicas if r.log_dir == log_dir]
@@ -253,7 +253,7 @@ def _resume_moves(broker: Broker, new_run: bool) -> None:
         replica = _copied(broker, one)
         if replica is None and new_run:
             log.warning("%s is the copy of a log that no longer exists: renamed as stray", one.folder)
-            put_aside(one, files.STRAY_FOLDER)
+            rename_copy(one, files.STRAY_FOLDER)
         elif replica is not None and replica.log_dir != one.log_dir:
             remember(broker, replica, one.log_dir)
 

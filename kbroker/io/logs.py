@@ -165,7 +165,7 @@ class Logs:
             leads=opening.leads,
             replicated=message.role is not None,
             known_mark=opening.known_mark,
-            reserve_max_bytes=self.reservations.most(message.log_dir),
+            reserve_max_bytes=self.reservations.max_bytes(message.log_dir),
             first_dirty=opening.first_dirty,
         )
 
@@ -210,7 +210,7 @@ class Logs:
             self._dir_failed(files.log_dir_of(partition.folder), error)
             return
         if self.full_disks.refuse_appends(partition, error):
-            self.reservations.give_back(files.log_dir_of(partition.folder))
+            self.reservations.free(files.log_dir_of(partition.folder))
 
     def _dir_failed(self, log_dir: str, error: OSError) -> None:
         """Let every partition of a failed log dir answer KAFKA_STORAGE_ERROR from now on; the
@@ -315,7 +315,7 @@ class Logs:
         partition = self._partitions[slot]
         left = partition.folder
         self._checkpoints.forget(files.log_dir_of(left), [partition])
-        partition.relocate(folder, self.reservations.most(files.log_dir_of(folder)), now)
+        partition.relocate(folder, self.reservations.max_bytes(files.log_dir_of(folder)), now)
         for listener in self.moved_listeners:
             listener(slot, left)
         if self.full_disks.forget(slot):  # the failed writes of the old folder are not in the copy

@@ -16,7 +16,7 @@ from typing import Any, cast
 
 from kbroker.ipc import connecting
 from kbroker.ipc.block import FAILED, pack_answer
-from kbroker.ipc.long_messages import LONG_BYTES, Leaving, Outgoing
+from kbroker.ipc.long_messages import LONG_BYTES, Outgoing, OutgoingMessages
 from kbroker.ipc.messages import (
     ClientRequest,
     DeleteRecords,
@@ -79,7 +79,7 @@ class AsyncLink(asyncio.Protocol):
         self._waiting = self._waiting_bytes = 0
         self._left = 0  # answers of this turn
         self._transport: asyncio.Transport | None = None
-        self._leaving = Leaving(self._write_piece)
+        self._outgoing = OutgoingMessages(self._write_piece)
         self.on_long_answer: Callable[[int, LongFrame], None] | None = None
         """Called with the call and the answer of a request in a block, if the answer is long."""
         self.peer: Any = None  # the owner's data about the other side
@@ -117,10 +117,10 @@ class AsyncLink(asyncio.Protocol):
             self.on_long_answer(reply.call_id, reply.value)
 
     def pause_writing(self) -> None:
-        self._leaving.pause()
+        self._outgoing.pause()
 
     def resume_writing(self) -> None:
-        self._leaving.resume()
+        self._outgoing.resume()
 
     def _write_piece(self, piece: bytes) -> None:
         if self._transport is not None:
@@ -128,7 +128,7 @@ class AsyncLink(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  asyncio.Protocol's signature
         self._transport = None
-        self._leaving.drop()
+        self._outgoing.drop()
         calls, self._calls = self._calls, {}
         for answered, _ in calls.values():
             answered(None)
@@ -221,7 +221,7 @@ class AsyncLink(asyncio.Protocol):
         self._calls[call_id] = answered, reply_decoder(request)
         self._write(call_id, LongRequest(request, len(body)))
         self._flush()
-        self._leaving.add(Outgoing(call_id, (body,), sent))
+        self._outgoing.add(Outgoing(call_id, (body,), sent))
 
     def call(self, body: Any) -> "Awaitable[Any]":
         """Send and await the reply's value; raises KafkaError for an error reply, LinkClosed if the
@@ -235,9 +235,9 @@ class AsyncLink(asyncio.Protocol):
         if not call_id or self._transport is None:
             return
         if isinstance(value, LongFrame):
-            self._leaving.add(Outgoing(call_id, value.parts))
+            self._outgoing.add(Outgoing(call_id, value.parts))
         elif isinstance(value, bytes) and len(value) > LONG_BYTES:
-            self._leaving.add(Outgoing(call_id, (value,)))
+            self._outgoing.add(Outgoing(call_id, (value,)))
         elif call_id < 0:
             self.answer(pack_answer(call_id, value, FAILED if error else 0))
         elif value is None or isinstance(value, bytes):

@@ -46,7 +46,7 @@ class LogDirErrors:
         self._words[self.paths.index(path)] = number
         return True
 
-    def met(self, folder: str, error: Exception) -> None:
+    def report(self, folder: str, error: Exception) -> None:
         """A partition's log could not be read by a process that does not own it: an error of its
         disk takes the log dir offline. The IO workers read the words once a second."""
         log_dir = folder.rpartition("/")[0]

@@ -41,7 +41,7 @@ class Misplaced(Exception):
     """A piece that continues nothing."""
 
 
-class Arriving:
+class IncomingMessages:
     """Long messages of one link that have arrived in part. Owner: the link's FrameReader."""
 
     def __init__(self) -> None:
@@ -99,7 +99,7 @@ class Outgoing:
         return HEADED.pack(PIECE | HEAD.size + len(content), self._call_id, self.left) + content
 
 
-class Leaving:
+class OutgoingMessages:
     """Long messages that are being sent by one link: one piece of one of them in each turn of the
     loop, while the socket takes bytes. Owner: the link."""
 

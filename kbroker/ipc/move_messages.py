@@ -23,7 +23,7 @@ class CancelMove(Struct, frozen=True, array_like=True, tag=True):
     slot: int
 
 
-class MovesUnderWay(Struct, frozen=True, array_like=True, tag=True):
+class MovesInProgress(Struct, frozen=True, array_like=True, tag=True):
     """Replied with a tuple of MoveProgress."""
 
 

@@ -65,6 +65,6 @@ class Sensors:
         )
         return int(total), samples_ms(self._samples, self.window_ms, into_ms)
 
-    def most(self, sensor: Sensor) -> float:
+    def max_amount(self, sensor: Sensor) -> float:
         """The largest amount that is not throttled for itself alone."""
         return sensor.limit * (self._samples - 1) * self.window_ms / 1000

@@ -130,7 +130,7 @@ async def _in_turn(turns: asyncio.Lock, work: Work, spent: Spent | None) -> Any:
 def _slice(work: Work, spent: Spent | None) -> Any:
     began_ns = time.monotonic_ns()
     try:
-        return work.go_on()
+        return work.run_slice()
     finally:
         if spent is not None:
             spent(time.monotonic_ns() - began_ns)

@@ -23,7 +23,7 @@ from kbroker.ipc import login_messages as lm
 from kbroker.ipc import messages as m
 from kbroker.ipc import move_messages as mm
 from kbroker.ipc.block import pack_answer, split, whole
-from kbroker.ipc.long_messages import PIECE, Arriving, Misplaced, is_piece
+from kbroker.ipc.long_messages import PIECE, IncomingMessages, Misplaced, is_piece
 from kbroker.ipc.messages import LongRequest, Reply
 
 LENGTH: Final = struct.Struct("<I")
@@ -59,7 +59,7 @@ REPLIES: Final[dict[type, Any]] = {
     m.Drain: None,
     mm.BeginMove: None,
     mm.CancelMove: None,
-    mm.MovesUnderWay: tuple[mm.MoveProgress, ...],
+    mm.MovesInProgress: tuple[mm.MoveProgress, ...],
     mm.SwitchMove: bool,
     mm.FinishMove: None,
 }
@@ -158,7 +158,7 @@ class FrameReader:
         self._decoder_of = decoder_of
         self._on_block = on_block
         self._of_requests = of_requests
-        self._arriving = Arriving()
+        self._incoming = IncomingMessages()
 
     def feed(self, data: bytes | memoryview) -> Iterator[tuple[int, Any]]:
         """Add bytes; yields each message that is now complete. Raises Malformed."""
@@ -191,7 +191,7 @@ class FrameReader:
 
     def _piece(self, payload: bytearray) -> Iterator[tuple[int, Any]]:
         try:
-            yield from self._arriving.take(payload)
+            yield from self._incoming.take(payload)
         except Misplaced as error:
             raise Malformed(str(error)) from error
 
@@ -199,7 +199,7 @@ class FrameReader:
         try:
             for call_id, body in _decode(payload):
                 if type(body) is LongRequest:
-                    self._arriving.announce(call_id, body)
+                    self._incoming.announce(call_id, body)
                 elif type(body) is not _Reply:
                     yield call_id, body
                 elif (decoder := self._decoder_of(body.call_id)) is not None:

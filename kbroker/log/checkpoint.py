@@ -32,7 +32,7 @@ def replace_file(path: str, data: bytes, sync: bool = True) -> None:
     sync=False only for what can be rebuilt: after a power cut such a file may be missing or empty.
     One that is not there yet is written in its place then, because a rename is what new partitions
     would wait for longest."""
-    if not sync and _written_anew(path, data):
+    if not sync and _write_new(path, data):
         return
     temporary = path + ".tmp"
     fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
@@ -51,7 +51,7 @@ def replace_file(path: str, data: bytes, sync: bool = True) -> None:
         files.sync_folder(str(Path(path).parent))
 
 
-def _written_anew(path: str, data: bytes) -> bool:
+def _write_new(path: str, data: bytes) -> bool:
     """Write a file that is not there yet; False when it is."""
     try:
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)

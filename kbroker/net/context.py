@@ -239,7 +239,7 @@ class Context:
         self._unused = int(words[ContextRow.FREE_CHUNK_LOW])
         words[ContextRow.FREE_CHUNK_LOW] = words[ContextRow.FREE_CHUNK_COUNT]
 
-    def give_back(self) -> bool:
+    def release_chunk(self) -> bool:
         """Release the memory of one marked chunk; False when none is left. One at a time, because
         it costs 0.25 ms of kernel time for each MiB, by which answers are delayed."""
         unused = min(self._unused, int(self.words[ContextRow.FREE_CHUNK_LOW]))

@@ -107,7 +107,7 @@ class Dispatch:
         header, body = parse_request(frame)
         connection.api_key = header.api_key
         if self._process.quotas.active:
-            self._process.quotas.meet(connection, header.client_id)
+            self._process.quotas.client_known(connection, header.client_id)
         self._process.counts.clients.named(connection, header.client_id)
         self._process.counts.begun(connection, header.api_version, len(frame))
         if not self._serves(header):

@@ -61,7 +61,7 @@ class NetworkProcess:
         self.senders = Senders(self.context)
         self.connections: dict[int, Connection] = {}
         self.tls = TlsListeners(config)
-        self.quotas = Quotas(self.context, config, self._go_on)
+        self.quotas = Quotas(self.context, config, self._continue)
         self.warn = RateLimitedLog(log, time.monotonic)
         self.checks = ProduceChecks(self.context, self.topics, self.unbusy, self.ask_turn)
         self.answers = ProduceAnswers(self.context, self.checks, self.quotas, self.counts.slow)
@@ -95,10 +95,10 @@ class NetworkProcess:
             EventKind.FAILED: self._on_failed,
             EventKind.ADVANCED: self._on_advanced,
             EventKind.READ_AHEAD: self._on_read_ahead,
-            EventKind.TRANSACTIONAL_ID: self.access.look_at_id,
+            EventKind.TRANSACTIONAL_ID: self.access.check_transactional_id,
             EventKind.DENIED: self.access.denied,
             EventKind.UNVERIFIED: self._on_unverified,
-            EventKind.ANSWER_REST: self.forwarding.rest,
+            EventKind.ANSWER_REST: self.forwarding.on_unsent,
             EventKind.UNANSWERED: self.forwarding.unanswered,
             EventKind.RETURNED: self.senders.on_returned,
         }
@@ -319,7 +319,7 @@ class NetworkProcess:
         if not self.connections[row].unsent and not flags & Flag.SENDING:
             flags &= ~Flag.OUT_BLOCKED
         words[ConnectionRow.FLAGS] = flags
-        self._go_on(row)
+        self._continue(row)
 
     def _on_closed(self, row: int, error: int, *_: int) -> None:
         if (connection := self.connections.get(row)) is not None:
@@ -333,9 +333,9 @@ class NetworkProcess:
 
     def _verified(self, row: int) -> None:
         self.context.connections[row, ConnectionRow.FLAGS] &= ~Flag.VERIFYING
-        self._go_on(row)
+        self._continue(row)
 
-    def _go_on(self, row: int) -> None:
+    def _continue(self, row: int) -> None:
         """Continue a connection that had to stop reading, before the current turn ends."""
         resume(self.context.address, row)
         if not self._in_turn:

@@ -55,9 +55,9 @@ class Upkeep:
         if self._unfinished.close_oldest(now):
             process.turn()
 
-    def give_back(self) -> bool:
+    def release_memory(self) -> bool:
         """Release some memory of the arena; False when there is no more to release."""
-        return self._context.give_back()
+        return self._context.release_chunk()
 
     def _quiet_since(self, before_ns: int) -> list[int]:
         table = self._context.connections

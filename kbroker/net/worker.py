@@ -57,7 +57,7 @@ async def _serve(context: ChildContext, version_answers: VersionAnswers | None, 
         forwarding.linked = up
         process.counts.clients.linked(up)
         if not up:
-            forwarding.lost()
+            forwarding.link_lost()
 
     images = Images(process, fetches, context.handoff if context.index == 0 else None, version_answers)
     hello = Hello("network", context.index, context.epoch)
@@ -126,7 +126,7 @@ async def _tick(upkeep: Upkeep, fetches: Fetches) -> None:
         await asyncio.sleep(due - loop.time())
         upkeep.tick(max(0.0, loop.time() - due))
         fetches.measure()
-        while upkeep.give_back() and loop.time() < due + TICK_SECONDS - GIVE_BACK_SECONDS:
+        while upkeep.release_memory() and loop.time() < due + TICK_SECONDS - GIVE_BACK_SECONDS:
             await asyncio.sleep(GIVE_BACK_SECONDS)
 
 

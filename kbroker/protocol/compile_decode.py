@@ -13,7 +13,7 @@ from typing import Any
 from kbroker.protocol.bounds import MAX_STRING_BYTES
 from kbroker.protocol.codec_source import CodecSource
 from kbroker.protocol.schema import FIXED, Field, ProtocolError, Schema, Struct
-from kbroker.protocol.slices import SHORT, PacedList, breathe, paced
+from kbroker.protocol.slices import SHORT, SlicedList, paced, yield_slice
 
 MAX_VARINT_BYTES = 5
 NUMBERS_AT_ONCE = 1024
@@ -63,7 +63,7 @@ class DecoderSource(CodecSource):
             "ProtocolError": ProtocolError,
         }
         if sliced:
-            names |= {"PacedList": PacedList, "breathe": breathe, "paced": paced}
+            names |= {"SlicedList": SlicedList, "yield_slice": yield_slice, "paced": paced}
         super().__init__("def decode(buf, pos, limit):", names, cls, version, sliced)
         self.pending: list[tuple[str, int, str]] = []
         self.line(f"return {self.struct(cls)}, pos", flush=True)
@@ -245,7 +245,7 @@ class DecoderSource(CodecSource):
         return f"paced(range({count}))" if self.sliced else f"range({count})"
 
     def empty_list(self, count: str) -> str:
-        return f"PacedList() if {count} > {SHORT} else []" if self.sliced else "[]"
+        return f"SlicedList() if {count} > {SHORT} else []" if self.sliced else "[]"
 
     def numbers(self, name: str, count: str, format_: str, size: int) -> None:
         if not self.sliced:
@@ -261,7 +261,7 @@ class DecoderSource(CodecSource):
         self.line(f"{name} += unpack_from(f'>{{{some}}}{format_}', buf, pos)")
         self.line(f"pos += {some} * {size}")
         self.line(f"{left} -= {some}")
-        self.line("breathe()")
+        self.line("yield_slice()")
         self.indent -= 1
 
     def element_size(self, field: Field, element: str, compact: bool) -> int:

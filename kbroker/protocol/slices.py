@@ -2,7 +2,7 @@
 the next one runs.
 
 `Work` runs a plain function on its own stack (a greenlet). Loops over data of a client use `paced`, or
-call `breathe`: in a Work whose slice is over they pause until the next slice; outside of a Work
+call `yield_slice`: in a Work whose slice is over they pause until the next slice; outside of a Work
 they cost nothing. Other code may run at each pause, so the function must expect state to change
 between two elements of a `paced` loop.
 """
@@ -45,7 +45,7 @@ Steps = Callable[[Coroutine[Any, Any, Any]], Coroutine[Any, Any, Any]]
 
 
 class Work(greenlet):  # type: ignore[misc]
-    """One piece of long work. Owner: the caller of `go_on`, which repeats it until the work is
+    """One piece of long work. Owner: the caller of `run_slice`, which repeats it until the work is
     `done`, and gets its exceptions.
 
     steps: wraps a coroutine that the work starts, so that its steps run in slices, too."""
@@ -62,7 +62,7 @@ class Work(greenlet):  # type: ignore[misc]
         """Whether the function has returned or raised."""
         return bool(self.dead)
 
-    def go_on(self) -> Any:
+    def run_slice(self) -> Any:
         """Run one slice; returns the function's result if it is done now."""
         self._began_ns = time.thread_time_ns()
         self.ends_ns = time.monotonic_ns() + SLICE_NS
@@ -85,7 +85,7 @@ def is_sliced() -> bool:
     return type(getcurrent()) is Work
 
 
-def stood_still() -> bool:
+def has_yielded() -> bool:
     """Whether this code has paused since it began, so that state may have changed."""
     work = getcurrent()
     return type(work) is Work and work.slices > 1
@@ -97,7 +97,7 @@ def in_slices(work: Coroutine[Any, Any, Any]) -> Coroutine[Any, Any, Any]:
     return work if type(own) is not Work or own.steps is None else own.steps(work)
 
 
-def breathe() -> None:
+def yield_slice() -> None:
     """Pause here if the slice is over."""
     work = getcurrent()
     if type(work) is Work and time.monotonic_ns() >= work.ends_ns and work.is_over():
@@ -115,7 +115,7 @@ def _paced(items: Iterable[T]) -> Iterator[T]:
         left -= 1
         if not left:
             left = CHECK_EVERY
-            breathe()
+            yield_slice()
         yield item
 
 
@@ -159,7 +159,7 @@ class _Parts(Generic[P]):
         """Forget everything, in slices."""
         for part in self.all:
             part.clear()
-            breathe()
+            yield_slice()
 
     def _divide(self) -> None:
         whole: Any = self.all[0]
@@ -254,11 +254,11 @@ def in_order(items: Iterable[C]) -> list[C]:
     runs: list[list[C]] = []
     for at in range(0, len(given), RUN):
         runs.append(sorted(given[at : at + RUN]))
-        breathe()
+        yield_slice()
     return list(_paced(merge(*runs)))
 
 
-class PacedList(list[Any]):
+class SlicedList(list[Any]):
     """A long list that a client sent; iteration over it is paced."""
 
     __slots__ = ()
@@ -286,7 +286,7 @@ def emptied(items: list[Any] | dict[Any, Any] | set[Any]) -> None:
     while items:
         for _ in range(min(SHORT, len(items))):
             take()
-        breathe()
+        yield_slice()
 
 
 def _empty(items: list[Any]) -> None:
@@ -298,7 +298,7 @@ def _empty(items: list[Any]) -> None:
                 release(item)
         item = None
         chunk.clear()
-        breathe()
+        yield_slice()
 
 
 def _list_fields(kind: type) -> tuple[str, ...]:

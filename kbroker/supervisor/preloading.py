@@ -54,7 +54,7 @@ class Preloading:
         """Milliseconds until the next module, None when all are there."""
         return max(0, self._next_ms - monotonic_ms()) if self._names else None
 
-    def go_on(self) -> None:
+    def import_next(self) -> None:
         """Import the next module if it is due."""
         if self.wait_ms() != 0:
             return

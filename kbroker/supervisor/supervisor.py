@@ -119,7 +119,7 @@ class Supervisor:
         self._linker_due_ms = monotonic_ms() + LINKER_MS if "llvmlite" in sys.modules else 0
         while not self._stopping:
             self._turn(self._timeout_ms())
-            self._preloading.go_on()
+            self._preloading.import_next()
             self._give_linker_memory_back()
             if not self._dir_errors.online:
                 log.error("stopping, because all log dirs have failed: %s", ", ".join(self._dir_errors.paths))
@@ -247,7 +247,7 @@ class Supervisor:
                 continue
             child = next((c for c in self._children if c.pidfd == fd), None)
             if child is not None:
-                self._bury(child)
+                self._reap(child)
             else:
                 self._acceptor.on_readable(fd)
         self._acceptor.take_turn()
@@ -276,7 +276,7 @@ class Supervisor:
         if signal.SIGTERM in numbers or signal.SIGINT in numbers:
             self._stopping = True
 
-    def _bury(self, child: Child) -> None:
+    def _reap(self, child: Child) -> None:
         self._poll.unregister(child.pidfd)
         lived = monotonic_ms() - child.started_ms
         how = child.reap()

@@ -13,7 +13,7 @@ from functools import cache, partial
 from typing import Any
 
 from kbroker.control.coordinator.machine import Deferred, Machine, Record, TransactionalMachine
-from kbroker.control.coordinator.replay import OddRecords, replay_batch
+from kbroker.control.coordinator.replay import SkippedRecords, replay_batch
 from kbroker.control.groups.caller import Caller
 from kbroker.control.groups.settings import GroupSettings
 from kbroker.control.share.acquiring import Spec
@@ -63,7 +63,7 @@ class Loaded(logging.Handler):
                 )
                 for batch in read_batches(data):
                     replay_batch(
-                        machine, transactions, 0, batch, list(read_records(batch)), OddRecords("odd-0")
+                        machine, transactions, 0, batch, list(read_records(batch)), SkippedRecords("odd-0")
                     )
         finally:
             log.removeHandler(self)

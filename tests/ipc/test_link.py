@@ -18,7 +18,7 @@ from kbroker.ipc.link import (
     PolledLink,
 )
 from kbroker.ipc.messages import DeleteRecords, Hello, Image, Reply
-from kbroker.ipc.move_messages import MovesUnderWay
+from kbroker.ipc.move_messages import MovesInProgress
 from kbroker.ipc.wire import BLOCK, LENGTH, pack
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from tests.ipc.links import next_link
@@ -109,8 +109,8 @@ def test_polled_end_receives_everything_and_notices_the_end() -> None:
     link = PolledLink(control_sockets.connector)
     peer = next_link(control_sockets.listener)
     assert link.receive() == []
-    peer.sendall(pack(4, MovesUnderWay()) + pack(5, Hello("io", 0, 1)))
-    assert link.receive() == [(4, MovesUnderWay()), (5, Hello("io", 0, 1))]
+    peer.sendall(pack(4, MovesInProgress()) + pack(5, Hello("io", 0, 1)))
+    assert link.receive() == [(4, MovesInProgress()), (5, Hello("io", 0, 1))]
     peer.close()
     with pytest.raises(LinkClosed):
         link.receive()

@@ -30,7 +30,7 @@ def test_only_an_error_of_the_disk_that_a_reader_meets_takes_the_log_dir_offline
         OSError(errno.EMFILE, "files"),
         ValueError(),
     ):
-        errors.met("/b/topic-0", harmless)
+        errors.report("/b/topic-0", harmless)
     assert errors.online == ("/a", "/b")
-    errors.met("/b/topic-0", OSError(errno.EIO, "dead"))
+    errors.report("/b/topic-0", OSError(errno.EIO, "dead"))
     assert errors.online == ("/a",)

@@ -35,7 +35,7 @@ def test_what_any_process_counts_holds_for_all(processes: tuple[Sensors, Sensors
 
 def test_what_is_within_the_limit_is_not_throttled(processes: tuple[Sensors, Sensors]) -> None:
     one, _ = processes
-    one.add(sensor(), int(one.most(sensor())), 10_000)
+    one.add(sensor(), int(one.max_amount(sensor())), 10_000)
     assert one.throttle_ms(sensor(), 10_000) == 0
     one.add(sensor(), 1, 10_000)
     assert one.throttle_ms(sensor(), 10_000) > 0

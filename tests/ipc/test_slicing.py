@@ -11,7 +11,7 @@ import pytest
 
 from kbroker.ipc import slicing
 from kbroker.ipc.slicing import Slicing
-from kbroker.protocol.slices import breathe, in_slices, paced
+from kbroker.protocol.slices import in_slices, paced, yield_slice
 
 
 @pytest.fixture(autouse=True)
@@ -188,7 +188,7 @@ def test_cancelled_work_makes_room_too() -> None:
 def computing(milliseconds: int) -> int:
     ends_ns = time.thread_time_ns() + milliseconds * 1_000_000
     while time.thread_time_ns() < ends_ns:
-        breathe()
+        yield_slice()
     return milliseconds
 
 

@@ -84,7 +84,7 @@ VALUES: list[tuple[Any, Any]] = [
     (m.DescribeProducers((1, 2)), (((1, 2, 3, 4, 5, 6),), 3)),
     (m.VerifyTransaction(None, 1, 2, (), 11), ((0, None), (48, "no"))),
     (m.BrokerSettings(), {"a": "b"}),
-    (mm.MovesUnderWay(), (mm.MoveProgress(1, 2, 3),)),
+    (mm.MovesInProgress(), (mm.MoveProgress(1, 2, 3),)),
     (EXAMPLES[2], None),
     (EXAMPLES[2], b"frame"),
 ]

@@ -232,10 +232,10 @@ def test_memory_of_unused_chunks_goes_back(context: Context) -> None:
     context.arena_bytes[start : start + (8 << 20)] = bytes(8 << 20)
     release_chunk(context.address, start // CHUNK_BYTES)
     context.trim()
-    assert not context.give_back(), "it was used a moment ago"
+    assert not context.release_chunk(), "it was used a moment ago"
     context.trim()
-    assert [context.give_back() for _ in range(5)] == [True] * 4 + [False]
+    assert [context.release_chunk() for _ in range(5)] == [True] * 4 + [False]
     again = reserve_bytes(context.address, 8 << 20)
     context.arena_bytes[again : again + (8 << 20)] = bytes(8 << 20)
     context.trim()
-    assert not context.give_back()
+    assert not context.release_chunk()

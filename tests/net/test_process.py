@@ -78,7 +78,7 @@ def test_a_connection_that_goes_on_in_a_turn_asks_for_no_further_turn(monkeypatc
     def serve(*_: int) -> None:
         served.append(process._in_turn)
         if len(served) in goes_on:
-            process._go_on(5)
+            process._continue(5)
 
     monkeypatch.setattr("kbroker.net.process.pump", pump)
     monkeypatch.setattr("kbroker.net.process.resume", lambda _, row: words.put(Context.DIRTY, row))
@@ -99,7 +99,7 @@ def test_a_connection_that_goes_on_in_a_turn_asks_for_no_further_turn(monkeypatc
     assert called == [process.turn]
     called.clear()
     process._turn_asked = False
-    process._go_on(5)  # between turns
+    process._continue(5)  # between turns
     assert called == [process.turn]
 
 
@@ -119,7 +119,7 @@ def test_a_turn_that_fails_leaves_no_connection_behind(monkeypatch: Any) -> None
     process._loop = SimpleNamespace(call_soon=called.append)
     with pytest.raises(RuntimeError):
         process.turn()
-    process._go_on(5)
+    process._continue(5)
     assert called == [process.turn]
 
 

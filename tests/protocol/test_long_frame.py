@@ -30,7 +30,7 @@ def sliced(response: DescribeConfigsResponse) -> tuple[bytes | LongFrame, float]
     longest = 0
     while not work.done:
         began = time.thread_time_ns()
-        found = work.go_on()
+        found = work.run_slice()
         longest = max(longest, time.thread_time_ns() - began)
     return found, longest / 1e6
 

@@ -24,16 +24,16 @@ from kbroker.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFet
 from kbroker.protocol.schema import ProtocolError
 from kbroker.protocol.slices import (
     SLICE_NS,
-    PacedList,
     Repeated,
+    SlicedList,
     Table,
     Work,
-    breathe,
     distinct,
     emptied,
     is_sliced,
     paced,
     release,
+    yield_slice,
 )
 
 COUNT = 20_000
@@ -42,9 +42,9 @@ COUNT = 20_000
 def finish(function: Callable[[], Any]) -> tuple[Any, int]:
     """(result, slices)"""
     work, slices = Work(function), 1
-    found = work.go_on()
+    found = work.run_slice()
     while not work.done:
-        found = work.go_on()
+        found = work.run_slice()
         slices += 1
     return found, slices
 
@@ -58,7 +58,7 @@ def test_a_long_request_is_read_in_slices_as_in_one_piece() -> None:
     found, slices = finish(lambda: decode(MetadataRequest, 9, body)[0])
     assert found == request()
     assert slices > 1
-    assert isinstance(found.topics, PacedList)
+    assert isinstance(found.topics, SlicedList)
 
 
 def test_numbers_are_read_in_slices_as_in_one_piece() -> None:
@@ -98,7 +98,7 @@ def test_an_answer_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_who_iterates_over_a_long_list_of_a_request_gives_way() -> None:
-    items = PacedList(f"{number % 7}" for number in range(500_000))
+    items = SlicedList(f"{number % 7}" for number in range(500_000))
     counted, slices = finish(lambda: Counter(items))
     assert counted == Counter(list.__iter__(items))
     assert slices > 1
@@ -112,14 +112,14 @@ def test_a_slice_ends_in_time() -> None:
     longest, running = 0, Work(work)
     while not running.done:
         began = time.thread_time_ns()
-        running.go_on()
+        running.run_slice()
         longest = max(longest, time.thread_time_ns() - began)
     assert longest < 20 * SLICE_NS
 
 
 def test_outside_of_slices_nothing_gives_way() -> None:
     assert not is_sliced()
-    breathe()
+    yield_slice()
     items = [1, 2]
     assert paced(items) is items
 
@@ -210,7 +210,7 @@ def test_a_host_that_takes_the_cpu_away_does_not_end_a_slice() -> None:
     def stopped() -> int:
         for _ in range(3):
             time.sleep(2 * SLICE_NS / 1e9)
-            breathe()
+            yield_slice()
         return 1
 
     assert finish(stopped) == (1, 1)
@@ -220,7 +220,7 @@ def test_work_that_computes_gives_way_after_a_slice() -> None:
     def computes() -> None:
         ends_ns = time.thread_time_ns() + 10 * SLICE_NS
         while time.thread_time_ns() < ends_ns:
-            breathe()
+            yield_slice()
 
     _, slices = finish(computes)
     assert 5 <= slices <= 11

@@ -51,8 +51,8 @@ def test_each_turn_imports_one_module_after_those_that_it_needs(
     assert preloading.fds() == []
     seen = []
     while preloading.wait_ms() is not None:
-        preloading.go_on()
-        preloading.go_on()  # too early: nothing
+        preloading.import_next()
+        preloading.import_next()  # too early: nothing
         seen.append(here())
         now[0] += 20
     assert [found for n, found in enumerate(seen) if found and found not in seen[:n]] == [
@@ -66,7 +66,7 @@ def test_a_role_whose_first_process_died_early_preloads_nothing(folder: Path) ->
     preloading = Preloading()
     preloading.forked()
     preloading.begin()
-    preloading.go_on()
-    preloading.go_on()
+    preloading.import_next()
+    preloading.import_next()
     assert here() == []
     assert preloading.wait_ms() is None

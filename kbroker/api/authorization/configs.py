@@ -9,7 +9,7 @@ from kbroker.api.later import then
 from kbroker.config import acls
 from kbroker.control.metadata.config_resource import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
 from kbroker.protocol.errors import ErrorCode, KafkaError
-from kbroker.protocol.slices import PacedList, paced
+from kbroker.protocol.slices import SlicedList, paced
 
 NEEDED = {
     BROKER: acls.CLUSTER,
@@ -43,7 +43,7 @@ def on_configs(module: ModuleType, operation: int, answered: str) -> Guard:
             return serve(ctx, request)
         if any(each.resource_type not in NEEDED for each in request.resources) and answered == "results":
             raise KafkaError(ErrorCode.INVALID_REQUEST)
-        allowed = PacedList()
+        allowed = SlicedList()
         refused: list[Any] = []
         for each, code in zip(request.resources, codes, strict=True):
             if not code:

@@ -14,7 +14,7 @@ from kbroker.api.later import then
 from kbroker.config import acls
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.schema import Struct
-from kbroker.protocol.slices import PacedList, paced
+from kbroker.protocol.slices import SlicedList, paced
 
 T = TypeVar("T")
 Serve = Callable[[RequestContext, Any], Any]
@@ -108,7 +108,7 @@ def on_each(
 def divided(items: Iterable[T], allows: Callable[[T], bool]) -> tuple[list[T], list[T]]:
     """The allowed items and the others, in their order; each is looked at once, however many there
     are. Iteration over both is paced, as it was."""
-    allowed, refused = PacedList(), PacedList()
+    allowed, refused = SlicedList(), SlicedList()
     for item in paced(items):
         (allowed if allows(item) else refused).append(item)
     return allowed, refused

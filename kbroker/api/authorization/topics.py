@@ -27,7 +27,7 @@ from kbroker.protocol.messages.describe_topic_partitions import (
 )
 from kbroker.protocol.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseTopic
 from kbroker.protocol.schema import ZERO_UUID
-from kbroker.protocol.slices import Names, PacedList, distinct, paced
+from kbroker.protocol.slices import Names, SlicedList, distinct, paced
 
 REFUSED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
@@ -54,7 +54,7 @@ def guard_metadata(ctx: RequestContext, request: MetadataRequest, serve: Serve) 
     if not refused and not _asks_operations(request):
         return serve(ctx, request)
     gone = Names(topic.name or topic.topic_id for topic in paced(refused))
-    left = PacedList(
+    left = SlicedList(
         topic for topic in request.topics or () if topic.name not in gone and topic.topic_id not in gone
     )
 
@@ -177,7 +177,7 @@ def guard_delete_topics(ctx: RequestContext, request: DeleteTopicsRequest, serve
     topic."""
     if may_all(ctx, acls.DELETE):
         return serve(ctx, request)
-    kept, refused = PacedList(), []
+    kept, refused = SlicedList(), []
     error = KafkaError(REFUSED)
     for topic in paced(_named_once(request)):
         found = None if topic.name is not None else ctx.broker.catalogue.by_id(topic.topic_id)

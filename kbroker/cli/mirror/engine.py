@@ -151,9 +151,9 @@ class Engine:
     def check(self) -> None:
         """Raises CommandFailed if MirrorMaker has ended."""
         if self.process is not None and self.process.poll() is not None:
-            raise CommandFailed(f"MirrorMaker ended with {self.process.returncode}: {self.last_words()}")
+            raise CommandFailed(f"MirrorMaker ended with {self.process.returncode}: {self.last_log_lines()}")
 
-    def last_words(self) -> str:
+    def last_log_lines(self) -> str:
         """The last errors in MirrorMaker's log, or its last lines."""
         lines = self.log.read_text(errors="replace").splitlines() if self.log.exists() else []
         errors = [line for line in lines if re.search(r"\b(ERROR|Exception)\b", line)]

@@ -31,7 +31,7 @@ from kbroker.ipc.move_messages import (
     MoveCaughtUp,
     MoveFailed,
     MoveProgress,
-    MovesUnderWay,
+    MovesInProgress,
     SwitchMove,
 )
 from kbroker.protocol.errors import ErrorCode, KafkaError
@@ -103,7 +103,7 @@ class LogDirMoves:
             raise KafkaError(ErrorCode.REPLICA_NOT_AVAILABLE, "the partition has no replica on this node")
         return replica
 
-    def greeted(self, worker: int) -> None:
+    def worker_started(self, worker: int) -> None:
         """A worker has sent Hello: its predecessor no longer holds any log, whatever it has
         replied."""
         self._greetings[worker] += 1
@@ -216,7 +216,7 @@ class LogDirMoves:
         mine = [one for one in broker.catalogue.replicas() if key_of(one) in self._targets]
         progress: dict[int, MoveProgress] = {}
         for worker in {replica.worker for replica in mine}:
-            report: tuple[MoveProgress, ...] = await broker.links.call_worker(worker, MovesUnderWay())
+            report: tuple[MoveProgress, ...] = await broker.links.call_worker(worker, MovesInProgress())
             progress |= {one.slot: one for one in report}
         found = []
         for replica in mine:

@@ -37,11 +37,11 @@ def retire_all(
     }
     for copy in adoption.futures({target for _, _, target in gone}):
         if (copy.topic_id, copy.index, copy.log_dir) in gone:
-            put_aside(copy, files.DELETE_FOLDER)
+            rename_copy(copy, files.DELETE_FOLDER)
     return done
 
 
-def put_aside(copy: adoption.FutureCopy, suffix: str) -> None:
+def rename_copy(copy: adoption.FutureCopy, suffix: str) -> None:
     """Rename the copy of a deleted log: a DELETE_FOLDER is removed later, a STRAY_FOLDER is kept
     for inspection."""
     try:

@@ -48,11 +48,11 @@ class OperationTimers:
         self._fired.pop(name, None)
         self._wheel.cancel(name)
 
-    def put_off(self, name: str, due_ms: int) -> None:
+    def postpone(self, name: str, due_ms: int) -> None:
         """Postpone a timer to a CLOCK_MONOTONIC time. A timer that has fired is set again."""
         fired = self._fired.get(name)
         if fired is None:
-            self._wheel.put_off(name, due_ms)
+            self._wheel.postpone(name, due_ms)
         elif (delay_ms := due_ms - self._wheel.now_ms()) > 0:
             self.schedule(name, delay_ms, *fired)
 

@@ -31,7 +31,7 @@ Read = tuple[RecordBatch, list[Record] | ProtocolError]
 """A batch with its records, or the reason why it has none that can be read."""
 
 
-class OddRecords:
+class SkippedRecords:
     """The records of one partition that are left out: a line for the first ones, then their number.
     Runs in: control. Owner: one load."""
 
@@ -81,7 +81,7 @@ async def load_partition(broker: Broker, partition: Partition, machine: Machine)
             batches = (_read(placed.batch) for placed in walk(reader, start, *end))
         return list(islice(batches, BATCHES_AT_ONCE))
 
-    odd = OddRecords(partition.folder)
+    odd = SkippedRecords(partition.folder)
     while read := await broker.logs.read(partition.folder, more):
         for batch, records in read:
             if isinstance(records, ProtocolError):
@@ -107,7 +107,7 @@ def replay_batch(
     partition: int,
     batch: RecordBatch,
     records: list[Record],
-    odd: OddRecords,
+    odd: SkippedRecords,
 ) -> int:
     """Replay the records of a batch; their number. transactions: the machine, if it may hold
     transactions of clients."""

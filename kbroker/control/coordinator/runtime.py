@@ -336,9 +336,9 @@ class Runtime(CoordinatorTopic):
         """Forget a timer."""
         self._timers.cancel(name)
 
-    def put_off(self, name: str, due_ms: int) -> None:
+    def postpone(self, name: str, due_ms: int) -> None:
         """Let a timer fire no earlier than at a CLOCK_MONOTONIC time."""
-        self._timers.put_off(name, due_ms)
+        self._timers.postpone(name, due_ms)
 
     def before_timers(self, action: Callable[[], None]) -> None:
         """Call each time before timers fire."""

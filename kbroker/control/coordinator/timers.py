@@ -63,7 +63,7 @@ class WheelTimers:
         self._wheel.add(timer)
         self._arm()
 
-    def put_off(self, name: str, due_ms: int) -> None:
+    def postpone(self, name: str, due_ms: int) -> None:
         """Let a timer fire no earlier than at a time of the clock; nothing when there is none."""
         timer = self._timers.get(name)
         if timer is not None and timer.due_ms < due_ms:

@@ -7,7 +7,7 @@ from kbroker.control.share.dead_letter_counts import DeadLetterCounts
 from kbroker.ipc.http_messages import GroupsPage, GroupSummary
 from kbroker.ipc.link import AsyncLink
 from kbroker.protocol.errors import KafkaError
-from kbroker.protocol.slices import breathe, paced
+from kbroker.protocol.slices import paced, yield_slice
 
 PAGE = 200
 """Maximum of groups in a message, and of offsets with which it is long enough."""
@@ -31,7 +31,7 @@ def send_summaries(services: Services, link: AsyncLink, call_id: int) -> None:
         if room <= 0:
             link.send(GroupsPage(call_id, tuple(page)))
             page, room = [], PAGE
-            breathe()
+            yield_slice()
     link.reply(call_id, tuple(page))
 
 

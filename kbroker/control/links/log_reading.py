@@ -79,7 +79,7 @@ class LogReading:
 
     def _read(self, folder: str, on_answer: OnAnswer, found: Any) -> None:
         if isinstance(found, (OSError, CorruptLog, ProtocolError)):
-            self._dir_errors.met(folder, found)
+            self._dir_errors.report(folder, found)
             found = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(found))
         elif isinstance(found, Exception) and not isinstance(found, KafkaError):
             log.error("%s could not be read", folder, exc_info=found)

@@ -156,9 +156,9 @@ def _pass_over(partition: SharePartition, pieces: Sequence[Piece], start: int) -
     expected = start
     for piece in pieces:
         if piece.first > expected:  # compaction removed the offsets between
-            partition.pass_over(expected, piece.first - 1)
+            partition.skip(expected, piece.first - 1)
         if not piece.deliver:
-            partition.pass_over(piece.first, piece.last)
+            partition.skip(piece.first, piece.last)
         expected = piece.last + 1
 
 

@@ -129,24 +129,26 @@ class SharePartitions:
             await self.store(key, partition)
         except KafkaError:
             if dead := partition.take_dead():
-                self._background.start(self._bury_later(key, partition, dead))
+                self._background.start(self._write_dead_letters_later(key, partition, dead))
             raise
         if dead := partition.take_dead():
             try:
-                await self._bury(key, partition, dead)
+                await self._write_dead_letters(key, partition, dead)
             except KafkaError as error:
                 self._letters_failed(key, error)
-                self._background.start(self._bury_later(key, partition, dead))
+                self._background.start(self._write_dead_letters_later(key, partition, dead))
             await self.store(key, partition)
 
-    async def _bury(self, key: ShareKey, partition: SharePartition, dead: list[Dead]) -> None:
+    async def _write_dead_letters(self, key: ShareKey, partition: SharePartition, dead: list[Dead]) -> None:
         """Write dead letters; records with a letter are archived and removed from the list. Raises
         KafkaError."""
         while dead and self._live.get(key) is partition:
             await self._dead_letters.write(key, dead[0])
             partition.archive(dead.pop(0))
 
-    async def _bury_later(self, key: ShareKey, partition: SharePartition, dead: list[Dead]) -> None:
+    async def _write_dead_letters_later(
+        self, key: ShareKey, partition: SharePartition, dead: list[Dead]
+    ) -> None:
         """Write dead letters in the background, until they are written. After a restart the records
         are delivered again instead."""
         pause_s = FIRST_PAUSE_S
@@ -156,7 +158,7 @@ class SharePartitions:
                 await asyncio.sleep(pause_s)
                 pause_s = min(2 * pause_s, MAX_PAUSE_S)
                 try:
-                    await self._bury(key, partition, dead)
+                    await self._write_dead_letters(key, partition, dead)
                 except KafkaError as error:
                     self._letters_failed(key, error)
                 await self._settle_later(key, partition)

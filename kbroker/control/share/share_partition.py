@@ -261,7 +261,7 @@ class SharePartition:
         self.end_offset = max(self.end_offset, log_start - 1)
         self._advance()
 
-    def pass_over(self, first: int, last: int) -> None:
+    def skip(self, first: int, last: int) -> None:
         """Archive offsets that no member gets: transaction markers, and records of aborted
         transactions."""
         first = max(first, self.start_offset)

@@ -137,7 +137,7 @@ class StoreCopies:
             log_dir: loop.run_in_executor(copy.thread, partial(_step, step, copy.store))
             for log_dir, copy in self._copies.items()
         }
-        await _patiently(tasks.values())
+        await _wait_for_copies(tasks.values())
         done = {log_dir: task for log_dir, task in tasks.items() if task.done()}
         good = [task for task in done.values() if task.exception() is None]
         if not good:
@@ -195,7 +195,7 @@ def _step(step: Callable[[Store], T], store: Store) -> T:
     return done
 
 
-async def _patiently(tasks: Sequence[Any] | Any) -> None:
+async def _wait_for_copies(tasks: Sequence[Any] | Any) -> None:
     """Wait for all tasks, but not for long after the first success."""
     pending = set(tasks)
     while pending:

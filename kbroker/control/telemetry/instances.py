@@ -21,14 +21,16 @@ NEVER: Final = -(1 << 62)
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ClientSubscription:
     """The union of the subscriptions that match a client. metrics: prefixes, sorted."""
 
     metrics: tuple[str, ...]
     interval_ms: int
 
     @classmethod
-    def of(cls, subscriptions: Mapping[str, ClientMetricsConfig], client: Mapping[str, str]) -> "Wanted":
+    def of(
+        cls, subscriptions: Mapping[str, ClientMetricsConfig], client: Mapping[str, str]
+    ) -> "ClientSubscription":
         """All metrics that any of them names, as often as the most frequent."""
         names: set[str] = set()
         interval = CLIENT_METRICS["interval.ms"].default_value()
@@ -56,7 +58,7 @@ class ClientInstance:
     instance_id: bytes
     client: Mapping[str, str]
     connection_id: int
-    wanted: Wanted
+    wanted: ClientSubscription
     version: int
     subscription_id: int = field(init=False)
     last_get_ms: int = NEVER
@@ -109,7 +111,7 @@ class Instances:
         room."""
         earlier = self._by_id.pop(instance.instance_id, None)
         if earlier is not None:
-            self._let_go(earlier)
+            self._drop(earlier)
         self.closed(instance.connection_id)  # a connection has one client
         if len(self._by_id) >= MAX_INSTANCES:
             self.remove(next(iter(self._by_id)))
@@ -120,7 +122,7 @@ class Instances:
         """It is forgotten, if it is there."""
         instance = self._by_id.pop(instance_id, None)
         if instance is not None:
-            self._let_go(instance)
+            self._drop(instance)
             self._on_gone(instance_id)
 
     def closed(self, connection_id: int) -> None:
@@ -141,6 +143,6 @@ class Instances:
         for instance_id in [key for key, one in self._by_id.items() if one.expires_ms <= now_ms]:
             self.remove(instance_id)
 
-    def _let_go(self, instance: ClientInstance) -> None:
+    def _drop(self, instance: ClientInstance) -> None:
         if self._by_connection.get(instance.connection_id) == instance.instance_id:
             del self._by_connection[instance.connection_id]

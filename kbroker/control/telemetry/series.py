@@ -25,7 +25,7 @@ class ClientSeries:
     left_out: int = 0
 
 
-class SeriesOfClients:
+class ClientSeriesTable:
     """Runs in: control. Owner: the telemetry service. most: maximum series of all clients together.
     Connected clients keep their series: a flood of new clients shares the remaining room. Series of
     clients that have left are dropped first.

@@ -10,8 +10,8 @@ from kbroker.config.client_metrics import ClientMetricsConfig
 from kbroker.config.setting import ConfigError
 from kbroker.control.broker import Broker
 from kbroker.control.metadata.config_resource import CLIENT_METRICS
-from kbroker.control.telemetry.instances import ClientInstance, Instances, Wanted
-from kbroker.control.telemetry.series import SeriesOfClients
+from kbroker.control.telemetry.instances import ClientInstance, ClientSubscription, Instances
+from kbroker.control.telemetry.series import ClientSeriesTable
 from kbroker.ipc.clock import monotonic_ms
 from kbroker.ipc.http_messages import ClientMetrics
 from kbroker.ipc.messages import ClientRequest
@@ -41,7 +41,7 @@ class TelemetryService:
         self._clock_ms = clock_ms
         config = broker.config
         self.max_bytes = config.get_int("telemetry.max.bytes")
-        self._series = SeriesOfClients(config.get_int("kbroker.client.telemetry.series.max"))
+        self._series = ClientSeriesTable(config.get_int("kbroker.client.telemetry.series.max"))
         self._instances = Instances(lambda instance_id: self._series.gone(instance_id, self._clock_ms()))
         self._subscriptions: dict[str, ClientMetricsConfig] = {}
         self._version = 0
@@ -106,7 +106,7 @@ class TelemetryService:
         instance = self._instances.get(instance_id)
         if instance is None or instance.version < self._version:
             known = _attributes(instance_id, client) if instance is None else instance.client
-            wanted = Wanted.of(self._subscriptions, known)
+            wanted = ClientSubscription.of(self._subscriptions, known)
             instance = ClientInstance(instance_id, known, client.connection_id, wanted, self._version)
             self._instances.put(instance)
         self._instances.used(instance, self._clock_ms())

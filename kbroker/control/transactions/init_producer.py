@@ -49,7 +49,7 @@ class InitProducer:
             known = TransactionMetadata(
                 transactional_id, _taken(fresh_id), request.transaction_timeout_ms, last_update_ms=now_ms
             )
-        if request.producer_id != -1 and not _may_go_on(known, request):
+        if request.producer_id != -1 and not _may_continue(known, request):
             raise KafkaError(ErrorCode.PRODUCER_FENCED)
         if known.state.is_prepared:
             raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
@@ -81,7 +81,7 @@ class InitProducer:
         return known.bumped(expected, timeout_ms, now_ms)
 
 
-def _may_go_on(known: TransactionMetadata, request: InitProducerIdRequest) -> bool:
+def _may_continue(known: TransactionMetadata, request: InitProducerIdRequest) -> bool:
     """Whether the claimed producer id is the current one, or the previous one after a lost answer
     (KIP-360)."""
     return (

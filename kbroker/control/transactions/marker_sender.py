@@ -11,7 +11,7 @@ from typing import Any
 from kbroker.control.broker import Broker
 from kbroker.control.links.appender import Appender, Done, completion_of
 from kbroker.control.transactions.metadata import TopicPartition, supports_epoch_bump
-from kbroker.control.transactions.offset_commits import OffsetCommitsUnderWay
+from kbroker.control.transactions.offset_commits import PendingOffsetCommits
 from kbroker.control.transactions.ports import MarkerOrder
 from kbroker.ipc.layout import AppendEntry
 from kbroker.protocol.errors import ErrorCode, KafkaError
@@ -40,7 +40,7 @@ class MarkerWriter:
         broker: Broker,
         appender: Appender,
         offsets_topic: str,
-        commits: OffsetCommitsUnderWay,
+        commits: PendingOffsetCommits,
         offsets_ended: Ended,
     ) -> None:
         self._broker = broker
@@ -162,7 +162,7 @@ class MarkerSender:
         self.forget(order.transactional_id)
         pending = self._orders[order.transactional_id] = PendingMarkers(order, set(order.partitions))
         for where in sorted(order.partitions):
-            if not self._writer.submit(order, where, partial(self._came, pending, where)):
+            if not self._writer.submit(order, where, partial(self._append_ended, pending, where)):
                 self._start(pending, self._write_late(pending, where, 0))
         if not order.partitions:
             self._all_written(pending)
@@ -193,7 +193,9 @@ class MarkerSender:
         self.when_settled(transactional_id, timeout_ms, settled.set)
         await settled.wait()
 
-    def _came(self, pending: PendingMarkers, where: TopicPartition, failure: KafkaError | None) -> None:
+    def _append_ended(
+        self, pending: PendingMarkers, where: TopicPartition, failure: KafkaError | None
+    ) -> None:
         """The end of an append: in the log, nothing to write any more, or to be tried again."""
         if pending.ended:
             return
@@ -215,9 +217,9 @@ class MarkerSender:
         try:
             await self._writer.write_order(pending.order, where)
         except KafkaError as error:
-            self._came(pending, where, error)
+            self._append_ended(pending, where, error)
         else:
-            self._came(pending, where, None)
+            self._append_ended(pending, where, None)
 
     def _all_written(self, pending: PendingMarkers) -> None:
         if not pending.ended:

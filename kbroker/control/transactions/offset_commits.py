@@ -7,7 +7,7 @@ from contextlib import contextmanager
 POLL_S = 0.01
 
 
-class OffsetCommitsUnderWay:
+class PendingOffsetCommits:
     """TxnOffsetCommits between their verification and the end of their append. Runs in: control.
 
     Owner: the TransactionService. A marker must not overtake a commit that was verified before the

@@ -16,7 +16,7 @@ from kbroker.control.links.appender import Appender
 from kbroker.control.metadata.features import FEATURES
 from kbroker.control.transactions.marker_sender import MarkerSender, MarkerWriter
 from kbroker.control.transactions.metadata import TopicPartition, supports_epoch_bump
-from kbroker.control.transactions.offset_commits import OffsetCommitsUnderWay
+from kbroker.control.transactions.offset_commits import PendingOffsetCommits
 from kbroker.control.transactions.ports import MarkerOrder
 from kbroker.control.transactions.settings import TransactionSettings
 from kbroker.control.transactions.shard import TransactionShard
@@ -44,7 +44,7 @@ class TransactionService:
 
     def __init__(self, broker: Broker, runtime: Runtime, appender: Appender, groups: GroupService) -> None:
         self.runtime = runtime
-        self.commits = OffsetCommitsUnderWay(lambda partition: partition in groups.runtime.loaded)
+        self.commits = PendingOffsetCommits(lambda partition: partition in groups.runtime.loaded)
         self.writer = MarkerWriter(
             broker,
             appender,

@@ -46,7 +46,7 @@ def schema_of(subject: str, body: Mapping[str, Any]) -> SchemaRow:
     return SchemaRow(subject, 0, 0, text, str(kind), references, False, extra)
 
 
-def understand(state: State, row: SchemaRow, normalize: bool) -> tuple[SchemaRow, Parsed]:
+def parse_candidate(state: State, row: SchemaRow, normalize: bool) -> tuple[SchemaRow, Parsed]:
     """Parse the schema; returns it with its canonical text. Raises Failure."""
     try:
         found = parsed(row.schema_type, row.schema, resolve(state, row.subject, row.references))
@@ -92,7 +92,7 @@ def register(
     with topic.lock:
         state = topic.refresh(caller)
         normalize = normalize or normalizes(state, subject)
-        row, candidate = understand(state, schema_of(subject, body), normalize)
+        row, candidate = parse_candidate(state, schema_of(subject, body), normalize)
         kept = state.versions(subject)
         importing = mode_of(state, subject) == "IMPORT"
         number = _given(body, "id")
@@ -146,7 +146,7 @@ def lookup(
     if not kept:
         raise failure.subject_not_found(subject)
     normalize = normalize or normalizes(state, subject)
-    row, candidate = understand(state, schema_of(subject, body), normalize)
+    row, candidate = parse_candidate(state, schema_of(subject, body), normalize)
     found = same(state, row, candidate, kept, normalize)
     if found is None:
         raise failure.schema_not_found()
@@ -193,7 +193,7 @@ def test_compatibility(
     if given is not None:
         rows = [version_of(state, subject, given)] if rows or given != "latest" else []
         level = level.removesuffix("_TRANSITIVE")
-    row, candidate = understand(state, schema_of(subject, body), normalize)
+    row, candidate = parse_candidate(state, schema_of(subject, body), normalize)
     return reasons_against(state, level, row, candidate, rows)
 
 

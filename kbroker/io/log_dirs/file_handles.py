@@ -58,10 +58,10 @@ class FileHandles:
         the upper bound of open logs."""
         self._opened += 1
         if self._opened > self._limit:
-            self.rest(get)
+            self.close_idle(get)
         return self._opened
 
-    def rest(self, get: Callable[[int], UnifiedLog | None]) -> int:
+    def close_idle(self, get: Callable[[int], UnifiedLog | None]) -> int:
         """Close the files of the logs with the oldest appends; returns how many. Logs with unsynced
         records are synced first and closed the next time."""
         slots = np.flatnonzero(
@@ -79,7 +79,7 @@ class FileHandles:
         else:
             self._sync([partition.slot for partition in unsynced])
         for partition in synced:
-            partition.active.rest()
+            partition.active.close_files()
         self._opened = len(slots) - len(synced)
         if self._opened >= self._limit:  # the syncs take time; MARGIN postpones the next search
             self._opened = self._limit - MARGIN // 4

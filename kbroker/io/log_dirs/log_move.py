@@ -33,7 +33,7 @@ INT64_MAX = (1 << 63) - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class SegmentState:
     """One segment as it is now. bytes: of its .log. closed: nothing is appended any more."""
 
     base: int
@@ -64,7 +64,7 @@ class LogMove:
         self.caught_up = False
         self._ended = threading.Event()
         self.switched = False
-        self._plan: tuple[list[Wanted], int] = ([], 0)
+        self._plan: tuple[list[SegmentState], int] = ([], 0)
         self._have: dict[int, tuple[int, int, bool]] = {}  # base: (inode, bytes, closed)
         self._cuts = log.segments.cuts
         self._bytes_per_second = bytes_per_second
@@ -100,9 +100,10 @@ class LogMove:
         sees it finished."""
         active = self.log.active
         closed = [
-            Wanted(segment.base_offset, segment.size, True) for segment in tuple(self.log.segments.closed)
+            SegmentState(segment.base_offset, segment.size, True)
+            for segment in tuple(self.log.segments.closed)
         ]
-        self._plan = ([*closed, Wanted(active.base_offset, active.position, False)], active.next_offset)
+        self._plan = ([*closed, SegmentState(active.base_offset, active.position, False)], active.next_offset)
 
     def cancel(self) -> None:
         """End the thread and remove the copy."""
@@ -138,7 +139,7 @@ class LogMove:
         except Exception as error:
             self.error = error
 
-    def _missing(self, plan: list[Wanted]) -> int:
+    def _missing(self, plan: list[SegmentState]) -> int:
         missing = 0
         for wanted in plan:
             have = self._have.get(wanted.base)
@@ -157,7 +158,7 @@ class LogMove:
                 self._drop(base)
         self._cuts = cuts
 
-    def _round(self, plan: list[Wanted], throttled: bool) -> None:
+    def _round(self, plan: list[SegmentState], throttled: bool) -> None:
         self._forget_cut()
         for base in set(self._have) - {wanted.base for wanted in plan}:
             self._drop(base)
@@ -168,7 +169,7 @@ class LogMove:
             self.caught_up = False
         self.bytes = sum(size for _, size, _ in self._have.values())
 
-    def _segment(self, wanted: Wanted, throttled: bool) -> None:
+    def _segment(self, wanted: SegmentState, throttled: bool) -> None:
         source = files.path(self.log.folder, wanted.base, files.LOG)
         with open(source, "rb", buffering=0) as log:
             inode = os.fstat(log.fileno()).st_ino
@@ -187,7 +188,7 @@ class LogMove:
             os.utime(files.path(self.folder, wanted.base, files.LOG), ns=times)
         self._have[wanted.base] = (inode, wanted.bytes, wanted.closed)
 
-    def _append(self, source: int, wanted: Wanted, position: int, throttled: bool) -> None:
+    def _append(self, source: int, wanted: SegmentState, position: int, throttled: bool) -> None:
         out = os.open(
             files.path(self.folder, wanted.base, files.LOG), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644
         )

@@ -24,7 +24,7 @@ from kbroker.ipc.move_messages import (
     MoveCaughtUp,
     MoveFailed,
     MoveProgress,
-    MovesUnderWay,
+    MovesInProgress,
     SwitchMove,
 )
 from kbroker.log import files
@@ -54,7 +54,7 @@ class Moves:
         return {
             BeginMove: self.begin,
             CancelMove: self.cancel,
-            MovesUnderWay: self.progress,
+            MovesInProgress: self.progress,
             SwitchMove: self.switch,
             FinishMove: self.finish,
         }
@@ -102,7 +102,7 @@ class Moves:
         if move is not None:
             move.leave()
 
-    def progress(self, _: MovesUnderWay) -> tuple[MoveProgress, ...]:
+    def progress(self, _: MovesInProgress) -> tuple[MoveProgress, ...]:
         """Progress of each move."""
         return tuple(MoveProgress(slot, move.bytes, move.next_offset) for slot, move in self._moves.items())
 

@@ -24,7 +24,7 @@ LOW_ROOM = 1 << 30  # bytes; on a disk with less free space no log reserves bloc
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def pays(folder: str) -> bool:
+def is_worthwhile(folder: str) -> bool:
     """Whether writers of a file system wait for its write-back to allocate blocks: ext4. XFS
     reserves by itself, tmpfs would fill memory with zeros, and a network file system would ask its
     server."""
@@ -53,10 +53,10 @@ class Reservations:
         self._failed = failed
         self._by_dir: dict[str, int] = {}
 
-    def most(self, log_dir: str) -> int:
+    def max_bytes(self, log_dir: str) -> int:
         """Bytes that a log of a log dir may reserve at a time, 0 for none."""
         if log_dir not in self._by_dir:
-            self._by_dir[log_dir] = self._most if self._most and pays(log_dir) else 0
+            self._by_dir[log_dir] = self._most if self._most and is_worthwhile(log_dir) else 0
         return self._by_dir[log_dir]
 
     def free_unused(self, now_ms: int) -> None:
@@ -67,15 +67,15 @@ class Reservations:
         low = {log_dir for log_dir in log_dirs if self._is_low(log_dir)}
         for partition in held:
             if files.log_dir_of(partition.folder) in low:
-                self._give_back(partition, most=0)
+                self._free(partition, most=0)
             elif now_ms - self._rows[partition.slot, AppendRow.RESERVED_MS] > KEEP_MS:
-                self._give_back(partition, partition.active.reserve_max_bytes)
+                self._free(partition, partition.active.reserve_max_bytes)
 
-    def give_back(self, log_dir: str) -> None:
+    def free(self, log_dir: str) -> None:
         """Free all reserved blocks, because the space is needed."""
         for partition in self._held():
             if files.log_dir_of(partition.folder) == log_dir:
-                self._give_back(partition, most=0)
+                self._free(partition, most=0)
 
     def _held(self) -> Iterable[UnifiedLog]:
         rows = self._rows
@@ -90,9 +90,9 @@ class Reservations:
         except OSError:
             return False  # the check of the log dirs will find the failure
 
-    def _give_back(self, partition: UnifiedLog, most: int) -> None:
+    def _free(self, partition: UnifiedLog, most: int) -> None:
         try:
-            partition.active.give_back(most)
+            partition.active.free_reserved(most)
         except OSError as error:
             log.warning("%s: reserved blocks cannot be freed: %s", partition.folder, error)
             self._failed(partition.slot, error)

@@ -132,7 +132,7 @@ class ActiveSegment:
         row[AppendRow.FLUSH_RECORDS] = min(config.flush_messages, AppendRow.NEVER)
         row[AppendRow.FLUSH_MS] = min(config.flush_ms, AppendRow.NEVER)
 
-    def give_back(self, most: int) -> None:
+    def free_reserved(self, most: int) -> None:
         """Free the blocks that are reserved after the end. most: the new reserve_max_bytes. Raises
         OSError."""
         os.ftruncate(self.files.log, self.position)
@@ -207,7 +207,7 @@ class ActiveSegment:
         OSError."""
         self._set_files(self.files)
 
-    def rest(self) -> None:
+    def close_files(self) -> None:
         """Close the files until they are needed. The data must be synced first: a write-back error
         of a closed file would go unnoticed."""
         if (fds := self.take_files()) is not None:

@@ -276,8 +276,8 @@ class UnifiedLog:
         """Continue, while paused, in a folder that holds the same files, all on disk; the old one
         is removed later. Raises OSError."""
         self.segments.unsynced.drop()
-        self.active.rest()
-        gone = self._put_away()  # before readers list the segments again: a late one finds none
+        self.active.close_files()
+        gone = self._close_files()  # before readers list the segments again: a late one finds none
         self.epochs.folder = folder
         self.epochs.write()  # roles may have changed since they were copied
         self.segments.relocate(folder, reserve_max_bytes)
@@ -286,7 +286,7 @@ class UnifiedLog:
         self.durability.publish(self.log_end, self.active.base_offset, self.active.position)
         self.segments.delete_later(gone, now_ms)
 
-    def _put_away(self) -> list[str]:
+    def _close_files(self) -> list[str]:
         try:
             return [self.segments.mark_folder_deleted(self.topic, self.partition)]
         except OSError as error:  # of a disk that is left because it fails; the next start removes it

@@ -210,7 +210,7 @@ class Following:
             )
             _own(partition.truncate_to, end, wall_clock_ms())
         partition.active.follow_batches_of(partition.epochs.latest)
-        if partition.log_end < (begin := self._beginning(followed, partition, words)):
+        if partition.log_end < (begin := self._first_batch_offset(followed, partition, words)):
             _own(partition.truncate_fully, begin, wall_clock_ms())
             partition.active.follow_batches_of(-1)
         followed.place = None
@@ -219,7 +219,7 @@ class Following:
         self._list_pairs()
         self._wake_leader(followed)
 
-    def _beginning(self, followed: Followed, partition: UnifiedLog, words: list[int]) -> int:
+    def _first_batch_offset(self, followed: Followed, partition: UnifiedLog, words: list[int]) -> int:
         """The lowest offset from which a copy may continue: where the leader's first batch begins.
         Records may be deleted in the middle of a batch (UnexpectedAppendOffsetException in Kafka's
         Partition.appendRecordsToFollower)."""
@@ -231,7 +231,7 @@ class Following:
         return log_start if first is None else min(first.base_offset, log_start)
 
     def _copy(self, followed: Followed, partition: UnifiedLog, words: list[int]) -> bool:
-        if partition.log_end < self._beginning(followed, partition, words):
+        if partition.log_end < self._first_batch_offset(followed, partition, words):
             followed.agreed = False
             return False
         copied = False

@@ -8,7 +8,7 @@ message.
 from collections.abc import Iterable
 
 from kbroker.net.connection import FilePart, Part
-from kbroker.net.fetch.fetch_session import FIRST_TOPIC_ID_VERSION, Wanted
+from kbroker.net.fetch.fetch_session import FIRST_TOPIC_ID_VERSION, FetchedPartition
 from kbroker.net.fetch.partition_reader import Reading
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode
@@ -27,7 +27,7 @@ from kbroker.protocol.slices import is_sliced, paced, release
 LAST_WITHOUT_STORAGE_ERROR = 5
 FIRST_WITH_LEADER = 16
 
-Selected = list[tuple[Wanted, Reading]]
+Selected = list[tuple[FetchedPartition, Reading]]
 _LEADER_ERRORS = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from kbroker.net.connection import Connection
-from kbroker.net.fetch.fetch_session import Key, Session, Wanted
+from kbroker.net.fetch.fetch_session import FetchedPartition, Key, Session
 from kbroker.protocol.frame import RequestHeader
 
 
@@ -15,7 +15,7 @@ class Fetch:
 
     connection: Connection
     header: RequestHeader
-    partitions: dict[Key, Wanted]
+    partitions: dict[Key, FetchedPartition]
     isolation: int
     min_bytes: int
     max_bytes: int

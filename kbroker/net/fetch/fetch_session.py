@@ -24,7 +24,7 @@ Key = tuple[str | bytes, int]  # topic name or id, partition
 
 
 @dataclass(slots=True)
-class Wanted:
+class FetchedPartition:
     """One partition of a fetch: what was requested, and what the session's last answer returned."""
 
     topic: str
@@ -66,7 +66,9 @@ class Session:
 
     __slots__ = ("created_ms", "epoch", "id", "last_used_ms", "partitions", "uses_topic_ids")
 
-    def __init__(self, number: int, partitions: dict[Key, Wanted], uses_topic_ids: bool, now_ms: int) -> None:
+    def __init__(
+        self, number: int, partitions: dict[Key, FetchedPartition], uses_topic_ids: bool, now_ms: int
+    ) -> None:
         self.id = number
         self.epoch = INITIAL_EPOCH + 1
         self.partitions = partitions
@@ -110,7 +112,9 @@ class Sessions:
         """A session by its id."""
         return self._sessions.get(number)
 
-    def create(self, partitions: dict[Key, Wanted], uses_topic_ids: bool, now_ms: int) -> Session | None:
+    def create(
+        self, partitions: dict[Key, FetchedPartition], uses_topic_ids: bool, now_ms: int
+    ) -> Session | None:
         """A session over partitions, None when the cache has no room for it."""
         if len(partitions) > MAX_PARTITIONS:
             return None
@@ -144,7 +148,7 @@ class Sessions:
             return ErrorCode.INVALID_FETCH_SESSION_EPOCH
         if session.uses_topic_ids != (version >= FIRST_TOPIC_ID_VERSION):
             return ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
-        for key, wanted, part in wanted_partitions(request):
+        for key, wanted, part in requested_partitions(request):
             known = session.partitions.get(key)
             if known is None:
                 session.partitions[key] = wanted
@@ -162,13 +166,13 @@ class Sessions:
         return session
 
 
-def wanted_partitions(request: FetchRequest) -> Iterable[tuple[Key, Wanted, FetchPartition]]:
+def requested_partitions(request: FetchRequest) -> Iterable[tuple[Key, FetchedPartition, FetchPartition]]:
     """The partitions that a request names, each with its key in a session."""
     by_replica = max(request.replica_id, request.replica_state.replica_id) >= 0
     for topic in request.topics:
         name: str | bytes = topic.topic if topic.topic_id == ZERO_UUID else topic.topic_id
         for part in topic.partitions:
-            wanted = Wanted(
+            wanted = FetchedPartition(
                 topic.topic,
                 topic.topic_id,
                 part.partition,

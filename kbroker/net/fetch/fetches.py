@@ -24,10 +24,10 @@ from kbroker.net.fetch.fetch_session import (
     FINAL_EPOCH,
     INITIAL_EPOCH,
     NO_SESSION,
+    FetchedPartition,
     Session,
     Sessions,
-    Wanted,
-    wanted_partitions,
+    requested_partitions,
 )
 from kbroker.net.fetch.partition_reader import Limits, PartitionReader, Reading
 from kbroker.net.fetch.read_table import ReadTable
@@ -53,7 +53,8 @@ MANY_PARTITIONS = 1024  # of a session; requests of longer ones are served in sl
 ANSWER_BYTES = 64  # approximate bytes of an answer, and of each partition in it, without records
 Reply = Callable[[Connection, Sequence[Part]], None]
 Close = Callable[[Connection, str], None]
-Slots = dict[int, list[Wanted]]
+Slots = dict[int, list[FetchedPartition]]
+Delayed = DelayedFetch[int, FetchedPartition]
 
 
 class Fetches:
@@ -156,7 +157,7 @@ class Fetches:
     ) -> Fetch | ErrorCode:
         max_bytes = min(request.max_bytes, self._max_bytes)
         if self._quotas.active:
-            max_bytes = int(min(max_bytes, self._quotas.most_to_fetch(connection)))
+            max_bytes = int(min(max_bytes, self._quotas.max_fetch_bytes(connection)))
         fetch = Fetch(
             connection, header, {}, request.isolation_level, min(request.min_bytes, max_bytes), max_bytes
         )
@@ -177,10 +178,10 @@ class Fetches:
         if with_session and request.session_id != NO_SESSION:
             self.sessions.close(request.session_id)
         fetch.create = with_session and request.session_epoch == INITIAL_EPOCH
-        fetch.partitions = {key: wanted for key, wanted, _ in wanted_partitions(request)}
+        fetch.partitions = {key: wanted for key, wanted, _ in requested_partitions(request)}
         return fetch
 
-    def _read(self, fetch: Fetch, wanted: Sequence[Wanted]) -> list[Reading]:
+    def _read(self, fetch: Fetch, wanted: Sequence[FetchedPartition]) -> list[Reading]:
         """Read the partitions in order. The first one with bytes gets a whole batch; after it the
         limits apply."""
         left = fetch.max_bytes
@@ -260,13 +261,13 @@ class Fetches:
 
     def _send_late(self, fetch: Fetch, readings: Selected, session_id: int, began_ns: int) -> None:
         fetch.connection.cold_ns += time.monotonic_ns() - began_ns
-        self._go_on(fetch, len(readings), partial(self._send_read, fetch, readings, session_id))
+        self._answer_later(fetch, len(readings), partial(self._send_read, fetch, readings, session_id))
 
     def _send_read(self, fetch: Fetch, readings: Selected, session_id: int) -> None:
         there = [(wanted, self.reader.still(reading)) for wanted, reading in paced(readings)]
         self._send(fetch.connection, FetchAnswer(fetch.header, self._node_id).build(there, 0, session_id))
 
-    def _go_on(self, fetch: Fetch, partitions: int, work: Callable[[], None]) -> None:
+    def _answer_later(self, fetch: Fetch, partitions: int, work: Callable[[], None]) -> None:
         """Answer a fetch that has waited; the answer includes partitions that do not exist."""
         if partitions > MANY_PARTITIONS:
             self.in_slices(fetch.connection, work)
@@ -299,7 +300,7 @@ class Fetches:
 
     # --- waiting ------------------------------------------------------------------------------------
 
-    def _wait(self, fetch: Fetch, wanted: list[Wanted], max_wait_ms: int) -> None:
+    def _wait(self, fetch: Fetch, wanted: list[FetchedPartition], max_wait_ms: int) -> None:
         began_ns = time.monotonic_ns()
         slots: Slots = {}
         if fetch.connection.is_closed():  # closed between two slices: the fetch would never be cancelled
@@ -322,24 +323,22 @@ class Fetches:
         if not self.purgatory.watch_each(operation, paced(slots)):
             self.set_timer()
 
-    def _cancel(
-        self, fetch: Fetch, wanted: list[Wanted], operation: DelayedFetch[int, Wanted], slots: Slots
-    ) -> None:
+    def _cancel(self, fetch: Fetch, wanted: list[FetchedPartition], operation: Delayed, slots: Slots) -> None:
         self.purgatory.cancel(operation)
-        self._go_on(fetch, len(fetch.partitions), partial(self._forget, fetch, wanted, slots))
+        self._answer_later(fetch, len(fetch.partitions), partial(self._forget, fetch, wanted, slots))
 
-    def _finish(self, fetch: Fetch, wanted: list[Wanted], slots: Slots, began_ns: int) -> None:
+    def _finish(self, fetch: Fetch, wanted: list[FetchedPartition], slots: Slots, began_ns: int) -> None:
         fetch.connection.purgatory_ns += time.monotonic_ns() - began_ns
         fetch.connection.on_close = None
-        self._go_on(fetch, len(fetch.partitions), partial(self._answer_waiting, fetch, wanted, slots))
+        self._answer_later(fetch, len(fetch.partitions), partial(self._answer_waiting, fetch, wanted, slots))
 
-    def _answer_waiting(self, fetch: Fetch, wanted: list[Wanted], slots: Slots) -> None:
+    def _answer_waiting(self, fetch: Fetch, wanted: list[FetchedPartition], slots: Slots) -> None:
         known = [each for each in paced(wanted) if not isinstance(self.reader.find(each), ErrorCode)]
         self._answer(fetch, list(zip(known, self._read(fetch, known), strict=True)))
         emptied(known)
         self._forget(fetch, wanted, slots)
 
-    def _forget(self, fetch: Fetch, wanted: list[Wanted], slots: Slots) -> None:
+    def _forget(self, fetch: Fetch, wanted: list[FetchedPartition], slots: Slots) -> None:
         """End a long fetch in slices. Left to the watch lists, its objects would live until a purge
         and then be freed all at once. Short fetches wait for the purge."""
         if is_sliced():

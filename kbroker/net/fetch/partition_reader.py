@@ -15,7 +15,7 @@ from kbroker.log.errors import CorruptLog
 from kbroker.log.open_files import OpenFiles
 from kbroker.log.reader import FileRange, LogReader, Place
 from kbroker.log.transaction_index import AbortedTransaction, aborted_transactions
-from kbroker.net.fetch.fetch_session import Wanted
+from kbroker.net.fetch.fetch_session import FetchedPartition
 from kbroker.net.fetch.read_table import ReadTable
 from kbroker.net.rows.topic_kernel import read_slot
 from kbroker.net.topics import Topics
@@ -81,14 +81,14 @@ class PartitionReader:
         if found is not None:
             self._files.forget_folder(found[1].folder)
 
-    def name_of(self, wanted: Wanted) -> str | None:
+    def name_of(self, wanted: FetchedPartition) -> str | None:
         """Name of a partition's topic, None for an unknown id."""
         if wanted.topic_id == ZERO_UUID:
             return wanted.topic
         topic = self._topics.by_id.get(wanted.topic_id)
         return None if topic is None else topic.name
 
-    def find(self, wanted: Wanted) -> tuple[TopicImage, PartitionImage] | ErrorCode:
+    def find(self, wanted: FetchedPartition) -> tuple[TopicImage, PartitionImage] | ErrorCode:
         """The partition a fetch names."""
         if wanted.topic_id != ZERO_UUID:
             topic = self._topics.by_id.get(wanted.topic_id)
@@ -102,7 +102,7 @@ class PartitionReader:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return topic, topic.partitions[wanted.partition]
 
-    def read(self, wanted: Wanted, limits: Limits) -> Reading:
+    def read(self, wanted: FetchedPartition, limits: Limits) -> Reading:
         """The result of a read: the place of the bytes, or an error."""
         found = self.find(wanted)
         if isinstance(found, ErrorCode):
@@ -128,11 +128,11 @@ class PartitionReader:
             self._locate(reading, wanted, words, part, limits)
         except (CorruptLog, OSError) as failure:
             log.error("fetch of %s-%d at %d: %s", found[0].name, part.index, wanted.fetch_offset, failure)
-            self._dir_errors.met(part.folder, failure)
+            self._dir_errors.report(part.folder, failure)
             return Reading(ErrorCode.KAFKA_STORAGE_ERROR, slot=part.slot)
         return reading
 
-    def available(self, wanted: Wanted, isolation: int) -> int:
+    def available(self, wanted: FetchedPartition, isolation: int) -> int:
         """The approximate number of bytes that a read would return now; negative when the fetch
         must be answered at once."""
         found = self.find(wanted)
@@ -161,7 +161,7 @@ class PartitionReader:
         words: list[int] = self._snapshot.tolist()
         return words
 
-    def _refusal(self, words: list[int], part: PartitionImage, wanted: Wanted) -> ErrorCode:
+    def _refusal(self, words: list[int], part: PartitionImage, wanted: FetchedPartition) -> ErrorCode:
         state = words[Slot.STATE]
         if words[Slot.GENERATION] != part.generation or state != SlotState.ONLINE:
             if state == SlotState.OFFLINE:
@@ -177,7 +177,9 @@ class PartitionReader:
             return ErrorCode.OFFSET_OUT_OF_RANGE
         return ErrorCode.NONE
 
-    def _diverges(self, reading: Reading, wanted: Wanted, words: list[int], part: PartitionImage) -> bool:
+    def _diverges(
+        self, reading: Reading, wanted: FetchedPartition, words: list[int], part: PartitionImage
+    ) -> bool:
         """Whether the epoch the reader last saw ended before its offset (KIP-595)."""
         if wanted.last_fetched_epoch < 0:
             return False
@@ -193,7 +195,12 @@ class PartitionReader:
         return False
 
     def _locate(
-        self, reading: Reading, wanted: Wanted, words: list[int], part: PartitionImage, limits: Limits
+        self,
+        reading: Reading,
+        wanted: FetchedPartition,
+        words: list[int],
+        part: PartitionImage,
+        limits: Limits,
     ) -> None:
         reader = self._reader(part)
         version = words[Slot.SEGMENTS_VERSION]

@@ -224,7 +224,7 @@ class Forwarding:
         connection.queued_ns = int(words[ConnectionRow.QUEUED_NS])
         self._reply(connection, answer.parts)
 
-    def rest(self, row: int, position: int, length: int, _: int) -> None:
+    def on_unsent(self, row: int, position: int, length: int, _: int) -> None:
         """Event: the socket did not take all of an answer."""
         connection = self._connections[row]
         connection.unsent.append(bytes(self._answers[position : position + length]))
@@ -237,7 +237,7 @@ class Forwarding:
         why = "control failed" if status == FAILED else f"no answer to API key {api_key}"
         self._close(self._connections[row], why)
 
-    def lost(self) -> None:
+    def link_lost(self) -> None:
         """The link to control is lost: its requests get no answer."""
         self.linked = False
         self._words[ContextRow.FORWARDING] = 0

@@ -118,7 +118,7 @@ class TransactionChecks:
         question = self._questions.get(claim)
         if question is None:
             question = self._questions[claim] = Question()
-            self._go_on(self._settle(claim, question))
+            self._start(self._settle(claim, question))
         question.later.append(held)
 
     def consent(self, result: int, then: Callable[[int, str | None], None]) -> None:
@@ -134,13 +134,13 @@ class TransactionChecks:
             return
         partitions = ((known[0].name, known[1].index),)
         message = VerifyTransaction(*claim[:3], partitions, claim.version)
-        self._go_on(self._consent(message, then))
+        self._start(self._consent(message, then))
 
     async def _consent(self, message: VerifyTransaction, then: Callable[[int, str | None], None]) -> None:
         (answer,) = await self._ask(message)
         then(*answer)
 
-    def _go_on(self, work: Coroutine[None, None, None]) -> None:
+    def _start(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

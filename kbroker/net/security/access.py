@@ -103,7 +103,7 @@ class Access:
 
     def _new_grant(self, authorizer: Authorizer, who: Who) -> Grant:
         if self._answer_scopes + 1 >= MAX_ANSWER_SCOPES:
-            self._number_anew()
+            self._renumber()
         self._answer_scopes += 1
         number = self._answer_scopes if self._answer_scopes < MAX_ANSWER_SCOPES else -1
         grant = Grant(who, number, authorizer)
@@ -111,7 +111,7 @@ class Access:
         self._grants[who] = grant
         return grant
 
-    def _number_anew(self) -> None:
+    def _renumber(self) -> None:
         """All numbers have been used: open connections get new numbers."""
         self._forget_answers()
         for number, grant in enumerate(self._grants.values(), 1):
@@ -179,7 +179,7 @@ class Access:
         connection = self._connections.get(row)
         return connection is None or self.may(connection, acls.WRITE, name.decode(errors="replace"))
 
-    def look_at_id(self, row: int, offset: int, length: int, _: int) -> None:
+    def check_transactional_id(self, row: int, offset: int, length: int, _: int) -> None:
         """Event: a client has produced with a transactional id whose permission is not known yet;
         its request waits."""
         connection = self._connections.get(row)

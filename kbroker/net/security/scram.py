@@ -78,7 +78,7 @@ class ScramServer:
         challenged all the same and every proof fails, so that a client does not learn which users
         exist. Raises ScramError."""
         if credential is None:
-            credential = _nobodys(self.user, self._hash)
+            credential = _fake_credential(self.user, self._hash)
         if self._authzid and self._authzid != self.user:
             why = (
                 "Authentication failed: Client requested an authorization id that is different from username"
@@ -116,7 +116,7 @@ class ScramServer:
         return b"v=" + base64.b64encode(hmac.digest(credential.server_key, said, self._hash))
 
 
-def _nobodys(user: str, hash_name: str) -> ScramCredential:
+def _fake_credential(user: str, hash_name: str) -> ScramCredential:
     """A credential that no password fits, the same for a user each time."""
 
     def made(what: str) -> bytes:

@@ -17,7 +17,7 @@ READ_BYTES = 1 << 14
 MAX_READS = 64
 
 
-class TellingSession(ssl.SSLObject):
+class AlertSession(ssl.SSLObject):
     """A session whose failed handshake carries its alert."""
 
     outgoing: ssl.MemoryBIO
@@ -33,17 +33,17 @@ class TellingSession(ssl.SSLObject):
             raise
 
 
-class TellingContext(ssl.SSLContext):
+class AlertContext(ssl.SSLContext):
     """A context of such sessions."""
 
-    sslobject_class = TellingSession
+    sslobject_class = AlertSession
 
     def wrap_bio(
         self, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO, *args: Any, **kwargs: Any
     ) -> ssl.SSLObject:
         """As ssl.SSLContext's."""
         session = super().wrap_bio(incoming, outgoing, *args, **kwargs)
-        assert isinstance(session, TellingSession)
+        assert isinstance(session, AlertSession)
         session.outgoing = outgoing
         return session
 

@@ -15,7 +15,7 @@ from kbroker.config.key_store import KeyStore, KeyStoreError, Text, key_store, t
 from kbroker.config.principal_mapping import rules_of
 from kbroker.config.principals import ANONYMOUS
 from kbroker.config.setting import ConfigError
-from kbroker.net.security.tls_alert import TellingContext
+from kbroker.net.security.tls_alert import AlertContext
 from kbroker.net.security.tls_ciphers import ALWAYS_TLS13, split
 
 VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
@@ -49,7 +49,7 @@ def context_of(config: BrokerConfig, listener: str) -> ssl.SSLContext:
 def context_and_chain(config: BrokerConfig, listener: str) -> tuple[ssl.SSLContext, bytes]:
     """The context of a listener, and as PEM the certificates that it presents. Raises TlsError."""
     text = texts(config, listener)
-    context = TellingContext(ssl.PROTOCOL_TLS_SERVER)
+    context = AlertContext(ssl.PROTOCOL_TLS_SERVER)
     enabled = config.of_listener(listener, "ssl.enabled.protocols")
     wanted = sorted(
         VERSIONS[name] for name in (enabled if isinstance(enabled, tuple) else ()) if name in VERSIONS

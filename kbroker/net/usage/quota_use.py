@@ -19,7 +19,7 @@ class QuotaUse:
         self._met: dict[tuple[str, str], None] = {}
         self._throttled: dict[tuple[str, str, str], tuple[int, int]] = {}
 
-    def met(self, user: str, client_id: str) -> None:
+    def client_seen(self, user: str, client_id: str) -> None:
         """A client that has quotas has sent a request."""
         if len(self._met) < MAX_CLIENTS and max(len(user), len(client_id)) <= MAX_TEXT:
             self._met[user, client_id] = None

@@ -92,7 +92,7 @@ class Quotas:
         if connection.state is State.READY:
             self._mark(connection, self.active, self.active)
 
-    def meet(self, connection: Connection, client_id: str | None) -> Limits:
+    def client_known(self, connection: Connection, client_id: str | None) -> Limits:
         """The quotas of a connection's client, whose client id has just been read."""
         name = client_id or ""
         known = connection.met and connection.client_id == name
@@ -117,7 +117,7 @@ class Quotas:
 
     def _limits(self, user: str, client_id: str) -> Limits:
         if any(self._table.bound(key, user, client_id) for key in KEYS.values()):
-            self.use.met(user, client_id)
+            self.use.client_seen(user, client_id)
 
         def sensor(key: str, unit: float = 1.0) -> Sensor | None:
             return sensor_of(key, self._table.bound(key, user, client_id), unit)
@@ -136,7 +136,7 @@ class Quotas:
     def produced(self, connection: Connection, client_id: str | None, size: int, began_ns: int) -> int:
         """A Produce request is answered. began_ns: 0 for acks=0, whose time does not count. Returns
         ms to throttle."""
-        limits = self.meet(connection, client_id)
+        limits = self.client_known(connection, client_id)
         bytes_ms = self._used(limits.produce, size)
         spent_ms = self._spent(limits.request, time.monotonic_ns() - began_ns) if began_ns else 0
         return self._hold(connection, {"request": spent_ms, "produce": bytes_ms})
@@ -152,10 +152,10 @@ class Quotas:
             self._sensors.add(limits.fetch, -size, monotonic_ms())
         return throttle_ms
 
-    def most_to_fetch(self, connection: Connection) -> float:
+    def max_fetch_bytes(self, connection: Connection) -> float:
         """The bytes that one Fetch can return without being throttled for this answer alone."""
         limits = self._of(connection)
-        return float("inf") if limits.fetch is None else self._sensors.most(limits.fetch)
+        return float("inf") if limits.fetch is None else self._sensors.max_amount(limits.fetch)
 
     def answered(self, connection: Connection, parts: Sequence[Part]) -> Sequence[Part]:
         """Any other request is answered; returns the answer, perhaps with a throttle time."""
@@ -205,10 +205,10 @@ class Quotas:
         if bound is not None:
             self.use.throttled(KEYS[quota], bound, throttle_ms)
         self._context.connections[connection.row, ConnectionRow.FLAGS] |= Flag.MUTED
-        asyncio.get_running_loop().call_later(throttle_ms / 1000, self._let_go, connection)
+        asyncio.get_running_loop().call_later(throttle_ms / 1000, self._resume, connection)
         return throttle_ms
 
-    def _let_go(self, connection: Connection) -> None:
+    def _resume(self, connection: Connection) -> None:
         if connection.state is State.CLOSED or self._stopping:
             return
         self._context.connections[connection.row, ConnectionRow.FLAGS] &= ~Flag.MUTED

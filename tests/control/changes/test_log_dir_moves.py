@@ -20,7 +20,7 @@ from kbroker.ipc.move_messages import (
     FinishMove,
     MoveCaughtUp,
     MoveFailed,
-    MovesUnderWay,
+    MovesInProgress,
     SwitchMove,
 )
 from kbroker.protocol.errors import ErrorCode, KafkaError
@@ -35,7 +35,7 @@ class Case:
 
     def __init__(self, made: World) -> None:
         self.world = made
-        self.replies: dict[type, Callable[[], Any]] = {SwitchMove: lambda: True, MovesUnderWay: lambda: ()}
+        self.replies: dict[type, Callable[[], Any]] = {SwitchMove: lambda: True, MovesInProgress: lambda: ()}
         asyncio.run(create_topics(made.broker, [NewTopic("t", 1)]))
         self.here = self.partition.log_dir
         (self.there,) = (one for one in made.dirs if one != self.here)
@@ -51,7 +51,7 @@ class Case:
         def call(body: Any) -> Awaitable[Any]:
             if type(body) not in self.replies:
                 return plain(body)
-            if not isinstance(body, MovesUnderWay):
+            if not isinstance(body, MovesInProgress):
                 self.calls.append(body)
             return self._reply(type(body))
 
@@ -171,7 +171,7 @@ def test_nothing_is_decided_for_a_worker_that_is_gone(when: str, case: Case) -> 
     """Its successor has opened the log where it was."""
 
     def gone() -> bool:
-        case.moves.greeted(0)
+        case.moves.worker_started(0)
         if when == "at once":
             raise LinkClosed
         return True

@@ -97,8 +97,8 @@ def test_a_fired_operation_is_cancelled_by_its_name() -> None:
 
 def test_a_fired_operation_is_put_off_to_a_later_time() -> None:
     async def test(turns: Turns) -> None:
-        turns.timers.put_off("t", 100)  # not later than now: it is due
-        turns.timers.put_off("t", 130)
+        turns.timers.postpone("t", 100)  # not later than now: it is due
+        turns.timers.postpone("t", 130)
         await turns.begin_all()
         assert not turns.began
         turns.clock.advance(129)
@@ -112,7 +112,7 @@ def test_a_fired_operation_is_put_off_to_a_later_time() -> None:
 
 def test_a_fired_operation_that_is_not_put_off_beyond_now_begins() -> None:
     async def test(turns: Turns) -> None:
-        turns.timers.put_off("t", 100)
+        turns.timers.postpone("t", 100)
         await turns.begin_all()
         assert turns.began == ["first"]
 
@@ -186,7 +186,7 @@ def test_an_operation_before_the_fired_one_overrides_it(tmp_path: Path, way: str
             if way == "cancel":
                 runtime.cancel("session")
             elif way == "put_off":
-                runtime.put_off("session", 1 << 60)
+                runtime.postpone("session", 1 << 60)
             else:
                 runtime.schedule("session", 3_600_000, "g", expire)
             return Outcome(response="renewed")

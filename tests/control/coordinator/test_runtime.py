@@ -15,7 +15,7 @@ from kbroker.control.coordinator.runtime import Runtime
 from kbroker.ipc.slicing import Slicing
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.records import read_all
-from kbroker.protocol.slices import SLICE_NS, breathe
+from kbroker.protocol.slices import SLICE_NS, yield_slice
 from tests.control.coordinator.runtime_scene import Log, Machine, answer_of, puts, run
 from tests.control.fakes import World
 
@@ -231,7 +231,7 @@ def test_an_operation_that_stands_still_keeps_others_of_its_key_waiting(tmp_path
                 until_ns = time.monotonic_ns() + 2 * SLICE_NS
                 while time.monotonic_ns() < until_ns:
                     pass
-                breathe()
+                yield_slice()
             seen.append("long ends")
             return Outcome([Record(b"k", b"long")], "long")
 

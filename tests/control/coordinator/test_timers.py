@@ -88,7 +88,7 @@ def test_very_many_timers_of_one_time_fire_a_few_in_each_turn_of_the_loop() -> N
 
     def change() -> None:
         made.cancel("999")
-        made.put_off("998", 20_000)
+        made.postpone("998", 20_000)
         made.schedule("997", 20_000, lambda: fired.append("later"))
 
     made.schedule("0", 10_000, change)

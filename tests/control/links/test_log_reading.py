@@ -20,7 +20,7 @@ class Errors:
     def __init__(self) -> None:
         self.told: list[tuple[str, Exception]] = []
 
-    def met(self, folder: str, error: Exception) -> None:
+    def report(self, folder: str, error: Exception) -> None:
         self.told.append((folder, error))
 
 

@@ -306,7 +306,7 @@ class TestRoom:
 
     def test_what_was_skipped_after_the_last_acquired_record_takes_none(self) -> None:
         part = SharePartition(0)
-        part.pass_over(20, 20)
+        part.skip(20, 20)
         assert self.take(part, 0, 19) == [Acquired(0, 19, 1)]
         assert not part.may_acquire(self.LIMITS)
 

@@ -139,7 +139,7 @@ def test_new_records_wait_while_there_are_too_many_ranges(monkeypatch: pytest.Mo
 def test_without_a_delay_what_is_in_flight_takes_room_as_ever() -> None:
     part = SharePartition(0)
     part.use_delay(-1)
-    part.pass_over(20, 20)
+    part.skip(20, 20)
     assert part.next_offset(LIMITS) == 0
     assert part.acquire("a", [(0, 19), (21, 30)], Spec(500), LIMITS, 0) == [Acquired(0, 19, 1)]
     assert not part.may_acquire(LIMITS)

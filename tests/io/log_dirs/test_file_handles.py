@@ -18,10 +18,10 @@ def test_a_log_opens_its_files_for_appends_and_again_after_a_pause(tmp_path: Pat
     assert log.row[AppendRow.LOG_FD] == AppendRow.NO_FD
     log.append(batch(0, [b"one"]))
     assert open_files() == before + FILES_OF_A_LOG
-    log.partition.active.rest()
+    log.partition.active.close_files()
     assert open_files() == before
     log.append(batch(0, [b"two"]))
-    log.partition.active.rest()
+    log.partition.active.close_files()
     log.partition.roll(log.now_ms)
     log.append(batch(0, [b"three"]))
     log.reopen()
@@ -31,10 +31,10 @@ def test_a_log_opens_its_files_for_appends_and_again_after_a_pause(tmp_path: Pat
 def test_the_longest_quiet_logs_are_synced_first_and_rest_afterwards(tmp_path: Path) -> None:
     node = Node(tmp_path, 16)
     handles = FileHandles(node.rows, limit=15, sync=node.sync, failed=node.fail)
-    assert handles.rest(node.get) == 0  # nothing is synced yet
+    assert handles.close_idle(node.get) == 0  # nothing is synced yet
     assert node.synced == [0, 1]
     assert node.open == list(range(16))
-    assert handles.rest(node.get) == 2
+    assert handles.close_idle(node.get) == 2
     assert node.open == list(range(2, 16))
 
 
@@ -52,7 +52,7 @@ def test_logs_rest_only_above_the_limit(tmp_path: Path) -> None:
 def test_far_above_the_limit_nobody_waits_for_threads(tmp_path: Path) -> None:
     node = Node(tmp_path, MARGIN + 8)
     handles = FileHandles(node.rows, limit=7, sync=node.sync, failed=node.fail)
-    resting = handles.rest(node.get)
+    resting = handles.close_idle(node.get)
     assert resting == (MARGIN + 8) // SHARE
     assert node.synced == []
     assert node.open == list(range(resting, MARGIN + 8))
@@ -65,7 +65,7 @@ def test_a_log_that_was_appended_to_after_its_sync_does_not_rest(tmp_path: Path)
     node.logs[0].append(batch(0, [b"later"]))
     node.synced.clear()
     handles = FileHandles(node.rows, limit=15, sync=node.sync, failed=node.fail)
-    assert handles.rest(node.get) == 1
+    assert handles.close_idle(node.get) == 1
     assert node.open == [0, *range(2, 16)]
     assert node.synced == [0]
 

@@ -14,7 +14,7 @@ from kbroker.io.append.write_kernel import KEEP_MS
 from kbroker.io.files.log_dir import LogDir
 from kbroker.io.files.segment import reserve
 from kbroker.io.log_dirs import reservations as module
-from kbroker.io.log_dirs.reservations import Reservations, pays
+from kbroker.io.log_dirs.reservations import Reservations, is_worthwhile
 from kbroker.io.partition.unified_log import UnifiedLog
 from kbroker.io.recovery.loaded_log import TrustedEnd
 from kbroker.log import files
@@ -106,7 +106,7 @@ def test_a_disk_with_little_room_gets_all_back(scene: Scene) -> None:
 
 
 def test_reservations_are_freed_at_once_on_demand(scene: Scene) -> None:
-    scene.reservations.give_back(str(scene.root / "0"))
+    scene.reservations.free(str(scene.root / "0"))
     assert scene.taken(0) < MIB
     assert scene.taken(1) == 4 * MIB
 
@@ -114,7 +114,7 @@ def test_reservations_are_freed_at_once_on_demand(scene: Scene) -> None:
 def test_the_records_stay(scene: Scene) -> None:
     partition = scene.partition(0)
     end, size = partition.log_end, partition.size
-    scene.reservations.give_back(str(scene.root / "0"))
+    scene.reservations.free(str(scene.root / "0"))
     assert (partition.log_end, partition.size) == (end, size)
     assert Path(files.path(partition.folder, 0, files.LOG)).stat().st_size == size
 
@@ -129,14 +129,14 @@ def test_an_error_is_reported(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_only_where_it_pays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert not pays("/proc")
-    assert not pays(str(tmp_path / "gone"))
+    assert not is_worthwhile("/proc")
+    assert not is_worthwhile(str(tmp_path / "gone"))
     found = {"a": True, "b": False}
-    monkeypatch.setattr(module, "pays", found.__getitem__)
+    monkeypatch.setattr(module, "is_worthwhile", found.__getitem__)
     scene = Scene(tmp_path)
-    assert (scene.reservations.most("a"), scene.reservations.most("b")) == (MOST, 0)
+    assert (scene.reservations.max_bytes("a"), scene.reservations.max_bytes("b")) == (MOST, 0)
     off = Reservations(scene.node.rows, {}, 0, scene.node.get, lambda slot, error: None)
-    assert off.most("a") == 0
+    assert off.max_bytes("a") == 0
     for partition in scene.node:
         partition.abandon()
 

@@ -390,4 +390,4 @@ def test_a_copy_begins_no_higher_than_the_log_start(scene: Make, first: int | No
     found = None if first is None else SimpleNamespace(base_offset=first)
     followed: Any = SimpleNamespace(reader=SimpleNamespace(locate=lambda *_: found))
     words = case.leader.words.tolist()
-    assert case.following._beginning(followed, case.own.partition, words) == begin
+    assert case.following._first_batch_offset(followed, case.own.partition, words) == begin

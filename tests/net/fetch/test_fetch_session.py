@@ -2,7 +2,14 @@
 
 import itertools
 
-from kbroker.net.fetch.fetch_session import EVICTION_MS, Key, Session, Sessions, Wanted, wanted_partitions
+from kbroker.net.fetch.fetch_session import (
+    EVICTION_MS,
+    FetchedPartition,
+    Key,
+    Session,
+    Sessions,
+    requested_partitions,
+)
 from kbroker.protocol.errors import ErrorCode
 from kbroker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 
@@ -17,8 +24,8 @@ class Scene:
         return self.sessions.create(partitions(count), False, now_ms)
 
 
-def partitions(count: int) -> dict[Key, Wanted]:
-    return {("t", p): Wanted("t", bytes(16), p, 0, 100, -1, -1) for p in range(count)}
+def partitions(count: int) -> dict[Key, FetchedPartition]:
+    return {("t", p): FetchedPartition("t", bytes(16), p, 0, 100, -1, -1) for p in range(count)}
 
 
 def request(
@@ -82,7 +89,7 @@ def test_without_slots_there_are_no_sessions() -> None:
 
 
 def test_only_changes_are_returned() -> None:
-    wanted = Wanted("t", bytes(16), 0, 0, 100, -1, -1)
+    wanted = FetchedPartition("t", bytes(16), 0, 0, 100, -1, -1)
     assert wanted.changed(0, 5, 0, 0, False)
     assert not wanted.changed(0, 5, 0, 0, False)
     assert wanted.changed(0, 5, 0, 10, False)
@@ -101,4 +108,4 @@ def test_a_request_names_topics_by_name_or_by_id() -> None:
             FetchTopic("", b"\1" * 16, [FetchPartition(2)]),
         ]
     )
-    assert [key for key, _, _ in wanted_partitions(asked)] == [("a", 1), (b"\1" * 16, 2)]
+    assert [key for key, _, _ in requested_partitions(asked)] == [("a", 1), (b"\1" * 16, 2)]

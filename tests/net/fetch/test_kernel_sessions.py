@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kbroker.ipc.layout import Slot
-from kbroker.net.fetch.fetch_session import Key, Session, Wanted
+from kbroker.net.fetch.fetch_session import FetchedPartition, Key, Session
 from kbroker.net.rows import Context as ContextRow
 from kbroker.net.rows import Outcome, SessionEntry
 from kbroker.net.rows import Session as SessionRow
@@ -17,9 +17,9 @@ from tests.net.fetch.kernel_scene import KernelScene, opened
 from tests.net.requests import TOPIC_ID
 
 
-def begun(scene: KernelScene, wanted: list[Wanted], uses_ids: bool = False) -> Session:
+def begun(scene: KernelScene, wanted: list[FetchedPartition], uses_ids: bool = False) -> Session:
     """A session that the kernel serves from now on."""
-    partitions: dict[Key, Wanted] = {
+    partitions: dict[Key, FetchedPartition] = {
         (each.topic_id if uses_ids else each.topic, each.partition): each for each in wanted
     }
     session = Session(scene.sessions.new_id(), partitions, uses_ids, 0)
@@ -35,7 +35,7 @@ class SessionModel:
         self.offsets = {number: log.start for number, log in enumerate(scene.logs)}
         self.order = list(self.offsets)
         self.reported = dict.fromkeys(self.order, -1)
-        wanted = [Wanted("t", bytes(16), n, at, most, -1, -1) for n, at in self.offsets.items()]
+        wanted = [FetchedPartition("t", bytes(16), n, at, most, -1, -1) for n, at in self.offsets.items()]
         self.session = begun(scene, wanted)
         self.epoch = self.session.epoch
 
@@ -126,7 +126,7 @@ def test_a_session_that_differs_from_the_request_is_left_to_python(scene: Kernel
 def test_topics_are_named_by_id_in_a_session_that_began_so(scene: KernelScene) -> None:
     scene.show()
     start = scene.logs[0].start
-    session = begun(scene, [Wanted("t", TOPIC_ID, 0, start, 1 << 20, -1, -1)], uses_ids=True)
+    session = begun(scene, [FetchedPartition("t", TOPIC_ID, 0, start, 1 << 20, -1, -1)], uses_ids=True)
     how: dict[str, Any] = {"partitions": {}, "session": (session.id, session.epoch)}
     assert scene.outcome(12, **how) == Outcome.TO_PYTHON
     answer = scene.answer(13, **how)
@@ -140,7 +140,9 @@ def test_partitions_of_one_number_in_two_topics_are_told_apart(scene: KernelScen
     scene.show()
     starts = [log.start for log in scene.logs]
     wanted = zip("tu", starts, strict=True)
-    session = begun(scene, [Wanted(topic, bytes(16), 0, at, 1 << 20, -1, -1) for topic, at in wanted])
+    session = begun(
+        scene, [FetchedPartition(topic, bytes(16), 0, at, 1 << 20, -1, -1) for topic, at in wanted]
+    )
     later = scene.logs[1].batches[1].base
     answer = scene.answer(
         version, topic="u", partitions={0: later}, session=(session.id, session.epoch), min_bytes=0

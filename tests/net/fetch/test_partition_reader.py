@@ -13,7 +13,7 @@ from kbroker.ipc.log_dir_errors import LogDirErrors
 from kbroker.ipc.messages import PartitionImage, TopicImage
 from kbroker.log import checkpoint
 from kbroker.log.transaction_index import AbortedTransaction, append_entry
-from kbroker.net.fetch.fetch_session import Wanted
+from kbroker.net.fetch.fetch_session import FetchedPartition
 from kbroker.net.fetch.partition_reader import READ_COMMITTED, Limits, PartitionReader, Reading, epoch_end
 from kbroker.protocol.errors import ErrorCode
 from tests.io.append.plain_append import NOW, Log
@@ -58,7 +58,7 @@ class Scene:
         most: int = WHOLE,
         min_one: bool = True,
     ) -> Reading:
-        wanted = Wanted("t", bytes(16), 0, offset, most, epoch, last_epoch)
+        wanted = FetchedPartition("t", bytes(16), 0, offset, most, epoch, last_epoch)
         return self.reader.read(wanted, Limits(left, min_one, isolation))
 
     def offsets(self, reading: Reading) -> list[int]:
@@ -134,7 +134,7 @@ def test_a_log_that_is_not_there_is_not_read(scene: Scene, word: int, value: int
     scene.append(1)
     scene.words[word] = value
     assert scene.read(0).error is error
-    wanted = Wanted("t", bytes(16), 0, 0, WHOLE, -1, -1)
+    wanted = FetchedPartition("t", bytes(16), 0, 0, WHOLE, -1, -1)
     assert scene.reader.available(wanted, 0) == -1
 
 
@@ -169,7 +169,7 @@ def test_limits_cut_what_is_read_but_not_the_first_batch(scene: Scene) -> None:
     assert scene.read(0, left=size, min_one=False).length == size
     assert scene.read(0, left=2 * size, most=WHOLE).length == 2 * size
     assert scene.read(0, left=WHOLE, most=2 * size).length == 2 * size
-    wanted = Wanted("t", bytes(16), 0, 0, WHOLE, -1, -1)
+    wanted = FetchedPartition("t", bytes(16), 0, 0, WHOLE, -1, -1)
     assert scene.reader.available(wanted, 0) == 3 * size
     wanted.fetch_offset = 3
     assert scene.reader.available(wanted, 0) == 0
@@ -185,7 +185,7 @@ def test_what_came_from_a_log_dir_that_has_failed_is_an_error(scene: Scene) -> N
 
 def test_topics_are_found_by_name_or_id(scene: Scene) -> None:
     def found(topic: str, topic_id: bytes, partition: int = 0, refused: bool = False) -> object:
-        wanted = Wanted(topic, topic_id, partition, 0, WHOLE, -1, -1, refused=refused)
+        wanted = FetchedPartition(topic, topic_id, partition, 0, WHOLE, -1, -1, refused=refused)
         answer = scene.reader.find(wanted)
         return answer if isinstance(answer, ErrorCode) else answer[0].name
 

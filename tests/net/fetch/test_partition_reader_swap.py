@@ -9,7 +9,7 @@ import pytest
 from kbroker.ipc.layout import Slot
 from kbroker.ipc.log_dir_errors import LogDirErrors
 from kbroker.ipc.messages import PartitionImage, TopicImage
-from kbroker.net.fetch.fetch_session import Wanted
+from kbroker.net.fetch.fetch_session import FetchedPartition
 from kbroker.net.fetch.partition_reader import READ_COMMITTED, Limits, PartitionReader
 from kbroker.protocol.errors import ErrorCode
 from tests.cleaner.compacted import Compacted
@@ -37,7 +37,7 @@ def test_read_committed_finds_nothing_until_the_files_are_in_place(tmp_path: Pat
         case.append([(b"key%d" % (n % 3), b"%d" % n * 30)])
     case.roll()
     reader = reader_of(case)
-    wanted = Wanted("t", bytes(16), 0, 0, 1 << 20, -1, -1)
+    wanted = FetchedPartition("t", bytes(16), 0, 0, 1 << 20, -1, -1)
     limits = Limits(1 << 20, True, isolation)
     before = reader.read(wanted, limits)
     assert before.error is ErrorCode.NONE

@@ -201,10 +201,10 @@ def test_a_transactional_id_is_looked_up_for_its_client_and_again_after_a_change
     case.change(acl("User:a", name="mine", kind=acls.TRANSACTIONAL_ID))
     client = case.connect("User:a")
     words = client.access[0]
-    case.access.look_at_id(client.row, 0, 4, 0)
+    case.access.check_transactional_id(client.row, 0, 4, 0)
     assert (words[AccessRow.ID_BYTES], words[AccessRow.ID_ALLOWED], words[AccessRow.ID] != 0) == (4, 1, True)
     assert bytes(client.access[1][:4]) == b"mine"
-    case.access.look_at_id(client.row, 5, 5, 0)
+    case.access.check_transactional_id(client.row, 5, 5, 0)
     assert (words[AccessRow.ID_BYTES], words[AccessRow.ID_ALLOWED]) == (5, 0)
     assert case.refusals == [(acls.WRITE, acls.TRANSACTIONAL_ID, "other")]
     assert case.unbusied == [client.row, client.row]
@@ -222,7 +222,7 @@ def test_every_refusal_is_in_the_audit_log() -> None:
     case.access.denied(client.row, 0, 3, 0)
     assert case.refusals == [(acls.WRITE, acls.TOPIC, "t"), (acls.WRITE, acls.TOPIC, "t", 3)]
     case.access.denied(99, 0, 3, 0)
-    case.access.look_at_id(99, 0, 4, 0)
+    case.access.check_transactional_id(99, 0, 4, 0)
     assert (len(case.refusals), case.unbusied) == (2, [])
 
 

@@ -155,7 +155,7 @@ def test_without_suites_no_distribution_adds_weak_ones(pem: Path, monkeypatch: p
             made.set_ciphers("ALL:@SECLEVEL=0")
             return made
 
-    monkeypatch.setattr("kbroker.net.security.tls_context.TellingContext", Weak)
+    monkeypatch.setattr("kbroker.net.security.tls_context.AlertContext", Weak)
     made = context(ssl_keystore_location=str(pem / "k.pem"))
     old = [each["name"] for each in made.get_ciphers() if each["protocol"] != "TLSv1.3"]
     assert old

@@ -10,8 +10,8 @@ from tests.net.security.tls_stores import config_of, put
 
 def looked(listeners: TlsListeners) -> object:
     """The context of the listener SSL after its files have been checked."""
-    listeners._look_at_s = 0
-    listeners._look()
+    listeners._next_check_s = 0
+    listeners._reload_changed()
     return listeners._contexts["SSL"]
 
 

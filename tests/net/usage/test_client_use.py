@@ -102,7 +102,7 @@ def test_only_changes_are_reported_and_all_of_it_to_a_new_control() -> None:
 def test_what_is_throttled_is_reported_once() -> None:
     scene = Scene()
     scene.use.tick(scene.quotas)
-    scene.quotas.met("u", "c")
+    scene.quotas.client_seen("u", "c")
     scene.quotas.throttled("producer_byte_rate", Bound(1.0, "u", ""), 700)
     scene.quotas.throttled("producer_byte_rate", Bound(1.0, "u", ""), 300)
     scene.use.tick(scene.quotas)

@@ -8,7 +8,7 @@ from kbroker.net.usage.quota_use import MAX_CLIENTS, MAX_TEXT, QuotaUse
 def test_a_report_is_bounded() -> None:
     use = QuotaUse()
     for number in range(MAX_CLIENTS + 10):
-        use.met("u", str(number))
+        use.client_seen("u", str(number))
         use.throttled("request_percentage", Bound(1.0, "u", str(number)), 5)
     use.throttled("request_percentage", Bound(1.0, "u", "0"), 6)
     throttled, met = use.take()
@@ -19,6 +19,6 @@ def test_a_report_is_bounded() -> None:
 
 def test_names_too_long_for_a_report_are_left_out() -> None:
     use = QuotaUse()
-    use.met("u", "c" * (MAX_TEXT + 1))
+    use.client_seen("u", "c" * (MAX_TEXT + 1))
     use.throttled("request_percentage", Bound(1.0, "u" * (MAX_TEXT + 1), ""), 5)
     assert use.take() == ((), ())

@@ -115,9 +115,9 @@ def test_a_producer_beyond_its_rate_is_throttled_and_read_again_afterwards(scene
 
 def test_a_throttled_fetch_gets_no_bytes_and_they_do_not_count(scene: Make) -> None:
     kbroker = scene(**{CONSUMER_BYTE_RATE: 100})
-    kbroker.quotas.meet(kbroker.connection, "c")
+    kbroker.quotas.client_known(kbroker.connection, "c")
     kbroker.connection.began_ns = kbroker.now_ns
-    assert kbroker.quotas.most_to_fetch(kbroker.connection) == 300
+    assert kbroker.quotas.max_fetch_bytes(kbroker.connection) == 300
     assert kbroker.quotas.fetched(kbroker.connection, 400) == 1000
     assert kbroker.throttled == {THROTTLED["fetch"]: 1}
     assert kbroker.quotas.fetched(kbroker.connection, 300) == 0
@@ -143,7 +143,7 @@ def test_each_throttled_request_is_reported_with_its_quota_and_time(scene: Make)
 
 def test_a_client_without_a_quota_is_not_reported(scene: Make) -> None:
     kbroker = scene(**{PRODUCER_BYTE_RATE: 100})
-    kbroker.quotas.meet(kbroker.connection, "d")
+    kbroker.quotas.client_known(kbroker.connection, "d")
     assert kbroker.quotas.use.take() == ((), ())
 
 
@@ -154,7 +154,7 @@ def test_acks_0_uses_no_time(scene: Make) -> None:
 
 def test_a_fetch_is_not_charged_for_the_time_that_it_waited(scene: Make) -> None:
     kbroker = scene(**{REQUEST_PERCENTAGE: 10})
-    kbroker.quotas.meet(kbroker.connection, "c")
+    kbroker.quotas.client_known(kbroker.connection, "c")
     kbroker.connection.began_ns = kbroker.now_ns - SECOND_NS
     kbroker.connection.purgatory_ns, kbroker.connection.cold_ns = 6 * SECOND_NS // 10, SECOND_NS // 10
     assert kbroker.quotas.fetched(kbroker.connection, 1) == 0
@@ -166,7 +166,7 @@ def test_a_fetch_is_not_charged_for_the_time_that_it_waited(scene: Make) -> None
 
 def test_a_fetch_that_waited_before_python_had_it_is_charged_for_its_own_time(scene: Make) -> None:
     kbroker = scene(**{REQUEST_PERCENTAGE: 10})
-    kbroker.quotas.meet(kbroker.connection, "c")
+    kbroker.quotas.client_known(kbroker.connection, "c")
     kbroker.connection.began_ns = kbroker.now_ns - 4 * SECOND_NS // 10
     kbroker.connection.purgatory_ns = kbroker.connection.earlier_ns = 6 * SECOND_NS // 10
     assert kbroker.quotas.fetched(kbroker.connection, 1) == 1000
@@ -183,7 +183,7 @@ def test_the_longer_of_two_throttle_times_counts(scene: Make) -> None:
 
 def test_any_other_answer_says_how_long_its_client_is_throttled(scene: Make) -> None:
     kbroker = scene(**{REQUEST_PERCENTAGE: 10})
-    kbroker.quotas.meet(kbroker.connection, "c")
+    kbroker.quotas.client_known(kbroker.connection, "c")
     assert kbroker.answered(ApiKey.HEARTBEAT, HeartbeatResponse()) == 0
     kbroker.produced(1, kbroker.now_ns - 2 * SECOND_NS)
     assert kbroker.answered(ApiKey.HEARTBEAT, HeartbeatResponse()) == 1000
@@ -196,7 +196,7 @@ def test_records_of_a_share_group_are_a_consumers_bytes(scene: Make) -> None:
     size = len(encode_response(ApiKey.SHARE_FETCH, 1, 7, answer))
     for spent_ns in (0, 2 * SECOND_NS):
         kbroker = scene(**{CONSUMER_BYTE_RATE: size / 5, REQUEST_PERCENTAGE: 10})
-        kbroker.quotas.meet(kbroker.connection, "c")
+        kbroker.quotas.client_known(kbroker.connection, "c")
         kbroker.connection.api_version = 1
         if spent_ns:
             kbroker.produced(1, kbroker.now_ns - spent_ns)
@@ -204,7 +204,7 @@ def test_records_of_a_share_group_are_a_consumers_bytes(scene: Make) -> None:
         assert kbroker.answered(ApiKey.SHARE_FETCH, answer) == 2000
         assert kbroker.throttled - before == {THROTTLED["fetch"]: 1}
     kbroker = scene(**{CONSUMER_BYTE_RATE: size / 3.5, REQUEST_PERCENTAGE: 10})
-    kbroker.quotas.meet(kbroker.connection, "c")
+    kbroker.quotas.client_known(kbroker.connection, "c")
     kbroker.connection.api_version = 1
     kbroker.produced(1, kbroker.now_ns - 2 * SECOND_NS)
     assert kbroker.answered(ApiKey.SHARE_FETCH, answer) == 1000
@@ -213,7 +213,7 @@ def test_records_of_a_share_group_are_a_consumers_bytes(scene: Make) -> None:
 
 def test_a_throttled_change_of_topics_holds_its_client_back(scene: Make) -> None:
     kbroker = scene(**{CONTROLLER_MUTATION_RATE: 1})
-    kbroker.quotas.meet(kbroker.connection, "c")
+    kbroker.quotas.client_known(kbroker.connection, "c")
     assert kbroker.answered(ApiKey.CREATE_TOPICS, CreateTopicsResponse(throttle_time_ms=700)) == 700
     assert kbroker.has(Flag.MUTED)
     assert [delay for delay, *_ in kbroker.later] == [0.7]
@@ -230,15 +230,15 @@ def test_kernels_serve_what_has_no_quota(scene: Make) -> None:
     limits."""
     kbroker = scene(**{PRODUCER_BYTE_RATE: 100})
     assert (kbroker.has(Flag.QUOTA), kbroker.has(Flag.FETCH)) == (True, False)
-    kbroker.quotas.meet(kbroker.connection, "c")
+    kbroker.quotas.client_known(kbroker.connection, "c")
     assert (kbroker.has(Flag.QUOTA), kbroker.has(Flag.FETCH)) == (True, True)
-    kbroker.quotas.meet(kbroker.connection, "d")
+    kbroker.quotas.client_known(kbroker.connection, "d")
     assert (kbroker.has(Flag.QUOTA), kbroker.has(Flag.FETCH)) == (False, True)
     kbroker.change(**{CONSUMER_BYTE_RATE: 100})
-    kbroker.quotas.meet(kbroker.connection, "c")
+    kbroker.quotas.client_known(kbroker.connection, "c")
     assert (kbroker.has(Flag.QUOTA), kbroker.has(Flag.FETCH)) == (False, False)
     kbroker.change(**{REQUEST_PERCENTAGE: 100})
-    kbroker.quotas.meet(kbroker.connection, "c")
+    kbroker.quotas.client_known(kbroker.connection, "c")
     assert (kbroker.has(Flag.QUOTA), kbroker.has(Flag.FETCH)) == (True, False)
 
 
@@ -269,7 +269,7 @@ def test_what_is_over_is_not_read_again(scene: Make, ends: str) -> None:
 
 def test_a_long_answer_is_throttled_by_its_first_part(scene: Make) -> None:
     kbroker = scene(**{REQUEST_PERCENTAGE: 10})
-    kbroker.quotas.meet(kbroker.connection, "c")
+    kbroker.quotas.client_known(kbroker.connection, "c")
     kbroker.produced(1, kbroker.now_ns - 2 * SECOND_NS)
     kbroker.connection.api_key = ApiKey.CREATE_TOPICS
     frame = encode_response(ApiKey.CREATE_TOPICS, 4, 7, CreateTopicsResponse())
