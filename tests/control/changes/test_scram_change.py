@@ -28,9 +28,9 @@ from tests.control.fakes import world
 def finish(function: Callable[[], ScramCredential]) -> tuple[ScramCredential, int]:
     """(result, slices)"""
     work = Work(function)
-    found = work.go_on()
+    found = work.run_slice()
     while not work.done:
-        found = work.go_on()
+        found = work.run_slice()
     return found, work.slices
 
 
