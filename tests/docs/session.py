@@ -93,10 +93,12 @@ class Session:
     def _script(self) -> str:
         parts = [PRELUDE.format(python=sys.executable, programs=Path(sys.executable).parent)]
         text = self.page.read_text()
-        if WITH_BROKER in text or WITH_STOPPED_BROKER in text:
+        if (
+            WITH_STOPPED_BROKER in text
+        ):  # in the place that the page names: partitions belong to log dirs by name
+            parts.append(f"DATA={self._place('/var/lib/kbroker')}\n{_BROKER}{_END}STAYING=\n")
+        elif WITH_BROKER in text:
             parts.append(_BROKER)
-        if WITH_STOPPED_BROKER in text:
-            parts.append(f"{_END}STAYING=\nmv $DATA {self._place('/var/lib/kbroker')}\n")
         parts += [
             f"echo; echo '{MARK}{number}'\n{self._part(number, block)}"
             for number, block in enumerate(self.blocks)
