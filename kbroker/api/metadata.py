@@ -3,23 +3,22 @@
 v0 an empty list is all topics; v1 null is all and empty is none, controller id, rack; v2 cluster
 id; v3 throttle time; v4 auto-creation may be declined; v5 offline replicas; v7 leader epoch; v8
 authorized operations; v9 flexible; v10 topic ids in the answer (KIP-516); v11 no cluster
-operations; v12 topics by id, null names; v13 top-level error (KIP-1102). A topic that is created
-for the request is still answered UNKNOWN_TOPIC_OR_PARTITION, as Kafka does: clients ask again, and
-a client that has just deleted the topic, or checks whether it exists, gets a correct answer.
+operations; v12 topics by id, null names; v13 top-level error (KIP-1102). A missing topic is created
+after the answer, which has UNKNOWN_TOPIC_OR_PARTITION for it, as in Kafka: clients ask again, and a
+client that has just deleted the topic, or checks whether it exists, gets a correct answer.
 """
 
 from collections.abc import Iterable
+from functools import partial
 
 from kbroker.api.audit import topic_created
 from kbroker.api.cached_answers import cached_answers, cached_by_topic
 from kbroker.api.context import RequestContext
-from kbroker.api.later import Answer, running
+from kbroker.api.later import Answer
 from kbroker.api.operations import NOT_ASKED, ON_CLUSTER, ON_TOPIC
 from kbroker.api.replicas import shown_replicas
 from kbroker.api.row import BY_TOPIC, REPEATED, Api
 from kbroker.control.broker import Broker
-from kbroker.control.changes.internal_topic import spec_for
-from kbroker.control.changes.topic_change import create_topics
 from kbroker.control.metadata.catalogue import Partition, Topic
 from kbroker.control.metadata.topic_name import INTERNAL, absent_topic_error, is_valid
 from kbroker.protocol.api_keys import ApiKey
@@ -41,9 +40,10 @@ API = Api(ApiKey.METADATA, 0, 13, fast_paths=(REPEATED, BY_TOPIC))
 def handle(ctx: RequestContext, request: MetadataRequest) -> Answer:
     """The present topics; missing ones are created if client and broker allow it."""
     check(request, ctx.version)
-    names = missing(ctx, request)
-    if names:
-        return _before_creating(ctx, request, names)
+    if names := missing(ctx, request):
+        created = partial(topic_created, ctx.services.audit, ctx.client)
+        ctx.services.auto_creation.create(names, created)
+        return respond(ctx, request)
     response = respond(ctx, request)
     if is_all(request, ctx.version):
         return cached_answers(ctx, response)
@@ -88,17 +88,6 @@ def missing(ctx: RequestContext, request: MetadataRequest) -> list[str]:
         return []
     names = distinct(topic.name for topic in request.topics or () if topic.name)
     return [name for name in names if name not in ctx.broker.catalogue.topics and is_valid(name)]
-
-
-@running
-async def _before_creating(
-    ctx: RequestContext, request: MetadataRequest, names: list[str]
-) -> MetadataResponse:
-    response = respond(ctx, request)
-    results = await create_topics(ctx.broker, [spec_for(name, ctx.broker.config) for name in paced(names)])
-    created = [name for name, result in results.items() if not isinstance(result, KafkaError)]
-    topic_created(ctx.services.audit, ctx.client, created)
-    return response
 
 
 def respond(ctx: RequestContext, request: MetadataRequest) -> MetadataResponse:

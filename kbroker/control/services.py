@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from kbroker.control.audit.log import AuditLog
 from kbroker.control.broker import Broker
+from kbroker.control.changes.auto_creation import AutoCreation
 from kbroker.control.changes.log_dir_moves import LogDirMoves
 from kbroker.control.changes.mutation_quotas import MutationQuotas
 from kbroker.control.clients.service import ClientReports
@@ -31,6 +32,7 @@ class Services:
     def __init__(self, broker: Broker, audit: AuditLog | None = None) -> None:
         self.broker = broker
         self.audit = audit
+        self.auto_creation = AutoCreation(broker)
         self.replication = Replication(broker)
         self.moves = LogDirMoves(broker, self.replication)
         self.mutation_quotas = MutationQuotas(broker)

@@ -102,7 +102,17 @@ def test_reading_that_is_allowed_leaves_no_line(made: World) -> None:
 
 def test_a_topic_that_metadata_creates_is_a_change(made: World) -> None:
     asked = MetadataRequest([MetadataRequestTopic(name="made")], True)
-    (line,) = lines(made, ApiKey.METADATA, 5, asked)
+    kept: object = made.services.audit
+    assert isinstance(kept, Kept)
+
+    async def run() -> None:
+        await ask(made.broker, ApiKey.METADATA, 5, asked)
+        async with asyncio.timeout(10):
+            while not kept.lines:
+                await asyncio.sleep(0.001)
+
+    asyncio.run(run())
+    (line,) = kept.lines
     assert (line["operation"], line["resources"]) == ("Metadata", [{"name": "made"}])
 
 

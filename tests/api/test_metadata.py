@@ -20,6 +20,7 @@ from kbroker.protocol.errors import ErrorCode
 from kbroker.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kbroker.protocol.schema import ZERO_UUID
 from tests.api.in_process import ask, client_request, dispatch_of
+from tests.control.changes.created import until_created
 from tests.control.fakes import World, world
 
 
@@ -36,6 +37,18 @@ def metadata(made: World, version: int, request: MetadataRequest) -> Any:
 
 def named(*names: str | None, auto: bool = False) -> MetadataRequest:
     return MetadataRequest([MetadataRequestTopic(name=name) for name in names], auto)
+
+
+def creating(made: World, version: int, request: MetadataRequest, name: str) -> Any:
+    """The answer to a request, after which the topic is created."""
+
+    async def run() -> Any:
+        answer = await ask(made.broker, ApiKey.METADATA, version, request)
+        assert name not in made.broker.catalogue.topics, "the answer comes first"
+        await until_created(made.broker, name)
+        return answer
+
+    return asyncio.run(run())
 
 
 def names(answer: Any) -> list[str | None]:
@@ -86,7 +99,7 @@ def test_the_broker_is_the_advertised_address_of_the_requests_listener(made: Wor
 
 
 def test_a_missing_topic_is_created_and_known_from_the_next_request_on(made: World) -> None:
-    (topic,) = metadata(made, 12, named("fresh", auto=True)).topics
+    (topic,) = creating(made, 12, named("fresh", auto=True), "fresh").topics
     assert (topic.error_code, topic.partitions) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, [])
     assert "fresh" in made.network.topics
     (topic,) = metadata(made, 12, named("fresh", auto=True)).topics
@@ -95,7 +108,8 @@ def test_a_missing_topic_is_created_and_known_from_the_next_request_on(made: Wor
 
 
 def test_clients_before_v4_always_allow_creation(made: World) -> None:
-    assert metadata(made, 1, named("fresh")).topics[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    (topic,) = creating(made, 1, named("fresh"), "fresh").topics
+    assert topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert metadata(made, 1, named("fresh")).topics[0].error_code == 0
 
 
@@ -119,6 +133,7 @@ def test_many_clients_that_create_the_same_topic_get_the_same(made: World) -> No
     async def many() -> list[Any]:
         request = named("fresh", auto=True)
         await asyncio.gather(*(ask(made.broker, ApiKey.METADATA, 12, request) for _ in range(10)))
+        await until_created(made.broker, "fresh")
         return await asyncio.gather(*(ask(made.broker, ApiKey.METADATA, 12, request) for _ in range(10)))
 
     answers = asyncio.run(many())
