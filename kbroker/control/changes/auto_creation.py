@@ -14,9 +14,9 @@ from typing import Final
 from kbroker.control.broker import Broker
 from kbroker.control.changes.internal_topic import spec_for
 from kbroker.control.changes.topic_change import create_topics
+from kbroker.control.metadata.topic_plan import MAX_RECORDS_PER_REQUEST
 from kbroker.ipc.background import Background
 from kbroker.protocol.errors import KafkaError
-from kbroker.protocol.slices import paced
 
 log = logging.getLogger(__name__)
 
@@ -28,8 +28,9 @@ LINGER_S: Final = 0.025
 (controller.quorum.append.linger.ms). Clients ask again after 100 ms."""
 AT_ONCE: Final = 64
 """Names in one change: other changes have a turn between two of them."""
-MAX_WAITING: Final = 10_000
-"""Names that wait. Further ones are not created: their clients ask again."""
+MAX_WAITING: Final = MAX_RECORDS_PER_REQUEST // 2
+"""Names that wait. A request with more names than have room creates none, as at a Kafka controller,
+where each topic takes two records at least of a change: its client asks again."""
 
 
 class AutoCreation:
@@ -44,9 +45,9 @@ class AutoCreation:
     def create(self, names: Sequence[str], created: Created) -> None:
         """Create topics soon. A name that waits already is created once, for the first request that
         named it."""
-        for name in paced(names):
-            if len(self._waiting) >= MAX_WAITING:
-                break
+        if len(self._waiting) + len(names) > MAX_WAITING:
+            return
+        for name in names:
             self._waiting.setdefault(name, created)
         if self._waiting and not self._runs:
             self._runs = True
