@@ -7,7 +7,7 @@ replica has that offset.
 from typing import Any
 
 from kbroker.api.context import RequestContext
-from kbroker.api.later import Answer, by_topic
+from kbroker.api.later import Answer, of_distinct
 from kbroker.api.row import Api
 from kbroker.control.coordinator.machine import Deferred
 from kbroker.control.metadata.topic_name import CLUSTER_METADATA, INTERNAL
@@ -23,7 +23,6 @@ from kbroker.protocol.messages.delete_records import (
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
-from kbroker.protocol.slices import Table
 
 API = Api(ApiKey.DELETE_RECORDS, 0, 2)
 NO_WATERMARK = -1
@@ -31,19 +30,11 @@ NO_WATERMARK = -1
 
 def handle(ctx: RequestContext, request: DeleteRecordsRequest) -> Answer:
     """Advance the log start of each partition; each has its own result."""
-    asked = Table(
-        ((topic.name, partition.partition_index), partition)
-        for topic in request.topics
-        for partition in topic.partitions
-    )
-    topics: Table[str, list[DeleteRecordsPartitionResult | Deferred]] = Table(
-        (topic.name, []) for topic in request.topics
-    )
-    for (name, _), partition in asked.items():
-        topics[name].append(_delete(ctx.services, name, partition, request.timeout_ms))
-    asked.clear()
-    return by_topic(
-        list(topics.items()), DeleteRecordsTopicResult, lambda topics: DeleteRecordsResponse(topics=topics)
+    return of_distinct(
+        request.topics,
+        lambda name, asked: _delete(ctx.services, name, asked, request.timeout_ms),
+        DeleteRecordsTopicResult,
+        lambda topics: DeleteRecordsResponse(topics=topics),
     )
 
 

@@ -14,7 +14,7 @@ from kbroker.control.metadata.catalogue import Partition
 from kbroker.ipc.cached_answers import CachedAnswer
 from kbroker.protocol.errors import KafkaError
 from kbroker.protocol.schema import Struct
-from kbroker.protocol.slices import is_sliced, paced
+from kbroker.protocol.slices import Table, is_sliced, paced
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -88,6 +88,22 @@ def by_topic(
         return whole([topic(name, [next(found) for _ in paced(parts)]) for name, parts in paced(topics)])
 
     return together([part for _, parts in paced(topics) for part in paced(parts)], all_of)
+
+
+def of_distinct(
+    topics: Sequence[Any],
+    part: Callable[[str, Any], Any],
+    topic: Callable[[str, list[Any]], Any],
+    whole: Callable[[list[Any]], Struct],
+) -> Answer:
+    """As `by_topic`, of a request's topics: `part` makes the part of a name and a partition's
+    request. Of those that name a partition twice, the last one counts."""
+    asked = Table(((one.name, each.partition_index), each) for one in topics for each in one.partitions)
+    parts: Table[str, list[Any]] = Table((one.name, []) for one in topics)
+    for (name, _), each in asked.items():
+        parts[name].append(part(name, each))
+    asked.clear()
+    return by_topic(list(parts.items()), topic, whole)
 
 
 def of_worker(

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbroker.api.context import RequestContext
-from kbroker.api.later import Answer, by_topic
+from kbroker.api.later import Answer, of_distinct
 from kbroker.api.partition_check import check_leader_epoch, online
 from kbroker.api.row import Api, FastPath
 from kbroker.control.broker import Broker
@@ -32,7 +32,7 @@ from kbroker.protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-from kbroker.protocol.slices import Repeated, Table
+from kbroker.protocol.slices import Repeated
 
 API = Api(
     ApiKey.LIST_OFFSETS,
@@ -73,19 +73,11 @@ def handle(ctx: RequestContext, request: ListOffsetsRequest) -> Answer:
     twice = Repeated(
         (topic.name, partition.partition_index) for topic in request.topics for partition in topic.partitions
     )
-    asked = Table(
-        ((topic.name, partition.partition_index), partition)
-        for topic in request.topics
-        for partition in topic.partitions
-    )
-    topics: Table[str, list[ListOffsetsPartitionResponse | Deferred]] = Table(
-        (topic.name, []) for topic in request.topics
-    )
-    for where, partition in asked.items():
-        topics[where[0]].append(_offset(ctx, request, where[0], partition, where in twice))
-    asked.clear()
-    return by_topic(
-        list(topics.items()), ListOffsetsTopicResponse, lambda topics: ListOffsetsResponse(topics=topics)
+    return of_distinct(
+        request.topics,
+        lambda name, asked: _offset(ctx, request, name, asked, (name, asked.partition_index) in twice),
+        ListOffsetsTopicResponse,
+        lambda topics: ListOffsetsResponse(topics=topics),
     )
 
 
