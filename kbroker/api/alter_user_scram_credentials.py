@@ -25,7 +25,7 @@ async def handle(
 ) -> AlterUserScramCredentialsResponse:
     """Change each user; each has its own result."""
     results = await alter_scram_credentials(ctx.broker, request.deletions, request.upsertions)
-    return AlterUserScramCredentialsResponse(
+    answer = AlterUserScramCredentialsResponse(
         results=[
             AlterUserScramCredentialsResult(user, ErrorCode.NONE, None)
             if error is None
@@ -33,6 +33,8 @@ async def handle(
             for user, error in results.items()
         ]
     )
+    results.clear()
+    return answer
 
 
 def refuse(
