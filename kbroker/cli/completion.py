@@ -1,14 +1,19 @@
-"""Names of topics and groups for the shell, from the broker, with a short timeout."""
+"""Words for the shell: names of topics and groups from the broker, with a short timeout, and names
+of settings from their tables."""
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import typer
+from typer.core import TyperCommand
 
 from kbroker.cli import client_properties
 from kbroker.cli.connection import DEFAULT_BOOTSTRAP, Connection
 
 PATIENCE_S = 2.0
+Words = list[tuple[str, str]]
+"""Words with their explanations, which zsh and fish show."""
 
 
 def complete_topic(context: typer.Context, incomplete: str) -> list[str]:
@@ -26,6 +31,70 @@ def complete_entity(context: typer.Context, incomplete: str) -> list[str]:
     kind = str(context.params.get("entity") or "")
     names = {"topic": _topics, "group": _groups}.get(kind)
     return [] if names is None else _beginning(context, incomplete, names)
+
+
+def complete_topic_setting(incomplete: str) -> Words:
+    """Names of topic settings with this prefix."""
+    return _settings("topic", incomplete)
+
+
+def complete_topic_value(incomplete: str) -> Words:
+    """As NAME=, for a pair of a topic setting and its value."""
+    return _with_equals(_settings("topic", incomplete))
+
+
+class CompletedCommand(TyperCommand):
+    """A command whose completions of an option depend on its arguments.
+
+    typer parses the words before the one that is completed. It stops at an option without a value,
+    before it has assigned the arguments, so an empty value is added."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        valued = {name for each in self.params for name in each.opts if not getattr(each, "is_flag", True)}
+        waits = ctx.resilient_parsing and args and args[-1] in valued
+        return super().parse_args(ctx, [*args, ""] if waits else args)
+
+
+def complete_setting(context: typer.Context, incomplete: str) -> Words:
+    """Names of the settings of the kind of entity that `configs` is about."""
+    return _settings(str(context.params.get("entity") or ""), incomplete)
+
+
+def complete_setting_value(context: typer.Context, incomplete: str) -> Words:
+    """As NAME=, of the settings that can be changed."""
+    kind = str(context.params.get("entity") or "")
+    return _with_equals(_settings(kind, incomplete, only_dynamic=True))
+
+
+def complete_quota(incomplete: str) -> Words:
+    """Names of quotas with this prefix."""
+    from kbroker.config.client_quotas import IP_KEYS, USER_KEYS
+
+    return [(key, "") for key in sorted({*USER_KEYS, *IP_KEYS}) if key.startswith(incomplete)]
+
+
+def complete_quota_value(incomplete: str) -> Words:
+    """As NAME=, for a pair of a quota and its value."""
+    return _with_equals(complete_quota(incomplete))
+
+
+def _with_equals(words: Words) -> Words:
+    return [(f"{name}=", text) for name, text in words]
+
+
+def _settings(kind: str, incomplete: str, *, only_dynamic: bool = False) -> Words:
+    """Settings of a kind of entity. only_dynamic: of brokers, those that need no restart."""
+    from kbroker.config import broker, group, topic
+    from kbroker.config.setting import Dynamic
+
+    tables = {"topic": topic.TOPIC, "group": group.GROUP, "broker": broker.BROKER}
+    return [
+        (name, setting.doc)
+        for name, setting in sorted(tables.get(kind, {}).items())
+        if name.startswith(incomplete)
+        and not setting.internal
+        and not (only_dynamic and kind == "broker" and setting.dynamic is Dynamic.NO)
+    ]
 
 
 def _beginning(

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from kbroker.cli.client_properties import parse_pairs
-from kbroker.cli.completion import complete_entity
+from kbroker.cli.completion import CompletedCommand, complete_entity, complete_setting, complete_setting_value
 from kbroker.cli.config_changes import OF_A_BROKER, change_configs, read_configs
 from kbroker.cli.connection import Connection
 from kbroker.cli.failures import CommandFailed, UsageFailed
@@ -37,6 +37,29 @@ EntityName = Annotated[
     ),
 ]
 AllBrokers = Annotated[bool, typer.Option("--default", help="Instead of NAME: the defaults of all brokers.")]
+Sets = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Set a value.", autocompletion=complete_setting_value),
+]
+Deletes = Annotated[
+    list[str] | None,
+    typer.Option("--delete", metavar="KEY", help="Restore the default.", autocompletion=complete_setting),
+]
+Appends = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--append", metavar="KEY=VALUE", help="Add values to a list.", autocompletion=complete_setting_value
+    ),
+]
+Subtracts = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--subtract",
+        metavar="KEY=VALUE",
+        help="Remove values from a list.",
+        autocompletion=complete_setting_value,
+    ),
+]
 
 
 def _name(entity: Entity, name: str | None, default: bool) -> str:
@@ -55,11 +78,12 @@ def _name(entity: Entity, name: str | None, default: bool) -> str:
 
 
 @app.command(
+    cls=CompletedCommand,
     epilog=examples(
         "kbroker configs describe topic orders",
         "kbroker configs describe broker 1 --all",
         "kbroker configs describe topic orders --key retention.ms --json | jq -r '.[].value'",
-    )
+    ),
 )
 @connected
 def describe(
@@ -69,7 +93,10 @@ def describe(
     default: AllBrokers = False,
     everything: Annotated[bool, typer.Option("--all", help="Also show settings at their default.")] = False,
     key: Annotated[
-        list[str] | None, typer.Option("--key", "-k", help="Show only this setting; repeatable.")
+        list[str] | None,
+        typer.Option(
+            "--key", "-k", help="Show only this setting; repeatable.", autocompletion=complete_setting
+        ),
     ] = None,
     synonyms: Annotated[
         bool, typer.Option("--synonyms", help="Also show the values that apply if this one is removed.")
@@ -105,6 +132,7 @@ def describe(
 
 
 @app.command(
+    cls=CompletedCommand,
     epilog=examples(
         "kbroker configs alter topic orders --set retention.ms=86400000 --delete segment.bytes",
         "kbroker configs alter topic orders --append cleanup.policy=compact",
@@ -113,7 +141,7 @@ def describe(
         "kbroker configs alter group billing --set consumer.session.timeout.ms=60000",
         "# the log level of the control process, until the next start",
         "kbroker configs alter broker-logger 1 --set kbroker.control=DEBUG",
-    )
+    ),
 )
 @connected
 def alter(
@@ -121,17 +149,10 @@ def alter(
     entity: EntityType,
     name: EntityName = None,
     default: AllBrokers = False,
-    sets: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Set a value.")] = None,
-    delete: Annotated[
-        list[str] | None, typer.Option("--delete", metavar="KEY", help="Restore the default.")
-    ] = None,
-    append: Annotated[
-        list[str] | None, typer.Option("--append", metavar="KEY=VALUE", help="Add values to a list.")
-    ] = None,
-    subtract: Annotated[
-        list[str] | None,
-        typer.Option("--subtract", metavar="KEY=VALUE", help="Remove values from a list."),
-    ] = None,
+    sets: Sets = None,
+    delete: Deletes = None,
+    append: Appends = None,
+    subtract: Subtracts = None,
     validate_only: DryRun = False,
 ) -> None:
     """Change settings; others stay unchanged. Either all changes of a command are made or none."""

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from kbroker.cli.client_properties import parse_pairs
-from kbroker.cli.completion import complete_topic
+from kbroker.cli.completion import complete_topic, complete_topic_value
 from kbroker.cli.connection import Connection
 from kbroker.cli.consuming import Bounds, Reader, Start
 from kbroker.cli.failures import result_of
@@ -26,6 +26,18 @@ EXAMPLES = examples(
     "# more partitions: records are partitioned by their keys again",
     "kbroker topics copy orders orders-wide --records --partitions 12 -c retention.ms=-1",
 )
+
+
+Changes = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--config",
+        "-c",
+        metavar="KEY=VALUE",
+        help="A setting that differs from the source; repeatable.",
+        autocompletion=complete_topic_value,
+    ),
+]
 
 
 @connected
@@ -50,12 +62,7 @@ def copy(
             show_default="as the source",
         ),
     ] = None,
-    config: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--config", "-c", metavar="KEY=VALUE", help="A setting that differs from the source; repeatable."
-        ),
-    ] = None,
+    config: Changes = None,
     validate_only: DryRun = False,
 ) -> None:
     """Create a topic with the partitions, replication factor and settings of another.

@@ -9,6 +9,7 @@ from contextlib import redirect_stdout
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from kbroker.cli.completion import complete_group
 from kbroker.cli.connection import Connection
@@ -20,14 +21,42 @@ from kbroker.cli.output import print_json, print_table
 from kbroker.cli.points_in_time import format_time
 
 CLEAR = "\x1b[H\x1b[2J"
+WATCH = "--watch"
+WATCH_S = 2
 
 EXAMPLES = examples(
     "kbroker groups describe billing",
     "kbroker groups describe billing --members",
     "# repeat every two seconds, until Ctrl-C",
-    "kbroker groups describe billing --watch 2",
+    "kbroker groups describe billing --watch",
     "kbroker groups describe --all --json | jq '.[] | {group, lag}'",
 )
+
+
+class DescribeCommand(TyperCommand):
+    """Accepts --watch without a number, for which typer has no option."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, with_interval(args))
+
+
+def with_interval(words: Sequence[str]) -> list[str]:
+    """The words of a command line with the default interval after each --watch that has none: the
+    next word is not a number."""
+    found: list[str] = []
+    for number, word in enumerate(words):
+        found.append(word)
+        if word == WATCH and not _is_number("".join(words[number + 1 : number + 2])):
+            found.append(str(WATCH_S))
+    return found
+
+
+def _is_number(word: str) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True
 
 
 @connected
@@ -45,11 +74,11 @@ def describe(
     watch_s: Annotated[
         float | None,
         typer.Option(
-            "--watch",
-            metavar="SECONDS",
+            WATCH,
+            metavar="[SECONDS]",
             min=0.5,
             max=3600,
-            help="Repeat at this interval, until Ctrl-C; with --json one line each time.",
+            help=f"Repeat at this interval (default: {WATCH_S}), until Ctrl-C; with --json one line each time.",
         ),
     ] = None,
     json: AsJson = False,

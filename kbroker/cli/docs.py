@@ -31,7 +31,8 @@ Kafka.
 an age such
   as `90s`, `15m`, `2h`, `7d`.
 - Partitions: `orders` means all of a topic, `orders:0,3-5` some.
-- `kbroker --install-completion` makes your shell complete commands, options, and the names of topics and
+- `kbroker --install-completion` makes your shell complete commands, options,
+  the names of settings, and the names of topics and
   groups, which it gets from the broker.
 """
 

@@ -7,7 +7,7 @@ import typer
 
 from kbroker.cli.connection import Connection
 from kbroker.cli.describe_groups import EXAMPLES as DESCRIBE_EXAMPLES
-from kbroker.cli.describe_groups import describe
+from kbroker.cli.describe_groups import DescribeCommand, describe
 from kbroker.cli.failures import CommandFailed, UsageFailed, broker_error, explain, raise_first, result_of
 from kbroker.cli.group_description import read_group, require
 from kbroker.cli.known_words import GROUP_STATES, GROUP_TYPES, known_words
@@ -83,7 +83,7 @@ def list_groups(
         print_table(("GROUP", "TYPE", "PROTOCOL", "STATE"), [list(group.values()) for group in shown])
 
 
-app.command("describe", epilog=DESCRIBE_EXAMPLES)(describe)
+app.command("describe", cls=DescribeCommand, epilog=DESCRIBE_EXAMPLES)(describe)
 
 
 @app.command(epilog=examples("kbroker groups delete billing audit --yes"))

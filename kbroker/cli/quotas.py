@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from kbroker.cli.client_properties import parse_pairs
+from kbroker.cli.completion import complete_quota, complete_quota_value
 from kbroker.cli.connection import Connection
 from kbroker.cli.failures import CommandFailed, UsageFailed, check_answer
 from kbroker.cli.options import AsJson, connected, examples
@@ -116,7 +117,10 @@ def alter(
 @connected
 def set_quotas(
     broker: Connection,
-    values: Annotated[list[str], typer.Argument(metavar="QUOTA=VALUE", show_default=False)],
+    values: Annotated[
+        list[str],
+        typer.Argument(metavar="QUOTA=VALUE", show_default=False, autocompletion=complete_quota_value),
+    ],
     user: User = None,
     client_id: ClientId = None,
     ip: Ip = None,
@@ -156,7 +160,9 @@ def set_quotas(
 @connected
 def remove(
     broker: Connection,
-    quotas: Annotated[list[str] | None, typer.Argument(metavar="QUOTA", show_default=False)] = None,
+    quotas: Annotated[
+        list[str] | None, typer.Argument(metavar="QUOTA", show_default=False, autocompletion=complete_quota)
+    ] = None,
     user: User = None,
     client_id: ClientId = None,
     ip: Ip = None,

@@ -7,7 +7,7 @@ import typer
 
 from kbroker.cli import move_logs, replicas
 from kbroker.cli.client_properties import parse_pairs
-from kbroker.cli.completion import complete_topic
+from kbroker.cli.completion import complete_topic, complete_topic_setting, complete_topic_value
 from kbroker.cli.connection import Connection
 from kbroker.cli.copy_topic import EXAMPLES as COPY_EXAMPLES
 from kbroker.cli.copy_topic import copy
@@ -27,7 +27,13 @@ app = typer.Typer(
 
 Configs = Annotated[
     list[str] | None,
-    typer.Option("--config", "-c", metavar="KEY=VALUE", help="A topic setting; repeatable."),
+    typer.Option(
+        "--config",
+        "-c",
+        metavar="KEY=VALUE",
+        help="A topic setting; repeatable.",
+        autocompletion=complete_topic_value,
+    ),
 ]
 PartitionCount = Annotated[
     int | None,
@@ -185,7 +191,10 @@ def alter(
     delete_config: Annotated[
         list[str] | None,
         typer.Option(
-            "--delete-config", metavar="KEY", help="Restore the default of this setting; repeatable."
+            "--delete-config",
+            metavar="KEY",
+            help="Restore the default of this setting; repeatable.",
+            autocompletion=complete_topic_setting,
         ),
     ] = None,
     validate_only: DryRun = False,

@@ -1,4 +1,5 @@
-"""The shell completes names of topics and groups from the broker, and nothing without one."""
+"""The shell completes names of topics and groups from the broker (nothing without one), and names
+of settings."""
 
 import os
 import subprocess
@@ -72,3 +73,31 @@ def test_the_line_says_which_broker(names: tuple[str, str], target: Target) -> N
 def test_nothing_is_offered_without_a_broker() -> None:
     assert completed("kbroker consume a", KBROKER_BOOTSTRAP="127.0.0.1:1") == []
     assert completed("kbroker consume --command-config /no-such-folder/file a") == []
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("kbroker topics alter orders -c retention.m", ["retention.ms="]),
+        ("kbroker topics create orders --config retention.m", ["retention.ms="]),
+        ("kbroker topics copy orders copy -c cleanup.p", ["cleanup.policy="]),
+        ("kbroker topics alter orders --delete-config retention.m", ["retention.ms"]),
+        ("kbroker configs alter topic orders --set retention.", ["retention.bytes=", "retention.ms="]),
+        ("kbroker configs alter topic orders --append cleanup", ["cleanup.policy="]),
+        ("kbroker configs alter topic orders --delete retention.m", ["retention.ms"]),
+        ("kbroker configs alter group g --set consumer.session", ["consumer.session.timeout.ms="]),
+        (
+            "kbroker configs describe broker 1 --key log.retention.m",
+            ["log.retention.minutes", "log.retention.ms"],
+        ),
+        (
+            "kbroker configs alter broker 1 --set num.network",
+            ["num.network.threads="],
+        ),
+        ("kbroker configs alter broker 1 --set log.dir", []),  # it needs a restart
+        ("kbroker quotas set --user u producer", ["producer_byte_rate="]),
+        ("kbroker quotas remove --user u producer", ["producer_byte_rate"]),
+    ],
+)
+def test_settings_are_completed(line: str, words: list[str]) -> None:
+    assert completed(line, KBROKER_BOOTSTRAP="127.0.0.1:1") == words

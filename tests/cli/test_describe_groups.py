@@ -5,7 +5,9 @@ import signal
 import subprocess
 import sys
 
-from kbroker.cli.describe_groups import CLEAR
+import pytest
+
+from kbroker.cli.describe_groups import CLEAR, with_interval
 from tests.cli.conftest import Shell, Target
 
 
@@ -72,5 +74,27 @@ def test_a_screen_is_cleared_on_a_terminal_only(cli: Shell, topic: str, group: s
 
 
 def test_a_wrong_interval_is_refused(shell: Shell) -> None:
-    for wrong in ("0", "nan", "often"):
+    for wrong in ("0", "nan", "-1"):
         assert "--watch" in shell("groups", "describe", "g", "--watch", wrong, code=2).stderr
+
+
+@pytest.mark.parametrize(
+    ("line", "read_as"),
+    [
+        ("g --watch", "g --watch 2"),
+        ("--watch g", "--watch 2 g"),
+        ("g --watch --json", "g --watch 2 --json"),
+        ("g --watch 0.5 --json", "g --watch 0.5 --json"),
+        ("g --watch=3", "g --watch=3"),
+        ("g", "g"),
+    ],
+)
+def test_the_interval_has_a_default(line: str, read_as: str) -> None:
+    assert with_interval(line.split()) == read_as.split()
+
+
+def test_a_group_is_watched_without_a_number(shell: Shell) -> None:
+    unreachable = ("-b", "127.0.0.1:1", "--timeout", "0.5")
+    assert (
+        "requires an argument" not in shell("groups", "describe", "g", "--watch", *unreachable, code=3).stderr
+    )

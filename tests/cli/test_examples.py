@@ -22,7 +22,7 @@ STAYS = (
     "kbroker consume orders --from-beginning",
     "kbroker consume orders --from 2h --print-key --print-timestamp",
     "kbroker consume orders --group billing",
-    "kbroker groups describe billing --watch 2",
+    "kbroker groups describe billing --watch",
 )
 # Examples that ask before they remove something.
 ASK = (
