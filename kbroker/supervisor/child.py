@@ -4,13 +4,11 @@ import gc
 import logging
 import os
 import signal
-import sys
 from dataclasses import dataclass, field
 
 from kbroker.ipc.child import PARENT_ONLY, STOP_SIGNAL, ChildContext, run_child
 from kbroker.ipc.clock import monotonic_ms
 from kbroker.supervisor.confinement.confine import confine
-from kbroker.supervisor.preloading import Preloading
 from kbroker.supervisor.roles import Role
 
 FIRST_MS = 20
@@ -46,7 +44,7 @@ class Child:
     """A place for one process of a role; the process in it changes when it is restarted.
 
     process: row in the shared process table. pid and pidfd: 0 and -1 while nothing runs. stuck: the
-    watchdog will end this process. preloading: of a role that imports its modules itself.
+    watchdog will end this process.
     """
 
     role: Role
@@ -60,7 +58,6 @@ class Child:
     exit_code: int | None = None
     stuck: bool = False
     back_off: BackOff = field(default_factory=BackOff)
-    preloading: Preloading | None = None
 
     @property
     def name(self) -> str:
@@ -75,8 +72,6 @@ class Child:
     def fork(self, context: ChildContext, close_fds: list[int]) -> None:
         """Start the process; ``close_fds`` are the parent's alone and are closed in the child."""
         parent = os.getpid()
-        if not self.role.late and not self.role.alone:
-            self.role.load()
         gc.freeze()  # imported modules are never freed; a collection would only touch all their pages
         signal.pthread_sigmask(signal.SIG_BLOCK, HELD_BACK)
         pid = os.fork()
@@ -85,8 +80,6 @@ class Child:
                 os.close(fd)
             run_child(context, self._run, parent, self.role.late)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, HELD_BACK)
-        if self.preloading is not None and context.first_start:
-            self.preloading.forked()
         self.pid = pid
         self.pidfd = os.pidfd_open(pid)
         self.started_ms = monotonic_ms()
@@ -95,12 +88,6 @@ class Child:
         self.stuck = False
 
     def _run(self, context: ChildContext) -> None:
-        if self.role.alone:
-            before = set(sys.modules)
-            self.role.load()
-            gc.freeze()
-            if self.preloading is not None and context.first_start:
-                self.preloading.report(before)
         gc.enable()
         self.role.prepare(context)
         confine(context, self.role.needs)

@@ -19,10 +19,8 @@ class Role:
     """main: "module:function". count: processes of this role. stop_rank: lower is drained first.
 
     late: no client waits for it, so it starts when the others are ready and imports its modules
-    when it runs. alone: it imports its modules after its fork, before anything else: no other role
-    needs them, and the parent continues with the next role meanwhile. When all are ready, the
-    parent imports them, too (`preloading.py`). The mains of the others are imported in the parent,
-    so that processes of one role, and a restarted one, share their pages.
+    when it runs. The parent imports the modules of all other roles before it forks the first
+    process: all share their pages, and a process that is restarted has them at once.
 
     still_s: a process without a heartbeat for this long is restarted. owns_logs: when one is
     killed, logs are not clean. needs: its other rights are given up. before: "module:function"
@@ -34,7 +32,6 @@ class Role:
     count: Callable[[BrokerConfig], int]
     stop_rank: int
     late: bool = False
-    alone: bool = False
     still_s: int = 10
     owns_logs: bool = False
     needs: Needs = WRITES_FILES
@@ -83,7 +80,7 @@ def cleaner_count(config: BrokerConfig) -> int:
 
 
 ROLES = (
-    Role("control", "kbroker.api.control_process:main", control_count, stop_rank=1, alone=True),
+    Role("control", "kbroker.api.control_process:main", control_count, stop_rank=1),
     Role("io", "kbroker.io.worker:main", worker_count, stop_rank=2, still_s=30, owns_logs=True),
     Role(
         "network",

@@ -31,7 +31,6 @@ from kbroker.supervisor import http_listener
 from kbroker.supervisor.child import Child
 from kbroker.supervisor.kraft_metadata import write_kraft_metadata
 from kbroker.supervisor.log_dirs import LogDirs, LogDirsUnusable
-from kbroker.supervisor.preloading import Preloading
 from kbroker.supervisor.roles import ROLES, network_count, worker_count
 from kbroker.supervisor.stored_settings import with_stored_settings
 from kbroker.supervisor.watchdog import Watchdog
@@ -79,7 +78,6 @@ class Supervisor:
         self._registry_listener: socket.socket | None = None
         limits_ms = {role.name: role.still_s * 1000 for role in ROLES}
         self._watchdog = Watchdog(self.shared.processes, limits_ms, self._count_stuck)
-        self._preloading = Preloading()
         self._linker_due_ms = 0
         self._stopping = False
         self._poll = select.epoll()
@@ -101,7 +99,12 @@ class Supervisor:
         where = self.config.get_optional_str(REGISTRY_LISTEN) or ""
         self._registry_listener = http_listener.listen(where, REGISTRY_LISTEN)
         places = self._places()
-        self._start_all([child for child in places if not child.role.late])
+        first = [child for child in places if not child.role.late]
+        for (
+            child
+        ) in first:  # before the first fork: a page that the parent changes after a fork is shared no more
+            child.role.load()
+        self._start_all(first)
         gc.enable()
         if not self._wait_until_ready():
             return self._drain(failed=not self._stopping)
@@ -115,11 +118,9 @@ class Supervisor:
             self._bootstrap(),
             self._metrics(),
         )
-        self._preloading.begin()
         self._linker_due_ms = monotonic_ms() + LINKER_MS if "llvmlite" in sys.modules else 0
         while not self._stopping:
             self._turn(self._timeout_ms())
-            self._preloading.import_next()
             self._give_linker_memory_back()
             if not self._dir_errors.online:
                 log.error("stopping, because all log dirs have failed: %s", ", ".join(self._dir_errors.paths))
@@ -146,7 +147,7 @@ class Supervisor:
             "cleaner": self.shared.cleaner_process,
         }
         return [
-            Child(role, index, rows[role.name] + index, preloading=self._preloading if role.alone else None)
+            Child(role, index, rows[role.name] + index)
             for role in ROLES
             for index in range(role.count(self.config))
         ]
@@ -193,7 +194,7 @@ class Supervisor:
         watched = [child.pidfd for child in self._children if child.running]
         wake = [self._wake_read.fileno(), self._wake_write.fileno(), self._poll.fileno()]
         http = [each.fileno() for each in (self._http_listener, self._registry_listener) if each is not None]
-        not_its = [*self._preloading.fds(), *(http if starting.role.name != "http" else [])]
+        not_its = http if starting.role.name != "http" else []
         sockets = self._control_sockets
         not_its.append((sockets.connector if starting.role.name == "control" else sockets.listener).fileno())
         return [*self._acceptor.listening_fds(), *ours, *watched, *wake, *not_its]
@@ -235,8 +236,6 @@ class Supervisor:
         waits = [CHECK_LOG_DIRS_MS, *(moment - monotonic_ms() for moment in due)]
         if (due_s := self._acceptor.next_due_s()) is not None:
             waits.append(int(due_s * 1000) + 1)
-        if (preload_ms := self._preloading.wait_ms()) is not None:
-            waits.append(preload_ms)
         return max(0, min(waits))
 
     def _turn(self, timeout_ms: int) -> None:
