@@ -1,5 +1,4 @@
-"""Lists of delayed operations that watch the same key, in the order in which they came: the
-purgatory of kernels.
+"""Lists of delayed operations that watch the same key: the purgatory of kernels.
 
 Layout: ``delayed_produce_layout``.
 """
@@ -23,6 +22,26 @@ def watch(delayed: Table, lists: Table, which: int, number: int) -> None:
     else:
         lists[which, DelayedList.HEAD] = number
     lists[which, DelayedList.TAIL] = number
+
+
+@inlined
+def watch_by_offset(delayed: Table, lists: Table, which: int, number: int) -> None:
+    """Put a row into a list that rises by last offset, after the rows with the same one."""
+    last = delayed[number, DelayedProduce.LAST_OFFSET]
+    tail = lists[which, DelayedList.TAIL]
+    if tail <= 0 or delayed[tail, DelayedProduce.LAST_OFFSET] <= last:
+        watch(delayed, lists, which, number)
+        return
+    previous = 0
+    following = lists[which, DelayedList.HEAD]
+    while delayed[following, DelayedProduce.LAST_OFFSET] <= last:
+        previous = following
+        following = delayed[following, DelayedProduce.NEXT]
+    delayed[number, DelayedProduce.NEXT] = following
+    if previous > 0:
+        delayed[previous, DelayedProduce.NEXT] = number
+    else:
+        lists[which, DelayedList.HEAD] = number
 
 
 @inlined

@@ -82,7 +82,7 @@ class EndTransactions:
             raise KafkaError(ErrorCode.PRODUCER_FENCED)
         if known.state is TransactionState.ONGOING:
             state = PREPARE_COMMIT if request.committed else PREPARE_ABORT
-        elif known.state.is_prepared or (is_retry and known.state is not TransactionState.EMPTY):
+        elif known.state.is_prepared or is_retry:  # never with EMPTY: see _is_valid_epoch
             if known.state.is_commit != request.committed:
                 raise KafkaError(ErrorCode.INVALID_TXN_STATE)
             return self._again(known)

@@ -18,7 +18,7 @@ from kbroker.kernels.codes import Code
 from kbroker.kernels.jit import inlined, kernel
 from kbroker.kernels.libc import CLOCK_MONOTONIC
 from kbroker.purgatory.delayed_produce_layout import DelayedList, DelayedProduce
-from kbroker.purgatory.watch_list_kernel import unwatch, watch
+from kbroker.purgatory.watch_list_kernel import unwatch, watch, watch_by_offset
 
 Words = NDArray[np.int64]
 Table = NDArray[np.int64]
@@ -51,7 +51,9 @@ def hold(env: Words, delayed: Table, lists: Table, batch: Words, now_ns: int) ->
     expiry = now_ns // 1_000_000 + (batch[Batch.ACKS] >> 16)
     row[DelayedProduce.EXPIRY_MS] = expiry
     env[Environment.DELAYED_DUE_MS] = min(env[Environment.DELAYED_DUE_MS], expiry)
-    watch(delayed, lists, batch[Batch.SLOT], number)
+    # a repeated batch has the offsets of the first attempt, below those of batches that wait
+    # already
+    watch_by_offset(delayed, lists, batch[Batch.SLOT], number)
 
 
 @inlined

@@ -99,6 +99,18 @@ class TestBothVersions:
         assert world.run(world.shard.complete(order, world.now_ms)) is ErrorCode.NONE
         assert (len(world.log), world.state()) == (length + 2, "PrepareAbort")
 
+    def test_a_completion_is_stored_once_while_its_record_is_pending(self) -> None:
+        world = World()
+        world.end(ongoing(world))
+        (order,) = world.orders
+        first = world.shard.complete(order, world.now_ms)
+        second = world.shard.complete(order, world.now_ms)
+        assert (len(first.records), second.records) == (1, [])
+        world.shard.marker_written(order, order.partitions)
+        assert world.known().partitions == order.partitions
+        world.run(first)
+        assert world.state() == "CompleteCommit"
+
     def test_completion_that_could_not_be_stored_fails_and_works_the_next_time(self) -> None:
         world = World()
         world.end(ongoing(world))
@@ -155,6 +167,30 @@ class TestVersion2:
         world.write_markers()
         assert refusal(world, producer, True, TV_2) is ErrorCode.INVALID_TXN_STATE
         assert world.end(producer, False, TV_2) == (producer[0], producer[1] + 1)
+
+    def test_the_last_epoch_of_an_id_may_abort_nothing(self) -> None:
+        """Its previous producer id is the same one: this is no repeated request after a
+        rotation."""
+        world, producer = near_exhaustion(epoch=32765)
+        world.add(producer, A0, version=TV_2)
+        last = world.end_and_complete(producer)
+        assert last == (producer[0], 32766)
+        after = world.end(last, False, TV_2)
+        assert (after[0] != producer[0], after[1]) == (True, 0)
+
+    def test_a_producer_id_from_before_the_previous_one_ends_nothing(self) -> None:
+        world, producer = near_exhaustion()
+        world.add(producer, A0, version=TV_2)
+        world.end_and_complete(producer)
+        stranger = producer[0] - 1, producer[1]
+        assert refusal(world, stranger, True, TV_2) is ErrorCode.INVALID_PRODUCER_ID_MAPPING
+
+    def test_an_abort_of_nothing_after_a_transaction_begins_when_it_is_requested(self) -> None:
+        world = World()
+        producer = world.end_and_complete(ongoing(world, TV_2))
+        world.now_ms += 5
+        world.end(producer, False, TV_2)
+        assert world.known().start_ms == world.now_ms
 
     def test_an_abort_of_nothing_begins_when_it_is_asked_for(self) -> None:
         world = World()

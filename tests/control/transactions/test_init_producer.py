@@ -116,6 +116,17 @@ def test_answer_that_was_lost_while_the_id_changed_is_given_again() -> None:
     assert again == first
 
 
+def test_an_older_producer_is_fenced_also_when_the_epochs_are_used_up() -> None:
+    world, (producer_id, epoch) = near_exhaustion()
+    assert refusal(world, (producer_id, epoch - 2)) is ErrorCode.PRODUCER_FENCED
+    assert (world.known().producer_id, world.known().producer_epoch) == (producer_id, epoch)
+
+
+def test_the_last_epoch_is_given_again_to_a_producer_that_lost_the_answer() -> None:
+    world, before = near_exhaustion(epoch=32765)
+    assert world.init(before) == world.init(before) == (before[0], 32766)
+
+
 def test_without_a_producer_id_at_hand_the_client_tries_again() -> None:
     world = World()
     request = InitProducerIdRequest(ID, 60_000)

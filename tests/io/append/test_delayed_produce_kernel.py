@@ -37,6 +37,7 @@ def case(tmp_path: Path) -> DrainCase:
 
 step = st.one_of(
     st.tuples(st.just("hold"), st.integers(1, 4), st.sampled_from([-1, 1])),
+    st.tuples(st.just("again"), st.integers(1, 4), st.sampled_from([-1, 1])),
     st.tuples(st.just("durable"), st.integers(1, 4), st.integers(0, 6)),
     st.tuples(st.just("mark"), st.integers(1, 4), st.integers(0, 6)),
     st.tuples(st.just("expire"), st.integers(0, 3), st.just(0)),
@@ -79,6 +80,11 @@ def test_answers_are_those_of_a_plain_list(
                 ends[where] += 1
                 drain.hold(append)
                 waiting.append((append, token % 3 + 1))
+            elif what == "again":  # an earlier batch, sent once more
+                append = held(token, where, token % max(1, ends[where]), amount, timeout_ms=10_000)
+                if ends[where] and not reached(append):
+                    drain.hold(append)
+                    waiting.append((append, 1))
             elif what in ("durable", "mark"):
                 word = Slot.DURABLE if what == "durable" else Slot.HIGH_WATERMARK
                 slots[where, word] = min(ends[where], slots[where, word] + amount)
@@ -106,6 +112,22 @@ def test_a_client_without_room_gets_its_answers_later_and_in_order(case: DrainCa
     assert [token for token, _, _ in case.outcomes()] == list(range(1, CAPACITY + 1))
     case.drain.answer_late()
     assert [token for token, _, _ in case.outcomes()] == list(range(CAPACITY + 1, CAPACITY + 11))
+    assert case.drain.delayed == 0
+
+
+@pytest.mark.parametrize("again", [0, 1])
+def test_a_repeated_batch_is_answered_with_the_first_attempt(case: DrainCase, again: int) -> None:
+    """Also if later batches of the log wait already, and are never kept."""
+    for offset in range(3):
+        case.drain.hold(held(offset + 1, case.slot, offset))
+    case.drain.hold(held(9, case.slot, again))
+    case.words[Slot.DURABLE] = again + 1
+    assert case.drain.release(case.slot) == again + 2
+    assert [token for token, _, _ in case.outcomes()] == [*range(1, again + 2), 9]
+    case.drain.hold(held(10, case.slot, 3))
+    case.words[Slot.DURABLE] = 4
+    case.drain.release(case.slot)
+    assert [token for token, _, _ in case.outcomes()] == [*range(again + 2, 4), 10]
     assert case.drain.delayed == 0
 
 

@@ -1,0 +1,60 @@
+"""The choice of records to acquire, at its bounds."""
+
+import pytest
+
+from kbroker.control.share.acquiring import Portion, Spec, choose
+from kbroker.control.share.ranges import DeliveryState, Range
+
+ALL = Spec(500)
+LIMIT = 5
+THROTTLED = 3
+"""The delivery count from which fewer records are acquired at a time."""
+
+
+def free(first: int, last: int, count: int) -> Range:
+    return Range(first, last, DeliveryState.AVAILABLE, count)
+
+
+def chosen(
+    *portions: Portion, spec: Spec = ALL, read: tuple[tuple[int, int], ...] = (), limit: int = LIMIT
+) -> list[tuple[int, int]]:
+    return [(each.first, each.last) for each in choose(portions, read, spec, limit)]
+
+
+def test_records_with_many_deliveries_are_not_acquired_with_others() -> None:
+    fresh, worn = Portion(8, [free(0, 7, 1)]), Portion(8, [free(8, 15, THROTTLED)])
+    assert chosen(fresh, worn) == [(0, 7)]
+    assert chosen(worn, fresh) == [(8, 11)]
+
+
+def test_one_record_with_many_deliveries_throttles_its_portion() -> None:
+    mixed = Portion(8, [free(0, 1, 1), free(2, 7, THROTTLED)])
+    assert chosen(mixed, Portion(8, [free(8, 15, 1)])) == [(0, 1), (2, 3)]
+
+
+def test_the_first_throttled_record_decides_how_many_of_a_portion_are_acquired() -> None:
+    portion = Portion(16, [free(0, 3, 5), free(4, 15, 6)])
+    assert chosen(portion, limit=10) == [(0, 3), (4, 7)]
+
+
+def test_a_last_delivery_is_of_one_record_and_only_if_it_is_the_first_one() -> None:
+    last = free(4, 7, LIMIT - 1)
+    assert chosen(Portion(8, [last])) == [(4, 4)]
+    assert chosen(Portion(8, [free(0, 3, 1), last])) == [(0, 3)]
+
+
+def test_with_two_deliveries_the_second_is_of_all_records() -> None:
+    assert chosen(Portion(8, [free(0, 7, 1)]), limit=2) == [(0, 7)]
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        (Spec(500, 8), [(0, 7), (8, 15), (16, 23)]),
+        (Spec(500, 9), [(0, 15), (16, 23)]),
+        (Spec(500, 8, strict=True), [(0, 23)]),
+    ],
+)
+def test_batches_are_joined_up_to_the_batch_size(spec: Spec, expected: list[tuple[int, int]]) -> None:
+    new = Portion(0, [free(0, 23, 0)])
+    assert chosen(new, spec=spec, read=((0, 7), (8, 15), (16, 23))) == expected
