@@ -20,6 +20,7 @@ from kbroker.control import state
 from kbroker.control.audit.log import AuditLog
 from kbroker.control.broker import Broker
 from kbroker.control.changes.token_change import keep_removing_expired
+from kbroker.control.clients.connected import connected_clients
 from kbroker.control.coordinator.runtime import Runtime
 from kbroker.control.groups.summary import send_summaries
 from kbroker.control.images import full_image
@@ -34,7 +35,7 @@ from kbroker.control.services import Services
 from kbroker.control.transactions.verification import verify
 from kbroker.ipc.background import Background
 from kbroker.ipc.child import STOP_SIGNAL, ChildContext, take_stop
-from kbroker.ipc.client_messages import ClientReport
+from kbroker.ipc.client_messages import ClientReport, ConnectedQuery
 from kbroker.ipc.connecting import accept, is_abandoned
 from kbroker.ipc.http_messages import ClientsQuery, GroupsQuery
 from kbroker.ipc.layout import ProcessLine
@@ -245,6 +246,7 @@ class Control:
                 partial(send_summaries, services, link, call_id)
             ),
             ClientsQuery: lambda link, call_id, _: link.reply(call_id, services.client_metrics()),
+            ConnectedQuery: lambda link, call_id, _: start(self._list_clients(link, call_id)),
             ClientReport: lambda link, _, body: services.clients.take(link, body),
             AskWorker: lambda link, call_id, body: start(forward_call(broker, link, call_id, body)),
             ConnectionClosed: lambda _link, _call_id, body: self._connection_closed(body.connection_id),
@@ -266,6 +268,9 @@ class Control:
             link.send(full_image(self._broker))
         else:
             self._background.start(self._workers.greet(link, hello))
+
+    async def _list_clients(self, link: AsyncLink, call_id: int) -> None:
+        link.reply(call_id, await connected_clients(list(self._broker.links.networks.values())))
 
     async def _verify(self, link: AsyncLink, call_id: int, asked: VerifyTransaction) -> None:
         link.reply(call_id, await verify(self._services, asked))

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from kbroker.http.directory import Directory, applied
+from kbroker.ipc.client_messages import ConnectedClients, ConnectedQuery
 from kbroker.ipc.http_messages import ClientMetrics, ClientsQuery, GroupsPage, GroupsQuery, GroupSummary
 from kbroker.ipc.link import LinkClosed, PolledLink
 from kbroker.ipc.messages import Hello, Image, Reply, TopicImage
@@ -54,6 +55,7 @@ class ControlView:
         self._lock = threading.Lock()
         self._groups = KeptAnswer[tuple[GroupSummary, ...]](GroupsQuery(), ())
         self._clients = KeptAnswer(ClientsQuery(), ClientMetrics(0, 0, ()))
+        self._connected = KeptAnswer(ConnectedQuery(), ConnectedClients())
         self._closed = False
         self.directory = Directory()
         self.informed = threading.Event()
@@ -72,6 +74,11 @@ class ControlView:
         """The metrics that clients have pushed, at most a second old; the last known ones while
         control is restarting."""
         return self._asked(self._clients)
+
+    def connected(self) -> ConnectedClients:
+        """The connected clients, at most a second old; the last known ones while control is
+        restarting."""
+        return self._asked(self._connected)
 
     def _asked(self, kept: "KeptAnswer[T]") -> T:
         with kept.lock:

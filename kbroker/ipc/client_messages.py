@@ -7,6 +7,8 @@ from msgspec import Struct
 
 OTHER: Final = "other"
 """The name for all clients without a row of their own in a report or on /metrics."""
+MAX_LISTED: Final = 500
+"""Clients in a list of connected ones; the others are counted."""
 
 
 class SoftwareConnections(Struct, frozen=True, array_like=True):
@@ -69,3 +71,32 @@ class ClientUse(Struct, frozen=True, array_like=True):
     quotas: tuple[QuotaUse, ...] = ()
     quotas_left_out: int = 0
     moved: tuple[MovedBytes, ...] = ()
+
+
+class ConnectedQuery(Struct, frozen=True, array_like=True, tag=True):
+    """Called by the http process, and by control for it; replied with ConnectedClients."""
+
+
+class ConnectedClient(Struct, frozen=True, array_like=True):
+    """Open connections with the same address, client id, software, principal and listener.
+    software_name, software_version: empty if the client has not named it. in_bytes_s, out_bytes_s:
+    received from it and sent to it per second, on average of the last seconds."""
+
+    address: str
+    client_id: str
+    software_name: str
+    software_version: str
+    principal: str
+    listener: str
+    connections: int
+    in_bytes_s: float
+    out_bytes_s: float
+
+
+class ConnectedClients(Struct, frozen=True, array_like=True):
+    """Connected clients, those with the most bytes per second first. left_out: clients beyond
+    MAX_LISTED, and their connections."""
+
+    clients: tuple[ConnectedClient, ...] = ()
+    left_out: int = 0
+    left_out_connections: int = 0

@@ -45,6 +45,7 @@ REPLIES: Final[dict[type, Any]] = {
     m.EndCleaning: None,
     hm.GroupsQuery: tuple[hm.GroupSummary, ...],
     hm.ClientsQuery: hm.ClientMetrics,
+    cm.ConnectedQuery: cm.ConnectedClients,
     m.Image: None,
     m.Lead: bool,
     m.Follow: None,

@@ -69,6 +69,7 @@ async def _serve(context: ChildContext, version_answers: VersionAnswers | None, 
     process.transactions.ask = control.verify
     process.access.audit.send = control.send
     process.counts.clients.send = control.send
+    control.list_clients = lambda: process.counts.clients.connected(process.connections.values())
     dispatch = process.server = Dispatch(process, control, fetches, version_answers, served)
     images.logins = dispatch.logins
     if not await _before(stop, _linked(control)):

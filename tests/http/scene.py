@@ -13,6 +13,7 @@ from kbroker.http.health import Health
 from kbroker.http.page_cache import PageCache
 from kbroker.ipc import connecting
 from kbroker.ipc.child import ChildContext
+from kbroker.ipc.client_messages import ConnectedClients
 from kbroker.ipc.http_messages import ClientMetrics, GroupSummary
 from kbroker.ipc.layout import ProcessLine, Slot, SlotState
 from kbroker.ipc.messages import PartitionImage, TopicImage
@@ -31,10 +32,14 @@ class View:
     directory: Directory = field(default_factory=Directory)
     summaries: tuple[GroupSummary, ...] = ()
     pushed: ClientMetrics = field(default_factory=lambda: ClientMetrics(0, 0, ()))
+    open: ConnectedClients = field(default_factory=ConnectedClients)
     informed: threading.Event = field(default_factory=threading.Event)
 
     def clients(self) -> ClientMetrics:
         return self.pushed
+
+    def connected(self) -> ConnectedClients:
+        return self.open
 
     def groups(self) -> tuple[GroupSummary, ...]:
         return self.summaries

@@ -80,6 +80,10 @@ VALUES: list[tuple[Any, Any]] = [
             ),
         ),
     ),
+    (
+        cm.ConnectedQuery(),
+        cm.ConnectedClients((cm.ConnectedClient("::1", "c", "s", "1", "User:u", "SSL", 2, 1.5, 0.0),), 3, 4),
+    ),
     (hm.GroupsQuery(), (hm.GroupSummary("g", "classic", "Stable", 1, {"t": {0: 5}}, {"t": 3}),)),
     (m.DescribeProducers((1, 2)), (((1, 2, 3, 4, 5, 6),), 3)),
     (m.VerifyTransaction(None, 1, 2, (), 11), ((0, None), (48, "no"))),

@@ -1,5 +1,6 @@
 """Metrics of clients, from the reports of all network processes.
 
-`service` keeps the reports and answers the http process; `software` adds up connections by client software,
-`quotas` computes the use of each quota, and `top_clients` counts bytes by client id.
+`service` keeps the reports, adds up connections by client software and answers the http process; `connected`
+lists the clients of open connections, `quotas` computes the use of each quota, and `top_clients`
+counts bytes by client id.
 """

@@ -5,11 +5,11 @@ when control restarts.
 import asyncio
 import logging
 import socket
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
 from typing import Any
 
-from kbroker.ipc.client_messages import ClientReport
+from kbroker.ipc.client_messages import ClientReport, ConnectedClients, ConnectedQuery
 from kbroker.ipc.connecting import connect
 from kbroker.ipc.link import Answered, AsyncLink, LinkClosed
 from kbroker.ipc.login_messages import (
@@ -61,6 +61,8 @@ class ControlLink:
         self.on_long_answer: Callable[[int, LongFrame], None] = lambda *_: None
         """Called with the call and the answer of a request that left in a block, if the answer is
         long."""
+        self.list_clients: Callable[[], Awaitable[ConnectedClients]] = _no_clients
+        """The clients of this process."""
         self.first_image = asyncio.Event()
 
     async def connect(self) -> None:
@@ -87,6 +89,8 @@ class ControlLink:
             link.reply(call_id)
             if body.full:
                 self.first_image.set()
+        elif isinstance(body, ConnectedQuery):
+            self._start(self._reply_clients(link, call_id))
         else:
             log.error("control sent an unknown message: %s", type(body).__name__)
 
@@ -100,9 +104,15 @@ class ControlLink:
         self._on_change(False)
         if not self._closed:
             log.warning("lost the link to control, reconnecting")
-            task = asyncio.get_running_loop().create_task(self.connect())
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._start(self.connect())
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _reply_clients(self, link: AsyncLink, call_id: int) -> None:
+        link.reply(call_id, await self.list_clients())
 
     @property
     def connected(self) -> bool:
@@ -177,6 +187,10 @@ class ControlLink:
         self._closed = True
         if self._link is not None:
             self._link.close()
+
+
+async def _no_clients() -> ConnectedClients:
+    return ConnectedClients()
 
 
 def _same(link: AsyncLink) -> AsyncLink:

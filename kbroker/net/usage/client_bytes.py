@@ -2,9 +2,11 @@
 
 The pump counts the bytes of each connection in its row; once a second the moved bytes are added up
 by client id. A connection has the client id of its last request that Python has served, which is
-ApiVersions with nearly every client.
+ApiVersions with nearly every client. The same readings give the rates of each connection.
 """
 
+import time
+from collections.abc import Callable, Sequence
 from heapq import nlargest
 from typing import Final
 
@@ -23,6 +25,8 @@ MAX_KEPT: Final = 4096
 theirs until the next report."""
 MAX_CLIENT_ID: Final = 128
 """Of a client id in a report."""
+WEIGHT: Final = 0.3
+"""Of the last second in a rate: a rate follows a change within some five seconds."""
 WORDS: Final = [int(ConnectionRow.BYTES_IN), int(ConnectionRow.BYTES_OUT)]
 
 
@@ -30,18 +34,23 @@ class ClientBytes:
     """Runs in: network. Owner: ClientUse. Client ids have numbers; 0 is that of clients without
     one."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, clock_s: Callable[[], float] = time.monotonic) -> None:
         self._context = context
+        self._clock_s = clock_s
+        self._rated_at_s = clock_s()
         self._names = [""]
         self._numbers = {"": 0}
         self._of_row: NDArray[np.int64] = np.zeros(0, np.int64)
         self._seen: NDArray[np.int64] = np.zeros((0, 2), np.int64)  # of a row: bytes that were added
+        self._rated: NDArray[np.int64] = np.zeros((0, 2), np.int64)  # of a row: bytes at the last report
+        self._rates: NDArray[np.float64] = np.zeros((0, 2))  # of a row: bytes per second
         self._moved: dict[str, tuple[int, int]] = {}
 
     def opened(self, connection: Connection) -> None:
         """Start counting its row from 0."""
         self._grow()
         self._of_row[connection.row] = self._seen[connection.row] = 0
+        self._rated[connection.row] = self._rates[connection.row] = 0
 
     def named(self, connection: Connection, client_id: str | None) -> None:
         """A request has this client id."""
@@ -66,6 +75,7 @@ class ClientBytes:
         """The moved bytes; the next report starts from zero."""
         self._grow()
         now = np.array(self._context.connections[:, WORDS])
+        self._rate(now)
         moved = now - self._seen
         self._seen = now
         rows = np.flatnonzero(moved.any(axis=1))
@@ -78,11 +88,24 @@ class ClientBytes:
         found, self._moved = self._moved, {}
         return _largest(found)
 
+    def rates(self, rows: Sequence[int]) -> NDArray[np.float64]:
+        """Bytes per second of connections, received and sent: averages of the last seconds."""
+        self._grow()
+        return self._rates[rows]
+
+    def _rate(self, now: NDArray[np.int64]) -> None:
+        at_s = self._clock_s()
+        if at_s > self._rated_at_s:
+            self._rates += WEIGHT * ((now - self._rated) / (at_s - self._rated_at_s) - self._rates)
+            self._rated, self._rated_at_s = now.copy(), at_s
+
     def _grow(self) -> None:
         more = len(self._context.connections) - len(self._seen)
         if more > 0:
             self._seen = np.concatenate([self._seen, np.zeros((more, 2), np.int64)])
             self._of_row = np.concatenate([self._of_row, np.zeros(more, np.int64)])
+            self._rated = np.concatenate([self._rated, np.zeros((more, 2), np.int64)])
+            self._rates = np.concatenate([self._rates, np.zeros((more, 2))])
 
     def _settle(self, row: int, name: str) -> None:
         words = self._context.connections[row]

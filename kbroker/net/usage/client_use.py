@@ -4,15 +4,16 @@ processes.
 """
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from heapq import nlargest
 from typing import Final
 
 from kbroker.config.broker import BrokerConfig
-from kbroker.ipc.client_messages import OTHER, ClientReport, SoftwareConnections
+from kbroker.ipc.client_messages import OTHER, ClientReport, ConnectedClients, SoftwareConnections
 from kbroker.net.connection import Connection
 from kbroker.net.context import Context
 from kbroker.net.usage.client_bytes import ClientBytes
+from kbroker.net.usage.connected_clients import connected_clients
 from kbroker.net.usage.quota_use import QuotaUse
 
 UNKNOWN: Final = "unknown"
@@ -65,6 +66,10 @@ class ClientUse:
         """A connection was closed."""
         self._count(connection, -1)
         self._bytes.closed(connection)
+
+    async def connected(self, connections: Iterable[Connection]) -> ConnectedClients:
+        """The clients of the open connections."""
+        return await connected_clients(list(connections), self._bytes.rates)
 
     def tick(self, quotas: QuotaUse) -> None:
         """Report the changes; called once a second."""

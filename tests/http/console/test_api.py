@@ -358,3 +358,17 @@ def test_findings_follow_settings_that_change_at_run_time(scene: Scene) -> None:
         assert time.monotonic() < deadline, found()
         time.sleep(0.5)
     assert scene.console.change("/api/settings", settings={name: None})[0] == 200
+
+
+def test_clients_are_listed_with_their_software(scene: Scene) -> None:
+    producer = Producer(scene.client | {"client.id": "of-this-test"})
+    producer.list_topics(timeout=30)
+    rows = [row for row in scene.console.get("/api/clients")["clients"] if row["client_id"] == "of-this-test"]
+    assert rows
+    assert {row["software_name"] for row in rows} == {"confluent-kafka-python"}
+    assert all(row["software_version"] for row in rows)
+    assert {key: rows[0][key] for key in ("address", "principal", "listener", "protocol", "tls")} == {
+        "address": "127.0.0.1", "principal": "User:ANONYMOUS", "listener": "PLAINTEXT", "protocol": "PLAINTEXT",
+        "tls": False,
+    }  # fmt: skip
+    assert sum(row["connections"] for row in rows) >= 1

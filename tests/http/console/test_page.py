@@ -25,7 +25,7 @@ SECTIONS = {
     "groups": "billing",
     "groups/billing": "No consumer uses this group now.",
     "transactions": "No transactions",
-    "clients": "127.0.0.1",
+    "clients": "kbroker-console",
     "quotas": "No quotas",
     "users": "No SCRAM users",
     "acls": "No authorizer",

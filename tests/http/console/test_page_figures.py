@@ -3,9 +3,11 @@
 import re
 
 import pytest
+from confluent_kafka import Producer
 
 from tests.http.console.browser import program
 from tests.http.console.page import Page
+from tests.peer.kbroker_node import KBroker
 
 pytestmark = [
     pytest.mark.compat,
@@ -89,3 +91,18 @@ def test_numbers_stay_short(page: Page) -> None:
     assert page.browser.run(count) == ["9,999", "999.9 k", "1.0 M", "1.0 G"]
     percent = "import('/console/dom.js').then(it => [0.004, 0.5, 1].map(it.percent))"
     assert page.browser.run(percent) == ["0.4%", "50%", "100%"]
+
+
+def test_a_client_is_shown_with_its_software_and_rates(page: Page, node: KBroker) -> None:
+    producer = Producer({"bootstrap.servers": node.bootstrap, "client.id": "etl-of-this-test"})
+    for _ in range(200):
+        producer.produce("orders", b"x" * 1000)
+    producer.flush(30)
+    page.show("clients")
+    page.sees("etl-of-this-test")
+    page.sees("confluent-kafka-python")
+    page.sees("kB/s")
+    hidden = (
+        "[...document.querySelectorAll('main .scroll')].filter(e => e.scrollWidth > e.clientWidth + 1).length"
+    )
+    assert page.browser.run(hidden) == 0

@@ -20,7 +20,7 @@ from tests.http.console.service import Service
 
 pytestmark = pytest.mark.compat
 
-FOR_READERS_OF_SETTINGS = ("/api/settings", "/api/host", "/api/reports")
+FOR_READERS_OF_SETTINGS = ("/api/settings", "/api/host", "/api/reports", "/api/clients")
 MAY_DESCRIBE_CONFIGS = AclBinding(
     ResourceType.BROKER, "kafka-cluster", ResourcePatternType.LITERAL, "User:anna", "*",
     AclOperation.DESCRIBE_CONFIGS, AclPermissionType.ALLOW,

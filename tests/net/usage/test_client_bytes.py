@@ -121,3 +121,22 @@ def test_long_client_ids_are_cut(scene: Scene) -> None:
     scene.open(0, "c" * 10_000)
     scene.move(0, 1)
     assert scene.bytes.take() == (MovedBytes("c" * MAX_CLIENT_ID, 1, 0),)
+
+
+def test_a_connection_has_a_rate_that_follows_its_bytes() -> None:
+    now = [0.0]
+    scene = Scene()
+    scene.bytes = ClientBytes(scene.context, lambda: now[0])
+    scene.open(0, "a")
+    busy = scene.open(1, "b")
+    for _ in range(20):
+        scene.move(1, 1000, 500)
+        scene.bytes.named(busy, "c")  # a settled connection keeps its rate
+        now[0] += 0.5
+        scene.bytes.take()
+    (idle, rates) = scene.bytes.rates([0, 1]).tolist()
+    assert idle == [0, 0]
+    assert rates == pytest.approx([2000, 1000], rel=0.01)
+    scene.open(1, "d")
+    assert scene.bytes.rates([1]).tolist() == [[0, 0]]
+    assert scene.bytes.rates([]).shape == (0, 2)

@@ -1,49 +1,100 @@
-"""Clients: established connections by address, with the bytes queued in their sockets, and members
-of groups by client id."""
+"""Connected clients: address, client id, software, principal, listener and rates, from the network
+processes, and the bytes that are queued in the sockets of each address, from the kernel."""
 
 import socket
 import struct
 from collections.abc import Iterable, Iterator
+from heapq import nlargest
 from pathlib import Path
 from typing import Any
 
 from kbroker.http.console.paging import page, page_of
 from kbroker.http.console.request import Request
-from kbroker.http.console.schema import INT, TEXT, fields, many
+from kbroker.http.console.schema import BOOL, INT, TEXT, fields, many, maybe
+from kbroker.http.console.views.settings import check_may_read
+from kbroker.ipc.client_messages import ConnectedClient
 
+CLIENT = fields(
+    address=TEXT,
+    client_id=TEXT,
+    software_name=maybe(TEXT),
+    software_version=maybe(TEXT),
+    principal=TEXT,
+    listener=TEXT,
+    protocol=TEXT,
+    tls=BOOL,
+    connections=INT,
+    in_bytes_s=INT,
+    out_bytes_s=INT,
+)
 CLIENTS = fields(
-    listeners=many(fields(listener=TEXT, port=INT, connections=INT)),
-    **page_of(
-        "clients",
-        fields(address=TEXT, listeners=many(TEXT), connections=INT, unsent_bytes=INT, unread_bytes=INT),
-    )["properties"],
+    listeners=many(fields(listener=TEXT, port=INT, protocol=TEXT, connections=INT)),
+    queued=many(fields(address=TEXT, connections=INT, unsent_bytes=INT, unread_bytes=INT)),
+    left_out=INT,
+    left_out_connections=INT,
+    **page_of("clients", CLIENT)["properties"],
 )
 ESTABLISHED = "01"
 MAX_LINES = 200_000
+MAX_QUEUED = 20
+"""Addresses with queued bytes, those with the most."""
 TABLES = ("/proc/net/tcp", "/proc/net/tcp6")
 
 
 def clients(request: Request) -> dict[str, Any]:
-    """A page of client addresses, sorted by unsent bytes, the largest first."""
+    """A page of clients, those with the most bytes per second first. They have names and addresses
+    of others, so a user needs the permission to describe the broker's settings."""
+    check_may_read(request, "clients")
+    protocols = {one.listener: one.protocol for one in request.config.listeners}
+    found = request.view.connected()
+    rows = [_row(one, protocols) for one in found.clients]
     ports = {port: name for name, port in request.ports.items()}
-    rows: dict[str, dict[str, Any]] = {}
-    by_port = dict.fromkeys(ports, 0)
-    for port, address, unsent, unread in connections(TABLES, ports):
-        by_port[port] += 1
-        row = rows.setdefault(
-            address,
-            {"address": address, "listeners": set(), "connections": 0, "unsent_bytes": 0, "unread_bytes": 0},
-        )
-        row["listeners"].add(ports[port])
-        row["connections"] += 1
-        row["unsent_bytes"] += unsent
-        row["unread_bytes"] += unread
-    shown = [row | {"listeners": sorted(row["listeners"])} for row in rows.values()]
-    shown.sort(key=lambda row: (-row["unsent_bytes"], -row["connections"], row["address"]))
+    by_port, queued = sockets(connections(TABLES, ports), ports)
     listeners = [
-        {"listener": name, "port": port, "connections": by_port[port]} for port, name in ports.items()
+        {"listener": name, "port": port, "protocol": protocols[name].name, "connections": by_port[port]}
+        for port, name in ports.items()
     ]
-    return {"listeners": listeners, **page("clients", shown, request)}
+    return {
+        "listeners": listeners,
+        "queued": queued,
+        "left_out": found.left_out,
+        "left_out_connections": found.left_out_connections,
+        **page("clients", rows, request),
+    }
+
+
+def _row(one: ConnectedClient, protocols: Any) -> dict[str, Any]:
+    protocol = protocols[one.listener]
+    return {
+        "address": one.address,
+        "client_id": one.client_id,
+        "software_name": one.software_name or None,
+        "software_version": one.software_version or None,
+        "principal": one.principal,
+        "listener": one.listener,
+        "protocol": protocol.name,
+        "tls": protocol.tls,
+        "connections": one.connections,
+        "in_bytes_s": round(one.in_bytes_s),
+        "out_bytes_s": round(one.out_bytes_s),
+    }
+
+
+def sockets(
+    found: Iterable[tuple[int, str, int, int]], ports: Iterable[int]
+) -> tuple[dict[int, int], list[dict[str, Any]]]:
+    """Connections by port, and the addresses with the most queued bytes."""
+    by_port = dict.fromkeys(ports, 0)
+    rows: dict[str, dict[str, Any]] = {}
+    for port, address, unsent, unread in found:
+        by_port[port] += 1
+        if unsent or unread:
+            none = {"address": address, "connections": 0, "unsent_bytes": 0, "unread_bytes": 0}
+            row = rows.setdefault(address, none)
+            row["connections"] += 1
+            row["unsent_bytes"] += unsent
+            row["unread_bytes"] += unread
+    return by_port, nlargest(MAX_QUEUED, rows.values(), lambda row: row["unsent_bytes"] + row["unread_bytes"])
 
 
 def connections(tables: Iterable[str], ports: Iterable[int]) -> Iterator[tuple[int, str, int, int]]:

@@ -26,7 +26,7 @@ REPORT = fields(**ROW, tables=many(TABLE), text=TEXT, next_offset=maybe(INT))
 
 def reports(request: Request) -> dict[str, Any]:
     """A page of reports, the newest first. left_out: number of files that were not read."""
-    check_may_read(request)
+    check_may_read(request, "reports")
     if request.reports is None:
         return {"folder": None, "problem": None, "left_out": 0, **page("reports", [], request)}
     listed = request.reports.listed()
@@ -41,7 +41,7 @@ def reports(request: Request) -> dict[str, Any]:
 
 def report(request: Request) -> dict[str, Any]:
     """One report: its tables, and its text from `offset` on."""
-    check_may_read(request)
+    check_may_read(request, "reports")
     missing = not_found("there is no such report")
     if request.reports is None:
         raise missing

@@ -56,13 +56,13 @@ def settings_of(request: Request, kind: int, name: str) -> list[dict[str, Any]]:
     ]
 
 
-def check_may_read(request: Request) -> None:
+def check_may_read(request: Request, subject: str) -> None:
     """Raise the Refusal unless the user may describe the broker's settings: other facts about the
-    host need the same permission."""
+    host and its clients need the same permission."""
     key = "kbroker.console.reports.dir"
     resource = DescribeConfigsResource(BROKER_RESOURCE, str(request.config.node_id), [key])
     answer = request.caller.ask(ApiKey.DESCRIBE_CONFIGS, DescribeConfigsRequest([resource])).results[0]
-    check(answer.error_code, "reports", answer.error_message)
+    check(answer.error_code, subject, answer.error_message)
 
 
 def broker_settings(request: Request) -> dict[str, Any]:

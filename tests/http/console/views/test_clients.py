@@ -1,8 +1,8 @@
-"""Connections as /proc/net/tcp lists them."""
+"""Clients of the network processes, and connections as /proc/net/tcp lists them."""
 
 from pathlib import Path
 
-from kbroker.http.console.views.clients import address_of, connections
+from kbroker.http.console.views.clients import MAX_QUEUED, address_of, connections, sockets
 
 HEADER = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid\n"
 LINES = (
@@ -23,3 +23,12 @@ def test_addresses_are_shown_as_people_write_them() -> None:
     assert address_of("0100007F") == "127.0.0.1"
     assert address_of("00000000000000000000000001000000") == "::1"
     assert address_of("0000000000000000FFFF00000500000A") == "10.0.0.5"
+
+
+def test_addresses_with_queued_bytes_are_listed_and_bounded() -> None:
+    idle = [(9092, "10.0.0.1", 0, 0), (9093, "10.0.0.2", 0, 0)]
+    busy = [(9092, f"10.1.0.{number}", number, 1) for number in range(1, MAX_QUEUED + 6)]
+    by_port, queued = sockets([*idle, *busy, (9093, "10.1.0.25", 7, 0)], [9092, 9093, 9094])
+    assert by_port == {9092: len(busy) + 1, 9093: 2, 9094: 0}
+    assert queued[0] == {"address": "10.1.0.25", "connections": 2, "unsent_bytes": 32, "unread_bytes": 1}
+    assert len(queued) == MAX_QUEUED

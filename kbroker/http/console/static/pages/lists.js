@@ -1,5 +1,5 @@
 import { path } from "../api.js";
-import { broken, bytes, count, duration, empty, h, panel, rate, tag } from "../dom.js";
+import { broken, bytes, count, counted, duration, empty, h, panel, rate, table, tag } from "../dom.js";
 import { listing } from "./listing.js";
 
 const none = () => h("span", { class: "zero" }, "–");
@@ -17,16 +17,30 @@ export const transactions = (context) => listing(context, {
   ],
 });
 
+const leftOut = (found) => (found.left_out ? `The ${count(found.total)} clients with the most traffic are listed; ${counted(found.left_out, "other client")} with ${counted(found.left_out_connections, "connection")} ${found.left_out === 1 ? "is" : "are"} not.` : null);
+const queued = (rows) => (rows.length === 0 ? null : panel("Bytes waiting in sockets", table([
+  { title: "Address", cell: (row) => h("span", { class: "name mono" }, row.address) },
+  { title: "Connections", number: true, cell: (row) => row.connections },
+  { title: "Not yet received by the client", number: true, cell: (row) => (row.unsent_bytes ? bytes(row.unsent_bytes) : none()) },
+  { title: "Not yet read by the broker", number: true, cell: (row) => (row.unread_bytes ? bytes(row.unread_bytes) : none()) },
+], rows)));
+
 export const clients = (context) => listing(context, {
   title: "Clients", where: path("clients"), rows: "clients",
   nothing: () => empty("No clients", "No client is connected to a listener."),
-  extra: (found) => panel(null, h("dl", { class: "tiles" }, found.listeners.map((row) => h("div", { class: "tile" }, h("dt", {}, `${row.listener} · port ${row.port}`), h("dd", {}, count(row.connections), h("small", {}, "connections")))))),
+  extra: (found) => [
+    panel(null, h("dl", { class: "tiles" }, found.listeners.map((row) => h("div", { class: "tile" }, h("dt", {}, `${row.listener} · port ${row.port}`), h("dd", {}, count(row.connections), h("small", {}, row.connections === 1 ? "connection" : "connections")))))),
+    queued(found.queued),
+    leftOut(found) && h("p", { class: "muted" }, leftOut(found)),
+  ],
   columns: [
-    { title: "Address", cell: (row) => h("span", { class: "name mono" }, row.address) },
-    { title: "Listeners", cell: (row) => row.listeners.join(", ") },
+    { title: "Client id", wrap: true, cell: (row) => (row.client_id ? h("span", { class: "name" }, broken(row.client_id)) : h("span", { class: "muted" }, "no client id")) },
+    { title: "Address", cell: (row) => [h("span", { class: "mono" }, row.address), h("div", { class: "muted" }, row.listener, row.tls && [" ", tag("TLS", "good")])] },
+    { title: "Software", wrap: true, cell: (row) => (row.software_name ? [broken(row.software_name), " ", h("span", { class: "muted" }, row.software_version)] : h("span", { class: "muted" }, "not named")) },
+    { title: "Principal", wrap: true, cell: (row) => broken(row.principal) },
     { title: "Connections", number: true, cell: (row) => row.connections },
-    { title: "Not yet received by the client", number: true, cell: (row) => (row.unsent_bytes ? bytes(row.unsent_bytes) : none()) },
-    { title: "Not yet read by the broker", number: true, cell: (row) => (row.unread_bytes ? bytes(row.unread_bytes) : none()) },
+    { title: "From client", number: true, cell: (row) => (row.in_bytes_s ? rate(row.in_bytes_s) : none()) },
+    { title: "To client", number: true, cell: (row) => (row.out_bytes_s ? rate(row.out_bytes_s) : none()) },
   ],
 });
 
