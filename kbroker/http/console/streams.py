@@ -131,5 +131,6 @@ def send(connection: socket.socket, events: Iterator[bytes], place: Place) -> No
 
 def _is_gone(connection: socket.socket) -> bool:
     """Whether the client has disconnected: it sends nothing, so a readable socket is at its end."""
-    readable, _, _ = select.select([connection], [], [], 0)
-    return bool(readable)
+    poll = select.poll()
+    poll.register(connection, select.POLLIN)
+    return bool(poll.poll(0))

@@ -121,8 +121,9 @@ class Browser:
 
     def _next(self, deadline: float) -> Any:
         while b"\0" not in self._buffer:
-            readable, _, _ = select.select([self._read], [], [], max(0.0, deadline - time.monotonic()))
-            assert readable, "the browser does not answer"
+            poll = select.poll()
+            poll.register(self._read, select.POLLIN)
+            assert poll.poll(max(0.0, deadline - time.monotonic()) * 1000), "the browser does not answer"
             data = os.read(self._read, 1 << 20)
             assert data, "the browser has ended"
             self._buffer += data

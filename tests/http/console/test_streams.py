@@ -1,4 +1,10 @@
-"""Places of streams: nobody excludes others for long."""
+"""Places of streams: no client excludes others for long; and what they send."""
+
+import fcntl
+import socket
+from collections.abc import Iterator
+
+import pytest
 
 from kbroker.http.console import streams
 from kbroker.http.console.streams import Streams
@@ -46,3 +52,36 @@ def test_a_stream_that_gave_way_is_left_without_harm() -> None:
     assert first.has_ended
     places.leave(first)
     assert places.enter("b") is not None, "those that began before wait no longer"
+
+
+def test_a_stream_with_a_high_descriptor_is_sent_until_its_client_disconnects() -> None:
+    """select(2) knows 1,024 descriptors; a process may have more."""
+    near, far = socket.socketpair()
+    high = socket.socket(fileno=fcntl.fcntl(near, fcntl.F_DUPFD_CLOEXEC, 1100))
+    near.close()
+    place = Streams(Clock()).enter("a")
+    assert place is not None
+    sent = 0
+
+    def events() -> Iterator[bytes]:
+        nonlocal sent
+        for sent in range(1, 4):
+            if sent == 3:
+                far.close()
+            yield b"event"
+
+    with high:
+        streams.send(high, events(), place)
+    assert sent == 3
+
+
+def test_nothing_is_sent_after_the_client_has_disconnected() -> None:
+    near, far = socket.socketpair()
+    place = Streams(Clock()).enter("a")
+    assert place is not None
+    with near, far:
+        far.shutdown(socket.SHUT_WR)
+        streams.send(near, iter([b"event"]), place)
+        far.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            far.recv(1)

@@ -291,10 +291,12 @@ def held_append(node: NetNode, link: socket.socket) -> list[int]:
     """The entry of a produce request whose worker is the test from now on."""
     node.worker.hold.set()
     ring = node.shared.append_ring(0, 0)
+    poll = select.poll()
+    poll.register(link, select.POLLIN)
     while True:
         link.sendall(produce_frame(GOOD))
         while not ring_length(ring):
-            if select.select([link], [], [], 0.001)[0]:
+            if poll.poll(1):
                 break  # the worker had not seen yet that it is to hold
         else:
             out = AppendEntry.table(1)
