@@ -36,6 +36,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folder:
     return write
 
 
+@pytest.mark.slow
 def test_files_are_those_with_a_chosen_test(folder: Folder) -> None:
     assert tier_files.files_of(EXPRESSIONS) == {
         "fast": ["tests/io/test_both.py", "tests/test_plain.py"],
@@ -44,6 +45,7 @@ def test_files_are_those_with_a_chosen_test(folder: Folder) -> None:
     }
 
 
+@pytest.mark.slow
 def test_a_collection_is_kept_until_a_test_changes(folder: Folder) -> None:
     found = tier_files.files_of(EXPRESSIONS)
     kept = json.loads(tier_files.KEPT.read_text())
@@ -58,12 +60,14 @@ def test_a_collection_is_kept_until_a_test_changes(folder: Folder) -> None:
     assert tier_files.files_of({"slow": "slow"}) == {"slow": found["slow"]}
 
 
+@pytest.mark.slow
 def test_what_cannot_be_collected_narrows_nothing(folder: Folder) -> None:
     folder("test_broken.py", "import no_such_module\n")
     assert tier_files.files_of(EXPRESSIONS) == {}
     assert not tier_files.KEPT.exists()
 
 
+@pytest.mark.slow
 def test_a_collection_is_repeated_when_packages_change(
     folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:

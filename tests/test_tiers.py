@@ -147,6 +147,7 @@ def test_that_ends_while_others_run():
 """
 
 
+@pytest.mark.slow
 def test_a_process_that_dies_ends_the_tier_and_is_no_flaky_test(
     cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

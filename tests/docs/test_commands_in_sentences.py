@@ -47,6 +47,7 @@ def wrong(command: str) -> str:
     return ""
 
 
+@pytest.mark.slow
 def test_commands_in_sentences_exist() -> None:
     found = {
         f"{page.relative_to(ROOT)}: {command}": why

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
 from numba.core import types as numba_types
 
 from kbroker.kernels import cache
@@ -54,6 +55,7 @@ def _crc32c(content: bytes) -> int:
     return crc ^ 0xFFFFFFFF
 
 
+@pytest.mark.slow
 def test_a_part_is_compiled_by_one_of_two_processes_and_works_in_both(tmp_path: Path) -> None:
     folder = tmp_path / "exchange"
     folder.mkdir()

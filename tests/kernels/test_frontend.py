@@ -4,6 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from numba.core import ir, targetconfig
 from numba.core.bytecode import ByteCode, FunctionIdentity
 from numba.core.compiler import Flags
@@ -28,6 +29,7 @@ for kernel in warm.declare():
 """
 
 
+@pytest.mark.slow
 def test_kernels_compiled_with_and_without_shortcuts_are_the_same_bytes(tmp_path: Path) -> None:
     found = []
     for way in ("with", "without"):

@@ -23,6 +23,7 @@ def kafka_libs() -> Path:
         pytest.skip(str(reason))
 
 
+@pytest.mark.slow
 def test_messages_are_what_the_generator_writes() -> None:
     assert not stale(message_files()), "python -m kbroker.protocol.generate writes them anew"
 
