@@ -20,7 +20,7 @@ from kbroker.protocol.messages.alter_client_quotas import (
     ResponseEntityData,
     ResponseEntryData,
 )
-from kbroker.protocol.slices import emptied, paced
+from kbroker.protocol.slices import emptying, paced
 
 API = Api(ApiKey.ALTER_CLIENT_QUOTAS, 0, 1)
 
@@ -32,10 +32,10 @@ async def handle(ctx: RequestContext, request: AlterClientQuotasRequest) -> Alte
         QuotaAlteration(_entity(entry), [(op.key, None if op.remove else op.value) for op in entry.ops])
         for entry in request.entries
     ]
-    results = await alter_client_quotas(ctx.broker, alterations, request.validate_only)
-    entries = [_result(entity, why) for entity, why in paced(results.items())]
-    for used in (alterations, results):
-        emptied(used)
+    with emptying(alterations):
+        results = await alter_client_quotas(ctx.broker, alterations, request.validate_only)
+    entries = [_result(entity, why) for entity, why in results.items()]
+    results.clear()
     return AlterClientQuotasResponse(entries=entries)
 
 

@@ -20,7 +20,7 @@ from kbroker.protocol.messages.alter_configs import (
     AlterConfigsResourceResponse,
     AlterConfigsResponse,
 )
-from kbroker.protocol.slices import emptied
+from kbroker.protocol.slices import emptying
 
 API = Api(ApiKey.ALTER_CONFIGS, 0, 2)
 
@@ -47,7 +47,5 @@ async def _replace(ctx: RequestContext, resource: AlterConfigsResource, validate
     if kind not in NAMES or kind == BROKER_LOGGER:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {kind}")
     pairs = [(config.name, config.value) for config in resource.configs]
-    try:
+    with emptying(pairs):
         await replace(ctx.broker, kind, resource.resource_name, pairs, validate_only)
-    finally:
-        emptied(pairs)

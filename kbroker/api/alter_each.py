@@ -41,6 +41,7 @@ async def alter_each(
             answers.append(answer(ErrorCode.NONE, None, kind, name))
         except KafkaError as refused:
             answers.append(answer(refused.code, refused.message, kind, name))
+    repeated.clear()
     return answers
 
 

@@ -42,6 +42,7 @@ async def handle(ctx: RequestContext, request: AlterReplicaLogDirsRequest) -> Al
         except KafkaError as error:
             code = error.code
         results.setdefault(name, list).append(AlterReplicaLogDirPartitionResult(index, code))
+    specs.clear()
     return _response(results)
 
 
@@ -59,6 +60,6 @@ def refuse(
 
 
 def _response(results: Table[str, list[AlterReplicaLogDirPartitionResult]]) -> AlterReplicaLogDirsResponse:
-    return AlterReplicaLogDirsResponse(
-        results=[AlterReplicaLogDirTopicResult(name, partitions) for name, partitions in results.items()]
-    )
+    topics = [AlterReplicaLogDirTopicResult(name, partitions) for name, partitions in results.items()]
+    results.clear()
+    return AlterReplicaLogDirsResponse(results=topics)

@@ -35,7 +35,7 @@ API = Api(ApiKey.CREATE_TOPICS, 2, 7)
 async def handle(ctx: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
     """Create the topics; each has its own result."""
     repeated = Repeated(topic.name for topic in request.topics)
-    once = (_spec(topic) for topic in request.topics if topic.name not in repeated)
+    once = (topic for topic in request.topics if topic.name not in repeated)
     check_total_partitions(once, ctx.broker.config)  # before anything of them is stored
     specs = [_spec(topic) for topic in request.topics if topic.name not in repeated]
     quota = ctx.services.mutation_quotas.of_client(ctx.client, strict_from=6)
@@ -47,8 +47,10 @@ async def handle(ctx: RequestContext, request: CreateTopicsRequest) -> CreateTop
             answers.append(_error(name, KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")))
         elif name == CLUSTER_METADATA:
             answers.append(_result(ctx.broker, name, results[name], request.validate_only))
-    for used in (specs, results, ordinary):
-        emptied(used)
+    for spec in specs:
+        emptied(spec.configs)
+    emptied(specs, results, ordinary)
+    repeated.clear()
     return CreateTopicsResponse(quota.throttle_ms, answers)
 
 

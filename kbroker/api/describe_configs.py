@@ -10,6 +10,7 @@ from kbroker.api.config_entries import check, entries_of
 from kbroker.api.config_results import keys_of, shown
 from kbroker.api.context import RequestContext
 from kbroker.api.row import REPEATED, Api
+from kbroker.config.describe import Keys
 from kbroker.config.setting import ConfigError
 from kbroker.control.metadata.config_resource import BROKER_LOGGER, NAMES
 from kbroker.ipc.cached_answers import CachedAnswer
@@ -21,7 +22,7 @@ from kbroker.protocol.messages.describe_configs import (
     DescribeConfigsResponse,
     DescribeConfigsResult,
 )
-from kbroker.protocol.slices import paced
+from kbroker.protocol.slices import Names, paced
 
 API = Api(ApiKey.DESCRIBE_CONFIGS, 1, 4, fast_paths=(REPEATED,))
 
@@ -55,8 +56,18 @@ def refuse(request: DescribeConfigsRequest, error: KafkaError, version: int) -> 
 def _result(
     ctx: RequestContext, request: DescribeConfigsRequest, resource: DescribeConfigsResource
 ) -> DescribeConfigsResult:
-    kind, name = resource.resource_type, resource.resource_name
     keys = keys_of(resource.configuration_keys)
+    try:
+        return _described(ctx, request, resource, keys)
+    finally:
+        if isinstance(keys, Names):
+            keys.clear()
+
+
+def _described(
+    ctx: RequestContext, request: DescribeConfigsRequest, resource: DescribeConfigsResource, keys: Keys
+) -> DescribeConfigsResult:
+    kind, name = resource.resource_type, resource.resource_name
     synonyms, texts = request.include_synonyms, request.include_documentation
     try:
         check(ctx.broker, kind, name)

@@ -38,9 +38,9 @@ def handle(
         group = table.of_type(group_id, ShareGroup) if known else ShareGroup(group_id)
         return DescribeShareGroupOffsetsResponseGroup(group_id, _topics(ctx, group, asked[group_id]))
 
-    return DescribeShareGroupOffsetsResponse(
-        groups=each((group_id for group_id, _ in asked.items()), describe, _failed)
-    )
+    described = each((group_id for group_id, _ in asked.items()), describe, _failed)
+    asked.clear()
+    return DescribeShareGroupOffsetsResponse(groups=described)
 
 
 def refuse(

@@ -23,6 +23,7 @@ from kbroker.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
+from kbroker.protocol.slices import emptying, paced
 
 API = Api(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1)
 
@@ -57,10 +58,11 @@ async def _alter(ctx: RequestContext, resource: AlterConfigsResource, validate_o
     alterations = [
         Alteration(config.name, config.config_operation, config.value) for config in resource.configs
     ]
-    if kind == BROKER_LOGGER:
-        _alter_loggers(ctx, resource.resource_name, alterations, validate_only)
-    else:
-        await alter(ctx.broker, kind, resource.resource_name, alterations, validate_only)
+    with emptying(alterations):
+        if kind == BROKER_LOGGER:
+            _alter_loggers(ctx, resource.resource_name, alterations, validate_only)
+        else:
+            await alter(ctx.broker, kind, resource.resource_name, alterations, validate_only)
 
 
 def _alter_loggers(
@@ -69,7 +71,7 @@ def _alter_loggers(
     if name != str(ctx.broker.node_id):
         why = f"Unexpected broker id, expected {ctx.broker.node_id}, but received {name}"
         raise KafkaError(ErrorCode.INVALID_REQUEST, why)
-    for alteration in alterations:
+    for alteration in paced(alterations):
         loggers.check(alteration.name, alteration.op, alteration.value)
     if not validate_only:
         for alteration in alterations:

@@ -14,7 +14,7 @@ from kbroker.control.metadata.catalogue import Partition
 from kbroker.ipc.cached_answers import CachedAnswer
 from kbroker.protocol.errors import KafkaError
 from kbroker.protocol.schema import Struct
-from kbroker.protocol.slices import Table, is_sliced, paced
+from kbroker.protocol.slices import Table, emptied, emptying, is_sliced, paced
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -36,12 +36,17 @@ def running(work: Callable[P, Coroutine[Any, Any, Answer]]) -> Callable[P, Defer
     return begin
 
 
-def together(parts: Sequence[Any], whole: Callable[[Iterator[Any]], Struct]) -> Answer:
-    """The answer that `whole` makes from all parts, in order; a Deferred if any part is one."""
-    found = list(parts)
+def together(found: list[Any], whole: Callable[[Iterator[Any]], Struct]) -> Answer:
+    """The answer that `whole` makes from all parts, in order; a Deferred if any part is one. The
+    list of parts is changed, and then emptied in slices."""
     late = [number for number, part in enumerate(paced(found)) if isinstance(part, Deferred)]
+
+    def made(_: object = None) -> Struct:
+        with emptying(found):
+            return whole(iter(found))
+
     if not late:
-        return whole(iter(found))
+        return made()
     all_came, left = Deferred(), len(late)
 
     def came(number: int, value: Any) -> None:
@@ -52,8 +57,9 @@ def together(parts: Sequence[Any], whole: Callable[[Iterator[Any]], Struct]) -> 
             all_came.complete(None)
 
     for number in paced(late):
-        parts[number].on_complete(partial(came, number))
-    return then(all_came, lambda _: whole(iter(found)))
+        found[number].on_complete(partial(came, number))
+    emptied(late)
+    return then(all_came, made)
 
 
 async def in_groups(waits: Iterable[Awaitable[T]]) -> list[T]:
@@ -77,17 +83,23 @@ async def results_of(parts: Iterable[T | Callable[[], Awaitable[T]]]) -> list[T]
 
 
 def by_topic(
-    topics: Sequence[tuple[str, Sequence[Any]]],
+    topics: list[tuple[str, list[Any]]],
     topic: Callable[[str, list[Any]], Any],
     whole: Callable[[list[Any]], Struct],
 ) -> Answer:
     """The answer that `whole` makes from topics, which `topic` makes from a name and its parts.
-    Parts may be Deferred."""
+    Parts may be Deferred. The lists are emptied in slices."""
+    counts = [(name, len(parts)) for name, parts in paced(topics)]
+    every = [part for _, parts in paced(topics) for part in paced(parts)]
+    for _, parts in topics:
+        emptied(parts)
+    emptied(topics)
 
     def all_of(found: Iterator[Any]) -> Struct:
-        return whole([topic(name, [next(found) for _ in paced(parts)]) for name, parts in paced(topics)])
+        with emptying(counts):
+            return whole([topic(name, list(paced(islice(found, count)))) for name, count in paced(counts)])
 
-    return together([part for _, parts in paced(topics) for part in paced(parts)], all_of)
+    return together(every, all_of)
 
 
 def of_distinct(
@@ -103,7 +115,9 @@ def of_distinct(
     for (name, _), each in asked.items():
         parts[name].append(part(name, each))
     asked.clear()
-    return by_topic(list(parts.items()), topic, whole)
+    topics = list(parts.items())
+    parts.clear()
+    return by_topic(topics, topic, whole)
 
 
 def of_worker(

@@ -73,12 +73,14 @@ def handle(ctx: RequestContext, request: ListOffsetsRequest) -> Answer:
     twice = Repeated(
         (topic.name, partition.partition_index) for topic in request.topics for partition in topic.partitions
     )
-    return of_distinct(
+    answer = of_distinct(
         request.topics,
         lambda name, asked: _offset(ctx, request, name, asked, (name, asked.partition_index) in twice),
         ListOffsetsTopicResponse,
         lambda topics: ListOffsetsResponse(topics=topics),
     )
+    twice.clear()
+    return answer
 
 
 def refuse(request: ListOffsetsRequest, error: KafkaError, version: int) -> ListOffsetsResponse:

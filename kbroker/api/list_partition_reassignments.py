@@ -29,6 +29,8 @@ def handle(
         moving = partition.adding or partition.removing
         if moving and (asked is None or (partition.topic, partition.index) in asked):
             found.setdefault(partition.topic, []).append(_ongoing(ctx, partition))
+    if asked is not None:
+        asked.clear()
     topics = [OngoingTopicReassignment(name, partitions) for name, partitions in found.items()]
     return ListPartitionReassignmentsResponse(error_message=None, topics=topics)
 

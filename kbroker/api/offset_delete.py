@@ -14,7 +14,7 @@ from kbroker.protocol.messages.offset_delete import (
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
 )
-from kbroker.protocol.slices import paced
+from kbroker.protocol.slices import emptied, is_sliced, paced, release
 
 API = Api(ApiKey.OFFSET_DELETE, 0, 0)
 
@@ -35,23 +35,40 @@ def handle(ctx: RequestContext, request: OffsetDeleteRequest) -> Answer:
             mine.partitions.append(OffsetDeleteResponsePartition(part.partition_index, code))
         if there:
             known.append(OffsetDeleteRequestTopic(topic.name, there))
-    service = ctx.services.groups
     asked = OffsetDeleteRequest(request.group_id, known)
-    answer = service.ask(request.group_id, lambda _: service.shard.delete_offsets(asked))
-    return then(answer, partial(_merged, failed))
+    try:
+        service = ctx.services.groups
+        answer = service.ask(request.group_id, lambda _: service.shard.delete_offsets(asked))
+    except KafkaError as error:
+        raise _forgotten(failed, error) from None
+    return then(answer, partial(_merged, failed), partial(_forgotten, failed))
 
 
 def _merged(
     failed: dict[str, OffsetDeleteResponseTopic], answer: OffsetDeleteResponse
 ) -> OffsetDeleteResponse:
-    response = OffsetDeleteResponse(topics=list(failed.values()))
+    response = _response(failed)
     for topic_answer in paced(answer.topics):
         mine_or_none = failed.get(topic_answer.name)
         if mine_or_none is None:
             response.topics.append(topic_answer)
         else:
             mine_or_none.partitions += topic_answer.partitions
+    emptied(failed)
     return response
+
+
+def _response(failed: dict[str, OffsetDeleteResponseTopic]) -> OffsetDeleteResponse:
+    return OffsetDeleteResponse(topics=list(paced(failed.values())))
+
+
+def _forgotten(failed: dict[str, OffsetDeleteResponseTopic], error: KafkaError) -> KafkaError:
+    """The error of the whole request; the results of its partitions are freed in slices."""
+    unused = _response(failed)
+    emptied(failed)
+    if is_sliced():
+        release(unused)
+    return error
 
 
 def refuse(request: OffsetDeleteRequest, error: KafkaError, version: int) -> OffsetDeleteResponse:

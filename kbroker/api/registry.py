@@ -222,7 +222,7 @@ class Dispatch:
             return self._encoded(module, client, response, request)
         if response is not None:
             self._counts.count(client, response)
-        elif is_sliced():
+        if is_sliced():
             release(request)
         return response
 

@@ -6,6 +6,7 @@ of Kafka's ConfigAdminManager (brokers) and ConfigurationControlManager (the res
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -21,7 +22,7 @@ from kbroker.config.broker_values import LISTENER_KEY, base_name
 from kbroker.config.client_metrics import BadMetricsRequest, ClientMetricsConfig
 from kbroker.config.setting import PER_BROKER, ConfigError, Setting, Type, render
 from kbroker.config.topic import TOPIC, TopicConfig
-from kbroker.protocol.slices import Names, distinct, paced
+from kbroker.protocol.slices import Names, distinct, emptied, emptying, paced
 
 MIN_ISR = "min.insync.replicas"
 INVALID_CONFIG = 40
@@ -70,18 +71,20 @@ def replacing(stored: Stored, pairs: Iterable[tuple[str, str | None]]) -> list[A
     """AlterConfigs as operations: a named config is set, any other goes back to its default."""
     named = [Alteration(name, Op.SET, value) for name, value in paced(pairs)]
     kept = Names(alteration.name for alteration in named)
-    return named + [Alteration(name, Op.DELETE, None) for name in stored if name not in kept]
+    named += [Alteration(name, Op.DELETE, None) for name in stored if name not in kept]
+    kept.clear()
+    return named
 
 
 def alter_topic(
     stored: Stored, alterations: Iterable[Alteration], broker: BrokerConfig, written_here: bool = False
 ) -> dict[str, str]:
     """The topic's settings after the change. Raises AlterError."""
-    changed = _apply(stored, _checked(alterations), TOPIC)
-    try:
+    every = _checked(alterations)
+    with emptying(every):
+        changed = _apply(stored, every, TOPIC)
+    with _refusals(changed):
         TopicConfig.resolve(changed, broker).check(written_here)
-    except ConfigError as error:
-        raise AlterError(INVALID_CONFIG, str(error)) from None
     return changed
 
 
@@ -90,13 +93,12 @@ def alter_group(
 ) -> dict[str, str]:
     """The group's settings after the change. Raises AlterError."""
     every = _checked(alterations)
-    if not name:
-        raise AlterError(INVALID_REQUEST, "Default group resources are not allowed.")
-    changed = _apply(stored, every, group.GROUP)
-    try:
+    with emptying(every):
+        if not name:
+            raise AlterError(INVALID_REQUEST, "Default group resources are not allowed.")
+        changed = _apply(stored, every, group.GROUP)
+    with _refusals(changed):
         group.check(changed, broker)
-    except ConfigError as error:
-        raise AlterError(INVALID_CONFIG, str(error)) from None
     return changed
 
 
@@ -105,15 +107,12 @@ def alter_client_metrics(name: str, stored: Stored, alterations: Iterable[Altera
     # Kafka's lists of a subscription can only be set as a whole: no rows here means no APPEND and
     # no SUBTRACT.
     every = _checked(alterations)
-    changed = _apply(stored, every, {})
-    if not name:
-        raise AlterError(INVALID_REQUEST, "Subscription name can't be empty")
-    try:
+    with emptying(every):
+        changed = _apply(stored, every, {})
+    with _refusals(changed):
+        if not name:
+            raise AlterError(INVALID_REQUEST, "Subscription name can't be empty")
         ClientMetricsConfig.resolve(changed)
-    except BadMetricsRequest as error:
-        raise AlterError(INVALID_REQUEST, str(error)) from None
-    except ConfigError as error:
-        raise AlterError(INVALID_CONFIG, str(error)) from None
     return changed
 
 
@@ -127,23 +126,48 @@ def alter_broker(
     the new effective settings with BrokerConfig.with_dynamic.
     """
     every = _checked(alterations)
-    own = _is_own(name, broker)
-    changed = _apply_to_broker(broker.own if own else broker.cluster, every)
-    _refuse("Cannot update these configs dynamically", (n for n in changed if _is_static(n)))
+    with emptying(every):
+        own = _is_own(name, broker)
+        changed = _apply_to_broker(broker.own if own else broker.cluster, every)
+        with _refusals(changed):
+            _check_names(changed, own)
+            _check_effective(broker, changed, own=own)
+            if eligible_leaders:
+                _check_min_isr(every, own, broker.own)
+    return changed
+
+
+def _check_names(changed: Stored, own: bool) -> None:
+    """Raises AlterError for settings that this layer cannot have, and for values that their rows
+    refuse."""
+    _refuse("Cannot update these configs dynamically", (n for n in paced(changed) if _is_static(n)))
     _refuse(
         "These security configs can be dynamically updated only per-listener using the listener prefix",
-        (n for n in changed if n.startswith(_ONLY_WITH_PREFIX)),
+        (n for n in paced(changed) if n.startswith(_ONLY_WITH_PREFIX)),
     )
     _check_values(changed)
     if not own:
         _refuse(
             "Cannot update these configs at default cluster level, broker id must be specified",
-            (n for n in changed if _is_per_broker(n)),
+            (n for n in paced(changed) if _is_per_broker(n)),
         )
-    _check_effective(broker, changed, own=own)
-    if eligible_leaders:
-        _check_min_isr(every, own, broker.own)
-    return changed
+
+
+@contextmanager
+def _refusals(refused: dict[str, str] | list[Alteration]) -> Iterator[None]:
+    """Every refusal becomes an AlterError. What is refused is emptied in slices, because the frames
+    that an exception passed keep it."""
+    try:
+        yield
+    except AlterError:
+        emptied(refused)
+        raise
+    except BadMetricsRequest as error:
+        emptied(refused)
+        raise AlterError(INVALID_REQUEST, str(error)) from None
+    except ConfigError as error:
+        emptied(refused)
+        raise AlterError(INVALID_CONFIG, str(error)) from None
 
 
 def _check_min_isr(alterations: Iterable[Alteration], own: bool, stored: Stored) -> None:
@@ -178,45 +202,48 @@ def _is_own(name: str, broker: BrokerConfig) -> bool:
 def _checked(alterations: Iterable[Alteration]) -> list[Alteration]:
     """Kafka's checks before those of names and values. Raises AlterError."""
     every = list(paced(alterations))
-    if sum(1 for _ in distinct(alteration.name for alteration in every)) != len(every):
-        raise AlterError(INVALID_REQUEST, "Error due to duplicate config keys")
-    nulls = [a.name for a in paced(every) if a.op != Op.DELETE and a.value is None]
-    if nulls:
-        raise AlterError(INVALID_REQUEST, "Null value not supported for : " + ", ".join(nulls))
-    known = tuple(Op)
-    for alteration in paced(every):
-        if alteration.op not in known:
-            raise AlterError(INVALID_REQUEST, f"Unknown operations type {alteration.op}")
+    with _refusals(every):
+        if sum(1 for _ in distinct(alteration.name for alteration in every)) != len(every):
+            raise AlterError(INVALID_REQUEST, "Error due to duplicate config keys")
+        nulls = [a.name for a in paced(every) if a.op != Op.DELETE and a.value is None]
+        if nulls:
+            raise AlterError(INVALID_REQUEST, "Null value not supported for : " + ", ".join(nulls))
+        known = tuple(Op)
+        for alteration in paced(every):
+            if alteration.op not in known:
+                raise AlterError(INVALID_REQUEST, f"Unknown operations type {alteration.op}")
     return every
 
 
 def _apply(stored: Stored, alterations: Iterable[Alteration], rows: Mapping[str, Setting]) -> dict[str, str]:
     """Stored settings with the operations done, values unchecked. Raises AlterError."""
     changed = dict(stored)
-    for alteration in paced(alterations):
-        name, op = alteration.name, Op(alteration.op)
-        if op in (Op.APPEND, Op.SUBTRACT):
-            row = rows.get(name)
-            if row is None or row.type is not Type.LIST:
-                why = f"Can't {op.name} to key {name} because its type is not LIST."
-                raise AlterError(INVALID_CONFIG, why)
-        _apply_one(changed, alteration, rows.get(name))
+    with _refusals(changed):
+        for alteration in paced(alterations):
+            name, op = alteration.name, Op(alteration.op)
+            if op in (Op.APPEND, Op.SUBTRACT):
+                row = rows.get(name)
+                if row is None or row.type is not Type.LIST:
+                    why = f"Can't {op.name} to key {name} because its type is not LIST."
+                    raise AlterError(INVALID_CONFIG, why)
+            _apply_one(changed, alteration, rows.get(name))
     return changed
 
 
 def _apply_to_broker(stored: Stored, alterations: Iterable[Alteration]) -> dict[str, str]:
     """As _apply, with the texts brokers answer. Raises AlterError."""
     changed = dict(stored)
-    for alteration in paced(alterations):
-        name, op = alteration.name, Op(alteration.op)
-        row = row_of(name)
-        if op in (Op.APPEND, Op.SUBTRACT):
-            if row is None:
-                raise AlterError(INVALID_CONFIG, f"Unknown config name: {name}")
-            if row.type is not Type.LIST:
-                why = f"Config value {op.name.lower()} is not allowed for config key: {name}"
-                raise AlterError(INVALID_CONFIG, why)
-        _apply_one(changed, alteration, row)
+    with _refusals(changed):
+        for alteration in paced(alterations):
+            name, op = alteration.name, Op(alteration.op)
+            row = row_of(name)
+            if op in (Op.APPEND, Op.SUBTRACT):
+                if row is None:
+                    raise AlterError(INVALID_CONFIG, f"Unknown config name: {name}")
+                if row.type is not Type.LIST:
+                    why = f"Config value {op.name.lower()} is not allowed for config key: {name}"
+                    raise AlterError(INVALID_CONFIG, why)
+            _apply_one(changed, alteration, row)
     return changed
 
 
@@ -259,7 +286,7 @@ def _refuse(why: str, names: Iterable[str]) -> None:
 
 def _check_values(changed: Stored) -> None:
     """Raises AlterError for the first value that its row refuses."""
-    for name, text in changed.items():
+    for name, text in paced(changed.items()):
         row = BROKER.get(base_name(name)) or DYNAMIC_ONLY.get(name)
         if row is not None:
             try:

@@ -10,6 +10,7 @@ between two elements of a `paced` loop.
 import sys
 import time
 from collections.abc import Callable, Coroutine, Hashable, Iterable, Iterator
+from contextlib import contextmanager
 from heapq import merge
 from typing import Any, Final, Generic, TypeVar
 
@@ -158,8 +159,8 @@ class _Parts(Generic[P]):
     def clear(self) -> None:
         """Forget everything, in slices."""
         for part in self.all:
+            emptied(part)
             part.clear()
-            yield_slice()
 
     def _divide(self) -> None:
         whole: Any = self.all[0]
@@ -186,6 +187,10 @@ class Names:
 
     def __contains__(self, name: object) -> bool:
         return name in self._parts.of(name)
+
+    def clear(self) -> None:
+        """Forget everything, in slices."""
+        self._parts.clear()
 
 
 class Table(Generic[K, V]):
@@ -244,6 +249,10 @@ class Repeated:
     def __contains__(self, item: Hashable) -> bool:
         return item in self._parts.of(item)
 
+    def clear(self) -> None:
+        """Forget everything, in slices."""
+        self._parts.clear()
+
 
 def in_order(items: Iterable[C]) -> list[C]:
     """The items, sorted. In slices, short sorted runs are merged, because sorting a million items
@@ -277,16 +286,27 @@ def release(message: Any) -> None:
             _empty(part)
 
 
-def emptied(items: list[Any] | dict[Any, Any] | set[Any]) -> None:
-    """Empty a collection that is no longer used, in slices. Outside of slices this does nothing: it
-    is freed with its last reference."""
+def emptied(*collections: list[Any] | dict[Any, Any] | set[Any]) -> None:
+    """Empty collections that are no longer used, in slices. Outside of slices this does nothing:
+    they are freed with their last reference."""
     if not is_sliced():
         return
-    take = items.popitem if isinstance(items, dict) else items.pop
-    while items:
-        for _ in range(min(SHORT, len(items))):
-            take()
-        yield_slice()
+    for items in collections:
+        take = items.popitem if isinstance(items, dict) else items.pop
+        while items:
+            for _ in range(min(SHORT, len(items))):
+                take()
+            yield_slice()
+
+
+@contextmanager
+def emptying(*collections: list[Any] | dict[Any, Any] | set[Any]) -> Iterator[None]:
+    """Empties collections in slices when the block ends, also by an exception: the frames that an
+    exception passed keep them until it is handled."""
+    try:
+        yield
+    finally:
+        emptied(*collections)
 
 
 def _empty(items: list[Any]) -> None:

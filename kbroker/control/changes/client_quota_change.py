@@ -22,7 +22,7 @@ from kbroker.control.broker import Broker
 from kbroker.control.images import quota_image
 from kbroker.control.store.change import MAX_CHANGES, Change
 from kbroker.protocol.errors import ErrorCode, KafkaError
-from kbroker.protocol.slices import paced
+from kbroker.protocol.slices import Table, paced
 
 ENTITIES_AT_ONCE: Final = 256
 """In one image: a network process applies it in a millisecond or two, between requests."""
@@ -40,7 +40,7 @@ class QuotaAlteration:
 
 async def alter_client_quotas(
     broker: Broker, alterations: Sequence[QuotaAlteration], validate_only: bool
-) -> dict[Entity, str | None]:
+) -> Table[Entity, str | None]:
     """Apply alterations; returns for each entity None, or the reason for its refusal (all
     INVALID_REQUEST).
 
@@ -48,8 +48,9 @@ async def alter_client_quotas(
     to wait."""
     unresolved = await broker.host_names.unresolved(_host_names(alterations))
     async with broker.changing:
-        results: dict[Entity, str | None] = {}
+        results: Table[Entity, str | None] = Table()
         changes: dict[Entity, dict[str, float | None]] = {}
+        size = 0
         for alteration in paced(alterations):
             entity = alteration.entity
             keys = [key for key, _ in alteration.operations]
@@ -57,17 +58,25 @@ async def alter_client_quotas(
                 results[entity] = f"Ignoring duplicate entity {_shown(entity)}"
                 continue
             try:
-                changes[entity] = _checked(broker, alteration, unresolved)
+                change = _checked(broker, alteration, unresolved)
                 results[entity] = None
             except QuotaError as error:
                 results[entity] = str(error)
-        changes = {entity: change for entity, change in paced(changes.items()) if change}
-        if not validate_only and sum(map(len, changes.values())) > MAX_CHANGES:
-            text = f"One request may change {MAX_CHANGES} quotas."
-            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, text)
-        if changes and not validate_only:
+                continue
+            if change and not validate_only:
+                changes[entity] = change
+                size += len(change)
+                _check_size(size, results)
+        if changes:
             await _apply(broker, changes)
         return results
+
+
+def _check_size(size: int, results: Table[Entity, str | None]) -> None:
+    if size > MAX_CHANGES:
+        results.clear()
+        text = f"One request may change {MAX_CHANGES} quotas."
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, text)
 
 
 def _host_names(alterations: Sequence[QuotaAlteration]) -> dict[str, None]:

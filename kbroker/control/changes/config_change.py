@@ -27,9 +27,11 @@ from kbroker.control.metadata.clamp import broker_min_isr_note, is_clamped, min_
 from kbroker.control.metadata.config_resource import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
 from kbroker.control.metadata.eligible_leaders import are_on, one_min_isr
 from kbroker.control.metadata.topic_name import WRITTEN_HERE, validate
-from kbroker.control.store.change import Change, ConfigKey
+from kbroker.control.metadata.topic_plan import too_many_records
+from kbroker.control.store.change import MAX_CHANGES, Change, ConfigKey
 from kbroker.ipc.messages import ConfigurePartition, Settings
 from kbroker.protocol.errors import ErrorCode, KafkaError
+from kbroker.protocol.slices import emptying
 
 log = logging.getLogger(__name__)
 
@@ -51,7 +53,8 @@ async def replace(
     KafkaError."""
     async with broker.changing:
         alterations = replacing(broker.override(kind, name), pairs)
-        await _alter(broker, kind, name, alterations, validate_only)
+        with emptying(alterations):
+            await _alter(broker, kind, name, alterations, validate_only)
 
 
 async def _alter(
@@ -126,6 +129,8 @@ def _changed(broker: Broker, kind: int, name: str, alterations: Sequence[Alterat
     if kind == BROKER:
         if name in [str(site.node_id) for site in broker.sites[1:]]:
             return _changed_site(broker, name, alterations)
+        if len(alterations) > MAX_CHANGES:
+            raise too_many_records()
         return alter_broker(name, alterations, broker.config, are_on(broker.features))
     if kind == GROUP:
         return alter_group(name, broker.override(kind, name), alterations, broker.config)

@@ -5,8 +5,9 @@ Source: ReplicationControlManager (createTopic, createPartitions, validateManual
 and StripedReplicaPlacer, for a cluster whose brokers are this host's replica sites.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from kbroker.config.broker import BrokerConfig
 from kbroker.config.setting import ConfigError
@@ -28,7 +29,7 @@ class NewTopic:
     num_partitions: int = -1
     replication_factor: int = -1
     assignments: Sequence[tuple[int, Sequence[int]]] = ()
-    configs: Mapping[str, str | None] = field(default_factory=dict)
+    configs: dict[str, str | None] | dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -83,7 +84,17 @@ def plan_topic(spec: NewTopic, catalogue: Catalogue, config: BrokerConfig, sites
     return plan
 
 
-def check_total_partitions(specs: Iterable[NewTopic], config: BrokerConfig) -> None:
+class Partitioned(Protocol):
+    """A spec for a topic, or the part of a request that becomes one."""
+
+    @property
+    def num_partitions(self) -> int: ...
+
+    @property
+    def assignments(self) -> Sized: ...
+
+
+def check_total_partitions(specs: Iterable[Partitioned], config: BrokerConfig) -> None:
     """Raises POLICY_VIOLATION for more partitions than one request may create, before anything is
     planned."""
     total = 0

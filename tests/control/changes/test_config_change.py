@@ -11,6 +11,7 @@ from kbroker.control.changes.config_change import alter, replace
 from kbroker.control.changes.topic_change import create_topics
 from kbroker.control.metadata.config_resource import BROKER, CLIENT_METRICS, GROUP, TOPIC
 from kbroker.control.metadata.topic_plan import NewTopic
+from kbroker.control.store.change import MAX_CHANGES
 from kbroker.ipc.layout import Slot, SlotFlag
 from kbroker.ipc.messages import ConfigurePartition, Settings
 from kbroker.protocol.errors import ErrorCode, KafkaError
@@ -108,3 +109,13 @@ def test_a_subscription_that_no_client_is_offered_is_kept_and_reported(
             change(made, CLIENT_METRICS, "m", ("metrics", Op.SET, "*"))
             assert made.broker.override(CLIENT_METRICS, "m") == {"metrics": "*"}
         assert ("the client metrics subscription m has no effect" in caplog.text) is (offered == "false")
+
+
+@pytest.mark.parametrize("name", ["", "1"])
+def test_a_request_for_too_many_broker_settings_stores_none(made: World, name: str) -> None:
+    """A broker keeps settings that it does not know, as in Kafka."""
+    many = [(f"unknown.{number}", Op.SET, "1") for number in range(MAX_CHANGES + 1)]
+    with pytest.raises(KafkaError) as refused:
+        change(made, BROKER, name, *many)
+    assert refused.value.code == ErrorCode.POLICY_VIOLATION
+    assert not made.broker.override(BROKER, name)
