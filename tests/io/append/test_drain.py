@@ -8,7 +8,7 @@ import pytest
 
 from kbroker.config.processes import MAX_NETWORK_PROCESSES
 from kbroker.io.append.drain import MarkerAppend, marker_of
-from kbroker.io.append.rows import AppendRow, Drained, Stop, Wants
+from kbroker.io.append.rows import AppendRow, AppendState, Drained, Stop, Wants
 from kbroker.ipc.layout import Completion, ProcessLine, Slot, SlotFlag, SlotState
 from kbroker.net.rows.topic_kernel import announce_waiter
 from kbroker.protocol import batch_layout as rb
@@ -90,6 +90,13 @@ def test_offline_slot_answers_storage_error(case: DrainCase) -> None:
     assert case.outcomes() == [(token, 56, -1)]
 
 
+def test_a_full_disk_answers_storage_error(case: DrainCase) -> None:
+    case.row[AppendRow.STATE] = AppendState.DISK_FULL
+    token = case.push(batch())
+    case.drain.run()
+    assert case.outcomes() == [(token, 56, -1)]
+
+
 def test_retry_of_one_of_five_batches_gets_its_first_offset_and_is_not_written_again(case: DrainCase) -> None:
     for sequence in range(6):
         case.push(batch(producer=(77, 0, sequence)))
@@ -108,6 +115,19 @@ def test_retry_inside_one_call_is_recognised(case: DrainCase) -> None:
     case.drain.run()
     assert case.outcomes() == [(first, 0, 0), (again, 0, 0)]
     assert case.words[Slot.LOG_END] == 3
+
+
+def test_a_longer_batch_with_the_sequence_of_an_earlier_one_is_no_retry(case: DrainCase) -> None:
+    case.push(batch(records=1, producer=(77, 0, 0)))
+    case.push(batch(records=2, producer=(77, 0, 0)))
+    case.drain.run()
+    assert [outcome[1] for outcome in case.outcomes()] == [0, OUT_OF_ORDER]
+
+
+def test_the_first_batch_of_a_new_epoch_is_no_retry_of_the_epoch_before(case: DrainCase) -> None:
+    tokens = [case.push(batch(records=2, producer=(77, epoch, 0))) for epoch in (0, 1)]
+    case.drain.run()
+    assert case.outcomes() == [(tokens[0], 0, 0), (tokens[1], 0, 2)]
 
 
 @pytest.mark.parametrize(
@@ -212,6 +232,18 @@ def test_durable_topic_holds_acks_all_and_the_high_watermark(case: DrainCase) ->
     case.words[Slot.DURABLE] = 2
     assert case.drain.release(case.slot) == 1
     assert case.outcomes() == [(waiting, 0, 0)]
+
+
+@pytest.mark.parametrize("flag", [SlotFlag.DURABLE, SlotFlag.REPLICATED])
+def test_a_refused_batch_is_answered_at_once(tmp_path: Path, flag: int) -> None:
+    """Also with acks=all: a later answer would be that of a batch in the log."""
+    case = DrainCase(tmp_path)
+    case.words[Slot.FLAGS] = flag
+    case.push(batch(producer=(7, 0, 0)), acks=-1)
+    refused = case.push(batch(producer=(7, 0, 5)), acks=-1)
+    case.drain.run()
+    assert case.outcomes() == [(refused, OUT_OF_ORDER, -1)]
+    assert case.drain.delayed == 1
 
 
 def test_flush_messages_holds_the_batch_that_reaches_it(case: DrainCase) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kbroker.io.append.rows import AppendRow, Drained, Stop
+from kbroker.io.append.rows import AppendRow, Drained, Environment, Stop
 from kbroker.ipc.layout import Slot
 from tests.io.append.drain_case import CAPACITY, DrainCase, batch, header
 
@@ -82,3 +82,32 @@ def test_batches_from_all_over_the_arena_are_written_in_order(case: DrainCase) -
         assert (base, good, log[position + size - 3 : position + size]) == (offset, True, b"%03d" % n)
         position, offset = position + size, offset + 1 + n % 3
     assert position == len(log) == case.row[AppendRow.POSITION]
+
+
+def test_a_batch_as_large_as_a_segment_is_written(case: DrainCase) -> None:
+    case.row[AppendRow.SEGMENT_BYTES] = len(batch())
+    token = case.push(batch())
+    case.drain.run()
+    assert case.outcomes() == [(token, 0, 0)]
+
+
+def test_the_first_of_the_largest_timestamps_is_the_segments(case: DrainCase) -> None:
+    for timestamp, offset in ((1000, 0), (1000, 0), (999, 0), (1001, 3)):
+        case.push(batch(timestamp=timestamp))
+        case.drain.run()
+        assert case.row[AppendRow.MAX_TIMESTAMP_OFFSET] == offset
+
+
+def test_more_pieces_than_one_write_takes_are_written_in_order(tmp_path: Path) -> None:
+    clients, each = 32, CAPACITY // 2
+    case = DrainCase(tmp_path, clients)
+    for number in range(clients * each):
+        client = number // each
+        case.push(batch(payload=b"%06d" % number), client=client)
+        case._arena_used[client] += 64  # so that no batch is a part of the piece before
+    assert case.drain.run() == clients * each > Environment.MAX_IOV
+    log, size = case.file("log"), len(batch(payload=bytes(6)))
+    assert len(log) == clients * each * size
+    for number in range(clients * each):
+        end = (number + 1) * size
+        assert (header(log, end - size)[0], log[end - 6 : end]) == (number, b"%06d" % number)

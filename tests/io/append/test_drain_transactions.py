@@ -135,6 +135,15 @@ def test_bumped_epoch_of_the_marker_fences_batches_of_the_old_one(case: DrainCas
     assert errors(case) == [ErrorCode.INVALID_PRODUCER_EPOCH]
 
 
+@pytest.mark.parametrize(("sequence", "error"), [(0, 0), (3, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)])
+def test_a_producer_known_by_a_marker_alone_starts_at_sequence_zero(
+    case: DrainCase, sequence: int, error: int
+) -> None:
+    case.drain.producers.put(case.slot, ProducerEntry(77, 4))
+    push(case, data(sequence, epoch=4, attributes=0))
+    assert errors(case) == [error]
+
+
 def test_zombie_is_left_to_the_coordinator_to_refuse(case: DrainCase) -> None:
     case.drain.producers.put(case.slot, ProducerEntry(77, 4))
     push(case, data(0, epoch=3))

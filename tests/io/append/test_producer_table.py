@@ -103,6 +103,16 @@ def test_no_object_is_made_for_each_producer_of_a_snapshot(monkeypatch: pytest.M
     assert table.snapshot(1) == encode([])
 
 
+def test_a_removed_producer_hides_no_other_one() -> None:
+    """Of those whose row was searched for beyond its own."""
+    table = ProducerTable(64)
+    for producer_id in range(30):
+        table.put(1, ProducerEntry(producer_id, 0))
+    for producer_id in range(0, 30, 2):
+        table.remove(1, producer_id)
+    assert [each for each in range(30) if table.get(1, each) is not None] == list(range(1, 30, 2))
+
+
 def test_no_transaction_is_open_behind_its_end() -> None:
     table = ProducerTable()
     table.put(0, replace(entry(1, random.Random(1)), current_txn_first_offset=40))

@@ -13,6 +13,7 @@ from kbroker.log import checkpoint
 def test_assignments_are_on_disk_and_repeated_ones_are_not_news(tmp_path: Path) -> None:
     epochs = LeaderEpochFileCache(str(tmp_path))
     assert epochs.assign(2, 10)
+    assert not epochs.assign(2, 10)
     assert not epochs.assign(2, 15)
     assert epochs.assign(4, 20)
     assert (tmp_path / "leader-epoch-checkpoint").read_text() == "0\n2\n2 10\n4 20\n"

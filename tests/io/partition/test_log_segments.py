@@ -2,11 +2,13 @@
 there."""
 
 import os
+import struct
 from pathlib import Path
 
 from kbroker.io.append.rows import AppendRow
 from kbroker.io.files.producer_snapshot import ProducerEntry
-from kbroker.log import files
+from kbroker.log import files, transaction_index
+from kbroker.log.transaction_index import AbortedTransaction
 from tests.io.append.plain_append import NOW, Log, offsets, topic_config
 from tests.log.batch_bytes import batch
 
@@ -29,6 +31,43 @@ def test_truncation_removes_batches_index_entries_and_epochs(tmp_path: Path) -> 
     assert log.append(batch()) == 0
     log.reopen(clean=False, epoch=2)
     assert offsets(log) == [0]
+
+
+def test_a_log_that_was_truncated_inside_a_batch_ends_there_without_it(tmp_path: Path) -> None:
+    log = Log(tmp_path)
+    log.open()
+    log.append(batch(0, [b"a"]))
+    log.append(batch(0, [b"b"] * 3))
+    log.partition.truncate_to(2, NOW)
+    assert (log.partition.log_end, offsets(log)) == (2, [0])
+    assert log.append(batch()) == 2
+    assert offsets(log) == [0, 2]
+
+
+def test_no_index_entry_of_a_truncated_batch_stays(tmp_path: Path) -> None:
+    log = Log(tmp_path, topic_config(index_interval_bytes=0))
+    log.open()
+    for n in range(6):
+        log.append(batch(0, [b"v"], [NOW + n]))
+    log.partition.truncate_to(3, NOW)
+    offset_index = (log.folder / f"{0:020d}.index").read_bytes()
+    time_index = (log.folder / f"{0:020d}.timeindex").read_bytes()
+    assert [offset for offset, _ in struct.iter_unpack(">ii", offset_index)] == [1, 2]
+    assert list(struct.iter_unpack(">qi", time_index)) == [(NOW + 1, 1), (NOW + 2, 2)]
+    assert log.partition.active.largest_timestamp == NOW + 2
+    assert log.partition.segments.unsynced.first_base is None, "the segment is the active one again"
+
+
+def test_truncation_removes_the_aborted_transactions_that_ended_after_it(tmp_path: Path) -> None:
+    log = Log(tmp_path)
+    log.open()
+    for _ in range(4):
+        log.append(batch())
+    kept, gone = AbortedTransaction(1, 0, 1, 2), AbortedTransaction(1, 2, 3, 4)
+    for entry in (kept, gone):
+        transaction_index.append_entry(str(log.folder), 0, entry)
+    log.partition.truncate_to(3, NOW)
+    assert transaction_index.read_index(str(log.folder), 0) == [kept]
 
 
 def test_a_failed_append_is_repaired(tmp_path: Path) -> None:

@@ -4,9 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from kbroker.io.append.rows import AppendRow
 from kbroker.ipc.layout import Slot
-from tests.io.append.plain_append import Log
+from tests.io.append.plain_append import NOW, Log, offsets
 from tests.log.batch_bytes import batch
+from tests.syncs import Syncs
 
 
 def reopened(log: Log, leads: bool, mark: int | None) -> Log:
@@ -63,3 +65,39 @@ def test_a_follower_does_not_tell_its_end(log: Log) -> None:
 
 def test_a_single_replica_publishes_its_end_at_once(log: Log) -> None:
     assert not is_behind(log)
+
+
+def test_the_high_watermark_of_a_copy_does_not_go_back(log: Log) -> None:
+    opened = reopened(log, leads=False, mark=3).partition
+    opened.role.publish_copied(1)
+    assert opened.high_watermark == 3
+
+
+def test_a_high_watermark_below_the_end_has_the_place_of_its_record(log: Log) -> None:
+    opened = reopened(log, leads=True, mark=None).partition
+    size = int(log.row[AppendRow.POSITION]) // 3
+    opened.role.publish_high_watermark(2)
+    assert (log.words[Slot.HW_BASE], log.words[Slot.HW_POSITION]) == (0, 2 * size)
+    assert offsets(log) == [0, 1]
+    opened.roll(NOW)
+    log.append(batch(0, [b"later"]))
+    opened.role.publish_high_watermark(1)
+    assert (log.words[Slot.HW_BASE], log.words[Slot.HW_POSITION]) == (0, size)
+
+
+def test_a_high_watermark_from_before_records_were_deleted_begins_at_the_log_start(log: Log) -> None:
+    log.partition.close()
+    log.__post_init__()
+    log.replicated, log.leads, log.known_mark = True, False, 1
+    assert log.open(log_start=2, epoch=1).high_watermark == 2
+
+
+def test_the_epoch_of_a_new_leader_is_on_disk_before_it_takes_appends(
+    log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = reopened(log, leads=False, mark=3).partition
+    syncs = Syncs(tmp_path, monkeypatch)
+    opened.role.lead(2)
+    assert any(name.startswith("t-0/leader-epoch-checkpoint") for name in syncs.taken())
+    opened.role.set_leader_epoch(3)
+    assert any(name.startswith("t-0/leader-epoch-checkpoint") for name in syncs.taken())
