@@ -99,7 +99,7 @@ class Broker:
         self.config = static.with_dynamic(cluster=self.override(BROKER, ""), own=own)
         self.cached_answers = _fresh_answers(shared)
         self.catalogue = Catalogue(stored.topics, self.cached_answers.topics_changed)
-        self.slots = PartitionSlots(shared.slots, stored.next_generation)
+        self.slots = PartitionSlots.of(shared, stored.next_generation)
         self.links = Links()
         self.producer_ids = ProducerIds(shared.producer_ids, self._allocate_producer_ids)
         self.transactions: Transactions | None = None

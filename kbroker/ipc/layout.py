@@ -98,6 +98,7 @@ class ProcessLine(Row, writer="its process", shared="all", words=16):
     HEARTBEAT_NS = word("ns", "CLOCK_MONOTONIC of the last loop turn")
     CONNECTIONS = word("count", "open connections")
     LOGS_OPEN = word("count", "control: incarnation that has had every log opened, and so checked")
+    SLOTS_ASSIGNED = word("flag", "control: slots have been assigned in this run")
 
 
 class Ring(Row, writer="producer", shared="producer and consumer", words=16):

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from kbroker.config.topic import TopicConfig
 from kbroker.control.metadata.catalogue import Replica
-from kbroker.ipc.layout import Slot, SlotFlag
+from kbroker.ipc.layout import ProcessLine, Slot, SlotFlag
 from kbroker.ipc.schema_rules import SchemaRules, packed
+from kbroker.ipc.shared import Shared
 from kbroker.protocol.errors import ErrorCode, KafkaError
 
 TRIES = (
@@ -46,20 +47,27 @@ def slot_flags(config: TopicConfig, internal: bool, replicated: bool) -> int:
 class Slots:
     """Allocates slots and writes their third line. Runs in: control. Owner: the Broker.
 
-    words: shared.slots, int64[max_partitions, Slot.WORDS].
+    words: shared.slots, int64[max_partitions, Slot.WORDS]. line: control's row in shared.processes.
     """
 
-    def __init__(self, words: NDArray[np.int64], next_generation: int) -> None:
+    def __init__(self, words: NDArray[np.int64], next_generation: int, line: NDArray[np.int64]) -> None:
         self._words = words
-        self._free = list(range(len(words)))
+        self._line = line
         self._taken: set[int] = set()
+        self._released: list[int] = []  # a heap of free slots, all below _first_unused
+        self._first_unused = 0  # free slots from here on are in no list
         self._next_generation = next_generation
+
+    @classmethod
+    def of(cls, shared: Shared, next_generation: int) -> "Slots":
+        """The slots of this broker's shared memory."""
+        return cls(shared.slots, next_generation, shared.processes[shared.control_client])
 
     @property
     def in_use(self) -> bool:
-        """Whether a control process of this run has handed out slots before (shared memory starts
-        as zeros)."""
-        return bool(self._words[:, Slot.GENERATION].any())
+        """Whether a control process of this run has assigned slots before. To find that out in the
+        slots would map all their pages."""
+        return bool(self._line[ProcessLine.SLOTS_ASSIGNED])
 
     def claim(self, replicas: Iterable[Replica], reserved: Iterable[int] = ()) -> list[Replica]:
         """Take the stored slots of the replicas; returns those that needed new ones (the table
@@ -68,27 +76,28 @@ class Slots:
         reserved: slots that are still in use.
         """
         homeless = []
-        self._taken.update(reserved)
+        size = len(self._words)
+        self._taken.update(slot for slot in reserved if slot < size)
         for replica in replicas:
-            if replica.slot < len(self._words) and replica.slot not in self._taken:
+            if replica.slot < size and replica.slot not in self._taken:
                 self._taken.add(replica.slot)
             else:
                 homeless.append(replica)
-        self._free = [slot for slot in range(len(self._words)) if slot not in self._taken]
+        self._released, self._first_unused = [], 0
         for replica in homeless:
             replica.slot, replica.generation = self.take(1)[0]
         return homeless
 
     def take(self, count: int) -> list[tuple[int, int]]:
         """(slot, generation) of `count` new partitions; all or KafkaError."""
-        if count > len(self._free):
+        if count > (room := len(self._words) - len(self._taken)):
             raise KafkaError(
                 ErrorCode.INVALID_PARTITIONS,
-                f"The broker has room for {len(self._free)} more partitions (kbroker.max.partitions)",
+                f"The broker has room for {room} more partitions (kbroker.max.partitions)",
             )
         taken = []
         for _ in range(count):
-            slot = heapq.heappop(self._free)
+            slot = self._lowest_free()
             self._taken.add(slot)
             taken.append((slot, self._next_generation))
             self._next_generation += 1
@@ -98,7 +107,16 @@ class Slots:
         """Free slots: their partitions are closed everywhere, or were never created."""
         for slot in slots:
             self._taken.discard(slot)
-            heapq.heappush(self._free, slot)
+            if slot < self._first_unused:
+                heapq.heappush(self._released, slot)
+
+    def _lowest_free(self) -> int:
+        if self._released:
+            return heapq.heappop(self._released)
+        while self._first_unused in self._taken:
+            self._first_unused += 1
+        self._first_unused += 1
+        return self._first_unused - 1
 
     def owner(self, replica: Replica) -> int | None:
         """The IO worker that this run's slot names, if the replica has been assigned in this
@@ -113,6 +131,7 @@ class Slots:
         line = self._words[replica.slot]
         self.configure(replica.slot, config, internal, replicated)
         line[Slot.OWNER] = replica.worker
+        self._line[ProcessLine.SLOTS_ASSIGNED] = 1
         line[Slot.GENERATION] = replica.generation
 
     def configure(self, slot: int, config: TopicConfig, internal: bool, replicated: bool = False) -> None:

@@ -1,5 +1,8 @@
 """Slot numbers, generations and the slot line that control writes."""
 
+import random
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -7,12 +10,26 @@ from kbroker.config.broker import BrokerConfig
 from kbroker.config.topic import TopicConfig
 from kbroker.control.metadata.catalogue import Replica
 from kbroker.control.metadata.slots import Slots
-from kbroker.ipc.layout import Slot, SlotFlag
+from kbroker.ipc.layout import ProcessLine, Slot, SlotFlag
+from kbroker.ipc.shared import Region
 from kbroker.protocol.errors import KafkaError
 
 
 def words(count: int = 4) -> "np.ndarray[tuple[int, int], np.dtype[np.int64]]":
     return Slot.table(count)
+
+
+def process_line() -> "np.ndarray[tuple[int, ...], np.dtype[np.int64]]":
+    return ProcessLine.row()
+
+
+def mapped_bytes(region: Region) -> int:
+    """Bytes of a region that have pages in this process."""
+    lines = iter(Path("/proc/self/smaps").read_text().splitlines())
+    for line in lines:
+        if line.startswith(f"{region.address:x}-"):
+            return next(int(one.split()[1]) << 10 for one in lines if one.startswith("Rss:"))
+    raise AssertionError("the region is not mapped")
 
 
 def partition(slot: int, generation: int = 1, worker: int = 0) -> Replica:
@@ -26,14 +43,14 @@ def config(**overrides: str) -> TopicConfig:
 
 
 def test_the_lowest_free_slot_is_taken_with_a_fresh_generation() -> None:
-    slots = Slots(words(), 10)
+    slots = Slots(words(), 10, process_line())
     assert slots.take(2) == [(0, 10), (1, 11)]
     slots.release([0])
     assert slots.take(2) == [(0, 12), (2, 13)]
 
 
 def test_stored_slots_are_kept_and_clashing_ones_moved() -> None:
-    slots = Slots(words(), 10)
+    slots = Slots(words(), 10, process_line())
     kept, clash, outside = partition(2, 5), partition(2, 6), partition(99, 7)
     assert slots.claim([kept, clash, outside]) == [clash, outside]
     assert (kept.slot, kept.generation) == (2, 5)
@@ -42,7 +59,7 @@ def test_stored_slots_are_kept_and_clashing_ones_moved() -> None:
 
 
 def test_a_full_table_refuses_and_takes_nothing() -> None:
-    slots = Slots(words(2), 1)
+    slots = Slots(words(2), 1, process_line())
     with pytest.raises(KafkaError, match=r"kbroker\.max\.partitions"):
         slots.take(3)
     assert len(slots.take(2)) == 2
@@ -50,7 +67,7 @@ def test_a_full_table_refuses_and_takes_nothing() -> None:
 
 def test_a_written_slot_carries_what_appends_are_checked_against() -> None:
     table = words()
-    slots = Slots(table, 1)
+    slots = Slots(table, 1, process_line())
     slots.write(
         partition(1, 5, worker=3),
         config(cleanup_policy="compact", message_timestamp_type="LogAppendTime", write_caching="false",
@@ -74,20 +91,50 @@ def test_a_written_slot_carries_what_appends_are_checked_against() -> None:
 
 
 def test_a_restarted_control_finds_the_owners_of_slots() -> None:
-    table = words()
-    assert not Slots(table, 1).in_use
-    Slots(table, 1).write(partition(1, 5, worker=3), config(), internal=False)
-    successor = Slots(table, 9)
+    table, line = words(), process_line()
+    first = Slots(table, 1, line)
+    assert not first.in_use
+    first.write(partition(1, 5, worker=3), config(), internal=False)
+    successor = Slots(table, 9, line)
     assert successor.in_use
     assert successor.owner(partition(1, 5)) == 3
     assert successor.owner(partition(1, 6)) is None
+
+
+@pytest.mark.parametrize("kept", [[], [1], [0, 3]])
+def test_slots_are_taken_and_released_as_from_a_sorted_list(kept: list[int]) -> None:
+    """Beside a plain list of all free slots."""
+    slots, choice = Slots(words(6), 1, process_line()), random.Random(len(kept))
+    slots.claim([partition(slot, 5) for slot in kept], reserved=[77])
+    free, taken = sorted(set(range(6)) - set(kept)), [*kept, 77]
+    for _ in range(300):
+        if taken and choice.random() < 0.5:
+            slot = taken.pop(choice.randrange(len(taken)))
+            slots.release([slot])
+            free = sorted([*free, *([slot] if slot < 6 else [])])
+        elif free:
+            ((slot, _),) = slots.take(1)
+            assert slot == free.pop(0)
+            taken.append(slot)
+        else:
+            with pytest.raises(KafkaError, match="room for 0 more"):
+                slots.take(1)
+
+
+def test_the_pages_of_unused_slots_are_not_mapped() -> None:
+    region = Region(8192 * Slot.STRIDE)
+    slots = Slots(region.rows(Slot, 8192), 1, process_line())
+    assert not slots.in_use
+    slots.claim([partition(1, 5)])
+    slots.take(3)
+    assert mapped_bytes(region) == 0
 
 
 def test_a_group_is_only_read_between_two_writes() -> None:
     table = words()
     table[2, Slot.SEQUENCE] = 4
     table[2, Slot.LOG_END] = 9
-    assert Slots(table, 1).group(2)[Slot.LOG_END] == 9
+    assert Slots(table, 1, process_line()).group(2)[Slot.LOG_END] == 9
 
 
 @pytest.mark.timeout(10)
@@ -96,4 +143,4 @@ def test_a_group_whose_writer_died_within_it_holds_nobody_up() -> None:
     table = words()
     table[2, Slot.SEQUENCE] = 5
     with pytest.raises(KafkaError, match="NOT_LEADER_OR_FOLLOWER"):
-        Slots(table, 1).group(2)
+        Slots(table, 1, process_line()).group(2)
