@@ -1,5 +1,5 @@
 """The http process: answers scrapes from shared memory and serves the console. Kafka clients do not
-depend on it.
+depend on it, so it starts when the first client connects.
 
 Runs in: http. Modules that only this process needs are imported after the fork, to save memory in
 the others.
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 REFRESH_S = 5.0
+INFORMED_S = 2.0
+"""How long the first request waits for control's list of topics; without it, nothing is ready."""
 
 
 def main(context: ChildContext) -> None:
@@ -50,6 +52,7 @@ def main(context: ChildContext) -> None:
     page = lambda names: collector.text(names=names).decode()  # noqa: E731
     registry = _serve_registry(context)
     console, live = _console(context, view, health, acceptor, page, registry)
+    view.informed.wait(INFORMED_S)
     server = MetricsServer(listener, collector, health, console)
     threading.Thread(target=server.serve_forever, name="http", daemon=True).start()
     line = context.shared.processes[context.process]

@@ -22,6 +22,9 @@ class Role:
     when it runs. The parent imports the modules of all other roles before it forks the first
     process: all share their pages, and a process that is restarted has them at once.
 
+    on_connection: of the late roles, it starts when the first client connects to its listening
+    socket, which the parent holds: until then a broker does without its memory.
+
     still_s: a process without a heartbeat for this long is restarted. owns_logs: when one is
     killed, logs are not clean. needs: its other rights are given up. before: "module:function"
     that runs before that.
@@ -32,6 +35,7 @@ class Role:
     count: Callable[[BrokerConfig], int]
     stop_rank: int
     late: bool = False
+    on_connection: bool = False
     still_s: int = 10
     owns_logs: bool = False
     needs: Needs = WRITES_FILES
@@ -95,6 +99,7 @@ ROLES = (
         http_count,
         stop_rank=3,
         late=True,
+        on_connection=True,
         still_s=30,
         needs=Needs(writes_files=False, reads_processes=True),
         before="kbroker.http.registry.protoc:begin",

@@ -75,6 +75,8 @@ class Supervisor:
         self._children: list[Child] = []
         self._ports: dict[str, int] = {}
         self._http_listener: socket.socket | None = None
+        self._sleeping_http: Child | None = None
+        """Until its listener has a connection, with which the parent polls it."""
         self._registry_listener: socket.socket | None = None
         limits_ms = {role.name: role.still_s * 1000 for role in ROLES}
         self._watchdog = Watchdog(self.shared.processes, limits_ms, self._count_stuck)
@@ -109,7 +111,7 @@ class Supervisor:
         if not self._wait_until_ready():
             return self._drain(failed=not self._stopping)
         self._dirs.forget_closed_logs()
-        self._start_all([child for child in places if child.role.late])
+        self._start_late([child for child in places if child.role.late])
         for fd in self._acceptor.fds():
             self._poll.register(fd, select.EPOLLIN)
         log.info(
@@ -156,6 +158,24 @@ class Supervisor:
         self._children += children
         for child in children:
             self._start(child)
+
+    def _start_late(self, children: list[Child]) -> None:
+        """Start the roles that no client waits for; http when a client connects, but at once if it
+        serves a registry, which reads its topic first."""
+        for child in children:
+            if child.role.on_connection and self._http_listener and self._registry_listener is None:
+                self._sleeping_http = child
+                self._poll.register(self._http_listener.fileno(), select.EPOLLIN)
+            else:
+                self._start_all([child])
+
+    def _start_http(self, child: Child) -> None:
+        """A client has connected to the listener, and waits there for the http process."""
+        assert self._http_listener is not None
+        self._sleeping_http = None
+        self._poll.unregister(self._http_listener.fileno())
+        if not self._stopping:
+            self._start_all([child])
 
     def _start(self, child: Child) -> None:
         assert self._dirs is not None
@@ -247,6 +267,8 @@ class Supervisor:
             child = next((c for c in self._children if c.pidfd == fd), None)
             if child is not None:
                 self._reap(child)
+            elif self._sleeping_http and self._http_listener and fd == self._http_listener.fileno():
+                self._start_http(self._sleeping_http)
             else:
                 self._acceptor.on_readable(fd)
         self._acceptor.take_turn()

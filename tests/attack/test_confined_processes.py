@@ -31,6 +31,7 @@ def children(broker: KBroker) -> dict[str, dict[str, str]]:
 @pytest.mark.skipif(in_child(has_seccomp) != "True", reason="this kernel has no seccomp filters")
 def test_every_child_is_confined_and_metrics_and_status_show_it(broker_factory: BrokerFactory) -> None:
     broker = broker_factory(SETTINGS)
+    assert get(base(broker) + "/healthz")[0] == 200  # the first request starts http
     until(lambda: {lines["Seccomp"] for lines in children(broker).values()} == {FILTERED})
     found = children(broker)
     assert len(found) == len(ROLES)

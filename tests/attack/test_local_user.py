@@ -18,6 +18,7 @@ from tests.attack.processes import ROLES, family, until
 from tests.compat.raw import SocketPeer
 from tests.conftest import BrokerFactory
 from tests.peer.kbroker_node import ROOT, KBroker
+from tests.peer.scrape import base, get
 
 pytestmark = pytest.mark.slow
 
@@ -56,6 +57,7 @@ def test_no_socket_between_processes_has_a_name_also_after_kill_9_of_each(
     broker_factory: BrokerFactory,
 ) -> None:
     broker = broker_factory({"num.network.threads": "1", "num.io.threads": "1"})
+    assert get(base(broker) + "/healthz")[0] == 200  # the first request starts http
     until(lambda: set(ROLES) <= set(family(broker)))
     for number, role in enumerate(ROLES):
         before = family(broker)

@@ -64,10 +64,40 @@ def test_a_broker_is_ready_again_after_the_death_of_control(
     until(lambda: get(base(node) + "/readyz")[0] == 200, "the broker does not become ready again")
 
 
+def test_the_http_process_starts_with_the_first_request_and_answers_it(
+    broker_factory: BrokerFactory,
+) -> None:
+    node = broker_factory()
+    assert "kbroker: cleaner" in _titles(node)
+    assert "kbroker: http" not in node.children()
+    assert get(base(node) + "/readyz")[::2] == (200, "ok\n")
+    assert "kbroker: http" in node.children()
+    assert scrape(node).value("kbroker_process_starts_total", role="http") == 1
+
+
+def test_the_http_process_starts_with_the_broker_where_it_serves_a_registry(
+    broker_factory: BrokerFactory,
+) -> None:
+    node = broker_factory({"kbroker.schema.registry.listen": "127.0.0.1:0"})
+    until(lambda: "kbroker: http" in node.children(), "no http process")
+
+
+def test_a_broker_whose_http_process_never_ran_stops_cleanly(broker_factory: BrokerFactory) -> None:
+    node = broker_factory()
+    node.stop()
+    assert "kbroker stopped\n" in node.logs()
+
+
 def test_the_http_process_can_be_left_out(broker_factory: BrokerFactory) -> None:
     node = broker_factory({"kbroker.http.listen": ""})
     assert "metrics=" not in node.log_file.read_text()
     assert not [title for title in node.children() if title.startswith("kbroker: http")]
+
+
+def _titles(node: KBroker) -> list[str]:
+    """Of the children, once each has its own."""
+    until(lambda: all(title.startswith("kbroker: ") for title in node.children()), "a child has no title")
+    return list(node.children())
 
 
 def _deaths(node: KBroker, role: str) -> float:

@@ -13,8 +13,9 @@ from tests.kernels.kernels_of_numba import all_kernels
 
 pytestmark = pytest.mark.slow
 
-MAX_OWN_EACH = 34 << 20
-"""Pages without a file, on average of all processes: some 24 MB."""
+MAX_OWN = 92 << 20
+"""Pages without a file, of all processes: 82 MiB on two cores. The goal is 100 MB with the pages of
+files, which other brokers on the host share."""
 MAX_OF_LINKER = 12 << 20
 """Its library has 50 MB mapped while it links."""
 
@@ -37,9 +38,9 @@ def mapped(pid: int, library: str) -> int:
 
 
 def test_an_idle_broker_has_little_in_memory(broker_factory: BrokerFactory) -> None:
-    node = broker_factory()
+    node = broker_factory({"num.network.threads": "1", "num.io.threads": "1"})
     pids = [node.pid, *(child.pid for child in node.children().values())]
-    assert sum(map(own_memory, pids)) / len(pids) < MAX_OWN_EACH
+    assert sum(map(own_memory, pids)) < MAX_OWN
     if is_linked(image.path().read_bytes()):
         assert [mapped(pid, "libllvmlite") for pid in pids] == [0] * len(pids)
 
