@@ -9,10 +9,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from enum import IntEnum
 from typing import Final, NamedTuple
 
-from crc32c import crc32c
-
 from kbroker.protocol import batch_layout as layout
 from kbroker.protocol.compression import MAX_BYTES, Codec, compress, decompress
+from kbroker.protocol.crc32c import crc32c
 from kbroker.protocol.schema import ProtocolError
 from kbroker.protocol.slices import paced
 

@@ -6,9 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from crc32c import crc32c
-
 from kbroker.config.client_metrics import CLIENT_METRICS, ClientMetricsConfig
+from kbroker.protocol.crc32c import crc32c
 from kbroker.protocol.errors import ErrorCode
 
 MAX_INSTANCES: Final = 16_384

@@ -4,7 +4,6 @@ import ctypes
 import fcntl
 import os
 import struct
-import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -122,6 +121,8 @@ class AtomicSection:
 
     def __init__(self) -> None:
         self._threads = threading.RLock()
+        import tempfile  # compiled kernels do without it and all that it imports
+
         self._file, name = tempfile.mkstemp(prefix="kbroker-atomics-")
         Path(name).unlink()
         os.register_at_fork(after_in_child=self._forked)

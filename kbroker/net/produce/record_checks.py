@@ -7,8 +7,6 @@ Rules and texts of Kafka's LogValidator. Runs in: network; pure.
 import struct
 from dataclasses import dataclass, replace
 
-from crc32c import crc32c as crc32c_of_pieces
-
 from kbroker.ipc.layout import Slot, SlotFlag
 from kbroker.ipc.schema_rules import SchemaRules, unpacked
 from kbroker.kernels.crc32c import crc32c
@@ -18,6 +16,7 @@ from kbroker.net.produce.record_walk import Demands, Found, TooLong, walk
 from kbroker.net.produce.schema_checks import SchemaDemand, faults
 from kbroker.protocol import batch_layout as rb
 from kbroker.protocol.compression import PIECE_BYTES, Codec, pieces
+from kbroker.protocol.crc32c import crc32c as crc32c_of_pieces
 from kbroker.protocol.errors import ErrorCode
 from kbroker.protocol.records import RecordBatch, read_batches
 from kbroker.protocol.schema import ProtocolError
