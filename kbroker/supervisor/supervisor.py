@@ -18,20 +18,19 @@ import time
 from collections.abc import Iterable
 
 from kbroker.config.broker import BrokerConfig
-from kbroker.config.setting import ConfigError
 from kbroker.ipc import connecting
 from kbroker.ipc.child import PARENT_ONLY, STOP_SIGNAL, ChildContext
 from kbroker.ipc.clock import monotonic_ms
 from kbroker.ipc.layout import ProcessLine
 from kbroker.ipc.log_dir_errors import LogDirErrors
-from kbroker.ipc.shared import Shared, Sizes
 from kbroker.metrics.slots import Slots, bind
 from kbroker.net.accept.acceptor import Acceptor
 from kbroker.supervisor import http_listener
 from kbroker.supervisor.child import Child
 from kbroker.supervisor.kraft_metadata import write_kraft_metadata
 from kbroker.supervisor.log_dirs import LogDirs, LogDirsUnusable
-from kbroker.supervisor.roles import ROLES, network_count, worker_count
+from kbroker.supervisor.roles import ROLES, network_count
+from kbroker.supervisor.shared_memory import shared_memory
 from kbroker.supervisor.stored_settings import with_stored_settings
 from kbroker.supervisor.watchdog import Watchdog
 
@@ -49,12 +48,6 @@ STARTS = {role.name: bind("kbroker_process_starts_total", role=role.name) for ro
 STUCK = {role.name: bind("kbroker_process_stuck_total", role=role.name) for role in ROLES}
 DEATHS = {role.name: bind("kbroker_process_deaths_total", role=role.name) for role in ROLES}
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD, signal.SIGHUP)
-
-SIZES = (
-    "kbroker.arena.bytes", "kbroker.max.partitions", "kbroker.ring.entries", "quota.window.num",
-    "num.network.threads", "num.io.threads",
-)  # fmt: skip
-"""Settings that decide how much memory the processes share."""
 
 
 class Supervisor:
@@ -361,29 +354,6 @@ class Supervisor:
                 deadline = monotonic_ms() + STOP_TIMEOUT_MS
             self._turn(max(1, min(left, 1000)))
         return all(child.exit_code == 0 or (child.stuck and not child.role.owns_logs) for child in children)
-
-
-def shared_memory(config: BrokerConfig) -> Shared:
-    """The memory that all processes share. Raises ConfigError when this host has no room for it."""
-    try:
-        return Shared(_sizes(config))
-    except (OSError, OverflowError) as error:
-        sizes = ", ".join(f"{name}={config.get_int(name)}" for name in SIZES)
-        raise ConfigError(
-            f"the shared memory cannot be allocated ({error}); its size follows from {sizes}"
-        ) from None
-
-
-def _sizes(config: BrokerConfig) -> Sizes:
-    return Sizes(
-        clients=network_count(config) + 1,
-        workers=worker_count(config),
-        max_partitions=config.get_int("kbroker.max.partitions"),
-        ring_entries=config.get_int("kbroker.ring.entries"),
-        arena_bytes=config.get_int("kbroker.arena.bytes"),
-        log_dirs=len(config.log_dirs),
-        quota_samples=config.get_int("quota.window.num"),
-    )
 
 
 def _allow_many_files() -> None:
