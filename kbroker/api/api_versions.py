@@ -9,14 +9,19 @@ again. The response header has no tags in any version. Network processes serve i
 """
 
 from kbroker.api.context import RequestContext
-from kbroker.api.row import Api
+from kbroker.api.row import Api, FastPath
 from kbroker.api.version_answers import respond
 from kbroker.api.versions import served
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import KafkaError
 from kbroker.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 
-API = Api(ApiKey.API_VERSIONS, 0, 4)
+API = Api(
+    ApiKey.API_VERSIONS,
+    0,
+    4,
+    fast_paths=(FastPath("net/local_answers/api_versions_kernel.py", "repeated requests"),),
+)
 
 
 def handle(ctx: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:

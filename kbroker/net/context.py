@@ -22,7 +22,6 @@ from kbroker.net.rows import (
     Chunk,
     Connection,
     Event,
-    Flag,
     Part,
     PartialRecord,
     Plan,
@@ -33,6 +32,7 @@ from kbroker.net.rows import (
 )
 from kbroker.net.rows import Context as ContextRow
 from kbroker.net.rows.chunk_kernel import RESERVED_SHARE
+from kbroker.net.rows.connection_kernel import begin_row
 
 Words = NDArray[np.int64]
 
@@ -48,9 +48,6 @@ EPOLL_EVENTS: Final = 128
 PIPELINE: Final = 256
 PLAN_ROWS: Final = 4096
 FIRST_CONNECTIONS: Final = 1024
-NEW_ROW: Final = Connection.row()
-"""Request number of a connection that has sent nothing yet."""
-NEW_ROW[[Connection.CHUNK, Connection.HEAD, Connection.TAIL]] = -1
 
 
 def chunks_of(config: BrokerConfig, arena_bytes: int) -> int:
@@ -214,16 +211,7 @@ class Context:
         if not self.free_rows:
             self.grow_connections(2 * len(self.connections))
         number = self.free_rows.pop()
-        row = self.connections[number]
-        generation = row[Connection.GENERATION] + 1
-        linked = int(row[Connection.FLAGS]) & (Flag.DIRTY | Flag.STALLED)  # the row may still be in a list
-        dirty_next, stalled_next = row[Connection.DIRTY_NEXT], row[Connection.STALLED_NEXT]
-        row[:] = NEW_ROW
-        row[Connection.DIRTY_NEXT], row[Connection.STALLED_NEXT] = dirty_next, stalled_next
-        row[Connection.FD] = fd
-        row[Connection.FLAGS] = flags | linked | Flag.OPEN
-        row[Connection.LAST_NS] = now_ns
-        row[Connection.GENERATION] = generation
+        begin_row(self.address, number, fd, flags, now_ns)
         return number
 
     def give_row(self, number: int) -> None:

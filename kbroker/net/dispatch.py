@@ -16,12 +16,13 @@ from kbroker.ipc.clock import monotonic_ms
 from kbroker.ipc.messages import ClientRequest, Reply
 from kbroker.ipc.slicing import Slicing
 from kbroker.log.open_files import OpenFile
-from kbroker.net.api_versions import VersionAnswers, is_api_versions
+from kbroker.net.api_versions import KnownRequest, VersionAnswers, is_api_versions
 from kbroker.net.connection import Connection, State
 from kbroker.net.fetch.fetches import Fetches
 from kbroker.net.fetch.waiting_fetches import WaitingFetches
 from kbroker.net.forward.control_link import ControlLink
 from kbroker.net.forward.forwarding import WATCHED
+from kbroker.net.local_answers.known_versions import KnownVersions
 from kbroker.net.process import NetworkProcess
 from kbroker.net.produce.oversized import refuse
 from kbroker.net.rate_limited_log import not_served
@@ -58,6 +59,7 @@ class Dispatch:
         self.waiting = WaitingFetches(process.context, fetches.purgatory, self.take, process.kernel_answered)
         self.logins = Logins(process, control)
         self._version_answers = version_answers
+        self.known_versions = KnownVersions(process.context)
         self._served = served
         self._slicing = Slicing()
         self._long = Background(log, "a long request failed")
@@ -84,20 +86,29 @@ class Dispatch:
             self._process.refuse(connection, str(error))
 
     def _answer_api_versions(self, connection: Connection, frame: bytes) -> bool:
-        """Answer a request for ApiVersions that is known, byte by byte."""
+        """Answer a request for ApiVersions that is known, byte by byte; the kernel answers the next
+        one like it."""
         process = self._process
         if self._version_answers is None or connection.login is not None or process.quotas.active:
             return False
         known = self._version_answers.known(frame)
         if known is None:
             return False
+        self.known_versions.add(frame, known)
         connection.api_key = ApiKey.API_VERSIONS
-        process.counts.clients.named(connection, known.client_id)
         process.counts.begun(connection, known.version, len(frame))
-        if known.software_name:
-            self._learn(connection, known.software_name, known.software_version)
+        self._introduced(connection, known)
         process.reply(connection, [known.answer_to(frame)])
         return True
+
+    def introduced(self, connection: Connection, number: int) -> None:
+        """The kernel has answered a known request for ApiVersions."""
+        self._introduced(connection, self.known_versions.at(number))
+
+    def _introduced(self, connection: Connection, known: KnownRequest) -> None:
+        self._process.counts.clients.named(connection, known.client_id)
+        if known.software_name:
+            self._learn(connection, known.software_name, known.software_version)
 
     def _begin(self, connection: Connection, frame: bytes | memoryview) -> tuple[RequestHeader, int] | None:
         """The header and where the body starts; None of a request that is answered or refused

@@ -6,12 +6,14 @@ from kbroker.ipc.messages import Image
 from kbroker.net.accept.news import AcceptorSettings, IpRates
 from kbroker.net.api_versions import VersionAnswers
 from kbroker.net.fetch.fetches import Fetches
+from kbroker.net.local_answers.known_versions import KnownVersions
 from kbroker.net.process import NetworkProcess
 from kbroker.net.security.logins import Logins
 
 
 class Images:
-    """Runs in: network. Owner: the process's main, which sets `logins` before the first image.
+    """Runs in: network. Owner: the process's main, which sets `logins` and `known_versions`
+    before the first image.
 
     handoff: channel to the acceptor, in the one process that sends it settings.
     """
@@ -24,6 +26,7 @@ class Images:
         version_answers: VersionAnswers | None,
     ) -> None:
         self.logins: Logins | None = None
+        self.known_versions: KnownVersions | None = None
         self._process = process
         self._fetches = fetches
         self._ip_rates = None if handoff is None else IpRates(handoff)
@@ -47,3 +50,5 @@ class Images:
                 self._ip_rates.change(image.quotas, image.full)
         if self._version_answers is not None:
             self._version_answers.take(image)
+            assert self.known_versions is not None
+            self.known_versions.forget()

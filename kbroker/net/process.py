@@ -75,13 +75,14 @@ class NetworkProcess:
         self._process_line = shared.processes[client]
         self._handoff = handoff
         self._closed_ids: list[int] = [RESTARTED]
-        self._listeners = config.listeners
+        self._listeners = [(each, each.protocol.tls, each.protocol.sasl) for each in config.listeners]
         self._loop: asyncio.AbstractEventLoop
-        self._turn_asked = self._in_turn = False
-        self._served_events = 0
+        self._turn_asked, self._in_turn, self._served_events = False, False, 0
         frames, refused = ReceivedFrames(self), RefusedFrames(self)
         self._handlers: dict[int, Callable[[int, int, int, int], None]] = {
             EventKind.REQUEST: frames.request,
+            EventKind.INTRODUCED: frames.introduced,
+            EventKind.PEER_DUE: self.forwarding.peer_due,
             EventKind.WAIT: frames.wait,
             EventKind.UNSENT_FILE: self._on_unsent_file,
             EventKind.CLOSED: self._on_closed,
@@ -204,16 +205,16 @@ class NetworkProcess:
                 self._open(accepted, fd)
 
     def _open(self, accepted: Accepted, fd: int) -> None:
-        listener = self._listeners[accepted.listener]
+        listener, tls, sasl = self._listeners[accepted.listener]
         os.set_blocking(fd, False)
         outer, inner = fd, None
-        if listener.protocol.tls:
+        if tls:
             fd, inner = self.tls.pair()
             os.set_blocking(fd, False)
-        flags = 0 if listener.protocol.sasl else Flag.AUTHENTICATED | Flag.FETCH
+        flags = 0 if sasl else Flag.AUTHENTICATED | Flag.FETCH
         row = self.context.take_row(fd, flags, time.monotonic_ns())
         connection = self.connections[row] = Connection(accepted, fd, row, listener)
-        if listener.protocol.sasl:
+        if sasl:
             connection.login = Login()
             connection.state = State.AUTHENTICATING
         elif self.quotas.active:

@@ -12,7 +12,7 @@ from kbroker.kernels.memory import copy, load_i16_be, load_i32_be
 from kbroker.kernels.rows import get, next_free, put
 from kbroker.kernels.wire import skip_request_header
 from kbroker.net.fetch.fetch_kernel import serve
-from kbroker.net.forward.forward_kernel import ANSWERED, FORWARDED, forward
+from kbroker.net.forward.forward_kernel import ANSWERED, FORWARDED, WAITS, forward
 from kbroker.net.produce.admit_kernel import admit, rings_have
 from kbroker.net.produce.queue_kernel import request_done
 from kbroker.net.produce.wire_kernel import MALFORMED, max_partitions, scan
@@ -176,6 +176,8 @@ def _handle_frame(cx: int, connection: int, frame: int, length: int, chunk: int)
         became = forward(cx, connection, frame, length)
         if became == FORWARDED:
             return STOP
+        if became == WAITS:
+            return LATER
         if became == ANSWERED:
             return STOP if get(row, Connection.FLAGS) & Flag.NOT_READING != 0 else NEXT
     put(row, Connection.FLAGS, flags | Flag.BUSY)
@@ -256,7 +258,7 @@ def _end_turn(cx: int, connection: int, outcome: int, size: int) -> None:
     elif get(row, Connection.START) == get(row, Connection.FILLED):
         drop_region(cx, row)
     elif outcome == LATER:
-        if get(row, Connection.FLAGS) & Flag.DRAINING == 0:
+        if get(row, Connection.FLAGS) & (Flag.DRAINING | Flag.BUSY) == 0:
             put(cx, Context.STAT_STALLS, get(cx, Context.STAT_STALLS) + 1)
             mark_stalled(cx, connection)
     elif outcome == NEXT_ROUND:

@@ -32,7 +32,8 @@ class Process(Protocol):
 
 
 class ReceivedFrames:
-    """Handlers of the events that bring a frame: (connection row, arena offset, bytes, chunk)."""
+    """Handlers of the events that bring a frame: (connection row, arena offset, bytes, chunk), or
+    name one that is answered."""
 
     def __init__(self, process: Process) -> None:
         self._process = process
@@ -51,6 +52,11 @@ class ReceivedFrames:
         """A fetch that waits for bytes."""
         connection = self._process.connections.get(row)
         self._serve(self._process.server.wait, connection, offset, length, chunk)
+
+    def introduced(self, row: int, number: int, *_: int) -> None:
+        """ApiVersions, which the kernel has answered."""
+        if (connection := self._process.connections.get(row)) is not None:
+            self._process.server.introduced(connection, number)
 
     def _serve(
         self,

@@ -18,6 +18,9 @@ class Server(Protocol):
     def in_slices(self, connection: Connection, work: Callable[[], None]) -> None:
         """Do long work for a client, in turns with the work of other clients."""
 
+    def introduced(self, connection: Connection, number: int) -> None:
+        """The kernel has answered ApiVersions. number: of the request among the known ones."""
+
     def wait(self, connection: Connection, frame: bytes) -> None:
         """Delay a fetch until there are more bytes."""
 

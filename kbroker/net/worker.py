@@ -71,7 +71,7 @@ async def _serve(context: ChildContext, version_answers: VersionAnswers | None, 
     process.counts.clients.send = control.send
     control.list_clients = lambda: process.counts.clients.connected(process.connections.values())
     dispatch = process.server = Dispatch(process, control, fetches, version_answers, served)
-    images.logins = dispatch.logins
+    images.logins, images.known_versions = dispatch.logins, dispatch.known_versions
     if not await _before(stop, _linked(control)):
         return  # no client was served yet
     process.start(loop)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from kbroker.protocol.api_keys import ApiKey
+from kbroker.protocol.messages.api_versions import ApiVersionsRequest
 from kbroker.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kbroker.protocol.messages.describe_client_quotas import DescribeClientQuotasRequest
 from kbroker.protocol.messages.describe_cluster import DescribeClusterRequest
@@ -46,6 +47,12 @@ class Known:
     def some(self, random: Random) -> list[str]:
         """Names of topics, in any order."""
         return random.sample(sorted(self.topics), random.randrange(1, len(self.topics) + 1))
+
+
+def _api_versions(random: Random, _: Known, version: int) -> ApiVersionsRequest:
+    if version < 3:
+        return ApiVersionsRequest()
+    return ApiVersionsRequest(random.choice(("java", "librdkafka")), random.choice(("1", "2.16.1")))
 
 
 def _metadata(random: Random, known: Known, version: int) -> MetadataRequest:
@@ -139,6 +146,7 @@ def _describe_cluster(random: Random, known: Known, version: int) -> DescribeClu
 REQUESTS: Mapping[ApiKey, Callable[[Random, Known, int], Struct]] = {
     ApiKey.FETCH: _fetch,
     ApiKey.LIST_OFFSETS: _list_offsets,
+    ApiKey.API_VERSIONS: _api_versions,
     ApiKey.METADATA: _metadata,
     ApiKey.OFFSET_COMMIT: _offset_commit,
     ApiKey.OFFSET_FETCH: _offset_fetch_by_id,

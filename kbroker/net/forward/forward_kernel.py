@@ -14,6 +14,7 @@ from kbroker.kernels.rows import get, put
 from kbroker.kernels.wire import skip_request_header
 from kbroker.metrics import layout as ml
 from kbroker.metrics.histogram_kernel import add
+from kbroker.net.local_answers.api_versions_kernel import answer_versions
 from kbroker.net.local_answers.cached_answer_kernel import cache_answer, send_cached
 from kbroker.net.local_answers.list_offsets_kernel import answer_offsets
 from kbroker.net.local_answers.producer_id_kernel import answer_producer_id
@@ -36,19 +37,48 @@ ROW_MASK = (1 << MessageHead.CALL_ROW_BITS) - 1
 TO_PYTHON = 0
 FORWARDED = 1
 ANSWERED = 2
+WAITS = 3  # until Python has packed the connection's peer: the frame was not taken
+
+
+@inlined
+def _to_control(cx: int, connection: int, frame: int, length: int) -> int:
+    """Copy a request into the block for control, once the peer that it begins with is packed."""
+    row = connection_row(cx, connection)
+    if get(row, Connection.FLAGS) & Flag.PEER_DUE != 0:
+        put(row, Connection.FLAGS, get(row, Connection.FLAGS) | Flag.BUSY)
+        push_event(cx, EventKind.PEER_DUE, connection, 0, 0)
+        return WAITS
+    peer_bytes = get(row, Connection.PEER_BYTES)
+    size = request_bytes(peer_bytes, length)
+    used = get(cx, Context.LINK_USED)
+    if used + size > get(cx, Context.LINK_BYTES):
+        return TO_PYTHON
+    message = get(cx, Context.LINK_OUT) + used
+    serial = get(cx, Context.CALLS) + 1
+    call = ~((serial << MessageHead.CALL_ROW_BITS) | connection)
+    put(cx, Context.CALLS, serial)
+    put(cx, Context.LINK_USED, used + size)
+    write_request(message, call, get(row, Connection.PEER), peer_bytes, frame, length)
+    put(row, Connection.CALL, call)
+    put(row, Connection.API, load_i16_be(frame) | load_i16_be(frame + 2) << 16)
+    put(row, Connection.REQUEST_BYTES, length)
+    put(row, Connection.BEGAN_NS, get(cx, Context.NOW_NS))
+    put(row, Connection.QUEUED_NS, get(cx, Context.NOW_NS) - get(row, Connection.LAST_NS))
+    put(row, Connection.FLAGS, get(row, Connection.FLAGS) | Flag.BUSY)
+    return FORWARDED
 
 
 @inlined
 def forward(cx: int, connection: int, frame: int, length: int) -> int:
     """Answer a request that needs no control, or copy it into the block for control.
 
-    TO_PYTHON: it is Python's (not control's, no room, no link).
+    TO_PYTHON: it is Python's (not control's, no room, no link). WAITS: it is handled again.
     """
     row = connection_row(cx, connection)
     if (
         get(cx, Context.FORWARDING) == 0
-        or get(row, Connection.PEER) == 0
         or get(row, Connection.FLAGS) & Flag.AUTHENTICATED == 0
+        or (get(row, Connection.PEER) == 0 and get(row, Connection.FLAGS) & Flag.PEER_DUE == 0)
     ):
         return TO_PYTHON
     if length < 10 or length > ForwardedApi.FRAME_BYTES:
@@ -57,6 +87,8 @@ def forward(cx: int, connection: int, frame: int, length: int) -> int:
     version = load_i16_be(frame + 2)
     if api < 0 or api >= ForwardedApi.APIS:
         return TO_PYTHON
+    if api == ApiKey.API_VERSIONS:
+        return ANSWERED if answer_versions(cx, connection, frame, length) else TO_PYTHON
     forwarded = get(cx, Context.FORWARDED) + api * ForwardedApi.STRIDE
     if version < get(forwarded, ForwardedApi.LOWEST) or version > get(forwarded, ForwardedApi.HIGHEST):
         return TO_PYTHON
@@ -71,24 +103,7 @@ def forward(cx: int, connection: int, frame: int, length: int) -> int:
     if get(forwarded, ForwardedApi.CACHED) != 0:
         if send_cached(cx, connection, frame, length, body) or compose(cx, connection, frame, length, body):
             return ANSWERED
-    peer_bytes = get(row, Connection.PEER_BYTES)
-    size = request_bytes(peer_bytes, length)
-    used = get(cx, Context.LINK_USED)
-    if used + size > get(cx, Context.LINK_BYTES):
-        return TO_PYTHON
-    message = get(cx, Context.LINK_OUT) + used
-    serial = get(cx, Context.CALLS) + 1
-    call = ~((serial << MessageHead.CALL_ROW_BITS) | connection)
-    put(cx, Context.CALLS, serial)
-    put(cx, Context.LINK_USED, used + size)
-    write_request(message, call, get(row, Connection.PEER), peer_bytes, frame, length)
-    put(row, Connection.CALL, call)
-    put(row, Connection.API, api | (version << 16))
-    put(row, Connection.REQUEST_BYTES, length)
-    put(row, Connection.BEGAN_NS, get(cx, Context.NOW_NS))
-    put(row, Connection.QUEUED_NS, get(cx, Context.NOW_NS) - get(row, Connection.LAST_NS))
-    put(row, Connection.FLAGS, get(row, Connection.FLAGS) | Flag.BUSY)
-    return FORWARDED
+    return _to_control(cx, connection, frame, length)
 
 
 @inlined

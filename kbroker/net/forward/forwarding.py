@@ -9,7 +9,7 @@ through `dispatch.py`.
 import logging
 import struct
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,8 @@ from kbroker.ipc.block import FAILED, Peer, pack_peer, row_of
 from kbroker.net.connection import Connection, Part, State
 from kbroker.net.context import Context
 from kbroker.net.forward.forward_kernel import answer_forwarded
-from kbroker.net.rows import Answer, AnswerTable, Flag, ForwardedApi, ProduceVersion
+from kbroker.net.local_answers.answer_table import new_answer_table
+from kbroker.net.rows import AnswerTable, Flag, ForwardedApi, ProduceVersion
 from kbroker.net.rows import Connection as ConnectionRow
 from kbroker.net.rows import Context as ContextRow
 from kbroker.net.usage.request_counts import RequestCounts
@@ -86,6 +87,9 @@ class Process(Protocol):
     def reply(self, connection: Connection, parts: Sequence[Part]) -> None:
         """Send an answer and resume the connection."""
 
+    def unbusy(self, row: int) -> None:
+        """Resume a connection."""
+
 
 class Forwarding:
     """One network process's requests at control.
@@ -110,6 +114,7 @@ class Forwarding:
         self._peers = PackedPeers()
         self._close = process.close
         self._reply = process.reply
+        self._unbusy = process.unbusy
         self._out: NDArray[np.uint8] = np.zeros(LINK_BYTES, np.uint8)
         self._forwarded: NDArray[np.int64] = ForwardedApi.table(ForwardedApi.APIS)
         self._forwarded[:, ForwardedApi.LOWEST] = 1
@@ -121,8 +126,8 @@ class Forwarding:
         words[ContextRow.LINK_BYTES] = LINK_BYTES
         shared = process.context.shared
         self._tables = (
-            _table(words, ContextRow.ANSWERS, AnswerTable.MAX_ANSWERS),
-            _table(words, ContextRow.TOPIC_PARTS, AnswerTable.MAX_PARTS),
+            new_answer_table(words, ContextRow.ANSWERS, AnswerTable.MAX_ANSWERS),
+            new_answer_table(words, ContextRow.TOPIC_PARTS, AnswerTable.MAX_PARTS),
         )
         words[ContextRow.CACHED_ANSWERS] = shared.cached_answers.ctypes.data
         words[ContextRow.DIR_ERRORS] = shared.log_dir_errors.ctypes.data
@@ -148,9 +153,23 @@ class Forwarding:
         self._forwarded[first:end, ForwardedApi.SERVED_HIGHEST] = versions[1]
 
     def know(self, connection: Connection) -> None:
-        """Called when the client may have been authenticated: from then on its requests are
-        forwarded."""
+        """Called when the client may have been authenticated, or has named its software: from then
+        on its requests are forwarded. Its peer is packed when the first of them comes."""
         if connection.state is not State.READY:
+            return
+        row, accepted = self._context.connections[connection.row], connection.accepted
+        row[ConnectionRow.ANSWER_SCOPE] = (
+            connection.answer_scope << 16 | accepted.listener << 8 | accepted.site
+        )
+        if connection.answer_scope < 0:  # its answers may not be cached
+            row[ConnectionRow.PEER] = 0
+            row[ConnectionRow.FLAGS] &= ~Flag.PEER_DUE
+        else:
+            row[ConnectionRow.FLAGS] |= Flag.PEER_DUE
+
+    def peer_due(self, number: int, *_: int) -> None:
+        """Event: a request waits for the peer of its connection's row."""
+        if (connection := self._connections.get(number)) is None:
             return
         accepted = connection.accepted
         packed = pack_peer(
@@ -167,14 +186,11 @@ class Forwarding:
             )
         )
         address = self._peers.put(connection, packed)
-        row = self._context.connections[connection.row]
+        row = self._context.connections[number]
         row[ConnectionRow.PEER] = address
         row[ConnectionRow.PEER_BYTES] = len(packed)
-        row[ConnectionRow.ANSWER_SCOPE] = (
-            connection.answer_scope << 16 | accepted.listener << 8 | accepted.site
-        )
-        if connection.answer_scope < 0:  # its answers may not be cached
-            row[ConnectionRow.PEER] = 0
+        row[ConnectionRow.FLAGS] &= ~Flag.PEER_DUE
+        self._unbusy(number)
 
     def forget_answers(self) -> None:
         """Clear the cached answers."""
@@ -243,19 +259,3 @@ class Forwarding:
         self._words[ContextRow.FORWARDING] = 0
         for row in np.flatnonzero(self._context.connections[:, ConnectionRow.CALL]).tolist():
             self._close(self._connections[row], "control went away before it answered")
-
-
-def _table(words: NDArray[np.int64], first: int, capacity: int) -> list[NDArray[Any]]:
-    """An empty table of answers or parts (`answer_table_kernel.py`), and its arrays, which must
-    live as long as the table."""
-    rows: NDArray[np.int64] = Answer.table(capacity)
-    index: NDArray[np.int64] = np.zeros(4 * capacity, np.int64)
-    pool: NDArray[np.uint8] = np.zeros(AnswerTable.MAX_POOL_BYTES, np.uint8)
-    table = words[first : first + AnswerTable.WORDS]
-    table[AnswerTable.ROWS] = rows.ctypes.data
-    table[AnswerTable.CAPACITY] = capacity
-    table[AnswerTable.INDEX] = index.ctypes.data
-    table[AnswerTable.INDEX_ENTRIES] = len(index)
-    table[AnswerTable.POOL] = pool.ctypes.data
-    table[AnswerTable.POOL_BYTES] = len(pool)
-    return [rows, index, pool]

@@ -10,7 +10,7 @@ checked one by one, when Python has time for it.
 
 import platform
 
-from kbroker.kernels.jit import inlined
+from kbroker.kernels.jit import inlined, kernel
 from kbroker.kernels.libc import (
     EAGAIN,
     EINTR,
@@ -40,6 +40,26 @@ CODEC_WEIGHT = 2  # the other codecs
 def connection_row(cx: int, connection: int) -> int:
     """Address of a connection's row."""
     return get(cx, Context.CONNECTIONS) + connection * Connection.STRIDE
+
+
+@kernel("void(int64, int64, int64, int64, int64)")
+def begin_row(cx: int, connection: int, fd: int, flags: int, now_ns: int) -> None:
+    """Make a free row that of a new connection. It may still be in a list, which it stays in."""
+    row = connection_row(cx, connection)
+    generation = get(row, Connection.GENERATION) + 1
+    linked = get(row, Connection.FLAGS) & (Flag.DIRTY | Flag.STALLED)
+    dirty_next, stalled_next = get(row, Connection.DIRTY_NEXT), get(row, Connection.STALLED_NEXT)
+    for at in range(Connection.WORDS):
+        put(row, at, 0)
+    put(row, Connection.CHUNK, -1)
+    put(row, Connection.HEAD, -1)
+    put(row, Connection.TAIL, -1)
+    put(row, Connection.DIRTY_NEXT, dirty_next)
+    put(row, Connection.STALLED_NEXT, stalled_next)
+    put(row, Connection.FD, fd)
+    put(row, Connection.FLAGS, flags | linked | Flag.OPEN)
+    put(row, Connection.LAST_NS, now_ns)
+    put(row, Connection.GENERATION, generation)
 
 
 @inlined

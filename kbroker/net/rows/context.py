@@ -148,6 +148,7 @@ class Context(Row, writer="network"):
     COMPOSED = word("count", "attempts to compose an answer of parts")
     ANSWERS = word(AnswerTable, "whole answers")
     TOPIC_PARTS = word(AnswerTable, "parts of answers, by topic")
+    VERSION_ANSWERS = word(AnswerTable, "answers to ApiVersions")
 
     METRICS = word("address", "this process's row of metric slots, shared")
     RUNS = word("rows of Run", "one for each Phase", count=5 * Run.WORDS)

@@ -38,7 +38,10 @@ class Connection(Row, writer="network", words=32):
     QUEUED_NS = word(
         "ns", "how long it had waited then; of an answer that is being sent: time of all phases before"
     )
-    PEER = word("address", "client data that control gets with requests; 0: its requests go through Python")
+    PEER = word(
+        "address",
+        "client data that control gets with requests; 0: its requests go through Python, but for Flag.PEER_DUE",
+    )
     PEER_BYTES = word("bytes", "of that")
     ACCESS = word("address", "its row of Access; 0: everything is allowed")
     ANSWER_SCOPE = word("number", "clients with the same number get the same answer to the same request")
@@ -61,6 +64,7 @@ class Flag(Values):
     SENDING = 2048  # the kernel continues an answer when the socket is writable
     QUOTA = 4096  # Python sends the answers to Produce, one request at a time: a quota may apply
     LENT = 8192  # a sender thread sends: no other thread does, and the socket is not closed
+    PEER_DUE = 16384  # Python packs its peer (Connection.PEER) before a request goes to control
     NOT_READING = BUSY | STALLED | DRAINING | CLOSING | MUTED | OUT_BLOCKED | VERIFYING
 
 
@@ -203,6 +207,8 @@ class EventKind(Values):
     TRANSACTIONAL_ID = 18  # A: arena offset of an id that the connection may not be allowed, B: its bytes
     UNSERVED = 20  # a request has begun to arrive that the broker does not serve. A: API key, B: version
     DENIED = 19  # a Produce was refused for lack of a permission. A: topic row, B: partitions
+    INTRODUCED = 21  # ApiVersions is answered. A: number of the request among the known ones
+    PEER_DUE = 22  # a request waits until the peer of its connection is packed
 
 
 class PartialRecord(Row, writer="network"):
