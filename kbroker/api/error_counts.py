@@ -1,7 +1,7 @@
 """Counts the error codes in control's answers for the metrics. As in Kafka, each code counts as
 one."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from kbroker.ipc.cached_answers import CachedAnswer
 from kbroker.ipc.messages import ClientRequest
@@ -24,6 +24,8 @@ REFUSALS = frozenset(
 )
 LAST = max(ErrorCode)
 Plan = tuple[tuple[str, bool], ...]
+ONE_CODE: Plan = ((CODE, False),)
+"""Of an answer that has one code, and none in nested structs."""
 _PLANS: dict[type[Struct], Plan] = {}
 
 
@@ -43,10 +45,11 @@ class ErrorCounts:
         if isinstance(response, CachedAnswer):
             self._words[NONE[client.api_key]] += response.codes
             return False
-        if isinstance(response, bytes):
-            codes = iter((0,))
+        plan = () if isinstance(response, bytes) else _plan(type(response))
+        if plan == ONE_CODE:
+            codes: Iterable[int] = (getattr(response, CODE),)
         else:
-            codes = error_codes(response) if _holds_codes(type(response)) else iter((0,))
+            codes = error_codes(response) if plan and isinstance(response, Struct) else (0,)
         refused = False
         for code in codes:
             self._words[NONE[client.api_key] + min(code, LAST)] += 1

@@ -125,6 +125,7 @@ class QuotaTable:
 
     def __post_init__(self) -> None:
         self._entities = Counter(key for values in self.quotas.values() for key in values)
+        self._present = set(self._entities)
 
     def merge(self, changed: "QuotaTable") -> None:
         """Replace all quotas of these entities. An entity without values has no quota any more."""
@@ -133,10 +134,11 @@ class QuotaTable:
             self._entities.update(list(values))
             if values:
                 self.quotas[entity] = values
+        self._present = {key for key, count in self._entities.items() if count > 0}
 
     def has(self, *keys: str) -> bool:
         """Whether any entity has one of these keys."""
-        return any(self._entities[key] > 0 for key in keys)
+        return not self._present.isdisjoint(keys)
 
     def bound(self, key: str, user: str, client_id: str) -> Bound | None:
         """The quota of a client, None when there is none."""

@@ -21,6 +21,9 @@ NUMBERS_AT_ONCE = 1024
 
 def read_uvarint(buf: bytes | memoryview, pos: int) -> tuple[int, int]:
     """Unsigned varint of at most 5 bytes at `pos`: (value, position after it)."""
+    value = buf[pos]
+    if value < 0x80:
+        return value, pos + 1
     value = 0
     for shift in range(0, 7 * MAX_VARINT_BYTES, 7):
         byte = buf[pos]

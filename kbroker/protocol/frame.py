@@ -68,6 +68,8 @@ def parse_request(frame: bytes | memoryview, offset: int = 0) -> tuple[RequestHe
 
 
 def _skip_tags(frame: bytes | memoryview, pos: int) -> int:
+    if not frame[pos]:  # nearly always
+        return pos + 1
     count, pos = read_uvarint(frame, pos)
     if count > MAX_HEADER_TAGS:
         raise ProtocolError(f"header: {count} tagged fields")

@@ -154,9 +154,12 @@ class ClassicGroup(Group):
         deferred: Deferred | None,
     ) -> None:
         """A member has rejoined: take its new metadata, and its waiting request."""
-        self._count(member, -1)
-        member.protocols = protocols
-        self._count(member, 1)
+        if [name for name, _ in member.protocols] == [name for name, _ in protocols]:
+            member.protocols = protocols
+        else:
+            self._count(member, -1)
+            member.protocols = protocols
+            self._count(member, 1)
         member.rebalance_timeout_ms = rebalance_timeout_ms
         member.session_timeout_ms = session_timeout_ms
         self.awaiting_join += (deferred is not None) - (member.awaiting_join is not None)

@@ -148,8 +148,10 @@ class ClassicJoin:
             deferred.complete(group.join_response(member.member_id))
             return Outcome()
         group.update(member, protocols, request.rebalance_timeout_ms, request.session_timeout_ms, deferred)
+        if not group.can_rebalance:
+            return self._rebalance.complete_if_all_joined(group, now_ms)
         reason = f"{member.member_id} joins again; client reason: {request.reason or 'not provided'}"
-        return self._rebalance.prepare_or_complete(group, reason, now_ms)
+        return self._rebalance.prepare(group, reason, now_ms)
 
     def _add(
         self,

@@ -186,7 +186,8 @@ class Acceptor:
         """False: the connection is refused, and the caller closes it."""
         host, listener = came.host, self._endpoints[came.listener].listener
         self._metrics.words[ACCEPTED + came.listener] += 1
-        throttle_ms = self._rates.throttle_ms(host, int(self._clock() * 1000))
+        rates = self._rates
+        throttle_ms = rates.throttle_ms(host, int(self._clock() * 1000)) if rates.limited else 0
         if throttle_ms:
             self._metrics.words[REFUSED + came.listener] += 1
             heapq.heappush(self._held, (self._clock() + throttle_ms / 1000, fd, socket.socket(fileno=fd)))

@@ -22,6 +22,11 @@ class ConnectionRates:
         self._limits: dict[str, float] = {}
         self._opened: dict[str, Counter[int]] = {}  # address -> window -> connections
 
+    @property
+    def limited(self) -> bool:
+        """Whether any address has a limit."""
+        return bool(self._limits)
+
     def change(self, limits: Mapping[str, float | None], first: bool) -> None:
         """Add limits; None removes one. first: remove the earlier limits."""
         if first:
