@@ -28,12 +28,12 @@ async def handle(
     groups = ctx.services.groups
     empty_share_group(groups, request.group_id, create=True)
     answers = [await _topic(ctx, request.group_id, topic) for topic in request.topics]
-    wanted: dict[str, set[int]] = {}
+    requested: dict[str, set[int]] = {}
     for topic in answers:
         altered = {part.partition_index for part in topic.partitions if part.error_code == ErrorCode.NONE}
         if altered:
-            wanted.setdefault(topic.topic_name, set()).update(altered)
-    await groups.run(request.group_id, lambda _: groups.shard.share_partitions(request.group_id, wanted))
+            requested.setdefault(topic.topic_name, set()).update(altered)
+    await groups.run(request.group_id, lambda _: groups.shard.share_partitions(request.group_id, requested))
     return AlterShareGroupOffsetsResponse(responses=answers)
 
 

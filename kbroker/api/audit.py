@@ -78,7 +78,7 @@ def audit(
             "allowed": not refused,
             "resources": named,
             "errors": {ErrorCode(code).name: count for code, count in counts.items()},
-            "request": asked(request),
+            "request": request_fields(request),
         }
     )
 
@@ -119,7 +119,7 @@ def outcomes(answer: Struct, names: tuple[str, ...]) -> Iterator[tuple[tuple[str
                 yield from outcomes(each, here)
 
 
-def asked(request: Struct) -> dict[str, Any]:
+def request_fields(request: Struct) -> dict[str, Any]:
     """Fields of the request that the answer lacks, such as the group and names of settings; never
     values of settings or keys."""
     found: dict[str, Any] = {}

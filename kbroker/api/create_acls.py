@@ -35,7 +35,7 @@ def handle(ctx: RequestContext, request: CreateAclsRequest) -> Answer:
 async def _create(
     ctx: RequestContext, authorizer: Authorizer, request: CreateAclsRequest
 ) -> CreateAclsResponse:
-    wanted = [
+    acls = [
         Acl(
             one.resource_type,
             one.resource_name,
@@ -47,7 +47,7 @@ async def _create(
         )
         for one in request.creations
     ]
-    errors = await create_acls(ctx.broker, authorizer, wanted)
+    errors = await create_acls(ctx.broker, authorizer, acls)
     return CreateAclsResponse(
         results=[
             AclCreationResult() if error is None else AclCreationResult(error.code, error.message)

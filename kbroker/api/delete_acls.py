@@ -27,7 +27,7 @@ NO_AUTHORIZER = "No Authorizer is configured."
 def handle(ctx: RequestContext, request: DeleteAclsRequest) -> Answer:
     """The ACLs that each filter has deleted. Unknown enum numbers close the connection, as in
     Kafka."""
-    if any(has_unknown(wanted) for wanted in request.filters):
+    if any(has_unknown(one) for one in request.filters):
         return None
     if ctx.broker.authorizer is None:
         raise KafkaError(ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER)
@@ -38,7 +38,7 @@ def handle(ctx: RequestContext, request: DeleteAclsRequest) -> Answer:
 async def _delete(
     ctx: RequestContext, authorizer: Authorizer, request: DeleteAclsRequest
 ) -> DeleteAclsResponse:
-    results = await delete_acls(ctx.broker, authorizer, [filter_of(wanted) for wanted in request.filters])
+    results = await delete_acls(ctx.broker, authorizer, [filter_of(one) for one in request.filters])
     return DeleteAclsResponse(filter_results=[_result(result) for result in results])
 
 

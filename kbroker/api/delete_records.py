@@ -32,7 +32,7 @@ def handle(ctx: RequestContext, request: DeleteRecordsRequest) -> Answer:
     """Advance the log start of each partition; each has its own result."""
     return of_distinct(
         request.topics,
-        lambda name, asked: _delete(ctx.services, name, asked, request.timeout_ms),
+        lambda name, part: _delete(ctx.services, name, part, request.timeout_ms),
         DeleteRecordsTopicResult,
         lambda topics: DeleteRecordsResponse(topics=topics),
     )
@@ -52,10 +52,10 @@ def refuse(request: DeleteRecordsRequest, error: KafkaError, version: int) -> De
 
 
 def _delete(
-    services: Services, name: str, asked: DeleteRecordsPartition, timeout_ms: int
+    services: Services, name: str, part: DeleteRecordsPartition, timeout_ms: int
 ) -> DeleteRecordsPartitionResult | Deferred:
     broker = services.broker
-    index = asked.partition_index
+    index = part.partition_index
     partition = broker.catalogue.partition(name, index)
     if partition is None:
         return _failed(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -78,7 +78,7 @@ def _delete(
         else:
             deleted_everywhere(services.replication, partition, log_start, timeout_ms).on_complete(answered)
 
-    broker.links.ask_worker(partition.worker, DeleteRecords(partition.slot, asked.offset), deleted)
+    broker.links.ask_worker(partition.worker, DeleteRecords(partition.slot, part.offset), deleted)
     return answer
 
 

@@ -29,9 +29,9 @@ def handle(ctx: RequestContext, request: DescribeAclsRequest) -> DescribeAclsRes
     if ctx.broker.authorizer is None:
         raise KafkaError(ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER)
     resources: dict[tuple[int, str, int], DescribeAclsResource] = {}
-    wanted = filter_of(request)
+    acl_filter = filter_of(request)
     for acl in paced(list(ctx.broker.authorizer.acls)):
-        if not wanted.matches(acl):
+        if not acl_filter.matches(acl):
             continue
         key = acl.resource_type, acl.resource_name, acl.pattern_type
         resource = resources.setdefault(key, DescribeAclsResource(*key))
@@ -39,26 +39,26 @@ def handle(ctx: RequestContext, request: DescribeAclsRequest) -> DescribeAclsRes
     return DescribeAclsResponse(resources=list(resources.values()))
 
 
-def has_unknown(wanted: DescribeAclsRequest | DeleteAclsFilter) -> bool:
+def has_unknown(acl_filter: DescribeAclsRequest | DeleteAclsFilter) -> bool:
     """Whether a field has Kafka's number for unknown."""
     return 0 in (
-        wanted.resource_type_filter,
-        wanted.pattern_type_filter,
-        wanted.operation,
-        wanted.permission_type,
+        acl_filter.resource_type_filter,
+        acl_filter.pattern_type_filter,
+        acl_filter.operation,
+        acl_filter.permission_type,
     )
 
 
-def filter_of(wanted: DescribeAclsRequest | DeleteAclsFilter) -> AclFilter:
+def filter_of(acl_filter: DescribeAclsRequest | DeleteAclsFilter) -> AclFilter:
     """The filter of a request."""
     return AclFilter(
-        wanted.resource_type_filter,
-        wanted.resource_name_filter,
-        wanted.pattern_type_filter,
-        wanted.principal_filter,
-        wanted.host_filter,
-        wanted.operation,
-        wanted.permission_type,
+        acl_filter.resource_type_filter,
+        acl_filter.resource_name_filter,
+        acl_filter.pattern_type_filter,
+        acl_filter.principal_filter,
+        acl_filter.host_filter,
+        acl_filter.operation,
+        acl_filter.permission_type,
     )
 
 

@@ -41,8 +41,8 @@ def handle(
             present.add(component.entity_type)
         else:
             exact[component.entity_type] = component.match
-    asked = {*exact, *present}
-    if IP in asked and len(asked) > 1:
+    kinds = {*exact, *present}
+    if IP in kinds and len(kinds) > 1:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST,
             "Invalid entity filter component combination. IP filter component should not be used with "

@@ -33,7 +33,7 @@ API = Api(ApiKey.DESCRIBE_LOG_DIRS, 1, 5)
 async def handle(ctx: RequestContext, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
     """Every log directory; null topics are all topics."""
     broker = ctx.broker
-    replicas = _asked(broker, request)
+    replicas = _replicas(broker, request)
     takes_new = set(broker.dirs_for_new_partitions())
     results = []
     futures = await ctx.services.moves.future_replicas()
@@ -60,7 +60,7 @@ def refuse(request: DescribeLogDirsRequest, error: KafkaError, version: int) -> 
     return DescribeLogDirsResponse(error_code=error.code)
 
 
-def _asked(broker: Broker, request: DescribeLogDirsRequest) -> list[Replica]:
+def _replicas(broker: Broker, request: DescribeLogDirsRequest) -> list[Replica]:
     """The requested replicas, each once."""
     if request.topics is None:
         return list(broker.catalogue.replicas())

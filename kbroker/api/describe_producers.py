@@ -29,7 +29,7 @@ SLOTS_AT_ONCE: Final = 64
 
 
 @dataclass(slots=True)
-class Asked:
+class WorkerRequest:
     """Requests to one IO worker, each about a bounded number of partitions and producers, because
     the worker does nothing else meanwhile. parts: parts of the answer by slot; a partition may be
     named several times."""
@@ -78,19 +78,19 @@ def handle(ctx: RequestContext, request: DescribeProducersRequest) -> Answer:
     """The producers of each partition: sends one message to each IO worker that owns some of
     them."""
     broker = ctx.broker
-    asked: dict[int, Asked] = {}
+    by_worker: dict[int, WorkerRequest] = {}
     response = DescribeProducersResponse(
         topics=[
             TopicResponse(
-                topic.name, [_part(broker, topic.name, index, asked) for index in topic.partition_indexes]
+                topic.name, [_part(broker, topic.name, index, by_worker) for index in topic.partition_indexes]
             )
             for topic in request.topics
         ]
     )
-    if not asked:
+    if not by_worker:
         return response
     answer = Deferred()
-    left = len(asked)
+    left = len(by_worker)
 
     def answered() -> None:
         nonlocal left
@@ -98,7 +98,7 @@ def handle(ctx: RequestContext, request: DescribeProducersRequest) -> Answer:
         if not left:
             answer.complete(response)
 
-    for worker, each in asked.items():
+    for worker, each in by_worker.items():
         each.ask(broker, worker, answered)
     return answer
 
@@ -116,7 +116,7 @@ def refuse(request: DescribeProducersRequest, error: KafkaError, version: int) -
     )
 
 
-def _part(broker: Broker, name: str, index: int, asked: dict[int, Asked]) -> PartitionResponse:
+def _part(broker: Broker, name: str, index: int, by_worker: dict[int, WorkerRequest]) -> PartitionResponse:
     """A partition of the answer: an error, or empty and added to the requests."""
     try:
         partition = broker.catalogue.partition(name, index)
@@ -129,9 +129,9 @@ def _part(broker: Broker, name: str, index: int, asked: dict[int, Asked]) -> Par
         known = broker.catalogue.get(name) is not None
         return PartitionResponse(index, error.code, None if known else error.message)
     part = PartitionResponse(index)
-    each = asked.get(partition.worker)
+    each = by_worker.get(partition.worker)
     if each is None:
-        each = asked[partition.worker] = Asked()
+        each = by_worker[partition.worker] = WorkerRequest()
     parts = each.parts.setdefault(partition.slot, [])
     if parts:
         part.active_producers = parts[0].active_producers

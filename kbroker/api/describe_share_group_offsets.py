@@ -30,16 +30,16 @@ def handle(
     """One answer per group; a missing group has no offsets."""
     check_protocol(ctx.broker, "share")
     groups = ctx.services.groups
-    asked = Table((group.group_id, group) for group in request.groups)
+    requested = Table((group.group_id, group) for group in request.groups)
 
     def describe(group_id: str) -> DescribeShareGroupOffsetsResponseGroup:
         table = groups.read(group_id).table
         known = group_id in table.groups
         group = table.of_type(group_id, ShareGroup) if known else ShareGroup(group_id)
-        return DescribeShareGroupOffsetsResponseGroup(group_id, _topics(ctx, group, asked[group_id]))
+        return DescribeShareGroupOffsetsResponseGroup(group_id, _topics(ctx, group, requested[group_id]))
 
-    described = each((group_id for group_id, _ in asked.items()), describe, _failed)
-    asked.clear()
+    described = each((group_id for group_id, _ in requested.items()), describe, _failed)
+    requested.clear()
     return DescribeShareGroupOffsetsResponse(groups=described)
 
 
@@ -57,16 +57,16 @@ def _failed(group_id: str, error: KafkaError) -> DescribeShareGroupOffsetsRespon
 
 
 def _topics(
-    ctx: RequestContext, group: ShareGroup, asked: DescribeShareGroupOffsetsRequestGroup
+    ctx: RequestContext, group: ShareGroup, requested: DescribeShareGroupOffsetsRequestGroup
 ) -> list[DescribeShareGroupOffsetsResponseTopic]:
-    if asked.topics is None:
+    if requested.topics is None:
         return [
             _describe(ctx, group, topic, sorted(shared.partitions))
             for topic_id, shared in list(group.shared.items())
             if (topic := ctx.broker.catalogue.by_id(topic_id)) is not None
         ]
     answers = []
-    for spec in asked.topics:
+    for spec in requested.topics:
         topic = ctx.broker.catalogue.get(spec.topic_name)
         if topic is None:
             answers.append(

@@ -53,11 +53,11 @@ def page(
     everything = not request.topics
     first = cursor.topic_name if cursor else ""
     names = list(broker.catalogue.topics) if everything else distinct(topic.name for topic in request.topics)
-    wanted = in_order([name for name in paced(names) if name >= first])
-    _check_cursor(request, wanted)
+    remaining = in_order([name for name in paced(names) if name >= first])
+    _check_cursor(request, remaining)
     room = _room(broker, request)
     response = DescribeTopicPartitionsResponse()
-    for name in paced(wanted):
+    for name in paced(remaining):
         if not is_visible(name):
             continue
         if room == 0:
@@ -87,11 +87,11 @@ def refuse(
     )
 
 
-def _check_cursor(request: DescribeTopicPartitionsRequest, wanted: list[str]) -> None:
+def _check_cursor(request: DescribeTopicPartitionsRequest, remaining: list[str]) -> None:
     cursor = request.cursor
     if cursor is None:
         return
-    if request.topics and not any(name == cursor.topic_name for name in paced(wanted)):
+    if request.topics and not any(name == cursor.topic_name for name in paced(remaining)):
         raise KafkaError(
             ErrorCode.INVALID_REQUEST,
             f"DescribeTopicPartitionsRequest topic list should contain the cursor topic: {cursor.topic_name}",

@@ -32,14 +32,14 @@ async def handle(ctx: RequestContext, request: ElectLeadersRequest) -> ElectLead
     if request.election_type not in (PREFERRED, UNCLEAN):
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown election type {request.election_type}")
     if request.topic_partitions is None:
-        wanted = Table(
+        requested = Table(
             (name, [p.index for p in paced(topic.partitions)])
             for name, topic in list(ctx.broker.catalogue.topics.items())
         )
     else:
-        wanted = Table((topic.topic, list(topic.partitions)) for topic in request.topic_partitions)
+        requested = Table((topic.topic, list(topic.partitions)) for topic in request.topic_partitions)
     results = []
-    for name, indexes in wanted.items():
+    for name, indexes in requested.items():
         found = await _of_topic(ctx, name, indexes, request.election_type == UNCLEAN)
         if request.topic_partitions is None:
             found = [result for result in found if result.error_code != ErrorCode.ELECTION_NOT_NEEDED]

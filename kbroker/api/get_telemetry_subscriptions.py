@@ -25,10 +25,10 @@ def handle(
         client_instance_id=instance.instance_id,
         subscription_id=instance.subscription_id,
         accepted_compression_types=[int(codec) for codec in ACCEPTED],
-        push_interval_ms=instance.wanted.interval_ms,
+        push_interval_ms=instance.subscription.interval_ms,
         telemetry_max_bytes=service.max_bytes,
         delta_temporality=True,
-        requested_metrics=list(instance.wanted.metrics),
+        requested_metrics=list(instance.subscription.metrics),
     )
 
 

@@ -110,11 +110,13 @@ def of_distinct(
 ) -> Answer:
     """As `by_topic`, of a request's topics: `part` makes the part of a name and a partition's
     request. Of those that name a partition twice, the last one counts."""
-    asked = Table(((one.name, each.partition_index), each) for one in topics for each in one.partitions)
+    by_partition = Table(
+        ((one.name, each.partition_index), each) for one in topics for each in one.partitions
+    )
     parts: Table[str, list[Any]] = Table((one.name, []) for one in topics)
-    for (name, _), each in asked.items():
+    for (name, _), each in by_partition.items():
         parts[name].append(part(name, each))
-    asked.clear()
+    by_partition.clear()
     topics = list(parts.items())
     parts.clear()
     return by_topic(topics, topic, whole)

@@ -75,7 +75,7 @@ def handle(ctx: RequestContext, request: ListOffsetsRequest) -> Answer:
     )
     answer = of_distinct(
         request.topics,
-        lambda name, asked: _offset(ctx, request, name, asked, (name, asked.partition_index) in twice),
+        lambda name, part: _offset(ctx, request, name, part, (name, part.partition_index) in twice),
         ListOffsetsTopicResponse,
         lambda topics: ListOffsetsResponse(topics=topics),
     )
@@ -97,28 +97,28 @@ def refuse(request: ListOffsetsRequest, error: KafkaError, version: int) -> List
 
 
 def _offset(
-    ctx: RequestContext, request: ListOffsetsRequest, name: str, asked: ListOffsetsPartition, twice: bool
+    ctx: RequestContext, request: ListOffsetsRequest, name: str, part: ListOffsetsPartition, twice: bool
 ) -> ListOffsetsPartitionResponse | Deferred:
     """The offset of a partition; a Deferred if a log has to be read."""
-    index = asked.partition_index
+    index = part.partition_index
     try:
         if twice:
             raise KafkaError(ErrorCode.INVALID_REQUEST)
-        if asked.timestamp < 0 and ctx.version < FIRST_VERSION.get(asked.timestamp, 1 << 15):
+        if part.timestamp < 0 and ctx.version < FIRST_VERSION.get(part.timestamp, 1 << 15):
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
         partition = online(ctx.broker, name, index)
-        check_leader_epoch(ctx.broker, partition, asked.current_leader_epoch)
+        check_leader_epoch(ctx.broker, partition, part.current_leader_epoch)
         consumer = request.replica_id == CONSUMER
         committed = consumer and request.isolation_level == READ_COMMITTED
         words = ctx.broker.slots.group(partition.slot)
         end_error = ErrorCode.NONE
         if consumer and words[Slot.HIGH_WATERMARK] < words[Slot.EPOCH_START]:
             end_error = _unknown_end(words, ctx.version)
-        if asked.timestamp in AT_ONCE:
-            return _part(index, _offset_in_slot(words, asked.timestamp, consumer, committed, end_error))
+        if part.timestamp in AT_ONCE:
+            return _part(index, _offset_in_slot(words, part.timestamp, consumer, committed, end_error))
     except KafkaError as error:
         return ListOffsetsPartitionResponse(index, error.code)
-    return _search(ctx.broker, partition, words, asked, _limit(words, consumer, committed), end_error)
+    return _search(ctx.broker, partition, words, part, _limit(words, consumer, committed), end_error)
 
 
 def _unknown_end(words: Words, version: int) -> ErrorCode:
@@ -157,12 +157,12 @@ def _search(
     broker: Broker,
     partition: Partition,
     words: Words,
-    asked: ListOffsetsPartition,
+    part: ListOffsetsPartition,
     limit: int,
     end_error: ErrorCode,
 ) -> Deferred:
     """The offset of a timestamp below a limit, from the log."""
-    index, timestamp = asked.partition_index, asked.timestamp
+    index, timestamp = part.partition_index, part.timestamp
     start = int(words[Slot.LOG_START])
     end = (int(words[Slot.HW_BASE]), int(words[Slot.HW_POSITION]))
     version = int(words[Slot.SEGMENTS_VERSION])

@@ -21,13 +21,15 @@ def handle(
     ctx: RequestContext, request: ListPartitionReassignmentsRequest
 ) -> ListPartitionReassignmentsResponse:
     """Pending reassignments of the requested partitions, or of all (null)."""
-    asked = None
+    requested = None
     if request.topics is not None:
-        asked = Names((topic.name, index) for topic in request.topics for index in topic.partition_indexes)
+        requested = Names(
+            (topic.name, index) for topic in request.topics for index in topic.partition_indexes
+        )
     found: dict[str, list[OngoingPartitionReassignment]] = {}
     for partition in paced(list(ctx.broker.catalogue.partitions())):
         moving = partition.adding or partition.removing
-        if moving and (asked is None or (partition.topic, partition.index) in asked):
+        if moving and (requested is None or (partition.topic, partition.index) in requested):
             found.setdefault(partition.topic, []).append(_ongoing(ctx, partition))
     if asked is not None:
         asked.clear()

@@ -98,7 +98,10 @@ def respond(ctx: RequestContext, request: MetadataRequest) -> MetadataResponse:
         brokers=[MetadataResponseBroker(*node, broker.rack) for node in ctx.nodes()],
         cluster_id=broker.cluster_id,
         controller_id=broker.node_id,
-        topics=[_known(broker, topic, operations) for topic in paced(_asked(broker, request, ctx.version))],
+        topics=[
+            _known(broker, topic, operations)
+            for topic in paced(_requested_topics(broker, request, ctx.version))
+        ],
     )
     response.topics += _unknown(broker, request, operations)
     if request.include_cluster_authorized_operations:
@@ -106,7 +109,7 @@ def respond(ctx: RequestContext, request: MetadataRequest) -> MetadataResponse:
     return response
 
 
-def _asked(broker: Broker, request: MetadataRequest, version: int) -> list[Topic]:
+def _requested_topics(broker: Broker, request: MetadataRequest, version: int) -> list[Topic]:
     """Existing topics, each once. A request with any id is a request by id."""
     catalogue = broker.catalogue
     if is_all(request, version):

@@ -60,7 +60,7 @@ async def _handle_partly_known(ctx: RequestContext, request: OffsetCommitRequest
     known = _known_topics(ctx, request, response)
     if not known:
         return response
-    asked = OffsetCommitRequest(
+    known_only = OffsetCommitRequest(
         request.group_id,
         request.generation_id_or_member_epoch,
         request.member_id,
@@ -71,10 +71,10 @@ async def _handle_partly_known(ctx: RequestContext, request: OffsetCommitRequest
     service = ctx.services.groups
     try:
         answer: OffsetCommitResponse = await service.run(
-            request.group_id, lambda now_ms: service.shard.commit_offsets(asked, ctx.version, now_ms)
+            request.group_id, lambda now_ms: service.shard.commit_offsets(known_only, ctx.version, now_ms)
         )
     except KafkaError as error:
-        answer = refuse(asked, error, ctx.version)
+        answer = refuse(known_only, error, ctx.version)
     _merge(response, answer, ctx.version >= TOPIC_IDS_FROM)
     return response
 
@@ -113,8 +113,8 @@ def _merge(response: OffsetCommitResponse, answer: OffsetCommitResponse, by_id: 
         (topic.topic_id if by_id else topic.name, topic) for topic in response.topics
     )
     for topic in paced(answer.topics):
-        mine = seen.get(topic.topic_id if by_id else topic.name)
-        if mine is None:
+        merged = seen.get(topic.topic_id if by_id else topic.name)
+        if merged is None:
             response.topics.append(topic)
         else:
-            mine.partitions += topic.partitions
+            merged.partitions += topic.partitions

@@ -30,15 +30,15 @@ def handle(ctx: RequestContext, request: OffsetDeleteRequest) -> Answer:
             if catalogue.partition(topic.name, part.partition_index) is not None:
                 there.append(part)
                 continue
-            mine = failed.setdefault(topic.name, OffsetDeleteResponseTopic(topic.name))
+            failed_topic = failed.setdefault(topic.name, OffsetDeleteResponseTopic(topic.name))
             code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            mine.partitions.append(OffsetDeleteResponsePartition(part.partition_index, code))
+            failed_topic.partitions.append(OffsetDeleteResponsePartition(part.partition_index, code))
         if there:
             known.append(OffsetDeleteRequestTopic(topic.name, there))
-    asked = OffsetDeleteRequest(request.group_id, known)
+    deletion = OffsetDeleteRequest(request.group_id, known)
     try:
         service = ctx.services.groups
-        answer = service.ask(request.group_id, lambda _: service.shard.delete_offsets(asked))
+        answer = service.ask(request.group_id, lambda _: service.shard.delete_offsets(deletion))
     except KafkaError as error:
         raise _forgotten(failed, error) from None
     return then(answer, partial(_merged, failed), partial(_forgotten, failed))
@@ -49,11 +49,11 @@ def _merged(
 ) -> OffsetDeleteResponse:
     response = _response(failed)
     for topic_answer in paced(answer.topics):
-        mine_or_none = failed.get(topic_answer.name)
-        if mine_or_none is None:
+        own_or_none = failed.get(topic_answer.name)
+        if own_or_none is None:
             response.topics.append(topic_answer)
         else:
-            mine_or_none.partitions += topic_answer.partitions
+            own_or_none.partitions += topic_answer.partitions
     emptied(failed)
     return response
 

@@ -52,23 +52,23 @@ def refuse(
     )
 
 
-def _end(ctx: RequestContext, name: str, asked: OffsetForLeaderPartition) -> EpochEndOffset | Deferred:
+def _end(ctx: RequestContext, name: str, part: OffsetForLeaderPartition) -> EpochEndOffset | Deferred:
     """The current epoch, by far the most requested, comes from shared memory; earlier epochs from
     the IO worker."""
     broker = ctx.broker
     try:
-        partition = online(broker, name, asked.partition)
-        check_leader_epoch(broker, partition, asked.current_leader_epoch)
+        partition = online(broker, name, part.partition)
+        check_leader_epoch(broker, partition, part.current_leader_epoch)
         words = broker.slots.group(partition.slot)
     except KafkaError as error:
-        return EpochEndOffset(error.code, asked.partition)
-    if asked.leader_epoch == words[Slot.LEADER_EPOCH]:
-        return EpochEndOffset(0, asked.partition, asked.leader_epoch, int(words[Slot.LOG_END]))
+        return EpochEndOffset(error.code, part.partition)
+    if part.leader_epoch == words[Slot.LEADER_EPOCH]:
+        return EpochEndOffset(0, part.partition, part.leader_epoch, int(words[Slot.LOG_END]))
 
     return of_worker(
         broker,
         partition,
-        Ask(partition.slot, asked.leader_epoch),
-        lambda end: EpochEndOffset(0, asked.partition, *end),
-        lambda error: EpochEndOffset(error.code, asked.partition),
+        Ask(partition.slot, part.leader_epoch),
+        lambda end: EpochEndOffset(0, part.partition, *end),
+        lambda error: EpochEndOffset(error.code, part.partition),
     )

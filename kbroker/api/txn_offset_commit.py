@@ -35,7 +35,7 @@ async def handle(ctx: RequestContext, request: TxnOffsetCommitRequest) -> TxnOff
     known, response = _known_topics(ctx, request)
     if not known:
         return response
-    asked = TxnOffsetCommitRequest(
+    known_only = TxnOffsetCommitRequest(
         request.transactional_id,
         request.group_id,
         request.producer_id,
@@ -46,9 +46,9 @@ async def handle(ctx: RequestContext, request: TxnOffsetCommitRequest) -> TxnOff
         known,
     )
     try:
-        answer = await _commit(ctx, asked)
+        answer = await _commit(ctx, known_only)
     except KafkaError as error:
-        answer = refuse(asked, error, ctx.version)
+        answer = refuse(known_only, error, ctx.version)
     _merge(response, answer)
     return response
 

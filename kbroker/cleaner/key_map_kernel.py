@@ -56,9 +56,9 @@ def _put(table: Words, slots: int, low: int, high: int, offset: int) -> int:
 
 
 @inlined
-def is_odd(delta: int, previous: int, last_delta: int) -> bool:
-    """Whether a record's offset delta does not rise from the previous one's (-1: none) up to the
-    batch's last one at most. Producers choose the deltas of plain batches, as with Apache Kafka."""
+def is_unordered(delta: int, previous: int, last_delta: int) -> bool:
+    """Whether a record's offset delta is not above the previous one's (-1: none), or is above the
+    batch's last one. Producers choose the deltas of plain batches, as with Apache Kafka."""
     return delta <= previous or delta > last_delta
 
 
@@ -66,7 +66,7 @@ def is_odd(delta: int, previous: int, last_delta: int) -> bool:
 def _map_records(
     address: int, end: int, count: int, base_offset: int, last_delta: int, table: Words, state: Words
 ) -> int:
-    """TAKEN, FULL, DAMAGED, or ODD: the records before the odd one are entered."""
+    """TAKEN, FULL, DAMAGED, or UNORDERED: the records before the unordered one are entered."""
     position = address
     previous = -1
     for _ in range(count):
@@ -77,14 +77,16 @@ def _map_records(
         _, position = read_varint(position + 1, following)
         if position == BAD:
             return CleanStop.DAMAGED
-        delta, position = read_varint(position, following)  # any number: `is_odd` refuses what does not fit
+        delta, position = read_varint(
+            position, following
+        )  # any number: `is_unordered` refuses what does not fit
         if position == BAD:
             return CleanStop.DAMAGED
         length, position = read_varint32(position, following)
         if position == BAD or length > following - position:
             return CleanStop.DAMAGED
-        if is_odd(delta, previous, last_delta):
-            return CleanStop.ODD
+        if is_unordered(delta, previous, last_delta):
+            return CleanStop.UNORDERED
         previous = delta
         state[KeyMap.RECORDS] += 1
         if length >= 0 and base_offset + delta >= state[KeyMap.START]:
@@ -100,14 +102,14 @@ def _map_records(
 def map_records(
     address: int, size: int, count: int, base_offset: int, last_delta: int, table: Words, state: Words
 ) -> int:
-    """Enter the plain records section of one batch. TAKEN, FULL, DAMAGED or ODD."""
+    """Enter the plain records section of one batch. TAKEN, FULL, DAMAGED or UNORDERED."""
     return _map_records(address, address + size, count, base_offset, last_delta, table, state)
 
 
 @inlined
 def next_batch(at: int, left: int) -> tuple[int, int]:
-    """The batch at an address, of which so many bytes are there: (WHOLE, TAKEN when it ends behind
-    them, or DAMAGED; its size, 0 when not even that is there)."""
+    """Find the end of the batch at an address, of which ``left`` bytes are there: (WHOLE, TAKEN
+    when it ends after them, or DAMAGED; its size, 0 when the size is not there either)."""
     if left < b.RECORDS:
         return CleanStop.TAKEN, 0
     size = batch_bytes(at)
@@ -138,7 +140,7 @@ def map_batches(buffer: NDArray[np.uint8], filled: int, table: Words, state: Wor
             count = load_i32_be(at + b.RECORD_COUNT)
             delta = load_i32_be(at + b.LAST_OFFSET_DELTA)
             found = _map_records(at + b.RECORDS, at + size, count, base_offset, delta, table, state)
-            if found != CleanStop.TAKEN and found != CleanStop.ODD:
+            if found != CleanStop.TAKEN and found != CleanStop.UNORDERED:
                 return found
             state[KeyMap.LATEST] = max(state[KeyMap.LATEST], last)
         elif load_i16_be(at + b.ATTRIBUTES) & (b.ATTRIBUTE_TRANSACTIONAL | b.ATTRIBUTE_CONTROL):

@@ -41,8 +41,8 @@ class OffsetMap:
     def begin(self, first_dirty: int, upper: int) -> None:
         """Empty the map for the records of [first_dirty, upper)."""
         self._memory.madvise(mmap.MADV_DONTNEED)
-        wanted = max(MIN_SLOTS, int((upper - first_dirty) / self.load_factor) + 1)
-        slots = min(len(self.table), wanted)
+        needed = max(MIN_SLOTS, int((upper - first_dirty) / self.load_factor) + 1)
+        slots = min(len(self.table), needed)
         self.state[:] = 0
         self.state[KeyMap.SEED] = SEED
         self.state[KeyMap.SLOTS] = slots

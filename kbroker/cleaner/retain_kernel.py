@@ -9,7 +9,7 @@ is taken is copied as it is.
 import numpy as np
 from numpy.typing import NDArray
 
-from kbroker.cleaner.key_map_kernel import SPECIAL_ATTRIBUTES, find_offset, is_odd, next_batch
+from kbroker.cleaner.key_map_kernel import SPECIAL_ATTRIBUTES, find_offset, is_unordered, next_batch
 from kbroker.cleaner.rows import CleanStop, KeyMap, Retain
 from kbroker.kernels.batch_header import last_offset
 from kbroker.kernels.batches import describe
@@ -50,7 +50,8 @@ def _horizon(header: int) -> int:
 def _decide(
     header: int, address: int, end: int, flags: Bytes, table: Words, state: Words, words: Words
 ) -> int:
-    """Flag the records that stay. TAKEN, DAMAGED, or ODD: all stay. header: of their batch."""
+    """Flag the records that stay. TAKEN, DAMAGED, or UNORDERED: all stay. header: of their
+    batch."""
     count = load_i32_be(header + b.RECORD_COUNT)
     base_offset = load_i64_be(header + b.BASE_OFFSET)
     last_delta = load_i32_be(header + b.LAST_OFFSET_DELTA)
@@ -68,7 +69,9 @@ def _decide(
         time_delta, position = read_varint(position + 1, following)
         if position == BAD:
             return CleanStop.DAMAGED
-        delta, position = read_varint(position, following)  # any number: `is_odd` refuses what does not fit
+        delta, position = read_varint(
+            position, following
+        )  # any number: `is_unordered` refuses what does not fit
         if position == BAD:
             return CleanStop.DAMAGED
         length, key = read_varint32(position, following)
@@ -77,11 +80,11 @@ def _decide(
         value, position = read_varint32(key + max(length, 0), following)
         if position == BAD or value > following - position:
             return CleanStop.DAMAGED
-        if is_odd(delta, previous, last_delta):
+        if is_unordered(delta, previous, last_delta):
             words[Retain.RECORDS_READ] += count
             words[Retain.RECORDS_KEPT] += count
             words[Retain.KEPT], words[Retain.TOMBSTONES] = count, 0
-            return CleanStop.ODD
+            return CleanStop.UNORDERED
         previous = delta
         offset = base_offset + delta
         stays = offset > state[KeyMap.LATEST]
@@ -127,7 +130,7 @@ def _write_varint(at: int, value: int) -> int:
 @inlined
 def _copy_records(address: int, end: int, count: int, flags: Bytes, shift: int, target: int) -> int:
     """Write the flagged records, their timestamp deltas raised by ``shift``; returns the address
-    behind them."""
+    after them."""
     position = address
     for n in range(count):
         start = position
@@ -199,17 +202,17 @@ def _write_filtered(at: int, size: int, flags: Bytes, horizon: int, words: Words
         store_i64_be(target + b.BASE_TIMESTAMP, horizon)
         attributes |= b.ATTRIBUTE_DELETE_HORIZON
         store_i16_be(target + b.ATTRIBUTES, attributes)
-    behind = _copy_records(at + b.RECORDS, at + size, count, flags, shift, target + b.RECORDS)
+    end = _copy_records(at + b.RECORDS, at + size, count, flags, shift, target + b.RECORDS)
     if not attributes & b.ATTRIBUTE_LOG_APPEND_TIME:
         store_i64_be(target + b.MAX_TIMESTAMP, words[Retain.MAX_TIMESTAMP])
-    store_i32_be(target + b.LENGTH, behind - target - b.LENGTH_OVERHEAD)
+    store_i32_be(target + b.LENGTH, end - target - b.LENGTH_OVERHEAD)
     store_i32_be(target + b.RECORD_COUNT, words[Retain.KEPT])
-    store_i32_be(target + b.CRC, crc32c_at(target + b.ATTRIBUTES, behind - target - b.ATTRIBUTES))
-    return behind - target
+    store_i32_be(target + b.CRC, crc32c_at(target + b.ATTRIBUTES, end - target - b.ATTRIBUTES))
+    return end - target
 
 
 @inlined
-def _holds(offsets: Words, offset: int) -> bool:
+def _contains(offsets: Words, offset: int) -> bool:
     """Whether an offset is among the sorted ones."""
     low, high = 0, offsets.size
     while low < high:
@@ -236,7 +239,7 @@ def _write_kept(at: int, size: int, flags: Bytes, last_offsets: Words, words: Wo
         return _write_filtered(at, size, flags, new_horizon, words, target)
     written = 0
     last = last_offset(at)
-    sequenced = load_i64_be(at + b.PRODUCER_ID) >= 0 and _holds(last_offsets, last)
+    sequenced = load_i64_be(at + b.PRODUCER_ID) >= 0 and _contains(last_offsets, last)
     if sequenced or words[Retain.POSITION] + size == words[Retain.KEEP_END]:
         written = _write_empty(at, target)
     words[Retain.CHANGED] += written != size
@@ -274,9 +277,13 @@ def filter_batches(
         if attributes & SPECIAL_ATTRIBUTES:
             return CleanStop.SPECIAL
         count = load_i32_be(at + b.RECORD_COUNT)
-        most = size + MAX_GROWTH * count
-        if words[Retain.OUT] + most > out.size or words[Retain.ROWS] == rows.shape[0] or count > flags.size:
-            words[Retain.NEXT_SIZE] = most
+        max_bytes = size + MAX_GROWTH * count
+        if (
+            words[Retain.OUT] + max_bytes > out.size
+            or words[Retain.ROWS] == rows.shape[0]
+            or count > flags.size
+        ):
+            words[Retain.NEXT_SIZE] = max_bytes
             return CleanStop.OUT_FULL
         if _decide(at, at + b.RECORDS, at + size, flags, table, state, words) == CleanStop.DAMAGED:
             return CleanStop.DAMAGED

@@ -46,4 +46,4 @@ class CleanStop(Values):
     DAMAGED = 3
     WHOLE = 4  # it did not: a plain or special batch is there
     OUT_FULL = 5  # room for NEXT_SIZE bytes is wanted in the out buffer, or a row
-    ODD = 6  # offsets of a batch's records do not rise within it: the batch stays as it is
+    UNORDERED = 6  # offsets of a batch's records do not rise within it: the batch stays as it is

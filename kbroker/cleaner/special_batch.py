@@ -92,7 +92,7 @@ class SpecialFilter:
                     return data
                 return self._rewrite(batch, plain, flags, new_horizon)
         self.words[Retain.CHANGED] += batch.size != b.HEADER_BYTES
-        if self._is_wanted_empty(batch):
+        if self._must_be_empty(batch):
             return _empty(batch)
         self.words[Retain.CHANGED] += batch.size == b.HEADER_BYTES
         return None
@@ -117,7 +117,7 @@ class SpecialFilter:
         )
         if found == CleanStop.DAMAGED:
             raise CorruptLog(f"records of the batch at offset {batch.base_offset} are damaged")
-        return None if found == CleanStop.ODD else flags
+        return None if found == CleanStop.UNORDERED else flags
 
     def _rewrite(
         self, batch: RecordBatch, plain: bytes | memoryview, flags: NDArray[np.uint8], new_horizon: int
@@ -139,7 +139,7 @@ class SpecialFilter:
         fields = attributes, batch.last_offset_delta, base_timestamp, max_timestamp
         return _seal(batch, fields, int(self.words[Retain.KEPT]), packed)
 
-    def _is_wanted_empty(self, batch: RecordBatch) -> bool:
+    def _must_be_empty(self, batch: RecordBatch) -> bool:
         """Whether an empty batch stays as a header: the last batch of an active producer keeps
         sequence and epoch, the last batch of the group of segments keeps the offset."""
         if self.words[Retain.POSITION] + batch.size == self.words[Retain.KEEP_END]:

@@ -194,7 +194,7 @@ def add(
 ) -> None:
     """Allow operations on resources, or deny them with --deny."""
     resources = _resources(topic, group, transactional_id, cluster, delegation_token, user_principal)
-    wanted = _wanted(resources, operation, producer, consumer)
+    new_acls = _convenience_acls(resources, operation, producer, consumer)
     if not principal:
         raise UsageFailed("give --principal User:NAME")
     pattern = acls.PREFIXED if prefixed else acls.LITERAL
@@ -208,7 +208,7 @@ def add(
             what,
             acls.DENY if deny else acls.ALLOW,
         )
-        for kind, name, what in wanted
+        for kind, name, what in new_acls
         for who in principal
         for where in host or [acls.WILDCARD]
     ]
@@ -216,7 +216,7 @@ def add(
     say(f"{counted(len(entries), 'ACL')} added")
 
 
-def _wanted(
+def _convenience_acls(
     resources: list[tuple[int, str]], operations: list[Operation] | None, producer: bool, consumer: bool
 ) -> list[tuple[int, str, int]]:
     """(resource type, name, operation) of each ACL."""

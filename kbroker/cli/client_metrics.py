@@ -113,17 +113,17 @@ def alter(
     validate_only: DryRun = False,
 ) -> None:
     """Create or change a subscription; options that are not given stay unchanged."""
-    wanted = {
+    settings = {
         "metrics": metrics,
         "interval.ms": None if interval_ms is None else str(interval_ms),
         "match": None if match is None else ",".join(match),
     }
     operations = [
-        (key, SET if value else DELETE, value) for key, value in wanted.items() if value is not None
+        (key, SET if value else DELETE, value) for key, value in settings.items() if value is not None
     ]
     if not operations:
         raise UsageFailed("nothing to alter: give --metrics, --interval-ms or --match")
-    refuse_long_string("all of --match", wanted["match"] or "")
+    refuse_long_string("all of --match", settings["match"] or "")
     named_configs.change(broker, (CLIENT_METRICS, name), _subject(name), operations, validate_only)
     say(f"{_subject(name)}: {'would be altered' if validate_only else 'altered'}")
 

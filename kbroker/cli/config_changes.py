@@ -75,12 +75,12 @@ def read_configs(broker: Connection, entity: str, name: str) -> list[dict[str, A
     ]
 
 
-def _require_settings(broker: Connection, entity: str, name: str, wanted: Sequence[str]) -> None:
+def _require_settings(broker: Connection, entity: str, name: str, names: Sequence[str]) -> None:
     """Check that the settings exist: a broker answers an unknown name as a setting with its
     default. Raises CommandFailed."""
     known = {entry["name"] for entry in read_configs(broker, entity, name)}
     known |= known_names() if entity == "broker" else set()
-    if unknown := sorted(set(wanted) - known):
+    if unknown := sorted(set(names) - known):
         subject = f"{entity} {name}" if name else "all brokers"
         close = "".join(suggestion(each, known) for each in unknown)
         raise CommandFailed(f"{subject}: no setting {', '.join(unknown)}{close}")

@@ -159,19 +159,19 @@ def alter(
     if not (sets or delete or append or subtract):
         raise UsageFailed("nothing to alter: give --set, --delete, --append or --subtract")
     name = _name(entity, name, default)
-    wanted = parse_pairs("--set", sets or [])
+    new_values = parse_pairs("--set", sets or [])
     change_configs(
         broker,
         entity.value,
         name,
-        sets=wanted,
+        sets=new_values,
         deletes=delete or [],
         appends=parse_pairs("--append", append or []),
         subtracts=parse_pairs("--subtract", subtract or []),
         validate_only=validate_only,
     )
     if entity is Entity.BROKER:  # the broker accepts any name, as Apache Kafka does for its plug-ins
-        for key in sorted(set(wanted) - (names := known_names())):
+        for key in sorted(set(new_values) - (names := known_names())):
             say(f"{key} is not a setting of kbroker{suggestion(key, names)}")
     subject = f"{entity.value} {name}" if name else "all brokers"
     say(f"{subject}: {'would be altered' if validate_only else 'altered'}")

@@ -69,11 +69,11 @@ class Reader:
         else:
             own |= {"group.id": "kbroker-consume", "enable.auto.commit": False}
         self.consumer: Consumer = broker.consumer(own | settings)
-        wanted = self._existing(topics, partitions)
+        chosen = self._existing(topics, partitions)
         if group:
             self.consumer.subscribe(list(topics), on_assign=self._on_assign, on_revoke=self._on_revoke)
         else:
-            self._assign(wanted, start)
+            self._assign(chosen, start)
 
     def __iter__(self) -> Iterator[list[Shown]]:
         left = self.bounds.max_messages
@@ -111,27 +111,27 @@ class Reader:
         existing = partitions_of(self.broker.admin(), topics, self.broker.timeout_s)
         if not numbers:
             return existing
-        wanted = [(topic, number) for topic in topics for number in numbers]
-        if missing := set(wanted) - set(existing):
+        chosen = [(topic, number) for topic in topics for number in numbers]
+        if missing := set(chosen) - set(existing):
             raise CommandFailed(f"there is no partition {', '.join(f'{t}-{n}' for t, n in sorted(missing))}")
-        return wanted
+        return chosen
 
-    def _assign(self, wanted: list[Partition], start: Start) -> None:
+    def _assign(self, chosen: list[Partition], start: Start) -> None:
         admin = self.broker.admin()
-        starts = earliest(self.broker, admin, wanted)
-        ends = latest(self.broker, admin, wanted)
+        starts = earliest(self.broker, admin, chosen)
+        ends = latest(self.broker, admin, chosen)
         if start.timestamp_ms is not None:
-            first = at_time(self.broker, admin, wanted, start.timestamp_ms)
+            first = at_time(self.broker, admin, chosen, start.timestamp_ms)
         elif start.whence == "earliest":
             first = starts
         elif start.whence == "offset":
-            first = dict.fromkeys(wanted, start.offset)
+            first = dict.fromkeys(chosen, start.offset)
         else:
             first = {
-                partition: max(ends[partition] + start.offset, starts[partition]) for partition in wanted
+                partition: max(ends[partition] + start.offset, starts[partition]) for partition in chosen
             }
         if start.whence == "offset":
-            for partition in wanted:
+            for partition in chosen:
                 if not starts[partition] <= start.offset <= ends[partition]:
                     held = f"{starts[partition]} to {ends[partition]}"
                     raise CommandFailed(

@@ -75,9 +75,9 @@ def copy(
     described = describe_topic(admin, source, broker.timeout_s)
     was = described["partitions"]
     settings = described["configs"] | changes
-    wanted = NewTopic(target, partitions or len(was), len(was[0]["replicas"]), config=settings)
+    new_topic = NewTopic(target, partitions or len(was), len(was[0]["replicas"]), config=settings)
     answers = admin.create_topics(
-        [wanted],
+        [new_topic],
         request_timeout=broker.timeout_s,
         operation_timeout=broker.timeout_s,
         validate_only=validate_only,

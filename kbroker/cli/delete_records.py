@@ -60,8 +60,8 @@ def delete_records(
         confirm(f"Delete records of {', '.join(scopes)} of before {format_time(time_ms)}?", yes)
         admin = broker.admin()
         offsets = before_time(broker, admin, scoped(admin, scopes, broker.timeout_s), time_ms)
-    wanted = [TopicPartition(*partition, offset) for partition, offset in offsets.items()]
-    answers = broker.admin().delete_records(wanted, request_timeout=broker.timeout_s)
+    limits = [TopicPartition(*partition, offset) for partition, offset in offsets.items()]
+    answers = broker.admin().delete_records(limits, request_timeout=broker.timeout_s)
     rows = []
     for partition, future in answers.items():
         try:

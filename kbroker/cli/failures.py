@@ -62,20 +62,20 @@ def broker_error(code: int, text: str | None = None, subject: str = "") -> Comma
     """The failure for an error code in an answer; `text`: the broker's message."""
     try:
         known = ErrorCode(code)
-        name, said = known.name, text or known.message
+        name, reason = known.name, text or known.message
     except ValueError:
-        name, said = f"error {code}", text or "not known here"
+        name, reason = f"error {code}", text or "not known here"
     if code == ErrorCode.INVALID_CONFIG.value:
         from kbroker.cli.setting_names import with_suggestion
 
-        said = with_suggestion(said)
-    if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.value and said in _UNKNOWN_TOPIC_TEXTS:
-        said = "there is no such topic or partition"
+        reason = with_suggestion(reason)
+    if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.value and reason in _UNKNOWN_TOPIC_TEXTS:
+        reason = "there is no such topic or partition"
     if code == ErrorCode.SECURITY_DISABLED.value:
-        said = f"{said.removesuffix('.')}; set authorizer.class.name in its settings (docs/security.md)"
+        reason = f"{reason.removesuffix('.')}; set authorizer.class.name in its settings (docs/security.md)"
     timed_out = code == ErrorCode.REQUEST_TIMED_OUT.value
     prefix = f"{subject}: " if subject else ""
-    return CommandFailed(f"{prefix}{name}: {said}", ExitCode.UNREACHABLE if timed_out else ExitCode.FAILED)
+    return CommandFailed(f"{prefix}{name}: {reason}", ExitCode.UNREACHABLE if timed_out else ExitCode.FAILED)
 
 
 def check_answer(answer: Any, subject: str = "") -> None:
@@ -164,10 +164,10 @@ def _explain_kafka_python(library: ModuleType, error: BaseException, subject: st
     if isinstance(error, library.KafkaConfigurationError):
         return UsageFailed(f"{prefix}{error}")
     if isinstance(error, library.BrokerResponseError):
-        said = error.args[0] if error.args and isinstance(error.args[0], str) else None
+        reason = error.args[0] if error.args and isinstance(error.args[0], str) else None
         # The library's texts contain whole requests and answers, so they are not shown.
-        said = None if said is None or "Response" in said or "Request" in said else said
-        return broker_error(error.errno, said, subject)
+        reason = None if reason is None or "Response" in reason or "Request" in reason else reason
+        return broker_error(error.errno, reason, subject)
     connection = ("KafkaConnectionError", "KafkaTimeoutError", "NoBrokersAvailable", "NodeNotReadyError")
     if isinstance(error, tuple(getattr(library, name) for name in connection if hasattr(library, name))):
         return Unreachable(f"{prefix}{error}")

@@ -53,8 +53,8 @@ def describe_group(coordinators: GroupCoordinators, group_id: str) -> Described:
     from kbroker.protocol.messages.describe_groups import DescribeGroupsRequest
 
     if coordinators.offers(ApiKey.CONSUMER_GROUP_DESCRIBE):
-        asked = ConsumerGroupDescribeRequest([group_id])
-        node_id, answer = coordinators.ask(group_id, ApiKey.CONSUMER_GROUP_DESCRIBE, asked)
+        request = ConsumerGroupDescribeRequest([group_id])
+        node_id, answer = coordinators.ask(group_id, ApiKey.CONSUMER_GROUP_DESCRIBE, request)
         group = _only_group(answer, group_id)
         if group.error_code not in _NOT_OF_THIS_TYPE:
             _check(group, group_id)

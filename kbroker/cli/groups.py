@@ -123,15 +123,15 @@ def delete_offsets(
     parsed = [parse_scope(scope) for scope in scopes]
     admin = broker.admin()
     committed = require(read_group(broker, admin, group)).offsets
-    wanted = [p for p in committed if any(p[0] == topic and (not n or p[1] in n) for topic, n in parsed)]
-    if not wanted:
+    chosen = [p for p in committed if any(p[0] == topic and (not n or p[1] in n) for topic, n in parsed)]
+    if not chosen:
         raise CommandFailed(f"group {group} has no committed offset for {', '.join(scopes)}")
-    confirm(f"Delete {len(wanted)} committed offsets of {group}?", yes)
+    confirm(f"Delete {len(chosen)} committed offsets of {group}?", yes)
     from kafka.structs import TopicPartition
 
     with broker.kafka_python_admin() as client:
         try:
-            answers = client.delete_group_offsets(group, [TopicPartition(*partition) for partition in wanted])
+            answers = client.delete_group_offsets(group, [TopicPartition(*partition) for partition in chosen])
         except Exception as error:
             raise explain(error, f"group {group}") or error from error
     _report({f"{p.topic}-{p.partition}": outcome for p, outcome in answers.items()}, "offset deleted")
@@ -174,9 +174,9 @@ def remove_members(
     with broker.kafka_python_admin() as client:
         from kafka.admin import MemberToRemove
 
-        wanted = [MemberToRemove(m, i, "removed by an administrator") for m, i in leaving]
+        members = [MemberToRemove(m, i, "removed by an administrator") for m, i in leaving]
         try:
-            answers = client.remove_group_members(group, wanted)
+            answers = client.remove_group_members(group, members)
         except Exception as error:
             raise explain(error, f"group {group}") or error from error
     _report(answers, "removed")

@@ -155,9 +155,9 @@ def _planned(found: LogDirs, logs: list[Log], target: str | None) -> dict[Log, s
 
 def _begin(client: Any, moves: dict[Log, str]) -> dict[Log, CommandFailed]:
     """Begin the moves; returns those that were refused."""
-    wanted = {(*log.partition, log.broker): path for log, path in moves.items()}
+    targets = {(*log.partition, log.broker): path for log, path in moves.items()}
     try:
-        answers = client.alter_replica_log_dirs(wanted)
+        answers = client.alter_replica_log_dirs(targets)
     except Exception as error:
         raise explain(error) or error from error
     codes = {(each.broker_id, each.topic, each.partition): error.errno for each, error in answers.items()}
@@ -171,15 +171,15 @@ def _begin(client: Any, moves: dict[Log, str]) -> dict[Log, CommandFailed]:
 def _follow(client: Any, moves: dict[Log, str]) -> None:
     """Wait until no log has a copy in progress. Raises CommandFailed for a log that did not
     arrive."""
-    wanted = {(log.broker, log.partition): path for log, path in moves.items()}
+    targets = {(log.broker, log.partition): path for log, path in moves.items()}
     while True:
         now = {(log.broker, log.partition): log for log in LogDirs(client.describe_log_dirs()).logs}
-        moving = [log for key in wanted if (log := now.get(key)) is not None and log.moving_to is not None]
+        moving = [log for key in targets if (log := now.get(key)) is not None and log.moving_to is not None]
         if not moving:
             break
         say(f"{counted(len(moving), 'log')} still moving, {size(sum(log.bytes for log in moving))}")
         time.sleep(CHECK_SECONDS)
-    late = [log.name for key, path in wanted.items() if (log := now.get(key)) and log.log_dir != path]
+    late = [log.name for key, path in targets.items() if (log := now.get(key)) and log.log_dir != path]
     if late:
         raise CommandFailed(f"not moved: {', '.join(late)}; the broker's log says why")
-    say(f"{counted(len(wanted), 'log')} moved")
+    say(f"{counted(len(targets), 'log')} moved")

@@ -78,12 +78,12 @@ def list_offsets(
     is the last stable offset instead of the high watermark. Raises CommandFailed."""
     from confluent_kafka import IsolationLevel, TopicPartition
 
-    wanted: dict[Any, Any] = {TopicPartition(topic, number): spec for topic, number in partitions}
-    if not wanted:
+    specs: dict[Any, Any] = {TopicPartition(topic, number): spec for topic, number in partitions}
+    if not specs:
         return {}
     level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
     found = {}
-    answers = admin.list_offsets(wanted, isolation_level=level, request_timeout=broker.timeout_s)
+    answers = admin.list_offsets(specs, isolation_level=level, request_timeout=broker.timeout_s)
     for partition, future in answers.items():
         answer = result_of(future, f"{partition.topic}-{partition.partition}")
         found[(partition.topic, partition.partition)] = (answer.offset, answer.timestamp)

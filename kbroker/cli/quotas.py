@@ -77,10 +77,10 @@ def read_all(
     from kafka.protocol.admin.client_quotas import DescribeClientQuotasRequest
 
     component = DescribeClientQuotasRequest.ComponentData
-    asked = [
+    filters = [
         component(entity_type=kind, match_type=1 if name is None else 0, match=name) for kind, name in entity
     ]
-    answer = _send(broker, DescribeClientQuotasRequest(components=asked, strict=strict))
+    answer = _send(broker, DescribeClientQuotasRequest(components=filters, strict=strict))
     check_answer(answer)
     return [
         (
@@ -133,18 +133,18 @@ def set_quotas(
     entity = _entity(user, client_id, ip)
     if not entity:
         raise UsageFailed("give --user, --client-id or --ip")
-    wanted = {}
+    new_values = {}
     for key, text in parse_pairs("QUOTA=VALUE", values).items():
         try:
-            wanted[key] = float(text)
+            new_values[key] = float(text)
         except ValueError:
-            wanted[key] = math.nan
-        if not math.isfinite(wanted[key]):
+            new_values[key] = math.nan
+        if not math.isfinite(new_values[key]):
             raise UsageFailed(f"{key}={text}: expected a number")
     try:
-        alter(broker, entity, wanted, [], validate_only)
+        alter(broker, entity, new_values, [], validate_only)
     except CommandFailed as failure:
-        if wanted.keys() <= KEYS:
+        if new_values.keys() <= KEYS:
             raise
         # not before: a newer broker may know more keys than this command
         raise CommandFailed(f"{failure.message}; known: {', '.join(sorted(KEYS))}", failure.code) from failure

@@ -25,13 +25,13 @@ class Refusals:
 
     def note(self, name: str, text: str) -> None:
         """name: of librdkafka's error, `_SSL`; text: its message."""
-        said = _TRIES.sub("", text)
+        reason = _TRIES.sub("", text)
         if name == "_AUTHENTICATION":
-            self.reason = f"the broker refuses these credentials: {said}"
+            self.reason = f"the broker refuses these credentials: {reason}"
         elif name == "_SSL":
-            self.reason = f"no TLS connection: {said}"
+            self.reason = f"no TLS connection: {reason}"
         elif name == "_TRANSPORT":
-            self._note_lost_connection(said)
+            self._note_lost_connection(reason)
         elif name == "_ALL_BROKERS_DOWN" and not self._was_lost:
             self._closed += 1
             if self._closed >= CLOSED:
@@ -40,13 +40,13 @@ class Refusals:
                     "set security.protocol=SASL_SSL and sasl.*"
                 )
 
-    def _note_lost_connection(self, said: str) -> None:
-        if alert := _ALERT.search(said):
+    def _note_lost_connection(self, text: str) -> None:
+        if alert := _ALERT.search(text):
             self.reason = f"the listener refuses the TLS connection: {alert[1]}"
             if alert[1] == _NO_CERTIFICATE:
                 self.reason += ": set ssl.keystore.location and ssl.keystore.type"
             return
         self._was_lost = True
-        self._handshakes += "SSL handshake failed" in said
+        self._handshakes += "SSL handshake failed" in text
         if self._handshakes >= HANDSHAKES:
             self.reason = "the listener answers no TLS handshake: set security.protocol without SSL"

@@ -39,14 +39,14 @@ def elect_leaders(
     partitions = scoped_or_all(admin, scopes, broker.timeout_s)
     if unclean:
         confirm(f"Elect leaders of {counted(len(partitions), 'partition')} and lose missing records?", yes)
-    wanted: dict[str, list[int]] = {}
+    by_topic: dict[str, list[int]] = {}
     for topic, number in partitions:
-        wanted.setdefault(topic, []).append(number)
+        by_topic.setdefault(topic, []).append(number)
     with broker.kafka_python_admin() as client:
         try:
             answer = client.elect_leaders(
                 UNCLEAN if unclean else PREFERRED,
-                wanted,
+                by_topic,
                 timeout_ms=int(broker.timeout_s * 1000),
                 raise_errors=False,
             )

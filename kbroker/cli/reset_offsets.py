@@ -168,15 +168,15 @@ def _plan(
             "(offsets can only be reset while a group has no members)"
         )
     if strategy.from_file is not None:
-        wanted = read_csv(strategy.from_file, groups[0] if len(groups) == 1 else None).get(name, {})
-        partitions = scoped(admin, [f"{topic}:{number}" for topic, number in wanted], broker.timeout_s)
+        from_file = read_csv(strategy.from_file, groups[0] if len(groups) == 1 else None).get(name, {})
+        partitions = scoped(admin, [f"{topic}:{number}" for topic, number in from_file], broker.timeout_s)
     else:
         partitions = scoped(admin, topics, broker.timeout_s) if topics else sorted(require(group).offsets)
-        wanted = {}
+        from_file = {}
     starts = earliest(broker, admin, partitions)
     ends = latest(broker, admin, partitions)
     ranges = {partition: LogRange(starts[partition], ends[partition]) for partition in partitions}
-    targets = wanted or _targets(broker, admin, group, strategy, ranges)
+    targets = from_file or _targets(broker, admin, group, strategy, ranges)
     moves = []
     for partition in partitions:
         new = ranges[partition].clip(targets[partition])
@@ -214,8 +214,8 @@ def _commit(broker: Connection, admin: "AdminClient", group: str, moves: list[Mo
     offsets = [TopicPartition(*move.partition, move.new) for move in moves]
     if not offsets:
         return
-    wanted = [ConsumerGroupTopicPartitions(group, offsets)]
-    answers = admin.alter_consumer_group_offsets(wanted, request_timeout=broker.timeout_s)
+    request = [ConsumerGroupTopicPartitions(group, offsets)]
+    answers = admin.alter_consumer_group_offsets(request, request_timeout=broker.timeout_s)
     done = result_of(answers[group], f"group {group}")
     for partition in done.topic_partitions or []:
         if partition.error is not None:

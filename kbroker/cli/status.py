@@ -61,9 +61,9 @@ def read_metrics(url: str) -> Metrics:
 
     code, body = get(url, "/metrics")
     lines = body.decode(errors="replace").split("\n")  # splitlines() would break names at U+2028
-    wanted = [line for line in lines if line.partition("{")[0].partition(" ")[0] in NAMES]
+    shown = [line for line in lines if line.partition("{")[0].partition(" ")[0] in NAMES]
     found: dict[str, list[tuple[dict[str, str], float]]] = {}
-    for family in text_string_to_metric_families("\n".join(wanted) + "\n"):
+    for family in text_string_to_metric_families("\n".join(shown) + "\n"):
         for sample in family.samples:
             found.setdefault(sample.name, []).append((sample.labels, sample.value))
     if code != HTTPStatus.OK or INFO not in found:

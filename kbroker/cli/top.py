@@ -84,12 +84,12 @@ def screen(found: Mapping[str, Any], width: int) -> "RenderableType":
     state = "ready" if sample["ready"] else "not ready: " + "; ".join(sample["problems"])
     came = f"in {size(sample['in_bytes'])}/s, {sample['in_records']:,.0f} records/s"
     went = f"out {size(sample['out_bytes'])}/s, {sample['cold_share']:.1%} from disk"
-    asked = f"{sample['requests']:,.0f} requests/s, {sample['errors']:,.0f} errors/s"
+    rates = f"{sample['requests']:,.0f} requests/s, {sample['errors']:,.0f} errors/s"
     holds = f"{counted(sample['partition_count'], 'partition')} of {counted(sample['topic_count'], 'topic')}"
     clients = f"{counted(sample['connections'], 'connection')}   lag {sample['lag']:,}"
     lines = (
         f"kbroker {found['version']}  {', '.join(found['bootstrap'])}  {state}",
-        f"{came}   {went}   {asked}",
+        f"{came}   {went}   {rates}",
         f"{holds}   {clients}   {counted(sample['deaths'], 'restart')}",
     )
     clients_tables, host_tables = (

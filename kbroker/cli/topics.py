@@ -82,10 +82,12 @@ def create(
     from confluent_kafka.admin import NewTopic
 
     settings = parse_pairs("--config", config or [])
-    wanted = [NewTopic(name, partitions or -1, replication_factor or -1, config=settings) for name in topics]
+    new_topics = [
+        NewTopic(name, partitions or -1, replication_factor or -1, config=settings) for name in topics
+    ]
     admin = broker.admin()
     answers = admin.create_topics(
-        wanted,
+        new_topics,
         request_timeout=broker.timeout_s,
         operation_timeout=broker.timeout_s,
         validate_only=validate_only,
@@ -125,14 +127,14 @@ def _outcomes(
     return changed, failures
 
 
-def _report_clamped(broker: Connection, names: list[str], asked: int) -> None:
+def _report_clamped(broker: Connection, names: list[str], requested: int) -> None:
     """Print a remark about topics with fewer replicas than requested. The broker's answer has it as
     a text, which the client library drops."""
     found = broker.admin().list_topics(timeout=broker.timeout_s).topics
     for name in set(names) & found.keys():
-        got = max((len(p.replicas) for p in found[name].partitions.values()), default=asked)
-        if got < asked:
-            say(f"{name}: {counted(got, 'replica')}, not {asked}: there are no more places for them")
+        got = max((len(p.replicas) for p in found[name].partitions.values()), default=requested)
+        if got < requested:
+            say(f"{name}: {counted(got, 'replica')}, not {requested}: there are no more places for them")
 
 
 app.command("list", epilog=LIST_EXAMPLES)(list_topics)

@@ -207,14 +207,14 @@ def abort(
     coordinator no longer has."""
     if (start_offset is None) == (producer_id is None):
         raise UsageFailed("give either --start-offset or --producer-id")
-    wanted = scoped(broker.admin(), [partition], broker.timeout_s)
-    if len(wanted) != 1 or ":" not in partition:
+    chosen = scoped(broker.admin(), [partition], broker.timeout_s)
+    if len(chosen) != 1 or ":" not in partition:
         raise UsageFailed(f"{partition!r}: expected one TOPIC:PARTITION")
     with broker.kafka_python_admin() as admin:
         from kafka.admin import AbortTransactionSpec
         from kafka.structs import TopicPartition
 
-        active = _producers(admin, wanted)[wanted[0]]
+        active = _producers(admin, chosen)[chosen[0]]
         hanging = [
             p
             for p in active
@@ -225,7 +225,7 @@ def abort(
         found = hanging[0]
         confirm(f"Abort the transaction of producer {found.producer_id} on {partition}?", yes)
         spec = AbortTransactionSpec(
-            TopicPartition(*wanted[0]),
+            TopicPartition(*chosen[0]),
             found.producer_id,
             found.producer_epoch,
             max(found.coordinator_epoch, 0),

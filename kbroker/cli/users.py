@@ -101,12 +101,12 @@ def add(
     offline: Offline = None,
 ) -> None:
     """Set the password of a user."""
-    wanted = mechanism or list(Mechanism)
+    mechanisms = mechanism or list(Mechanism)
     password = _password(password_file)
     if offline is not None:
         from kbroker.cli.offline_store import put_credentials
 
-        salted = [(each.number, each.hash_name) for each in wanted]
+        salted = [(each.number, each.hash_name) for each in mechanisms]
         put_credentials(offline, user, password, salted, iterations)
         say(f"user {user}: stored, for the next start")
         return
@@ -119,12 +119,12 @@ def add(
             password.encode(),
             secrets.token_bytes(20),
         )
-        for each in wanted
+        for each in mechanisms
     ]
     for change in changes:  # two changes of one user do not fit into one request
         for future in broker.admin().alter_user_scram_credentials([change]).values():
             result_of(future, f"user {user}")
-    say(f"user {user}: {', '.join(each.value for each in wanted)} set")
+    say(f"user {user}: {', '.join(each.value for each in mechanisms)} set")
 
 
 def _described(broker: Connection) -> dict[str, dict[Mechanism, int]]:

@@ -74,13 +74,13 @@ def describe_broker(config: BrokerConfig, keys: Keys = None) -> list[Entry]:
     shown = (name for name, row in BROKER.items() if not row.internal and name not in _OF_THE_AUTHORIZER)
     names = dict.fromkeys(shown)
     names |= dict.fromkeys((*config.static, *config.cluster, *config.own))
-    return [_broker_entry(config, name, broker_synonyms(config, name)) for name in _wanted(names, keys)]
+    return [_broker_entry(config, name, broker_synonyms(config, name)) for name in _selected(names, keys)]
 
 
 def describe_all_brokers(config: BrokerConfig, keys: Keys = None) -> list[Entry]:
     """Settings that were changed at run time for all brokers (resource name "")."""
     entries = []
-    for name in _wanted(config.cluster, keys):
+    for name in _selected(config.cluster, keys):
         layer = (s for s in broker_synonyms(config, name) if s.source is Source.DYNAMIC_DEFAULT_BROKER)
         entries.append(_broker_entry(config, name, tuple(layer), config.cluster[name]))
     return entries
@@ -109,7 +109,7 @@ def describe_client_metrics(overrides: Mapping[str, str], keys: Keys = None) -> 
     """Every setting of a client metrics subscription. Raises ConfigError when the overrides cannot
     be read."""
     entries = []
-    for name in _wanted(client_metrics.CLIENT_METRICS, keys):
+    for name in _selected(client_metrics.CLIENT_METRICS, keys):
         row = client_metrics.CLIENT_METRICS[name]
         if name in overrides:
             value = render(row.parse(overrides[name]), row.type)
@@ -157,7 +157,7 @@ def _layered(
     """Entries of settings that lie over broker settings. `own` lists a default that has no broker
     setting."""
     shown = (name for name, row in rows.items() if not row.internal or name in overrides)
-    for name in _wanted(shown, keys):
+    for name in _selected(shown, keys):
         row = rows[name]
         value = render(values[name], row.type)
         layers: list[Synonym] = [Synonym(name, value, source)] if name in overrides else []
@@ -199,7 +199,7 @@ def _hide(name: str, text: str | None) -> str | None:
     return None if is_sensitive(name) else text
 
 
-def _wanted(names: Iterable[str], keys: Keys) -> Iterator[str]:
+def _selected(names: Iterable[str], keys: Keys) -> Iterator[str]:
     """The names among `keys`, or all names when keys is None or empty."""
     return (name for name in _listed(tuple(names)) if not keys or name in keys)
 

@@ -28,8 +28,8 @@ def reach(place: str) -> None:
 
 def _check(file: Path, place: str) -> None:
     with suppress(FileNotFoundError, ValueError):
-        wanted, count, *how = file.read_text().split()
-        if wanted != place:
+        armed, count, *how = file.read_text().split()
+        if armed != place:
             return
         _seen[place] = _seen.get(place, 0) + 1
         if _seen[place] >= int(count):

@@ -109,21 +109,21 @@ class IoWorkers:
 
     async def _close_orphans(self, link: AsyncLink, worker: int) -> None:
         """Finish deletions of topics that a dead predecessor of control had begun."""
-        mine = [one for one in self._broker.orphans if one.partition.worker == worker]
-        if mine:
-            await close_deleted(self._broker, mine, link)
-            self._broker.orphans = [one for one in self._broker.orphans if one not in mine]
+        deleted = [one for one in self._broker.orphans if one.partition.worker == worker]
+        if deleted:
+            await close_deleted(self._broker, deleted, link)
+            self._broker.orphans = [one for one in self._broker.orphans if one not in deleted]
 
 
-async def forward_call(broker: Broker, link: AsyncLink, call_id: int, asked: AskWorker) -> None:
+async def forward_call(broker: Broker, link: AsyncLink, call_id: int, call: AskWorker) -> None:
     """Call an IO worker for the cleaner and give it the reply. Control does not wait for a worker
     that is restarting: a log that is being recovered is not cleaned."""
-    worker = broker.links.worker(asked.worker)
+    worker = broker.links.worker(call.worker)
     if worker is None:
-        link.reply(call_id, error=ErrorCode.NOT_LEADER_OR_FOLLOWER, message=f"io {asked.worker} is away")
+        link.reply(call_id, error=ErrorCode.NOT_LEADER_OR_FOLLOWER, message=f"io {call.worker} is away")
         return
     try:
-        link.reply(call_id, await worker.call(asked.body))
+        link.reply(call_id, await worker.call(call.body))
     except KafkaError as error:
         link.reply(call_id, error=int(error.code), message=str(error))
     except LinkClosed as error:

@@ -54,8 +54,8 @@ class LogOpenings:
     async def wait(self, names: Iterable[str]) -> None:
         """Wait until no log of these topics is being opened. Called before topics are changed or
         deleted."""
-        wanted = set(names)
-        while not wanted.isdisjoint(self._pending):
+        remaining = set(names)
+        while not remaining.isdisjoint(self._pending):
             self._ended.clear()
             await self._ended.wait()
 

@@ -47,5 +47,5 @@ class Logins:
         else:
             written(self._audit, body.events)
 
-    async def _find_token(self, link: AsyncLink, call_id: int, asked: FindTokenCredential) -> None:
-        link.reply(call_id, await self._tokens.find(asked.token_id, asked.mechanism, self._broker.now_ms))
+    async def _find_token(self, link: AsyncLink, call_id: int, message: FindTokenCredential) -> None:
+        link.reply(call_id, await self._tokens.find(message.token_id, message.mechanism, self._broker.now_ms))

@@ -302,10 +302,10 @@ def _partitions(broker: Broker, topic: Topic, found: list[adoption.FoundPartitio
     """Partitions for the found folders; gaps between them (other brokers had those) become empty
     partitions."""
     by_index = {one.index: one for one in found}
-    wanted = range(len(topic.partitions), max(by_index) + 1)
+    new_indexes = range(len(topic.partitions), max(by_index) + 1)
     occupied = [replica.log_dir for replica in broker.catalogue.replicas()]
     added = []
-    for index, (slot, generation) in zip(wanted, broker.slots.take(len(wanted)), strict=True):
+    for index, (slot, generation) in zip(new_indexes, broker.slots.take(len(new_indexes)), strict=True):
         one = by_index.get(index)
         if one is None:
             log.warning("%s-%d has no log on disk and starts empty", topic.name, index)

@@ -272,8 +272,8 @@ class Control:
     async def _list_clients(self, link: AsyncLink, call_id: int) -> None:
         link.reply(call_id, await connected_clients(list(self._broker.links.networks.values())))
 
-    async def _verify(self, link: AsyncLink, call_id: int, asked: VerifyTransaction) -> None:
-        link.reply(call_id, await verify(self._services, asked))
+    async def _verify(self, link: AsyncLink, call_id: int, message: VerifyTransaction) -> None:
+        link.reply(call_id, await verify(self._services, message))
 
     def _greet_network(self, link: AsyncLink, hello: Hello) -> None:
         """A network process has started: send it a full image, then deltas, in the order of the

@@ -68,19 +68,19 @@ class ControlView:
 
     def groups(self) -> tuple[GroupSummary, ...]:
         """All groups, at most a second old; the last known ones while control is restarting."""
-        return self._asked(self._groups)
+        return self._checked(self._groups)
 
     def clients(self) -> ClientMetrics:
         """The metrics that clients have pushed, at most a second old; the last known ones while
         control is restarting."""
-        return self._asked(self._clients)
+        return self._checked(self._clients)
 
     def connected(self) -> ConnectedClients:
         """The connected clients, at most a second old; the last known ones while control is
         restarting."""
-        return self._asked(self._connected)
+        return self._checked(self._connected)
 
-    def _asked(self, kept: "KeptAnswer[T]") -> T:
+    def _checked(self, kept: "KeptAnswer[T]") -> T:
         with kept.lock:
             if self._clock_s() - kept.at_s < ANSWER_AGE_S:
                 return kept.value

@@ -99,11 +99,11 @@ class Families:
     def text(self, openmetrics: bool, names: Collection[str] = (), dialect: Dialect = Dialect.ALL) -> bytes:
         """The text of the answer. names: of the requested families, or of their samples; none:
         all. dialect: the families to include."""
-        wanted = {*names, *(name.removesuffix(part) for name in names for part in PARTS)}
+        requested = {*names, *(name.removesuffix(part) for name in names for part in PARTS)}
         out = []
         for name, (kind, text) in self._kinds.items():
             base = name.removesuffix("_total")
-            if wanted and not wanted & {name, base}:
+            if requested and not requested & {name, base}:
                 continue
             if dialect is Dialect.KAFKA and name in OWN:
                 continue

@@ -166,8 +166,10 @@ class ProcessRows:
             families.add(BROKER_TOPIC + name, (), count)
         for api, name in ((PRODUCE, "totalproducerequests_total"), (FETCH, "totalfetchrequests_total")):
             versions = range(layout.VERSION_COUNT)
-            asked = sum(self._sum("kbroker_requests_total", api=api, version=version) for version in versions)
-            families.add_total(BROKER_TOPIC + name, asked)
+            requests = sum(
+                self._sum("kbroker_requests_total", api=api, version=version) for version in versions
+            )
+            families.add_total(BROKER_TOPIC + name, requests)
         for api, name in ((PRODUCE, "failedproducerequests_total"), (FETCH, "failedfetchrequests_total")):
             families.add_total(BROKER_TOPIC + name, self._failures(api))
         commits = self._sum("kbroker_request_errors_total", api="OffsetCommit", error="NONE")

@@ -56,9 +56,9 @@ class Handler(HttpConnection):
         elif path == "/metrics":
             self._metrics()
         elif path == "/healthz":
-            self._verdict(self.server.health.not_alive())
+            self._send_health(self.server.health.not_alive())
         elif path == "/readyz":
-            self._verdict(self.server.health.not_ready())
+            self._send_health(self.server.health.not_ready())
         elif self._is_console(path):
             self._console()
         elif path == "/":
@@ -112,15 +112,15 @@ class Handler(HttpConnection):
         began_s = collector.now_s()
         _, content_type = choose_encoder(self.headers.get("Accept", ""))
         packed = "gzip" in self.headers.get("Accept-Encoding", "")
-        asked = parse_qs(self.path.partition("?")[2])
+        query = parse_qs(self.path.partition("?")[2])
         try:
-            dialect = Dialect(asked.get("names", [Dialect.ALL])[-1])
+            dialect = Dialect(query.get("names", [Dialect.ALL])[-1])
         except ValueError:
             self._answer(HTTPStatus.BAD_REQUEST, TEXT, WRONG_NAMES)
             return
         try:
             openmetrics = content_type.startswith("application/openmetrics")
-            body = collector.text(openmetrics, asked.get("name[]", []), dialect)
+            body = collector.text(openmetrics, query.get("name[]", []), dialect)
         except Exception:
             log.exception("a scrape failed")
             self._answer(HTTPStatus.INTERNAL_SERVER_ERROR, TEXT, b"the scrape failed, see the broker's log\n")
@@ -134,7 +134,7 @@ class Handler(HttpConnection):
         """Answer in one line."""
         self._answer(status, TEXT, f"{text}\n".encode())
 
-    def _verdict(self, problems: list[str]) -> None:
+    def _send_health(self, problems: list[str]) -> None:
         status = HTTPStatus.SERVICE_UNAVAILABLE if problems else HTTPStatus.OK
         text = "\n".join(problems) if problems else "ok"
         self._answer(status, TEXT, f"{text}\n".encode())

@@ -240,8 +240,8 @@ def bytes_from(folder: str, offset: int) -> int:
     try:
         bases = [segment.base_offset for segment in files.list_segments(folder)]
         ends = [*bases[1:], sys.maxsize]
-        wanted = [base for base, end in zip(bases, ends) if end > offset]  # noqa: B905 none without segments
-        return sum(Path(files.path(folder, base, files.LOG)).stat().st_size for base in wanted)
+        following = [base for base, end in zip(bases, ends) if end > offset]  # noqa: B905 none without segments
+        return sum(Path(files.path(folder, base, files.LOG)).stat().st_size for base in following)
     except OSError:  # loading reports the error
         return 0
 
@@ -258,8 +258,8 @@ def create_folder(folder: str, topic_id: bytes) -> bool:
     if found is None:
         checkpoint.write_topic_id(folder, topic_id)
     elif found != topic_id:
-        here, wanted = format_uuid(found), format_uuid(topic_id)
-        raise KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID, f"{folder} is of topic id {here}, not {wanted}")
+        here, expected = format_uuid(found), format_uuid(topic_id)
+        raise KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID, f"{folder} is of topic id {here}, not {expected}")
     return new
 
 
@@ -323,7 +323,7 @@ class RecoveryProgress:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._wanted = 0
+        self._total = 0
         self._done = 0
         self._bytes = 0
         self._began_ns = 0
@@ -332,10 +332,10 @@ class RecoveryProgress:
     def begin(self, now_ns: int) -> None:
         """One more log is to be loaded."""
         with self._lock:
-            if self._wanted == self._done:
-                self._wanted = self._done = self._bytes = 0
+            if self._total == self._done:
+                self._total = self._done = self._bytes = 0
                 self._began_ns = self._reported_ns = now_ns
-            self._wanted += 1
+            self._total += 1
 
     def scanned(self, count: int) -> None:
         """Bytes of a log were checked."""
@@ -351,15 +351,15 @@ class RecoveryProgress:
         """The progress line, if it is due now: every second if loading takes longer, and at the end
         if logs were scanned."""
         with self._lock:
-            ended = self._wanted > 0 and self._wanted == self._done
-            if self._wanted == 0 or (not ended and now_ns - self._reported_ns < EVERY_NS):
+            ended = self._total > 0 and self._total == self._done
+            if self._total == 0 or (not ended and now_ns - self._reported_ns < EVERY_NS):
                 return None
             self._reported_ns = now_ns
             seconds = (now_ns - self._began_ns) / 1e9
-            line = f"{self._done} of {self._wanted} logs loaded, {self._bytes / 1e6:.0f} MB checked in {seconds:.1f} s"
+            line = f"{self._done} of {self._total} logs loaded, {self._bytes / 1e6:.0f} MB checked in {seconds:.1f} s"
             if ended:
                 slow = seconds >= 1 or self._bytes > 0
-                self._wanted = self._done = 0
+                self._total = self._done = 0
                 return line if slow else None
             return line
 

@@ -39,7 +39,7 @@ class ColdStream:
         self.slot = request.slot
         self.window = window
         self._lock = threading.Lock()
-        self._wanted: deque[ReadAhead] = deque([request])
+        self._requests: deque[ReadAhead] = deque([request])
         self._position = self._submitted = request.position
         self._target = request.position + request.length + window
         self._ended = False
@@ -56,7 +56,7 @@ class ColdStream:
             near = self._position - PIECE_BYTES <= begins <= self._target
             if self._ended or not near:
                 return False
-            self._wanted.append(request)
+            self._requests.append(request)
             self._position = min(self._position, begins)
             self._submitted = min(self._submitted, begins)
             self.window = grown(self.window)
@@ -66,7 +66,7 @@ class ColdStream:
     def pull(self, fd: int, buffer: memoryview) -> list[ReadAhead] | None:
         """Read one piece; returns the ranges that it completes, None if the stream has ended."""
         with self._lock:
-            if self._position >= self._target and not self._wanted:
+            if self._position >= self._target and not self._requests:
                 self._ended = True
                 return None
             position, target = self._position, self._target
@@ -79,11 +79,11 @@ class ColdStream:
                 self._target = self._position
             done = [
                 each
-                for each in self._wanted
+                for each in self._requests
                 if not got or (self._position != position and each.position + each.length <= self._position)
             ]
             for each in done:
-                self._wanted.remove(each)
+                self._requests.remove(each)
             return done
 
     def _submit(self, fd: int, position: int, target: int) -> None:
@@ -98,7 +98,7 @@ class ColdStream:
         """Give up an unreadable file; returns the ranges that still wait."""
         with self._lock:
             self._ended = True
-            left, self._wanted = list(self._wanted), deque()
+            left, self._requests = list(self._requests), deque()
             return left
 
 

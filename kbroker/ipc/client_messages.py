@@ -42,12 +42,12 @@ class MovedBytes(Struct, frozen=True, array_like=True):
 class ClientReport(Struct, frozen=True, array_like=True, tag=True):
     """Changes of the clients of a network process since its last report. Sent.
 
-    software: all open connections; None: as before. met: users and client ids that have quotas.
+    software: all open connections; None: as before. clients: users and client ids that have quotas.
     moved: by client id."""
 
     software: tuple[SoftwareConnections, ...] | None = None
     throttled: tuple[Throttled, ...] = ()
-    met: tuple[tuple[str, str], ...] = ()
+    clients: tuple[tuple[str, str], ...] = ()
     moved: tuple[MovedBytes, ...] = ()
 
 

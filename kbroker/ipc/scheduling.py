@@ -33,8 +33,8 @@ def ask_for_slice(microseconds: int) -> bool:
     if attributes is None or attributes[1] != SCHED_OTHER or not attributes[5]:
         return False
     _, policy, _, nice, *_ = attributes
-    wanted = ATTRIBUTES.pack(ATTRIBUTES.size, policy, 0, nice, 0, microseconds * 1000, 0, 0)
-    if _call(0, 0, ctypes.c_char_p(wanted), 0):
+    options = ATTRIBUTES.pack(ATTRIBUTES.size, policy, 0, nice, 0, microseconds * 1000, 0, 0)
+    if _call(0, 0, ctypes.c_char_p(options), 0):
         log.debug("no slice of %d us: %s", microseconds, os.strerror(ctypes.get_errno()))
         return False
     return True

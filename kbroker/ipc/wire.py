@@ -89,7 +89,7 @@ class _Reply(Struct, frozen=True, array_like=True, tag="Reply"):
 
 
 MESSAGES: Final = (*REPLIES, *SENT)
-_DECODERS: Final = {asked: msgspec.msgpack.Decoder(Union[found, None]) for asked, found in REPLIES.items()}  # noqa: UP007  None | None is none
+_DECODERS: Final = {call: msgspec.msgpack.Decoder(Union[found, None]) for call, found in REPLIES.items()}  # noqa: UP007  None | None is none
 _decode: Final = msgspec.msgpack.Decoder(
     list[tuple[int, reduce(or_, MESSAGES, _Reply)]]  # type: ignore[misc]
 ).decode
@@ -118,9 +118,9 @@ def _plain(value: Any) -> Any:
 _encode: Final = msgspec.msgpack.Encoder(enc_hook=_plain).encode
 
 
-def reply_decoder(asked: Any) -> Decoder:
+def reply_decoder(call: Any) -> Decoder:
     """For the value of the reply to this call."""
-    return _DECODERS[type(asked.body if isinstance(asked, m.AskWorker) else asked)]
+    return _DECODERS[type(call.body if isinstance(call, m.AskWorker) else call)]
 
 
 def pack(call_id: int, body: Any) -> bytes:

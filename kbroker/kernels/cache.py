@@ -16,7 +16,7 @@ from kbroker.kernels.installed import version
 KERNEL_FOLDER = Path(__file__).parent
 # what kernels outside this folder are called, and plain modules whose constants or functions they
 # compile in
-KERNELS_ELSEWHERE = ("**/*_kernel.py", "**/*layout.py", "**/rows/*.py", "**/rows.py", "ipc/ring.py")
+OTHER_KERNELS = ("**/*_kernel.py", "**/*layout.py", "**/rows/*.py", "**/rows.py", "ipc/ring.py")
 NO_KERNELS = (
     "image.py",
     "installed.py",
@@ -34,8 +34,8 @@ MEASURED = os.environ.get(METRICS_OFF) != "1"
 def sources() -> list[Path]:
     """Every file whose text a compiled kernel may depend on, sorted."""
     own = [source for source in KERNEL_FOLDER.glob("*.py") if source.name not in NO_KERNELS]
-    elsewhere = [source for pattern in KERNELS_ELSEWHERE for source in KERNEL_FOLDER.parent.glob(pattern)]
-    return sorted({*own, *elsewhere})
+    others = [source for pattern in OTHER_KERNELS for source in KERNEL_FOLDER.parent.glob(pattern)]
+    return sorted({*own, *others})
 
 
 def digest() -> str:

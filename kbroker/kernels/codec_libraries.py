@@ -43,7 +43,7 @@ ZSTD_MAGIC = 0xFD2FB528 - (1 << 32)  # as a signed word
 ZSTD_DESCRIPTOR = 4
 ZSTD_WINDOW = 5
 ZSTD_SINGLE_SEGMENT = 0x20
-ZSTD_MOST_WINDOW = 17  # exponent above 10: 2^27 bytes, the most that zstd's readers take by default
+ZSTD_MAX_WINDOW = 17  # exponent above 10: 2^27 bytes, the most that zstd's readers take by default
 
 
 class CodecLibraries:
@@ -141,7 +141,7 @@ def zstd_frame(libraries: int, source: int, size: int, target: int, room: int) -
     if function == 0 or size <= ZSTD_WINDOW or load_i32(source) != ZSTD_MAGIC:
         return -1
     if load_u8(source + ZSTD_DESCRIPTOR) & ZSTD_SINGLE_SEGMENT == 0:
-        if load_u8(source + ZSTD_WINDOW) >> 3 > ZSTD_MOST_WINDOW:
+        if load_u8(source + ZSTD_WINDOW) >> 3 > ZSTD_MAX_WINDOW:
             return -1
     if _call_frame(get(libraries, ZSTD_FRAME_BYTES), source, size) != size:
         return -1

@@ -111,9 +111,9 @@ class Part(dispatcher.Dispatcher):
         self.targetctx.insert_user_function(key, result.fndesc, [result.library])
         self.overloads[tuple(result.signature.args)] = result._replace(entry_point=key)
 
-    def compile(self, wanted: Any) -> Any:
+    def compile(self, signature: Any) -> Any:
         """As in numba, without its timers; or take what another process has compiled."""
-        arguments, _ = sigutils.normalize_signature(wanted)
+        arguments, _ = sigutils.normalize_signature(signature)
         if (known := self.overloads.get(tuple(arguments))) is not None:
             return known.entry_point
         exchange = Part.exchange

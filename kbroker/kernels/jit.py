@@ -83,13 +83,13 @@ def inlined(function: F) -> F:
     return cast(F, compiler.Part(function))
 
 
-def intrinsic(twin: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """As numba.extending.intrinsic: code for LLVM, written where kernels call the function. twin:
-    the function that plain kernels call instead."""
+def intrinsic(plain_function: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """As numba.extending.intrinsic: code for LLVM, written where kernels call the function.
+    plain_function: what plain kernels call instead."""
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         if PLAIN:
-            return twin
+            return plain_function
         if IMAGE is not None:
             return function
         return cast(Callable[..., Any], import_module("numba.extending").intrinsic(function))

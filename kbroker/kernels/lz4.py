@@ -77,7 +77,7 @@ def copy_match(at: int, offset: int, length: int) -> None:
 
 
 @inlined
-def _longer(length: int, position: int, end: int) -> tuple[int, int]:
+def _long_length(length: int, position: int, end: int) -> tuple[int, int]:
     """A length of 15 or more continues in the bytes that follow: (length, position after it), or
     (-1, ...)."""
     while position < end:
@@ -99,7 +99,7 @@ def _block(position: int, end: int, out: int, room: int) -> int:
         position += 1
         length = token >> 4
         if length == 15:
-            length, position = _longer(length, position, end)
+            length, position = _long_length(length, position, end)
         if length < 0 or length > end - position or length > limit - at:
             return -1
         copy(at, position, length)
@@ -113,7 +113,7 @@ def _block(position: int, end: int, out: int, room: int) -> int:
         position += 2
         length = token & 15
         if length == 15:
-            length, position = _longer(length, position, end)
+            length, position = _long_length(length, position, end)
             if length < 0:
                 return -1
         length += MIN_MATCH

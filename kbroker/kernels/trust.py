@@ -11,7 +11,7 @@ from io import BufferedReader
 from pathlib import Path
 
 GROUP_OR_OTHERS = 0o022
-OURS_ALONE = 0o700
+OWNER_ONLY = 0o700
 
 
 class Untrusted(PermissionError):
@@ -41,7 +41,7 @@ def own_folder(folder: Path) -> Path:
     if top.st_uid not in (0, os.geteuid()) or top.st_mode & stat.S_IWOTH:
         check(folder.parent.parent, top, sticky=True)
     for one in (folder.parent, folder):
-        one.mkdir(mode=OURS_ALONE, exist_ok=True)
+        one.mkdir(mode=OWNER_ONLY, exist_ok=True)
         found = one.lstat()
         if not stat.S_ISDIR(found.st_mode):
             raise Untrusted(f"{one}: not a folder")

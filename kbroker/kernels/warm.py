@@ -24,13 +24,13 @@ from kbroker.kernels.linking.object_image import CompiledKernel
 from kbroker.parent_death import signal_on_parent_death
 
 PACKAGE = Path(cache.__file__).parent.parent
-SAY_AFTER_S = 4.0
-DRAW_AFTER_S = 0.25
+LINE_INTERVAL_S = 4.0
+REDRAW_INTERVAL_S = 0.25
 """On a terminal, where the bar is redrawn in place."""
 BAR = 30
 OPTIMISING = 0.15
 FUNCTION = 255
-KNOWN_FROM = 0.1
+ESTIMATE_FROM = 0.1
 """The time left is shown from this share on, which is reached after a few seconds."""
 
 
@@ -119,7 +119,7 @@ def declare() -> list[Any]:
     return sorted(jit.DECLARED, key=lambda one: length(functions_of(one)), reverse=True)
 
 
-def collect_seldom() -> None:
+def collect_garbage_rarely() -> None:
     """A compiler keeps nearly all of its objects; collections took a sixth of its time."""
     gc.freeze()
     gc.set_threshold(100_000, 20, 100)
@@ -130,7 +130,7 @@ def compile_all(kernels: list[Any]) -> bool:
     succeeded."""
     tasks, task = os.pipe()
     ready, done = os.pipe()
-    collect_seldom()
+    collect_garbage_rarely()
     number_of_workers = min(len(os.sched_getaffinity(0)), len(kernels))
     workers = []
     with _exchange_folder() as folder:
@@ -190,35 +190,35 @@ def _work(kernels: list[Any], tasks: int, done: int, exchange: tuple[Path, int] 
 def _report(progress: Progress, ready: int) -> None:
     """Print the progress and the time left at intervals, until all compiling processes have
     ended."""
-    start = said = time.monotonic()
+    start = printed = time.monotonic()
     terminal = sys.stderr.isatty()
     while messages := os.read(ready, 4096):
         progress.take(messages)
         now = time.monotonic()
-        if now - said >= (DRAW_AFTER_S if terminal else SAY_AFTER_S):
-            sys.stderr.write(said_of(progress, now - start, terminal))
+        if now - printed >= (REDRAW_INTERVAL_S if terminal else LINE_INTERVAL_S):
+            sys.stderr.write(progress_line(progress, now - start, terminal))
             sys.stderr.flush()
-            said = now
+            printed = now
     if terminal:
         sys.stderr.write("\r\x1b[K")
 
 
-def said_of(progress: Progress, elapsed_s: float, terminal: bool) -> str:
+def progress_line(progress: Progress, elapsed_s: float, terminal: bool) -> str:
     """A line with the progress; on a terminal a bar that replaces the previous one."""
-    what = f"{progress.share:4.0%}"
-    if progress.share >= KNOWN_FROM:
-        what += f", about {max(1, round(progress.left_s(elapsed_s)))} s left"
+    line = f"{progress.share:4.0%}"
+    if progress.share >= ESTIMATE_FROM:
+        line += f", about {max(1, round(progress.left_s(elapsed_s)))} s left"
     if not terminal:
-        return f"kernels: {what.strip()}\n"
+        return f"kernels: {line.strip()}\n"
     full = round(BAR * progress.share)
-    return f"\r\x1b[Kkernels: [{'#' * full}{' ' * (BAR - full)}]{what}"
+    return f"\r\x1b[Kkernels: [{'#' * full}{' ' * (BAR - full)}]{line}"
 
 
 def write_image(target: Path) -> int:
     """Write an image for a wheel, in one process, so that the result is reproducible.
     NUMBA_CPU_NAME names the processor."""
     kernels = declare()
-    collect_seldom()
+    collect_garbage_rarely()
     for number, kernel in enumerate(kernels, 1):
         kernel.make()
         sys.stderr.write(f"{target.name}: {number} of {len(kernels)}\n" if number % 25 == 0 else "")

@@ -78,7 +78,6 @@ class Connection:
         "listener",
         "login",
         "long_peer",
-        "met",
         "on_answer_sent",
         "on_close",
         "on_end",
@@ -86,6 +85,7 @@ class Connection:
         "on_sent",
         "purgatory_ns",
         "queued_ns",
+        "quota_known",
         "request_bytes",
         "row",
         "software_name",
@@ -106,7 +106,7 @@ class Connection:
         self.user = ANONYMOUS
         self.token_authenticated = False  # the user has logged in by a delegation token
         self.client_id = ""  # of its last request that Python served while quotas were set
-        self.met = False  # the quotas of its client are known
+        self.quota_known = False  # the quotas of its client are known
         self.bytes_of: str | None = None  # the client id that its bytes are counted for
         self.throttle_ms = 0  # of its last answer, while there are quotas
         self.unsent: deque[Part] = deque()

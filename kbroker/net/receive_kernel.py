@@ -13,7 +13,7 @@ from kbroker.kernels.rows import get, next_free, put
 from kbroker.kernels.wire import skip_request_header
 from kbroker.net.fetch.fetch_kernel import serve
 from kbroker.net.forward.forward_kernel import ANSWERED, FORWARDED, WAITS, forward
-from kbroker.net.produce.admit_kernel import admit, rings_have
+from kbroker.net.produce.admit_kernel import admit, rings_have_room
 from kbroker.net.produce.queue_kernel import request_done
 from kbroker.net.produce.wire_kernel import MALFORMED, max_partitions, scan
 from kbroker.net.rows import (
@@ -118,7 +118,7 @@ def _produce(cx: int, connection: int, frame: int, length: int, chunk: int) -> i
         or get(cx, Context.FREE_RESULTS) < count
         or events_left(cx) < count + 64
     )
-    if full or get(row, Connection.QUEUED) >= get(cx, Context.PIPELINE) or not rings_have(cx, count):
+    if full or get(row, Connection.QUEUED) >= get(cx, Context.PIPELINE) or not rings_have_room(cx, count):
         return LATER
     number = _new_request(cx, row, frame, length)
     request = get(cx, Context.REQUESTS) + number * Request.STRIDE
@@ -173,12 +173,12 @@ def _handle_frame(cx: int, connection: int, frame: int, length: int, chunk: int)
             if state == Outcome.WAITING:
                 kind = EventKind.WAIT
     else:
-        became = forward(cx, connection, frame, length)
-        if became == FORWARDED:
+        outcome = forward(cx, connection, frame, length)
+        if outcome == FORWARDED:
             return STOP
-        if became == WAITS:
+        if outcome == WAITS:
             return LATER
-        if became == ANSWERED:
+        if outcome == ANSWERED:
             return STOP if get(row, Connection.FLAGS) & Flag.NOT_READING != 0 else NEXT
     put(row, Connection.FLAGS, flags | Flag.BUSY)
     _push_frame(cx, kind, connection, frame, length, chunk)

@@ -79,8 +79,8 @@ def http_count(config: BrokerConfig) -> int:
 
 def cleaner_count(config: BrokerConfig) -> int:
     """One cleaner process, or none."""
-    wanted = config.get_bool("log.cleaner.enable") and config.get_int("log.cleaner.threads") > 0
-    return int(wanted)
+    enabled = config.get_bool("log.cleaner.enable") and config.get_int("log.cleaner.threads") > 0
+    return int(enabled)
 
 
 ROLES = (

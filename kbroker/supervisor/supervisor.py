@@ -331,8 +331,8 @@ class Supervisor:
         if self._dirs is not None:
             in_doubt = set() if self._logs_checked() else set(self._dirs.online) - self._dirs.clean
             failed_dirs = {*self._dir_errors.failed, *in_doubt}
-            wanted = clean and not failed_dirs and self.config.get_bool("kbroker.kraft.metadata")
-            epoch = write_kraft_metadata(self.config.node_id, self._dirs) if wanted else -1
+            exported = clean and not failed_dirs and self.config.get_bool("kbroker.kraft.metadata")
+            epoch = write_kraft_metadata(self.config.node_id, self._dirs) if exported else -1
             self._dirs.release(clean, failed_dirs, epoch)
         log.info(
             "kbroker stopped%s", "" if clean else ", not cleanly: the logs will be checked at the next start"

@@ -36,18 +36,18 @@ def unsupported(config: BrokerConfig) -> list[str]:
 
 def _sasl(config: BrokerConfig, endpoint: Endpoint) -> Iterator[str]:
     mechanisms = config.of_listener(endpoint.listener, "sasl.enabled.mechanisms")
-    wanted = mechanisms if isinstance(mechanisms, tuple) else ()
-    if not wanted:
+    enabled = mechanisms if isinstance(mechanisms, tuple) else ()
+    if not enabled:
         yield f"listener {endpoint.listener}: sasl.enabled.mechanisms is empty"
-    for mechanism in wanted:
+    for mechanism in enabled:
         if mechanism not in SUPPORTED:
             yield (
                 f"listener {endpoint.listener}: SASL mechanism {mechanism} is not supported, set "
                 f"sasl.enabled.mechanisms to some of {', '.join(SUPPORTED)}"
             )
-    if OAUTHBEARER in wanted and (why := usable(config, endpoint.listener)) is not None:
+    if OAUTHBEARER in enabled and (why := usable(config, endpoint.listener)) is not None:
         yield f"listener {endpoint.listener}: {why}"
-    if PLAIN in wanted:
+    if PLAIN in enabled:
         key = f"listener.name.{endpoint.listener.lower()}.plain.sasl.jaas.config"
         text = config.of_listener(endpoint.listener, "sasl.jaas.config", PLAIN)
         if not isinstance(text, str):

@@ -143,7 +143,7 @@ def test_answers_about_named_topics_can_be_taken_apart_pages_can_not(made: World
     assert keys(describe, 0, described()) is None
 
 
-def test_settings_are_kept_by_what_is_set_and_asked(made: World) -> None:
+def test_settings_are_cached_by_override_and_request(made: World) -> None:
     asyncio.run(create_topics(made.broker, [NewTopic("c", 1), NewTopic("d", configs={"retention.ms": "7"})]))
 
     def listed(name: str, **asked: bool) -> bytes:

@@ -209,7 +209,7 @@ def test_a_partition_on_a_failed_directory_finds_no_leader(made: World) -> None:
     assert elect(made, None, kind=1) == {("a", 1): ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE}
 
 
-def test_only_the_assignment_that_is_there_can_be_asked_for(made: World) -> None:
+def test_only_the_existing_assignment_can_be_requested(made: World) -> None:
     specs = [
         ReassignablePartition(index, nodes) for index, nodes in ((0, [1]), (1, [1, 2]), (0, None), (9, [1]))
     ]

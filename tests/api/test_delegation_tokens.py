@@ -194,7 +194,7 @@ def test_a_client_sees_its_own_tokens_and_those_that_it_may_describe(made: World
 
 
 @pytest.mark.parametrize("version", range(DESCRIBE.min_version, DESCRIBE.max_version + 1))
-def test_a_described_token_has_all_that_its_creation_said(made: World, version: int) -> None:
+def test_a_described_token_has_all_fields_of_its_creation(made: World, version: int) -> None:
     token = create(made, renewers=[CreatableRenewers("User", "bob")], max_lifetime_ms=7000)
     (found,) = ask(
         made, ApiKey.DESCRIBE_DELEGATION_TOKEN, version, DescribeDelegationTokenRequest(None)

@@ -34,7 +34,7 @@ def test_the_answer_is_there_with_its_last_part_and_in_their_order() -> None:
     assert answer.value == [1, 2, 3, "already"]
 
 
-def test_parts_that_came_before_anyone_asked_are_enough() -> None:
+def test_parts_that_came_before_the_request_are_enough() -> None:
     one = Deferred()
     one.complete(1)
     answer = together([one], whole)
@@ -42,7 +42,7 @@ def test_parts_that_came_before_anyone_asked_are_enough() -> None:
     assert answer.value == [1]
 
 
-def test_parts_come_back_to_the_topics_they_were_asked_for() -> None:
+def test_parts_are_returned_to_the_topics_of_the_request() -> None:
     late = Deferred()
     answer = by_topic([("a", [1, late]), ("none", []), ("b", [3])], lambda name, parts: (name, parts), whole)
     assert isinstance(answer, Deferred)

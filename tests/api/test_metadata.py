@@ -61,7 +61,7 @@ def test_null_is_all_and_empty_is_none_but_in_v0(made: World) -> None:
     assert names(metadata(made, 1, MetadataRequest(None))) == ["a", "b"]
 
 
-def test_a_topic_asked_for_twice_is_answered_once(made: World) -> None:
+def test_a_topic_requested_twice_is_answered_once(made: World) -> None:
     answer = metadata(made, 12, named("a", "a", "absent", "absent"))
     assert names(answer) == ["a", "absent"]
 
@@ -167,7 +167,7 @@ def test_leader_epochs_never_go_back_over_restarts(made: World) -> None:
     assert metadata(made, 12, named("a")).topics[0].partitions[0].leader_epoch > before
 
 
-def test_operations_are_answered_only_when_asked_for(made: World) -> None:
+def test_operations_are_answered_only_on_request(made: World) -> None:
     assert metadata(made, 8, named("a")).topics[0].topic_authorized_operations == -(2**31)
     request = MetadataRequest([MetadataRequestTopic(name="a")], False, True, True)
     answer = metadata(made, 8, request)

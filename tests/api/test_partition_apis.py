@@ -79,7 +79,7 @@ def test_the_current_epoch_ends_at_the_log_end_and_an_unknown_one_nowhere(made: 
     assert epoch_end(made, -1, 9) == (0, -1, -1)
 
 
-def test_only_an_earlier_epoch_is_asked_of_the_worker(made: World) -> None:
+def test_only_an_earlier_epoch_is_requested_from_the_worker(made: World) -> None:
     epoch_end(made, -1, 0)
     assert not [call for call in made.worker.calls if isinstance(call, m.EpochEndOffset)]
     epoch_end(made, -1, 7)
@@ -136,7 +136,7 @@ def test_very_many_producers_come_in_pages_and_a_partition_that_is_named_often_c
     ]
 
 
-def test_an_io_worker_is_asked_once_for_all_its_partitions(tmp_path: Path) -> None:
+def test_an_io_worker_is_called_once_for_all_its_partitions(tmp_path: Path) -> None:
     with world(tmp_path, workers=2) as made:
         asyncio.run(create_topics(made.broker, [NewTopic("a", 5), NewTopic("b", 3)]))
         partitions = list(made.broker.catalogue.partitions())
@@ -192,7 +192,7 @@ def test_every_directory_is_listed_with_sizes_and_space(made: World) -> None:
     assert 0 < first.usable_bytes <= first.total_bytes
 
 
-def test_only_what_is_asked_for_is_listed_but_every_directory(made: World) -> None:
+def test_only_requested_partitions_are_listed_but_every_directory(made: World) -> None:
     found = log_dirs(made, [DescribableLogDirTopic("a", [1, 9]), DescribableLogDirTopic("absent", [0])])
     assert list(found) == made.dirs
     assert [

@@ -53,7 +53,7 @@ def test_answers_follow_what_changes(made: World) -> None:
     assert [each.name for each in metadata(made, "c", "a")] == ["c", "a"]
 
 
-def test_a_page_of_a_topic_is_not_the_whole(made: World) -> None:
+def test_a_page_of_a_topic_is_not_the_entire_topic(made: World) -> None:
     assert pages(made, 100, "a", "b") == [2, 3]
     assert pages(made, 3, "a", "b") == [2, 1]
     assert pages(made, 100, "a", "b") == [2, 3]

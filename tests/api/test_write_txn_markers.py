@@ -39,7 +39,7 @@ def marker(producer_id: int, epoch: int, *places: tuple[str, int]) -> WritableTx
 
 
 @pytest.mark.parametrize(("producer_id", "epoch"), [(-1, 0), (-1, -1), (5, -1)])
-def test_a_marker_without_a_producer_fails_the_whole_request(
+def test_a_marker_without_a_producer_fails_the_entire_request(
     made: World, producer_id: int, epoch: int
 ) -> None:
     odd = marker(producer_id, epoch, ("none", 0), ("a", 0))

@@ -195,7 +195,7 @@ def connected(url: str, first: bytes) -> list[socket.socket]:
     return links
 
 
-def test_slow_bodies_exclude_nobody(broker: KBroker) -> None:
+def test_slow_bodies_do_not_exclude_others(broker: KBroker) -> None:
     url = url_of(broker)
     head = b"POST /subjects/s/versions HTTP/1.1\r\nHost: a\r\nContent-Length: 8000000\r\n\r\n"
     links = connected(url, head + b"{" * 100_000)
@@ -210,7 +210,7 @@ def test_slow_bodies_exclude_nobody(broker: KBroker) -> None:
         link.close()
 
 
-def test_pipelined_requests_exclude_nobody(broker: KBroker) -> None:
+def test_pipelined_requests_do_not_exclude_others(broker: KBroker) -> None:
     """They are answered one after the other, without a break, on every connection that there may
     be."""
     url = url_of(broker)

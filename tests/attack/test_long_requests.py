@@ -139,7 +139,7 @@ def grows_by_less_than(limit_mb: float, broker: KBroker, before: float) -> bool:
     return True
 
 
-def test_what_is_asked_again_and_again_is_answered_once(broker: KBroker) -> None:
+def test_a_repeated_request_is_answered_once(broker: KBroker) -> None:
     target = Target(port_of(broker))
     node = target.ask(ApiKey.METADATA, 5, MetadataRequest([], False)).controller_id
     resources = [DescribeConfigsResource(4, str(node), None) for _ in range(60_000)]

@@ -23,8 +23,8 @@ large = bomb(codec, int(sys.argv[4]), disordered)
 rules = Rules("t-0", False, False, FOREVER, FOREVER, 1 << 20, target, 6)
 check(small, rules, 1)
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-verdict = check(large, rules, 1)
-print(int(verdict.error), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+validation = check(large, rules, 1)
+print(int(validation.error), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 """
 
 

@@ -42,7 +42,7 @@ def wrong_logins(port: int, count: int) -> int:
     return asyncio.run(run())
 
 
-def test_wrong_logins_get_nobody_in_and_others_do_not_notice(broker_factory: BrokerFactory) -> None:
+def test_wrong_logins_are_refused_and_do_not_affect_others(broker_factory: BrokerFactory) -> None:
     broker = broker_factory(SETTINGS)
     addresses = str(re.findall(r"bootstrap=(\S+)", broker.log_file.read_text())[-1]).split(",")
     sasl, plain = (int(each.rsplit(":", 1)[1]) for each in addresses)

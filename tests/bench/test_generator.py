@@ -72,7 +72,7 @@ def test_an_error_code_is_a_failure_and_no_figure(generator: Generator) -> None:
         generator.run("connections", {"port": port, "connections": 2, "warm_connections": 0})
 
 
-def test_nobody_listening_is_a_failure(generator: Generator) -> None:
+def test_a_missing_listener_is_a_failure(generator: Generator) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     with pytest.raises(LoadFailed, match="nobody listens"):

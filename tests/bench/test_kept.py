@@ -17,7 +17,7 @@ def full_run(figure: float = 1.0) -> Results:
     return Results({"processor": "x" * 30}, {"rounds": "3"}, samples)
 
 
-def test_samples_come_back_but_for_digits_that_nobody_reads(tmp_path: Path) -> None:
+def test_samples_come_back_except_for_insignificant_digits(tmp_path: Path) -> None:
     broken = Sample(3, "kafka", "raw_50x1", failure="offset 3 where 2 was due")
     titles = {"raw_50x1": "one record per request"}
     results = Results(

@@ -52,7 +52,7 @@ def test_a_rollup_without_pss_is_an_error() -> None:
         parse_pss_bytes("Rss: 1 kB\nPss_Anon: 2 kB\n")
 
 
-def test_the_tree_holds_all_descendants_and_nobody_else() -> None:
+def test_the_tree_holds_all_descendants_and_no_other_process() -> None:
     parents = {1: 0, 10: 1, 11: 10, 12: 11, 20: 1, 21: 20}
     stats = {pid: Stat(pid, parent, 0, 0) for pid, parent in parents.items()}
     assert [stat.pid for stat in tree_of(10, stats)] == [10, 11, 12]

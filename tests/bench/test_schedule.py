@@ -54,7 +54,7 @@ def test_a_third_round_is_for_those_whose_two_differ_most_first() -> None:
     assert schedule.left_out == []
 
 
-def test_rounds_that_are_asked_for_are_a_bound() -> None:
+def test_requested_rounds_are_a_bound() -> None:
     schedule = Schedule((A,), BOTH, 1, clock=(clock := Clock()))
     assert play(schedule, clock, {"a": 1.0}, {}) == ["1a"]
 

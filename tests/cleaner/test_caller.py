@@ -22,7 +22,7 @@ def control_sockets() -> Iterator[ControlSockets]:
     made.close()
 
 
-def test_a_call_that_nobody_answers_ends(control_sockets: ControlSockets) -> None:
+def test_an_unanswered_call_ends(control_sockets: ControlSockets) -> None:
     caller = Caller(control_sockets.connector, threading.Event(), answer_s=0.05)
     with pytest.raises(LinkClosed, match="no answer in time"):
         caller.call(BrokerSettings())

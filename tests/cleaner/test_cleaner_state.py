@@ -47,7 +47,7 @@ def test_a_call_waits_for_the_least_back_off(state: CleanerState, monkeypatch: p
     assert waits == [7.0]
 
 
-def test_after_the_end_nobody_backs_off_any_more(state: CleanerState) -> None:
+def test_after_the_end_there_is_no_back_off(state: CleanerState) -> None:
     state.stop.set()
     state.wake_threads()
     for _ in range(3):
@@ -90,7 +90,7 @@ def test_a_complete_cleaning_counts_its_bytes(state: CleanerState) -> None:
     assert [int(state.metrics.words[word]) for word in (RUNS, READ_BYTES, WRITTEN_BYTES)] == [1, 7, 5]
 
 
-def test_the_least_back_off_is_a_part_of_the_whole(
+def test_the_minimum_back_off_is_a_part_of_the_maximum(
     state: CleanerState, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waits: list[float] = []

@@ -224,7 +224,7 @@ def test_batches_larger_than_every_buffer_are_cleaned(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("flip", [30, 80])
-def test_a_damaged_batch_is_never_written_anew(tmp_path: Path, flip: int) -> None:
+def test_a_damaged_batch_is_never_rewritten(tmp_path: Path, flip: int) -> None:
     case = Compacted(tmp_path)
     filled(case)
     path = case.log.folder / f"{0:020d}.log"

@@ -23,7 +23,7 @@ def dump(folder: Path, *options: str) -> str:
     return done.stdout
 
 
-def test_the_tool_finds_cleaned_segments_and_indexes_whole(kafka_jars: str, tmp_path: Path) -> None:
+def test_the_tool_accepts_cleaned_segments_and_indexes(kafka_jars: str, tmp_path: Path) -> None:
     case = Compacted(tmp_path, segment_bytes=6000, index_interval_bytes=300, delete_retention_ms=DAY)
     for turn in range(3):
         for n in range(120):

@@ -94,7 +94,7 @@ def test_a_wrong_command_line_ends_with_2(shell: Shell) -> None:
     assert "expected host:port" in shell("topics", "list", "-b", "host:port", code=2).stderr
 
 
-def test_an_address_where_nobody_listens_ends_with_3(shell: Shell) -> None:
+def test_an_address_without_a_listener_ends_with_3(shell: Shell) -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{unused.getsockname()[1]}"

@@ -25,7 +25,7 @@ PATIENCE_S = 3600
         ("SSL", "SSL of another authority", "certificate verify failed"),
     ],
 )
-def test_the_wrong_protocol_is_said_at_once(
+def test_the_wrong_protocol_is_reported_at_once(
     shell: Shell, broker_factory: BrokerFactory, tmp_path: Path, listener: str, client: str, said: str
 ) -> None:
     bootstrap = broker_factory(settings(tmp_path, listener)).bootstrap

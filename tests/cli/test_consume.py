@@ -79,7 +79,7 @@ def test_fields_are_put_before_the_value(cli: Shell, filled: str) -> None:
     assert (key, value) == ("null", "w0")
 
 
-def test_json_lines_hold_the_whole_record(cli: Shell, filled: str) -> None:
+def test_json_lines_hold_the_complete_record(cli: Shell, filled: str) -> None:
     record = json.loads(cli("consume", filled, "-p", 0, "-o", 4, "-n", 1, "-q", "--json").stdout)
     assert record.pop("timestamp") > 1_600_000_000_000
     assert record == {"topic": filled, "partition": 0, "offset": 4, "headers": [], "key": "k4", "value": "v4"}

@@ -41,7 +41,7 @@ def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
         KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
     ],
 )
-def test_a_moving_coordinator_is_asked_again(code: int) -> None:
+def test_a_request_to_a_moving_coordinator_is_retried(code: int) -> None:
     answers = Answers(code, code)
     assert coordinator_result(answers, "group g", 10.0) == "done"
     assert answers.asked == 3

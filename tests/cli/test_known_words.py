@@ -17,5 +17,5 @@ def test_another_word_is_refused_with_those_that_are_known() -> None:
         known_words("--state", ["Stable", "Emtpy"], GROUP_STATES)
 
 
-def test_every_state_of_a_transaction_can_be_asked_for() -> None:
+def test_every_state_of_a_transaction_can_be_requested() -> None:
     assert set(BY_NAME) - {"Dead"} == set(TRANSACTION_STATES)

@@ -74,7 +74,7 @@ def test_a_folder_is_shown_with_everything_in_it(shell: Shell, folder: Path) -> 
     assert by_kind["property"]["value"] == "AAAAAAAAAAAAAAAAAAAAAQ"
 
 
-def test_records_are_shown_only_when_asked_for(shell: Shell, folder: Path) -> None:
+def test_records_are_shown_only_on_request(shell: Shell, folder: Path) -> None:
     log = folder / f"{NAME}.log"
     assert "| offset" not in shell("log", "dump", log).text
     deep = shell("log", "dump", log, "--deep").text

@@ -51,7 +51,7 @@ def test_mistakes_still_get_their_usage_error(shell: Shell) -> None:
     assert "No such option" in shell("serve", "--frob", code=2).stderr
 
 
-def test_serve_takes_settings_from_variables_when_asked() -> None:
+def test_serve_takes_settings_from_variables_on_request() -> None:
     wrong = {**os.environ, "KAFKA_NUM_PARTITIONS": "three"}
     command = [sys.executable, "-m", "kbroker", "serve", "--environment"]
     done = subprocess.run(command, env=wrong, capture_output=True, text=True, timeout=60, check=False)

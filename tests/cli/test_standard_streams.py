@@ -43,7 +43,7 @@ def test_a_full_disk_is_one_line() -> None:
 
 
 @pytest.mark.parametrize("command", ["systemd", "--help", "topics --help"])
-def test_a_pipe_that_nobody_reads_ends_it_in_silence(command: str) -> None:
+def test_a_pipe_without_a_reader_ends_it_silently(command: str) -> None:
     reader, writer = os.pipe()
     os.close(reader)
     words = [*KBROKER.split(), *command.split()]

@@ -9,7 +9,7 @@ from tests.cli.conftest import Shell, Target
 from tests.peer.eventually import eventually
 
 
-def test_a_created_topic_has_the_partitions_and_settings_asked_for(cli: Shell, group: str) -> None:
+def test_a_created_topic_has_the_requested_partitions_and_settings(cli: Shell, group: str) -> None:
     name = f"made-{group}"
     cli("topics", "create", name, "-p", 4, "-c", "retention.ms=5000", "-c", "cleanup.policy=compact")
     described = cli("topics", "describe", name, "--json").json[0]
@@ -75,7 +75,7 @@ def test_one_topic_that_is_refused_hides_no_other(cli: Shell, group: str) -> Non
     assert f"kbroker: no-{group}: UNKNOWN_TOPIC_OR_PARTITION" in done[2]
 
 
-def test_fewer_replicas_than_were_asked_for_are_reported(cli: Shell, target: Target, group: str) -> None:
+def test_fewer_replicas_than_requested_are_reported(cli: Shell, target: Target, group: str) -> None:
     if target.name != "kbroker":
         pytest.skip("Apache Kafka refuses them")
     assert "1 replica, not 3" in cli("topics", "create", f"three-{group}", "-r", 3).stderr

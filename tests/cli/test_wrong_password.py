@@ -17,7 +17,7 @@ PATIENCE_S = 3600
 @pytest.mark.parametrize(
     "command", [("topics", "list"), ("cluster", "features"), ("consume", "t"), ("produce", "t")]
 )
-def test_a_wrong_password_is_said_at_once(
+def test_a_wrong_password_is_reported_at_once(
     shell: Shell, broker_factory: BrokerFactory, tmp_path: Path, command: tuple[str, ...]
 ) -> None:
     bootstrap = broker_factory(PLAIN_ONLY).bootstrap

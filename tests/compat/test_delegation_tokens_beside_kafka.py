@@ -203,7 +203,7 @@ def test_a_login_by_token_makes_the_owner_of_the_client_and_no_more(brokers: Bro
     compared(brokers, talk)
 
 
-def test_an_expired_token_lets_nobody_in_although_apache_kafka_has_it_until_it_is_removed(
+def test_a_login_with_an_expired_token_is_refused_although_apache_kafka_keeps_it(
     brokers: Brokers,
 ) -> None:
     def talk(one: Conversation) -> None:

@@ -29,7 +29,7 @@ def test_users_with_every_grant_get_the_recorded_answers(tmp_path: Path) -> None
     assert not found, found
 
 
-def test_every_api_is_asked_that_clients_use_after_their_login() -> None:
+def test_every_api_is_called_that_clients_use_after_their_login() -> None:
     """All but those that no ACL is about."""
     asked = {one.api for one in ALL}
     assert set(APIS) - asked == {

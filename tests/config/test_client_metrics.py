@@ -12,7 +12,7 @@ def test_an_empty_subscription_asks_for_nothing_every_five_minutes() -> None:
     assert config.matches({"client_id": "any"})
 
 
-def test_a_client_must_match_every_pattern_as_a_whole() -> None:
+def test_a_client_must_match_every_pattern_completely() -> None:
     config = ClientMetricsConfig.resolve({"match": "client_id=abc.*,client_software_name=librdkafka"})
     assert config.matches({"client_id": "abcd", "client_software_name": "librdkafka"})
     assert not config.matches({"client_id": "xabc", "client_software_name": "librdkafka"})

@@ -71,7 +71,7 @@ def test_addresses_and_users_have_other_keys() -> None:
 
 
 @pytest.mark.parametrize("value", [0.0, -1.0, 1.5, 1e19])
-def test_byte_rates_are_whole_and_positive(value: float) -> None:
+def test_byte_rates_are_positive_integers(value: float) -> None:
     with pytest.raises(QuotaError):
         check_value(USER_KEYS, KEY, value)
 

@@ -20,7 +20,7 @@ RULES = (
         ("OU=JavaSoft,O=Sun Microsystems,C=US", "OU=JavaSoft,O=Sun Microsystems,C=US"),
     ],
 )
-def test_the_first_rule_that_matches_the_whole_subject_counts(subject: str, name: str) -> None:
+def test_the_first_rule_that_matches_the_entire_subject_applies(subject: str, name: str) -> None:
     assert name_of(rules_of(RULES), subject) == name
 
 

@@ -72,7 +72,7 @@ async def turns() -> None:
         await asyncio.sleep(0)
 
 
-def test_internal_logs_are_open_before_others_are_asked_for(tmp_path: Path) -> None:
+def test_internal_logs_are_open_before_others_are_requested(tmp_path: Path) -> None:
     async def run(made: World, scene: Scene) -> None:
         worker = StartingWorker(made)
         greeting = scene.greet(worker)

@@ -261,7 +261,7 @@ def test_requests_of_a_process_that_died_before_control_came_to_them_are_dropped
     assert "User:late" in (tmp_path / "audit" / "audit.log").read_text()
 
 
-def test_a_coordinators_topic_that_somebody_made_or_grew_is_loaded_unasked(tmp_path: Path) -> None:
+def test_a_coordinator_topic_that_a_client_created_or_grew_is_loaded(tmp_path: Path) -> None:
     machine = Machine()
 
     def coordinators(services: Services, appender: Any) -> tuple[Runtime]:

@@ -118,7 +118,7 @@ class Writer:
             time.sleep(0.02)
 
 
-def test_a_backup_of_compacted_and_shortened_logs_is_whole(
+def test_a_backup_of_compacted_and_shortened_logs_is_complete(
     broker_factory: BrokerFactory, tmp_path: Path
 ) -> None:
     """The cleaner replaces segments and retention removes them while they are copied."""

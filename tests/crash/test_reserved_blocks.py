@@ -151,7 +151,7 @@ def test_a_disk_is_full_when_its_records_fill_it(disk: LoopDisk, broker: KBroker
     assert set(acknowledged.items()) <= set(found(broker).items())
 
 
-def test_a_power_cut_leaves_a_whole_prefix_and_no_blocks_reserved(disk: LoopDisk, broker: KBroker) -> None:
+def test_a_power_cut_leaves_a_complete_prefix_and_no_reserved_blocks(disk: LoopDisk, broker: KBroker) -> None:
     create_topic(broker.bootstrap, "durable", {"write.caching": "false"})
     made = grow(broker, disk, (TOPIC, "durable"))
     cached, durable = made[TOPIC], made["durable"]

@@ -96,7 +96,7 @@ class HealthyClient:
                 self.written += 1
 
 
-def test_bad_clients_harm_nobody(broker: KBroker) -> None:
+def test_bad_clients_do_not_affect_others(broker: KBroker) -> None:
     make_topics(broker)
     healthy = HealthyClient(broker)
     healthy.check()

@@ -156,7 +156,7 @@ def recovery_rounds(root: Path) -> Round:
     return one
 
 
-def test_recovery_of_a_damaged_log_gives_a_whole_one(tmp_path: Path) -> None:
+def test_recovery_of_a_damaged_log_gives_a_valid_one(tmp_path: Path) -> None:
     forked_campaign(lambda: recovery_rounds(tmp_path), 0.1)
 
 

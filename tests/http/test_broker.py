@@ -29,7 +29,7 @@ def test_a_ready_broker_answers_its_probes(broker: KBroker) -> None:
     assert get(base(broker) + "/nothing")[0] == 404
 
 
-def test_the_format_is_the_one_that_was_asked_for(broker: KBroker) -> None:
+def test_the_format_is_the_requested_one(broker: KBroker) -> None:
     _, kind, text = get(base(broker) + "/metrics")
     assert kind.startswith("text/plain")
     assert "# TYPE kbroker_scrapes_total counter" in text

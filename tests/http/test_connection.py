@@ -192,7 +192,7 @@ def test_a_client_that_waits_for_the_word_sends_its_body(port: Port) -> None:
 
 
 @pytest.mark.parametrize("body", [False, True])
-def test_half_requests_keep_nobody_out(port: Port, body: bool) -> None:
+def test_half_requests_do_not_block_others(port: Port, body: bool) -> None:
     half = port.get("Content-Length: 100", method="POST") if body else port.get()[:-2]
     links = [port.connect() for _ in range(4 * CONNECTIONS)]
     for link in links:

@@ -105,7 +105,7 @@ def test_a_restart_of_control_is_survived_and_its_topics_replace_the_old(control
     view.close()
 
 
-def test_groups_are_asked_for_at_most_once_a_second(control: Control) -> None:
+def test_groups_are_read_at_most_once_a_second(control: Control) -> None:
     clock = Clock()
     view = ControlView(control.control_sockets.connector, HELLO, clock)
     view.start()

@@ -52,7 +52,7 @@ def test_lag_in_seconds_is_the_age_of_the_first_record_that_is_not_committed(sce
     assert found.value("kbroker_group_lag_bytes", group="billing") == pytest.approx(size * 0.6, rel=0.01)
 
 
-def test_a_group_without_lag_is_nothing_behind(scene: Scene) -> None:
+def test_a_group_without_lag_has_a_lag_of_0(scene: Scene) -> None:
     found = committed(scene, RECORDS)
     assert found.value("kbroker_group_lag_seconds", group="billing", topic="orders", partition="0") == 0
     assert found.value("kbroker_group_lag_bytes", group="billing") == 0
@@ -68,7 +68,7 @@ def test_catching_up_takes_the_lag_by_its_pace(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("evicted", [0, 8])
-def test_a_group_that_falls_behind_leaves_the_page_cache(scene: Scene, evicted: int) -> None:
+def test_a_group_that_lags_leaves_the_page_cache(scene: Scene, evicted: int) -> None:
     """It does if pages of its log were evicted; a log that is cached as a whole sets no bound."""
     slot = scene.view.directory.partitions[0].slot
     assert committed(scene, 60).value("kbroker_group_cache_seconds", group="billing") == inf

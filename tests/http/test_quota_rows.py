@@ -39,7 +39,7 @@ def test_a_quota_shows_limit_use_and_throttling(scene: Scene) -> None:
     assert scrape.value("kafka_server_quota_byte_rate", **KAFKA) == 42.5
 
 
-def test_a_quota_that_throttles_nobody_is_there_at_0(scene: Scene) -> None:
+def test_a_quota_that_throttles_no_client_is_shown_as_0(scene: Scene) -> None:
     show(scene, used())
     scrape = scene.scrape()
     assert scrape.value("kbroker_quota_throttled_requests_total", **WHO) == 0

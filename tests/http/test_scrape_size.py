@@ -120,7 +120,7 @@ def test_only_the_busiest_topics_have_series(tmp_path: Path) -> None:
     assert scrape.value("kbroker_topics_left_out") == 1
 
 
-def test_families_are_asked_for_by_name(tmp_path: Path) -> None:
+def test_families_are_requested_by_name(tmp_path: Path) -> None:
     scene = wide(tmp_path, 3)
     text = scene.collector.text(
         names=["kbroker_log_bytes", "kbroker_append_seconds_bucket", "kbroker_scrapes_total"]

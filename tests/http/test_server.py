@@ -122,7 +122,7 @@ def test_the_time_of_a_scrape_has_its_text_in_it(served: Served, monkeypatch: py
 
 
 @pytest.mark.parametrize("sent", [b"", b"GET /metr", b"GET /metrics HTTP/1.1\r\nHost: x\r\n"])
-def test_connections_that_wait_for_their_clients_keep_nobody_out(served: Served, sent: bytes) -> None:
+def test_connections_that_wait_for_their_clients_do_not_block_others(served: Served, sent: bytes) -> None:
     links = held(served, 3 * CONNECTIONS, sent)
     scraper = served.connect()
     assert ask(scraper, "GET", "/metrics")[0] == 200

@@ -41,7 +41,7 @@ def test_a_full_disk_is_full_at_once_and_for_as_long_as_it_is(free: int) -> None
     assert forecast.seconds() is None
 
 
-def test_a_large_deletion_begins_anew() -> None:
+def test_a_large_deletion_starts_over() -> None:
     forecast = filled(1e5, 600)
     forecast.add(615, 5e9)
     assert forecast.seconds() is None

@@ -199,7 +199,7 @@ def test_counters_of_a_network_process_survive_its_death(broker: KBroker) -> Non
     assert after.value("kbroker_topic_in_records_total", topic="survivor") == RECORDS + 1
 
 
-def test_a_group_that_stops_in_the_middle_is_behind_in_seconds_and_bytes(broker: KBroker) -> None:
+def test_a_stopped_group_has_a_lag_in_seconds_and_bytes(broker: KBroker) -> None:
     create(broker, "half-read")
     produce(broker, "half-read")
     settings = {

@@ -40,7 +40,7 @@ def test_what_was_cleaned_is_clean(tmp_path: Path) -> None:
     assert 0 < cleanable_range(case.partition, NOW).ratio < 1
 
 
-def test_nothing_at_or_behind_the_last_stable_offset_is_cleaned(tmp_path: Path) -> None:
+def test_nothing_at_or_above_the_last_stable_offset_is_cleaned(tmp_path: Path) -> None:
     case = Compacted(tmp_path)
     with_segments(case, 2)
     case.append([(b"t", b"1")], producer=21, transactional=True)
@@ -147,7 +147,7 @@ def test_another_generation_is_refused(tmp_path: Path) -> None:
         case.cleaning.begin(BeginCleaning(3, int(case.log.words[Slot.GENERATION]) + 1))
 
 
-def test_a_log_that_was_looked_at_too_early_calls_the_cleaner_when_it_is_on_disk(tmp_path: Path) -> None:
+def test_a_log_that_was_checked_too_early_calls_the_cleaner_when_it_is_on_disk(tmp_path: Path) -> None:
     case = Compacted(tmp_path)
     calls: list[None] = []
     cleaning = Cleaning(case.cleaning._logs, case.woken.append, call_cleaner=lambda: calls.append(None))

@@ -211,7 +211,9 @@ def test_a_plain_sync_that_a_move_overtakes_is_not_the_new_log_dirs(scene: Scene
     assert scene.logs.synced == [1, 1]
 
 
-def test_a_sync_of_records_that_were_cut_meanwhile_answers_nobody_and_is_repeated(scene: Scene) -> None:
+def test_a_sync_of_records_that_were_truncated_meanwhile_answers_no_append_and_is_repeated(
+    scene: Scene,
+) -> None:
     token = scene.append()
     assert scene.logs.started.wait(10)
     scene.case.row[AppendRow.CUTS] += 1
@@ -260,7 +262,7 @@ def test_only_an_append_with_acks_all_waits_for_replicas(scene: Scene, acks: int
     assert scene.case.outcomes() == ([(5, 0, 3)] if waits else [])
 
 
-def test_a_flush_that_is_asked_for_during_another_one_follows_it(scene: Scene) -> None:
+def test_a_flush_requested_during_another_one_follows_it(scene: Scene) -> None:
     scene.case.words[Slot.FLAGS] = 0  # flush.ms alone asks for it
     for number in range(2):
         scene.case.push(batch(), acks=1)

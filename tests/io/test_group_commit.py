@@ -62,7 +62,7 @@ def test_a_failed_sync_is_reported_with_its_errno_and_the_others_go_on(
     assert {one.commit.slot: one.errno for one in results(group, 2)} == {1: errno.EINVAL, 2: 0}
 
 
-def test_a_commit_that_is_more_than_one_sync_is_done_whole(group: GroupCommit, tmp_path: Path) -> None:
+def test_a_commit_of_several_syncs_is_completed(group: GroupCommit, tmp_path: Path) -> None:
     group.ask([commit(1, open_log(tmp_path, "1.log"), names=True, folder=str(tmp_path))])
     (done,) = results(group, 1)
     assert (done.commit.slot, done.errno) == (1, 0)

@@ -134,7 +134,7 @@ def test_records_expire_by_the_wall_clock_a_slice_of_logs_at_a_time(tmp_path: Pa
     assert scene.housekeeping.next_due_ms > 1001
 
 
-def test_reserved_blocks_are_looked_at_by_the_wall_clock(tmp_path: Path) -> None:
+def test_reserved_blocks_are_checked_by_the_wall_clock(tmp_path: Path) -> None:
     scene = Scene(tmp_path, 1)
     before = wall_clock_ms()
     scene.housekeeping.run(1000)

@@ -44,7 +44,7 @@ def test_quick_loading_without_scanning_says_nothing() -> None:
         assert progress.line(n) is None
 
 
-def test_a_second_round_counts_anew() -> None:
+def test_a_second_round_counts_from_0() -> None:
     progress = RecoveryProgress()
     progress.begin(0)
     progress.scanned(1000)

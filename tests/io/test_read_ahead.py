@@ -158,7 +158,7 @@ def test_large_pieces_come_into_the_page_cache_without_being_copied(file: Path) 
         assert residency.choose([str(file.parent)])(opened.fileno(), 0, 12 * MIB)
 
 
-def test_small_ranges_are_read_whole_because_the_event_loop_sends_them(file: Path) -> None:
+def test_small_ranges_are_read_completely_because_the_event_loop_sends_them(file: Path) -> None:
     evict(file)
     before = count_of("rchar")
     assert Reads(ColdStream(file, wanted(1, 4096, 300_000), 0)).rest() == [1]

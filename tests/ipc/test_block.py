@@ -121,7 +121,7 @@ def _blocks(stream: bytes) -> list[bytearray]:
     return seen
 
 
-def test_a_block_is_whole_when_it_was_packed_and_not_when_a_length_in_it_is_wrong() -> None:
+def test_a_block_is_complete_unless_a_length_in_it_is_wrong() -> None:
     good = pack_request(-5, b"peer", b"frame")
     assert whole(bytearray(good * 3), of_requests=True)
     assert whole(bytearray(pack_answer(-5, b"frame") + pack_answer(-6, None, FAILED)), of_requests=False)
@@ -137,7 +137,7 @@ def test_a_block_is_whole_when_it_was_packed_and_not_when_a_length_in_it_is_wron
 
 
 @given(st.binary(max_size=200))
-def test_no_block_that_is_whole_reads_beyond_its_end(content: bytes) -> None:
+def test_no_complete_block_reads_beyond_its_end(content: bytes) -> None:
     block = bytearray(content)
     if whole(block, of_requests=True):
         for _, peer, frame in requests(block):

@@ -36,7 +36,7 @@ def test_a_process_gets_a_link_that_neither_end_shares(sockets: connecting.Contr
     ours.close()
 
 
-def test_what_is_asked_while_control_is_away_waits_for_its_successor(
+def test_a_request_during_a_restart_of_control_waits_for_its_successor(
     sockets: connecting.ControlSockets,
 ) -> None:
     asked = [connecting.connect(sockets.connector) for _ in range(5)]
@@ -63,7 +63,7 @@ def test_a_link_is_abandoned_when_its_process_is_gone_whatever_it_sent(
     theirs.close()
 
 
-def test_when_nobody_takes_links_a_process_is_refused_and_not_held(
+def test_a_process_is_refused_and_not_blocked_when_no_link_is_accepted(
     sockets: connecting.ControlSockets,
 ) -> None:
     links: list[socket.socket] = []
@@ -78,7 +78,7 @@ def test_when_nobody_takes_links_a_process_is_refused_and_not_held(
         link.close()
 
 
-def test_the_listener_ends_when_nobody_can_connect(sockets: connecting.ControlSockets) -> None:
+def test_the_listener_ends_when_no_client_can_connect(sockets: connecting.ControlSockets) -> None:
     sockets.connector.close()
     with pytest.raises(EOFError):
         connecting.accept(sockets.listener)

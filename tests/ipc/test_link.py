@@ -163,7 +163,7 @@ def test_the_first_answers_of_a_turn_leave_early_and_the_others_in_few_writes() 
     assert answered((3 * many + 7, 10)) == [*early, many, many, 7]
 
 
-def test_no_answer_waits_behind_many_bytes() -> None:
+def test_no_answer_waits_for_many_bytes() -> None:
     size = TOGETHER_BYTES // 4
     assert set(answered((8 * TOGETHER, size))) == {TOGETHER}
     writes = answered((300, TOGETHER_BYTES // (TOGETHER + 8)))[MAX_TOGETHER // TOGETHER :]

@@ -133,7 +133,7 @@ def test_an_answer_is_long_by_its_bytes_or_its_parts(negative: bool) -> None:
     asyncio.run(run())
 
 
-def test_long_messages_stop_nobody_on_either_side(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_messages_do_not_block_others_on_either_side(monkeypatch: pytest.MonkeyPatch) -> None:
     content = bytes(MANY)
     longest_ns, run = [0], asyncio.events.Handle._run
 

@@ -103,7 +103,7 @@ def test_every_batch_is_found_whatever_buffer_and_row_count(
     assert (position, stop) == (len(data), ScanStop.END)
 
 
-def test_a_file_cut_at_any_byte_ends_at_the_last_whole_batch(tmp_path: Path) -> None:
+def test_a_file_cut_at_any_byte_ends_at_the_last_complete_batch(tmp_path: Path) -> None:
     first, second = batch(0, [b"one"]), batch(1, [b"two"])
     for cut in range(len(first), len(first + second)):
         rows, position, stop = scan((first + second)[:cut], tmp_path)

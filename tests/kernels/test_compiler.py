@@ -10,7 +10,7 @@ import numpy as np
 
 from kbroker.kernels import cache
 from kbroker.kernels.compiler import Kernel, KernelLibrary, Part, use_kernel_libraries
-from kbroker.kernels.warm import FUNCTION, Progress, said_of
+from kbroker.kernels.warm import FUNCTION, Progress, progress_line
 from tests.kernels.fresh import fresh_environment
 
 PACKAGE = Path(cache.__file__).parent.parent
@@ -122,11 +122,11 @@ def test_progress_knows_what_is_left() -> None:
 
 def test_progress_is_a_line_in_a_file_and_a_bar_on_a_terminal() -> None:
     progress = Progress([Kernel(_sum, "int64(int64[:])")])
-    assert said_of(progress, 0.0, terminal=False) == "kernels: 0%\n"
+    assert progress_line(progress, 0.0, terminal=False) == "kernels: 0%\n"
     progress.take(bytes([FUNCTION]))
     assert 0 < progress.share < 1
-    line = said_of(progress, 3.0, terminal=True)
+    line = progress_line(progress, 3.0, terminal=True)
     assert line.startswith("\r\x1b[Kkernels: [#")
     assert line.endswith(" s left")
     progress.take(bytes([0]))
-    assert said_of(progress, 4.0, terminal=False).startswith("kernels: 100%")
+    assert progress_line(progress, 4.0, terminal=False).startswith("kernels: 100%")

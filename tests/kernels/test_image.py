@@ -153,7 +153,7 @@ def test_an_image_that_others_can_write_or_that_is_damaged_is_not_used(tmp_path:
     assert not taken(tmp_path)
 
 
-def test_no_part_of_an_image_is_taken_for_a_whole_one() -> None:
+def test_no_part_of_an_image_is_accepted_as_complete() -> None:
     whole = object_image.packed([CompiledKernel("module", "name", b"code" * 9, "wrapper", "environment")] * 2)
     assert [one.name for one in object_image.unpacked(whole)] == ["name", "name"]
     for end in range(len(whole)):

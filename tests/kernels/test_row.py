@@ -69,7 +69,7 @@ def test_a_line_that_has_begun_is_refused() -> None:
         RowType("Late", (Row,), {"A": word("count", "a", count=9), "B": word("count", "b", line=1)})
 
 
-def test_fields_of_a_struct_lie_behind_one_another() -> None:
+def test_fields_of_a_struct_are_contiguous() -> None:
     assert (Head.LENGTH, Head.KIND, Head.STATUS, Head.CODE, Head.SIZE) == (0, 8, 8, 12, 16)
     assert struct.unpack_from(Head.FORMAT, struct.pack("<qii", 1, 2, 3)) == (1, 2, 3)
     assert [one.name for one in Head] == ["LENGTH", "KIND", "CODE"]

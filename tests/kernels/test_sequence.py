@@ -25,7 +25,7 @@ def test_a_counter_left_odd_by_a_crash_becomes_even() -> None:
     assert copy[:2].tolist() == [6, 11]
 
 
-def test_readers_see_whole_groups_while_one_writes() -> None:
+def test_readers_see_consistent_groups_while_one_writes() -> None:
     words, copy = Slot.row(), Slot.row(writer="network")
     places, stop = np.array([1, 2, 15]), threading.Event()
 

@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.mark.spark
 @pytest.mark.timeout(800)
-def test_live_and_whole_judgement_agree_on_a_run_with_faults(tmp_path: Path) -> None:
+def test_live_and_final_judgement_agree_on_a_run_with_faults(tmp_path: Path) -> None:
     pytest.importorskip("pyspark", reason="`make venv-spark` brings it")
     folder = tmp_path / "run"
     words = ["--seconds", "12", "--rate", "1000", "--faults", "kill,reset", "--live", "--judge"]

@@ -23,7 +23,7 @@ def test_keys_come_back(key: int) -> None:
 
 
 @pytest.mark.parametrize("key", [None, b"", b"k123", b"x0000001", b"k00000x1", b"k00000012"])
-def test_other_keys_are_nobodys(key: bytes | None) -> None:
+def test_other_keys_have_no_owner(key: bytes | None) -> None:
     assert key_number(key) == -1
 
 

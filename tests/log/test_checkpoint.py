@@ -94,7 +94,7 @@ def test_a_topic_id_is_missing_damaged_or_lost_in_a_power_cut(tmp_path: Path) ->
             checkpoint.read_topic_id(str(tmp_path))
 
 
-def test_a_new_file_that_can_be_made_anew_needs_no_rename(
+def test_a_new_file_that_can_be_recreated_needs_no_rename(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "leader-epoch-checkpoint"

@@ -36,7 +36,7 @@ def test_every_offset_is_located_as_by_a_plain_search(tmp_path: Path) -> None:
             assert got == (want.segment, want.position, want.base_offset, want.last_offset, want.size)
 
 
-def test_nothing_is_located_at_or_behind_the_end(tmp_path: Path) -> None:
+def test_nothing_is_located_at_or_after_the_end(tmp_path: Path) -> None:
     folder = sample(tmp_path)
     reader = LogReader(str(folder.path), OpenFiles())
     mark = folder.batches[20]

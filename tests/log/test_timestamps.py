@@ -116,7 +116,7 @@ def test_times_are_found_without_time_index_and_with_a_preallocated_one(tmp_path
     assert locate_timestamp(reader, 41, 0, *WHOLE_LOG) is None
 
 
-def test_records_behind_the_end_are_not_seen(tmp_path: Path) -> None:
+def test_records_after_the_end_are_not_seen(tmp_path: Path) -> None:
     build(tmp_path / "t-0", [[[10], [20]]], 4096, Codec.NONE)
     reader = LogReader(str(tmp_path / "t-0"), OpenFiles())
     second = reader.locate(1, *WHOLE_LOG)

@@ -67,7 +67,7 @@ def test_a_sealed_index_with_a_flipped_bit_is_insane(tmp_path: Path, at: int) ->
     assert transaction_index.is_sane(folder, 10)
 
 
-def test_an_index_that_nobody_sealed_is_taken_as_it_is(tmp_path: Path) -> None:
+def test_an_unsealed_index_is_used_unchanged(tmp_path: Path) -> None:
     transaction_index.append_entry(str(tmp_path), 10, FIRST)
     seal(str(tmp_path / "missing.txnindex"))
     assert transaction_index.is_sane(str(tmp_path), 10)

@@ -2,7 +2,8 @@
 
 The writer is an IO worker (`publish`, `publish_durable`, `write_group`), which may be killed within
 a group; its successor writes its first group with `write_group`. The reader is `snapshot` in a
-network process, or one that does as it does (`least_end`, `Slots.group`, `Following._leader`).
+network process, or one that does as it does (`min_offset_of_members`, `Slots.group`,
+`Following._leader`).
 """
 
 from collections.abc import Callable, Iterator, Mapping

@@ -14,7 +14,7 @@ from tests.models.slot_group import LOG_END, POSITION, SEQUENCE, SlotGroupModel
 PLACES = {SEQUENCE: Slot.SEQUENCE, LOG_END: Slot.LOG_END, POSITION: Slot.ACTIVE_END}
 
 
-def test_whole_groups_are_read_in_any_interleaving() -> None:
+def test_consistent_groups_are_read_in_any_interleaving() -> None:
     found = explore(SlotGroupModel())
     print(f"{found.states} states, {found.depth} deep")
     assert found.states > 1_500

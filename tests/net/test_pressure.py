@@ -93,7 +93,7 @@ def test_a_request_of_100_mb(node_factory: NodeFactory) -> None:
     assert produce(link, batch()).error_code == 0
 
 
-def test_a_slow_reader_holds_up_nobody(node_factory: NodeFactory) -> None:
+def test_a_slow_reader_does_not_delay_others(node_factory: NodeFactory) -> None:
     node = node_factory({"t": 1})
     other = node.connect()
     for _ in range(20):
@@ -155,7 +155,7 @@ def test_entries_that_died_with_an_io_worker_are_answered_retriable(node_factory
     assert produce(link, batch()).error_code == 0
 
 
-def test_a_completion_that_comes_twice_settles_nobody_else(node_factory: NodeFactory) -> None:
+def test_a_repeated_completion_settles_no_other_request(node_factory: NodeFactory) -> None:
     node = node_factory({"t": 1})
     link = node.connect()
     node.worker.hold.set()

@@ -32,7 +32,7 @@ def test_a_failed_event_costs_its_connection_and_not_the_rest_of_the_turn() -> N
     assert closed == [("connection 5", "internal error")]
 
 
-def test_a_failed_event_of_nobody_closes_nobody() -> None:
+def test_a_failed_event_without_a_connection_closes_none() -> None:
     served: list[int] = []
 
     def fail(*_: int) -> None:
@@ -63,7 +63,7 @@ def test_the_batches_of_a_turn_are_taken_together_only_when_it_has_many_events(c
     assert served == list(range(count if count == TAKEN_AT_ONCE else 1))
 
 
-def test_a_connection_that_goes_on_in_a_turn_asks_for_no_further_turn(monkeypatch: Any) -> None:
+def test_a_connection_that_continues_in_a_turn_requests_no_further_turn(monkeypatch: Any) -> None:
     process: Any = NetworkProcess.__new__(NetworkProcess)
     called: list[Any] = []
     pumps: list[int] = []
@@ -103,7 +103,7 @@ def test_a_connection_that_goes_on_in_a_turn_asks_for_no_further_turn(monkeypatc
     assert called == [process.turn]
 
 
-def test_a_turn_that_fails_leaves_no_connection_behind(monkeypatch: Any) -> None:
+def test_a_turn_that_fails_leaves_no_connection(monkeypatch: Any) -> None:
     process: Any = NetworkProcess.__new__(NetworkProcess)
 
     def fail(_: int) -> int:

@@ -21,7 +21,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("cls", "array"), CASES)
-def test_the_pieces_are_the_whole(cls: type[Struct], array: str) -> None:
+def test_the_pieces_add_up_to_the_message(cls: type[Struct], array: str) -> None:
     rng = random.Random(5)
     for version in versions(cls):
         for _ in range(20):

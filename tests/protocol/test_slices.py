@@ -191,7 +191,7 @@ def test_repeated_items_are_found_in_slices_as_in_one_piece() -> None:
 
 
 @pytest.mark.parametrize("kind", [list, dict.fromkeys, set])
-def test_what_nobody_uses_is_emptied_in_slices(kind: Callable[[Any], Any]) -> None:
+def test_an_unreferenced_structure_is_emptied_in_slices(kind: Callable[[Any], Any]) -> None:
     items = kind(range(500_000))
     _, slices = finish(lambda: emptied(items))
     assert not items

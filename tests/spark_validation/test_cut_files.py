@@ -44,6 +44,6 @@ def test_a_file_before_another_one_is_missing_whoever_counted(tmp_path: Path) ->
     assert cut(tmp_path, None) == {"shares": [7]}
 
 
-def test_of_files_with_other_names_nothing_is_said(tmp_path: Path) -> None:
+def test_files_with_other_names_are_ignored(tmp_path: Path) -> None:
     files(tmp_path, "reads/part-0000-c000.snappy.parquet")
     assert cut(tmp_path, {"reads": 3}) == {}

@@ -201,7 +201,7 @@ def test_a_killed_producer_lacks_no_more_than_its_last_seconds(tmp_path: Path, s
     )
 
 
-def test_a_whole_run_is_clean_and_says_what_it_rests_on(tmp_path: Path, spark: SparkSession) -> None:
+def test_a_complete_run_is_clean_and_names_its_evidence(tmp_path: Path, spark: SparkSession) -> None:
     write(tmp_path, [clean(TOPIC, 1)])
     verdict = Judge(open_evidence(options(tmp_path))).run()
     assert (verdict.missing, verdict.exit_code) == ([], CLEAN)

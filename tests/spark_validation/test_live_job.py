@@ -110,7 +110,7 @@ def lives(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[LiveJob, L
     second.evidence.spark.stop()
 
 
-def test_planted_anomalies_are_named_while_the_run_goes_on_and_nothing_else(
+def test_exactly_the_planted_anomalies_are_named_during_the_run(
     lives: tuple[LiveJob, LiveJob, Path],
 ) -> None:
     found, wanted = findings(lives[0]), expected_in_all(ended=False)
@@ -124,7 +124,7 @@ def test_planted_anomalies_are_named_while_the_run_goes_on_and_nothing_else(
     }
 
 
-def test_a_job_that_is_started_again_goes_on_and_counts_nothing_twice(
+def test_a_restarted_job_continues_and_counts_nothing_twice(
     lives: tuple[LiveJob, LiveJob, Path],
 ) -> None:
     first, second, folder = lives

@@ -129,7 +129,7 @@ def test_exactly_the_operations_of_a_pair_against_real_time_are_named(history: H
 
 
 @given(histories(), st.integers(0, 16))
-def test_a_part_with_the_times_beside_it_is_examined_as_in_the_whole(history: History, cut: int) -> None:
+def test_a_part_with_the_times_beside_it_is_examined_as_in_the_entire_run(history: History, cut: int) -> None:
     shown, rows = columns(history)
     if not shown:
         return

@@ -135,7 +135,7 @@ def test_a_batch_that_ends_with_the_chunk_ends_no_segment(
     assert set(headers["fault"].to_pylist()) == {Fault.SOUND}
 
 
-def test_what_is_no_batch_is_damage_behind_whole_ones_of_the_newest_segment_too(tmp_path: Path) -> None:
+def test_garbage_after_complete_batches_is_damage_in_the_newest_segment_too(tmp_path: Path) -> None:
     folder = tmp_path / "t-0"
     folder.mkdir()
     log = build_batch([(b"k", b"v", (), 1)], base_offset=0)
@@ -200,7 +200,7 @@ def test_a_segment_begins_with_the_offset_in_its_name(tmp_path: Path) -> None:
     ]
 
 
-def test_the_tail_ends_behind_the_last_whole_batch(tmp_path: Path) -> None:
+def test_the_tail_ends_after_the_last_complete_batch(tmp_path: Path) -> None:
     topic = clean("t", 1)
     works = written(tmp_path, topic)
     folder = works[0].folder

@@ -76,7 +76,7 @@ def test_what_is_damaged_or_contradicts_itself_cannot_be_judged(
     assert reason in capsys.readouterr().err
 
 
-def test_a_judge_that_fails_convicts_nobody(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_judge_that_fails_does_not_convict(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def fail(_options: object) -> int:
         raise RuntimeError("out of memory")
 

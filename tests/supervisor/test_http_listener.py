@@ -31,7 +31,7 @@ def test_a_taken_port_is_an_error_that_names_the_setting() -> None:
             listen(f"127.0.0.1:{port}")
 
 
-def test_a_taken_port_that_nobody_asked_for_is_replaced_by_a_free_one(
+def test_an_occupied_default_port_is_replaced_by_a_free_one(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:

@@ -100,7 +100,7 @@ def test_a_pause_of_the_host_counts_for_one_look(scene: Scene) -> None:
     assert scene.child.signals == []
 
 
-def test_a_successor_begins_anew(scene: Scene) -> None:
+def test_a_successor_starts_over(scene: Scene) -> None:
     scene.pass_time(LIMIT_MS - CHECK_MS)
     scene.child.pid += 1
     scene.pass_time(LIMIT_MS - CHECK_MS)

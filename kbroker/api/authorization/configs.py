@@ -49,8 +49,8 @@ def on_configs(module: ModuleType, operation: int, answered: str) -> Guard:
             if not code:
                 allowed.append(each)
             else:
-                asked = changed(request, "resources", [each])
-                refused += getattr(module.refuse(asked, KafkaError(code), ctx.version), answered)
+                narrowed_request = changed(request, "resources", [each])
+                refused += getattr(module.refuse(narrowed_request, KafkaError(code), ctx.version), answered)
 
         def finish(response: Any) -> Any:
             getattr(response, answered).extend(refused)

@@ -127,7 +127,7 @@ def _fetched(
     if not may(ctx, acls.DESCRIBE, acls.GROUP, group.group_id):
         return offset_fetch.failed(group, GROUP_REFUSED, ctx.version)
     if group.topics is None:
-        answer = _asked(ctx, group, require_stable)
+        answer = _offset_fetch_response(ctx, group, require_stable)
         answer.topics = [
             topic for topic in paced(answer.topics) if _may_topic(ctx, acls.DESCRIBE, topic.name)
         ]
@@ -138,7 +138,7 @@ def _fetched(
         return name is None or _may_topic(ctx, acls.DESCRIBE, name)
 
     allowed, refused = divided(group.topics, fits)
-    answer = _asked(ctx, replace(group, topics=allowed), require_stable)
+    answer = _offset_fetch_response(ctx, replace(group, topics=allowed), require_stable)
     if answer.error_code:
         return answer
     answer.topics += [
@@ -155,7 +155,7 @@ def _fetched(
     return answer
 
 
-def _asked(
+def _offset_fetch_response(
     ctx: RequestContext, group: OffsetFetchRequestGroup, require_stable: bool
 ) -> OffsetFetchResponseGroup:
     try:

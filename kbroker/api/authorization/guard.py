@@ -84,23 +84,23 @@ def on_each(
     module: ModuleType,
     operation: int,
     kind: int,
-    asked: str,
+    items_field: str,
     answered: str,
     name: str = "name",
 ) -> Guard:
     """Guard of an API about many resources: those that the client may not use are answered with an
     error.
 
-    asked: field of the request, a list; name: of an item's field, or empty for items that are
+    items_field: field of the request, a list; name: of an item's field, or empty for items that are
     names. answered: field of the response, a list.
     """
 
     def guard(ctx: RequestContext, request: Any, serve: Serve) -> Any:
-        items = getattr(request, asked) or []
+        items = getattr(request, items_field) or []
         parts = divided(items, lambda item: may(ctx, operation, kind, getattr(item, name) if name else item))
         if not parts[1]:
             return serve(ctx, request)
-        return serve_rest(ctx, module, request, serve, (asked, answered), parts, REFUSALS[kind])
+        return serve_rest(ctx, module, request, serve, (items_field, answered), parts, REFUSALS[kind])
 
     return guard
 
@@ -125,12 +125,12 @@ def serve_rest(
 ) -> Any:
     """The answer for the allowed items (the first of parts), followed by the refusal of the
     others."""
-    asked, answered = fields
+    items_field, answered = fields
     allowed, refused = parts
-    refusal = module.refuse(changed(request, asked, refused), KafkaError(code), ctx.version)
+    refusal = module.refuse(changed(request, items_field, refused), KafkaError(code), ctx.version)
     if not allowed:
         return refusal
-    rest = changed(request, asked, allowed)
+    rest = changed(request, items_field, allowed)
     finish = partial(_joined, answered, refusal)
     try:
         answer = serve(narrowed(ctx), rest)

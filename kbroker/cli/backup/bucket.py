@@ -101,22 +101,22 @@ class Bucket:
             self._held[sha256] = len(data)
         return SegmentFile(0, len(data), sha256)
 
-    def fetch(self, wanted: SegmentFile, target: Path) -> None:
+    def fetch(self, segment: SegmentFile, target: Path) -> None:
         """Stream an object into a file; a file with a wrong checksum is removed."""
         digest = hashlib.sha256()
         try:
             with open(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as out:
-                for chunk in self._stream(_object(wanted.sha256)):
+                for chunk in self._stream(_object(segment.sha256)):
                     digest.update(chunk)
                     out.write(chunk)
                 out.flush()
                 os.fsync(out.fileno())
         except FileNotFoundError:
-            raise CommandFailed(f"{self._shown(wanted.sha256)} is missing: the backup is damaged") from None
-        if digest.hexdigest() != wanted.sha256:
+            raise CommandFailed(f"{self._shown(segment.sha256)} is missing: the backup is damaged") from None
+        if digest.hexdigest() != segment.sha256:
             target.unlink()
             raise CommandFailed(
-                f"{self._shown(wanted.sha256)} is damaged: the checksum is {digest.hexdigest()}"
+                f"{self._shown(segment.sha256)} is damaged: the checksum is {digest.hexdigest()}"
             )
 
     # --- points ----------------------------------------------------------------------------------------
@@ -148,15 +148,15 @@ class Bucket:
 
     def damaged(self, point: Point) -> Iterator[str]:
         """Read every object."""
-        for wanted in {one.sha256: one for one in point.objects()}.values():
+        for segment in {one.sha256: one for one in point.objects()}.values():
             digest = hashlib.sha256()
             try:
-                for chunk in self._stream(_object(wanted.sha256)):
+                for chunk in self._stream(_object(segment.sha256)):
                     digest.update(chunk)
-                if digest.hexdigest() != wanted.sha256:
-                    yield f"{self._shown(wanted.sha256)}: the checksum is {digest.hexdigest()}"
+                if digest.hexdigest() != segment.sha256:
+                    yield f"{self._shown(segment.sha256)}: the checksum is {digest.hexdigest()}"
             except FileNotFoundError:
-                yield f"{self._shown(wanted.sha256)}: No such object"
+                yield f"{self._shown(segment.sha256)}: No such object"
 
     def drop(self, points: list[Point]) -> int:
         """Delete the points first: after an interruption the next pruning removes the unused

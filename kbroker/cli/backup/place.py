@@ -29,7 +29,7 @@ class Backups(Protocol):
     def store_bytes(self, data: bytes) -> SegmentFile:
         """Store these bytes; returns their checksum."""
 
-    def fetch(self, wanted: SegmentFile, target: Path) -> None:
+    def fetch(self, segment: SegmentFile, target: Path) -> None:
         """Write an object into a new file and verify its checksum. Raises CommandFailed,
         OSError."""
 

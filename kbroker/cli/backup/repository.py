@@ -124,12 +124,12 @@ class Repository:
         except (msgspec.MsgspecError, ValueError) as error:
             raise CommandFailed(f"{path}: {error}") from None
 
-    def fetch(self, wanted: SegmentFile, target: Path) -> None:
+    def fetch(self, segment: SegmentFile, target: Path) -> None:
         """Write an object into a new file, checked on the way. Raises CommandFailed, OSError."""
-        source = self.path(wanted.sha256)
+        source = self.path(segment.sha256)
         if not source.exists():
             raise CommandFailed(f"{source} is missing: the backup is damaged")
-        clone(source, wanted.size, wanted.sha256, target)
+        clone(source, segment.size, segment.sha256, target)
 
     def add(self, point: Point) -> str:
         """Write a point's manifest, which makes the point valid."""
@@ -143,12 +143,12 @@ class Repository:
 
     def damaged(self, point: Point) -> Iterator[str]:
         """Missing objects and wrong checksums, a line each."""
-        for wanted in {one.sha256: one for one in point.objects()}.values():
-            path = self.path(wanted.sha256)
+        for segment in {one.sha256: one for one in point.objects()}.values():
+            path = self.path(segment.sha256)
             try:
                 with open(path, "rb") as source:
                     found = hashlib.file_digest(source, "sha256").hexdigest()
-                if found != wanted.sha256:
+                if found != segment.sha256:
                     yield f"{path}: the checksum is {found}"
             except OSError as error:
                 yield f"{path}: {error.strerror}"

@@ -38,12 +38,12 @@ def restore(
         raise UsageFailed(f"{target} is not empty")
     if missing := sorted(set(topics) - {one.topic for one in point.partitions}):
         raise CommandFailed(f"not in the backup of {point.name}: {', '.join(missing)}")
-    wanted = [one for one in point.partitions if not topics or one.topic in topics or one.topic in INTERNAL]
+    chosen = [one for one in point.partitions if not topics or one.topic in topics or one.topic in INTERNAL]
     folder = target.with_name(target.name + RESTORING)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    for partition in wanted:
+    for partition in chosen:
         _partition(repository, partition, folder, advance)
-    starts = {(one.topic, one.index): one.log_start for one in wanted if one.log_start}
+    starts = {(one.topic, one.index): one.log_start for one in chosen if one.log_start}
     checkpoint.write_offsets(str(folder / files.LOG_START_OFFSETS), starts)
     metadata = folder / FOLDER
     metadata.mkdir(mode=0o700, exist_ok=True)
@@ -53,7 +53,7 @@ def restore(
         target.rmdir()
     folder.rename(target)
     files.sync_folder(str(target.parent))
-    return wanted
+    return chosen
 
 
 def _partition(
@@ -70,9 +70,9 @@ def _partition(
     checkpoint.write_topic_id(str(folder), parse_uuid(one.topic_id))
 
 
-def _file(repository: Backups, wanted: SegmentFile, place: Path) -> None:
-    if place.exists() and place.stat().st_size == wanted.size:
+def _file(repository: Backups, segment: SegmentFile, place: Path) -> None:
+    if place.exists() and place.stat().st_size == segment.size:
         with open(place, "rb") as restored:
-            if hashlib.file_digest(restored, "sha256").hexdigest() == wanted.sha256:
+            if hashlib.file_digest(restored, "sha256").hexdigest() == segment.sha256:
                 return
-    repository.fetch(wanted, place)
+    repository.fetch(segment, place)

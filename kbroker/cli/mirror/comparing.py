@@ -185,11 +185,13 @@ def _in_order(source: Digests, target: Digests) -> bool:
 def _compare_last_values(found: dict[str, Any], source: Reading, target: Reading) -> Difference:
     """Compares a compacted topic by each key's last value: both sides may remove earlier values at
     any time."""
-    wanted, there = _last_values(source), _last_values(target)
+    expected, there = _last_values(source), _last_values(target)
     lost = [
-        key for key, (digest, empty) in wanted.items() if not empty and there.get(key, (0, True))[0] != digest
+        key
+        for key, (digest, empty) in expected.items()
+        if not empty and there.get(key, (0, True))[0] != digest
     ]
-    foreign = [key for key, (_, empty) in there.items() if not empty and key not in wanted]
+    foreign = [key for key, (_, empty) in there.items() if not empty and key not in expected]
     examples = source.offsets[np.isin(source.keys, np.array(lost, np.uint64))][-5:].tolist()
     return Difference(**found, missing=len(lost), foreign=len(foreign), examples=examples)
 

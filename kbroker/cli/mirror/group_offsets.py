@@ -45,14 +45,16 @@ class GroupOffsets:
         admin = target.admin()
         remarks = []
         for name in self.groups:
-            wanted = {p: offset for (group, p), offset in self.translated.items() if group == name}
+            new_offsets = {p: offset for (group, p), offset in self.translated.items() if group == name}
             there = read_group(target, admin, name)
-            if not wanted or _holds(there.offsets, wanted):
+            if not new_offsets or _holds(there.offsets, new_offsets):
                 continue
             if there.active:
                 remarks.append(f"group {name} already has members at the target: its offsets stay unchanged")
                 continue
-            offsets = [TopicPartition(*partition, offset) for partition, offset in sorted(wanted.items())]
+            offsets = [
+                TopicPartition(*partition, offset) for partition, offset in sorted(new_offsets.items())
+            ]
             request = [ConsumerGroupTopicPartitions(name, offsets)]
             answers = admin.alter_consumer_group_offsets(request, request_timeout=target.timeout_s)
             for answer in result_of(answers[name], f"group {name}").topic_partitions or []:
@@ -61,8 +63,8 @@ class GroupOffsets:
         return remarks
 
 
-def _holds(there: Mapping[Partition, int], wanted: Mapping[Partition, int]) -> bool:
-    return all(there.get(partition) == offset for partition, offset in wanted.items())
+def _holds(there: Mapping[Partition, int], new_offsets: Mapping[Partition, int]) -> bool:
+    return all(there.get(partition) == offset for partition, offset in new_offsets.items())
 
 
 def translate(offset: int, source: Reading, target: Reading) -> int:

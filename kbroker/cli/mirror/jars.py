@@ -51,11 +51,11 @@ def resolve_once(java: Path, pom: Path, folder: Path) -> None:
     folder.parent.mkdir(parents=True, exist_ok=True)
     with open(folder.parent / f"{folder.name}.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        wanted = hashlib.sha256(pom.read_bytes()).hexdigest()
+        digest = hashlib.sha256(pom.read_bytes()).hexdigest()
         mark = folder / ".complete"
-        if not (mark.exists() and mark.read_text() == wanted):
+        if not (mark.exists() and mark.read_text() == digest):
             resolve(java, pom, folder)
-            mark.write_text(wanted)
+            mark.write_text(digest)
 
 
 def resolve(java: Path, pom: Path, folder: Path) -> None:

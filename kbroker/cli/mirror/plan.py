@@ -107,16 +107,16 @@ def make_plan(
     return plan
 
 
-def choose(there: Iterable[str], wanted: Sequence[str]) -> tuple[list[str], list[str]]:
+def choose(there: Iterable[str], requested: Sequence[str]) -> tuple[list[str], list[str]]:
     """The topics to copy, and remarks about those left out. Raises CommandFailed for a missing
     topic."""
     names = set(there)
-    if missing := sorted(set(wanted) - names):
+    if missing := sorted(set(requested) - names):
         raise CommandFailed(f"the source has no topic {', '.join(missing)}")
-    if refused := sorted(name for name in wanted if KEPT_BY_ENGINE.fullmatch(name)):
+    if refused := sorted(name for name in requested if KEPT_BY_ENGINE.fullmatch(name)):
         raise CommandFailed(f"MirrorMaker 2 treats {', '.join(refused)} as internal and does not copy it")
-    chosen = sorted(name for name in wanted or names if not KEPT_BY_ENGINE.fullmatch(name))
-    left = sorted(n for n in names - set(chosen) if not n.startswith("__")) if not wanted else []
+    chosen = sorted(name for name in requested or names if not KEPT_BY_ENGINE.fullmatch(name))
+    left = sorted(n for n in names - set(chosen) if not n.startswith("__")) if not requested else []
     remarks = [f"left out, because MirrorMaker 2 treats it as internal: {name}" for name in left]
     return chosen, remarks
 

@@ -121,8 +121,8 @@ def _without_records(
     """Partitions whose last offsets have no record for a read_committed consumer."""
     from confluent_kafka import KafkaError, TopicPartition
 
-    wanted = {partition: ends[partition] - left[partition] for partition in partitions}
-    if not wanted:
+    start_at = {partition: ends[partition] - left[partition] for partition in partitions}
+    if not start_at:
         return []
     consumer = source.consumer(
         {
@@ -135,9 +135,9 @@ def _without_records(
     empty: set[Partition] = set()
     seen: set[Partition] = set()
     try:
-        consumer.assign([TopicPartition(*partition, offset) for partition, offset in wanted.items()])
+        consumer.assign([TopicPartition(*partition, offset) for partition, offset in start_at.items()])
         deadline = time.monotonic() + source.timeout_s
-        while seen != wanted.keys() and time.monotonic() < deadline:
+        while seen != start_at.keys() and time.monotonic() < deadline:
             for message in consumer.consume(1000, 0.5):
                 error = message.error()
                 partition = (str(message.topic()), int(message.partition() or 0))

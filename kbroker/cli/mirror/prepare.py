@@ -30,14 +30,14 @@ def create_topics(target: Connection, plan: Plan) -> list[str]:
     from confluent_kafka.admin import NewTopic
 
     admin = target.admin()
-    wanted = [
+    requested = [
         NewTopic(topic.name, topic.partitions, plan.replication_factor)
         for topic in plan.topics.values()
         if not topic.exists
     ]
-    if wanted:
+    if requested:
         answers = admin.create_topics(
-            wanted, request_timeout=target.timeout_s, operation_timeout=target.timeout_s
+            requested, request_timeout=target.timeout_s, operation_timeout=target.timeout_s
         )
         for name, future in answers.items():
             result_of(future, f"topic {name}")

@@ -50,12 +50,12 @@ async def delete_acls(
         results: list[list[Acl] | KafkaError] = []
         gone: dict[Acl, None] = {}
         answered = 0
-        for wanted in paced(filters):
-            error = _filter_refusal(wanted)
+        for acl_filter in paced(filters):
+            error = _filter_refusal(acl_filter)
             if error is not None:
                 results.append(error)
                 continue
-            found = [acl for acl in paced(authorizer.acls) if wanted.matches(acl)]
+            found = [acl for acl in paced(authorizer.acls) if acl_filter.matches(acl)]
             if answered + len(found) > MAX_ANSWERED:
                 text = f"The filters of one request select more than {MAX_ANSWERED} acls."
                 results.append(KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, text))
@@ -107,15 +107,15 @@ def _refusal(acl: Acl) -> KafkaError | None:
     return None if text is None else KafkaError(ErrorCode.INVALID_REQUEST, text)
 
 
-def _filter_refusal(wanted: AclFilter) -> KafkaError | None:
+def _filter_refusal(acl_filter: AclFilter) -> KafkaError | None:
     """The reason that a filter is invalid."""
-    if wanted.resource_type not in (acls.ANY, *acls.RESOURCES) or wanted.pattern_type not in (
+    if acl_filter.resource_type not in (acls.ANY, *acls.RESOURCES) or acl_filter.pattern_type not in (
         acls.ANY,
         acls.MATCH,
         *acls.PATTERNS,
     ):
         return KafkaError(ErrorCode.INVALID_REQUEST, "Unknown patternFilter.")
-    if wanted.operation not in (acls.ANY, *acls.OPERATIONS) or wanted.permission not in (
+    if acl_filter.operation not in (acls.ANY, *acls.OPERATIONS) or acl_filter.permission not in (
         acls.ANY,
         *acls.PERMISSIONS,
     ):

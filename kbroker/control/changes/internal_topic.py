@@ -65,8 +65,8 @@ def _min_isr(config: BrokerConfig, prefix: str) -> str:
     """The topic's min.insync.replicas: 1 when replication factors are clamped. With the usual 2 of
     3 replicas one may fail, and so it must be with two replicas on two sites; `clamp.py` alone
     would leave 2 of 2."""
-    wanted = config.get_int(f"{prefix}.min.isr")
-    return str(min(wanted, 1) if config.get_bool("kbroker.clamp.replication.factor") else wanted)
+    min_isr = config.get_int(f"{prefix}.min.isr")
+    return str(min(min_isr, 1) if config.get_bool("kbroker.clamp.replication.factor") else min_isr)
 
 
 async def ensure(broker: Broker, name: str) -> Topic:

@@ -213,13 +213,13 @@ class LogDirMoves:
         broker = self._broker
         if not self._targets:
             return []
-        mine = [one for one in broker.catalogue.replicas() if key_of(one) in self._targets]
+        moving = [one for one in broker.catalogue.replicas() if key_of(one) in self._targets]
         progress: dict[int, MoveProgress] = {}
-        for worker in {replica.worker for replica in mine}:
+        for worker in {replica.worker for replica in moving}:
             report: tuple[MoveProgress, ...] = await broker.links.call_worker(worker, MovesInProgress())
             progress |= {one.slot: one for one in report}
         found = []
-        for replica in mine:
+        for replica in moving:
             end = broker.slots.word(replica.slot, Slot.LOG_END)
             one = progress.get(replica.slot, MoveProgress(replica.slot, 0, 0))
             target = self._targets.get(key_of(replica))

@@ -40,8 +40,8 @@ async def create_token(
         if tokens.requested_by(requester) >= MAX_TOKENS_OF_REQUESTER:
             raise KafkaError(ErrorCode.POLICY_VIOLATION, "The requester has too many delegation tokens")
         now_ms = broker.now_ms()
-        wanted_ms = min(lifetime_ms, tokens.max_lifetime_ms) if lifetime_ms > 0 else tokens.max_lifetime_ms
-        max_ms = min(now_ms + wanted_ms, LONG_MAX)
+        requested_ms = min(lifetime_ms, tokens.max_lifetime_ms) if lifetime_ms > 0 else tokens.max_lifetime_ms
+        max_ms = min(now_ms + requested_ms, LONG_MAX)
         expiry_ms = min(now_ms + tokens.renewal_ms, max_ms)
         token = DelegationToken(random_uuid(), owner, requester, renewers, now_ms, max_ms, expiry_ms)
         await _apply(broker, {token.token_id: token})

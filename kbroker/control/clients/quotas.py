@@ -43,20 +43,20 @@ class QuotaReports:
         window_ms = broker.config.get_int("quota.window.size.seconds") * 1000
         self._broker = broker
         self._sensors = Sensors(broker.shared, broker.shared.control_client, window_ms)
-        self._met: dict[tuple[str, str], None] = {}
+        self._clients: dict[tuple[str, str], None] = {}
         self._throttled: dict[Who, tuple[int, int]] = {}
 
     def take(self, report: ClientReport) -> None:
-        """A network process has throttled requests, or has met clients with quotas."""
+        """A network process has throttled requests, or has served clients with quotas."""
         for each in report.throttled:
             who = Who(each.quota, each.user, each.client_id)
             requests, milliseconds = self._throttled.pop(who, (0, 0))
             self._throttled[who] = requests + each.requests, milliseconds + each.milliseconds
-        for client in report.met:
-            self._met.pop(client, None)
-            self._met[client] = None
+        for client in report.clients:
+            self._clients.pop(client, None)
+            self._clients[client] = None
         _forget_oldest(self._throttled)
-        _forget_oldest(self._met)
+        _forget_oldest(self._clients)
 
     def use(self, now_ms: int) -> tuple[tuple[QuotaUse, ...], int]:
         """The quotas of which the largest share is used, and how many more there are."""
@@ -77,10 +77,10 @@ class QuotaReports:
         return (*defaults[:MAX_SHOWN], *rows[:MAX_SHOWN]), left_out
 
     def _of_clients(self) -> Iterator[tuple[Who, float]]:
-        """The quotas that hold for the clients that were met last."""
+        """The quotas that hold for the clients that were served last."""
         table = self._broker.quotas
         if table.quotas:
-            for user, client_id in self._met:
+            for user, client_id in self._clients:
                 for key in USER_KEYS:
                     bound = table.bound(key, user, client_id)
                     if bound is not None:

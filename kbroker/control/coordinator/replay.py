@@ -81,15 +81,15 @@ async def load_partition(broker: Broker, partition: Partition, machine: Machine)
             batches = (_read(placed.batch) for placed in walk(reader, start, *end))
         return list(islice(batches, BATCHES_AT_ONCE))
 
-    odd = SkippedRecords(partition.folder)
+    skipped = SkippedRecords(partition.folder)
     while read := await broker.logs.read(partition.folder, more):
         for batch, records in read:
             if isinstance(records, ProtocolError):
-                odd.left_out(batch.base_offset, "the batch at offset", records)
+                skipped.left_out(batch.base_offset, "the batch at offset", records)
             else:
-                count += replay_batch(machine, transactions, partition.index, batch, records, odd)
+                count += replay_batch(machine, transactions, partition.index, batch, records, skipped)
         await asyncio.sleep(0)
-    odd.end()
+    skipped.end()
     log.info("%s: %d records replayed in %.2f s", partition.folder, count, time.monotonic() - began)
     return count
 
@@ -107,7 +107,7 @@ def replay_batch(
     partition: int,
     batch: RecordBatch,
     records: list[Record],
-    odd: SkippedRecords,
+    skipped: SkippedRecords,
 ) -> int:
     """Replay the records of a batch; their number. transactions: the machine, if it may hold
     transactions of clients."""
@@ -120,13 +120,13 @@ def replay_batch(
                         partition, batch.producer_id, kind is ControlType.COMMIT
                     )
             elif record.key is None:
-                odd.left_out(record.offset, "record", "it has no key")
+                skipped.left_out(record.offset, "record", "it has no key")
             elif batch.is_transactional and transactions is not None:
                 transactions.replay_in_transaction(partition, batch.producer_id, record.key, record.value)
             else:
                 machine.replay(partition, record.key, record.value, record.timestamp_ms)
         except ProtocolError as error:
-            odd.left_out(record.offset, "record", error)
+            skipped.left_out(record.offset, "record", error)
         except Exception:  # a bug, but one record must not keep the broker from starting
-            odd.failed(record.offset)
+            skipped.failed(record.offset)
     return len(records)

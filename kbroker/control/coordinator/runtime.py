@@ -127,9 +127,9 @@ class Runtime(CoordinatorTopic):
             if outcome.then is not None:
                 outcome.then(ErrorCode.NONE)
             return outcome.response
-        mine: asyncio.Future[None] = self._loop.create_future()
-        self._tails[key] = mine
-        return self._store(partition, outcome, partial(self._next_turn, key, mine))
+        own_tail: asyncio.Future[None] = self._loop.create_future()
+        self._tails[key] = own_tail
+        return self._store(partition, outcome, partial(self._next_turn, key, own_tail))
 
     def is_idle(self, key: str) -> bool:
         """Whether no operation of a key is pending. Raises KafkaError while its partition is not
@@ -259,16 +259,16 @@ class Runtime(CoordinatorTopic):
             group.count += 1
             lane.when_idle(key, partial(self._ended, key, group))
 
-    def _next_turn(self, key: str, mine: "asyncio.Future[None]") -> None:
-        mine.set_result(None)
-        if self._tails.get(key) is mine:
+    def _next_turn(self, key: str, own_tail: "asyncio.Future[None]") -> None:
+        own_tail.set_result(None)
+        if self._tails.get(key) is own_tail:
             del self._tails[key]
 
     async def _in_turn(self, key: str, operation: Operation, producer: tuple[int, int] | None = None) -> Any:
         self._leave_lane(key)
         before = self._tails.get(key)
-        mine: asyncio.Future[None] = self._loop.create_future()
-        self._tails[key] = mine
+        own_tail: asyncio.Future[None] = self._loop.create_future()
+        self._tails[key] = own_tail
         try:
             if before is not None:
                 await before
@@ -280,7 +280,7 @@ class Runtime(CoordinatorTopic):
                 outcome.then(ErrorCode.NONE)
             return outcome.response
         finally:
-            self._next_turn(key, mine)
+            self._next_turn(key, own_tail)
 
     async def _write(self, partition: Partition, outcome: Outcome, producer: tuple[int, int] | None) -> None:
         now_ms = self._broker.now_ms()

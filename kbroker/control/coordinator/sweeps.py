@@ -32,30 +32,30 @@ class Sweeps:
         self._in_progress: set[str] = set()
 
     def repeat(
-        self, name: str, keys: Callable[[], Iterable[str]], wanted: Callable[[str], Operation | None]
+        self, name: str, keys: Callable[[], Iterable[str]], operation_of: Callable[[str], Operation | None]
     ) -> None:
         """As `start`; does nothing while the last sweep of this name runs."""
         if name not in self._in_progress:
             self._in_progress.add(name)
-            self._background.start(self._repeat(name, keys(), wanted))
+            self._background.start(self._repeat(name, keys(), operation_of))
 
-    def start(self, keys: Iterable[str], wanted: Callable[[str], Operation | None]) -> None:
-        """Run the operation that `wanted` returns for each key, if any. keys: may change
+    def start(self, keys: Iterable[str], operation_of: Callable[[str], Operation | None]) -> None:
+        """Run the operation that `operation_of` returns for each key, if any. keys: may change
         meanwhile."""
-        self._background.start(self._run(keys, wanted))
+        self._background.start(self._run(keys, operation_of))
 
     async def _repeat(
-        self, name: str, keys: Iterable[str], wanted: Callable[[str], Operation | None]
+        self, name: str, keys: Iterable[str], operation_of: Callable[[str], Operation | None]
     ) -> None:
         try:
-            await self._run(keys, wanted)
+            await self._run(keys, operation_of)
         finally:
             self._in_progress.discard(name)
 
-    async def _run(self, keys: Iterable[str], wanted: Callable[[str], Operation | None]) -> None:
+    async def _run(self, keys: Iterable[str], operation_of: Callable[[str], Operation | None]) -> None:
         begun: list[asyncio.Task[None]] = []
         async for key in in_turns(keys):
-            operation = wanted(key)
+            operation = operation_of(key)
             if operation is None:
                 continue
             begun.append(self._runtime.start(key, operation))

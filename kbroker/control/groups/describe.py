@@ -69,8 +69,8 @@ def list_groups(
     In Kafka's order, on which test suites rely: by partition of the groups' topic, each with its
     own map. partitions: their number.
     """
-    wanted_states = {state.strip().lower() for state in states}
-    wanted_types = {name.strip().lower() for name in types}
+    state_filter = {state.strip().lower() for state in states}
+    type_filter = {name.strip().lower() for name in types}
     by_partition: dict[int, list[str]] = {}
     for group_id in paced(list(table.groups)):
         by_partition.setdefault(positive_hash(group_id) % partitions, []).append(group_id)
@@ -83,8 +83,8 @@ def list_groups(
         listed(group)
         for group in paced(ordered)
         if group is not None
-        and (not wanted_states or group.state_name.lower() in wanted_states)
-        and (not wanted_types or group.TYPE in wanted_types)
+        and (not state_filter or group.state_name.lower() in state_filter)
+        and (not type_filter or group.TYPE in type_filter)
     ]
 
 

@@ -193,9 +193,9 @@ class GroupShard:
         """Response: ShareGroupHeartbeatResponse."""
         return self._share.heartbeat(caller, request, now_ms)
 
-    def share_partitions(self, group_id: str, wanted: Mapping[str, Set[int]]) -> Outcome:
+    def share_partitions(self, group_id: str, partitions: Mapping[str, Set[int]]) -> Outcome:
         """Make these partitions shared by a share group, with or without a subscription."""
-        return self._share.share_partitions(group_id, wanted)
+        return self._share.share_partitions(group_id, partitions)
 
     def states_initialized(self, group_id: str, topics: Shared) -> Outcome:
         """The share states of these partitions are written."""

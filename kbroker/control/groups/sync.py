@@ -97,5 +97,5 @@ def _error_of(group: ClassicGroup, request: SyncGroupRequest) -> ErrorCode | Non
     return None
 
 
-def _contradicts(asked: str | None, actual: str | None) -> bool:
-    return asked is not None and actual is not None and asked != actual
+def _contradicts(requested: str | None, actual: str | None) -> bool:
+    return requested is not None and actual is not None and requested != actual

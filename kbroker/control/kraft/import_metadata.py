@@ -70,8 +70,8 @@ def _change(stored: Stored, kafka: KafkaMetadata, found: Found, config: BrokerCo
     for key in {*stored.configs, *kafka.configs}:
         kind, name = key
         if kind != TOPIC or (name in kept and kafka.topics.get(name) is not None):
-            wanted = _usable(key, kafka.configs.get(key, {}), config)
-            if difference := _difference(stored.configs.get(key, {}), wanted, keep=is_own):
+            new_configs = _usable(key, kafka.configs.get(key, {}), config)
+            if difference := _difference(stored.configs.get(key, {}), new_configs, keep=is_own):
                 change.configs[key] = difference
     for entity in {*stored.client_quotas, *kafka.quotas}:
         amounts = _difference(stored.client_quotas.get(entity, {}), kafka.quotas.get(entity, {}))

@@ -17,16 +17,16 @@ MAX_CLAMPED = 3
 _MIN_ISR = "min.insync.replicas"
 
 
-def is_clamped(topic: str, config: BrokerConfig, sites: int, asked: int = -1) -> bool:
-    """Whether this topic gets the replicas there are where it asks for more. asked: the factor that
-    a client named, -1 for none."""
-    return config.get_bool(CLAMP) and (topic in INTERNAL or (sites <= 1 and asked <= MAX_CLAMPED))
+def is_clamped(topic: str, config: BrokerConfig, sites: int, requested: int = -1) -> bool:
+    """Whether this topic gets the replicas there are where it asks for more. requested: the factor
+    that a client named, -1 for none."""
+    return config.get_bool(CLAMP) and (topic in INTERNAL or (sites <= 1 and requested <= MAX_CLAMPED))
 
 
-def factor_note(topic: str, wanted: int, given: int) -> str:
+def factor_note(topic: str, requested: int, given: int) -> str:
     """The note for the log and the answer that the topic has fewer replicas than requested."""
     return (
-        f"topic '{topic}' has {given} replica(s) a partition, not the {wanted} asked for: this broker is one node "
+        f"topic '{topic}' has {given} replica(s) a partition, not the {requested} asked for: this broker is one node "
         f"({CLAMP}=false refuses)"
     )
 
@@ -38,16 +38,16 @@ def min_isr_note(topic: str, configs: Mapping[str, str], replicas: int) -> str:
     The value is kept, for a cluster that the topic may move to: a partition with fewer replicas
     needs all of these.
     """
-    wanted = int(configs.get(_MIN_ISR, "1"))
-    if wanted <= replicas:
+    requested = int(configs.get(_MIN_ISR, "1"))
+    if requested <= replicas:
         return ""
-    return f"topic '{topic}': {_MIN_ISR}={wanted} counts as {replicas}, the number of its replicas"
+    return f"topic '{topic}': {_MIN_ISR}={requested} counts as {replicas}, the number of its replicas"
 
 
 def broker_min_isr_note(config: BrokerConfig, sites: int) -> str:
     """For the log at the start and after a change: of the default of all topics; empty when it can
     be reached."""
-    wanted = config.get_int(_MIN_ISR)
-    if wanted <= sites or not config.get_bool(CLAMP):
+    requested = config.get_int(_MIN_ISR)
+    if requested <= sites or not config.get_bool(CLAMP):
         return ""
-    return f"{_MIN_ISR}={wanted} counts as the number of replicas where a topic has fewer: there are {sites} node(s)"
+    return f"{_MIN_ISR}={requested} counts as the number of replicas where a topic has fewer: there are {sites} node(s)"

@@ -75,10 +75,10 @@ def plan_topic(spec: NewTopic, catalogue: Catalogue, config: BrokerConfig, sites
         replicas = _assigned(spec, sites)
         return TopicPlan(spec.name, len(replicas), configs, len(replicas[0]), replicas)
     count = _count(spec, config)
-    wanted, factor = _factor(spec, config, sites)
+    requested, factor = _factor(spec, config, sites)
     plan = TopicPlan(spec.name, count, configs, factor)
     if spec.name not in INTERNAL and is_clamped(spec.name, config, len(sites)):
-        notes = [factor_note(spec.name, wanted, factor)] if wanted > factor else []
+        notes = [factor_note(spec.name, requested, factor)] if requested > factor else []
         notes.append(min_isr_note(spec.name, configs, factor))
         plan.note = "; ".join(filter(None, notes)) or None
     return plan

@@ -12,11 +12,11 @@ from kbroker.control.metadata.catalogue import Partition, Replica
 
 def electable(partition: Partition, there: Callable[[Replica], bool], unclean: bool) -> Replica | None:
     """The new leader. unclean: an out-of-sync replica may lead when no other is left."""
-    wanted = [replica for replica in partition.replicas if replica not in partition.removing]
-    for replica in [*wanted, *partition.removing]:
+    remaining = [replica for replica in partition.replicas if replica not in partition.removing]
+    for replica in [*remaining, *partition.removing]:
         if replica.in_sync and there(replica):
             return replica
-    return next((replica for replica in wanted if there(replica)), None) if unclean else None
+    return next((replica for replica in remaining if there(replica)), None) if unclean else None
 
 
 def choose_leaders(broker: Broker) -> list[Partition]:

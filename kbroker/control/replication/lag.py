@@ -71,6 +71,6 @@ class Lag:
         online = words[copies, Slot.STATE] == SlotState.ONLINE
         leader_ends = words[leaders, Slot.LOG_END]
         ends = words[copies, Slot.LOG_END]
-        wanted = np.maximum(words[leaders, Slot.HIGH_WATERMARK], words[leaders, Slot.EPOCH_START])
-        columns = (ends, same_epoch & online, ends >= before, ends >= leader_ends, ends >= wanted)
+        limits = np.maximum(words[leaders, Slot.HIGH_WATERMARK], words[leaders, Slot.EPOCH_START])
+        columns = (ends, same_epoch & online, ends >= before, ends >= leader_ends, ends >= limits)
         return zip(*(column.tolist() for column in columns), strict=True)

@@ -60,13 +60,13 @@ async def finish(replication: Replication, topic: Topic, partition: Partition) -
     broker = replication.broker
     async with broker.changing:
         async with replication.deciding:
-            wanted = [r for r in partition.replicas if r not in partition.removing]
+            remaining = [r for r in partition.replicas if r not in partition.removing]
             here = broker.catalogue.partition(topic.name, partition.index) is partition
             moving = here and (partition.adding or partition.removing)
-            if not moving or not all(r.in_sync for r in wanted):
+            if not moving or not all(r.in_sync for r in remaining):
                 return
             if partition.leader in partition.removing:
-                there = [r for r in wanted if replication.is_available(r)]
+                there = [r for r in remaining if replication.is_available(r)]
                 if not there:
                     return
                 await replication.move(partition, there[0])

@@ -106,19 +106,19 @@ class Replication:
     async def worker_lost(self, worker: int) -> None:
         """An IO worker has died: other replicas lead its partitions, and its copies are out of
         sync."""
-        mine = [p for p in self.partitions() if any(r.worker == worker for r in p.replicas)]
-        for replica in (r for p in mine for r in p.replicas if r.worker == worker):
+        affected = [p for p in self.partitions() if any(r.worker == worker for r in p.replicas)]
+        for replica in (r for p in affected for r in p.replicas if r.worker == worker):
             self._roles.forget(replica)
-        if mine:
-            await self.settle(mine)
+        if affected:
+            await self.settle(affected)
 
     async def worker_returned(self, worker: int) -> None:
         """The successor of an IO worker has opened its logs, in their last roles."""
-        mine = [p for p in self.partitions() if any(r.worker == worker for r in p.replicas)]
-        if mine:
-            await self.settle(mine)
+        affected = [p for p in self.partitions() if any(r.worker == worker for r in p.replicas)]
+        if affected:
+            await self.settle(affected)
             async with self._deciding:
-                await self._roles.send(mine)
+                await self._roles.send(affected)
 
     async def check(self) -> None:
         """Called on a timer: handle logs that went offline, copies that lag, and copies that have

@@ -166,9 +166,9 @@ def _records_of(pieces: Sequence[Piece], acquired: Sequence[Acquired]) -> bytes:
     """The batches that hold what was acquired; both are in the order of their offsets. Kafka sends
     the batches between these, too; clients skip the records that they have not acquired."""
     firsts = [each.first for each in acquired]
-    wanted: list[bytes] = []
+    content: list[bytes] = []
     for piece in pieces:
         at = bisect_right(firsts, piece.last) - 1
         if at >= 0 and acquired[at].last >= piece.first:
-            wanted.append(piece.data)
-    return b"".join(wanted)
+            content.append(piece.data)
+    return b"".join(content)

@@ -223,11 +223,11 @@ class SharePartition:
 
     def release(self, member_id: str, limits: Limits, now_ms: int) -> bool:
         """Release a member's records after its session; archive those at the delivery limit."""
-        mine = [each for each in self._ranges if each.state is ACQUIRED and each.member_id == member_id]
-        for each in mine:
+        held = [each for each in self._ranges if each.state is ACQUIRED and each.member_id == member_id]
+        for each in held:
             self._ended.append(self._end(each, AcknowledgeType.RELEASE, limits, now_ms))
         self._advance()
-        return bool(mine)
+        return bool(held)
 
     def expire(self, limits: Limits, now_ms: int) -> bool:
         """Release records whose locks have expired; archive those at the delivery limit."""

@@ -50,17 +50,17 @@ class Copy:
 class StoreCopies:
     """Runs in: control, in the event loop, except for the constructor. Owner: the Broker.
 
-    wanted: returns the log dirs that should have a copy now; copies in other log dirs are dropped.
-    report: called with the log dirs of current copies, and with all that have or had one, when
-    these change.
+    required: returns the log dirs that should have a copy now; copies in other log dirs are
+    dropped. report: called with the log dirs of current copies, and with all that have or had one,
+    when these change.
     """
 
     def __init__(
-        self, first: Store, wanted: Callable[[], Sequence[str]], report: Report = lambda *_: None
+        self, first: Store, required: Callable[[], Sequence[str]], report: Report = lambda *_: None
     ) -> None:
         self._copies = {str(first.path.parent): Copy(first)}
         self._leaving: dict[str, Future[Any]] = {}
-        self._wanted = wanted
+        self._required = required
         self._changing = asyncio.Lock()
         self._expected = {*first.copies, *self._copies}
         self._report = report
@@ -78,17 +78,17 @@ class StoreCopies:
     def complete(self) -> None:
         """At start, before anything else runs: write all other copies again. Blocks."""
         first = self.first
-        wanted = [log_dir for log_dir in self._wanted() if log_dir not in self._copies]
-        first.put_copies([*self._copies, *wanted])
-        for log_dir in wanted:
+        missing = [log_dir for log_dir in self._required() if log_dir not in self._copies]
+        first.put_copies([*self._copies, *missing])
+        for log_dir in missing:
             try:
                 self._copies[log_dir] = Copy(write_copy(first.path, log_dir))
             except (OSError, sqlite3.Error, StoreError) as error:
                 log.error("cannot keep a copy of the store in %s: %s", log_dir, error)
-        if len(self._copies) <= len(wanted):
+        if len(self._copies) <= len(missing):
             for copy in self._copies.values():
                 copy.store.put_copies(self.log_dirs)
-        self._expected.update(wanted)
+        self._expected.update(missing)
         self._report(self.log_dirs, self._expected)
 
     async def run(self, step: Callable[[Store], T]) -> T:
@@ -104,12 +104,12 @@ class StoreCopies:
 
     async def check(self) -> None:
         """Drop copies whose log dir has failed; rewrite outdated copies where possible."""
-        wanted = self._wanted()
-        if all(log_dir in self._copies for log_dir in wanted) and len(wanted) == len(self._copies):
+        required = self._required()
+        if all(log_dir in self._copies for log_dir in required) and len(required) == len(self._copies):
             return
         async with self._changing:
             await self._leave_failed()
-            for log_dir in wanted:
+            for log_dir in required:
                 leaving = self._leaving.get(log_dir)
                 if log_dir not in self._copies and (leaving is None or leaving.done()):
                     await self._join(log_dir)
@@ -126,8 +126,8 @@ class StoreCopies:
             return await self._run_in_all(step)
 
     async def _leave_failed(self) -> None:
-        wanted = self._wanted()
-        failed = [log_dir for log_dir in self._copies if log_dir not in wanted]
+        required = self._required()
+        failed = [log_dir for log_dir in self._copies if log_dir not in required]
         if failed and len(failed) < len(self._copies):
             await self._leave(dict.fromkeys(failed, "its log dir is offline"))
 

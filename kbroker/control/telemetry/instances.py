@@ -57,7 +57,7 @@ class ClientInstance:
     instance_id: bytes
     client: Mapping[str, str]
     connection_id: int
-    wanted: ClientSubscription
+    subscription: ClientSubscription
     version: int
     subscription_id: int = field(init=False)
     last_get_ms: int = NEVER
@@ -67,11 +67,11 @@ class ClientInstance:
     expires_ms: int = 0
 
     def __post_init__(self) -> None:
-        self.subscription_id = self.wanted.subscription_id(self.instance_id)
+        self.subscription_id = self.subscription.subscription_id(self.instance_id)
 
     def may_get(self, now_ms: int) -> bool:
         """Whether its interval has passed since it last came; then it has come now."""
-        if now_ms - max(self.last_get_ms, self.last_push_ms) < self.wanted.interval_ms:
+        if now_ms - max(self.last_get_ms, self.last_push_ms) < self.subscription.interval_ms:
             return False
         self.last_get_ms = now_ms
         return True
@@ -79,7 +79,7 @@ class ClientInstance:
     def may_push(self, now_ms: int) -> bool:
         """Whether its interval has passed, or it has just got its subscription: clients spread
         their first push."""
-        waited = now_ms - self.last_push_ms >= self.wanted.interval_ms
+        waited = now_ms - self.last_push_ms >= self.subscription.interval_ms
         if self.last_get_ms <= self.last_push_ms and not waited:
             return False
         self.last_push_ms = now_ms
@@ -132,7 +132,7 @@ class Instances:
 
     def used(self, instance: ClientInstance, now_ms: int) -> None:
         """It has sent a request."""
-        instance.expires_ms = now_ms + max(EXPIRY_MS, INTERVALS * instance.wanted.interval_ms)
+        instance.expires_ms = now_ms + max(EXPIRY_MS, INTERVALS * instance.subscription.interval_ms)
 
     def sweep(self, now_ms: int) -> None:
         """Forget those that have been silent for too long; looks every few seconds."""

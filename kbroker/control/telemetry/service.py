@@ -106,8 +106,8 @@ class TelemetryService:
         instance = self._instances.get(instance_id)
         if instance is None or instance.version < self._version:
             known = _attributes(instance_id, client) if instance is None else instance.client
-            wanted = ClientSubscription.of(self._subscriptions, known)
-            instance = ClientInstance(instance_id, known, client.connection_id, wanted, self._version)
+            subscription = ClientSubscription.of(self._subscriptions, known)
+            instance = ClientInstance(instance_id, known, client.connection_id, subscription, self._version)
             self._instances.put(instance)
         self._instances.used(instance, self._clock_ms())
         return instance
@@ -134,7 +134,7 @@ class TelemetryService:
 def _attributes(instance_id: bytes, client: ClientRequest) -> Mapping[str, str]:
     """The properties that `match` may name. A property that the client has not sent matches no
     pattern."""
-    said = {
+    plain_texts = {
         "client_id": client.client_id,
         "client_software_name": client.software_name or None,
         "client_software_version": client.software_version or None,
@@ -143,7 +143,7 @@ def _attributes(instance_id: bytes, client: ClientRequest) -> Mapping[str, str]:
         "client_instance_id": format_uuid(instance_id),
         "client_source_address": client.client_host,
         "client_source_port": str(client.client_port),
-        **{name: value[:MAX_TEXT] for name, value in said.items() if value is not None},
+        **{name: value[:MAX_TEXT] for name, value in plain_texts.items() if value is not None},
     }
 
 

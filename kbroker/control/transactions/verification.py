@@ -27,33 +27,33 @@ NOT_NOW = (
 )
 
 
-async def verify(services: Services, asked: VerifyTransaction) -> tuple[tuple[int, str | None], ...]:
+async def verify(services: Services, message: VerifyTransaction) -> tuple[tuple[int, str | None], ...]:
     """Code and text per partition for the Produce answer; code 0 to append."""
-    partitions = frozenset(asked.partitions)
+    partitions = frozenset(message.partitions)
     try:
         service = services.transactions
-        if asked.produce_version >= ADDS_FROM:
-            codes = dict.fromkeys(partitions, await _add(service, asked, partitions))
+        if message.produce_version >= ADDS_FROM:
+            codes = dict.fromkeys(partitions, await _add(service, message, partitions))
         elif not services.broker.config.get_bool("transaction.partition.verification.enable"):
             codes = dict.fromkeys(partitions, ErrorCode.NONE)
         else:
             codes = service.verify_partitions(
-                asked.transactional_id or "", asked.producer_id, asked.producer_epoch, partitions
+                message.transactional_id or "", message.producer_id, message.producer_epoch, partitions
             )
     except KafkaError as error:
         codes = dict.fromkeys(partitions, error.code)
-    return tuple(shown_error(codes[each], asked.produce_version) for each in asked.partitions)
+    return tuple(shown_error(codes[each], message.produce_version) for each in message.partitions)
 
 
 async def _add(
-    service: TransactionService, asked: VerifyTransaction, partitions: frozenset[TopicPartition]
+    service: TransactionService, message: VerifyTransaction, partitions: frozenset[TopicPartition]
 ) -> ErrorCode:
     """Add the partitions; while the transaction before is still completing, try again for a short
     while."""
     give_up = time.monotonic() + service.settings.retry_backoff_max_ms / 1000
     while True:
         code = await service.add_partitions(
-            asked.transactional_id or "", asked.producer_id, asked.producer_epoch, partitions, TV_2
+            message.transactional_id or "", message.producer_id, message.producer_epoch, partitions, TV_2
         )
         if code is not ErrorCode.CONCURRENT_TRANSACTIONS or time.monotonic() >= give_up:
             return code

@@ -39,8 +39,8 @@ def offsets_at(
         rows = [
             ListOffsetsPartition(p, -1, timestamp_ms) for p, leader in partitions.items() if leader == node
         ]
-        asked = ListOffsetsRequest(-1, int(committed), [ListOffsetsTopic(topic, rows)])
-        for each in caller.ask(ApiKey.LIST_OFFSETS, asked, version=7, node=node).topics:
+        api_request = ListOffsetsRequest(-1, int(committed), [ListOffsetsTopic(topic, rows)])
+        for each in caller.ask(ApiKey.LIST_OFFSETS, api_request, version=7, node=node).topics:
             for partition in each.partitions:
                 check(partition.error_code, f"{topic}-{partition.partition_index}")
                 found[partition.partition_index] = partition.offset
@@ -93,18 +93,18 @@ class Scan:
         return found
 
     def _fetch(self, wait_ms: int) -> Any:
-        wanted = FetchPartition(
+        partition = FetchPartition(
             self.partition, fetch_offset=self.next_offset, partition_max_bytes=FETCH_BYTES
         )
-        asked = FetchRequest(
+        api_request = FetchRequest(
             max_wait_ms=wait_ms,
             min_bytes=1,
             max_bytes=FETCH_BYTES,
             isolation_level=int(self.committed),
             session_epoch=-1,
-            topics=[FetchTopic(self.topic, partitions=[wanted])],
+            topics=[FetchTopic(self.topic, partitions=[partition])],
         )
-        answer = self.caller.ask(ApiKey.FETCH, asked, version=BY_NAME, node=self.node)
+        answer = self.caller.ask(ApiKey.FETCH, api_request, version=BY_NAME, node=self.node)
         check(answer.error_code, self.topic)
         data = answer.responses[0].partitions[0]
         check(data.error_code, f"{self.topic}-{self.partition} offset {self.next_offset}")

@@ -311,8 +311,8 @@ def _names(route: Route, names: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _packed(reply: Reply, headers: Mapping[str, str]) -> Reply:
-    wanted = "gzip" in headers.get("Accept-Encoding", "")
-    if wanted and len(reply.body) >= PACK_FROM and "Content-Encoding" not in reply.headers:
+    packed = "gzip" in headers.get("Accept-Encoding", "")
+    if packed and len(reply.body) >= PACK_FROM and "Content-Encoding" not in reply.headers:
         reply.body = gzip.compress(reply.body, 1)
         reply.headers["Content-Encoding"] = "gzip"
     return reply

@@ -18,7 +18,7 @@ from kbroker.http.registry.topic_records import SchemaRow, config_key, dump, mod
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RegistryRequest:
     """One request: a caller with the rights of its user, the parts of the path, query and body."""
 
     topic: SchemaTopic
@@ -72,198 +72,206 @@ def text_of(row: SchemaRow) -> dict[str, Any]:
     return {**found, **dict(row.extra), "schema": row.schema}
 
 
-def subjects(asked: Asked) -> list[str]:
-    state = asked.topic.refresh(asked.caller)
-    prefix = asked.query.get("subjectPrefix", context_prefix(asked.context))
-    deleted, only = asked.flag("deleted"), asked.flag("deletedOnly")
+def subjects(request: RegistryRequest) -> list[str]:
+    state = request.topic.refresh(request.caller)
+    prefix = request.query.get("subjectPrefix", context_prefix(request.context))
+    deleted, only = request.flag("deleted"), request.flag("deletedOnly")
     found = []
     for name in sorted(state.subjects):
         alive = bool(state.versions(name))
         shown = not alive if only else alive or deleted
         if shown and name.startswith("" if prefix == ":*:" else prefix):
             found.append(name)
-    return _page(asked, found)
+    return _page(request, found)
 
 
-def _page(asked: Asked, found: list[Any]) -> list[Any]:
-    offset, limit = max(asked.number("offset", 0), 0), asked.number("limit", -1)
+def _page(request: RegistryRequest, found: list[Any]) -> list[Any]:
+    offset, limit = max(request.number("offset", 0), 0), request.number("limit", -1)
     return found[offset:] if limit < 0 else found[offset : offset + limit]
 
 
-def schemas(asked: Asked) -> list[dict[str, Any]]:
-    state = asked.topic.refresh(asked.caller)
-    prefix = asked.query.get("subjectPrefix", context_prefix(asked.context))
+def schemas(request: RegistryRequest) -> list[dict[str, Any]]:
+    state = request.topic.refresh(request.caller)
+    prefix = request.query.get("subjectPrefix", context_prefix(request.context))
     rows = []
     for name in sorted(state.subjects):
         if name.startswith("" if prefix == ":*:" else prefix):
-            versions = state.versions(name, asked.flag("deleted"))
-            rows += versions[-1:] if asked.flag("latestOnly") else versions
-    return [of_row(row) for row in _page(asked, rows)]
+            versions = state.versions(name, request.flag("deleted"))
+            rows += versions[-1:] if request.flag("latestOnly") else versions
+    return [of_row(row) for row in _page(request, rows)]
 
 
-def _by_id(asked: Asked) -> SchemaRow:
-    state = asked.topic.refresh(asked.caller)
-    text = asked.parts["id"]
-    subject = asked.query.get("subject", "")
-    name = qualified(asked.context, subject) if subject else context_prefix(asked.context)
+def _by_id(request: RegistryRequest) -> SchemaRow:
+    state = request.topic.refresh(request.caller)
+    text = request.parts["id"]
+    subject = request.query.get("subject", "")
+    name = qualified(request.context, subject) if subject else context_prefix(request.context)
     return find(state, name, int(text[:10]))
 
 
-def schema_by_id(asked: Asked) -> dict[str, Any]:
-    row = _by_id(asked)
+def schema_by_id(request: RegistryRequest) -> dict[str, Any]:
+    row = _by_id(request)
     found = text_of(row)
-    if asked.flag("fetchMaxId"):
-        found["maxId"] = asked.topic.state.last_ids.get(context_of(row.subject), 0)
+    if request.flag("fetchMaxId"):
+        found["maxId"] = request.topic.state.last_ids.get(context_of(row.subject), 0)
     return found
 
 
-def text_by_id(asked: Asked) -> str:
-    return _by_id(asked).schema
+def text_by_id(request: RegistryRequest) -> str:
+    return _by_id(request).schema
 
 
-def _users(asked: Asked) -> list[SchemaRow]:
-    row = _by_id(asked)
-    rows = asked.topic.state.ids[context_of(row.subject)][row.id]
-    chosen = asked.query.get("subject")
-    shown = [one for one in rows if asked.flag("deleted") or not one.deleted]
-    shown = [one for one in shown if chosen is None or one.subject == qualified(asked.context, chosen)]
+def _users(request: RegistryRequest) -> list[SchemaRow]:
+    row = _by_id(request)
+    rows = request.topic.state.ids[context_of(row.subject)][row.id]
+    chosen = request.query.get("subject")
+    shown = [one for one in rows if request.flag("deleted") or not one.deleted]
+    shown = [one for one in shown if chosen is None or one.subject == qualified(request.context, chosen)]
     return sorted(shown, key=lambda one: (one.subject, one.version))
 
 
-def subjects_by_id(asked: Asked) -> list[str]:
-    return list(dict.fromkeys(row.subject for row in _users(asked)))
+def subjects_by_id(request: RegistryRequest) -> list[str]:
+    return list(dict.fromkeys(row.subject for row in _users(request)))
 
 
-def versions_by_id(asked: Asked) -> list[dict[str, Any]]:
-    return [{"subject": row.subject, "version": row.version} for row in _users(asked)]
+def versions_by_id(request: RegistryRequest) -> list[dict[str, Any]]:
+    return [{"subject": row.subject, "version": row.version} for row in _users(request)]
 
 
-def versions(asked: Asked) -> list[int]:
-    state = asked.topic.refresh(asked.caller)
-    rows = state.versions(asked.subject, deleted=asked.flag("deleted") or asked.flag("deletedOnly"))
-    if asked.flag("deletedOnly"):
+def versions(request: RegistryRequest) -> list[int]:
+    state = request.topic.refresh(request.caller)
+    rows = state.versions(request.subject, deleted=request.flag("deleted") or request.flag("deletedOnly"))
+    if request.flag("deletedOnly"):
         rows = [row for row in rows if row.deleted]
     if not rows:
-        raise failure.subject_not_found(asked.subject)
-    return _page(asked, [row.version for row in rows])
+        raise failure.subject_not_found(request.subject)
+    return _page(request, [row.version for row in rows])
 
 
-def _version(asked: Asked) -> SchemaRow:
-    operations.version_number(asked.parts["version"])
-    state = asked.topic.refresh(asked.caller)
-    return operations.version_of(state, asked.subject, asked.parts["version"], asked.flag("deleted"))
+def _version(request: RegistryRequest) -> SchemaRow:
+    operations.version_number(request.parts["version"])
+    state = request.topic.refresh(request.caller)
+    return operations.version_of(state, request.subject, request.parts["version"], request.flag("deleted"))
 
 
-def version(asked: Asked) -> dict[str, Any]:
-    return of_row(_version(asked))
+def version(request: RegistryRequest) -> dict[str, Any]:
+    return of_row(_version(request))
 
 
-def version_text(asked: Asked) -> str:
-    return _version(asked).schema
+def version_text(request: RegistryRequest) -> str:
+    return _version(request).schema
 
 
-def referenced_by(asked: Asked) -> list[int]:
-    row = _version(asked)
-    return asked.topic.state.referencing(row.subject, row.version)
+def referenced_by(request: RegistryRequest) -> list[int]:
+    row = _version(request)
+    return request.topic.state.referencing(row.subject, row.version)
 
 
-def register(asked: Asked) -> dict[str, Any]:
-    normalize = asked.flag("normalize")
-    return {"id": operations.register(asked.topic, asked.caller, asked.subject, asked.body, normalize)}
+def register(request: RegistryRequest) -> dict[str, Any]:
+    normalize = request.flag("normalize")
+    return {
+        "id": operations.register(request.topic, request.caller, request.subject, request.body, normalize)
+    }
 
 
-def lookup(asked: Asked) -> dict[str, Any]:
-    flags = asked.flag("normalize"), asked.flag("deleted")
-    return of_row(operations.lookup(asked.topic, asked.caller, asked.subject, asked.body, *flags))
+def lookup(request: RegistryRequest) -> dict[str, Any]:
+    flags = request.flag("normalize"), request.flag("deleted")
+    return of_row(operations.lookup(request.topic, request.caller, request.subject, request.body, *flags))
 
 
-def delete_subject(asked: Asked) -> list[int]:
-    return operations.delete_subject(asked.topic, asked.caller, asked.subject, asked.flag("permanent"))
-
-
-def delete_version(asked: Asked) -> int:
-    given = asked.parts["version"]
-    return operations.delete_version(asked.topic, asked.caller, asked.subject, given, asked.flag("permanent"))
-
-
-def test_compatibility(asked: Asked) -> dict[str, Any]:
-    reasons = operations.test_compatibility(
-        asked.topic,
-        asked.caller,
-        asked.subject,
-        asked.parts.get("version"),
-        asked.body,
-        asked.flag("normalize"),
+def delete_subject(request: RegistryRequest) -> list[int]:
+    return operations.delete_subject(
+        request.topic, request.caller, request.subject, request.flag("permanent")
     )
-    return {"is_compatible": not reasons, **({"messages": reasons} if asked.flag("verbose") else {})}
 
 
-def get_config(asked: Asked) -> dict[str, Any]:
-    state = asked.topic.refresh(asked.caller)
-    return levels.config_of(state, asked.place, asked.flag("defaultToGlobal") or "subject" not in asked.parts)
+def delete_version(request: RegistryRequest) -> int:
+    given = request.parts["version"]
+    return operations.delete_version(
+        request.topic, request.caller, request.subject, given, request.flag("permanent")
+    )
 
 
-def put_config(asked: Asked) -> dict[str, Any]:
-    kept = {name: asked.body[name] for name in levels.CONFIG_MEMBERS if asked.body.get(name) is not None}
-    given = asked.body.get("compatibility", asked.body.get("compatibilityLevel"))
-    with asked.topic.lock:
-        state = asked.topic.refresh(asked.caller)
-        before = state.levels.get(asked.place, {})
+def test_compatibility(request: RegistryRequest) -> dict[str, Any]:
+    reasons = operations.test_compatibility(
+        request.topic,
+        request.caller,
+        request.subject,
+        request.parts.get("version"),
+        request.body,
+        request.flag("normalize"),
+    )
+    return {"is_compatible": not reasons, **({"messages": reasons} if request.flag("verbose") else {})}
+
+
+def get_config(request: RegistryRequest) -> dict[str, Any]:
+    state = request.topic.refresh(request.caller)
+    return levels.config_of(
+        state, request.place, request.flag("defaultToGlobal") or "subject" not in request.parts
+    )
+
+
+def put_config(request: RegistryRequest) -> dict[str, Any]:
+    kept = {name: request.body[name] for name in levels.CONFIG_MEMBERS if request.body.get(name) is not None}
+    given = request.body.get("compatibility", request.body.get("compatibilityLevel"))
+    with request.topic.lock:
+        state = request.topic.refresh(request.caller)
+        before = state.levels.get(request.place, {})
         level = (
             levels.level_name(given) if given is not None or not kept else before.get("compatibilityLevel")
         )
         value = {**before, **({"compatibilityLevel": level} if level else {}), **kept}
-        asked.topic.write(asked.caller, [(config_key(asked.place), dump(value))])
+        request.topic.write(request.caller, [(config_key(request.place), dump(value))])
     return {**({"compatibility": level} if given is not None else {}), **kept}
 
 
-def delete_config(asked: Asked) -> dict[str, Any]:
-    with asked.topic.lock:
-        state = asked.topic.refresh(asked.caller)
+def delete_config(request: RegistryRequest) -> dict[str, Any]:
+    with request.topic.lock:
+        state = request.topic.refresh(request.caller)
         before = (
-            levels.config_of(state, asked.place, False)
-            if asked.place
+            levels.config_of(state, request.place, False)
+            if request.place
             else levels.config_of(state, None, True)
         )
-        asked.topic.write(asked.caller, [(config_key(asked.place), None)])
+        request.topic.write(request.caller, [(config_key(request.place), None)])
     return before
 
 
-def get_mode(asked: Asked) -> dict[str, Any]:
-    state = asked.topic.refresh(asked.caller)
-    default = asked.flag("defaultToGlobal") or "subject" not in asked.parts
-    return {"mode": levels.mode_of(state, asked.place, default)}
+def get_mode(request: RegistryRequest) -> dict[str, Any]:
+    state = request.topic.refresh(request.caller)
+    default = request.flag("defaultToGlobal") or "subject" not in request.parts
+    return {"mode": levels.mode_of(state, request.place, default)}
 
 
-def put_mode(asked: Asked) -> dict[str, Any]:
-    mode = levels.mode_name(asked.body.get("mode"))
-    with asked.topic.lock:
-        state = asked.topic.refresh(asked.caller)
-        name = asked.place
+def put_mode(request: RegistryRequest) -> dict[str, Any]:
+    mode = levels.mode_name(request.body.get("mode"))
+    with request.topic.lock:
+        state = request.topic.refresh(request.caller)
+        name = request.place
         held = [
             one
             for one in state.subjects
             if name is None or one == name or (name[-1] == ":" and one.startswith(name))
         ]
-        if mode == "IMPORT" and not asked.flag("force") and any(state.versions(one) for one in held):
+        if mode == "IMPORT" and not request.flag("force") and any(state.versions(one) for one in held):
             raise failure.operation_not_permitted("Cannot import since found existing subjects")
-        asked.topic.write(asked.caller, [(mode_key(name), dump({"mode": mode}))])
+        request.topic.write(request.caller, [(mode_key(name), dump({"mode": mode}))])
     return {"mode": mode}
 
 
-def delete_mode(asked: Asked) -> dict[str, Any]:
-    with asked.topic.lock:
-        state = asked.topic.refresh(asked.caller)
-        before = levels.mode_of(state, asked.place, asked.place is None)
-        asked.topic.write(asked.caller, [(mode_key(asked.place), None)])
+def delete_mode(request: RegistryRequest) -> dict[str, Any]:
+    with request.topic.lock:
+        state = request.topic.refresh(request.caller)
+        before = levels.mode_of(state, request.place, request.place is None)
+        request.topic.write(request.caller, [(mode_key(request.place), None)])
     return {"mode": before}
 
 
-def contexts(asked: Asked) -> list[str]:
-    return sorted(asked.topic.refresh(asked.caller).contexts)
+def contexts(request: RegistryRequest) -> list[str]:
+    return sorted(request.topic.refresh(request.caller).contexts)
 
 
-Function = Callable[[Asked], Any]
+Function = Callable[[RegistryRequest], Any]
 # fmt: off
 TABLE: tuple[tuple[str, str, Function], ...] = (
     ("GET", "/", lambda _: {}),
@@ -291,8 +299,8 @@ TABLE: tuple[tuple[str, str, Function], ...] = (
     ("GET", "/mode", get_mode), ("PUT", "/mode", put_mode), ("DELETE", "/mode", delete_mode),
     ("GET", "/mode/{subject}", get_mode), ("PUT", "/mode/{subject}", put_mode),
     ("DELETE", "/mode/{subject}", delete_mode),
-    ("GET", "/v1/metadata/id", lambda asked: {"id": asked.cluster_id, "scope": {"path": [], "clusters": {
-        "kafka-cluster": asked.cluster_id, "schema-registry-cluster": "schema-registry"}}}),
+    ("GET", "/v1/metadata/id", lambda request: {"id": request.cluster_id, "scope": {"path": [], "clusters": {
+        "kafka-cluster": request.cluster_id, "schema-registry-cluster": "schema-registry"}}}),
     ("GET", "/v1/metadata/version", lambda _: {"version": f"kbroker {__version__}", "commitId": ""}),
 )
 # fmt: on

@@ -79,7 +79,7 @@ class AnswerDecoder:
         self._schemas = schemas
         self._caller = caller
         self._state: State | None = None
-        self._asked = False
+        self._is_read = False
         self._left_s = BUDGET_S
 
     def __call__(self, data: bytes, most: int) -> tuple[str, bool, dict[str, Any]] | None:
@@ -87,8 +87,8 @@ class AnswerDecoder:
         where the data is not of a schema."""
         if not _PREFIX.size <= len(data) <= MAX_DATA_BYTES or data[0] != _MAGIC or self._left_s <= 0:
             return None
-        if not self._asked:
-            self._asked, self._state = True, self._schemas.state(self._caller)
+        if not self._is_read:
+            self._is_read, self._state = True, self._schemas.state(self._caller)
         if self._state is None:
             return None
         began_s = time.monotonic()

@@ -70,10 +70,10 @@ def same(
     state: State, row: SchemaRow, candidate: Parsed, kept: Sequence[SchemaRow], normalize: bool
 ) -> SchemaRow | None:
     """The newest stored version with this schema. Raises Failure."""
-    wanted = identity(row)
+    key = identity(row)
     deadline = comparison_deadline()
     for one in reversed(kept):
-        if identity(one) == wanted:
+        if identity(one) == key:
             return one
         if normalize and deadline.is_over:
             raise failure.invalid_schema(TOO_LONG)

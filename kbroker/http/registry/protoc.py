@@ -38,10 +38,10 @@ class Protoc:
 
     def compile(self, text: str, references: Mapping[str, str]) -> bytes:
         """The descriptor of a .proto file. Raises InvalidSchema."""
-        asked = json.dumps([text, list(references.items())]).encode()
+        question = json.dumps([text, list(references.items())]).encode()
         with self._lock:
             try:
-                self._link.sendall(HEAD.pack(False, len(asked)) + asked)
+                self._link.sendall(HEAD.pack(False, len(question)) + question)
                 works, found = _received(self._link)
             except OSError as error:
                 raise InvalidSchema(f"protoc has ended: {error}") from None
@@ -83,8 +83,8 @@ def _serve(link: socket.socket) -> None:
     from kbroker.http.registry.formats import protobuf_format
 
     while True:
-        _, asked = _received(link)
-        text, references = json.loads(asked)
+        _, question = _received(link)
+        text, references = json.loads(question)
         try:
             answer = True, protobuf_format.compiled(text, dict(references)).SerializeToString()
         except (InvalidSchema, UnicodeError) as error:

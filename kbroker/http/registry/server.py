@@ -22,7 +22,7 @@ from kbroker.http.console.broker_link import LinkBroken, LoginRefused
 from kbroker.http.console.caller import Caller
 from kbroker.http.console.scram_client import ScramFailed
 from kbroker.http.console.sessions import Attempts
-from kbroker.http.registry.answers import ROUTES, Asked, Function
+from kbroker.http.registry.answers import ROUTES, Function, RegistryRequest
 from kbroker.http.registry.failure import Failure, unprocessable
 from kbroker.http.registry.topic import SchemaTopic
 
@@ -64,8 +64,8 @@ class Registry:
     ) -> tuple[HTTPStatus, bytes]:
         """Status and JSON of one request."""
         try:
-            asked, function = self._asked(method, target, body)
-            found = function(replace(asked, caller=self._caller(authorization, peer)))
+            request, function = self._matched(method, target, body)
+            found = function(replace(request, caller=self._caller(authorization, peer)))
             return HTTPStatus.OK, _json(found)
         except Failure as failure:
             return failure.status, _json({"error_code": failure.code, "message": failure.text})
@@ -77,7 +77,7 @@ class Registry:
             text = "Internal Server Error, see the broker's log"
             return HTTPStatus.INTERNAL_SERVER_ERROR, _json({"error_code": 50001, "message": text})
 
-    def _asked(self, method: str, target: str, body: bytes) -> tuple[Asked, Function]:
+    def _matched(self, method: str, target: str, body: bytes) -> tuple[RegistryRequest, Function]:
         path, _, query = target.partition("?")
         context = "."
         if (match := _CONTEXT.fullmatch(path)) is not None:
@@ -95,7 +95,7 @@ class Registry:
         values = {name: unquote(value) for name, value in parts.items()}
         given = _body(body) if method in ("POST", "PUT") else {}
         caller: Any = self._anonymous
-        return Asked(
+        return RegistryRequest(
             self.topic, caller, self._cluster_id, context, values, dict(parse_qsl(query)), given
         ), function
 

@@ -99,14 +99,14 @@ def release(
         last = row[DelayedProduce.LAST_OFFSET]
         if last >= farthest:
             break
-        everywhere = row[DelayedProduce.ACKS] == ALL
-        if last >= (replicated if everywhere else durable):
+        acks_all = row[DelayedProduce.ACKS] == ALL
+        if last >= (replicated if acks_all else durable):
             previous = number
             number = row[DelayedProduce.NEXT]
             continue
         following = unwatch(delayed, lists, slot, previous, number)
         # the records are replicated, but the in-sync set may have shrunk below min.insync.replicas
-        too_few = everywhere and rows[slot, AppendRow.TOO_FEW] != 0
+        too_few = acks_all and rows[slot, AppendRow.TOO_FEW] != 0
         error = Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND if too_few else 0
         finish(env, clients, slots, delayed, lists, number, error, now_ns)
         count += 1
@@ -152,12 +152,12 @@ def expire_due(env: Words, clients: Table, slots: Table, delayed: Table, lists: 
     now_ns = clock_ns(CLOCK_MONOTONIC, env[Environment.CLOCK])
     count = 0
     due = DelayedProduce.NEVER
-    for wanted in range(1, delayed.shape[0]):
-        slot = delayed[wanted, DelayedProduce.SLOT]
+    for candidate in range(1, delayed.shape[0]):
+        slot = delayed[candidate, DelayedProduce.SLOT]
         if slot < 0:
             continue
-        if delayed[wanted, DelayedProduce.EXPIRY_MS] > now_ms:
-            due = min(due, delayed[wanted, DelayedProduce.EXPIRY_MS])
+        if delayed[candidate, DelayedProduce.EXPIRY_MS] > now_ms:
+            due = min(due, delayed[candidate, DelayedProduce.EXPIRY_MS])
             continue
         previous = 0
         number = lists[slot, DelayedList.HEAD]

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from kbroker.io.append.append_kernel import plan_append
 from kbroker.io.append.delayed_produce_kernel import hold
-from kbroker.io.append.group_commit_kernel import ask_syncs
+from kbroker.io.append.group_commit_kernel import request_syncs
 from kbroker.io.append.publish_kernel import (
     clock_ns,
     notify,
@@ -226,7 +226,7 @@ def drain(
         if flags & SlotFlag.REPLICATED:
             out[Drained.DURABLE] |= Wants.REPLICAS
     out[Drained.NOW_NS] = clock_ns(CLOCK_MONOTONIC, clock)
-    if wants_sync and ask_syncs(env, slots, rows, syncs, touched, out[Drained.TOUCHED]):
+    if wants_sync and request_syncs(env, slots, rows, syncs, touched, out[Drained.TOUCHED]):
         out[Drained.DURABLE] |= Wants.FLUSH
     complete(env, clients, slots, batches, delayed, lists, out)
     fence()

@@ -71,7 +71,7 @@ def send_syncs(env: Words, syncs: Table, records: int) -> bool:
 
 
 @inlined
-def ask_syncs(env: Words, slots: Table, rows: Table, syncs: Table, touched: Words, count: int) -> bool:
+def request_syncs(env: Words, slots: Table, rows: Table, syncs: Table, touched: Words, count: int) -> bool:
     """Sync the touched slots whose appends wait for the disk. True: some need a sync that only
     Python can make."""
     records = 0

@@ -41,7 +41,7 @@ class ProducerTable:
         most half full, and a deleted row that is claimed again counts twice."""
         # keys and their rows, and whether they were requested since the last change: see `states`
         self._by_slot: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None
-        self._asked = False
+        self._is_listed = False
 
     def claimed(self, count: int) -> None:
         """A kernel added this many producers."""
@@ -54,14 +54,14 @@ class ProducerTable:
         """Producers remembered."""
         return int(np.count_nonzero(self.rows[:, Producer.KEY] > 0))
 
-    def make_room(self, wanted: int) -> None:
-        """Grow the table (or sweep deleted rows) until there is room for ``wanted`` more
+    def make_room(self, needed: int) -> None:
+        """Grow the table (or sweep deleted rows) until there is room for ``needed`` more
         producers."""
-        if self.room >= wanted:
+        if self.room >= needed:
             return
         live = int(np.count_nonzero(self.rows[:, Producer.KEY] > 0))
         capacity = self.rows.shape[0]
-        while 2 * (live + wanted) > capacity:
+        while 2 * (live + needed) > capacity:
             capacity *= 2
         grown = Producer.table(capacity)
         kernel.rehash(self.rows, grown)
@@ -77,12 +77,12 @@ class ProducerTable:
         """The fields of ProducerState of a partition's producers with ids after one, by producer
         id, so many at most. From the second call on, an index replaces the scan of all rows, until
         a row is added or removed."""
-        if self._by_slot is None and self._asked:
+        if self._by_slot is None and self._is_listed:
             keys = self.rows[:, Producer.KEY]
             live = np.flatnonzero(keys > 0)
             live = live[np.lexsort((self.rows[live, Producer.ID], keys[live]))]
             self._by_slot = keys[live], live
-        self._asked = True
+        self._is_listed = True
         rows = self._rows_of(slot)
         first = int(np.searchsorted(self.rows[rows, Producer.ID], after, side="right"))
         return producer_columns.states(self.rows, rows[first : first + limit])
@@ -101,7 +101,7 @@ class ProducerTable:
     def _moved(self) -> None:
         """A row was added or removed."""
         self._by_slot = None
-        self._asked = False
+        self._is_listed = False
 
     def get(self, slot: int, producer_id: int) -> ProducerEntry | None:
         """One producer's entry."""

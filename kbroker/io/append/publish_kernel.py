@@ -26,14 +26,14 @@ def last_stable(high_watermark: int, first_unstable: int) -> int:
     return min(high_watermark, first_unstable) if first_unstable >= 0 else high_watermark
 
 
-def sync_moves_mark(flags: int, high_watermark: int, synced_end: int) -> bool:
+def sync_moves_high_watermark(flags: int, high_watermark: int, synced_end: int) -> bool:
     """Whether the high watermark follows the durable offset: for a single replica with
     write.caching=false."""
     return flags & SlotFlag.ACKS_WAIT == SlotFlag.DURABLE and synced_end > high_watermark
 
 
 _last_stable = inlined(last_stable)  # Python calls these two as well
-_sync_moves_mark = inlined(sync_moves_mark)
+_sync_moves_high_watermark = inlined(sync_moves_high_watermark)
 
 
 @inlined
@@ -84,7 +84,7 @@ def publish_durable(slots: Table, row: Words, slot: int, sync: Words) -> None:
     store_release(sequence, load_i64(sequence) + 1)
     fence()
     words[Slot.DURABLE] = max(words[Slot.DURABLE], sync[SyncRow.NEXT_OFFSET])
-    if _sync_moves_mark(words[Slot.FLAGS], words[Slot.HIGH_WATERMARK], sync[SyncRow.NEXT_OFFSET]):
+    if _sync_moves_high_watermark(words[Slot.FLAGS], words[Slot.HIGH_WATERMARK], sync[SyncRow.NEXT_OFFSET]):
         words[Slot.HIGH_WATERMARK] = sync[SyncRow.NEXT_OFFSET]
         words[Slot.HW_BASE] = sync[SyncRow.SEGMENT_BASE]
         words[Slot.HW_POSITION] = sync[SyncRow.POSITION]

@@ -132,7 +132,7 @@ def _start(entry: tuple[int, int]) -> int:
 
 
 def agreed_end(
-    mine: LeaderEpochFileCache,
+    own: LeaderEpochFileCache,
     my_end: int,
     leader: LeaderEpochFileCache,
     leader_end: int,
@@ -141,15 +141,15 @@ def agreed_end(
     """The offset up to which the follower's log equals the leader's; the follower truncates the
     rest. high_watermark: of the follower; both logs are equal below it. It is used when no epoch is
     known. Rules: KIP-101, KIP-279 (AbstractFetcherThread.getOffsetTruncationState)."""
-    asked, offset = mine.latest, my_end
-    while asked >= 0:
-        epoch, end = leader.end_offset_for(asked, leader_end)
+    requested, offset = own.latest, my_end
+    while requested >= 0:
+        epoch, end = leader.end_offset_for(requested, leader_end)
         if epoch < 0:
             return min(high_watermark, offset)
-        known, known_end = mine.end_offset_for(epoch, my_end)
+        known, known_end = own.end_offset_for(epoch, my_end)
         if known == epoch:
             return min(known_end, end, offset)
-        if known < 0 or known >= asked:
+        if known < 0 or known >= requested:
             return min(high_watermark, offset)
-        asked, offset = known, min(known_end, offset)
+        requested, offset = known, min(known_end, offset)
     return min(high_watermark, my_end)

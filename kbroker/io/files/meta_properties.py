@@ -70,13 +70,13 @@ def verify_or_create(folder: str, cluster_id: str, node_id: int) -> MetaProperti
         found = MetaProperties(cluster_id, node_id, random_uuid())
         write(folder, found)
         return found
-    for name, here, wanted in (
+    for name, here, expected in (
         ("cluster.id", found.cluster_id, cluster_id),
         ("node.id", found.node_id, node_id),
     ):
-        if here != wanted:
+        if here != expected:
             raise MetaPropertiesError(
-                f"{folder}/{META_PROPERTIES}: {name} is {here}, this broker's is {wanted}"
+                f"{folder}/{META_PROPERTIES}: {name} is {here}, this broker's is {expected}"
             )
     if not found.directory_id:
         found = MetaProperties(found.cluster_id, found.node_id, random_uuid())

@@ -67,10 +67,10 @@ class FileHandles:
         slots = np.flatnonzero(
             (self._rows[:, AppendRow.STATE] != AppendState.CLOSED) & (self._rows[:, AppendRow.LOG_FD] >= 0)
         )
-        wanted = min(max(len(slots) // SHARE, 1), len(slots) - 1)  # the newest has just been opened
+        count = min(max(len(slots) // SHARE, 1), len(slots) - 1)  # the newest has just been opened
         by_age = np.argsort(self._rows[slots, AppendRow.LAST_APPEND_MS], kind="stable")
         oldest = [
-            partition for slot in slots[by_age[:wanted]].tolist() if (partition := get(slot)) is not None
+            partition for slot in slots[by_age[:count]].tolist() if (partition := get(slot)) is not None
         ]
         synced = [partition for partition in oldest if partition.durability.is_synced]
         unsynced = [partition for partition in oldest if not partition.durability.is_synced][:MAX_SYNCS]

@@ -141,9 +141,9 @@ class LogMove:
 
     def _missing(self, plan: list[SegmentState]) -> int:
         missing = 0
-        for wanted in plan:
-            have = self._have.get(wanted.base)
-            missing += wanted.bytes - (have[1] if have is not None else 0)
+        for state in plan:
+            have = self._have.get(state.base)
+            missing += state.bytes - (have[1] if have is not None else 0)
         return missing
 
     def _forget_cut(self) -> None:
@@ -160,49 +160,49 @@ class LogMove:
 
     def _round(self, plan: list[SegmentState], throttled: bool) -> None:
         self._forget_cut()
-        for base in set(self._have) - {wanted.base for wanted in plan}:
+        for base in set(self._have) - {state.base for state in plan}:
             self._drop(base)
-        for wanted in plan:
+        for state in plan:
             with suppress(FileNotFoundError):  # deleted or compacted meanwhile; the next round handles it
-                self._segment(wanted, throttled)
-        if any(wanted.base not in self._have for wanted in plan):
+                self._segment(state, throttled)
+        if any(state.base not in self._have for state in plan):
             self.caught_up = False
         self.bytes = sum(size for _, size, _ in self._have.values())
 
-    def _segment(self, wanted: SegmentState, throttled: bool) -> None:
-        source = files.path(self.log.folder, wanted.base, files.LOG)
+    def _segment(self, state: SegmentState, throttled: bool) -> None:
+        source = files.path(self.log.folder, state.base, files.LOG)
         with open(source, "rb", buffering=0) as log:
             inode = os.fstat(log.fileno()).st_ino
-            have = self._have.get(wanted.base)
-            if have == (inode, wanted.bytes, wanted.closed):
+            have = self._have.get(state.base)
+            if have == (inode, state.bytes, state.closed):
                 return
-            if have is not None and (have[0] != inode or have[1] > wanted.bytes):
-                self._drop(wanted.base)
+            if have is not None and (have[0] != inode or have[1] > state.bytes):
+                self._drop(state.base)
                 have = None
-            self._append(log.fileno(), wanted, have[1] if have is not None else 0, throttled)
+            self._append(log.fileno(), state, have[1] if have is not None else 0, throttled)
             status = os.fstat(log.fileno())
-        if wanted.closed:
+        if state.closed:
             for suffix in (*files.SEGMENT_SUFFIXES[1:], files.SNAPSHOT):
-                self._whole(wanted.base, suffix)
+                self._whole(state.base, suffix)
             times = (status.st_atime_ns, status.st_mtime_ns)
-            os.utime(files.path(self.folder, wanted.base, files.LOG), ns=times)
-        self._have[wanted.base] = (inode, wanted.bytes, wanted.closed)
+            os.utime(files.path(self.folder, state.base, files.LOG), ns=times)
+        self._have[state.base] = (inode, state.bytes, state.closed)
 
-    def _append(self, source: int, wanted: SegmentState, position: int, throttled: bool) -> None:
+    def _append(self, source: int, state: SegmentState, position: int, throttled: bool) -> None:
         out = os.open(
-            files.path(self.folder, wanted.base, files.LOG), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644
+            files.path(self.folder, state.base, files.LOG), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644
         )
         try:
             os.lseek(out, position, os.SEEK_SET)
-            while position < wanted.bytes:
+            while position < state.bytes:
                 if throttled and self._ended.is_set():
                     raise MoveEnded
                 began = time.monotonic()
                 rate = self._bytes_per_second()
                 piece = PIECE if rate > 10 * PIECE else max(MIN_PIECE, int(rate) // 10)
-                sent = os.sendfile(out, source, position, min(piece, wanted.bytes - position))
+                sent = os.sendfile(out, source, position, min(piece, state.bytes - position))
                 if sent == 0:
-                    raise FileNotFoundError(f"segment {wanted.base} became shorter")
+                    raise FileNotFoundError(f"segment {state.base} became shorter")
                 position += sent
                 if throttled:
                     self._ended.wait(max(0.0, sent / rate - (time.monotonic() - began)))
@@ -235,7 +235,7 @@ class LogMove:
         self.leave()
         plan, end = self._plan
         self._round(plan, throttled=False)
-        if any(wanted.base not in self._have for wanted in plan):
+        if any(state.base not in self._have for state in plan):
             raise OSError(f"{self.log.folder} changed while its last bytes were copied")
         active = plan[-1].base
         for suffix in (*files.SEGMENT_SUFFIXES[1:], files.SNAPSHOT):

@@ -132,7 +132,7 @@ class LogDurability:
             slot.publish(durable=max(slot.recovery_point, min(pending, next_offset)))
             return
         mark, place = None, None
-        if slot.sync_moves_mark(next_offset):
+        if slot.sync_moves_high_watermark(next_offset):
             mark, place = next_offset, (segment_base, position)
         slot.publish(high_watermark=mark, place=place, durable=max(slot.recovery_point, next_offset))
 

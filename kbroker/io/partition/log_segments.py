@@ -264,10 +264,10 @@ class LogSegments:
     def listed(self, segments: Iterable[tuple[int, int, int]]) -> list[Segment] | None:
         """The closed segments with these (base offset, bytes, inode); None if the list has
         changed."""
-        wanted = [(base, size) for base, size, _ in segments]
-        first, last = wanted[0][0], wanted[-1][0]
+        expected = [(base, size) for base, size, _ in segments]
+        first, last = expected[0][0], expected[-1][0]
         found = [segment for segment in self.closed if first <= segment.base_offset <= last]
-        return found if [(segment.base_offset, segment.size) for segment in found] == wanted else None
+        return found if [(segment.base_offset, segment.size) for segment in found] == expected else None
 
     # --- the end -------------------------------------------------------------------------------------------
 

@@ -4,7 +4,7 @@ under the slot's sequence."""
 import numpy as np
 from numpy.typing import NDArray
 
-from kbroker.io.append.publish_kernel import last_stable, sync_moves_mark
+from kbroker.io.append.publish_kernel import last_stable, sync_moves_high_watermark
 from kbroker.io.files.leader_epoch_cache import LeaderEpochFileCache
 from kbroker.io.partition.log_segments import LogSegments
 from kbroker.ipc.layout import Slot, SlotFlag
@@ -53,9 +53,9 @@ class LogSlot:
         """Whether appends with acks=all wait for the disk."""
         return bool(self.words[Slot.FLAGS] & SlotFlag.DURABLE)
 
-    def sync_moves_mark(self, synced_end: int) -> bool:
+    def sync_moves_high_watermark(self, synced_end: int) -> bool:
         """Whether the high watermark follows the durable offset."""
-        return sync_moves_mark(int(self.words[Slot.FLAGS]), self.high_watermark, synced_end)
+        return sync_moves_high_watermark(int(self.words[Slot.FLAGS]), self.high_watermark, synced_end)
 
     def forget_largest_timestamp(self) -> None:
         """Reset it for a log that was just opened: the next `publish` sets that of the active

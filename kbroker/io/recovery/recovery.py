@@ -49,7 +49,7 @@ class LogLoader:
         self.epochs = LeaderEpochFileCache.load(self.folder)
         self._segments: list[Segment] = []
         self._names: set[str] = set()
-        self._indexed_anew: set[int] = set()  # segments whose .txnindex the replay writes
+        self._reindexed: set[int] = set()  # segments whose .txnindex the replay writes
         self._deleted: list[str] = []
         self._truncated = 0
         self._scanned = 0
@@ -111,9 +111,7 @@ class LogLoader:
     def _has_aborted(self) -> bool:
         if any(name.endswith(files.TXN_INDEX) for name in self._names):
             return True
-        return any(
-            Path(files.path(self.folder, base, files.TXN_INDEX)).exists() for base in self._indexed_anew
-        )
+        return any(Path(files.path(self.folder, base, files.TXN_INDEX)).exists() for base in self._reindexed)
 
     def _list(self) -> None:
         found: list[Segment] = []
@@ -158,8 +156,8 @@ class LogLoader:
 
     def _index_is_bad(self, base: int) -> bool:
         """Whether an index is missing, or the transaction index is impossible."""
-        wanted = (files.INDEX, files.TIME_INDEX)
-        if any(files.file_name(base, suffix) not in self._names for suffix in wanted):
+        required = (files.INDEX, files.TIME_INDEX)
+        if any(files.file_name(base, suffix) not in self._names for suffix in required):
             return True
         if files.file_name(base, files.TXN_INDEX) not in self._names:
             return False
@@ -192,7 +190,7 @@ class LogLoader:
             fds.close()
             raise
         self._states[base] = (fds, active)
-        self._indexed_anew.add(base)
+        self._reindexed.add(base)
         segment.size = active.position
         cut = size - active.position
         if cut:
@@ -256,7 +254,7 @@ class LogLoader:
             if state is not None and state.next_offset == end.next_offset:
                 segment.size = end.position
                 self._states[end.active_base] = (fds, state)
-                self._indexed_anew.add(end.active_base)  # an end marker's index entry may be missing
+                self._reindexed.add(end.active_base)  # an end marker's index entry may be missing
                 self._drop_from(n + 1)
                 return
             fds.close()
@@ -302,7 +300,7 @@ class LogLoader:
     def _drop_from(self, n: int) -> None:
         for segment in self._segments[n:]:
             self._forget(segment.base_offset)
-            self._indexed_anew.discard(segment.base_offset)
+            self._reindexed.discard(segment.base_offset)
             self._deleted += mark_deleted(self.folder, segment.base_offset)
         del self._segments[n:]
 
@@ -315,27 +313,27 @@ class LogLoader:
     def _replay(self, end_offset: int) -> ProducerReplay:
         request = self.request
         bases = [segment.base_offset for segment in self._segments]
-        untouched = not self._indexed_anew and not self._deleted
+        untouched = not self._reindexed and not self._deleted
         snapshots = files.snapshots_among(self._names) if untouched else files.list_snapshots(self.folder)
         strays = producer_snapshot.strays(snapshots, bases)
         for offset in strays:
             Path(files.path(self.folder, offset, files.SNAPSHOT)).unlink(missing_ok=True)
         left = [offset for offset in snapshots if offset not in strays]
         replay = ProducerReplay(self.folder, bases[0], request.now_ms - request.producer_expiration_ms)
-        if request.clean and not snapshots and not self._indexed_anew:
+        if request.clean and not snapshots and not self._reindexed:
             replay.offset = (
                 end_offset  # written by a version without snapshots: no producers to load (as in Kafka)
             )
         else:
             replay.load_snapshot(
-                min(self._indexed_anew, default=end_offset) if self._indexed_anew else end_offset, left
+                min(self._reindexed, default=end_offset) if self._reindexed else end_offset, left
             )
         at_snapshot = replay.offset
-        for base in self._indexed_anew:
+        for base in self._reindexed:
             transaction_index.reset_index(self.folder, base)
         shapes = [(segment.base_offset, segment.size) for segment in self._segments]
-        replay.segments(shapes, end_offset, aborted_in=self._indexed_anew, snapshot_at=bases[-2:])
-        for base in self._indexed_anew:
+        replay.segments(shapes, end_offset, aborted_in=self._reindexed, snapshot_at=bases[-2:])
+        for base in self._reindexed:
             seal(files.path(self.folder, base, files.TXN_INDEX))
         if end_offset > at_snapshot or (end_offset > 0 and request.clean and not snapshots):
             replay.snapshot(end_offset)
@@ -343,7 +341,7 @@ class LogLoader:
 
     def _sync_all(self, active: ActiveState) -> int:
         for segment in self._segments:
-            if segment.base_offset in self._indexed_anew or segment is self._segments[-1]:
+            if segment.base_offset in self._reindexed or segment is self._segments[-1]:
                 for suffix in (files.LOG, files.INDEX, files.TIME_INDEX):
                     files.sync_file(files.path(self.folder, segment.base_offset, suffix))
         files.sync_folder(self.folder)

@@ -58,7 +58,7 @@ class CopyStop(Values):
 
 
 @inlined
-def sound_batch(address: int, left: int) -> int:
+def valid_batch(address: int, left: int) -> int:
     """As `whole_batch`; NO_BATCH, too, for another format than 2 or a wrong CRC."""
     size = whole_batch(address, left, rb.HEADER_BYTES)
     if size <= 0:
@@ -109,7 +109,7 @@ def copy_batches(
     count = 0
     while True:
         address = buffer + out[Copied.BYTES]
-        size = sound_batch(address, length - out[Copied.BYTES])
+        size = valid_batch(address, length - out[Copied.BYTES])
         if size <= 0:
             out[Copied.STOP] = CopyStop.END if size == 0 else CopyStop.CORRUPT
             break
@@ -156,10 +156,10 @@ def copy_batches(
 
 
 @kernel("int64(int64[:, ::1], int64[::1], int64, int64)")
-def least_end(slots: Table, members: Words, leader_epoch: int, word: int) -> int:
+def min_offset_of_members(slots: Table, members: Words, leader_epoch: int, word: int) -> int:
     """The minimum of a word (log end or durable offset) over follower slots; -1 when one of them is
     not following this leader epoch yet, or is being written."""
-    least = (1 << 63) - 1
+    smallest = (1 << 63) - 1
     for n in range(members.size):
         words = slots[members[n]]
         sequence = words.ctypes.data + 8 * Slot.SEQUENCE
@@ -169,13 +169,13 @@ def least_end(slots: Table, members: Words, leader_epoch: int, word: int) -> int
         fence()
         if before & 1 or load_i64(sequence) != before or epoch != leader_epoch:
             return -1
-        if value < least:
-            least = value
-    return least
+        if value < smallest:
+            smallest = value
+    return smallest
 
 
 @kernel("int64(int64[:, ::1], int64[:, ::1])")
-def any_behind(slots: Table, pairs: Table) -> int:
+def any_lagging(slots: Table, pairs: Table) -> int:
     """Whether a follower's log ends below its leader's; pairs: (own slot, leader's slot)."""
     for n in range(pairs.shape[0]):
         if load_acquire(slots[pairs[n, 1]].ctypes.data + 8 * Slot.LOG_END) > slots[pairs[n, 0], Slot.LOG_END]:

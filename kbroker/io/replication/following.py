@@ -20,7 +20,7 @@ from kbroker.io.files.leader_epoch_cache import LeaderEpochFileCache, agreed_end
 from kbroker.io.logs import Logs
 from kbroker.io.partition.unified_log import UnifiedLog
 from kbroker.io.replication.copier import Copier, CopyFailed, DamagedBatch
-from kbroker.io.replication.copy_kernel import any_behind
+from kbroker.io.replication.copy_kernel import any_lagging
 from kbroker.io.replication.throttle import Throttle
 from kbroker.ipc.clock import wall_clock_ms
 from kbroker.ipc.layout import Slot, SlotState
@@ -111,7 +111,7 @@ class Following:
 
     def is_lagging(self) -> bool:
         """Whether a leader's log is longer than its copy here."""
-        return len(self._pairs) > 0 and bool(any_behind(self._shared.slots, self._pairs))
+        return len(self._pairs) > 0 and bool(any_lagging(self._shared.slots, self._pairs))
 
     def pull(self) -> bool:
         """Copy the new records of all leaders; returns whether there were any."""

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from kbroker.io.append.drain import Drain
 from kbroker.io.append.rows import AppendRow
 from kbroker.io.logs import Logs
-from kbroker.io.replication.copy_kernel import least_end
+from kbroker.io.replication.copy_kernel import min_offset_of_members
 from kbroker.ipc.layout import Slot, SlotFlag
 from kbroker.ipc.messages import Lead
 from kbroker.ipc.ring import wake_process
@@ -74,7 +74,7 @@ class Leading:
             )
             self._drain.notify(body.slot)
         begun = int(self._shared.slots[body.slot, Slot.EPOCH_START])
-        complete = self._least(body.slot, led) >= max(partition.high_watermark, begun)
+        complete = self._min_offset(body.slot, led) >= max(partition.high_watermark, begun)
         self._unsettled.add(body.slot)
         self.advance()
         self._wake(led)
@@ -120,7 +120,7 @@ class Leading:
         """Whether ``advance`` would move one."""
         return any(self._mark(slot, self._led[slot]) is not None for slot in self._unsettled)
 
-    def _least(self, slot: int, led: Led) -> int:
+    def _min_offset(self, slot: int, led: Led) -> int:
         """Lowest offset of the in-sync replicas: log ends, or durable offsets when the topic
         requires it."""
         words = self._shared.slots[slot]
@@ -129,14 +129,14 @@ class Leading:
         own = int(words[word])
         if not len(led.in_sync):
             return own
-        return min(own, int(least_end(self._shared.slots, led.in_sync, led.leader_epoch, word)))
+        return min(own, int(min_offset_of_members(self._shared.slots, led.in_sync, led.leader_epoch, word)))
 
     def _mark(self, slot: int, led: Led) -> int | None:
         """A high watermark above the current one. Below min.insync.replicas it does not advance
         (KIP-966)."""
         if self._drain.rows[slot, AppendRow.TOO_FEW]:
             return None
-        least = self._least(slot, led)
+        least = self._min_offset(slot, led)
         return least if least > self._shared.slots[slot, Slot.HIGH_WATERMARK] else None
 
     def _advance(self, slot: int, led: Led) -> bool:

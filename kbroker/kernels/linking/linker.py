@@ -54,7 +54,7 @@ class _Growing:
         return start
 
 
-Spot = tuple[Area, int]
+Location = tuple[Area, int]
 """An area, and the offset in it."""
 
 
@@ -73,10 +73,10 @@ class Linker:
 
     def __init__(self) -> None:
         self._areas = {area: _Growing() for area in Area}
-        self._objects: list[tuple[ObjectFile, dict[int, Spot]]] = []
-        self._defined: dict[str, Spot] = {}
-        self._common: dict[str, Spot] = {}
-        self._pointers: dict[str | Spot, int] = {}
+        self._objects: list[tuple[ObjectFile, dict[int, Location]]] = []
+        self._defined: dict[str, Location] = {}
+        self._common: dict[str, Location] = {}
+        self._pointers: dict[str | Location, int] = {}
         self._jumps: dict[str, int] = {}
         self._starts: dict[Area, int] = {}
 
@@ -86,18 +86,18 @@ class Linker:
         if file.machine != X86_64:
             raise CannotLink(f"code for machine {file.machine}")
         relocated = {one.section for one in file.relocations}
-        spots: dict[int, Spot] = {}
+        locations: dict[int, Location] = {}
         for number, section in enumerate(file.sections):
             if not section.flags & SectionFlag.ALLOC or section.kind in _IGNORED or not section.size:
                 continue
             area = _area_of(section, number in relocated)
             start = self._areas[area].reserve(section.size, section.alignment)
             self._areas[area].content[start : start + len(section.content)] = section.content
-            spots[number] = area, start
-        self._objects.append((file, spots))
+            locations[number] = area, start
+        self._objects.append((file, locations))
         for symbol in file.symbols:
-            if not symbol.local and symbol.section in spots:
-                area, start = spots[symbol.section]
+            if not symbol.local and symbol.section in locations:
+                area, start = locations[symbol.section]
                 self._defined.setdefault(symbol.name, (area, start + symbol.value))
 
     def link(self, kernels: Iterable[CompiledKernel]) -> SharedImage:
@@ -105,10 +105,10 @@ class Linker:
         self._reserve()
         self._place_areas()
         words: list[tuple[int, int]] = []
-        for file, spots in self._objects:
+        for file, locations in self._objects:
             for one in file.relocations:
-                if one.section in spots:
-                    self._apply(file, spots, one, words)
+                if one.section in locations:
+                    self._apply(file, locations, one, words)
         externals: list[tuple[int, str]] = []
         for target, offset in self._pointers.items():
             place = self._address((Area.FIXED, offset))
@@ -135,12 +135,12 @@ class Linker:
 
     def _reserve(self) -> None:
         """Room for pointers, jumps and common symbols that are used."""
-        for file, spots in self._objects:
+        for file, locations in self._objects:
             for one in file.relocations:
-                if one.section not in spots:
+                if one.section not in locations:
                     continue
                 symbol = file.symbols[one.symbol]
-                target = self._target(spots, symbol)
+                target = self._target(locations, symbol)
                 if one.kind in OF_POINTER or target is None:
                     key = symbol.name if target is None else target
                     if key not in self._pointers:
@@ -151,7 +151,7 @@ class Linker:
     def _place_areas(self) -> None:
         self._starts = SharedImage.starts({area: len(one.content) for area, one in self._areas.items()})
 
-    def _target(self, spots: dict[int, Spot], symbol: Symbol) -> Spot | None:
+    def _target(self, locations: dict[int, Location], symbol: Symbol) -> Location | None:
         """Where a symbol lies; None if it is in no object file."""
         if symbol.kind > SymbolType.SECTION:
             raise CannotLink(f"{symbol.name}: a symbol of type {symbol.kind}")
@@ -164,64 +164,69 @@ class Linker:
                 offset = self._areas[Area.VARIABLES].reserve(symbol.size, max(1, symbol.value))
                 self._common[symbol.name] = Area.VARIABLES, offset
             return self._common[symbol.name]
-        if symbol.section not in spots:
+        if symbol.section not in locations:
             raise CannotLink(f"{symbol.name}: a symbol in section {symbol.section}, which is not loaded")
-        area, start = spots[symbol.section]
+        area, start = locations[symbol.section]
         return area, start + symbol.value
 
     # --- second pass: what to write -----------------------------------------------------------------
 
     def _apply(
-        self, file: ObjectFile, spots: dict[int, Spot], one: Relocation, words: list[tuple[int, int]]
+        self, file: ObjectFile, locations: dict[int, Location], one: Relocation, words: list[tuple[int, int]]
     ) -> None:
         symbol = file.symbols[one.symbol]
-        area, start = spots[one.section]
-        spot = area, start + one.offset
-        at = self._address(spot)
-        target = self._target(spots, symbol)
+        area, start = locations[one.section]
+        location = area, start + one.offset
+        at = self._address(location)
+        target = self._target(locations, symbol)
         if one.kind == Kind.ABSOLUTE_64:
-            self._apply_address(spot, symbol.name, target, one.addend, words)
+            self._apply_address(location, symbol.name, target, one.addend, words)
         elif one.kind in OF_POINTER:
             pointer = self._pointers[symbol.name if target is None else target]
-            self._write(spot, relative(self._address((Area.FIXED, pointer)) + one.addend - at))
+            self._write(location, relative(self._address((Area.FIXED, pointer)) + one.addend - at))
         elif one.kind == Kind.PLT_32 and target is None:
             jump = self._address((Area.CODE, self._jumps[symbol.name]))
-            self._write(spot, relative(jump + one.addend - at))
+            self._write(location, relative(jump + one.addend - at))
         elif one.kind in (Kind.PC_32, Kind.PLT_32) and target is not None:
-            self._write(spot, relative(self._address(target) + one.addend - at))
+            self._write(location, relative(self._address(target) + one.addend - at))
         elif one.kind == Kind.PC_64 and target is not None:
-            self._write(spot, struct.pack("<q", self._address(target) + one.addend - at))
+            self._write(location, struct.pack("<q", self._address(target) + one.addend - at))
         elif one.kind != Kind.NONE:
             raise CannotLink(f"a relocation of type {one.kind} with {symbol.name or 'a section'}")
 
     def _apply_address(
-        self, spot: Spot, name: str, target: Spot | None, addend: int, words: list[tuple[int, int]]
+        self,
+        location: Location,
+        name: str,
+        target: Location | None,
+        addend: int,
+        words: list[tuple[int, int]],
     ) -> None:
         """An address of 64 bits: in an instruction, or in a table."""
-        area, offset = spot
+        area, offset = location
         if target is None and addend:
             raise CannotLink(f"an address {addend} bytes behind {name}")
         if area is Area.CODE:
             found = (Area.FIXED, self._pointers[name]) if target is None else target
             first = area, offset - 2
             instruction = self._read(first, MOVE_BYTES)
-            wanted = self._address(found) + addend
-            self._write(first, moved(instruction, self._address(first), wanted, load=target is None))
+            destination = self._address(found) + addend
+            self._write(first, moved(instruction, self._address(first), destination, load=target is None))
         elif target is None:
             raise CannotLink(f"the address of {name} in a table")
         else:
-            words.append((self._address(spot), self._address(target) + addend))
+            words.append((self._address(location), self._address(target) + addend))
 
-    def _address(self, spot: Spot) -> int:
-        area, offset = spot
+    def _address(self, location: Location) -> int:
+        area, offset = location
         return self._starts[area] + offset
 
-    def _read(self, spot: Spot, size: int) -> bytes:
-        area, offset = spot
+    def _read(self, location: Location, size: int) -> bytes:
+        area, offset = location
         return bytes(self._areas[area].content[max(0, offset) : offset + size])
 
-    def _write(self, spot: Spot, content: bytes) -> None:
-        area, offset = spot
+    def _write(self, location: Location, content: bytes) -> None:
+        area, offset = location
         if offset + len(content) > len(self._areas[area].content):
             raise CannotLink("a relocation at the end of its section")
         self._areas[area].content[offset : offset + len(content)] = content
@@ -233,10 +238,10 @@ class Linker:
         return self._address(found)
 
     def _functions(self) -> Iterable[Function]:
-        for file, spots in self._objects:
+        for file, locations in self._objects:
             for symbol in file.symbols:
-                if symbol.kind == SymbolType.FUNCTION and symbol.section in spots:
-                    area, start = spots[symbol.section]
+                if symbol.kind == SymbolType.FUNCTION and symbol.section in locations:
+                    area, start = locations[symbol.section]
                     address = self._address((area, start + symbol.value))
                     yield Function(symbol.name, address, symbol.size)
 

@@ -39,13 +39,13 @@ def process() -> str:
     return ""
 
 
-def may_write(writer: str, who: str) -> bool:
+def may_write(writer: str, writing_process: str) -> bool:
     """Whether a process is among a word's declared writers. A writer that names no process is not
     checked."""
     named = set(PROCESS.findall(writer))
     if writer == "client process":
         named = CLIENT_PROCESSES
-    return not named or not who or who in named
+    return not named or not writing_process or writing_process in named
 
 
 class Field(Protocol):
@@ -79,21 +79,21 @@ class Rows:
 
     def check(self, address: int, size: int, place: Callable[[], str]) -> None:
         """Raises WrongWriter unless the process whose code runs may write these bytes."""
-        who = process()
-        if not who:
+        writing_process = process()
+        if not writing_process:
             return
         first = (address - self.start) // WORD_BYTES
         last = (min(address + size, self.end) - 1 - self.start) // WORD_BYTES
         words = self.row.WORDS
         for number in range(first, min(last, first + words - 1) + 1):
-            self.check_word(number % words, first // words, who, place)
+            self.check_word(number % words, first // words, writing_process, place)
 
-    def check_word(self, number: int, row: int, who: str, place: Callable[[], str]) -> None:
+    def check_word(self, number: int, row: int, writing_process: str, place: Callable[[], str]) -> None:
         """Raises WrongWriter unless a process may write a word."""
         found = self.row.field_at(number)
         writer = self.writer or (found.writer if found else self.row.writer)
-        if not may_write(writer, who):
+        if not may_write(writer, writing_process):
             name = found.name if found else f"word {number}"
             raise WrongWriter(
-                f"{place()} writes {self.row.__name__}.{name} of row {row} as {who}; its writer is {writer}"
+                f"{place()} writes {self.row.__name__}.{name} of row {row} as {writing_process}; its writer is {writer}"
             )

@@ -52,16 +52,16 @@ class AcceptorSettings:
     def change(self, settings: Mapping[str, str]) -> None:
         """Called when dynamic settings have changed: by name, and for listeners by prefixed name. A
         send of older ones that is still in progress is cancelled."""
-        wanted = {name: value for name, value in settings.items() if base_name(name) in KEPT_TO}
-        if wanted == self._sent:
+        kept = {name: value for name, value in settings.items() if base_name(name) in KEPT_TO}
+        if kept == self._sent:
             return
-        self._sent = wanted
+        self._sent = kept
         if self._task is not None:
             self._task.cancel()
-        self._task = asyncio.get_running_loop().create_task(self._send(wanted))
+        self._task = asyncio.get_running_loop().create_task(self._send(kept))
 
-    async def _send(self, wanted: dict[str, str]) -> None:
-        await until_sent(lambda: send_settings(self._handoff, wanted))
+    async def _send(self, kept: dict[str, str]) -> None:
+        await until_sent(lambda: send_settings(self._handoff, kept))
 
 
 class IpRates:

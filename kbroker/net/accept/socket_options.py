@@ -26,10 +26,10 @@ class SocketOptions:
 
     def __init__(self, config: BrokerConfig, limits: dict[str, Path] = LIMITS) -> None:
         self.congestion_control = config.get_str("kbroker.local.congestion.control").encode()
-        wanted = config.get_int("kbroker.local.socket.buffer.bytes")
+        buffer_bytes = config.get_int("kbroker.local.socket.buffer.bytes")
         self.remote = {name: config.get_int(name) for name in OPTIONS}
         self.local = {
-            name: _possible(wanted, limits[name]) if size == KAFKAS_DEFAULT else size
+            name: _possible(buffer_bytes, limits[name]) if size == KAFKAS_DEFAULT else size
             for name, size in self.remote.items()
         }
 

@@ -54,12 +54,12 @@ class FetchAnswer:
     def _topics(self, selected: Selected) -> list[FetchableTopicResponse]:
         topics: list[FetchableTopicResponse] = []
         last: str | bytes | None = None
-        for wanted, reading in paced(selected):
-            name = wanted.topic_id if self._version >= FIRST_TOPIC_ID_VERSION else wanted.topic
+        for partition, reading in paced(selected):
+            name = partition.topic_id if self._version >= FIRST_TOPIC_ID_VERSION else partition.topic
             if name != last:
-                topics.append(FetchableTopicResponse(wanted.topic, wanted.topic_id))
+                topics.append(FetchableTopicResponse(partition.topic, partition.topic_id))
                 last = name
-            topics[-1].partitions.append(self._partition(wanted.partition, reading))
+            topics[-1].partitions.append(self._partition(partition.partition, reading))
         return topics
 
     def _partition(self, index: int, reading: Reading) -> PartitionData:

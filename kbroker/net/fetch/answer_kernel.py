@@ -151,8 +151,8 @@ def _write_partition(out: int, row: int, version: int, committed: int) -> int:
 
 
 @inlined
-def _remember(cx: int, row: int, where: int, next_offset: int, position: int) -> None:
-    words = next_words(row, where)
+def _remember(cx: int, row: int, client_row: int, next_offset: int, position: int) -> None:
+    words = next_words(row, client_row)
     put(words, ReadEnd.SLOT, get(row, Plan.SLOT) + 1)
     put(words, ReadEnd.OFFSET, next_offset)
     put(words, ReadEnd.SEGMENT, get(row, Plan.SEGMENT))
@@ -161,7 +161,7 @@ def _remember(cx: int, row: int, where: int, next_offset: int, position: int) ->
 
 
 @inlined
-def _walk_end(cx: int, row: int, where: int, data: int, length: int) -> None:
+def _walk_end(cx: int, row: int, client_row: int, data: int, length: int) -> None:
     """Remember where the last whole batch of the bytes at an address ends."""
     at = 0
     next_offset = -1
@@ -171,7 +171,7 @@ def _walk_end(cx: int, row: int, where: int, data: int, length: int) -> None:
         at += size
         size = whole_batch(data + at, length - at, rb.HEADER_BYTES)
     if next_offset >= 0:
-        _remember(cx, row, where, next_offset, get(row, Plan.POSITION) + at)
+        _remember(cx, row, client_row, next_offset, get(row, Plan.POSITION) + at)
 
 
 @inlined
@@ -192,7 +192,7 @@ def _write_head(cx: int, start: int, correlation: int, version: int) -> int:
 
 
 @inlined
-def build(cx: int, where: int, start: int, correlation: int, version: int) -> int:
+def build(cx: int, client_row: int, start: int, correlation: int, version: int) -> int:
     """Build the answer at an address. Large ranges become parts of their own. 0 when a file is
     shorter than expected."""
     compact = version >= FetchVersion.FLEXIBLE
@@ -219,11 +219,11 @@ def build(cx: int, where: int, start: int, correlation: int, version: int) -> in
             if length < small:
                 if pread(fd, out, length, get(row, Plan.POSITION)) < length:
                     return 0
-                _walk_end(cx, row, where, out, length)
+                _walk_end(cx, row, client_row, out, length)
                 out += length
             else:
                 if get(row, Plan.TO_END) != 0:
-                    _remember(cx, row, where, get(row, Plan.END), get(row, Plan.POSITION) + length)
+                    _remember(cx, row, client_row, get(row, Plan.END), get(row, Plan.POSITION) + length)
                 _add_part(cx, -1, memory, out - memory, -1, -1)
                 _add_part(
                     cx, get(row, Plan.SEGMENT), get(row, Plan.POSITION), length, fd, get(row, Plan.SLOT)

@@ -27,7 +27,7 @@ from kbroker.net.rows.topic_kernel import may_use
 
 
 @inlined
-def _to_the_end(session: int, entry: int) -> None:
+def _move_to_end(session: int, entry: int) -> None:
     """Move an entry to the end of the reading order."""
     count = get(session, Session.COUNT)
     order = get(session, Session.ORDER)
@@ -40,7 +40,7 @@ def _to_the_end(session: int, entry: int) -> None:
 
 
 @inlined
-def _commit(cx: int) -> None:
+def _update_session(cx: int) -> None:
     """Note in the session what was requested and what is returned; count what is sent."""
     session = get(cx, Context.PLAN_SESSION)
     for number in range(get(cx, Context.PLAN_COUNT)):
@@ -58,7 +58,7 @@ def _commit(cx: int) -> None:
             put(entry, SessionEntry.SENT_HIGH_WATERMARK, get(row, Plan.HIGH_WATERMARK))
             put(entry, SessionEntry.SENT_LOG_START, get(row, Plan.LOG_START))
             if get(row, Plan.LENGTH) > 0 and get(session, Session.COUNT) > 1:
-                _to_the_end(session, entry)
+                _move_to_end(session, entry)
     if session != 0:
         epoch = get(session, Session.EPOCH)
         put(session, Session.EPOCH, 1 if epoch == INT32_MAX else epoch + 1)
@@ -87,11 +87,11 @@ def _sizes(cx: int) -> tuple[int, int, int, int]:
 
 
 @inlined
-def _may_read_all(cx: int, where: int) -> bool:
-    if get(where, Connection.ACCESS) == 0:
+def _may_read_all(cx: int, client_row: int) -> bool:
+    if get(client_row, Connection.ACCESS) == 0:
         return True
     for number in range(get(cx, Context.PLAN_COUNT)):
-        if not may_use(cx, where, get(plan_row(cx, number), Plan.TOPIC), May.READ):
+        if not may_use(cx, client_row, get(plan_row(cx, number), Plan.TOPIC), May.READ):
             return False
     return True
 
@@ -104,26 +104,26 @@ def serve(cx: int, connection: int, frame: int, length: int, force: bool) -> int
     force: the fetch has waited; answer with the bytes that exist. WAITING and TO_PYTHON leave
     everything unchanged that the answer depends on.
     """
-    where = connection_row(cx, connection)
+    client_row = connection_row(cx, connection)
     began_ns = monotonic_ns(cx)
-    if plan_request(cx, frame, length) != Outcome.READY or not _may_read_all(cx, where):
+    if plan_request(cx, frame, length) != Outcome.READY or not _may_read_all(cx, client_row):
         return Outcome.TO_PYTHON
-    state = plan_reads(cx, where)
+    state = plan_reads(cx, client_row)
     if state == Outcome.WAITING and not force:
-        fetch_waits(where, began_ns)
+        fetch_waits(client_row, began_ns)
     if state == Outcome.TO_PYTHON or (state == Outcome.WAITING and not force):
         return state
     select(cx)
     if not has_room(cx):
         return Outcome.TO_PYTHON
     start = get(cx, Context.OUT) + get(cx, Context.OUT_USED)
-    end = build(cx, where, start, load_i32_be(frame + 4), load_i16_be(frame + 2))
+    end = build(cx, client_row, start, load_i32_be(frame + 4), load_i16_be(frame + 2))
     if end == 0:
         return Outcome.TO_PYTHON
-    _commit(cx)
+    _update_session(cx)
     answer, records, by_sendfile, partitions = _sizes(cx)
     count_fetch(cx, load_i16_be(frame + 2), length, answer, records, by_sendfile, partitions)
-    fetch_built(cx, where, began_ns, force)
+    fetch_built(cx, client_row, began_ns, force)
     send_parts(cx, connection, end)
     return Outcome.SERVED
 
@@ -137,7 +137,7 @@ def serve_fetch(cx: int, connection: int, frame: int, length: int, force: int) -
 @kernel("int64(int64, int64, int64, int64)")
 def plan_fetch(cx: int, connection: int, frame: int, length: int) -> int:
     """Fill the plan: READY, WAITING or TO_PYTHON."""
-    where = connection_row(cx, connection)
-    if plan_request(cx, frame, length) != Outcome.READY or not _may_read_all(cx, where):
+    client_row = connection_row(cx, connection)
+    if plan_request(cx, frame, length) != Outcome.READY or not _may_read_all(cx, client_row):
         return Outcome.TO_PYTHON
-    return plan_reads(cx, where)
+    return plan_reads(cx, client_row)

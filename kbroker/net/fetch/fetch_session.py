@@ -148,10 +148,10 @@ class Sessions:
             return ErrorCode.INVALID_FETCH_SESSION_EPOCH
         if session.uses_topic_ids != (version >= FIRST_TOPIC_ID_VERSION):
             return ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
-        for key, wanted, part in requested_partitions(request):
+        for key, fetched, part in requested_partitions(request):
             known = session.partitions.get(key)
             if known is None:
-                session.partitions[key] = wanted
+                session.partitions[key] = fetched
             else:
                 known.ask(part)
         for topic in request.forgotten_topics_data:
@@ -172,7 +172,7 @@ def requested_partitions(request: FetchRequest) -> Iterable[tuple[Key, FetchedPa
     for topic in request.topics:
         name: str | bytes = topic.topic if topic.topic_id == ZERO_UUID else topic.topic_id
         for part in topic.partitions:
-            wanted = FetchedPartition(
+            fetched = FetchedPartition(
                 topic.topic,
                 topic.topic_id,
                 part.partition,
@@ -182,4 +182,4 @@ def requested_partitions(request: FetchRequest) -> Iterable[tuple[Key, FetchedPa
                 part.last_fetched_epoch,
                 by_replica=by_replica,
             )
-            yield (name, part.partition), wanted, part
+            yield (name, part.partition), fetched, part

@@ -131,8 +131,8 @@ class Fetches:
             return
         if connection.grant is not None:
             self._refuse(found)
-        wanted = paced(list(found.partitions.values()))
-        interesting = [w for w in wanted if not isinstance(self.reader.find(w), ErrorCode)]
+        partitions = paced(list(found.partitions.values()))
+        interesting = [w for w in partitions if not isinstance(self.reader.find(w), ErrorCode)]
         readings = self._read(found, interesting)
         enough = sum(reading.length for reading in paced(readings)) >= found.min_bytes
         refused = any(reading.error or reading.diverging for reading in paced(readings))
@@ -148,9 +148,9 @@ class Fetches:
 
     def _refuse(self, fetch: Fetch) -> None:
         """Mark the partitions that the client has no permission to read, perhaps no longer."""
-        for wanted in paced(list(fetch.partitions.values())):
-            name = self.reader.name_of(wanted)
-            wanted.refused = name is not None and not self.may(fetch.connection, READ, name)
+        for partition in paced(list(fetch.partitions.values())):
+            name = self.reader.name_of(partition)
+            partition.refused = name is not None and not self.may(fetch.connection, READ, name)
 
     def _context(
         self, connection: Connection, header: RequestHeader, request: FetchRequest
@@ -178,16 +178,16 @@ class Fetches:
         if with_session and request.session_id != NO_SESSION:
             self.sessions.close(request.session_id)
         fetch.create = with_session and request.session_epoch == INITIAL_EPOCH
-        fetch.partitions = {key: wanted for key, wanted, _ in requested_partitions(request)}
+        fetch.partitions = {key: partition for key, partition, _ in requested_partitions(request)}
         return fetch
 
-    def _read(self, fetch: Fetch, wanted: Sequence[FetchedPartition]) -> list[Reading]:
+    def _read(self, fetch: Fetch, partitions: Sequence[FetchedPartition]) -> list[Reading]:
         """Read the partitions in order. The first one with bytes gets a whole batch; after it the
         limits apply."""
         left = fetch.max_bytes
         min_one = True
         readings = []
-        for each in paced(wanted):
+        for each in paced(partitions):
             reading = self.reader.read(each, Limits(left, min_one, fetch.isolation))
             if reading.length:
                 min_one = False
@@ -200,10 +200,10 @@ class Fetches:
         page cache."""
         if self._quotas.active and self._held_back(fetch, readings):
             return
-        seen = {id(wanted) for wanted, _ in paced(readings)}
-        for wanted in paced(list(fetch.partitions.values())):
-            if id(wanted) not in seen:  # unknown topics and partitions come last
-                readings.append((wanted, self.reader.read(wanted, Limits(0, False, fetch.isolation))))
+        seen = {id(partition) for partition, _ in paced(readings)}
+        for partition in paced(list(fetch.partitions.values())):
+            if id(partition) not in seen:  # unknown topics and partitions come last
+                readings.append((partition, self.reader.read(partition, Limits(0, False, fetch.isolation))))
         emptied(seen)
         session_id = NO_SESSION
         if fetch.session is not None:
@@ -212,8 +212,8 @@ class Fetches:
             self._table.lend(fetch.session)
         elif fetch.create:
             uses_ids = fetch.header.api_version >= FIRST_TOPIC_ID_VERSION
-            for wanted, reading in paced(readings):
-                wanted.changed(*reading.reported)
+            for partition, reading in paced(readings):
+                partition.changed(*reading.reported)
             made = self.sessions.create(fetch.partitions, uses_ids, monotonic_ms()) if readings else None
             if made is not None:
                 session_id = made.id
@@ -252,10 +252,10 @@ class Fetches:
         """What changed since the last answer; partitions with bytes go to the end of the session's
         order."""
         selected = [(w, reading) for w, reading in paced(readings) if w.changed(*reading.reported)]
-        moved = {id(wanted) for wanted, reading in paced(selected) if reading.length}
+        moved = {id(partition) for partition, reading in paced(selected) if reading.length}
         if moved and len(session.partitions) > 1:
             known = list(session.partitions.items())
-            for key in [key for key, wanted in paced(known) if id(wanted) in moved]:
+            for key in [key for key, partition in paced(known) if id(partition) in moved]:
                 session.partitions[key] = session.partitions.pop(key)
         return selected
 
@@ -264,7 +264,7 @@ class Fetches:
         self._answer_later(fetch, len(readings), partial(self._send_read, fetch, readings, session_id))
 
     def _send_read(self, fetch: Fetch, readings: Selected, session_id: int) -> None:
-        there = [(wanted, self.reader.still(reading)) for wanted, reading in paced(readings)]
+        there = [(partition, self.reader.still(reading)) for partition, reading in paced(readings)]
         self._send(fetch.connection, FetchAnswer(fetch.header, self._node_id).build(there, 0, session_id))
 
     def _answer_later(self, fetch: Fetch, partitions: int, work: Callable[[], None]) -> None:
@@ -300,16 +300,16 @@ class Fetches:
 
     # --- waiting ------------------------------------------------------------------------------------
 
-    def _wait(self, fetch: Fetch, wanted: list[FetchedPartition], max_wait_ms: int) -> None:
+    def _wait(self, fetch: Fetch, partitions: list[FetchedPartition], max_wait_ms: int) -> None:
         began_ns = time.monotonic_ns()
         slots: Slots = {}
         if fetch.connection.is_closed():  # closed between two slices: the fetch would never be cancelled
-            self._forget(fetch, wanted, slots)
+            self._forget(fetch, partitions, slots)
             return
-        for each in paced(wanted):
+        for each in paced(partitions):
             found = self.reader.find(each)
             if isinstance(found, ErrorCode):  # the partition was removed between two slices
-                self._answer_waiting(fetch, wanted, slots)
+                self._answer_waiting(fetch, partitions, slots)
                 return
             slots.setdefault(found[1].slot, []).append(each)
         operation = DelayedFetch(
@@ -317,34 +317,38 @@ class Fetches:
             fetch.min_bytes,
             slots,
             lambda each: self.reader.available(each, fetch.isolation),
-            lambda _operation, _expired: self._finish(fetch, wanted, slots, began_ns),
+            lambda _operation, _expired: self._finish(fetch, partitions, slots, began_ns),
         )
-        fetch.connection.on_close = lambda: self._cancel(fetch, wanted, operation, slots)
+        fetch.connection.on_close = lambda: self._cancel(fetch, partitions, operation, slots)
         if not self.purgatory.watch_each(operation, paced(slots)):
             self.set_timer()
 
-    def _cancel(self, fetch: Fetch, wanted: list[FetchedPartition], operation: Delayed, slots: Slots) -> None:
+    def _cancel(
+        self, fetch: Fetch, partitions: list[FetchedPartition], operation: Delayed, slots: Slots
+    ) -> None:
         self.purgatory.cancel(operation)
-        self._answer_later(fetch, len(fetch.partitions), partial(self._forget, fetch, wanted, slots))
+        self._answer_later(fetch, len(fetch.partitions), partial(self._forget, fetch, partitions, slots))
 
-    def _finish(self, fetch: Fetch, wanted: list[FetchedPartition], slots: Slots, began_ns: int) -> None:
+    def _finish(self, fetch: Fetch, partitions: list[FetchedPartition], slots: Slots, began_ns: int) -> None:
         fetch.connection.purgatory_ns += time.monotonic_ns() - began_ns
         fetch.connection.on_close = None
-        self._answer_later(fetch, len(fetch.partitions), partial(self._answer_waiting, fetch, wanted, slots))
+        self._answer_later(
+            fetch, len(fetch.partitions), partial(self._answer_waiting, fetch, partitions, slots)
+        )
 
-    def _answer_waiting(self, fetch: Fetch, wanted: list[FetchedPartition], slots: Slots) -> None:
-        known = [each for each in paced(wanted) if not isinstance(self.reader.find(each), ErrorCode)]
+    def _answer_waiting(self, fetch: Fetch, partitions: list[FetchedPartition], slots: Slots) -> None:
+        known = [each for each in paced(partitions) if not isinstance(self.reader.find(each), ErrorCode)]
         self._answer(fetch, list(zip(known, self._read(fetch, known), strict=True)))
         emptied(known)
-        self._forget(fetch, wanted, slots)
+        self._forget(fetch, partitions, slots)
 
-    def _forget(self, fetch: Fetch, wanted: list[FetchedPartition], slots: Slots) -> None:
+    def _forget(self, fetch: Fetch, partitions: list[FetchedPartition], slots: Slots) -> None:
         """End a long fetch in slices. Left to the watch lists, its objects would live until a purge
         and then be freed all at once. Short fetches wait for the purge."""
         if is_sliced():
             self.purgatory.sweep(paced(slots))
             emptied(slots)
-            emptied(wanted)
+            emptied(partitions)
             if fetch.session is None:
                 emptied(fetch.partitions)
 

@@ -81,35 +81,35 @@ class PartitionReader:
         if found is not None:
             self._files.forget_folder(found[1].folder)
 
-    def name_of(self, wanted: FetchedPartition) -> str | None:
+    def name_of(self, partition: FetchedPartition) -> str | None:
         """Name of a partition's topic, None for an unknown id."""
-        if wanted.topic_id == ZERO_UUID:
-            return wanted.topic
-        topic = self._topics.by_id.get(wanted.topic_id)
+        if partition.topic_id == ZERO_UUID:
+            return partition.topic
+        topic = self._topics.by_id.get(partition.topic_id)
         return None if topic is None else topic.name
 
-    def find(self, wanted: FetchedPartition) -> tuple[TopicImage, PartitionImage] | ErrorCode:
+    def find(self, partition: FetchedPartition) -> tuple[TopicImage, PartitionImage] | ErrorCode:
         """The partition a fetch names."""
-        if wanted.topic_id != ZERO_UUID:
-            topic = self._topics.by_id.get(wanted.topic_id)
+        if partition.topic_id != ZERO_UUID:
+            topic = self._topics.by_id.get(partition.topic_id)
             if topic is None:
                 return ErrorCode.UNKNOWN_TOPIC_ID
         else:
-            topic = self._topics.by_name.get(wanted.topic)
-        if wanted.refused:
+            topic = self._topics.by_name.get(partition.topic)
+        if partition.refused:
             return ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        if topic is None or not 0 <= wanted.partition < len(topic.partitions):
+        if topic is None or not 0 <= partition.partition < len(topic.partitions):
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        return topic, topic.partitions[wanted.partition]
+        return topic, topic.partitions[partition.partition]
 
-    def read(self, wanted: FetchedPartition, limits: Limits) -> Reading:
+    def read(self, partition: FetchedPartition, limits: Limits) -> Reading:
         """The result of a read: the place of the bytes, or an error."""
-        found = self.find(wanted)
+        found = self.find(partition)
         if isinstance(found, ErrorCode):
             return Reading(found, aborted=[])
         part = found[1]
         words = self._slot(part)
-        error = self._refusal(words, part, wanted)
+        error = self._refusal(words, part, partition)
         if error is not ErrorCode.NONE:
             return Reading(error, slot=part.slot, leader_epoch=words[Slot.LEADER_EPOCH])
         reading = Reading(
@@ -123,29 +123,29 @@ class PartitionReader:
         if limits.isolation == READ_COMMITTED:
             reading.aborted = []
         try:
-            if self._diverges(reading, wanted, words, part):
+            if self._diverges(reading, partition, words, part):
                 return reading
-            self._locate(reading, wanted, words, part, limits)
+            self._locate(reading, partition, words, part, limits)
         except (CorruptLog, OSError) as failure:
-            log.error("fetch of %s-%d at %d: %s", found[0].name, part.index, wanted.fetch_offset, failure)
+            log.error("fetch of %s-%d at %d: %s", found[0].name, part.index, partition.fetch_offset, failure)
             self._dir_errors.report(part.folder, failure)
             return Reading(ErrorCode.KAFKA_STORAGE_ERROR, slot=part.slot)
         return reading
 
-    def available(self, wanted: FetchedPartition, isolation: int) -> int:
+    def available(self, partition: FetchedPartition, isolation: int) -> int:
         """The approximate number of bytes that a read would return now; negative when the fetch
         must be answered at once."""
-        found = self.find(wanted)
+        found = self.find(partition)
         if isinstance(found, ErrorCode):
             return -1
         words = self._slot(found[1])
-        if self._refusal(words, found[1], wanted) is not ErrorCode.NONE:
+        if self._refusal(words, found[1], partition) is not ErrorCode.NONE:
             return -1
         committed = isolation == READ_COMMITTED
         end = words[Slot.LAST_STABLE] if committed else words[Slot.HIGH_WATERMARK]
-        if wanted.fetch_offset >= end:
+        if partition.fetch_offset >= end:
             return 0
-        reading = self.read(wanted, Limits(wanted.max_bytes, True, isolation))
+        reading = self.read(partition, Limits(partition.max_bytes, True, isolation))
         return -1 if reading.error is not ErrorCode.NONE else reading.length
 
     def still(self, reading: Reading) -> Reading:
@@ -161,35 +161,35 @@ class PartitionReader:
         words: list[int] = self._snapshot.tolist()
         return words
 
-    def _refusal(self, words: list[int], part: PartitionImage, wanted: FetchedPartition) -> ErrorCode:
+    def _refusal(self, words: list[int], part: PartitionImage, partition: FetchedPartition) -> ErrorCode:
         state = words[Slot.STATE]
         if words[Slot.GENERATION] != part.generation or state != SlotState.ONLINE:
             if state == SlotState.OFFLINE:
                 return ErrorCode.KAFKA_STORAGE_ERROR
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         epoch = words[Slot.LEADER_EPOCH]
-        if wanted.leader_epoch >= 0 and wanted.leader_epoch != epoch:
-            older = wanted.leader_epoch < epoch
+        if partition.leader_epoch >= 0 and partition.leader_epoch != epoch:
+            older = partition.leader_epoch < epoch
             return ErrorCode.FENCED_LEADER_EPOCH if older else ErrorCode.UNKNOWN_LEADER_EPOCH
-        if wanted.by_replica:  # no partition has a replica on another broker
+        if partition.by_replica:  # no partition has a replica on another broker
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
-        if not words[Slot.LOG_START] <= wanted.fetch_offset <= words[Slot.LOG_END]:
+        if not words[Slot.LOG_START] <= partition.fetch_offset <= words[Slot.LOG_END]:
             return ErrorCode.OFFSET_OUT_OF_RANGE
         return ErrorCode.NONE
 
     def _diverges(
-        self, reading: Reading, wanted: FetchedPartition, words: list[int], part: PartitionImage
+        self, reading: Reading, partition: FetchedPartition, words: list[int], part: PartitionImage
     ) -> bool:
         """Whether the epoch the reader last saw ended before its offset (KIP-595)."""
-        if wanted.last_fetched_epoch < 0:
+        if partition.last_fetched_epoch < 0:
             return False
-        epoch, end = epoch_end(part.folder, wanted.last_fetched_epoch, words[Slot.LOG_END])
+        epoch, end = epoch_end(part.folder, partition.last_fetched_epoch, words[Slot.LOG_END])
         if epoch < 0:
             reading.error = ErrorCode.OFFSET_OUT_OF_RANGE
             reading.high_watermark = reading.last_stable = reading.log_start = -1
             reading.aborted = None
             return True
-        if epoch < wanted.last_fetched_epoch or end < wanted.fetch_offset:
+        if epoch < partition.last_fetched_epoch or end < partition.fetch_offset:
             reading.diverging = (epoch, end)
             return True
         return False
@@ -197,7 +197,7 @@ class PartitionReader:
     def _locate(
         self,
         reading: Reading,
-        wanted: FetchedPartition,
+        partition: FetchedPartition,
         words: list[int],
         part: PartitionImage,
         limits: Limits,
@@ -208,14 +208,14 @@ class PartitionReader:
         end = reading.high_watermark
         if limits.isolation == READ_COMMITTED and reading.last_stable < end:
             end = reading.last_stable
-            if wanted.fetch_offset < end and (stable := reader.locate(end, base, position, version)):
+            if partition.fetch_offset < end and (stable := reader.locate(end, base, position, version)):
                 base, position = stable.segment_base, stable.position
-        if wanted.fetch_offset >= end:
+        if partition.fetch_offset >= end:
             return
-        place = reader.locate(wanted.fetch_offset, base, position, version)
+        place = reader.locate(partition.fetch_offset, base, position, version)
         if place is None:
             return
-        most = min(limits.left, wanted.max_bytes)
+        most = min(limits.left, partition.max_bytes)
         if most < place.size and not limits.min_one:
             return
         reading.place = place
@@ -223,7 +223,7 @@ class PartitionReader:
         reading.range = reader.range(place, most, base, position, limits.min_one)
         if reading.range is not None and limits.isolation == READ_COMMITTED:
             upper = self._upper(reader, reading, place, end, base, position, version)
-            reading.aborted = aborted_transactions(reader, wanted.fetch_offset, upper, version)
+            reading.aborted = aborted_transactions(reader, partition.fetch_offset, upper, version)
             if version % 2 or self._slots[part.slot, Slot.SEGMENTS_VERSION] != version:
                 # segments are being replaced: batches and transaction indexes may not belong
                 # together. Return nothing for now; the IO worker wakes this fetch when the files

@@ -125,12 +125,12 @@ def _plan_range(
     last = get(segment, Segment.BASE) == get(snap, Slot.HW_BASE)
     end = get(snap, Slot.HW_POSITION) if last else lseek(fd, 0, SEEK_END)
     position = place[FoundPlace.POSITION]
-    most = min(left, get(row, Plan.MAX_BYTES))
-    if most < place[FoundPlace.SIZE]:
+    max_bytes = min(left, get(row, Plan.MAX_BYTES))
+    if max_bytes < place[FoundPlace.SIZE]:
         if not min_one:
             return Outcome.READY
-        most = place[FoundPlace.SIZE]
-    length = min(most, end - position)
+        max_bytes = place[FoundPlace.SIZE]
+    length = min(max_bytes, end - position)
     if length <= 0:
         return Outcome.TO_PYTHON
     if not resident(cx, fd, position, length):

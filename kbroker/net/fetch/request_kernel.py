@@ -177,10 +177,10 @@ def plan_request(cx: int, frame: int, length: int) -> int:
         if load_i32_be(position) >= 0:
             return Outcome.TO_PYTHON
         position += 4
-    most = min(load_i32_be(position + 8), get(cx, Context.FETCH_MAX_BYTES))
+    max_bytes = min(load_i32_be(position + 8), get(cx, Context.FETCH_MAX_BYTES))
     put(cx, Context.PLAN_MAX_WAIT, load_i32_be(position))
-    put(cx, Context.PLAN_MIN_BYTES, min(load_i32_be(position + 4), most))
-    put(cx, Context.PLAN_MAX_BYTES, most)
+    put(cx, Context.PLAN_MIN_BYTES, min(load_i32_be(position + 4), max_bytes))
+    put(cx, Context.PLAN_MAX_BYTES, max_bytes)
     isolation = load_i8(position + 12)
     if isolation != 0 and isolation != Isolation.READ_COMMITTED:
         return Outcome.TO_PYTHON

@@ -62,12 +62,12 @@ class SessionTable:
 
     def lend(self, session: Session) -> None:
         """Let the kernel serve it, if it can."""
-        wanted = list(session.partitions.values())
-        if not 0 < len(wanted) <= MAX_PARTITIONS:
+        partitions = list(session.partitions.values())
+        if not 0 < len(partitions) <= MAX_PARTITIONS:
             return
-        entries: Words = SessionEntry.table(len(wanted))
+        entries: Words = SessionEntry.table(len(partitions))
         values = []
-        for each in wanted:
+        for each in partitions:
             known = each.topic_id != ZERO_UUID
             topic = self._topics.by_id.get(each.topic_id) if known else self._topics.by_name.get(each.topic)
             if topic is None or not 0 <= each.partition < len(topic.partitions):
@@ -85,14 +85,14 @@ class SessionTable:
                 )
             )
         entries[:, : SessionEntry.NEXT] = values
-        order: Words = np.arange(len(wanted))
+        order: Words = np.arange(len(partitions))
         self._lent[session.id] = entries, order
         row = self._row(session)
         row[SessionRow.EPOCH] = session.epoch
         row[SessionRow.USES_IDS] = session.uses_topic_ids
         row[SessionRow.ENTRIES] = entries.ctypes.data
         row[SessionRow.ORDER] = order.ctypes.data
-        row[SessionRow.COUNT] = len(wanted)
+        row[SessionRow.COUNT] = len(partitions)
         row[SessionRow.TOPICS_VERSION] = self._context.words[ContextRow.TOPICS_VERSION]
         row[SessionRow.USED_MS] = session.last_used_ms
         row[SessionRow.ID] = session.id
@@ -108,12 +108,12 @@ class SessionTable:
         session.last_used_ms = self.used_ms(session)
         row[SessionRow.ID] = 0
         entries, order = lent
-        wanted = list(session.partitions.items())
-        for (_, each), entry in zip(wanted, entries.tolist(), strict=True):
+        partitions = list(session.partitions.items())
+        for (_, each), entry in zip(partitions, entries.tolist(), strict=True):
             each.fetch_offset = entry[SessionEntry.OFFSET]
             each.max_bytes = entry[SessionEntry.MAX_BYTES]
             each.leader_epoch = entry[SessionEntry.EPOCH]
             each.last_fetched_epoch = entry[SessionEntry.LAST_EPOCH]
             each.reported_high_watermark = entry[SessionEntry.SENT_HIGH_WATERMARK]
             each.reported_log_start = entry[SessionEntry.SENT_LOG_START]
-        session.partitions = dict(wanted[at] for at in order.tolist())
+        session.partitions = dict(partitions[at] for at in order.tolist())

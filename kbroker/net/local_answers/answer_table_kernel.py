@@ -29,13 +29,13 @@ def _hash(kind: int, key: int, length: int) -> int:
 
 
 @inlined
-def _find(table: int, kind: int, wanted: int, key: int, length: int) -> int:
+def _find(table: int, kind: int, key_hash: int, key: int, length: int) -> int:
     index, mask = get(table, AnswerTable.INDEX), get(table, AnswerTable.INDEX_ENTRIES) - 1
-    number, at = next_row(index, mask, wanted)
+    number, at = next_row(index, mask, key_hash)
     while number >= 0:
         row = get(table, AnswerTable.ROWS) + number * Answer.STRIDE
         if (
-            get(row, Answer.HASH) == wanted
+            get(row, Answer.HASH) == key_hash
             and get(row, Answer.KIND) == kind
             and get(row, Answer.BODY_BYTES) == length
             and memcmp(get(row, Answer.BODY), key, length) == 0
@@ -62,8 +62,8 @@ def forget_cached(table: int) -> None:
 
 @inlined
 def row_for(table: int, kind: int, key: int, length: int, room: int) -> int:
-    """The row of this key, with room for so much content; 0 when a new one is wanted and the table
-    is full."""
+    """The row of this key, with room for so much content; 0 when it has to be a new one and the
+    table is full."""
     hashed = _hash(kind, key, length)
     row = _find(table, kind, hashed, key, length)
     if row != 0 and get(row, Answer.ROOM) >= room:

@@ -116,8 +116,8 @@ def cache_answer(cx: int, connection: int, message: int) -> bool:
     length = get(terms, Term.BODY_BYTES)
     if size + length > Answer.MAX_BYTES or not _is_valid(cx, terms):
         return False
-    where = connection_row(cx, connection)
-    kind = get(where, Connection.API) | get(where, Connection.ANSWER_SCOPE) << 32
+    client_row = connection_row(cx, connection)
+    kind = get(client_row, Connection.API) | get(client_row, Connection.ANSWER_SCOPE) << 32
     table = cx + 8 * Context.ANSWERS
     row = row_for(table, kind, body, length, size)
     if row == 0:

@@ -80,20 +80,20 @@ def _is_readable(cx: int, topic: int, index: int, epoch: int) -> bool:
 
 
 @inlined
-def _find(cx: int, asked: int, version: int, committed: bool) -> tuple[int, int]:
+def _find(cx: int, timestamp: int, version: int, committed: bool) -> tuple[int, int]:
     """The requested offset and its leader epoch, from the snapshot of the partition; offset -1:
     control answers."""
     snap = get(cx, Context.SNAPSHOT)
-    if asked == EARLIEST or (asked == EARLIEST_LOCAL and version >= ListOffsetsVersion.WITH_LOCAL):
+    if timestamp == EARLIEST or (timestamp == EARLIEST_LOCAL and version >= ListOffsetsVersion.WITH_LOCAL):
         return get(snap, Slot.LOG_START), get(snap, Slot.START_EPOCH)
-    if asked != LATEST or get(snap, Slot.HIGH_WATERMARK) < get(snap, Slot.EPOCH_START):
+    if timestamp != LATEST or get(snap, Slot.HIGH_WATERMARK) < get(snap, Slot.EPOCH_START):
         return -1, -1  # the end may be below an end that was reported before: control refuses
     end = get(snap, Slot.LAST_STABLE if committed else Slot.HIGH_WATERMARK)
     return end, get(snap, Slot.LEADER_EPOCH)
 
 
 @inlined
-def _asked_before(entries: int, count: int, stride: int, index: int) -> bool:
+def _is_answered(entries: int, count: int, stride: int, index: int) -> bool:
     """Whether the first entries of an answer already contain a partition."""
     for number in range(count):  # noqa: SIM110  a kernel has no generators
         if load_i32_be(entries + number * stride) == index:
@@ -127,23 +127,23 @@ def _topic(
         return -1, 0, 0
     out = write_count(out, count, compact)
     entries = out
-    asked_bytes = 16 if version >= ListOffsetsVersion.WITH_EPOCHS else 12
+    request_bytes = 16 if version >= ListOffsetsVersion.WITH_EPOCHS else 12
     stride = 22 + (4 if version >= ListOffsetsVersion.WITH_EPOCHS else 0) + (1 if compact else 0)
     highest = -1
     for number in range(count):
-        if end - position < asked_bytes:
+        if end - position < request_bytes:
             return -1, 0, 0
         index = load_i32_be(position)
         epoch = load_i32_be(position + 4) if version >= ListOffsetsVersion.WITH_EPOCHS else -1
         if not _is_readable(cx, topic, index, epoch):
             return -1, 0, 0
-        if index <= highest and (count > MAX_UNORDERED or _asked_before(entries, number, stride, index)):
+        if index <= highest and (count > MAX_UNORDERED or _is_answered(entries, number, stride, index)):
             return -1, 0, 0
-        offset, epoch = _find(cx, load_i64_be(position + asked_bytes - 8), version, committed)
+        offset, epoch = _find(cx, load_i64_be(position + request_bytes - 8), version, committed)
         if offset < 0:
             return -1, 0, 0
         highest = max(highest, index)
-        position += asked_bytes
+        position += request_bytes
         out = _write(out, index, offset, epoch, version)
         position, out = _end_struct(position, end, compact, out)
         if position < 0:

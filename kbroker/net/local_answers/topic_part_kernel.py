@@ -90,10 +90,10 @@ def _head_kind(api: int, version: int, answer_scope: int, by_id: int) -> int:
 @inlined
 def _precedes(row: int, other: int) -> bool:
     """Whether the name of topic `row` sorts before that of `other`."""
-    mine = get(row, Answer.BODY_BYTES)
-    others = get(other, Answer.BODY_BYTES)
-    order = memcmp(get(row, Answer.BODY), get(other, Answer.BODY), min(mine, others))
-    return order < 0 or (order == 0 and mine < others)
+    row_bytes = get(row, Answer.BODY_BYTES)
+    other_bytes = get(other, Answer.BODY_BYTES)
+    order = memcmp(get(row, Answer.BODY), get(other, Answer.BODY), min(row_bytes, other_bytes))
+    return order < 0 or (order == 0 and row_bytes < other_bytes)
 
 
 @inlined
@@ -209,15 +209,15 @@ def _cache_head(
     """Keep the bytes around the topics of an answer: its row, 0 when the table is full."""
     frame, end = answer_frame(message)
     before = get(cut, Cut.ARRAY) - FRAME_HEAD_BYTES
-    behind = end - frame - get(cut, Cut.END)
-    row = row_for(table, kind, options, options_bytes, before + behind)
+    after = end - frame - get(cut, Cut.END)
+    row = row_for(table, kind, options, options_bytes, before + after)
     if row == 0:
         return 0
-    put(row, Answer.ANSWER_BYTES, before + behind)
+    put(row, Answer.ANSWER_BYTES, before + after)
     put(row, Answer.HEAD_BYTES, before)
     put(row, Answer.PARTITIONS, get(cut, Cut.ROOM))
     copy(get(row, Answer.ANSWER), frame + FRAME_HEAD_BYTES, before)
-    copy(get(row, Answer.ANSWER) + before, frame + get(cut, Cut.END), behind)
+    copy(get(row, Answer.ANSWER) + before, frame + get(cut, Cut.END), after)
     put(row + 8 * Answer.TERMS, Term.TOPICS, topics_version)
     put(row + 8 * Answer.TERMS, Term.CODES, get(cut, Cut.CODES))
     return row
@@ -247,16 +247,16 @@ def cache_parts(cx: int, connection: int, message: int) -> None:
     length = get(terms, Term.BODY_BYTES)
     if get(terms, Term.PARTS) == 0:
         return
-    where = connection_row(cx, connection)
-    api = get(where, Connection.API) & 0xFFFF
-    version = get(where, Connection.API) >> 16
+    client_row = connection_row(cx, connection)
+    api = get(client_row, Connection.API) & 0xFFFF
+    version = get(client_row, Connection.API) >> 16
     compact, with_ids = _is_flexible(api, version), _has_ids(api, version)
-    asked, _, options, by_id = _topics(body, body + length, compact, with_ids)
-    if asked == 0:
+    count, _, options, by_id = _topics(body, body + length, compact, with_ids)
+    if count == 0:
         return
     table = cx + 8 * Context.TOPIC_PARTS
     cut = body + padded(length)
-    kind = _head_kind(api, version, get(where, Connection.ANSWER_SCOPE), by_id)
+    kind = _head_kind(api, version, get(client_row, Connection.ANSWER_SCOPE), by_id)
     topics_version = get(terms, Term.TOPICS)
     row = _cache_head(table, kind, options, body + length - options, message, cut, topics_version)
     kind = PART | row_number(table, row)

@@ -17,10 +17,10 @@ from kbroker.kernels.wire import read_length, skip_tags
 from kbroker.net.produce.check_kernel import (
     NEEDS_PYTHON,
     UNKNOWN_TOPIC,
+    check_result,
     check_single,
     check_slot,
     is_without_log_start,
-    verdict,
 )
 from kbroker.net.rows import (
     Connection,
@@ -42,7 +42,7 @@ from kbroker.net.rows.topic_kernel import may_use, topic_by_id, topic_by_name
 
 
 @inlined
-def rings_have(cx: int, count: int) -> bool:
+def rings_have_room(cx: int, count: int) -> bool:
     """Whether every worker's append ring takes ``count`` more entries, or is half empty."""
     capacity = get(cx, Context.RING_ENTRIES)
     count = min(count, capacity // 2)
@@ -155,7 +155,7 @@ def _admit_partition(
     put(row, Result.ADDRESS, address - get(cx, Context.ARENA))
     put(row, Result.LENGTH, size)
     put(row, Result.LOG_START, get(slot, Slot.LOG_START))
-    return verdict(cx, row, slot, length)
+    return check_result(cx, row, slot, length)
 
 
 @inlined
@@ -183,7 +183,7 @@ def admit(cx: int, connection: int, number: int, end: int) -> int:
     last = -1
     pending = 0
     left = 0
-    where = connection_row(cx, connection)
+    client_row = connection_row(cx, connection)
     for _ in range(topics):
         name = length = denied = 0
         if version >= ProduceVersion.TOPIC_IDS:
@@ -208,10 +208,10 @@ def admit(cx: int, connection: int, number: int, end: int) -> int:
             partition = _partition(cx, topic, index)
             if refused != Code.NONE:
                 error = refused
-            elif topic != 0 and not may_use(cx, where, topic, May.WRITE):
+            elif topic != 0 and not may_use(cx, client_row, topic, May.WRITE):
                 error = Code.TOPIC_AUTHORIZATION_FAILED
                 denied += 1
-            elif topic == 0 and name != 0 and get(where, Connection.ACCESS) != 0:
+            elif topic == 0 and name != 0 and get(client_row, Connection.ACCESS) != 0:
                 error = UNKNOWN_TOPIC
                 put(row, Result.ADDRESS, name - get(cx, Context.ARENA))
                 put(row, Result.LENGTH, name_bytes)

@@ -241,7 +241,7 @@ def is_without_log_start(error: int) -> bool:
 
 
 @inlined
-def verdict(cx: int, row: int, slot: int, length: int) -> int:
+def check_result(cx: int, row: int, slot: int, length: int) -> int:
     """NONE, an error, NEEDS_PYTHON, REFUSED or CHECK_LATER for the batch of a result. row, slot:
     addresses of their rows. length: of the records that came, in bytes."""
     if costs_too_much(cx):
@@ -258,14 +258,15 @@ def verdict(cx: int, row: int, slot: int, length: int) -> int:
 
 
 @kernel("int64(int64, int64)")
-def late_verdict(cx: int, result: int) -> int:
-    """The verdict on the batch of a result that was CHECK_LATER; it is CHECK_LATER no more."""
+def late_check_result(cx: int, result: int) -> int:
+    """Check the batch of a result that was CHECK_LATER, as `check_result`, but never
+    CHECK_LATER."""
     begin_turn(cx)
     row = get(cx, Context.RESULTS) + result * Result.STRIDE
     slot = get(cx, Context.SLOTS) + get(row, Result.SLOT) * Slot.STRIDE
     error = check_slot(slot, get(row, Result.GENERATION))
     if error == Code.NONE:
-        error = verdict(cx, row, slot, get(row, Result.LENGTH))
+        error = check_result(cx, row, slot, get(row, Result.LENGTH))
     if is_without_log_start(error):
         put(row, Result.LOG_START, -1)
     return error

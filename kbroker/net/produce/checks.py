@@ -27,10 +27,10 @@ from kbroker.net.produce.check_kernel import (
     NEEDS_PYTHON,
     REFUSED,
     UNKNOWN_TOPIC,
-    late_verdict,
+    late_check_result,
 )
-from kbroker.net.produce.queue_kernel import settle_checked
-from kbroker.net.produce.record_checks import Rules, Verdict, check
+from kbroker.net.produce.queue_kernel import settle_refused
+from kbroker.net.produce.record_checks import Rules, ValidationResult, check
 from kbroker.net.produce.record_walk import TooLong
 from kbroker.net.produce.registered_schemas import Registered, RegisteredSchemas, Unreadable
 from kbroker.net.produce.schema_checks import SchemaDemand
@@ -94,7 +94,7 @@ class ProduceChecks:
         self._rewritten: dict[int, bytes] = {}  # result -> batch that has no place in the arena yet
         self.undecided: dict[int, int] = {}
         """Results that are not decided, by request."""
-        self._verdicts: dict[int, Verdict] = {}  # refused results, for their answers
+        self._validations: dict[int, ValidationResult] = {}  # refused results, for their answers
         self._schemas = RegisteredSchemas(context.shared.slots, topics, time.monotonic)
 
     @property
@@ -151,14 +151,14 @@ class ProduceChecks:
                 self._check_batch(result, reason, now_ms)
             except Exception:
                 log.exception("a batch could not be checked")
-                self._refuse(result, Verdict(ErrorCode.UNKNOWN_SERVER_ERROR))
+                self._refuse(result, ValidationResult(ErrorCode.UNKNOWN_SERVER_ERROR))
         return False
 
     def _check_batch(self, result: int, reason: int, now_ms: int) -> None:
         request = self._request(result)
         words = self._context.results[result]
         if reason == CHECK_LATER:
-            reason = late_verdict(self._context.address, result)
+            reason = late_check_result(self._context.address, result)
         if reason == CHECKED:
             self._waiting.append(result)
             return
@@ -170,7 +170,7 @@ class ProduceChecks:
             self._settle(result, code, -1)
             return
         if reason == REFUSED:
-            self._checked(result, Verdict(ErrorCode(int(words[Result.ERROR]))))
+            self._checked(result, ValidationResult(ErrorCode(int(words[Result.ERROR]))))
             return
         if reason != NEEDS_PYTHON:
             self._settle(result, reason, int(words[Result.LOG_START]))
@@ -194,39 +194,43 @@ class ProduceChecks:
         checking = self._threads.submit(self._check_long, data, rules, now_ms, topic)
         checking.add_done_callback(partial(self._report_check, asyncio.get_running_loop(), result))
 
-    def _check_long(self, data: bytes | memoryview, rules: Rules, now_ms: int, topic: str) -> Verdict:
+    def _check_long(
+        self, data: bytes | memoryview, rules: Rules, now_ms: int, topic: str
+    ) -> ValidationResult:
         """Runs in: a thread."""
         try:
             registered = self._schemas.read() if rules.schemas is not None else None
         except Unreadable as error:
             log.warning("schemas of topic %s cannot be looked up: %s", topic, error)
-            return Verdict(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
+            return ValidationResult(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
         return check(data, rules, now_ms, demand=_demand(topic, rules, registered))
 
     def _report_check(
-        self, loop: asyncio.AbstractEventLoop, result: int, checking: "Future[Verdict]"
+        self, loop: asyncio.AbstractEventLoop, result: int, checking: "Future[ValidationResult]"
     ) -> None:
         """Runs in: a thread."""
         loop.call_soon_threadsafe(self._check_ended, result, checking)
 
-    def _check_ended(self, result: int, checking: "Future[Verdict]") -> None:
+    def _check_ended(self, result: int, checking: "Future[ValidationResult]") -> None:
         """A thread has checked a batch."""
         if (error := checking.exception()) is not None:
             log.error("a batch could not be checked", exc_info=error)
-        self._checked(result, Verdict(ErrorCode.UNKNOWN_SERVER_ERROR) if error else checking.result())
+        self._checked(
+            result, ValidationResult(ErrorCode.UNKNOWN_SERVER_ERROR) if error else checking.result()
+        )
         self._ask_turn()
 
-    def _checked(self, result: int, verdict: Verdict) -> None:
-        if verdict.error:
+    def _checked(self, result: int, validation: ValidationResult) -> None:
+        if validation.error:
             if self._is_in_transaction(
                 result
             ):  # as Kafka, which looks at records once their partition has joined
-                self.consent(result, partial(self._asked, result, verdict))
+                self.consent(result, partial(self._on_consent, result, validation))
             else:
-                self._refuse(result, verdict)
+                self._refuse(result, validation)
             return
-        if verdict.data is not None:
-            self._rewritten[result] = verdict.data
+        if validation.data is not None:
+            self._rewritten[result] = validation.data
         self._waiting.append(result)
 
     def _is_in_transaction(self, result: int) -> bool:
@@ -234,9 +238,9 @@ class ProduceChecks:
         without_id = arena[start + rb.PRODUCER_ID] & 0x80
         return bool(arena[start + rb.ATTRIBUTES + 1] & rb.ATTRIBUTE_TRANSACTIONAL and not without_id)
 
-    def _asked(self, result: int, verdict: Verdict, code: int, text: str | None) -> None:
+    def _on_consent(self, result: int, validation: ValidationResult, code: int, text: str | None) -> None:
         if not code:
-            self._refuse(result, verdict)
+            self._refuse(result, validation)
             return
         request = self._request(result)
         self.refuse_unverified(result, code, text)
@@ -282,29 +286,29 @@ class ProduceChecks:
         del self._rewritten[result]
         return True
 
-    def _refuse(self, result: int, verdict: Verdict) -> None:
+    def _refuse(self, result: int, validation: ValidationResult) -> None:
         words = self._context.results[result]
         request = self._request(result)
-        if verdict.message is not None:
-            self._verdicts[result] = verdict
+        if validation.message is not None:
+            self._validations[result] = validation
             self._context.requests[request, Request.PYTHON] = 1
         slot = int(words[Result.SLOT])
-        known = verdict.error not in (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.CORRUPT_MESSAGE)
+        known = validation.error not in (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.CORRUPT_MESSAGE)
         log_start = int(self._context.shared.slots[slot, Slot.LOG_START]) if known else -1
-        self._settle(result, int(verdict.error), log_start)
+        self._settle(result, int(validation.error), log_start)
 
     def _settle(self, result: int, code: int, log_start: int) -> None:
         """The batch is refused, and decided."""
         request = self._request(result)
-        settle_checked(self._context.address, result, code, log_start)
+        settle_refused(self._context.address, result, code, log_start)
         self._decided(request)
 
     def refuse_unverified(self, result: int, code: int, text: str | None) -> None:
         """Refuse a batch: control does not let it begin a transaction."""
         if text is not None:
-            self._verdicts[result] = Verdict(ErrorCode(code), text)
+            self._validations[result] = ValidationResult(ErrorCode(code), text)
             self._context.requests[self._context.results[result, Result.REQUEST], Request.PYTHON] = 1
-        settle_checked(self._context.address, result, code, -1)
+        settle_refused(self._context.address, result, code, -1)
 
     def _decided(self, request: int) -> None:
         self.undecided[request] -= 1
@@ -321,11 +325,11 @@ class ProduceChecks:
         start, size = request[Request.FRAME], request[Request.FRAME_BYTES]
         frame = self._context.arena_bytes[start : start + size]
         header, body = parse_request(frame)
-        asked, _ = decode(ProduceRequest, header.api_version, frame, body)
+        produce, _ = decode(ProduceRequest, header.api_version, frame, body)
         response = ProduceResponse(throttle_time_ms=throttle_ms)
-        damage = damage_text(asked)
+        damage = damage_text(produce)
         result = request[Request.RESULT]
-        for topic in asked.topic_data:
+        for topic in produce.topic_data:
             shown = TopicProduceResponse(topic.name, topic.topic_id)
             for part in topic.partition_data:
                 if gone():
@@ -338,15 +342,15 @@ class ProduceChecks:
 
     def _partition(self, result: int, index: int, damage: str | None) -> PartitionProduceResponse:
         words = self._context.results[result].tolist()
-        verdict = self._verdicts.pop(result, Verdict())
+        validation = self._validations.pop(result, ValidationResult())
         return PartitionProduceResponse(
             index,
             words[Result.ERROR],
             words[Result.BASE_OFFSET],
             words[Result.APPEND_TIME],
             words[Result.LOG_START],
-            [BatchIndexAndErrorMessage(at, text) for at, text in verdict.record_errors],
-            verdict.message or damage,
+            [BatchIndexAndErrorMessage(at, text) for at, text in validation.record_errors],
+            validation.message or damage,
         )
 
 

@@ -172,8 +172,8 @@ def answer_connection(cx: int, connection: int) -> int:
     out = start
     complete = 1
     failed = False
-    asked = False
-    while get(row, Connection.HEAD) >= 0 and not asked:
+    to_python = False
+    while get(row, Connection.HEAD) >= 0 and not to_python:
         number = get(row, Connection.HEAD)
         request = get(cx, Context.REQUESTS) + number * Request.STRIDE
         if get(request, Request.PENDING) > 0:
@@ -183,12 +183,12 @@ def answer_connection(cx: int, connection: int) -> int:
                 failed = True
                 break
             if get(request, Request.PYTHON) == 2:
-                asked = True
+                to_python = True
                 break
         else:
             bound = get(request, Request.BOUND)
             if get(request, Request.PYTHON) != 0 or bound > get(cx, Context.OUT_BYTES) // 2:
-                asked = True
+                to_python = True
                 break
             if bound > limit - out:
                 complete = 0
@@ -201,7 +201,7 @@ def answer_connection(cx: int, connection: int) -> int:
     if failed:
         put(row, Connection.FLAGS, get(row, Connection.FLAGS) | Flag.CLOSING)
         push_event(cx, EventKind.FAILED, connection, 0, 0)
-    elif asked:
+    elif to_python:
         # held like a blocked socket until Python has sent the answer and popped the request
         put(row, Connection.FLAGS, get(row, Connection.FLAGS) | Flag.OUT_BLOCKED)
         push_event(cx, EventKind.ANSWER, connection, get(row, Connection.HEAD), 0)
@@ -232,7 +232,7 @@ def answer_dirty(cx: int) -> int:
 
 
 @kernel("void(int64, int64, int64, int64)")
-def settle_checked(cx: int, result: int, error: int, log_start: int) -> None:
+def settle_refused(cx: int, result: int, error: int, log_start: int) -> None:
     """Python refuses the batch of a result that is IN_PYTHON."""
     settle(cx, result, error, -1, -1, log_start)
 

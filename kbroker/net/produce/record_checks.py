@@ -67,7 +67,7 @@ class Rules:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class ValidationResult:
     """error NONE: append ``data``, or the unchanged batch if it is None. Otherwise the fields of
     the answer."""
 
@@ -83,7 +83,7 @@ def check(
     now_ms: int,
     at_once: bool = False,
     demand: SchemaDemand | None = None,
-) -> Verdict:
+) -> ValidationResult:
     """Check every record of one batch whose header the kernel has checked. at_once: raises TooLong
     when that would delay the event loop. demand: the schemas that its records must name. A batch in
     the arena, whose header alone changes, is changed there."""
@@ -94,15 +94,15 @@ def check(
         raise TooLong
     found = walk(batch, batch.data[rb.RECORDS :], _demands(batch, rules, now_ms), at_once)
     if found.error:
-        return Verdict(found.error)
+        return ValidationResult(found.error)
     if batch.has_log_append_time:  # then that is the time of all of them
         found = replace(found, largest=batch.max_timestamp)
     if found.refused or batch.has_log_append_time:
-        verdict = _refused(batch, rules, now_ms)
-        if verdict is not None:
-            return verdict
-    if demand is not None and (verdict := _unregistered(batch, demand)) is not None:
-        return verdict
+        validation = _refused(batch, rules, now_ms)
+        if validation is not None:
+            return validation
+    if demand is not None and (validation := _unregistered(batch, demand)) is not None:
+        return validation
     return _rewritten(batch, found, rules)
 
 
@@ -120,7 +120,7 @@ def _demands(batch: RecordBatch, rules: Rules, now_ms: int) -> Demands:
     )
 
 
-def _refused(batch: RecordBatch, rules: Rules, now_ms: int) -> Verdict | None:
+def _refused(batch: RecordBatch, rules: Rules, now_ms: int) -> ValidationResult | None:
     """The errors of single records of a batch; None if there are none. Of very many records
     or errors only the first ones are listed, which bounds the answer."""
     errors: list[tuple[int, ErrorCode, str]] = []
@@ -130,17 +130,17 @@ def _refused(batch: RecordBatch, rules: Rules, now_ms: int) -> Verdict | None:
             if fault is not None:
                 errors.append((index, *fault))
             if len(errors) >= MAX_ERRORS or index >= MAX_RECORDS:
-                return _refusal(errors) if errors else Verdict(ErrorCode.INVALID_RECORD)
+                return _refusal(errors) if errors else ValidationResult(ErrorCode.INVALID_RECORD)
     except ProtocolError:
-        return Verdict(ErrorCode.INVALID_RECORD)
+        return ValidationResult(ErrorCode.INVALID_RECORD)
     return _refusal(errors) if errors else None
 
 
-def _unregistered(batch: RecordBatch, demand: SchemaDemand) -> Verdict | None:
+def _unregistered(batch: RecordBatch, demand: SchemaDemand) -> ValidationResult | None:
     """The records that do not name a schema registered for them; None if there are none."""
     if batch.record_count > MAX_RECORDS:
         text = f"A batch of more than {MAX_RECORDS} records, whose schemas the topic wants to be registered"
-        return Verdict(ErrorCode.INVALID_RECORD, text)
+        return ValidationResult(ErrorCode.INVALID_RECORD, text)
     errors: list[tuple[int, ErrorCode, str]] = []
     try:
         for index, fault in faults(batch, demand):
@@ -149,7 +149,7 @@ def _unregistered(batch: RecordBatch, demand: SchemaDemand) -> Verdict | None:
                 if len(errors) >= MAX_ERRORS:
                     break
     except ProtocolError:
-        return Verdict(ErrorCode.INVALID_RECORD)
+        return ValidationResult(ErrorCode.INVALID_RECORD)
     return _refusal(errors) if errors else None
 
 
@@ -177,11 +177,11 @@ def _fault(head: Head, batch: RecordBatch, rules: Rules, now_ms: int) -> tuple[E
     return None
 
 
-def _refusal(errors: list[tuple[int, ErrorCode, str]]) -> Verdict:
+def _refusal(errors: list[tuple[int, ErrorCode, str]]) -> ValidationResult:
     found = tuple((index, text) for index, _, text in errors)
     if any(code == ErrorCode.INVALID_TIMESTAMP for _, code, _ in errors):
         text = "One or more records have been rejected due to invalid timestamp"
-        return Verdict(ErrorCode.INVALID_TIMESTAMP, text, found)
+        return ValidationResult(ErrorCode.INVALID_TIMESTAMP, text, found)
     shown = ", ".join(
         f"RecordError(batchIndex={index}, message={text!r})" for index, text in found[:SHOWN_ERRORS]
     )
@@ -189,33 +189,33 @@ def _refusal(errors: list[tuple[int, ErrorCode, str]]) -> Verdict:
         f"One or more records have been rejected due to {len(found)} record errors in total, and only showing "
         f"the first three errors at most: [{shown}]"
     )
-    return Verdict(ErrorCode.INVALID_RECORD, text, found)
+    return ValidationResult(ErrorCode.INVALID_RECORD, text, found)
 
 
-def _rewritten(batch: RecordBatch, found: Found, rules: Rules) -> Verdict:
+def _rewritten(batch: RecordBatch, found: Found, rules: Rules) -> ValidationResult:
     """The batch with the topic's codec and a changed header."""
     codec = rules.codec_for(batch)
     attributes = (batch.attributes & ~rb.ATTRIBUTE_CODEC_MASK & ~rb.ATTRIBUTE_LOG_APPEND_TIME) | codec
     if attributes == batch.attributes and found.largest == batch.max_timestamp:
-        return Verdict()
+        return ValidationResult()
     if attributes == batch.attributes and not batch.data.readonly:
         _set_largest(batch.data, found.largest)
-        return Verdict()
+        return ValidationResult()
     body = bytes(batch.data[rb.RECORDS :])
     if codec != batch.codec:
         plain = counted(batch) if found.disordered else pieces(batch.codec, body)
         try:
             body = bytes(compress_pieces(codec, plain, rules.level, rules.max_message_bytes))
         except TooLarge:
-            return Verdict(ErrorCode.MESSAGE_TOO_LARGE)
+            return ValidationResult(ErrorCode.MESSAGE_TOO_LARGE)
     out = bytearray(batch.data[: rb.RECORDS]) + body
     if len(out) > rules.max_message_bytes:
-        return Verdict(ErrorCode.MESSAGE_TOO_LARGE)
+        return ValidationResult(ErrorCode.MESSAGE_TOO_LARGE)
     struct.pack_into(">i", out, rb.LENGTH, len(out) - rb.LENGTH_OVERHEAD)
     struct.pack_into(">h", out, rb.ATTRIBUTES, attributes)
     struct.pack_into(">q", out, rb.MAX_TIMESTAMP, found.largest)
     struct.pack_into(">I", out, rb.CRC, crc32c(memoryview(out)[rb.ATTRIBUTES :]))
-    return Verdict(data=bytes(out))
+    return ValidationResult(data=bytes(out))
 
 
 def _set_largest(batch: memoryview, largest: int) -> None:

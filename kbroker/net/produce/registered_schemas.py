@@ -211,7 +211,7 @@ def _descriptor_names(data: bytes) -> tuple[str, str]:
     return package.decode(), (_field(message, 1) or b"").decode()
 
 
-def _field(data: bytes, wanted: int) -> bytes | None:
+def _field(data: bytes, number: int) -> bytes | None:
     """The first field of a number; fields of these messages are bytes or varints."""
     at = 0
     while at < len(data):
@@ -221,7 +221,7 @@ def _field(data: bytes, wanted: int) -> bytes | None:
             continue
         if tag & 7 != 2 or at + value > len(data):
             raise ValueError("no descriptor")
-        if tag >> 3 == wanted:
+        if tag >> 3 == number:
             return data[at : at + value]
         at += value
     return None

@@ -62,10 +62,10 @@ class Held(NamedTuple):
 
 
 @dataclass(slots=True)
-class Question:
-    """Batches of one claim: those in the current question to control, and those that came later."""
+class Verification:
+    """Batches of one claim: those that control verifies now, and later ones."""
 
-    asked: list[Held] = field(default_factory=list)
+    current: list[Held] = field(default_factory=list)
     later: list[Held] = field(default_factory=list)
 
 
@@ -84,7 +84,7 @@ class TransactionChecks:
         self._topics = topics
         self._refuse_batch = refuse
         self._on_released = on_released
-        self._questions: dict[Claim, Question] = {}
+        self._verifications: dict[Claim, Verification] = {}
         self.held: dict[tuple[int, int], int] = {}
         """Batches that are not answered, by holder."""
         self._allowed: list[Held] = []  # to be pushed, in order
@@ -115,11 +115,11 @@ class TransactionChecks:
         except ProtocolError:  # a client id that is not UTF-8: the kernel does not look at it
             self._refuse(held, (int(ErrorCode.INVALID_REQUEST), None))
             return
-        question = self._questions.get(claim)
-        if question is None:
-            question = self._questions[claim] = Question()
-            self._start(self._settle(claim, question))
-        question.later.append(held)
+        verification = self._verifications.get(claim)
+        if verification is None:
+            verification = self._verifications[claim] = Verification()
+            self._start(self._settle(claim, verification))
+        verification.later.append(held)
 
     def consent(self, result: int, then: Callable[[int, str | None], None]) -> None:
         """Ask about a batch that is refused: its partition joins nevertheless, as in Kafka."""
@@ -161,20 +161,20 @@ class TransactionChecks:
             _transactional_id(head, body, version >= ProduceVersion.FLEXIBLE), producer_id, epoch, version
         )
 
-    async def _settle(self, claim: Claim, question: Question) -> None:
+    async def _settle(self, claim: Claim, verification: Verification) -> None:
         """Ask control until no batch of this claim is left."""
-        while question.later:
-            question.asked, question.later = question.later, []
-            partitions = tuple(dict.fromkeys(held.partition for held in question.asked))
+        while verification.later:
+            verification.current, verification.later = verification.later, []
+            partitions = tuple(dict.fromkeys(held.partition for held in verification.current))
             message = VerifyTransaction(*claim[:3], partitions, claim.version)
             answers = dict(zip(partitions, await self._ask(message), strict=True))
-            for held in question.asked:
+            for held in verification.current:
                 if answers[held.partition][0]:
                     self._refuse(held, answers[held.partition])
                 else:
                     self._allow(held, claim.version)
             self.push_allowed()
-        del self._questions[claim]
+        del self._verifications[claim]
 
     async def _ask(self, message: VerifyTransaction) -> tuple[Answer, ...]:
         for _ in range(CONTROL_TRIES):

@@ -109,7 +109,7 @@ def snapshot(slot: int, out: int) -> int:
 
 
 @inlined
-def ask_wake_up(slot: int, client: int) -> None:
+def request_wake_up(slot: int, client: int) -> None:
     """Set this process's waiter bit; the caller then looks again."""
     word = slot + 8 * Slot.WAITERS
     bit = 1 << client
@@ -126,5 +126,5 @@ def read_slot(slot: int, out: NDArray[np.int64]) -> int:
 
 @kernel("void(int64, int64)")
 def announce_waiter(slot: int, client: int) -> None:
-    """``ask_wake_up`` for Python."""
-    ask_wake_up(slot, client)
+    """``request_wake_up`` for Python."""
+    request_wake_up(slot, client)

@@ -30,10 +30,10 @@ class Refused(Exception):
 class Credentials(Protocol):
     """The credentials with which SCRAM checks a proof, from control."""
 
-    async def find_credential(self, asked: FindScramCredential) -> ScramCredential | None:
+    async def find_credential(self, message: FindScramCredential) -> ScramCredential | None:
         """Of a user. Raises LinkClosed."""
 
-    async def find_token(self, asked: FindTokenCredential) -> TokenCredential | None:
+    async def find_token(self, message: FindTokenCredential) -> TokenCredential | None:
         """Of a delegation token. Raises LinkClosed."""
 
 

@@ -104,8 +104,8 @@ class ScramServer:
             proof = base64.b64decode(match["proof"], validate=True)
         except binascii.Error:
             raise ScramError("Invalid SCRAM client final message format") from None
-        said = ",".join((self._bare, self._server_first, match["unproved"])).encode()
-        signature = hmac.digest(credential.stored_key, said, self._hash)
+        auth_message = ",".join((self._bare, self._server_first, match["unproved"])).encode()
+        signature = hmac.digest(credential.stored_key, auth_message, self._hash)
         if len(proof) != len(signature):
             raise ScramError("Invalid client credentials")
         client_key = bytes(a ^ b for a, b in zip(proof, signature, strict=True))
@@ -113,7 +113,7 @@ class ScramServer:
         if not hmac.compare_digest(stored_key, credential.stored_key):
             raise ScramError("Invalid client credentials")
         self._credential = None
-        return b"v=" + base64.b64encode(hmac.digest(credential.server_key, said, self._hash))
+        return b"v=" + base64.b64encode(hmac.digest(credential.server_key, auth_message, self._hash))
 
 
 def _fake_credential(user: str, hash_name: str) -> ScramCredential:

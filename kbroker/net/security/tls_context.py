@@ -51,12 +51,12 @@ def context_and_chain(config: BrokerConfig, listener: str) -> tuple[ssl.SSLConte
     text = texts(config, listener)
     context = AlertContext(ssl.PROTOCOL_TLS_SERVER)
     enabled = config.of_listener(listener, "ssl.enabled.protocols")
-    wanted = sorted(
+    names = sorted(
         VERSIONS[name] for name in (enabled if isinstance(enabled, tuple) else ()) if name in VERSIONS
     )
-    if not wanted:
+    if not names:
         raise TlsError(f"ssl.enabled.protocols has none of {', '.join(VERSIONS)}")
-    context.minimum_version, context.maximum_version = wanted[0], wanted[-1]
+    context.minimum_version, context.maximum_version = names[0], names[-1]
     suites = config.of_listener(listener, "ssl.cipher.suites")
     _choose_ciphers(context, suites if isinstance(suites, tuple) else ())
     try:

@@ -16,13 +16,13 @@ class QuotaUse:
     """Runs in: network. Owner: Quotas."""
 
     def __init__(self) -> None:
-        self._met: dict[tuple[str, str], None] = {}
+        self._clients: dict[tuple[str, str], None] = {}
         self._throttled: dict[tuple[str, str, str], tuple[int, int]] = {}
 
     def client_seen(self, user: str, client_id: str) -> None:
         """A client that has quotas has sent a request."""
-        if len(self._met) < MAX_CLIENTS and max(len(user), len(client_id)) <= MAX_TEXT:
-            self._met[user, client_id] = None
+        if len(self._clients) < MAX_CLIENTS and max(len(user), len(client_id)) <= MAX_TEXT:
+            self._clients[user, client_id] = None
 
     def throttled(self, quota: str, bound: Bound, throttle_ms: int) -> None:
         """A request was throttled."""
@@ -36,5 +36,5 @@ class QuotaUse:
     def take(self) -> tuple[tuple[Throttled, ...], tuple[tuple[str, str], ...]]:
         """Throttled requests, and the clients that were seen; the next report starts empty."""
         throttled, self._throttled = self._throttled, {}
-        met, self._met = self._met, {}
-        return tuple(Throttled(*key, *counts) for key, counts in throttled.items()), tuple(met)
+        clients, self._clients = self._clients, {}
+        return tuple(Throttled(*key, *counts) for key, counts in throttled.items()), tuple(clients)

@@ -87,7 +87,7 @@ class Quotas:
     def start(self, connection: Connection) -> None:
         """The quotas of a connection are not known, or no longer: Python serves all of its requests
         to which quotas may apply."""
-        connection.met = False
+        connection.quota_known = False
         connection.throttle_ms = 0
         if connection.state is State.READY:
             self._mark(connection, self.active, self.active)
@@ -95,11 +95,11 @@ class Quotas:
     def client_known(self, connection: Connection, client_id: str | None) -> Limits:
         """The quotas of a connection's client, whose client id has just been read."""
         name = client_id or ""
-        known = connection.met and connection.client_id == name
+        known = connection.quota_known and connection.client_id == name
         connection.client_id = name
         limits = self._of(connection)
         if not known and connection.state is State.READY:
-            connection.met = True
+            connection.quota_known = True
             asks = limits.request is not None
             self._mark(connection, asks or limits.produce is not None, asks or limits.fetch is not None)
         return limits

@@ -21,10 +21,10 @@ LAST: Final = 63
 SETS: Final = struct.Struct("=6I")
 
 
-def keep(wanted: Iterable[int]) -> bool:
+def keep(capabilities: Iterable[int]) -> bool:
     """Drop all other capabilities; False if that failed."""
     libc = ctypes.CDLL(None, use_errno=True)
-    kept = sum(1 << number for number in wanted)
+    kept = sum(1 << number for number in capabilities)
     head = struct.pack("=Ii", VERSION_3, 0)
     found = ctypes.create_string_buffer(SETS.size)
     if libc.capget(ctypes.c_char_p(head), found):

@@ -52,7 +52,7 @@ def point(bucket: Bucket, time_ms: int, *contents: bytes) -> Point:
     return Point(time_ms, "cluster", 1, "directory", bucket.store_bytes(b"metadata"), [partition])
 
 
-def test_a_large_object_comes_back_whole(bucket: Bucket, tmp_path: Path) -> None:
+def test_a_large_object_comes_back_complete(bucket: Bucket, tmp_path: Path) -> None:
     data = os.urandom(20 << 20)  # several parts
     sha256 = stored(bucket, tmp_path, data, len(data) - 5)
     target = tmp_path / "copy"
@@ -104,7 +104,7 @@ def test_without_credentials_the_variables_are_named() -> None:
     assert _text(OSError("no such bucket\nDebug source: ...")) == "no such bucket"
 
 
-def test_a_wrong_address_is_said_in_one_line(bucket: Bucket) -> None:
+def test_a_wrong_address_is_reported_in_one_line(bucket: Bucket) -> None:
     with pytest.raises(CommandFailed, match="s3://missing"):
         at("s3://missing/x")
     with pytest.raises(UsageFailed, match="--link"):

@@ -100,7 +100,7 @@ def test_segments_that_change_meanwhile_are_copied_again(
     assert repository.path(partition.segments[0].sha256).read_bytes() == batch(2)
 
 
-def test_a_point_is_restored_whole_and_only_into_an_empty_folder(
+def test_a_point_is_restored_completely_and_only_into_an_empty_folder(
     repository: Repository, log_dir: str, tmp_path: Path
 ) -> None:
     point = taken(repository, log_dir, 6, start=1)

@@ -158,7 +158,7 @@ class TestConfigs:
         entries = one(admin.describe_configs([ConfigResource(ResourceType.TOPIC, name)])).values()
         assert not [each for each in entries if each.source == ConfigSource.DYNAMIC_TOPIC_CONFIG.value]
 
-    def test_the_whole_configuration_is_replaced(self, admin: AdminClient, topic: TopicFactory) -> None:
+    def test_the_entire_configuration_is_replaced(self, admin: AdminClient, topic: TopicFactory) -> None:
         """AlterConfigs, the older call: what is not named goes back to its default."""
         name = topic(retention_ms="1000000")
         with pytest.warns(DeprecationWarning, match="alter_configs"):

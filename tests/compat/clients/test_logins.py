@@ -235,7 +235,7 @@ def test_a_mechanism_that_is_not_enabled_is_refused_with_those_that_are(address:
         assert talk.ask(ApiKey.METADATA, 9, METADATA) is None
 
 
-def test_bare_tokens_behind_an_old_handshake_are_accepted(address: str) -> None:
+def test_bare_tokens_after_an_old_handshake_are_accepted(address: str) -> None:
     with Talk(address) as talk:
         assert talk.ask(ApiKey.SASL_HANDSHAKE, 0, SaslHandshakeRequest("PLAIN")).error_code == 0
         assert talk.send(struct.pack(">i", 8) + b"\0bob\0bob") == b""

@@ -67,7 +67,7 @@ def test_every_kind_of_acknowledgement_keeps_order(bootstrap: str, topic: TopicF
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_idempotent_producers_start_anew_on_the_same_partition(
+def test_idempotent_producers_restart_on_the_same_partition(
     bootstrap: str, topic: TopicFactory, client: Any
 ) -> None:
     name = topic()

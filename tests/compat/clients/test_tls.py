@@ -148,7 +148,7 @@ def trusting(secured: Secured, client: str | None) -> ssl.SSLContext:
 
 
 @pytest.mark.parametrize("client", [None, "mallory"])
-def test_a_listener_with_client_authentication_serves_nobody_it_does_not_trust(
+def test_a_listener_with_client_authentication_refuses_untrusted_clients(
     secured: Secured, client: str | None
 ) -> None:
     with pytest.raises((OSError, AssertionError)):
@@ -163,7 +163,7 @@ def test_the_subject_of_a_certificate_is_the_user_whose_quotas_hold(secured: Sec
     plain.ask(ApiKey.ALTER_CLIENT_QUOTAS, 1, alter(entry({"user": USER}, request_percentage=None)))
 
 
-def test_a_client_that_does_not_speak_tls_harms_nobody(secured: Secured) -> None:
+def test_a_client_that_does_not_speak_tls_does_not_affect_others(secured: Secured) -> None:
     port = int(secured.address("SSL").rpartition(":")[2])
     with socket.create_connection(("127.0.0.1", port), timeout=10) as link:
         link.sendall(encode_request(ApiKey.METADATA, 9, 7, "plain", MetadataRequest(None)))

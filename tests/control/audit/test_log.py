@@ -56,7 +56,7 @@ def test_lines_are_on_disk_after_the_close_in_their_order(tmp_path: Path) -> Non
     assert (slots.words[EVENTS], slots.words[LOST]) == (2000, 0)
 
 
-def test_a_full_disk_keeps_nobody_waiting_and_what_was_lost_is_counted(tmp_path: Path) -> None:
+def test_a_full_disk_blocks_no_caller_and_lost_lines_are_counted(tmp_path: Path) -> None:
     disk, slots = FullDisk(tmp_path), private()
     log = AuditLog(disk, slots, retry_s=0.01)
     text = "x" * 200

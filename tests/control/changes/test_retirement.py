@@ -42,7 +42,7 @@ def begin_deletion(made: World) -> Deletion:
     return one
 
 
-def test_a_folder_left_behind_is_not_adopted_at_the_next_start(tmp_path: Path) -> None:
+def test_a_leftover_folder_is_not_adopted_at_the_next_start(tmp_path: Path) -> None:
     with world(tmp_path) as made:
         begin_deletion(made)
         made.reboot()
@@ -164,7 +164,7 @@ def test_the_copy_of_a_topic_whose_deletion_a_crash_interrupted_goes_at_the_next
 
 
 @pytest.mark.parametrize("again", [False, True])
-def test_a_copy_of_nobodys_log_is_put_aside_at_the_next_start(tmp_path: Path, again: bool) -> None:
+def test_a_copy_of_an_unowned_log_is_set_aside_at_the_next_start(tmp_path: Path, again: bool) -> None:
     """As Apache Kafka does: it is no beginning of a move of another topic of that name, and not
     removed either."""
     with world(tmp_path, dirs=2) as made:

@@ -204,7 +204,7 @@ def test_deleting_twice_at_once_is_an_unknown_topic_for_one(tmp_path: Path) -> N
         assert second[0].code is ErrorCode.UNKNOWN_TOPIC_ID
 
 
-def test_a_topic_that_grows_while_it_is_to_be_deleted_goes_whole(tmp_path: Path) -> None:
+def test_a_topic_that_grows_while_it_is_to_be_deleted_is_deleted_completely(tmp_path: Path) -> None:
     """A folder of it that stayed would be a topic at the next start."""
     with world(tmp_path) as made:
         create(made, NewTopic("a", 2))

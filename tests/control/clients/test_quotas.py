@@ -90,7 +90,7 @@ def test_each_client_has_a_default_quota_for_itself(case: Case) -> None:
     case.set(
         ({CLIENT_ID: None}, {PRODUCER_BYTE_RATE: 100.0}), ({IP: None}, {"connection_creation_rate": 1.0})
     )
-    case.reports.take(ClientReport(met=(("u", "a"), ("u", "b"))))
+    case.reports.take(ClientReport(clients=(("u", "a"), ("u", "b"))))
     case.add(PRODUCER_BYTE_RATE, "", "b", 420)
     rows = case.rows
     assert rows[PRODUCER_BYTE_RATE, "", "<default>"].used is None
@@ -102,7 +102,7 @@ def test_each_client_has_a_default_quota_for_itself(case: Case) -> None:
 
 def test_the_quotas_that_are_used_most_are_shown_and_the_others_counted(case: Case) -> None:
     case.set(({CLIENT_ID: None}, {PRODUCER_BYTE_RATE: 100.0}))
-    case.reports.take(ClientReport(met=tuple(("u", f"c-{number}") for number in range(MAX_SHOWN + 7))))
+    case.reports.take(ClientReport(clients=tuple(("u", f"c-{number}") for number in range(MAX_SHOWN + 7))))
     case.add(PRODUCER_BYTE_RATE, "", f"c-{MAX_SHOWN + 6}", 420)
     found, left_out = case.reports.use(NOW_MS)
     assert (len(found), left_out) == (1 + MAX_SHOWN, 7)
@@ -114,14 +114,14 @@ def test_what_is_remembered_of_clients_is_bounded(case: Case) -> None:
     for number in range(3 * MAX_KNOWN):
         name = f"c-{number}"
         throttled = (Throttled(PRODUCER_BYTE_RATE, "", name, 1, 1),)
-        case.reports.take(ClientReport(throttled=throttled, met=(("u", name),)))
+        case.reports.take(ClientReport(throttled=throttled, clients=(("u", name),)))
     found, left_out = case.reports.use(NOW_MS)
     assert len(found) - 1 + left_out == MAX_KNOWN
 
 
 def test_names_of_clients_are_printable(case: Case) -> None:
     case.set(({CLIENT_ID: None}, {PRODUCER_BYTE_RATE: 100.0}))
-    case.reports.take(ClientReport(met=(("u", "a\n" + "b" * 500),)))
+    case.reports.take(ClientReport(clients=(("u", "a\n" + "b" * 500),)))
     (name,) = {client_id for _, _, client_id in case.rows} - {"<default>"}
     assert name.startswith("a?b")
     assert len(name) == 128

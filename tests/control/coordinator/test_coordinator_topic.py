@@ -70,7 +70,7 @@ def test_a_partition_that_can_not_be_read_does_not_keep_the_others_from_loading(
     run(tmp_path, test)
 
 
-def test_a_deleted_topic_is_forgotten_and_made_anew(tmp_path: Path) -> None:
+def test_a_deleted_topic_is_forgotten_and_created_again(tmp_path: Path) -> None:
     async def test(runtime: Runtime, machine: Machine, log: Log, made: World) -> None:
         await delete_topics(made.broker, lambda: [made.broker.catalogue.topics[TOPIC]])
         assert machine.loads == []

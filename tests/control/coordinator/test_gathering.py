@@ -49,7 +49,7 @@ def test_what_one_turn_writes_is_one_batch_in_order(tmp_path: Path) -> None:
     check(tmp_path, test)
 
 
-def test_nobody_is_answered_before_the_records_are_in_the_log(tmp_path: Path) -> None:
+def test_no_request_is_answered_before_the_records_are_in_the_log(tmp_path: Path) -> None:
     async def test(runtime: Runtime, machine: Machine, log: Log) -> None:
         log.held.clear()
         asked = runtime.ask_beside("g", puts(b"k", b"v", "done"))

@@ -53,7 +53,7 @@ def test_a_coroutine_begins_with_the_next_turn() -> None:
     asyncio.run(scene())
 
 
-def test_a_coroutine_that_nobody_holds_is_not_collected() -> None:
+def test_an_unreferenced_coroutine_is_not_collected() -> None:
     async def scene() -> None:
         seen: list[object] = []
         event = asyncio.Event()

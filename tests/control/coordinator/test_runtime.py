@@ -176,7 +176,7 @@ def test_what_writes_nothing_is_answered_without_waiting(tmp_path: Path) -> None
     run(tmp_path, test)
 
 
-def test_what_is_asked_while_the_key_writes_waits_its_turn(tmp_path: Path) -> None:
+def test_a_request_while_the_key_writes_waits_its_turn(tmp_path: Path) -> None:
     async def test(runtime: Runtime, machine: Machine, log: Log, made: World) -> None:
         log.held.clear()
         writing = runtime.ask("g", puts(b"k", b"v", "written"))
@@ -191,7 +191,7 @@ def test_what_is_asked_while_the_key_writes_waits_its_turn(tmp_path: Path) -> No
     run(tmp_path, test)
 
 
-def test_a_failed_append_asked_for_ends_the_turn(tmp_path: Path) -> None:
+def test_a_requested_append_that_fails_ends_the_turn(tmp_path: Path) -> None:
     async def test(runtime: Runtime, machine: Machine, log: Log, made: World) -> None:
         log.error = ErrorCode.NOT_ENOUGH_REPLICAS
         failed = runtime.ask("g", puts(b"k", b"v"))
@@ -205,7 +205,7 @@ def test_a_failed_append_asked_for_ends_the_turn(tmp_path: Path) -> None:
     run(tmp_path, test)
 
 
-def test_a_fault_behind_an_append_is_answered_and_others_go_on(tmp_path: Path) -> None:
+def test_a_fault_after_an_append_is_answered_and_others_continue(tmp_path: Path) -> None:
     async def test(runtime: Runtime, machine: Machine, log: Log, made: World) -> None:
         def fail(code: ErrorCode) -> None:
             raise RuntimeError("a bug")
@@ -221,7 +221,7 @@ def test_a_fault_behind_an_append_is_answered_and_others_go_on(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("way", ["ask", "ask_beside"])
-def test_an_operation_that_stands_still_keeps_others_of_its_key_waiting(tmp_path: Path, way: str) -> None:
+def test_a_blocked_operation_blocks_others_of_its_key(tmp_path: Path, way: str) -> None:
     async def test(runtime: Runtime, machine: Machine, log: Log, made: World) -> None:
         seen: list[str] = []
 
@@ -273,7 +273,7 @@ def test_a_waiting_operation_that_fails_does_not_stop_the_next(tmp_path: Path) -
     run(tmp_path, test)
 
 
-def test_an_answer_that_nobody_can_take_does_not_stop_the_next(tmp_path: Path) -> None:
+def test_an_undeliverable_answer_does_not_stop_the_next(tmp_path: Path) -> None:
     async def test(runtime: Runtime, machine: Machine, log: Log, made: World) -> None:
         def fail(answer: object) -> None:
             raise RuntimeError("a bug")

@@ -44,7 +44,7 @@ async def until(done: Callable[[], bool]) -> None:
             await asyncio.sleep(0)
 
 
-def test_every_key_is_looked_at_and_a_few_run_at_once() -> None:
+def test_every_key_is_checked_and_a_few_run_at_once() -> None:
     async def test() -> None:
         starter = Starter()
         sweeps = Sweeps(starter)

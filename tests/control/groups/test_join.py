@@ -291,7 +291,7 @@ class TestStaticMembers:
         assert commit == ErrorCode.FENCED_INSTANCE_ID
 
     @pytest.mark.parametrize(("version", "skip", "members"), [(9, True, 1), (8, False, 0)])
-    def test_a_returning_leader_is_asked_not_to_assign(self, version: int, skip: bool, members: int) -> None:
+    def test_a_returning_leader_skips_the_assignment(self, version: int, skip: bool, members: int) -> None:
         kafka = Coordinator()
         (old,), _ = kafka.stable_group(0, ("i1",))
         response = kafka.join(instance="i1", version=version)

@@ -109,7 +109,7 @@ def _mixed(*protocols: tuple[str, bytes]) -> Coordinator:
     return kafka
 
 
-def test_metadata_behind_the_first_protocol_does_not_keep_others_in_the_group() -> None:
+def test_metadata_after_the_first_protocol_does_not_keep_others_in_the_group() -> None:
     """`b` is what both support, and what the group would become classic with."""
     kafka = _mixed(("a", subscription()), ("b", b""))
     other = kafka.send_join(protocols=(("b", subscription()),), version=3)

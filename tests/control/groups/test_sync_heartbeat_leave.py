@@ -257,7 +257,7 @@ class TestRestart:
         again = kafka.restarted()
         assert again.heartbeat(old, generation) == ErrorCode.NONE
 
-    def test_sessions_start_anew_and_end_without_heartbeats(self) -> None:
+    def test_sessions_restart_and_end_without_heartbeats(self) -> None:
         kafka = Coordinator()
         kafka.stable_group(session_timeout_ms=10_000)
         again = kafka.restarted()

@@ -76,7 +76,7 @@ def test_a_metadata_log_of_kafkas_is_replaced_and_its_voters_stay(tmp_path: Path
         assert (found.end.end_offset, found.end.epoch) == (42, 7)
 
 
-def test_a_snapshot_of_many_records_is_whole_and_its_offsets_go_on(tmp_path: Path) -> None:
+def test_a_snapshot_of_many_records_is_complete_and_its_offsets_continue(tmp_path: Path) -> None:
     records = [FeatureLevelRecord(f"f{number}", 1) for number in range(1201)]
     batches = list(read_batches(build(records, [], 3, 1), whole=True))
     assert [batch.is_control for batch in batches] == [True, False, False, False, True]

@@ -136,7 +136,7 @@ def test_tokens_that_kafka_made_and_removed_hold(tmp_path: Path) -> None:
         assert list(stored.tokens.values()) == [("new", "User:cid", "User:cid", ("User:dan",), 1, 3, 2)]
 
 
-def test_a_topic_made_anew_in_kafka_is_another_one(tmp_path: Path) -> None:
+def test_a_topic_recreated_in_kafka_is_another_one(tmp_path: Path) -> None:
     with world(tmp_path) as made:
         fill(made)
         with_ids(made)

@@ -192,7 +192,7 @@ def test_more_appends_than_ring_and_arena_hold_wait_for_room() -> None:
     run(test)
 
 
-def test_tokens_of_high_epochs_come_back_whole() -> None:
+def test_tokens_of_high_epochs_come_back_unchanged() -> None:
     async def test(appender: Appender, rings: Rings) -> None:
         appending = asyncio.ensure_future(appender.append(PARTITION, b"x"))
         (request,) = await until(rings.take)

@@ -104,7 +104,7 @@ def test_an_error_reply_is_raised_and_not_repeated() -> None:
     asyncio.run(test())
 
 
-def test_a_worker_is_asked_without_a_task_and_its_error_is_returned() -> None:
+def test_a_worker_is_called_without_a_task_and_its_error_is_returned() -> None:
     async def test() -> None:
         told: list[Any] = []
         links = Links()
@@ -119,7 +119,7 @@ def test_a_worker_is_asked_without_a_task_and_its_error_is_returned() -> None:
     asyncio.run(test())
 
 
-def test_what_a_worker_was_asked_when_it_died_its_successor_is_asked() -> None:
+def test_a_request_to_a_worker_that_died_goes_to_its_successor() -> None:
     async def test() -> None:
         told: list[Any] = []
         links = Links()
@@ -135,7 +135,7 @@ def test_what_a_worker_was_asked_when_it_died_its_successor_is_asked() -> None:
     asyncio.run(test())
 
 
-def test_a_worker_that_is_asked_and_does_not_come_back_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_called_worker_that_does_not_return_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "CALL_TIMEOUT_S", 0.01)
 
     async def test() -> None:

@@ -58,7 +58,7 @@ def test_steps_are_answered_in_order_by_few_calls_of_the_loop(tmp_path: Path) ->
     asyncio.run(asyncio.wait_for(test(), 20))
 
 
-def test_the_loop_goes_on_while_a_step_reads_and_the_thread_takes_up_what_came_meanwhile(
+def test_the_loop_continues_while_a_step_reads_and_the_thread_takes_later_requests(
     tmp_path: Path,
 ) -> None:
     async def test() -> None:

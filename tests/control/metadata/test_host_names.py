@@ -23,7 +23,7 @@ def test_names_without_an_address(monkeypatch: pytest.MonkeyPatch) -> None:
     assert asyncio.run(names.unresolved(["gone", "here", "odd"])) == {"gone", "odd"}
 
 
-def test_a_resolver_that_does_not_answer_delays_nobody_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_resolver_that_does_not_answer_delays_requests_briefly(monkeypatch: pytest.MonkeyPatch) -> None:
     answer = threading.Event()
     asked = []
 

@@ -41,7 +41,7 @@ def test_others_take_from_the_same_block() -> None:
     assert [asyncio.run(ids.take()), take_producer_id(words), ids.at_hand()] == [5000, 5001, 5002]
 
 
-def test_ids_between_two_blocks_are_nobodys() -> None:
+def test_ids_between_two_blocks_have_no_owner() -> None:
     ids, store, words = made()
     first = asyncio.run(ids.take())
     words[ProducerIdRow.NEXT] = first + BLOCK + 3  # others have tried and got none
@@ -50,7 +50,7 @@ def test_ids_between_two_blocks_are_nobodys() -> None:
     assert len(store.sizes) == 2
 
 
-def test_a_block_that_others_have_run_into_begins_behind_them() -> None:
+def test_a_block_that_overlaps_others_begins_after_them() -> None:
     ids, store, words = made()
     first = asyncio.run(ids.take())
     store.next = first + BLOCK

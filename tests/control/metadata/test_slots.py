@@ -138,7 +138,7 @@ def test_a_group_is_only_read_between_two_writes() -> None:
 
 
 @pytest.mark.timeout(10)
-def test_a_group_whose_writer_died_within_it_holds_nobody_up() -> None:
+def test_a_group_whose_writer_died_within_it_blocks_no_reader() -> None:
     """Only the worker's successor ends it, and that one needs control to begin."""
     table = words()
     table[2, Slot.SEQUENCE] = 5

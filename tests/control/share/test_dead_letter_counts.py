@@ -50,7 +50,7 @@ def test_a_topic_that_may_not_be_used_is_a_reason() -> None:
     assert failures(slots) == {"unusable_topic": 1}
 
 
-def test_what_waits_is_counted_by_record_and_a_successor_begins_anew() -> None:
+def test_waiting_records_are_counted_and_a_successor_starts_over() -> None:
     slots = private()
     counts = DeadLetterCounts(slots)
     number = bind("kbroker_dead_letters_waiting")

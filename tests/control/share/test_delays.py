@@ -89,7 +89,7 @@ def test_the_time_of_the_append_counts_where_the_topic_has_it() -> None:
     assert waits_of([batch], 100, NOW_MS) == [Wait(0, 0, next_check_ms(NOW_MS + 100, NOW_MS))]
 
 
-def test_a_batch_that_is_damaged_or_too_large_waits_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_damaged_or_too_large_batch_is_delayed_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
     batch = build_batch([new(NOW_MS - 50, 5), new(NOW_MS)], codec=Codec.ZSTD)
     damaged = batch[:HEADER_BYTES] + b"\xff" * (len(batch) - HEADER_BYTES)
     whole = [Wait(0, 1, next_check_ms(NOW_MS + 100, NOW_MS))]

@@ -108,7 +108,7 @@ def test_the_delay_counts_from_the_timestamp(play: Play) -> None:
     play(test, HOUR_MS)
 
 
-def test_without_the_setting_no_header_is_looked_at(play: Play) -> None:
+def test_without_the_setting_no_header_is_read(play: Play) -> None:
     async def test(stage: Stage) -> None:
         stage.append(HOUR_MS, None, HOUR_MS)
         assert await stage.take() == [0, 1, 2]

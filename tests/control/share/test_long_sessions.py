@@ -187,7 +187,7 @@ class Types(list[int]):
     [lambda n: (5, n + 4), lambda n: (-n, -1), lambda n: (-n // 2, n // 2 - 1)],
     ids=["after the last record", "before the first", "around"],
 )
-def test_types_of_offsets_that_nobody_has_are_not_looked_at(
+def test_types_of_offsets_without_holders_are_not_checked(
     offsets: Callable[[int], tuple[int, int]],
 ) -> None:
     partition, limits = SharePartition(0), Limits(30_000, 3, 100)

@@ -8,7 +8,7 @@ from kbroker.protocol.errors import ErrorCode, KafkaError
 ONE, TWO = (bytes(16), 0), (bytes(16), 1)
 
 
-def test_epochs_count_up_and_begin_anew_after_the_last() -> None:
+def test_epochs_count_up_and_wrap_after_the_last() -> None:
     sessions = ShareSessions(10)
     session = sessions.open("g", "a")
     assert sessions.next("g", "a", 1) is session
@@ -35,7 +35,7 @@ def test_what_is_refused(member: str, epoch: int, code: ErrorCode) -> None:
     assert caught.value.code == code
 
 
-def test_a_member_that_begins_anew_replaces_its_session() -> None:
+def test_a_member_that_starts_over_replaces_its_session() -> None:
     sessions = ShareSessions(1)
     old = sessions.open("g", "a", 1)
     new = sessions.open("g", "a", 2)

@@ -33,7 +33,7 @@ def take(
 
 
 class TestAcquiring:
-    def test_whole_batches_until_the_limit(self) -> None:
+    def test_complete_batches_until_the_limit(self) -> None:
         part = SharePartition(0)
         assert take(part, "a", (0, 9), (10, 19), (20, 29), most=15) == [
             Acquired(0, 19, 1),
@@ -46,7 +46,7 @@ class TestAcquiring:
         assert part.acquire("a", [(0, 9)], spec, LIMITS, 0) == [Acquired(0, 3, 1)]
         assert part.acquire("b", [(0, 9)], spec, LIMITS, 0) == [Acquired(4, 7, 1)]
 
-    def test_nobody_gets_what_another_has(self) -> None:
+    def test_no_member_gets_what_another_has(self) -> None:
         part = SharePartition(0)
         take(part, "a", (0, 9))
         assert take(part, "b", (0, 9), (10, 19)) == [Acquired(10, 19, 1)]

@@ -95,7 +95,7 @@ def test_without_a_topic_records_are_archived_at_once() -> None:
     assert (part.start_offset, part.has_dead) == (10, False)
 
 
-def test_nobody_gets_or_acknowledges_a_record_meanwhile() -> None:
+def test_no_member_gets_or_acknowledges_a_record_meanwhile() -> None:
     part = taken()
     acknowledge(part, 0, 4, REJECT)
     assert (take(part), part.in_flight(), part.expire(LIMITS, 29_999)) == ([], 10, False)
@@ -115,7 +115,7 @@ def test_a_restart_gives_what_had_no_letter_again() -> None:
     assert take(again) == [Acquired(0, 4, 1)]
 
 
-def test_records_that_the_log_lost_meanwhile_stay_behind_the_start() -> None:
+def test_records_that_the_log_lost_meanwhile_stay_below_the_start() -> None:
     part = taken()
     acknowledge(part, 0, 4, REJECT)
     (dead,) = part.take_dead()

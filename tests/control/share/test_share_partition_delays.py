@@ -83,7 +83,7 @@ def test_what_a_member_has_had_is_not_held_back() -> None:
     assert part.start_offset == 2
 
 
-def test_another_delay_has_them_looked_at_again() -> None:
+def test_another_delay_has_them_checked_again() -> None:
     part = delayed()
     part.use_delay(1000)
     part.hold_back(0, 4, 1000)

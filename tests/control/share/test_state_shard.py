@@ -133,7 +133,7 @@ def test_keys_are_those_of_apache_kafka() -> None:
     assert str(KEY) == "team:AAECAwQFBgcICQoLDA0ODw:3"
 
 
-def test_a_lock_is_nobodys_after_a_restart() -> None:
+def test_a_lock_has_no_owner_after_a_restart() -> None:
     log = Log()
     log.write(0, Range(0, 4, DeliveryState.ACQUIRED, 2, "a", 99))
     stored = log.successor().get(KEY)

@@ -121,7 +121,7 @@ def test_a_stale_copy_never_wins_however_many_changes_it_had(dirs: Dirs) -> None
     assert [dirs.values(log_dir) for log_dir in dirs.all] == [{"a": "later"}] * 3
 
 
-def test_a_log_dir_that_fails_while_running_is_left_behind_and_joins_again(dirs: Dirs) -> None:
+def test_a_log_dir_that_fails_is_left_out_and_joins_again(dirs: Dirs) -> None:
     copies = dirs.start()
 
     async def scene() -> None:
@@ -172,7 +172,7 @@ def test_a_disk_that_hangs_does_not_stop_the_others(dirs: Dirs, monkeypatch: pyt
     assert [dirs.values(log_dir) for log_dir in dirs.all] == [{"a": "1"}] * 3
 
 
-def test_a_change_that_no_copy_takes_is_an_error_and_leaves_no_copy_behind(dirs: Dirs) -> None:
+def test_a_change_that_no_copy_takes_is_an_error_and_leaves_no_copy(dirs: Dirs) -> None:
     copies = dirs.start()
 
     def refuse(store: Store) -> None:
@@ -242,7 +242,7 @@ def test_two_sites_lost_one_after_the_other_leave_one_that_knows_it_is_the_last(
     assert not open_newest(dirs.online, dirs.all, CLUSTER_ID).doubtful
 
 
-def test_a_copy_that_is_behind_is_named_in_plain_words(dirs: Dirs, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_outdated_copy_is_named_in_the_error(dirs: Dirs, caplog: pytest.LogCaptureFixture) -> None:
     copies = dirs.start()
     behind, ahead = dirs.all[1], dirs.all[0]
     dirs.online = [ahead]

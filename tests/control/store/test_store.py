@@ -61,7 +61,7 @@ def test_a_deleted_topic_takes_its_partitions_along(tmp_path: Path) -> None:
     store.close()
 
 
-def test_a_change_is_made_as_a_whole_or_not_at_all(tmp_path: Path) -> None:
+def test_a_change_is_atomic(tmp_path: Path) -> None:
     store = Store(tmp_path / "kbroker.db")
     store.apply(Change(new_topics=[topic("a", 1)]))
     with pytest.raises(sqlite3.IntegrityError):

@@ -76,7 +76,7 @@ def case(tmp_path: Path) -> Iterator[Case]:
 def test_a_client_gets_an_id_and_its_subscription(case: Case) -> None:
     first, second = case.get(), case.get(connection_id=2)
     assert first.instance_id not in (ZERO, second.instance_id)
-    assert (first.wanted.metrics, first.wanted.interval_ms) == (("*",), INTERVAL_MS)
+    assert (first.subscription.metrics, first.subscription.interval_ms) == (("*",), INTERVAL_MS)
     assert first.subscription_id != second.subscription_id
 
 
@@ -85,10 +85,10 @@ def test_subscriptions_that_match_add_up(case: Case) -> None:
     case.subscribe("more", metrics="c.", match="client_software_name=lib.*", **{"interval.ms": "100"})
     case.subscribe("others", metrics="d.", match="client_id=other")
     plain, lib = case.get(), case.get(connection_id=2, software_name="librdkafka")
-    assert (plain.wanted.metrics, plain.wanted.interval_ms) == (("a.", "b."), INTERVAL_MS)
-    assert (lib.wanted.metrics, lib.wanted.interval_ms) == (("a.", "b.", "c."), 100)
+    assert (plain.subscription.metrics, plain.subscription.interval_ms) == (("a.", "b."), INTERVAL_MS)
+    assert (lib.subscription.metrics, lib.subscription.interval_ms) == (("a.", "b.", "c."), 100)
     nothing = case.get(connection_id=3, client_id="nobody")
-    assert (nothing.wanted.metrics, nothing.wanted.interval_ms) == ((), 300_000)
+    assert (nothing.subscription.metrics, nothing.subscription.interval_ms) == ((), 300_000)
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_subscriptions_that_match_add_up(case: Case) -> None:
 )
 def test_every_selector_looks_at_its_attribute(case: Case, pattern: str, matches: bool) -> None:
     case.subscribe("all", match=pattern)
-    assert bool(case.get().wanted.metrics) is matches
+    assert bool(case.get().subscription.metrics) is matches
 
 
 def test_a_question_before_the_interval_has_passed_is_throttled(case: Case) -> None:
@@ -139,9 +139,9 @@ def test_a_changed_subscription_is_known_at_the_next_push(case: Case) -> None:
     case.push(instance)
     case.subscribe("all", metrics="only.this.")
     assert case.refusal(instance) == ErrorCode.UNKNOWN_SUBSCRIPTION_ID
-    assert case.get(instance.instance_id).wanted.metrics == ("only.this.",)
+    assert case.get(instance.instance_id).subscription.metrics == ("only.this.",)
     case.subscribe("all", metrics=None, **{"interval.ms": None})
-    assert case.get(instance.instance_id).wanted.metrics == ()
+    assert case.get(instance.instance_id).subscription.metrics == ()
 
 
 @pytest.mark.parametrize("instance_id", [ZERO, bytes(15) + b"\1"])
@@ -221,7 +221,7 @@ def test_instances_are_bounded(case: Case, monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_subscriptions_of_an_earlier_start_are_in_force(case: Case) -> None:
     again = TelemetryService(case.broker, lambda: case.now_ms)
-    assert again.subscribe(ZERO, asking()).wanted.metrics == ("*",)
+    assert again.subscribe(ZERO, asking()).subscription.metrics == ("*",)
 
 
 @pytest.mark.parametrize("codec", list(Codec))

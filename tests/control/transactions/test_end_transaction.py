@@ -192,7 +192,7 @@ class TestVersion2:
         world.end(producer, False, TV_2)
         assert world.known().start_ms == world.now_ms
 
-    def test_an_abort_of_nothing_begins_when_it_is_asked_for(self) -> None:
+    def test_an_abort_of_nothing_begins_when_it_is_requested(self) -> None:
         world = World()
         producer = world.init()
         world.now_ms += 5

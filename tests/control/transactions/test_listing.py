@@ -29,7 +29,7 @@ def world() -> World:
     return made
 
 
-def test_description_shows_the_whole_state() -> None:
+def test_description_shows_the_entire_state() -> None:
     world = World()
     producer = ongoing(world)
     world.add(producer, B1)
@@ -39,7 +39,7 @@ def test_description_shows_the_whole_state() -> None:
     assert [(topic.topic, topic.partitions) for topic in state.topics] == [("a", [0]), ("b", [1])]
 
 
-def test_description_of_nobody() -> None:
+def test_description_without_members() -> None:
     assert World().shard.describe("").error_code is ErrorCode.INVALID_REQUEST
     assert World().shard.describe("x").error_code is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
 

@@ -104,7 +104,7 @@ def test_a_transaction_without_partitions_is_complete_at_once() -> None:
     run(test)
 
 
-def test_a_marker_that_has_to_wait_holds_back_nobody_else() -> None:
+def test_a_waiting_marker_does_not_delay_others() -> None:
     async def test(scene: Scene) -> None:
         scene.writer.late.add(A)
         scene.send(A, B)
@@ -117,7 +117,7 @@ def test_a_marker_that_has_to_wait_holds_back_nobody_else() -> None:
     run(test)
 
 
-def test_a_completion_that_fails_is_asked_for_again() -> None:
+def test_a_failed_completion_is_requested_again() -> None:
     async def test(scene: Scene) -> None:
         scene.send(A)
         scene.writer.end()

@@ -145,7 +145,7 @@ def test_messages_are_found_by_offset_time_and_text(scene: Scene) -> None:
     assert numbers(start="offset", offset=10**18) == []
 
 
-def test_open_and_aborted_records_are_shown_unless_they_are_not_asked_for(scene: Scene) -> None:
+def test_open_and_aborted_records_are_shown_unless_excluded(scene: Scene) -> None:
     def texts(**query: Any) -> list[Any]:
         records = scene.console.get("/api/topics/single/messages", start="earliest", **query)["records"]
         return [(record["value"]["encoding"], record["value"]["text"]) for record in records]
@@ -281,7 +281,7 @@ def test_samples_show_the_load(scene: Scene) -> None:
         answer.close()
 
 
-def test_reports_are_listed_and_their_text_is_whole(scene: Scene) -> None:
+def test_reports_are_listed_with_their_full_text(scene: Scene) -> None:
     found = scene.console.get("/api/reports")
     assert [(row["name"], row["kind"], row["verdict"]) for row in found["reports"]] == [
         ("load/run-1/verdict.json", "judge", "convicted"),

@@ -38,7 +38,7 @@ def test_on_loopback_a_broker_that_asks_everybody_for_a_login_asks_the_console_t
     assert choose("127.0.0.1", [TLS], SCRAM, False) == ConsoleListener(Access.OPEN, TLS)
 
 
-def test_the_bound_port_is_used_of_the_site_that_is_asked() -> None:
+def test_the_bound_port_of_the_requested_site_is_used() -> None:
     listener = ConsoleListener(Access.OPEN, PLAIN)
     assert listener.address({"PLAINTEXT": 19092, "PLAINTEXT@1": 19099}) == ("127.0.0.1", 19092)
     assert listener.address({"PLAINTEXT": 19092, "PLAINTEXT@1": 19099}, 1) == ("127.0.0.1", 19099)

@@ -15,7 +15,7 @@ pytestmark = [
 ]
 
 
-def test_a_quiet_chart_has_an_axis_of_whole_numbers(page: Page) -> None:
+def test_an_idle_chart_has_an_axis_of_integers(page: Page) -> None:
     page.show("")
     ceiling = "import('/console/charts.js').then(it => [null, 0, 3, 1e6].map(high => it.ceiling(high, 10)))"
     assert page.browser.run(ceiling) == [10, 10, 10, 1_120_000]

@@ -39,7 +39,7 @@ def test_files_are_listed_newest_first_as_deep_as_runs_are(folder: Path) -> None
     assert MAX_DEPTH == 3
 
 
-def test_the_histories_of_a_run_are_not_looked_at(folder: Path) -> None:
+def test_the_histories_of_a_run_are_not_read(folder: Path) -> None:
     write(folder / "run" / "run.json")
     write(folder / "run" / "figures.json", at_s=2000)
     write(folder / "run" / "clients" / "p1.json")

@@ -58,7 +58,7 @@ def test_findings_are_kept_for_a_moment(case: Case) -> None:
     assert tuner.checked(CONFIG).findings == ({"knob": "2"},)
 
 
-def test_a_check_that_hangs_holds_up_nobody_and_is_not_started_twice(case: Case) -> None:
+def test_a_check_that_hangs_does_not_block_others_and_is_not_started_twice(case: Case) -> None:
     tuner = case.tuner(deadline_s=0.0)
     case.looks.gate.clear()
     for _ in range(3):

@@ -139,7 +139,7 @@ def test_many_items_of_no_bytes_are_not_built(topic: Topic) -> None:
     assert one(topic)(framed(long_of(1_000_000) + b"\0", 6), 1000) is None
 
 
-def test_each_value_has_the_whole_bound() -> None:
+def test_each_value_has_the_full_bound() -> None:
     read = decoder_of("AVRO", '{"type":"array","items":"null"}', {})
     data = long_of(MAX_VALUES - 1) + b"\0"
     for _ in range(2):

@@ -281,7 +281,7 @@ def test_a_failed_write_is_reported_and_nothing_moves(case: DrainCase) -> None:
     assert case.outcomes() == [(again, 0, 0)]
 
 
-def test_files_are_asked_for_and_the_batch_waits_in_its_ring(case: DrainCase) -> None:
+def test_files_are_requested_and_the_batch_waits_in_its_ring(case: DrainCase) -> None:
     good = case.row[AppendRow.LOG_FD]
     case.row[AppendRow.LOG_FD] = AppendRow.NO_FD
     token = case.push(batch())

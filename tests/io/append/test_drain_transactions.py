@@ -67,7 +67,7 @@ def test_verified_batch_begins_it_and_the_next_need_nothing(case: DrainCase, ope
     assert case.words[Slot.LAST_STABLE] == 0
 
 
-def test_batches_behind_an_unverified_one_are_unverified_too_not_out_of_order(case: DrainCase) -> None:
+def test_batches_after_an_unverified_one_are_unverified_too_not_out_of_order(case: DrainCase) -> None:
     push(case, data(0))
     push(case, data(1))
     assert errors(case) == [Completion.UNVERIFIED] * 2
@@ -98,7 +98,7 @@ def test_consent_outlives_the_end_of_another_producers_transaction(case: DrainCa
     assert errors(case) == [0, 0]
 
 
-def test_nothing_is_appended_behind_a_marker_before_its_transaction_has_ended(case: DrainCase) -> None:
+def test_nothing_is_appended_after_a_marker_before_its_transaction_has_ended(case: DrainCase) -> None:
     begin(case)
     push(case, marker(), client=CONTROL_CLIENT)
     push(case, batch(), client=CONTROL_CLIENT)

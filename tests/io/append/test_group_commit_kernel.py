@@ -133,7 +133,7 @@ def test_the_last_stable_offset_stays_before_an_open_transaction(case: DrainCase
 @pytest.mark.parametrize(
     "change", ["generation", "older generation", "recovering", "offline", "cut", "uncut", "error"]
 )
-def test_a_sync_of_what_is_no_more_answers_nobody_and_is_left_to_python(
+def test_a_sync_of_a_removed_log_answers_no_append_and_is_left_to_python(
     case: DrainCase, threads: Threads, change: str
 ) -> None:
     append(case)
@@ -151,7 +151,9 @@ def test_a_sync_of_what_is_no_more_answers_nobody_and_is_left_to_python(
     assert case.drain.syncs[case.slot, SyncRow.STATE] == SyncState.IDLE
 
 
-def test_a_log_that_rolled_during_the_sync_is_synced_whole_next(case: DrainCase, threads: Threads) -> None:
+def test_a_log_that_rolled_during_the_sync_is_synced_completely_next(
+    case: DrainCase, threads: Threads
+) -> None:
     first = append(case)
     append(case)
     case.row[AppendRow.PLAIN_SYNC] = 0
@@ -176,7 +178,7 @@ def test_without_threads_or_room_in_the_pipe_python_makes_the_sync(case: DrainCa
     assert case.drain.syncs[case.slot, SyncRow.STATE] == SyncState.IDLE
 
 
-def test_a_sync_asked_for_by_somebody_else_is_followed_by_one_for_the_append(
+def test_a_sync_for_another_caller_is_followed_by_one_for_the_append(
     case: DrainCase, threads: Threads
 ) -> None:
     case.drain.syncs[case.slot, SyncRow.STATE] = SyncState.WHOLE

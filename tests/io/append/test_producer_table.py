@@ -113,7 +113,7 @@ def test_a_removed_producer_hides_no_other_one() -> None:
     assert [each for each in range(30) if table.get(1, each) is not None] == list(range(1, 30, 2))
 
 
-def test_no_transaction_is_open_behind_its_end() -> None:
+def test_no_transaction_is_open_after_its_end() -> None:
     table = ProducerTable()
     table.put(0, replace(entry(1, random.Random(1)), current_txn_first_offset=40))
     assert [each.current_txn_start_offset for each in states(table, 0)] == [40]

@@ -88,7 +88,7 @@ def test_an_append_to_a_log_that_was_long_when_it_was_opened_is_no_growth(case: 
     assert reserved(case) > MOST - 4096
 
 
-def test_nothing_is_reserved_behind_the_segment(case: DrainCase) -> None:
+def test_nothing_is_reserved_after_the_segment(case: DrainCase) -> None:
     case.row[AppendRow.SEGMENT_BYTES] = 10 * MIB
     append_at(case, 0)
     append_at(case, 7 * MIB)

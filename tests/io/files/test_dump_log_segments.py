@@ -60,7 +60,7 @@ def filled(root: Path, **overrides: object) -> Log:
 
 
 @pytest.mark.parametrize("stop", ["clean", "recovered", "truncated"])
-def test_the_tool_finds_logs_and_indexes_whole(kafka_jars: str, tmp_path: Path, stop: str) -> None:
+def test_the_tool_accepts_logs_and_indexes(kafka_jars: str, tmp_path: Path, stop: str) -> None:
     log = filled(tmp_path)
     if stop == "recovered":
         log.reopen(clean=False, epoch=2)

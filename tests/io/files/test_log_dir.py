@@ -202,7 +202,7 @@ def test_the_marker_of_a_clean_stop_is_gone_from_the_disk_before_anything_else_h
     assert syncs.taken() == ["."]
 
 
-def test_first_dirty_offsets_are_synced_when_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_first_dirty_offsets_are_synced_on_request(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log_dir = LogDir(str(tmp_path))
     syncs = Syncs(tmp_path, monkeypatch)
     log_dir.sync_cleaner_offsets()

@@ -48,7 +48,7 @@ def test_what_is_written_is_read(state: list[ProducerEntry]) -> None:
     assert producer_snapshot.decode(producer_snapshot.encode(state)) == state
 
 
-def test_all_five_batches_are_kept_behind_kafkas_message() -> None:
+def test_all_five_batches_are_kept_after_kafkas_message() -> None:
     batches = tuple(BatchMetadata(n, n, n, n, 100 + n) for n in range(5))
     five = producer_snapshot.encode([ProducerEntry(1, 0, -1, 104, -1, batches)])
     last = producer_snapshot.encode([ProducerEntry(1, 0, -1, 104, -1, batches[-1:])])

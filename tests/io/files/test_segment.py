@@ -70,7 +70,7 @@ def test_indexes_that_can_not_be_true_are_refused(
 @pytest.mark.parametrize(
     ("relative", "kept"), [(10, (2, 2)), (9, (1, 1)), (5, (0, 1)), (4, (0, 0)), (0, (0, 0))]
 )
-def test_cutting_removes_entries_at_and_behind_an_offset(
+def test_truncation_removes_entries_at_and_after_an_offset(
     tmp_path: Path, relative: int, kept: tuple[int, int]
 ) -> None:
     files = Files(tmp_path, GOOD[0] + bytes(16), GOOD[1] + bytes(5))

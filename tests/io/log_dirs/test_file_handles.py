@@ -49,7 +49,7 @@ def test_logs_rest_only_above_the_limit(tmp_path: Path) -> None:
     assert node.open == list(range(1, 8))
 
 
-def test_far_above_the_limit_nobody_waits_for_threads(tmp_path: Path) -> None:
+def test_far_above_the_limit_no_connection_waits_for_threads(tmp_path: Path) -> None:
     node = Node(tmp_path, MARGIN + 8)
     handles = FileHandles(node.rows, limit=7, sync=node.sync, failed=node.fail)
     resting = handles.close_idle(node.get)

@@ -181,7 +181,7 @@ def test_a_folder_that_can_not_be_put_away_holds_nothing_up(tmp_path: Path) -> N
     assert case.partition.log_end == 21
 
 
-def test_a_log_only_continues_in_a_copy_that_is_whole_on_disk(
+def test_a_log_only_continues_in_a_copy_that_is_complete_on_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The old files are removed: until the copy is synced they are the only ones."""

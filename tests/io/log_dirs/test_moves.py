@@ -132,7 +132,7 @@ def test_a_move_continues_if_control_dies_before_its_decision(case: Case) -> Non
     assert case.is_online()
 
 
-def test_control_that_dies_behind_its_decision_leaves_a_move_that_is_done(case: Case) -> None:
+def test_control_that_dies_after_its_decision_leaves_a_completed_move(case: Case) -> None:
     case.begin()
     case.switch()
     case.moves.reopened(SLOT, case.there)
@@ -190,7 +190,7 @@ def test_a_move_that_is_begun_again_has_a_folder_at_every_moment(
     assert logs(case.futures()[0]) == logs(case.folder)
 
 
-def test_what_an_older_move_left_behind_does_not_stop_a_move_back(case: Case) -> None:
+def test_files_of_an_older_move_do_not_stop_a_move_back(case: Case) -> None:
     remainder = Path(case.there, "t-0")
     remainder.mkdir()
     (remainder / "old").touch()

@@ -88,7 +88,7 @@ def test_what_is_not_used_in_time_is_given_back(scene: Scene) -> None:
     assert row[AppendRow.RESERVE_AT] == row[AppendRow.POSITION], "it may become fast again"
 
 
-def test_used_blocks_are_not_looked_at(scene: Scene) -> None:
+def test_used_blocks_are_not_checked(scene: Scene) -> None:
     for slot in (0, 1):
         scene.partition(slot).active.row[AppendRow.POSITION] = 4 * MIB
     scene.reservations.free_unused(NOW + 10 * KEEP_MS)

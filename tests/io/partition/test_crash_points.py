@@ -47,7 +47,7 @@ def test_a_name_that_is_no_place_is_refused() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in POINTS if name.startswith("truncate")])
 @pytest.mark.parametrize("target", [13, 1])
-def test_a_truncation_that_dies_leaves_a_whole_prefix(name: str, target: int, tmp_path: Path) -> None:
+def test_a_truncation_that_dies_leaves_a_complete_prefix(name: str, target: int, tmp_path: Path) -> None:
     shell = (
         f"'{sys.executable}' -c '{TRUNCATE}' '{tmp_path}' {target}; true"  # the point kills its parent, too
     )

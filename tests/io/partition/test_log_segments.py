@@ -84,7 +84,7 @@ def test_a_failed_append_is_repaired(tmp_path: Path) -> None:
     assert [entry.producer_id for entry in log.producers.entries(3)] == [5]
 
 
-def test_a_log_that_begins_anew_has_nothing_of_before(tmp_path: Path) -> None:
+def test_a_log_that_starts_over_has_nothing_from_before(tmp_path: Path) -> None:
     log = Log(tmp_path, topic_config(segment_bytes=300, index_interval_bytes=50))
     log.open(epoch=0)
     for n in range(12):

@@ -118,7 +118,7 @@ def test_marker_without_a_transaction_is_noted_nowhere_but_its_producer_is_known
     assert (entry.producer_id, entry.producer_epoch, entry.coordinator_epoch) == (9, 3, 4)
 
 
-def test_sequences_go_on_in_the_same_epoch_and_begin_anew_in_the_next(log: Transactions) -> None:
+def test_sequences_continue_in_the_same_epoch_and_restart_in_the_next(log: Transactions) -> None:
     log.write(1)
     log.end(1, True)
     known = log.log.producers.get(log.log.partition.slot, 1)

@@ -28,7 +28,7 @@ def test_an_empty_active_segment_stays() -> None:
     assert too_old(shape([0]), 0, 10**9, lambda n: 0) == 0
 
 
-def test_age_is_asked_only_as_far_as_needed() -> None:
+def test_the_age_is_read_only_as_far_as_needed() -> None:
     asked: list[int] = []
 
     def newest(n: int) -> int:
@@ -54,7 +54,9 @@ def test_the_log_start_deletes_what_lies_wholly_below() -> None:
 
 
 @given(st.lists(st.integers(1, 50), min_size=1, max_size=8), st.integers(0, 90), st.integers(0, 300))
-def test_nothing_at_or_behind_the_high_watermark_goes(sizes: list[int], mark: int, retention: int) -> None:
+def test_nothing_at_or_above_the_high_watermark_is_removed(
+    sizes: list[int], mark: int, retention: int
+) -> None:
     log = shape(sizes, log_start=mark, high_watermark=min(mark, len(sizes) * 10))
     for count in (
         above_size(log, retention),

@@ -62,7 +62,7 @@ def test_a_folder_of_another_topic_of_that_name_is_refused(tmp_path: Path) -> No
     assert refusal.value.code == ErrorCode.INCONSISTENT_TOPIC_ID
 
 
-def test_rolling_by_size_leaves_whole_segments_and_a_snapshot_for_each(tmp_path: Path) -> None:
+def test_rolling_by_size_leaves_complete_segments_and_a_snapshot_for_each(tmp_path: Path) -> None:
     log = Log(tmp_path, topic_config(**small()))
     log.open()
     for n in range(10):
@@ -77,7 +77,7 @@ def test_rolling_by_size_leaves_whole_segments_and_a_snapshot_for_each(tmp_path:
         assert (log.folder / f"{base:020d}.log").stat().st_size <= 300
 
 
-def test_every_roll_makes_readers_list_anew(tmp_path: Path) -> None:
+def test_every_roll_makes_readers_list_again(tmp_path: Path) -> None:
     log = Log(tmp_path)
     log.open()
     before = int(log.words[Slot.SEGMENTS_VERSION])

@@ -59,7 +59,7 @@ def test_compacted_topics_keep_their_age(tmp_path: Path) -> None:
     assert log.partition.retention(NOW + 10**9) == 0
 
 
-def test_nothing_behind_the_high_watermark_is_deleted(tmp_path: Path) -> None:
+def test_nothing_above_the_high_watermark_is_deleted(tmp_path: Path) -> None:
     log = Log(tmp_path, topic_config(**small(retention_bytes=0, write_caching=False)), flags=SlotFlag.DURABLE)
     log.open()
     log.append(batch(0, [b"x" * 100]))

@@ -29,7 +29,7 @@ def test_leftovers_of_deletion_and_compaction_are_cleared(tmp_path: Path) -> Non
     assert offsets(folder.path) == [*range(0, high, 2), *range(high, 20)]
 
 
-def test_swaps_behind_an_unfinished_split_are_dropped(tmp_path: Path) -> None:
+def test_swaps_after_an_unfinished_split_are_dropped(tmp_path: Path) -> None:
     log = filled(tmp_path / "log", 3)
     for name in (f"{0:020d}.log.cleaned", f"{0:020d}.log.swap", f"{0:020d}.index.swap"):
         (log.folder / name).write_bytes(b"half")

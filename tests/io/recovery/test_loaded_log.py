@@ -235,7 +235,7 @@ def test_what_is_damaged_or_of_another_version_says_nothing(tmp_path: Path) -> N
     assert loaded_log.parse_closed(content[:-1]) == loaded_log.parse_closed(b"") == {}
 
 
-def test_closing_leaves_one_snapshot_behind_the_last_segment(tmp_path: Path) -> None:
+def test_closing_leaves_one_snapshot_after_the_last_segment(tmp_path: Path) -> None:
     log = appended(tmp_path, 9, segment_bytes=100_000)
     for _ in range(3):
         loaded = restore(log, closed(log))

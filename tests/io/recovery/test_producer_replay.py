@@ -50,7 +50,7 @@ def test_transactions_are_replayed_with_their_aborts(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"\0\7" + bytes(32), AbortedTransaction(1, 0, -5, 0).pack()])
-def test_a_bad_transaction_index_is_written_anew(tmp_path: Path, content: bytes) -> None:
+def test_a_bad_transaction_index_is_rebuilt(tmp_path: Path, content: bytes) -> None:
     log = Log(tmp_path)
     log.open()
     log.append(batch(0, [b"v"], attributes=0x10, producer_id=1, producer_epoch=1, base_sequence=0))

@@ -233,7 +233,7 @@ def test_recovery_equals_the_model(
     model.partition.abandon()
 
 
-def test_only_what_is_behind_the_recovery_point_is_scanned(tmp_path: Path) -> None:
+def test_only_segments_after_the_recovery_point_are_scanned(tmp_path: Path) -> None:
     log = filled(tmp_path / "log")
     bases = [segment.base_offset for segment in files.list_segments(str(log.folder))]
     whole = load(log).scanned_bytes
@@ -243,7 +243,7 @@ def test_only_what_is_behind_the_recovery_point_is_scanned(tmp_path: Path) -> No
     assert load(log, clean=True).scanned_bytes == 0
 
 
-def test_damage_below_the_recovery_point_is_not_looked_for_behind_it_is(tmp_path: Path) -> None:
+def test_damage_is_searched_after_the_recovery_point_and_not_below(tmp_path: Path) -> None:
     log = filled(tmp_path / "log", 6)
     base = files.list_segments(str(log.folder))[0].base_offset
     size = len(batch(0, [b"x" * 60], [NOW]))
@@ -293,7 +293,7 @@ def test_epochs_of_batches_that_the_checkpoint_lacks_come_back(tmp_path: Path) -
     assert checkpoint.read_leader_epochs(str(log.folder)) == [(0, 0), (5, 1)]
 
 
-def test_epochs_behind_a_torn_tail_go(tmp_path: Path) -> None:
+def test_epochs_after_a_torn_tail_are_removed(tmp_path: Path) -> None:
     log = Log(tmp_path)
     log.open(epoch=0)
     log.append(batch())

@@ -63,7 +63,7 @@ def test_every_batch_is_found(file: File, chunk_rows: int, crc_from: int | None)
 
 @pytest.mark.parametrize("damaged", range(6))
 @pytest.mark.parametrize("crc_from", [None, 0, STARTS[2], STARTS[4] - 1])
-def test_checksums_are_looked_at_from_a_byte_on(file: File, damaged: int, crc_from: int | None) -> None:
+def test_checksums_are_checked_from_a_byte_on(file: File, damaged: int, crc_from: int | None) -> None:
     file.put(damaged, rb.RECORDS + 2, b"\xff")
     found, scan = file.scan(crc_from=crc_from)
     checked = crc_from is not None and STARTS[damaged + 1] > crc_from
@@ -188,7 +188,7 @@ def test_appends_do_not_continue_after_a_torn_batch(segment: Segment, missing: i
     assert resume(segment(data), BASE, len(data) if known else STARTS[6]) is None
 
 
-def test_appends_do_not_continue_where_a_whole_batch_is_missing(segment: Segment) -> None:
+def test_appends_do_not_continue_where_a_complete_batch_is_missing(segment: Segment) -> None:
     assert resume(segment(b"".join(BATCHES[:5])), BASE, STARTS[6]) is None
 
 

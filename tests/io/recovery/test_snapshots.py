@@ -20,7 +20,7 @@ def test_a_recovered_log_has_a_snapshot_of_its_end(tmp_path: Path) -> None:
     assert [entry.last_offset for entry in again.producers] == [18, 19]
 
 
-def test_a_clean_log_without_snapshots_gets_one_and_remembers_nobody(tmp_path: Path) -> None:
+def test_a_clean_log_without_snapshots_gets_one_and_has_no_producers(tmp_path: Path) -> None:
     log = appended(tmp_path / "log", 20)
     log.partition.close()
     for snapshot in log.folder.glob("*.snapshot"):

@@ -144,7 +144,7 @@ def test_a_log_start_that_moves_reaches_the_follower(scene: Make) -> None:
     assert case.starts == {OWN: 1}
 
 
-def test_a_log_of_many_segments_is_copied_whole(scene: Make) -> None:
+def test_a_log_of_many_segments_is_copied_completely(scene: Make) -> None:
     case = scene(segment_bytes=300)
     case.write(*(b"%03d" % n for n in range(20)))
     case.follow()
@@ -245,7 +245,7 @@ def test_a_copy_continues_after_its_log_was_away_or_paused(scene: Make) -> None:
     assert case.end == 1
 
 
-def test_a_log_that_was_opened_anew_agrees_with_its_leader_again(scene: Make) -> None:
+def test_a_reopened_log_agrees_with_its_leader_again(scene: Make) -> None:
     case = scene()
     case.write(b"a")
     case.follow()

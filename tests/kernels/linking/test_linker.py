@@ -102,7 +102,7 @@ def test_what_kernels_do_not_have_is_refused(source: str, text: str) -> None:
         linked([CompiledKernel("module", "f", compiled(source), "f", "f")])
 
 
-def test_an_address_behind_a_symbol_of_the_process_is_refused() -> None:
+def test_an_address_after_a_symbol_of_the_process_is_refused() -> None:
     code = compiled("@e = external global i8\ndefine ptr @f() {\n ret ptr @e\n}")
     (one,) = [one for one in ObjectFile(code).relocations if one.kind == Kind.ABSOLUTE_64]
     entry = struct.pack("<QQq", one.offset, one.symbol << 32 | one.kind, 0)

@@ -30,7 +30,7 @@ def test_sections_symbols_and_relocations() -> None:
     assert {file.symbols[one.symbol].name for one in file.relocations} >= {"labs", "environment", "environ"}
 
 
-def test_no_part_of_an_object_file_is_taken_for_a_whole_one() -> None:
+def test_no_part_of_an_object_file_is_accepted_as_complete() -> None:
     whole = compiled(SMALL)
     for end in range(len(whole)):
         with pytest.raises(ValueError):

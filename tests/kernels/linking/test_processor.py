@@ -41,7 +41,7 @@ def test_the_identity_changes_with_the_features_and_with_nothing_that_changes_by
 
 
 @pytest.mark.parametrize("content", [None, "", "processor : 0\nmodel : unknown\n"])
-def test_llvm_is_asked_where_the_system_says_nothing(
+def test_llvm_is_asked_if_the_system_reports_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str | None
 ) -> None:
     file = tmp_path / "cpuinfo"

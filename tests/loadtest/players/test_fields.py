@@ -31,7 +31,7 @@ def test_the_layout_of_this_client_library_is_known() -> None:
     assert layout() is not None
 
 
-def test_fields_read_are_those_asked_for() -> None:
+def test_fields_read_are_those_requested() -> None:
     for count in (1, 2, 777):
         given = messages(count)
         mine, theirs = fields(given), asked(given)

@@ -30,7 +30,7 @@ def test_every_version_reads_what_was_written(node_factory: NodeFactory, version
     assert offsets(part.records) == list(range(4, 20)), "whole batches, from the one that holds the offset"
 
 
-def test_size_limits_keep_the_first_batch_whole(node_factory: NodeFactory) -> None:
+def test_size_limits_keep_the_first_batch_complete(node_factory: NodeFactory) -> None:
     node, size = filled(node_factory, 2)
     link = node.connect()
 
@@ -185,7 +185,7 @@ def test_a_session_returns_only_changes(node_factory: NodeFactory) -> None:
     assert gone.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
-def test_a_large_answer_to_a_slow_reader_arrives_whole(node_factory: NodeFactory) -> None:
+def test_a_large_answer_to_a_slow_reader_arrives_complete(node_factory: NodeFactory) -> None:
     node = node_factory({"t": 1}, settings={"socket.send.buffer.bytes": "4096"})
     link, writer = node.connect(), node.connect()
     for _ in range(30):

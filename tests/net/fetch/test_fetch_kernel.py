@@ -320,7 +320,7 @@ def test_offsets_outside_of_the_log_are_left_to_python(scene: KernelScene) -> No
     ]  # fmt: skip
 
 
-def test_read_committed_behind_aborted_transactions_is_left_to_python(scene: KernelScene) -> None:
+def test_read_committed_after_aborted_transactions_is_left_to_python(scene: KernelScene) -> None:
     scene.show()
     log = scene.logs[0]
     middle = log.batches[1].base

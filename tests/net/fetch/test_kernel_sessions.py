@@ -89,7 +89,7 @@ def test_a_session_answers_with_what_is_new(data: st.DataObject) -> None:
         assert scene.outcome(partitions={}, session=(model.session.id, model.epoch)) == Outcome.TO_PYTHON
 
 
-def test_the_epoch_of_a_session_begins_anew_at_1(scene: KernelScene) -> None:
+def test_the_epoch_of_a_session_wraps_to_1(scene: KernelScene) -> None:
     scene.show()
     model = SessionModel(scene, 1 << 20)
     row = scene.sessions._row(model.session)
@@ -136,7 +136,7 @@ def test_topics_are_named_by_id_in_a_session_that_began_so(scene: KernelScene) -
 
 
 @pytest.mark.parametrize("version", [11, 12])
-def test_partitions_of_one_number_in_two_topics_are_told_apart(scene: KernelScene, version: int) -> None:
+def test_partitions_of_one_number_in_two_topics_are_distinguished(scene: KernelScene, version: int) -> None:
     scene.show()
     starts = [log.start for log in scene.logs]
     wanted = zip("tu", starts, strict=True)

@@ -137,7 +137,7 @@ def test_files_of_an_outbox_are_in_use_until_its_last_part_is_sent(scene: Kernel
     assert scene.senders.used() == 2
 
 
-def test_requests_behind_a_large_answer_wait_their_turn(node_factory: NodeFactory) -> None:
+def test_requests_after_a_large_answer_wait_their_turn(node_factory: NodeFactory) -> None:
     node = filled(node_factory)
     link = node.connect()
     link.sendall(everything() + everything() + fetch_frame(29))
@@ -164,7 +164,7 @@ def test_a_request_that_comes_with_an_answer_from_a_sender_does_not_stop_the_ans
                 assert len(offsets(part.records)) == expected
 
 
-def test_clients_that_leave_in_the_middle_leave_nothing_behind(node_factory: NodeFactory) -> None:
+def test_clients_that_leave_in_the_middle_leave_nothing(node_factory: NodeFactory) -> None:
     node = filled(node_factory)
     other = node.connect()
     assert fetch(other, 29).responses[0].partitions[0].error_code == 0

@@ -42,7 +42,7 @@ def test_pipelined_requests_are_answered_in_order(node_factory: NodeFactory) -> 
     assert requests == 250
 
 
-def test_an_answer_that_the_socket_does_not_take_at_once_arrives_whole(node_factory: NodeFactory) -> None:
+def test_an_answer_that_the_socket_does_not_take_at_once_arrives_complete(node_factory: NodeFactory) -> None:
     size = 30 << 20
     node = node_factory({"t": 1}, answer=lambda request: framed(request.correlation_id, size))
     link = node.connect()
@@ -61,7 +61,7 @@ def test_a_large_request_takes_the_way_over_python(node_factory: NodeFactory) ->
     assert [request.body for request in node.control.requests] == [body, b"small"]
 
 
-def test_an_answer_to_a_client_that_left_reaches_nobody_else(node_factory: NodeFactory) -> None:
+def test_an_answer_to_a_client_that_left_reaches_no_other_client(node_factory: NodeFactory) -> None:
     asked, go_on = threading.Event(), threading.Event()
     node = node_factory({"t": 1}, answer=first_answer_waits(asked, go_on))
     first = node.connect()

@@ -48,7 +48,7 @@ def by_number(request: ClientRequest) -> bytes:
     return struct.pack(">i", request.correlation_id)
 
 
-def test_control_is_asked_once_and_every_request_is_counted(node_factory: NodeFactory) -> None:
+def test_control_is_called_once_and_every_request_is_counted(node_factory: NodeFactory) -> None:
     node = caching_node(node_factory, by_number)
     for link in (node.connect(), node.connect()):
         for number in range(10, 15):
@@ -152,7 +152,7 @@ def test_memory_is_bounded_and_every_answer_right(node_factory: NodeFactory) -> 
                 assert said(link, asking(1, body=body), length)[1] == body
 
 
-def test_an_answer_that_grows_or_shrinks_is_kept_anew(node_factory: NodeFactory) -> None:
+def test_an_answer_that_grows_or_shrinks_is_cached_again(node_factory: NodeFactory) -> None:
     sizes = [10, 40, 5, 2000, 8]
     now: list[int] = []
     node = caching_node(node_factory, lambda _: bytes([now[-1] % 251]) * now[-1])
@@ -173,7 +173,9 @@ def test_large_answers_are_controls_each_time(node_factory: NodeFactory) -> None
     assert len(node.control.requests) == 2
 
 
-def test_answers_that_the_socket_does_not_take_arrive_whole_and_in_order(node_factory: NodeFactory) -> None:
+def test_answers_that_the_socket_does_not_take_arrive_complete_and_in_order(
+    node_factory: NodeFactory,
+) -> None:
     size, count = 50_000, 400
     node = caching_node(node_factory, lambda request: request.body[:1] * size)
     link = node.connect()

@@ -170,7 +170,7 @@ def test_after_a_change_no_part_is_seen_again(scene: Scene) -> None:
         assert scene.asked == asked + 3
 
 
-def test_a_part_that_grows_or_shrinks_is_kept_anew(scene: Scene) -> None:
+def test_a_part_that_grows_or_shrinks_is_cached_again(scene: Scene) -> None:
     for turn, scene.padding in enumerate((3, 50, 2, 700, 0, 51), 1):
         scene.words.topics_changed()
         scene.metadata("a", "b")
@@ -199,7 +199,9 @@ def test_options_and_version_are_part_of_the_question(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("version", [1, 4, 8, 9, 12])
-def test_a_topic_asked_for_twice_and_what_is_broken_are_controls(scene: Scene, version: int) -> None:
+def test_a_topic_requested_twice_and_a_malformed_request_are_left_to_control(
+    scene: Scene, version: int
+) -> None:
     scene.metadata("a", version=version)
     scene.metadata("b", version=version)
     scene.node.control.answer = lambda request: struct.pack(">ii", 4, request.correlation_id)
@@ -245,7 +247,7 @@ def test_memory_is_bounded_and_every_answer_right(scene: Scene) -> None:
                 scene.metadata(*random.sample(names[start : start + 5], 3))
 
 
-def test_answers_that_the_socket_does_not_take_arrive_whole_and_in_order(scene: Scene) -> None:
+def test_answers_that_the_socket_does_not_take_arrive_complete_and_in_order(scene: Scene) -> None:
     scene.padding = 2_000
     names = [f"name-{number}" for number in range(20)]
     for name in names:

@@ -35,7 +35,7 @@ def looked_at(taken: ProduceChecks, monkeypatch: pytest.MonkeyPatch) -> list[int
 
 
 @pytest.mark.parametrize("requests", [1, 7])
-def test_many_batches_are_looked_at_in_their_order(monkeypatch: pytest.MonkeyPatch, requests: int) -> None:
+def test_many_batches_are_checked_in_their_order(monkeypatch: pytest.MonkeyPatch, requests: int) -> None:
     taken, events = batches_and_others(requests)
     others = taken.take_many(events)
     assert others[:, Event.A].tolist() == list(range(0, COUNT, 4))

@@ -70,7 +70,7 @@ def test_batches_that_are_checked_later_have_the_same_answers(node_factory: Node
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_compressed_records_are_looked_at(node_factory: NodeFactory, codec: Codec) -> None:
+def test_compressed_records_are_checked(node_factory: NodeFactory, codec: Codec) -> None:
     node = node_factory({"t": 1})
     link = node.connect()
     cases = alike(codec)
@@ -100,7 +100,7 @@ def test_large_compressed_batches_keep_their_order(node_factory: NodeFactory, co
     assert sum(count for _, _, count in node.worker.batches) == len(links) * sum(range(1, len(sizes) + 1))
 
 
-def test_a_client_that_leaves_while_its_batch_is_looked_at_is_no_bother(node_factory: NodeFactory) -> None:
+def test_a_client_that_leaves_while_its_batch_is_checked_does_no_harm(node_factory: NodeFactory) -> None:
     node = node_factory({"t": 1})
     data = batch(bytes(50_000_000), codec=Codec.ZSTD)
     for _ in range(5):
@@ -308,7 +308,7 @@ def held_append(node: NetNode, link: socket.socket) -> list[int]:
 @pytest.mark.parametrize(
     "other", [1 << AppendEntry.TOKEN_EPOCH_SHIFT, 1 << Token.RESULT_BITS], ids=["process", "append"]
 )
-def test_the_answer_to_another_append_answers_nobody(node_factory: NodeFactory, other: int) -> None:
+def test_the_answer_to_another_append_is_ignored(node_factory: NodeFactory, other: int) -> None:
     """To one of a predecessor of this process, or of an earlier request in the same row: a worker
     that died has answered it, or its successor has."""
     node = node_factory({"t": 1})

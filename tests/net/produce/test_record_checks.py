@@ -15,9 +15,9 @@ KEEP = Rules("t-0", False, False, 1 << 62, 1 << 62, 1 << 20, -1, 0)
 
 
 def stored(data: bytes, rules: Rules) -> RecordBatch:
-    verdict = check(data, rules, now_ms())
-    assert verdict.error is ErrorCode.NONE
-    return next(read_batches(data if verdict.data is None else verdict.data))
+    validation = check(data, rules, now_ms())
+    assert validation.error is ErrorCode.NONE
+    return next(read_batches(data if validation.data is None else validation.data))
 
 
 @pytest.mark.parametrize("codec", CODECS)
@@ -42,7 +42,7 @@ def test_the_topics_level_is_used(codec: Codec, low: int, high: int) -> None:
     assert sizes[1] < sizes[0] < len(data)
 
 
-def test_offsets_in_disorder_are_counted_anew_with_the_codec() -> None:
+def test_offsets_in_disorder_are_recounted_with_the_codec() -> None:
     data = packed(Codec.LZ4, record(3), record(0))
     batch = stored(data, replace(KEEP, target=int(Codec.GZIP), level=-1))
     assert [one.offset for one in read_records(batch)] == [0, 1]

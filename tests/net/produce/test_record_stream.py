@@ -25,7 +25,7 @@ def _batch(records: list[tuple[object, ...]], codec: Codec) -> RecordBatch:
 
 
 @given(records=RECORDS, codec=st.sampled_from(list(Codec)))
-def test_heads_are_those_of_the_whole_records(records: list[tuple[object, ...]], codec: Codec) -> None:
+def test_heads_are_those_of_the_complete_records(records: list[tuple[object, ...]], codec: Codec) -> None:
     batch = _batch(records, codec)
     found = [(h.timestamp_delta + batch.base_timestamp, h.offset_delta, h.has_key) for h in heads(batch)]
     assert found == [(r.timestamp_ms, r.offset, r.key is not None) for r in read_records(batch)]
@@ -39,7 +39,7 @@ def test_counted_records_that_counted_before_stay_as_they_are(
     assert b"".join(counted(batch)) == build_batch(records)[rb.RECORDS :]
 
 
-def test_deltas_that_do_not_count_up_are_counted_anew() -> None:
+def test_deltas_that_do_not_count_up_are_recounted() -> None:
     plain = b"".join(_record(delta, b"v" * 5000) for delta in (0, 500, 3))
     whole = bytearray(build_batch([(None, b"v" * 5000, (), 7)] * 3))
     batch = next(read_batches(bytes(whole)))._replace(data=memoryview(bytes(whole[: rb.RECORDS]) + plain))

@@ -181,7 +181,7 @@ def test_what_is_above_the_high_watermark_does_not_count(topic: Log) -> None:
     assert (has(known, 7), has(known, 8)) == (True, False)
 
 
-def test_a_topic_made_anew_starts_from_nothing(topic: Log) -> None:
+def test_a_recreated_topic_starts_empty(topic: Log) -> None:
     topic.begin(5)
     topic.write((key("t-value", 1), value("t-value", 1, 7)))
     assert has(topic.schemas.read(), 7)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from kbroker.ipc.schema_rules import SchemaRules, Strategy
 from kbroker.net.produce import record_checks
-from kbroker.net.produce.record_checks import AT_ONCE_RECORDS, Rules, Verdict, check
+from kbroker.net.produce.record_checks import AT_ONCE_RECORDS, Rules, ValidationResult, check
 from kbroker.net.produce.record_stream import PREFIX_BYTES, prefixes
 from kbroker.net.produce.record_walk import TooLong
 from kbroker.net.produce.registered_schemas import Registered
@@ -36,7 +36,7 @@ def known() -> Registered:
     return found
 
 
-def look(data: bytes, rules: SchemaRules = VALUE, **options: Any) -> Verdict:
+def look(data: bytes, rules: SchemaRules = VALUE, **options: Any) -> ValidationResult:
     demand = SchemaDemand("t", rules, known())
     whole = Rules("t-0", False, True, 1 << 62, 1 << 62, 1 << 30, -1, 0, rules)
     return check(data, whole, now_ms(), demand=demand, **options)
@@ -48,57 +48,57 @@ def of(*values: bytes | None, codec: Codec = Codec.NONE) -> bytes:
 
 @pytest.mark.parametrize("codec", CODECS)
 def test_values_that_name_a_schema_of_the_subject_and_tombstones_pass(codec: Codec) -> None:
-    assert look(of(GOOD, GOOD[:5], None, GOOD + bytes(70_000), GOOD, codec=codec)) == Verdict()
+    assert look(of(GOOD, GOOD[:5], None, GOOD + bytes(70_000), GOOD, codec=codec)) == ValidationResult()
 
 
 @pytest.mark.parametrize("codec", CODECS)
 def test_every_other_record_is_named_in_the_answer(codec: Codec) -> None:
     values = (GOOD, b"raw", b"", b"\0\0\0\0", GOOD, b"\1\0\0\0\7", b"\0\0\0\0\x08", b"\0\xff\0\0\x08")
-    verdict = look(of(*values, codec=codec))
-    assert verdict.error is ErrorCode.INVALID_RECORD
-    assert [index for index, _ in verdict.record_errors] == [1, 2, 3, 5, 6, 7]
-    texts = [text for _, text in verdict.record_errors]
+    validation = look(of(*values, codec=codec))
+    assert validation.error is ErrorCode.INVALID_RECORD
+    assert [index for index, _ in validation.record_errors] == [1, 2, 3, 5, 6, 7]
+    texts = [text for _, text in validation.record_errors]
     asks = "The value does not begin with the id of a schema, which topic t asks for"
     assert texts[:4] == [asks] * 4
     assert texts[4] == "Schema 8 is not registered for the value in topic t (TopicNameStrategy)"
-    assert verdict.message is not None
-    assert "6 record errors in total" in verdict.message
+    assert validation.message is not None
+    assert "6 record errors in total" in validation.message
 
 
 def test_an_answer_names_so_many_errors_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(record_checks, "MAX_ERRORS", 3)
-    verdict = look(of(b"raw", GOOD, b"raw", b"raw", b"raw", b"raw"))
-    assert [index for index, _ in verdict.record_errors] == [0, 2, 3]
+    validation = look(of(b"raw", GOOD, b"raw", b"raw", b"raw", b"raw"))
+    assert [index for index, _ in validation.record_errors] == [0, 2, 3]
     monkeypatch.setattr(record_checks, "MAX_RECORDS", 5)
-    verdict = look(of(*[GOOD] * 6))
-    assert (verdict.error, verdict.record_errors) == (ErrorCode.INVALID_RECORD, ())
-    assert look(of(*[GOOD] * 5)) == Verdict()
+    validation = look(of(*[GOOD] * 6))
+    assert (validation.error, validation.record_errors) == (ErrorCode.INVALID_RECORD, ())
+    assert look(of(*[GOOD] * 5)) == ValidationResult()
 
 
-def test_keys_are_looked_at_when_asked_for() -> None:
+def test_keys_are_checked_on_request() -> None:
     batch = build_batch(
         [(b"\0\0\0\0\x09", b"raw", (), 1), (None, b"raw", (), 1), (b"\0\0\0\0\7", GOOD, (), 1)]
     )
-    verdict = look(batch, SchemaRules(Strategy.TOPIC_NAME, None))
+    validation = look(batch, SchemaRules(Strategy.TOPIC_NAME, None))
     text = "Schema 7 is not registered for the key in topic t (TopicNameStrategy)"
-    assert verdict.record_errors == ((2, text),)
+    assert validation.record_errors == ((2, text),)
     assert [index for index, _ in look(batch, BOTH).record_errors] == [0, 1, 2]
 
 
 def test_a_missing_schema_is_named_in_the_answer() -> None:
     demand = SchemaDemand("t", VALUE, Registered())
-    verdict = check(of(GOOD), KEEP, now_ms(), demand=demand)
-    assert "No schema is registered" in verdict.record_errors[0][1]
+    validation = check(of(GOOD), KEEP, now_ms(), demand=demand)
+    assert "No schema is registered" in validation.record_errors[0][1]
 
 
 def test_a_loop_looks_at_few_records() -> None:
-    assert look(of(*[GOOD] * AT_ONCE_RECORDS), at_once=True) == Verdict()
+    assert look(of(*[GOOD] * AT_ONCE_RECORDS), at_once=True) == ValidationResult()
     with pytest.raises(TooLong):
         look(of(*[GOOD] * (AT_ONCE_RECORDS + 1)), at_once=True)
 
 
 @given(records=RECORDS, codec=st.sampled_from(CODECS))
-def test_first_bytes_are_those_of_the_whole_records(records: list[Any], codec: Codec) -> None:
+def test_first_bytes_are_those_of_the_complete_records(records: list[Any], codec: Codec) -> None:
     batch = next(read_batches(build_batch(records, codec=codec)))
     whole = [
         tuple(part if part is None else bytes(part[:PREFIX_BYTES]) for part in (one.key, one.value))

@@ -235,7 +235,7 @@ def test_partitions_are_decided_one_by_one(scene: Scene) -> None:
 
 @pytest.mark.parametrize("version", [11, 12])
 @pytest.mark.parametrize("code", [ErrorCode.NONE, ErrorCode.INVALID_TXN_STATE])
-def test_control_is_asked_about_records_that_are_refused(scene: Scene, version: int, code: ErrorCode) -> None:
+def test_control_verifies_records_that_are_refused(scene: Scene, version: int, code: ErrorCode) -> None:
     """Their partition is still added to the transaction, and control's refusals come first."""
     scene.node.shared.slots[0, Slot.FLAGS] = SlotFlag.COMPACTED
     scene.control.codes[0] = (int(code), "not added" if code else None)
@@ -252,7 +252,7 @@ def test_control_is_asked_about_records_that_are_refused(scene: Scene, version: 
 @pytest.mark.parametrize("version", [11, 12])
 @pytest.mark.parametrize("code", [ErrorCode.NONE, ErrorCode.INVALID_TXN_STATE])
 @pytest.mark.parametrize("why", [ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.CORRUPT_MESSAGE])
-def test_control_is_asked_about_a_batch_that_is_refused(
+def test_control_verifies_a_batch_that_is_refused(
     scene: Scene, version: int, code: ErrorCode, why: ErrorCode
 ) -> None:
     """A batch is too large or damaged: its partition is still added to the transaction, and
@@ -272,7 +272,7 @@ def test_control_is_asked_about_a_batch_that_is_refused(
     assert len(scene.worker.entries) == 2, "the refused batch reaches no worker"
 
 
-def test_worker_that_never_agrees_is_asked_a_few_times_only(scene: Scene) -> None:
+def test_worker_that_never_agrees_is_called_a_few_times_only(scene: Scene) -> None:
     scene.worker.stubborn = True
     with closing(scene.node.connect()) as link:
         (answer,) = answers(ask(link, frame(11, 0)), 11)
@@ -280,7 +280,7 @@ def test_worker_that_never_agrees_is_asked_a_few_times_only(scene: Scene) -> Non
     assert len(scene.worker.entries) == MAX_TRIES + 1
 
 
-def test_client_that_leaves_meanwhile_harms_nobody(scene: Scene) -> None:
+def test_client_that_leaves_meanwhile_does_not_affect_others(scene: Scene) -> None:
     scene.control.go.clear()
     with closing(scene.node.connect()) as link:
         link.sendall(frame(12, 0))
@@ -293,7 +293,7 @@ def test_client_that_leaves_meanwhile_harms_nobody(scene: Scene) -> None:
         assert (answer.error_code, answer.base_offset) == (0, 1)
 
 
-def test_control_that_restarts_is_asked_again(scene: Scene) -> None:
+def test_a_request_to_a_restarted_control_is_repeated(scene: Scene) -> None:
     scene.control.go.clear()
     with closing(scene.node.connect()) as link:
         link.sendall(frame(12, 0))

@@ -103,7 +103,7 @@ def test_what_control_may_refuse_is_not_answered_here(node_factory: NodeFactory)
     assert [request.api_key for request in node.control.requests] == [2, 22]
 
 
-def test_a_super_user_is_asked_nothing(node_factory: NodeFactory) -> None:
+def test_a_super_user_is_not_checked(node_factory: NodeFactory) -> None:
     node = node_factory({"t": 1}, settings={**AUTHORIZER, "super.users": ANONYMOUS})
     link = node.connect()
     assert produce(link, batch()).error_code == 0

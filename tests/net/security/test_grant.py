@@ -147,7 +147,7 @@ def test_a_number_of_answers_is_used_again_only_after_all_answers_were_forgotten
     assert (stays.row, 1) in case.scopes
 
 
-def test_who_is_too_many_gets_answers_of_nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_above_the_limit_gets_no_answers_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_ANSWER_SCOPES", 4)
     case = Scene()
     scopes = []

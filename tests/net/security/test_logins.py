@@ -310,7 +310,7 @@ def test_an_expired_session_serves_nothing_but_a_login(scene: Make) -> None:
     assert len(case.closed) == 1
 
 
-def test_who_logs_in_again_goes_on(scene: Make) -> None:
+def test_a_reauthenticated_client_continues(scene: Make) -> None:
     case = scene(**{REAUTH: "3000"})
     case.log_in()
     case.timers[0].fire()
@@ -333,7 +333,7 @@ def test_a_login_before_the_end_takes_the_place_of_the_first(scene: Make) -> Non
     assert second.cancelled, "as the connection ends"
 
 
-def test_nobody_logs_in_again_as_somebody_else(scene: Make) -> None:
+def test_a_reauthentication_as_another_user_is_refused(scene: Make) -> None:
     case = scene(**{REAUTH: "3000"})
     case.log_in()
     case.log_in("bob", "bob")
@@ -344,7 +344,7 @@ def test_nobody_logs_in_again_as_somebody_else(scene: Make) -> None:
     assert len(case.refused) == 1
 
 
-def test_nobody_logs_in_again_by_another_mechanism(scene: Make) -> None:
+def test_a_reauthentication_by_another_mechanism_is_refused(scene: Make) -> None:
     case = scene(**{REAUTH: "3000"})
     case.log_in()
     case.take(handshake("SCRAM-SHA-256"), token())
@@ -364,7 +364,7 @@ def test_a_client_does_not_log_in_again_within_a_second(scene: Make) -> None:
     assert case.take(handshake()) == [True]
 
 
-def test_without_a_limit_nobody_logs_in_again(scene: Make) -> None:
+def test_without_a_limit_no_reauthentication_is_required(scene: Make) -> None:
     case = scene()
     case.log_in()
     assert case.take(handshake()) == [False]

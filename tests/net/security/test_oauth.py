@@ -35,13 +35,13 @@ def test_a_good_token_names_its_user_and_its_end(checks: TokenChecks) -> None:
         {"key": None, "algorithm": "none"},
     ],
 )  # fmt: skip
-def test_a_bad_token_lets_nobody_in(checks: TokenChecks, wrong: dict[str, Any]) -> None:
+def test_a_login_with_a_bad_token_is_refused(checks: TokenChecks, wrong: dict[str, Any]) -> None:
     with pytest.raises(BadToken):
         checks.claims_of(token(**wrong))
 
 
 @pytest.mark.parametrize("text", ["", "x", "a.b.c", "e30.e30.", "." * 1000])
-def test_what_is_no_token_lets_nobody_in(checks: TokenChecks, text: str) -> None:
+def test_a_login_without_a_valid_token_is_refused(checks: TokenChecks, text: str) -> None:
     with pytest.raises(BadToken):
         checks.claims_of(text)
 
@@ -103,7 +103,7 @@ def test_scopes_need_not_be_there(checks: TokenChecks, scope: object) -> None:
 
 
 @pytest.mark.parametrize("scope", ["", " ", ["a", "a "], ["a", ""], ["a", 7]])
-def test_scopes_that_are_blank_or_twice_let_nobody_in(
+def test_a_login_with_blank_or_repeated_scopes_is_refused(
     tmp_path: Path, checks: TokenChecks, scope: object
 ) -> None:
     with pytest.raises(BadToken, match="scope value must"):

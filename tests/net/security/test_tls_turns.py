@@ -21,7 +21,7 @@ def pair() -> tuple[socket.socket, socket.socket]:
     return client, served
 
 
-def test_it_waits_for_the_whole_first_message_and_leaves_it_there() -> None:
+def test_it_waits_for_the_complete_first_message_and_leaves_it_there() -> None:
     async def scene() -> None:
         client, served = pair()
         begun = asyncio.create_task(HandshakeTurns().begin(served, 10))
@@ -40,7 +40,7 @@ def test_it_waits_for_the_whole_first_message_and_leaves_it_there() -> None:
 
 
 @pytest.mark.parametrize("sent", [b"", MESSAGE[:3], MESSAGE[:100]])
-def test_a_client_that_leaves_or_says_no_more_holds_nobody_up(sent: bytes) -> None:
+def test_a_client_that_leaves_or_stalls_does_not_delay_others(sent: bytes) -> None:
     async def scene() -> None:
         turns = HandshakeTurns()
         client, served = pair()

@@ -61,7 +61,7 @@ def test_a_connection_that_changes_its_client_id_counts_for_both(scene: Scene) -
     assert set(scene.bytes.take()) == {MovedBytes("a", 40, 0), MovedBytes("b", 2, 0)}
 
 
-def test_a_closed_connection_is_counted_and_its_row_begins_anew(scene: Scene) -> None:
+def test_a_closed_connection_is_counted_and_its_row_is_reset(scene: Scene) -> None:
     connection = scene.open(0, "a")
     scene.move(0, 40)
     scene.bytes.closed(connection)
@@ -101,7 +101,7 @@ def test_a_report_is_bounded_and_leaves_no_byte_out() -> None:
     assert found[-1] == MovedBytes("other", sum(range(51)), 0)
 
 
-def test_a_client_that_calls_itself_anew_with_each_request_is_bounded(scene: Scene) -> None:
+def test_a_client_with_a_new_id_in_each_request_is_bounded(scene: Scene) -> None:
     connection = scene.open(0, "steady")
     scene.move(0, 1)
     other = scene.open(1)

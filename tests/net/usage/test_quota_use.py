@@ -11,8 +11,8 @@ def test_a_report_is_bounded() -> None:
         use.client_seen("u", str(number))
         use.throttled("request_percentage", Bound(1.0, "u", str(number)), 5)
     use.throttled("request_percentage", Bound(1.0, "u", "0"), 6)
-    throttled, met = use.take()
-    assert (len(throttled), len(met)) == (MAX_CLIENTS, MAX_CLIENTS)
+    throttled, clients = use.take()
+    assert (len(throttled), len(clients)) == (MAX_CLIENTS, MAX_CLIENTS)
     assert throttled[0] == Throttled("request_percentage", "u", "0", 2, 11)
     assert use.take() == ((), ())
 

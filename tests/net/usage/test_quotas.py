@@ -55,7 +55,7 @@ class Scene:
         config: Any = SimpleNamespace(get_int=lambda name: 1)
         self.quotas = Quotas(context, config, self.let_go.append)
         self.connection: Any = SimpleNamespace(
-            row=ROW, state=State.READY, user="u", client_id="", met=False, api_key=-1, api_version=4,
+            row=ROW, state=State.READY, user="u", client_id="", quota_known=False, api_key=-1, api_version=4,
             began_ns=0, purgatory_ns=0, cold_ns=0, earlier_ns=0,
         )  # fmt: skip
         self.change(**limits)
@@ -136,9 +136,9 @@ def test_each_throttled_request_is_reported_with_its_quota_and_time(scene: Make)
     kbroker = scene(**{PRODUCER_BYTE_RATE: 100})
     kbroker.produced(400)
     kbroker.produced(100)
-    throttled, met = kbroker.quotas.use.take()
+    throttled, clients = kbroker.quotas.use.take()
     assert throttled == (Throttled(PRODUCER_BYTE_RATE, "", "c", 2, 1000 + 2000),)
-    assert met == (("u", "c"),)
+    assert clients == (("u", "c"),)
 
 
 def test_a_client_without_a_quota_is_not_reported(scene: Make) -> None:

@@ -110,7 +110,7 @@ def test_a_forwarded_request_is_written_when_its_answer_comes(scene: Scene) -> N
     assert (line["total_ms"], line["queue_ms"], line["local_ms"]) == (305, 5, 300)
 
 
-def test_an_answer_that_nobody_waits_for_is_not_written(scene: Scene) -> None:
+def test_an_answer_without_a_waiter_is_not_written(scene: Scene) -> None:
     call = scene.asks(ApiKey.HEARTBEAT, 300)
     block = bytearray(pack_answer(~((6 << 24) | ROW), b"of an earlier call"))
     scene.slow.forwarded(block, {ROW: scene.connection})

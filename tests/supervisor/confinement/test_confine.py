@@ -132,7 +132,7 @@ def test_a_thread_is_confined_like_its_process(tmp_path: Path) -> None:
 
 
 @needs_landlock
-def test_a_network_process_listens_nowhere_and_signals_nobody() -> None:
+def test_a_network_process_cannot_listen_or_send_signals() -> None:
     if landlock.version() >= landlock.NETWORK_SINCE:
         assert as_role("network", partial(socket.create_server, ("127.0.0.1", 0))) == "PermissionError"
     if landlock.version() >= landlock.SCOPES_SINCE:

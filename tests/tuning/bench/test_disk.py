@@ -44,7 +44,7 @@ def test_syncs_are_enough_and_no_more(tmp_path: Path) -> None:
         assert FEWEST_SYNCS < len(sync_times(file.fileno(), 20.0, ticking(1.0))) < ENOUGH_SYNCS
 
 
-def test_nothing_is_left_behind(tmp_path: Path) -> None:
+def test_nothing_is_left(tmp_path: Path) -> None:
     figures = measure_disk(tmp_path, 0.02, 2 * CHUNK)
     assert min(figures.write_rate, figures.cold_read_rate, figures.sync_p50_s) > 0
     assert figures.sync_p50_s <= figures.sync_p99_s

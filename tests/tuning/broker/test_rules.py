@@ -43,7 +43,7 @@ def test_a_guessed_round_trip_asks_for_no_buffers(tmp_path: Path) -> None:
     assert not proposed(replace(far, assumed=frozenset({"rtt_ms"})))
 
 
-def test_what_is_left_out_is_asked_for(tmp_path: Path) -> None:
+def test_missing_options_are_prompted_for(tmp_path: Path) -> None:
     base = situation(tmp_path)
     assert left_out(base) == []
     (text,) = left_out(replace(base, assumed=frozenset({"write_rate"})))
@@ -139,7 +139,7 @@ def test_blocks_are_reserved_ahead_of_fast_logs_on_ext4(tmp_path: Path) -> None:
     assert key not in proposed(with_settings(ext4, log__preallocate="true"))
 
 
-def test_whole_segments_are_not_reserved_where_chunks_are(tmp_path: Path) -> None:
+def test_full_segments_are_not_reserved_where_chunks_are(tmp_path: Path) -> None:
     busy = carrying(situation(tmp_path), write_rate=50e6, retention_s=3600.0)
     both = on(with_settings(busy, log__preallocate="true"), mounts=(replace(MOUNT, kind="ext4"),))
     assert proposed(both)["log.preallocate"].value == "false"

@@ -4,7 +4,7 @@ from tests.tuning.fakes import FakeRoots
 from tuning.host.host import read_host
 
 
-def test_a_host_is_read_as_a_whole_from_its_roots(tmp_path: Path) -> None:
+def test_a_host_is_read_completely_from_its_roots(tmp_path: Path) -> None:
     fake = FakeRoots(tmp_path / "root").proc("meminfo", "MemTotal: 1000 kB\n")
     fake.proc("self/mountinfo", "27 1 254:0 / / rw - ext4 /dev/vda rw\n")
     host = read_host((str(tmp_path),), fake.roots, 4096)

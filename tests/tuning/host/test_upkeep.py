@@ -15,7 +15,7 @@ def test_the_kernel_says_whether_its_clock_is_set(
     assert upkeep_of(FakeRoots(tmp_path).roots, lambda: state).clock is synchronised
 
 
-def test_this_kernel_can_be_asked() -> None:
+def test_this_kernel_has_the_system_call() -> None:
     assert -1 <= kernel_clock() <= NOT_SYNCHRONISED
 
 

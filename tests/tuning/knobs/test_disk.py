@@ -70,7 +70,7 @@ def test_merging_is_switched_on_again(tmp_path: Path) -> None:
         (True, None, frozenset({"rw"}), Severity.UNSEEN),
     ],
 )
-def test_a_disk_is_told_of_freed_blocks_one_way_or_the_other(
+def test_freed_blocks_are_reported_to_the_disk_either_way(
     tmp_path: Path, discards: bool, timer: bool | None, options: frozenset[str], severity: Severity
 ) -> None:
     base = on(situation(tmp_path), disks=(replace(DISK, discards=discards),), upkeep=Upkeep(True, timer))

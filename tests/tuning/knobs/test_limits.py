@@ -26,6 +26,6 @@ def test_no_limit_is_the_kernels_ceiling(tmp_path: Path) -> None:
     assert ask(on(situation(tmp_path), files_limit=-1), PROCESS).now == "1048576"
 
 
-def test_limits_of_the_whole_host_hold_all_processes(tmp_path: Path) -> None:
+def test_limits_of_the_host_apply_to_all_processes(tmp_path: Path) -> None:
     assert ask(situation(tmp_path, **{"fs.file-max": "10000"}), "fs.file-max").severity is Severity.SERIOUS
     assert ask(situation(tmp_path, fs__nr_open="1024"), "fs.nr_open").proposed == "100000"

@@ -56,7 +56,7 @@ def test_more_rate_keeps_more_processes_busy(tmp_path: Path) -> None:
     assert 1 < many.network_processes <= 63
 
 
-def test_what_ends_by_connections_alone_is_not_said_of_the_disk(tmp_path: Path) -> None:
+def test_a_result_limited_by_connections_is_not_attributed_to_the_disk(tmp_path: Path) -> None:
     """A rate that is too much for the disk does not make the disk the one that holds no
     connections."""
     busy = carrying(situation(tmp_path), write_rate=500e6, retention_s=30 * 86400.0, connections=20_000)

@@ -27,7 +27,7 @@ def test_the_text_says_what_stays_and_how_to_take_it_back() -> None:
     assert "vm.swappiness: it is <scarce>" in said
 
 
-def test_a_host_that_cannot_be_improved_is_told_so() -> None:
+def test_a_host_that_cannot_be_improved_is_reported_as_such() -> None:
     assert report(SAME).conclusion == f"{NOTHING} {QUIET}"
     assert f"{NOTHING} {QUIET}" in report(SAME).text()
     assert report(outcome(broker_change(), turns(9000, 0.4)[:3])).conclusion == OPEN
@@ -93,7 +93,7 @@ def test_equal_values_and_one_side_have_a_plot_too() -> None:
     assert page(report(one)).count("<circle ") == 2
 
 
-def test_files_are_written_where_they_are_asked_for(tmp_path: Path) -> None:
+def test_files_are_written_where_requested(tmp_path: Path) -> None:
     Files().write(report(HELPED))
     assert not list(tmp_path.iterdir())
     Files(tmp_path / "a.json", tmp_path / "a.html", tmp_path / "a.properties").write(report(HELPED))

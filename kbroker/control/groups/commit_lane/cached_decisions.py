@@ -74,15 +74,15 @@ class CachedDecisions:
             )
 
     def enter_heartbeat(
-        self, group_id: str, kind: int, asked: bytes, renewal: Renewal, answer: bytes, peer: bytes = b""
+        self, group_id: str, kind: int, request: bytes, renewal: Renewal, answer: bytes, peer: bytes = b""
     ) -> None:
         """Answer this heartbeat (of this peer, if given) with this answer from now on; `answer`
         begins after the correlation id."""
         if len(answer) > MAX_ANSWER_BYTES:
             return
-        if (kind, asked) in self._numbers:  # of another client, whose request the machine has answered
+        if (kind, request) in self._numbers:  # of another client, whose request the machine has answered
             self.forget(group_id)
-        self._enter(group_id, kind, asked, renewal, 0, answer, peer)
+        self._enter(group_id, kind, request, renewal, 0, answer, peer)
 
     def _enter(
         self,

@@ -36,14 +36,14 @@ def _hash(address: int, length: int, seed: int) -> int:
 @inlined
 def find_decision(cm: int, kind: int, prefix: int, length: int) -> int:
     """Number of the valid decision about requests that begin so, -1 when there is none."""
-    wanted = _hash(prefix, length, kind)
+    key_hash = _hash(prefix, length, kind)
     index, mask = get(cm, Lane.DECISION_INDEX), get(cm, Lane.DECISION_MASK)
-    number, at = next_row(index, mask, wanted)
+    number, at = next_row(index, mask, key_hash)
     while number >= 0:
         row = get(cm, Lane.DECISIONS) + number * CachedDecision.STRIDE
         if (
             get(row, CachedDecision.LIVE) != 0
-            and get(row, CachedDecision.HASH) == wanted
+            and get(row, CachedDecision.HASH) == key_hash
             and get(row, CachedDecision.KIND) == kind
             and get(row, CachedDecision.PREFIX_BYTES) == length
             and memcmp(get(row, CachedDecision.PREFIX), prefix, length) == 0
@@ -54,19 +54,19 @@ def find_decision(cm: int, kind: int, prefix: int, length: int) -> int:
 
 
 @inlined
-def _is_row(row: int, wanted: int, key: int, length: int, by_id: bool) -> bool:
+def _is_row(row: int, key_hash: int, key: int, length: int, by_id: bool) -> bool:
     """Whether a row is what a scratch key names: the record's key, or group, topic id and
     partition."""
     if get(row, Committed.LIVE) == 0:
         return False
     if not by_id:
         return (
-            get(row, Committed.HASH) == wanted
+            get(row, Committed.HASH) == key_hash
             and get(row, Committed.KEY_BYTES) == length
             and memcmp(row + 8 * Committed.KEY, key, length) == 0
         )
     group = length - 24
-    if get(row, Committed.ID_HASH) != wanted or get(row, Committed.KEY_BYTES) < group + 10:
+    if get(row, Committed.ID_HASH) != key_hash or get(row, Committed.KEY_BYTES) < group + 10:
         return False
     return (
         memcmp(row + 8 * Committed.KEY + 2, key + 2, group + 2) == 0
@@ -80,11 +80,11 @@ def _is_row(row: int, wanted: int, key: int, length: int, by_id: bool) -> bool:
 def find_row(cm: int, length: int, by_id: bool) -> int:
     """Number of the live row that the scratch key names, -1 when there is none."""
     key = get(cm, Lane.SCRATCH)
-    wanted = _hash(key, length, 0)
+    key_hash = _hash(key, length, 0)
     index, mask = get(cm, Lane.ROW_INDEX), get(cm, Lane.ROW_MASK)
-    number, at = next_row(index, mask, wanted)
+    number, at = next_row(index, mask, key_hash)
     while number >= 0:
-        if _is_row(get(cm, Lane.ROWS) + number * Committed.STRIDE, wanted, key, length, by_id):
+        if _is_row(get(cm, Lane.ROWS) + number * Committed.STRIDE, key_hash, key, length, by_id):
             return number
         number, at = next_row(index, mask, at)
     return -1

@@ -192,16 +192,16 @@ class CommitLane:
         for this client alone."""
         renewal = self._shard.consumer_repeatable_heartbeats(request, answer)
         if renewal is not None and len(client.body) <= REPEATABLE_BYTES:
-            asked = client_id_bytes(client.client_id) + NO_TAGS + client.body
+            request_bytes = client_id_bytes(client.client_id) + NO_TAGS + client.body
             self._enter_heartbeat(
-                client, request.group_id, asked, renewal, answer, pack_peer(peer_of(client))
+                client, request.group_id, request_bytes, renewal, answer, pack_peer(peer_of(client))
             )
 
     def _enter_heartbeat(
         self,
         client: ClientRequest,
         group_id: str,
-        asked: bytes,
+        request_bytes: bytes,
         renewal: Renewal,
         answer: Struct,
         peer: bytes = b"",
@@ -209,7 +209,7 @@ class CommitLane:
         self._check_topics()
         frame = encode_response(client.api_key, client.api_version, 0, answer)
         kind = client.api_key << 8 | client.api_version
-        self._decisions.enter_heartbeat(group_id, kind, asked, renewal, frame[8:], peer)
+        self._decisions.enter_heartbeat(group_id, kind, request_bytes, renewal, frame[8:], peer)
 
     def _check_topics(self) -> None:
         """Invalidate all decisions when topics or features have changed: either may change any."""

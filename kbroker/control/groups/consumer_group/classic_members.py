@@ -93,9 +93,9 @@ class ClassicMembers:
         group.check_room(member_id, settings.consumer_max_size)
         classic = [member.classic for member in group.members.values() if member.classic is not None]
         names = [{name for name, _ in each.protocols} for each in classic]
-        asked = {protocol.name for protocol in request.protocols}
-        common = set.intersection(*names) if names else asked
-        if request.protocol_type != CONSUMER or not asked & common:
+        offered = {protocol.name for protocol in request.protocols}
+        common = set.intersection(*names) if names else offered
+        if request.protocol_type != CONSUMER or not offered & common:
             raise KafkaError(
                 ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"Member {member_id}'s protocols are not supported."
             )

@@ -104,13 +104,17 @@ class _Step:
         added: dict[bytes, list[int]] = {}
         unreleased = False
         for topic_id in dict.fromkeys((*self.target, *member.assigned)):
-            wanted = self.target.get(topic_id, frozenset()) if topic_id in self.subscribed else frozenset()
+            target_partitions = (
+                self.target.get(topic_id, frozenset()) if topic_id in self.subscribed else frozenset()
+            )
             has = member.assigned.get(topic_id, {})
-            if keeps := {partition: at for partition, at in has.items() if partition in wanted}:
+            if keeps := {partition: at for partition, at in has.items() if partition in target_partitions}:
                 kept[topic_id] = keeps
-            if loses := {partition: at for partition, at in has.items() if partition not in wanted}:
+            if loses := {
+                partition: at for partition, at in has.items() if partition not in target_partitions
+            }:
                 revoke[topic_id] = loses
-            missing = sorted(wanted - keeps.keys())
+            missing = sorted(target_partitions - keeps.keys())
             if free := [each for each in missing if self._is_free(topic_id, each)]:
                 added[topic_id] = free
             unreleased |= len(free) < len(missing)

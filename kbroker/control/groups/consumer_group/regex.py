@@ -56,7 +56,7 @@ def update_regex(
 
     Raises INVALID_REGULAR_EXPRESSION.
     """
-    change, wanted = _changed(group, old, new, out)
+    change, must_resolve = _changed(group, old, new, out)
     subscribed = {member.regex for member in group.members.values() if member.member_id != new.member_id}
     subscribed = {regex for regex in subscribed | {new.regex} if regex}
     if not subscribed:
@@ -65,10 +65,10 @@ def update_regex(
     if now_ms <= last_ms + MIN_REFRESH_INTERVAL_MS:
         return change
     version = min((each.version for each in group.regexes.values()), default=-1)
-    wanted |= bool(subscribed - group.regexes.keys())
-    wanted |= version < table.topics.version
-    wanted |= now_ms > last_ms + table.settings.regex_refresh_interval_ms
-    if wanted:
+    must_resolve |= bool(subscribed - group.regexes.keys())
+    must_resolve |= version < table.topics.version
+    must_resolve |= now_ms > last_ms + table.settings.regex_refresh_interval_ms
+    if must_resolve:
         table.timers.schedule(
             f"{group.group_id}-regex",
             0,

@@ -90,8 +90,8 @@ def update_target(
     assignment = ASSIGNORS[name](subscribers, counts)
     log.info("group %s: target assignment of epoch %d by %s", group.group_id, group_epoch, name)
     for member_id in members:
-        wanted = assignment.get(member_id, {})
-        if group.target.get(member_id) != wanted:
-            out.append(records.target_assignment(group.group_id, member_id, wanted))
+        new_target = assignment.get(member_id, {})
+        if group.target.get(member_id) != new_target:
+            out.append(records.target_assignment(group.group_id, member_id, new_target))
     out.append(records.target_epoch(group.group_id, group_epoch, now_ms))
     return Target(group_epoch, assignment.get(member.member_id, {}))

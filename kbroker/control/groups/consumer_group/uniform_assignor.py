@@ -27,40 +27,40 @@ def _kept(members: Sequence[Subscriber], counts: Counts) -> tuple[_Assignment, l
     free = {(topic_id, partition): None for topic_id, count in counts.items() for partition in range(count)}
     kept: _Assignment = {}
     for member in members:
-        mine = kept.setdefault(member.member_id, {})
+        owned = kept.setdefault(member.member_id, {})
         for topic_id, partitions in member.current.items():
             if topic_id not in member.topics:
                 continue
             for partition in sorted(partitions):
                 if (topic_id, partition) in free:
                     del free[topic_id, partition]
-                    mine.setdefault(topic_id, set()).add(partition)
+                    owned.setdefault(topic_id, set()).add(partition)
     return kept, list(free)
 
 
 def _equal_shares(members: Sequence[Subscriber], counts: Counts) -> _Assignment:
     """All members subscribe to all topics: each gets its share, first from the partitions that it
     has."""
-    wanted = {topic_id: count for topic_id, count in counts.items() if topic_id in members[0].topics}
-    kept, free = _kept(members, wanted)
-    least, extra = divmod(sum(wanted.values()), len(members))
+    subscribed = {topic_id: count for topic_id, count in counts.items() if topic_id in members[0].topics}
+    kept, free = _kept(members, subscribed)
+    least, extra = divmod(sum(subscribed.values()), len(members))
     sizes = {member.member_id: _size(kept[member.member_id]) for member in members}
     # Who has more than the least share already keeps the odd partition; sort is stable for the
     # rest.
     ordered = sorted(members, key=lambda member: sizes[member.member_id] <= least)
     quotas = {member.member_id: least + (index < extra) for index, member in enumerate(ordered)}
-    for member_id, mine in kept.items():
-        for topic_id in reversed(mine):
-            surplus = _size(mine) - quotas[member_id]
+    for member_id, owned in kept.items():
+        for topic_id in reversed(owned):
+            surplus = _size(owned) - quotas[member_id]
             if surplus > 0:
-                given = sorted(mine[topic_id])[-surplus:]
-                mine[topic_id] -= set(given)
+                given = sorted(owned[topic_id])[-surplus:]
+                owned[topic_id] -= set(given)
                 free += [(topic_id, partition) for partition in given]
     rest = iter(free)
-    for member_id, mine in kept.items():
-        for _ in range(quotas[member_id] - _size(mine)):
+    for member_id, owned in kept.items():
+        for _ in range(quotas[member_id] - _size(owned)):
             topic_id, partition = next(rest)
-            mine.setdefault(topic_id, set()).add(partition)
+            owned.setdefault(topic_id, set()).add(partition)
     return kept
 
 
@@ -71,7 +71,7 @@ def _balanced(members: Sequence[Subscriber], counts: Counts) -> _Assignment:
     readers = {
         topic_id: [member.member_id for member in members if topic_id in member.topics] for topic_id in counts
     }
-    load = {member_id: _size(mine) for member_id, mine in kept.items()}
+    load = {member_id: _size(owned) for member_id, owned in kept.items()}
     # Topics with few readers first: the others have more places to go to.
     for topic_id, partition in sorted(free, key=lambda each: len(readers[each[0]])):
         if readers[topic_id]:

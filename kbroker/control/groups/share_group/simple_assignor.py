@@ -62,9 +62,9 @@ def _give_the_idle(
         partition: sum(partition in parts for parts in assignment.values()) for partition in partitions
     }
     for member_id in ordered:
-        wanted = [partition for partition in partitions if partition[0] in members[member_id]]
-        if not assignment[member_id] and wanted:
-            chosen = min(wanted, key=readers.__getitem__)
+        subscribed = [partition for partition in partitions if partition[0] in members[member_id]]
+        if not assignment[member_id] and subscribed:
+            chosen = min(subscribed, key=readers.__getitem__)
             assignment[member_id].append(chosen)
             readers[chosen] += 1
 

@@ -34,18 +34,18 @@ class Target(NamedTuple):
     tasks: TaskSet
 
 
-def updated_topology(group: StreamsGroup, asked: message.Topology | None, out: list[Record]) -> Topology:
+def updated_topology(group: StreamsGroup, requested: message.Topology | None, out: list[Record]) -> Topology:
     """The group's topology; its first member brings it. Raises INVALID_REQUEST for a different
     one."""
     known = group.topology
-    if asked is None:
+    if requested is None:
         if known is None:
             raise KafkaError(
                 ErrorCode.UNKNOWN_SERVER_ERROR, "The topology is null and the group topology is also null."
             )
         return known
     try:
-        new = from_message(asked)
+        new = from_message(requested)
     except ProtocolError as error:  # Kafka fails on it, too
         raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)) from error
     if known is None:
@@ -138,9 +138,9 @@ def updated_target(
         Work(tasks, stateful),
         int(configs.get(STANDBYS, "0")),
     )
-    for member_id, wanted in assignment.items():
-        if group.target.get(member_id) != wanted:
-            out.append(records.target_assignment(group.group_id, member_id, wanted))
+    for member_id, new_target in assignment.items():
+        if group.target.get(member_id) != new_target:
+            out.append(records.target_assignment(group.group_id, member_id, new_target))
     out.append(records.target_epoch(group.group_id, epoch, now_ms))
     log.info("group %s: target assignment of epoch %d", group.group_id, epoch)
     return Target(epoch, NOTHING if member is None else assignment[member.member_id]), None

@@ -104,13 +104,13 @@ def _next(
     return _moved(member, target_epoch, state, tasks, NONE_OWNED)
 
 
-def _split(has: EpochTasks, wanted: Tasks, epoch: int, is_free: "IsFree") -> _Split:
+def _split(has: EpochTasks, assignment: Tasks, epoch: int, is_free: "IsFree") -> _Split:
     kept: dict[str, dict[int, int]] = {}
     revoked: dict[str, dict[int, int]] = {}
     free: dict[str, dict[int, int]] = {}
     unreleased = False
-    for key in dict.fromkeys((*wanted, *has)):
-        spec, own = wanted.get(key, frozenset()), has.get(key, {})
+    for key in dict.fromkeys((*assignment, *has)):
+        spec, own = assignment.get(key, frozenset()), has.get(key, {})
         if keeps := {partition: at for partition, at in own.items() if partition in spec}:
             kept[key] = keeps
         if loses := {partition: at for partition, at in own.items() if partition not in spec}:

@@ -56,11 +56,11 @@ def reset(request: Request) -> dict[str, Any]:
             HTTPStatus.CONFLICT, "NON_EMPTY_GROUP", f"{group} has members (state {state}): stop them first"
         )
     now = committed(request, group)
-    wanted = _wanted(request, now)
-    if not wanted:
+    requested = _requested(request, now)
+    if not requested:
         raise bad_request("no partition to reset: name a topic")
     moves = []
-    for (topic, partition), after in sorted(wanted.items()):
+    for (topic, partition), after in sorted(requested.items()):
         before = now.get((topic, partition))
         moves.append(
             {
@@ -72,11 +72,11 @@ def reset(request: Request) -> dict[str, Any]:
             }
         )
     if not request["preview"]:
-        _commit(request, group, wanted)
+        _commit(request, group, requested)
     return {"group": group, "preview": request["preview"], "moves": moves}
 
 
-def _wanted(request: Request, now: dict[Partition, int]) -> dict[Partition, int]:
+def _requested(request: Request, now: dict[Partition, int]) -> dict[Partition, int]:
     names = {request["topic"]} if request["topic"] else {topic for topic, _ in now}
     found: dict[Partition, int] = {}
     for topic in sorted(names):
@@ -107,11 +107,11 @@ def _targets(
         found = offsets_at(caller, topic, leaders, _given(request, "time_ms"))
         return {number: ends[number] if found[number] < 0 else found[number] for number in leaders}
     if to == "offset":
-        wanted = dict.fromkeys(leaders, _given(request, "offset"))
+        requested = dict.fromkeys(leaders, _given(request, "offset"))
     else:
         by = _given(request, "by")
-        wanted = {number: now.get((topic, number), starts[number]) + by for number in leaders}
-    return {number: min(max(offset, starts[number]), ends[number]) for number, offset in wanted.items()}
+        requested = {number: now.get((topic, number), starts[number]) + by for number in leaders}
+    return {number: min(max(offset, starts[number]), ends[number]) for number, offset in requested.items()}
 
 
 def _given(request: Request, name: str) -> int:
@@ -121,17 +121,17 @@ def _given(request: Request, name: str) -> int:
     return number
 
 
-def _commit(request: Request, group: str, wanted: dict[Partition, int]) -> None:
+def _commit(request: Request, group: str, requested: dict[Partition, int]) -> None:
     topics = [
         OffsetCommitRequestTopic(
             name,
             partitions=[
                 OffsetCommitRequestPartition(partition, offset, -1, "")
-                for (topic, partition), offset in sorted(wanted.items())
+                for (topic, partition), offset in sorted(requested.items())
                 if topic == name
             ],
         )
-        for name in sorted({topic for topic, _ in wanted})
+        for name in sorted({topic for topic, _ in requested})
     ]
     answer = request.caller.ask(
         ApiKey.OFFSET_COMMIT, OffsetCommitRequest(group, -1, "", topics=topics), version=BY_NAME

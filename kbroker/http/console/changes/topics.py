@@ -48,9 +48,9 @@ CHANGED = fields(name=TEXT, validated_only=BOOL)
 def create(request: Request) -> dict[str, Any]:
     """Create a topic."""
     settings = [CreatableTopicConfig(name, value) for name, value in request["settings"].items()]
-    wanted = CreatableTopic(request["name"], request["partitions"], request["replicas"], configs=settings)
-    asked = CreateTopicsRequest([wanted], TIMEOUT_MS, request["validate_only"])
-    answer = request.caller.ask(ApiKey.CREATE_TOPICS, asked).topics[0]
+    new_topic = CreatableTopic(request["name"], request["partitions"], request["replicas"], configs=settings)
+    api_request = CreateTopicsRequest([new_topic], TIMEOUT_MS, request["validate_only"])
+    answer = request.caller.ask(ApiKey.CREATE_TOPICS, api_request).topics[0]
     check(answer.error_code, request["name"], answer.error_message)
     return {
         "name": request["name"],
@@ -63,9 +63,9 @@ def create(request: Request) -> dict[str, Any]:
 def grow(request: Request) -> dict[str, Any]:
     """Add partitions to a topic."""
     name = request["topic"]
-    wanted = CreatePartitionsTopic(name, request["partitions"], None)
-    asked = CreatePartitionsRequest([wanted], TIMEOUT_MS, request["validate_only"])
-    answer = request.caller.ask(ApiKey.CREATE_PARTITIONS, asked).results[0]
+    new_topic = CreatePartitionsTopic(name, request["partitions"], None)
+    api_request = CreatePartitionsRequest([new_topic], TIMEOUT_MS, request["validate_only"])
+    answer = request.caller.ask(ApiKey.CREATE_PARTITIONS, api_request).results[0]
     check(answer.error_code, name, answer.error_message)
     return {"name": name, "validated_only": request["validate_only"]}
 
@@ -74,8 +74,8 @@ def delete(request: Request) -> dict[str, Any]:
     """Delete a topic with all its records."""
     name = request["topic"]
     confirmed(request, name)
-    asked = DeleteTopicsRequest([name], [DeleteTopicState(name)], TIMEOUT_MS)
-    answer = request.caller.ask(ApiKey.DELETE_TOPICS, asked).responses[0]
+    api_request = DeleteTopicsRequest([name], [DeleteTopicState(name)], TIMEOUT_MS)
+    answer = request.caller.ask(ApiKey.DELETE_TOPICS, api_request).responses[0]
     check(answer.error_code, name, answer.error_message)
     return {"name": name, "validated_only": False}
 
@@ -97,10 +97,10 @@ def _alter(request: Request, kind: int, name: str) -> dict[str, Any]:
         AlterableConfig(key, DELETE if value is None else SET, value)
         for key, value in request["settings"].items()
     ]
-    asked = IncrementalAlterConfigsRequest(
+    api_request = IncrementalAlterConfigsRequest(
         [AlterConfigsResource(kind, name, changes)], request["validate_only"]
     )
-    answer = request.caller.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, asked).responses[0]
+    answer = request.caller.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, api_request).responses[0]
     check(answer.error_code, name, answer.error_message)
     return {"name": name, "validated_only": request["validate_only"]}
 

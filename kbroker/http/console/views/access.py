@@ -72,8 +72,8 @@ def users(request: Request) -> dict[str, Any]:
 
 def acls(request: Request) -> dict[str, Any]:
     """All ACLs; enabled is false on a broker without an authorizer."""
-    asked = DescribeAclsRequest(ANY, None, ANY, None, None, ANY, ANY)
-    answer = request.caller.ask(ApiKey.DESCRIBE_ACLS, asked)
+    api_request = DescribeAclsRequest(ANY, None, ANY, None, None, ANY, ANY)
+    answer = request.caller.ask(ApiKey.DESCRIBE_ACLS, api_request)
     if answer.error_code == ErrorCode.SECURITY_DISABLED:
         return {"enabled": False, **page("acls", [], request)}
     check(answer.error_code, "ACLs", answer.error_message)

@@ -100,14 +100,14 @@ def sockets(
 def connections(tables: Iterable[str], ports: Iterable[int]) -> Iterator[tuple[int, str, int, int]]:
     """(local port, remote address, unsent bytes, unread bytes) of established connections to these
     ports. psutil does not report the queued bytes."""
-    wanted = {f"{port:04X}": port for port in ports}
+    port_of = {f"{port:04X}": port for port in ports}
     for table in tables:
         try:
             with Path(table).open() as lines:
                 next(lines, "")
                 for _, line in zip(range(MAX_LINES), lines, strict=False):
                     words = line.split()
-                    port = wanted.get(words[1].rpartition(":")[2])
+                    port = port_of.get(words[1].rpartition(":")[2])
                     if port is None or words[3] != ESTABLISHED:
                         continue
                     unsent, unread = (int(word, 16) for word in words[4].split(":"))

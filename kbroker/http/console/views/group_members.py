@@ -37,12 +37,12 @@ def describe(request: Request, kind: str, group_id: str) -> Described:
     """Raises Refusal."""
     if kind == "classic":
         return _classic(request, group_id)
-    api, asked = {
+    api, api_request = {
         "consumer": (ApiKey.CONSUMER_GROUP_DESCRIBE, ConsumerGroupDescribeRequest([group_id])),
         "share": (ApiKey.SHARE_GROUP_DESCRIBE, ShareGroupDescribeRequest([group_id])),
         "streams": (ApiKey.STREAMS_GROUP_DESCRIBE, StreamsGroupDescribeRequest([group_id])),
     }[kind]
-    found = request.caller.ask(api, asked).groups[0]
+    found = request.caller.ask(api, api_request).groups[0]
     check(found.error_code, f"group {group_id}", found.error_message)
     if kind == "streams":
         return Described(found.group_state, "", [_streams_member(found, each) for each in found.members])

@@ -134,8 +134,8 @@ def group(request: Request) -> dict[str, Any]:
 
 def committed(request: Request, group_id: str) -> dict[Partition, int]:
     """Committed offsets of a group."""
-    asked = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id, topics=None)])
-    answer = request.caller.ask(ApiKey.OFFSET_FETCH, asked, version=9).groups[0]
+    api_request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id, topics=None)])
+    answer = request.caller.ask(ApiKey.OFFSET_FETCH, api_request, version=9).groups[0]
     check(answer.error_code, f"group {group_id}")
     return {
         (topic.name, partition.partition_index): partition.committed_offset
@@ -149,8 +149,8 @@ def share_offsets(
     request: Request, group_id: str
 ) -> tuple[dict[Partition, int], dict[Partition, int | None]]:
     """Start offsets and lags of a share group."""
-    asked = DescribeShareGroupOffsetsRequest([DescribeShareGroupOffsetsRequestGroup(group_id, None)])
-    answer = request.caller.ask(ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, asked).groups[0]
+    api_request = DescribeShareGroupOffsetsRequest([DescribeShareGroupOffsetsRequestGroup(group_id, None)])
+    answer = request.caller.ask(ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, api_request).groups[0]
     check(answer.error_code, f"group {group_id}", answer.error_message)
     starts: dict[Partition, int] = {}
     lags: dict[Partition, int | None] = {}

@@ -158,9 +158,9 @@ def _from_cursor(request: Request, leaders: dict[int, int]) -> dict[int, int]:
     starts = {int(partition): int(offset) for partition, offset in pairs}
     if max(starts.values()) > INT64 or not set(starts) <= set(leaders):
         raise bad_request("cursor: belongs to other partitions")
-    wanted = {partition: leaders[partition] for partition in starts}
-    firsts = offsets_at(request.caller, request["topic"], wanted, EARLIEST)
-    ends = offsets_at(request.caller, request["topic"], wanted, LATEST)
+    chosen = {partition: leaders[partition] for partition in starts}
+    firsts = offsets_at(request.caller, request["topic"], chosen, EARLIEST)
+    ends = offsets_at(request.caller, request["topic"], chosen, LATEST)
     return {p: min(max(offset, firsts[p]), max(firsts[p], ends[p])) for p, offset in starts.items()}
 
 

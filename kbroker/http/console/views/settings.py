@@ -39,8 +39,8 @@ SETTINGS = fields(settings=many(SETTING))
 def settings_of(request: Request, kind: int, name: str) -> list[dict[str, Any]]:
     """All settings of a resource, sorted by name, without sensitive values."""
     resource = DescribeConfigsResource(kind, name, None)
-    asked = DescribeConfigsRequest([resource], include_documentation=True)
-    answer = request.caller.ask(ApiKey.DESCRIBE_CONFIGS, asked).results[0]
+    api_request = DescribeConfigsRequest([resource], include_documentation=True)
+    answer = request.caller.ask(ApiKey.DESCRIBE_CONFIGS, api_request).results[0]
     check(answer.error_code, name, answer.error_message)
     return [
         {

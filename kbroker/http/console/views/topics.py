@@ -69,9 +69,9 @@ WORDS = {
 def metadata(request: Request, topic: str | None = None) -> list[Any]:
     """Topics that the caller may see, sorted by name; with a name that topic. Raises Refusal (404)
     if it does not exist."""
-    wanted = None if topic is None else [MetadataRequestTopic(name=topic)]
-    asked = MetadataRequest(wanted, allow_auto_topic_creation=False)
-    answer = request.caller.ask(ApiKey.METADATA, asked, version=12)
+    topics_filter = None if topic is None else [MetadataRequestTopic(name=topic)]
+    api_request = MetadataRequest(topics_filter, allow_auto_topic_creation=False)
+    answer = request.caller.ask(ApiKey.METADATA, api_request, version=12)
     if topic is not None:
         if not answer.topics:
             raise not_found(f"there is no topic {topic}")

@@ -127,7 +127,7 @@ def test_a_heartbeat_of_a_settled_consumer_group_passes_and_puts_off_the_session
     play(tmp_path, test)
 
 
-def test_it_is_looked_at_again_after_any_change_of_the_group_its_topics_and_its_settings(
+def test_it_is_checked_again_after_any_change_of_the_group_its_topics_and_its_settings(
     tmp_path: Path,
 ) -> None:
     async def test(scene: Scene) -> None:
@@ -163,7 +163,7 @@ def test_it_is_looked_at_again_after_any_change_of_the_group_its_topics_and_its_
     play(tmp_path, test)
 
 
-def test_another_client_with_a_members_name_is_looked_at(tmp_path: Path) -> None:
+def test_another_client_with_a_members_name_is_checked(tmp_path: Path) -> None:
     async def test(scene: Scene) -> None:
         members = Consumers(scene)
         epoch = await members.settle("m")

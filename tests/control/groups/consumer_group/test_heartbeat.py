@@ -145,7 +145,7 @@ class TestEpochs:
         with pytest.raises(KafkaError, match="FENCED_MEMBER_EPOCH"):
             kafka.beat("a", 2)
 
-    def test_a_member_that_is_known_may_join_anew(self) -> None:
+    def test_a_known_member_may_join_again(self) -> None:
         kafka = kafka_with()
         Member(kafka, "a")
         kafka.topics.put("t", 7)
@@ -186,7 +186,7 @@ class TestTopicsChange:
         kafka.advance(INTERVAL_MS)
         assert member.beat() == {"t": [0]}
 
-    def test_topics_that_nobody_reads_change_nothing(self) -> None:
+    def test_topics_without_readers_change_nothing(self) -> None:
         kafka = kafka_with()
         member = Member(kafka, "a")
         kafka.topics.put("other", 9)

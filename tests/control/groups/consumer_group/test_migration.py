@@ -65,7 +65,7 @@ def test_the_upgrade_survives_a_restart() -> None:
     assert again.heartbeat(members[0], generation) == ErrorCode.REBALANCE_IN_PROGRESS
 
 
-def test_a_waiting_join_is_asked_to_start_over() -> None:
+def test_a_waiting_join_is_requested_to_start_over() -> None:
     kafka, members, _ = classic_group()
     kafka.send_join(kafka.new_member_id(protocols=PROTOCOLS), protocols=PROTOCOLS)
     waiting = kafka.send_join(members[0], protocols=PROTOCOLS)

@@ -94,7 +94,7 @@ class TestExpressions:
         kafka.advance(INTERVAL_MS)
         assert member.beat() == {"orders.eu": [0], "orders.us": [0]}
 
-    def test_an_expression_nobody_uses_is_forgotten(self) -> None:
+    def test_an_unused_expression_is_forgotten(self) -> None:
         kafka = kafka_with(**{"orders.eu": 1, "t": 1})
         member = Member(kafka, "a", regex="orders.*")
         kafka.advance(INTERVAL_MS)

@@ -183,7 +183,7 @@ def test_what_is_refused(kafka: Coordinator) -> None:
     fails(ErrorCode.INVALID_REQUEST, members, "a", epoch=-2)
 
 
-def test_a_full_group_takes_nobody() -> None:
+def test_a_full_group_refuses_members() -> None:
     kafka = Coordinator(GroupSettings(share_max_size=1))
     kafka.topics.put("t", 1)
     members = ShareMembers(kafka)
@@ -207,7 +207,7 @@ def test_partitions_that_an_administrator_adds_make_the_group(kafka: Coordinator
     st.dictionaries(st.sampled_from("xyz"), st.integers(1, 6), min_size=1),
     st.dictionaries(st.sampled_from("abcdefg"), st.sets(st.sampled_from("xyz"), min_size=1)),
 )
-def test_every_subscribed_partition_has_a_member_and_nobody_idles(
+def test_every_subscribed_partition_has_a_member_and_no_member_idles(
     subscribed: dict[str, set[str]], counts: dict[str, int], earlier: dict[str, set[str]]
 ) -> None:
     def ids(topics: set[str]) -> set[bytes]:

@@ -155,7 +155,7 @@ def test_the_states_of_members_are_written_as_apache_kafka_does() -> None:
     assert [int(state) for state in MemberState] == [1, 2, 3, 127]
 
 
-def test_sessions_start_anew_after_a_restart() -> None:
+def test_sessions_are_new_after_a_restart() -> None:
     kafka = application()
     one = Process(kafka, "one")
     settle(kafka, one)
@@ -209,7 +209,7 @@ def test_sources_that_are_joined_need_as_many_partitions() -> None:
     assert (Status.INCORRECTLY_PARTITIONED_TOPICS, text) in one.status
 
 
-def test_a_repartition_topic_that_nobody_writes_is_an_invalid_topology() -> None:
+def test_a_repartition_topic_without_a_writer_is_an_invalid_topology() -> None:
     kafka = application()
     topology = word_count()
     topology.subtopologies[0].repartition_sink_topics = []

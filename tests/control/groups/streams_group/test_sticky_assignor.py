@@ -113,5 +113,5 @@ def test_a_copy_takes_over() -> None:
         assert orphan in active(after[copies[orphan]])
 
 
-def test_nobody_is_given_nothing() -> None:
+def test_no_members_get_no_partitions() -> None:
     assert run({}, Work({"0": 3}, frozenset()), 1) == {}
