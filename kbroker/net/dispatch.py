@@ -186,10 +186,11 @@ class Dispatch:
     def _refuse_produce(
         self, connection: Connection, header: RequestHeader, frame: bytes | memoryview, body: int
     ) -> None:
-        may = partial(self.fetches.may, connection, WRITE)
-        answer = refuse(self.fetches.topics, may, header, frame, body)
+        process = self._process
+        may = partial(process.access.may, connection, WRITE)
+        answer = refuse(process.topics, may, header, frame, body)
         if answer is None:
-            self._process.close(connection, "a Produce with acks=0 and too many partitions")
+            process.close(connection, "a Produce with acks=0 and too many partitions")
         else:
             self._answered(connection, answer)
 
@@ -197,11 +198,11 @@ class Dispatch:
         """A fetch that the kernel answers when there are enough bytes."""
         connection.api_key = ApiKey.FETCH
         self.waiting.take(connection, frame, monotonic_ms())
-        self.fetches.set_timer()
+        self.fetches.purgatory.set_timer()
 
     def on_advanced(self, slot: int) -> None:
         """A slot that a fetch waits for has advanced."""
-        self.fetches.on_advanced(slot)
+        self.fetches.purgatory.on_advanced(slot)
 
     def source(self, segment: int) -> OpenFile:
         """The open file of a segment that the kernel has just read."""

@@ -49,7 +49,7 @@ async def _serve(context: ChildContext, version_answers: VersionAnswers | None, 
     while upkeep.old_entries():
         await asyncio.sleep(OLD_ENTRIES_SECONDS)
     probe = residency.choose(context.config.log_dirs)
-    fetches = _fetches(process, context, probe)
+    fetches = Fetches(process, context.config, probe)
     forwarding = process.forwarding
     forwarding.serves(served)
 
@@ -84,21 +84,6 @@ async def _serve(context: ChildContext, version_answers: VersionAnswers | None, 
     process.senders.stop()
     process.checks.close()
     control.close()
-
-
-def _fetches(process: NetworkProcess, context: ChildContext, probe: residency.Probe) -> Fetches:
-    return Fetches(
-        process.context,
-        context.config,
-        process.topics,
-        probe,
-        process.reply,
-        process.close,
-        process.counts,
-        process.quotas,
-        process.senders,
-        process.access.may,
-    )
 
 
 async def _linked(control: ControlLink) -> None:

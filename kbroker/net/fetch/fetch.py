@@ -3,13 +3,13 @@
 from dataclasses import dataclass
 
 from kbroker.net.connection import Connection
-from kbroker.net.fetch.fetch_session import FetchedPartition, Key, Session
+from kbroker.net.fetch.fetch_session import NO_SESSION, FetchedPartition, FetchSession, Key
 from kbroker.protocol.frame import RequestHeader
 
 
 @dataclass(slots=True)
 class Fetch:
-    """One request in progress. sessionless: the answer names every partition and no session.
+    """One request in progress.
 
     create: create a session from the partitions that were read."""
 
@@ -19,5 +19,10 @@ class Fetch:
     isolation: int
     min_bytes: int
     max_bytes: int
-    session: Session | None = None
+    session: FetchSession | None = None
     create: bool = False
+
+    @property
+    def session_id(self) -> int:
+        """Id of the session that the answer names, NO_SESSION for none."""
+        return NO_SESSION if self.session is None else self.session.id

@@ -39,14 +39,16 @@ class FetchedPartition:
     refused: bool = False  # the client has no permission to read it
     by_replica: bool = False  # the client says that it is another broker
 
-    def ask(self, part: FetchPartition) -> None:
+    def update_request_params(self, part: FetchPartition) -> None:
         """Apply the fields of a request."""
         self.fetch_offset = part.fetch_offset
         self.max_bytes = part.partition_max_bytes
         self.leader_epoch = part.current_leader_epoch
         self.last_fetched_epoch = part.last_fetched_epoch
 
-    def changed(self, error: int, high_watermark: int, log_start: int, length: int, diverging: bool) -> bool:
+    def maybe_update_response_data(
+        self, error: int, high_watermark: int, log_start: int, length: int, diverging: bool
+    ) -> bool:
         """Whether an incremental answer must include this partition; remembers the values that it
         reports."""
         news = length > 0 or error != 0 or diverging
@@ -60,7 +62,7 @@ MAX_PARTITIONS = 1 << 16
 """Maximum number of partitions in one session; a session that names more is not created."""
 
 
-class Session:
+class FetchSession:
     """Partitions of one session in the order in which they are read; epoch: the next that the
     client must send."""
 
@@ -76,7 +78,7 @@ class Session:
         self.created_ms = self.last_used_ms = now_ms
 
 
-class Sessions:
+class FetchSessionCache:
     """The session cache of one process, with room for ``slots`` sessions."""
 
     def __init__(
@@ -84,7 +86,7 @@ class Sessions:
         slots: int,
         new_id: Callable[[], int],
         on_gone: Callable[[int], None],
-        used_ms: Callable[["Session"], int],
+        used_ms: Callable[["FetchSession"], int],
     ) -> None:
         """new_id(): an id that is not in use. on_gone(id): a session is over. used_ms(session): its
         last use."""
@@ -92,7 +94,7 @@ class Sessions:
         self._new_id = new_id
         self._on_gone = on_gone
         self._used_ms = used_ms
-        self._sessions: dict[int, Session] = {}
+        self._sessions: dict[int, FetchSession] = {}
         self.evictions = 0
 
     def __len__(self) -> int:
@@ -108,20 +110,20 @@ class Sessions:
         if self._sessions.pop(number, None) is not None:
             self._on_gone(number)
 
-    def find(self, number: int) -> Session | None:
+    def find(self, number: int) -> FetchSession | None:
         """A session by its id."""
         return self._sessions.get(number)
 
     def create(
         self, partitions: dict[Key, FetchedPartition], uses_topic_ids: bool, now_ms: int
-    ) -> Session | None:
+    ) -> FetchSession | None:
         """A session over partitions, None when the cache has no room for it."""
         if len(partitions) > MAX_PARTITIONS:
             return None
         if len(self._sessions) >= self._slots and not self._evict(len(partitions), now_ms):
             return None
         number = self._new_id()
-        session = self._sessions[number] = Session(number, partitions, uses_topic_ids, now_ms)
+        session = self._sessions[number] = FetchSession(number, partitions, uses_topic_ids, now_ms)
         return session
 
     def _evict(self, size: int, now_ms: int) -> bool:
@@ -139,7 +141,7 @@ class Sessions:
         self.evictions += 1
         return True
 
-    def use(self, request: FetchRequest, version: int, now_ms: int) -> "Session | ErrorCode":
+    def use(self, request: FetchRequest, version: int, now_ms: int) -> "FetchSession | ErrorCode":
         """The session of an incremental request, updated by it; its epoch moves on."""
         session = self._sessions.get(request.session_id)
         if session is None:
@@ -153,7 +155,7 @@ class Sessions:
             if known is None:
                 session.partitions[key] = fetched
             else:
-                known.ask(part)
+                known.update_request_params(part)
         for topic in request.forgotten_topics_data:
             name = topic.topic if topic.topic_id == ZERO_UUID else topic.topic_id
             for partition in topic.partitions:

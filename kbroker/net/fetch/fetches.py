@@ -4,11 +4,11 @@ Runs in: network. Owner: the process. One request of a connection at a time, so 
 belongs to a connection.
 """
 
-import asyncio
 import os
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Protocol
 
 from kbroker.config.acls import READ
 from kbroker.config.broker import BrokerConfig
@@ -20,22 +20,15 @@ from kbroker.net.context import Context
 from kbroker.net.fetch.answer import FetchAnswer, Selected
 from kbroker.net.fetch.cold_reads import ColdReads
 from kbroker.net.fetch.fetch import Fetch
-from kbroker.net.fetch.fetch_session import (
-    FINAL_EPOCH,
-    INITIAL_EPOCH,
-    NO_SESSION,
-    FetchedPartition,
-    Session,
-    Sessions,
-    requested_partitions,
-)
+from kbroker.net.fetch.fetch_manager import FetchManager
+from kbroker.net.fetch.fetch_purgatory import FetchPurgatory
+from kbroker.net.fetch.fetch_session import FetchedPartition
 from kbroker.net.fetch.partition_reader import Limits, PartitionReader, Reading
 from kbroker.net.fetch.read_table import ReadTable
 from kbroker.net.fetch.residency import Probe, by_cachestat
 from kbroker.net.fetch.senders import Senders
-from kbroker.net.fetch.session_table import SessionTable
 from kbroker.net.rows import Context as ContextRow
-from kbroker.net.rows.topic_kernel import announce_waiter
+from kbroker.net.security.access import Access
 from kbroker.net.topics import Topics
 from kbroker.net.usage.quotas import Quotas
 from kbroker.net.usage.request_counts import RequestCounts
@@ -45,62 +38,53 @@ from kbroker.protocol.frame import RequestHeader
 from kbroker.protocol.messages.fetch import FetchRequest
 from kbroker.protocol.slices import emptied, is_sliced, paced, release
 from kbroker.purgatory.delayed_fetch import DelayedFetch
-from kbroker.purgatory.purgatory import Purgatory
 
-FIRST_SESSION_VERSION = 7
-FIRST_TOPIC_ID_VERSION = 13
 MANY_PARTITIONS = 1024  # of a session; requests of longer ones are served in slices
 ANSWER_BYTES = 64  # approximate bytes of an answer, and of each partition in it, without records
-Reply = Callable[[Connection, Sequence[Part]], None]
-Close = Callable[[Connection, str], None]
 Slots = dict[int, list[FetchedPartition]]
 Delayed = DelayedFetch[int, FetchedPartition]
 
 
-class Fetches:
-    """reply(connection, parts) sends an answer and resumes the connection; close(connection, why)
-    ends it."""
+class Process(Protocol):
+    """The part of the process that is used here."""
 
-    def __init__(
-        self,
-        context: Context,
-        config: BrokerConfig,
-        topics: Topics,
-        probe: Probe,
-        reply: Reply,
-        close: Close,
-        counts: RequestCounts,
-        quotas: Quotas,
-        senders: Senders,
-        may: Callable[[Connection, int, str], bool] = lambda *_: True,
-    ) -> None:
-        shared, client = context.shared, context.client
-        self._counts = counts
-        self.may = may
-        self._quotas = quotas
-        self._shared = shared
-        self._client = client
-        self._reply = reply
+    context: Context
+    topics: Topics
+    counts: RequestCounts
+    quotas: Quotas
+    senders: Senders
+    access: Access
+
+    def reply(self, connection: Connection, parts: Sequence[Part]) -> None:
+        """Send the answer to a request, then resume the connection."""
+
+    def close(self, connection: Connection, reason: str = "") -> None:
+        """Close the socket, and cancel what waits for the client."""
+
+
+class Fetches:
+    """Serves fetch requests in Python."""
+
+    def __init__(self, process: Process, config: BrokerConfig, probe: Probe) -> None:
+        context = process.context
+        shared = context.shared
+        self._process = process
+        self._counts = process.counts
+        self._quotas = process.quotas
         self.in_slices: Callable[[Connection, Callable[[], None]], None] = lambda _, work: work()
         """Serves a long request in slices, between other requests."""
-        self._close = close
         self._node_id = config.node_id
-        self.topics = topics
         self._max_bytes = config.get_int("fetch.max.bytes")
         self._sendfile_min = config.get_int("kbroker.sendfile.min.bytes")
-        slots = config.get_int("max.incremental.fetch.session.cache.slots")
-        slots = -(-slots // max(1, shared.sizes.clients - 1))
-        self._table = SessionTable(context, topics, slots)
-        self.sessions = Sessions(slots, self._table.new_id, self._table.drop, self._table.used_ms)
-        self.reads = ReadTable(context, senders)
-        self.reader = PartitionReader(shared, topics, self.reads, LogDirErrors(config.log_dirs, shared))
+        self._manager = FetchManager(context, config, process.topics)
+        self.reads = ReadTable(context, process.senders)
+        self.reader = PartitionReader(
+            shared, process.topics, self.reads, LogDirErrors(config.log_dirs, shared)
+        )
         context.words[ContextRow.PROBE] = probe is by_cachestat
-        self.cold = ColdReads(shared, client, probe)
-        interval = config.get_int("fetch.purgatory.purge.interval.requests")
-        self.purgatory: Purgatory[int] = Purgatory(monotonic_ms(), interval, self._announce)
-        self._timer: asyncio.TimerHandle | None = None
-        self._timer_ms = 0
-        self._counters = shared.counters[client]
+        self.cold = ColdReads(shared, context.client, probe)
+        self.purgatory = FetchPurgatory(context, config, process.counts)
+        self._counters = shared.counters[context.client]
 
     # --- requests -----------------------------------------------------------------------------------
 
@@ -110,7 +94,7 @@ class Fetches:
         """Serve a request, in slices if its session is long. Raises ProtocolError when it cannot be
         read."""
         request, _ = decode(FetchRequest, header.api_version, frame, body)
-        session = self.sessions.find(request.session_id)
+        session = self._manager.cache.find(request.session_id)
         if session is not None and len(session.partitions) > MANY_PARTITIONS and not is_sliced():
             self.in_slices(connection, partial(self._take, connection, header, request))
         else:
@@ -124,10 +108,10 @@ class Fetches:
                 release(request)
 
     def _serve(self, connection: Connection, header: RequestHeader, request: FetchRequest) -> None:
-        found = self._context(connection, header, request)
+        found = self._manager.new_fetch(connection, header, request, self._limit(connection, request))
         if isinstance(found, ErrorCode):
             self._counts.fetch_error(found)
-            self._reply(connection, FetchAnswer(header, self._node_id).build([], found))
+            self._process.reply(connection, FetchAnswer(header, self._node_id).build([], found))
             return
         if connection.grant is not None:
             self._refuse(found)
@@ -150,36 +134,16 @@ class Fetches:
         """Mark the partitions that the client has no permission to read, perhaps no longer."""
         for partition in paced(list(fetch.partitions.values())):
             name = self.reader.name_of(partition)
-            partition.refused = name is not None and not self.may(fetch.connection, READ, name)
+            partition.refused = name is not None and not self._process.access.may(
+                fetch.connection, READ, name
+            )
 
-    def _context(
-        self, connection: Connection, header: RequestHeader, request: FetchRequest
-    ) -> Fetch | ErrorCode:
+    def _limit(self, connection: Connection, request: FetchRequest) -> int:
+        """The maximum bytes of an answer."""
         max_bytes = min(request.max_bytes, self._max_bytes)
         if self._quotas.active:
             max_bytes = int(min(max_bytes, self._quotas.max_fetch_bytes(connection)))
-        fetch = Fetch(
-            connection, header, {}, request.isolation_level, min(request.min_bytes, max_bytes), max_bytes
-        )
-        with_session = header.api_version >= FIRST_SESSION_VERSION
-        if with_session and request.session_epoch not in (INITIAL_EPOCH, FINAL_EPOCH):
-            known = self.sessions.find(request.session_id)
-            if known is not None:
-                self._table.take_back(known)
-            session = self.sessions.use(request, header.api_version, monotonic_ms())
-            if isinstance(session, ErrorCode):
-                if known is not None:
-                    self._table.lend(known)
-                return session
-            if session.partitions:
-                fetch.session = session
-                fetch.partitions = session.partitions
-            return fetch
-        if with_session and request.session_id != NO_SESSION:
-            self.sessions.close(request.session_id)
-        fetch.create = with_session and request.session_epoch == INITIAL_EPOCH
-        fetch.partitions = {key: partition for key, partition, _ in requested_partitions(request)}
-        return fetch
+        return max_bytes
 
     def _read(self, fetch: Fetch, partitions: Sequence[FetchedPartition]) -> list[Reading]:
         """Read the partitions in order. The first one with bytes gets a whole batch; after it the
@@ -205,29 +169,14 @@ class Fetches:
             if id(partition) not in seen:  # unknown topics and partitions come last
                 readings.append((partition, self.reader.read(partition, Limits(0, False, fetch.isolation))))
         emptied(seen)
-        session_id = NO_SESSION
-        if fetch.session is not None:
-            session_id = fetch.session.id
-            readings = self._select(fetch.session, readings)
-            self._table.lend(fetch.session)
-        elif fetch.create:
-            uses_ids = fetch.header.api_version >= FIRST_TOPIC_ID_VERSION
-            for partition, reading in paced(readings):
-                partition.changed(*reading.reported)
-            made = self.sessions.create(fetch.partitions, uses_ids, monotonic_ms()) if readings else None
-            if made is not None:
-                session_id = made.id
-                fetch.session = made
-                self._table.lend(made)
+        readings = self._manager.update(fetch, readings)
         self._count(readings)
         cold = self.cold.of(readings)
         if cold:
             began_ns = time.monotonic_ns()
-            self.cold.read(cold, lambda: self._send_late(fetch, readings, session_id, began_ns))
+            self.cold.read(cold, lambda: self._send_late(fetch, readings, began_ns))
         else:
-            self._send(
-                fetch.connection, FetchAnswer(fetch.header, self._node_id).build(readings, 0, session_id)
-            )
+            self._send(fetch, readings)
             emptied(readings)
 
     def _held_back(self, fetch: Fetch, readings: Selected) -> bool:
@@ -238,34 +187,19 @@ class Fetches:
         throttle_ms = self._quotas.fetched(fetch.connection, size)
         if not throttle_ms:
             return False
-        session_id = NO_SESSION
-        if fetch.session is not None:
-            session_id = fetch.session.id
-            self._table.lend(fetch.session)
+        self._manager.leave_unchanged(fetch)
         self._counts.fetch_error(0)
         answer = FetchAnswer(fetch.header, self._node_id)
-        self._reply(fetch.connection, answer.build([], 0, session_id, throttle_ms))
+        self._process.reply(fetch.connection, answer.build([], 0, fetch.session_id, throttle_ms))
         return True
 
-    @staticmethod
-    def _select(session: Session, readings: Selected) -> Selected:
-        """What changed since the last answer; partitions with bytes go to the end of the session's
-        order."""
-        selected = [(w, reading) for w, reading in paced(readings) if w.changed(*reading.reported)]
-        moved = {id(partition) for partition, reading in paced(selected) if reading.length}
-        if moved and len(session.partitions) > 1:
-            known = list(session.partitions.items())
-            for key in [key for key, partition in paced(known) if id(partition) in moved]:
-                session.partitions[key] = session.partitions.pop(key)
-        return selected
-
-    def _send_late(self, fetch: Fetch, readings: Selected, session_id: int, began_ns: int) -> None:
+    def _send_late(self, fetch: Fetch, readings: Selected, began_ns: int) -> None:
         fetch.connection.cold_ns += time.monotonic_ns() - began_ns
-        self._answer_later(fetch, len(readings), partial(self._send_read, fetch, readings, session_id))
+        self._answer_later(fetch, len(readings), partial(self._send_read, fetch, readings))
 
-    def _send_read(self, fetch: Fetch, readings: Selected, session_id: int) -> None:
+    def _send_read(self, fetch: Fetch, readings: Selected) -> None:
         there = [(partition, self.reader.still(reading)) for partition, reading in paced(readings)]
-        self._send(fetch.connection, FetchAnswer(fetch.header, self._node_id).build(there, 0, session_id))
+        self._send(fetch, there)
 
     def _answer_later(self, fetch: Fetch, partitions: int, work: Callable[[], None]) -> None:
         """Answer a fetch that has waited; the answer includes partitions that do not exist."""
@@ -274,20 +208,22 @@ class Fetches:
         else:
             work()
 
-    def _send(self, connection: Connection, parts: list[Part]) -> None:
+    def _send(self, fetch: Fetch, readings: Selected) -> None:
+        connection = fetch.connection
+        parts = FetchAnswer(fetch.header, self._node_id).build(readings, 0, fetch.session_id)
         self._counts.fetched(parts, self._sendfile_min)
         for i, part in enumerate(parts):
             if isinstance(part, FilePart) and part.length < self._sendfile_min:
                 try:
                     data = os.pread(part.source.fd, part.length, part.position)
                 except OSError as error:  # the next fetch takes the log dir offline and gets the error
-                    self._close(connection, f"a segment file cannot be read: {error}")
+                    self._process.close(connection, f"a segment file cannot be read: {error}")
                     return
                 if len(data) < part.length:
-                    self._close(connection, "a segment file became shorter while it was read")
+                    self._process.close(connection, "a segment file became shorter while it was read")
                     return
                 parts[i] = data
-        self._reply(connection, parts)
+        self._process.reply(connection, parts)
 
     def _count(self, readings: Selected) -> None:
         if not readings:
@@ -321,7 +257,7 @@ class Fetches:
         )
         fetch.connection.on_close = lambda: self._cancel(fetch, partitions, operation, slots)
         if not self.purgatory.watch_each(operation, paced(slots)):
-            self.set_timer()
+            self.purgatory.set_timer()
 
     def _cancel(
         self, fetch: Fetch, partitions: list[FetchedPartition], operation: Delayed, slots: Slots
@@ -352,17 +288,6 @@ class Fetches:
             if fetch.session is None:
                 emptied(fetch.partitions)
 
-    def _announce(self, slot: int) -> None:
-        announce_waiter(self._shared.slots[slot].ctypes.data, self._client)
-
-    def on_advanced(self, slot: int) -> None:
-        """The IO worker cleared our waiter bit: complete the fetches that can be completed, and set
-        the bit again for the others."""
-        self.purgatory.check_and_complete(slot)
-        if self.purgatory.waits_for(slot):
-            self._announce(slot)
-            self.purgatory.check_and_complete(slot)
-
     def on_gone(self, slots: Sequence[int]) -> None:
         """Slots whose partitions were deleted: their fetches are answered with an error."""
         for slot in slots:
@@ -370,26 +295,10 @@ class Fetches:
             self.reader.forget(slot)
             self.reads.forget(slot)
 
-    def set_timer(self) -> None:
-        """Wake up when the next fetch has waited long enough."""
-        due = self.purgatory.next_expiry_ms()
-        if due is None or (self._timer is not None and self._timer_ms <= due):
-            return
-        if self._timer is not None:
-            self._timer.cancel()
-        delay = max(0, due - monotonic_ms()) / 1000
-        self._timer_ms = due
-        self._timer = asyncio.get_running_loop().call_later(delay, self._expire)
-
-    def _expire(self) -> None:
-        self._timer = None
-        self._counts.fetch_expired(self.purgatory.expire(monotonic_ms()))
-        self.set_timer()
-
     def measure(self) -> None:
         """Once a second: update metrics, close files that are no longer read."""
         self.reads.sweep()
-        sessions = self.sessions
+        sessions = self._manager.cache
         self._counts.fetches(
             self.purgatory.delayed,
             self.purgatory.watched,

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbroker.net.context import Context
-from kbroker.net.fetch.fetch_session import Session
+from kbroker.net.fetch.fetch_session import FetchSession
 from kbroker.net.rows import Context as ContextRow
 from kbroker.net.rows import Session as SessionRow
 from kbroker.net.rows import SessionEntry
@@ -52,15 +52,15 @@ class SessionTable:
         self._rows[row] = 0
         self._free.append(row)
 
-    def used_ms(self, session: Session) -> int:
+    def used_ms(self, session: FetchSession) -> int:
         """When it was last used, wherever that was."""
         return max(session.last_used_ms, int(self._row(session)[SessionRow.USED_MS]))
 
-    def _row(self, session: Session) -> Words:
+    def _row(self, session: FetchSession) -> Words:
         row: Words = self._rows[session.id & (len(self._rows) - 1)]
         return row
 
-    def lend(self, session: Session) -> None:
+    def lend(self, session: FetchSession) -> None:
         """Let the kernel serve it, if it can."""
         partitions = list(session.partitions.values())
         if not 0 < len(partitions) <= MAX_PARTITIONS:
@@ -97,7 +97,7 @@ class SessionTable:
         row[SessionRow.USED_MS] = session.last_used_ms
         row[SessionRow.ID] = session.id
 
-    def take_back(self, session: Session) -> None:
+    def take_back(self, session: FetchSession) -> None:
         """Copy back the kernel's changes since the session was lent; the kernel no longer serves
         it."""
         lent = self._lent.pop(session.id, None)

@@ -5,9 +5,9 @@ import itertools
 from kbroker.net.fetch.fetch_session import (
     EVICTION_MS,
     FetchedPartition,
+    FetchSession,
+    FetchSessionCache,
     Key,
-    Session,
-    Sessions,
     requested_partitions,
 )
 from kbroker.protocol.errors import ErrorCode
@@ -18,9 +18,11 @@ class Scene:
     def __init__(self, slots: int) -> None:
         ids = itertools.count(1)
         self.gone: list[int] = []
-        self.sessions = Sessions(slots, lambda: next(ids), self.gone.append, lambda s: s.last_used_ms)
+        self.sessions = FetchSessionCache(
+            slots, lambda: next(ids), self.gone.append, lambda s: s.last_used_ms
+        )
 
-    def create(self, count: int, now_ms: int) -> Session | None:
+    def create(self, count: int, now_ms: int) -> FetchSession | None:
         return self.sessions.create(partitions(count), False, now_ms)
 
 
@@ -90,15 +92,15 @@ def test_without_slots_there_are_no_sessions() -> None:
 
 def test_only_changes_are_returned() -> None:
     wanted = FetchedPartition("t", bytes(16), 0, 0, 100, -1, -1)
-    assert wanted.changed(0, 5, 0, 0, False)
-    assert not wanted.changed(0, 5, 0, 0, False)
-    assert wanted.changed(0, 5, 0, 10, False)
-    assert wanted.changed(0, 6, 0, 0, False)
-    assert wanted.changed(0, 6, 1, 0, False)
-    assert wanted.changed(1, -1, -1, 0, False)
-    assert wanted.changed(1, -1, -1, 0, False), "errors are told each time"
-    assert wanted.changed(0, 6, 1, 0, False), "and what follows them"
-    assert wanted.changed(0, 6, 1, 0, True)
+    assert wanted.maybe_update_response_data(0, 5, 0, 0, False)
+    assert not wanted.maybe_update_response_data(0, 5, 0, 0, False)
+    assert wanted.maybe_update_response_data(0, 5, 0, 10, False)
+    assert wanted.maybe_update_response_data(0, 6, 0, 0, False)
+    assert wanted.maybe_update_response_data(0, 6, 1, 0, False)
+    assert wanted.maybe_update_response_data(1, -1, -1, 0, False)
+    assert wanted.maybe_update_response_data(1, -1, -1, 0, False), "errors are told each time"
+    assert wanted.maybe_update_response_data(0, 6, 1, 0, False), "and what follows them"
+    assert wanted.maybe_update_response_data(0, 6, 1, 0, True)
 
 
 def test_a_request_names_topics_by_name_or_by_id() -> None:

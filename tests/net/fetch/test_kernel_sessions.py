@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kbroker.ipc.layout import Slot
-from kbroker.net.fetch.fetch_session import FetchedPartition, Key, Session
+from kbroker.net.fetch.fetch_session import FetchedPartition, FetchSession, Key
 from kbroker.net.rows import Context as ContextRow
 from kbroker.net.rows import Outcome, SessionEntry
 from kbroker.net.rows import Session as SessionRow
@@ -17,12 +17,12 @@ from tests.net.fetch.kernel_scene import KernelScene, opened
 from tests.net.requests import TOPIC_ID
 
 
-def begun(scene: KernelScene, wanted: list[FetchedPartition], uses_ids: bool = False) -> Session:
+def begun(scene: KernelScene, wanted: list[FetchedPartition], uses_ids: bool = False) -> FetchSession:
     """A session that the kernel serves from now on."""
     partitions: dict[Key, FetchedPartition] = {
         (each.topic_id if uses_ids else each.topic, each.partition): each for each in wanted
     }
-    session = Session(scene.sessions.new_id(), partitions, uses_ids, 0)
+    session = FetchSession(scene.sessions.new_id(), partitions, uses_ids, 0)
     scene.sessions.lend(session)
     return session
 

@@ -1,0 +1,108 @@
+"""Fetch sessions of requests: which partitions a request reads, and which of them its answer
+returns (Kafka's FetchManager and FetchContext).
+
+Runs in: network. Owner: the Fetches.
+"""
+
+from kbroker.config.broker import BrokerConfig
+from kbroker.ipc.clock import monotonic_ms
+from kbroker.net.connection import Connection
+from kbroker.net.context import Context
+from kbroker.net.fetch.answer import Selected
+from kbroker.net.fetch.fetch import Fetch
+from kbroker.net.fetch.fetch_session import (
+    FINAL_EPOCH,
+    INITIAL_EPOCH,
+    NO_SESSION,
+    FetchSession,
+    FetchSessionCache,
+    requested_partitions,
+)
+from kbroker.net.fetch.session_table import SessionTable
+from kbroker.net.topics import Topics
+from kbroker.protocol.errors import ErrorCode
+from kbroker.protocol.frame import RequestHeader
+from kbroker.protocol.messages.fetch import FetchRequest
+from kbroker.protocol.slices import paced
+
+FIRST_SESSION_VERSION = 7
+FIRST_TOPIC_ID_VERSION = 13
+
+
+class FetchManager:
+    """Python takes a session back from the kernel for a request (`new_fetch`), and lends it again
+    before the answer (`update` or `leave_unchanged`)."""
+
+    def __init__(self, context: Context, config: BrokerConfig, topics: Topics) -> None:
+        slots = config.get_int("max.incremental.fetch.session.cache.slots")
+        slots = -(-slots // max(1, context.shared.sizes.clients - 1))
+        self._table = SessionTable(context, topics, slots)
+        self.cache = FetchSessionCache(slots, self._table.new_id, self._table.drop, self._table.used_ms)
+
+    def new_fetch(
+        self, connection: Connection, header: RequestHeader, request: FetchRequest, max_bytes: int
+    ) -> Fetch | ErrorCode:
+        """The fetch of a request, with the partitions of its session or those that it names."""
+        fetch = Fetch(
+            connection, header, {}, request.isolation_level, min(request.min_bytes, max_bytes), max_bytes
+        )
+        with_session = header.api_version >= FIRST_SESSION_VERSION
+        if with_session and request.session_epoch not in (INITIAL_EPOCH, FINAL_EPOCH):
+            session = self._use(request, header.api_version)
+            if isinstance(session, ErrorCode):
+                return session
+            if session.partitions:
+                fetch.session = session
+                fetch.partitions = session.partitions
+            return fetch
+        if with_session and request.session_id != NO_SESSION:
+            self.cache.close(request.session_id)
+        fetch.create = with_session and request.session_epoch == INITIAL_EPOCH
+        fetch.partitions = {key: partition for key, partition, _ in requested_partitions(request)}
+        return fetch
+
+    def _use(self, request: FetchRequest, version: int) -> FetchSession | ErrorCode:
+        known = self.cache.find(request.session_id)
+        if known is not None:
+            self._table.take_back(known)
+        session = self.cache.use(request, version, monotonic_ms())
+        if isinstance(session, ErrorCode) and known is not None:
+            self._table.lend(known)
+        return session
+
+    def update(self, fetch: Fetch, readings: Selected) -> Selected:
+        """Update the fetch's session, or create one; returns the partitions that the answer
+        includes."""
+        if fetch.session is not None:
+            readings = self._changed(fetch.session, readings)
+            self._table.lend(fetch.session)
+        elif fetch.create:
+            uses_ids = fetch.header.api_version >= FIRST_TOPIC_ID_VERSION
+            for partition, reading in paced(readings):
+                partition.maybe_update_response_data(*reading.reported)
+            if readings:
+                fetch.session = self.cache.create(fetch.partitions, uses_ids, monotonic_ms())
+            if fetch.session is not None:
+                self._table.lend(fetch.session)
+        return readings
+
+    def leave_unchanged(self, fetch: Fetch) -> None:
+        """The answer returns no partitions: the fetch's session stays as it is."""
+        if fetch.session is not None:
+            self._table.lend(fetch.session)
+
+    @staticmethod
+    def _changed(session: FetchSession, readings: Selected) -> Selected:
+        """What changed since the last answer; partitions with bytes go to the end of the session's
+        order."""
+        selected = [
+            (partition, reading)
+            for partition, reading in paced(readings)
+            if partition.maybe_update_response_data(*reading.reported)
+        ]
+        moved = {id(partition) for partition, reading in paced(selected) if reading.length}
+        if moved and len(session.partitions) > 1:
+            known = list(session.partitions.items())
+            for key in [key for key, partition in paced(known) if id(partition) in moved]:
+                session.partitions[key] = session.partitions.pop(key)
+        return selected
