@@ -91,7 +91,7 @@ def alone(turn: Turn) -> Measures:
     return {"mb_per_s": total / 1e6 / seconds, "cpu_s_per_gb": cpu / (total / 1e9)}
 
 
-def beside_produce(turn: Turn) -> Measures:
+def with_produce(turn: Turn) -> Measures:
     """Acks at 1,000 records a second, first with nothing else going on, then while a log is
     compacted."""
     updates = turn.topic("updates", 1, {"segment.bytes": str(SEGMENT_BYTES)})
@@ -126,7 +126,7 @@ SCENARIOS = (
             Measure("quiet_p99_ms", "ack p99 before it", "ms", "lower"),
             Measure("slower", "p99 during it / before it", "times", "lower", 1.5, absolute=True),
         ),
-        beside_produce,
+        with_produce,
         kind="compaction",
     ),
 )

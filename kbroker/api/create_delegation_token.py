@@ -26,9 +26,9 @@ API = Api(ApiKey.CREATE_DELEGATION_TOKEN, 1, 3)
 async def handle(ctx: RequestContext, request: CreateDelegationTokenRequest) -> CreateDelegationTokenResponse:
     """Create a token; returns it or an error."""
     if not may_ask(ctx):
-        return not_asked(ctx, request, ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
+        return not_requested(ctx, request, ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
     if ctx.broker.tokens.enabled and any(one.principal_type != USER for one in paced(request.renewers)):
-        return not_asked(ctx, request, ErrorCode.INVALID_PRINCIPAL_TYPE)
+        return not_requested(ctx, request, ErrorCode.INVALID_PRINCIPAL_TYPE)
     broker, owner, requester = ctx.broker, owner_of(ctx, request), ctx.client.principal
     answer = CreateDelegationTokenResponse(ErrorCode.NONE, *parts_of(owner), *parts_of(requester))
     try:
@@ -62,7 +62,7 @@ def owner_of(ctx: RequestContext, request: CreateDelegationTokenRequest) -> str:
     return f"{request.owner_principal_type}:{request.owner_principal_name}"
 
 
-def not_asked(
+def not_requested(
     ctx: RequestContext, request: CreateDelegationTokenRequest, error: ErrorCode
 ) -> CreateDelegationTokenResponse:
     """Refuse a request before a token is created. Raises KafkaError."""

@@ -17,7 +17,9 @@ def handle(ctx: RequestContext, request: HeartbeatRequest) -> Answer:
     """While the group is loading, every heartbeat is accepted, as in Kafka."""
     service = ctx.services.groups
     try:
-        response: Answer = service.ask_beside(request.group_id, lambda _: service.shard.heartbeat(request))
+        response: Answer = service.ask_concurrently(
+            request.group_id, lambda _: service.shard.heartbeat(request)
+        )
     except KafkaError as error:
         if error.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
             return HeartbeatResponse()

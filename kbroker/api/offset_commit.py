@@ -35,7 +35,7 @@ def handle(ctx: RequestContext, request: OffsetCommitRequest) -> Answer:
 
 def _ask(ctx: RequestContext, request: OffsetCommitRequest) -> Answer:
     service = ctx.services.groups
-    answer: Answer = service.ask_beside(
+    answer: Answer = service.ask_concurrently(
         request.group_id, lambda now_ms: service.shard.commit_offsets(request, ctx.version, now_ms)
     )
     if type(answer) is Deferred:  # completes at once instead of Running: nothing else of the group is pending

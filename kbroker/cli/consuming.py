@@ -180,7 +180,7 @@ class Reader:
         offset = message.offset() or 0
         kind, timestamp = message.timestamp()
         timestamp = timestamp if kind else -1
-        if self._is_behind_bounds(partition, offset, timestamp):
+        if self._is_past_bounds(partition, offset, timestamp):
             return None
         if offset + 1 >= self._ends.get(partition, NO_END):
             self._open.discard(partition)
@@ -188,7 +188,7 @@ class Reader:
         headers: Any = message.headers() or ()
         return Shown(*partition, offset, timestamp, message.key(), message.value(), headers)
 
-    def _is_behind_bounds(self, partition: Partition, offset: int, timestamp: int) -> bool:
+    def _is_past_bounds(self, partition: Partition, offset: int, timestamp: int) -> bool:
         until_ms = self.bounds.until_ms
         if offset >= self._ends.get(partition, NO_END) or (until_ms is not None and timestamp >= until_ms):
             self._open.discard(partition)

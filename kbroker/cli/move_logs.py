@@ -77,7 +77,7 @@ class LogDirs:
             if (partitions is None or log.partition in partitions) and source in (None, log.log_dir)
         ]
 
-    def with_most_room(self, log: Log) -> str:
+    def with_most_space(self, log: Log) -> str:
         """The other log dir with the most room, which then has less. Raises CommandFailed if there
         is none."""
         others = {
@@ -147,7 +147,7 @@ def _planned(found: LogDirs, logs: list[Log], target: str | None) -> dict[Log, s
     """Where each log goes that is not there yet: the largest first, as their room is shared."""
     moves = {}
     for log in sorted(logs, key=lambda each: -each.bytes):
-        path = target or log.moving_to or found.with_most_room(log)
+        path = target or log.moving_to or found.with_most_space(log)
         if path not in (log.log_dir, log.moving_to):
             moves[log] = path
     return moves

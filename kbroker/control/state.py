@@ -264,7 +264,7 @@ def _copied(broker: Broker, copy: adoption.FutureCopy) -> Replica | None:
     topic = catalogue.get(copy.topic) if copy.topic_id is None else catalogue.by_id(copy.topic_id)
     if topic is None or copy.index >= len(topic.partitions):
         return None
-    return _replica_beside(broker, topic.partitions[copy.index], copy.log_dir)
+    return _replica_on_site(broker, topic.partitions[copy.index], copy.log_dir)
 
 
 def _retire_moved(broker: Broker) -> None:
@@ -275,7 +275,7 @@ def _retire_moved(broker: Broker) -> None:
         if topic is None or topic.name != found.topic or found.index >= len(topic.partitions):
             continue
         known = topic.partitions[found.index]
-        mine = _replica_beside(broker, known, found.log_dir) or known.leader
+        mine = _replica_on_site(broker, known, found.log_dir) or known.leader
         if found.log_dir not in [replica.log_dir for replica in known.replicas] and _is_there(mine):
             left.append(Deletion(topic.topic_id, replace(known.leader, log_dir=found.log_dir)))
     retire_all(left)
@@ -286,7 +286,7 @@ def _known(broker: Broker) -> set[str]:
     return {replica.folder for replica in broker.catalogue.replicas()}
 
 
-def _replica_beside(broker: Broker, partition: Partition, log_dir: str) -> Replica | None:
+def _replica_on_site(broker: Broker, partition: Partition, log_dir: str) -> Replica | None:
     """The replica on the site of a log dir."""
     site = broker.site_of(log_dir)
     return next((one for one in partition.replicas if broker.site_of(one.log_dir) is site), None)

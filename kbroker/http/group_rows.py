@@ -50,7 +50,7 @@ class GroupRows:
         for (kind, state), count in states.items():
             families.add("kbroker_groups", (kind, state), count)
         rows, sums = _lags(groups, watermarks(self._shared, directory))
-        self._groups_alone(families, groups, sums)
+        self._without_partitions(families, groups, sums)
         shown = _largest(rows, self._most, lambda row: -1 if row.lag is None else row.lag)
         families.add("kbroker_group_partitions_left_out", (), len(rows) - len(shown))
         labels = self._labels.of([row.labels for row in shown])
@@ -61,11 +61,11 @@ class GroupRows:
         families.add_all("kbroker_group_lag", known, lags)
         self._dead_letters(families, groups)
         self._seconds(families, with_lag)
-        self._behind(families, groups, rows)
+        self._lag_rows(families, groups, rows)
         if families.kafka:
             self._kafka_states(families, states)
 
-    def _groups_alone(
+    def _without_partitions(
         self, families: Families, groups: Sequence[GroupSummary], sums: Mapping[tuple[str, str], list[int]]
     ) -> None:
         lags: Counter[str] = Counter()
@@ -104,7 +104,7 @@ class GroupRows:
         labels = self._timed.of([labels for labels, _ in timed])
         families.add_all("kbroker_group_lag_seconds", labels, [seconds for _, seconds in timed])
 
-    def _behind(self, families: Families, groups: Sequence[GroupSummary], rows: Sequence["Row"]) -> None:
+    def _lag_rows(self, families: Families, groups: Sequence[GroupSummary], rows: Sequence["Row"]) -> None:
         """Sums and minima over the partitions of each group whose lag is known."""
         sizes: Counter[str] = Counter()
         cached: dict[str, float] = {}

@@ -83,7 +83,7 @@ class GroupCommit:
             self._pending[token] = commit
             if commit.job.active >= 0 and not self._threads:
                 self._start_threads()
-            if commit.job.active_alone:
+            if commit.job.only_active:
                 self._unsent.append(token)
             else:
                 self._run_whole(token, commit)

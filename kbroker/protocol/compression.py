@@ -25,7 +25,7 @@ XERIAL_BLOCK_BYTES: Final = 32 * 1024
 PIECE_BYTES: Final = 1 << 20
 SNAPPY_MAX_RATIO: Final = 22
 """A byte of snappy decompresses to no more bytes than this."""
-ZSTD_MOST_HEADER: Final = 18
+ZSTD_MAX_HEADER: Final = 18
 ZSTD_BLOCK_HEADER: Final = 3
 ZSTD_REPEATED_BYTE: Final = 1
 """Type of a block that is one byte, to be repeated."""
@@ -98,32 +98,32 @@ def decompress(codec: int, data: bytes | memoryview, max_bytes: int = MAX_BYTES)
 
 
 def pieces(
-    codec: int, data: bytes | memoryview, most_bytes: int = PIECE_BYTES, max_bytes: int = MAX_BYTES
+    codec: int, data: bytes | memoryview, piece_bytes: int = PIECE_BYTES, max_bytes: int = MAX_BYTES
 ) -> Iterator[bytes | memoryview]:
-    """The records section of a batch in plain, `most_bytes` or less at a time (snappy: block by
+    """The records section of a batch in plain, `piece_bytes` or less at a time (snappy: block by
     block; a block of more than `max_bytes` is TooLong before it is decompressed).
 
     What follows the end of a gzip or lz4 stream is not looked at, as by Kafka's readers.
     ProtocolError when damaged."""
     if codec == Codec.NONE:
         view = memoryview(data)
-        for start in range(0, len(view), most_bytes):
-            yield view[start : start + most_bytes]
+        for start in range(0, len(view), piece_bytes):
+            yield view[start : start + piece_bytes]
         return
     if codec not in _PIECES:
         raise ProtocolError(f"there is no compression codec {codec}")
     try:
-        yield from _PIECES[codec](data, max_bytes if codec == Codec.SNAPPY else most_bytes)
+        yield from _PIECES[codec](data, max_bytes if codec == Codec.SNAPPY else piece_bytes)
     except (zlib.error, cramjam.DecompressionError, RuntimeError, EOFError, zstandard.ZstdError) as error:
         raise ProtocolError(f"{Codec(codec).name.lower()} data is damaged: {error}") from error
 
 
-def _gzip_pieces(data: bytes | memoryview, most_bytes: int) -> Iterator[bytes]:
+def _gzip_pieces(data: bytes | memoryview, piece_bytes: int) -> Iterator[bytes]:
     rest = bytes(data)
     while True:
         unpacker = zlib.decompressobj(GZIP)
         while not unpacker.eof:
-            piece = unpacker.decompress(rest, most_bytes)
+            piece = unpacker.decompress(rest, piece_bytes)
             rest = unpacker.unconsumed_tail
             if not piece and not unpacker.eof:
                 raise ProtocolError("gzip data is truncated")
@@ -176,23 +176,23 @@ def _unpack_snappy(raw: bytes, max_bytes: int) -> bytes:
     return bytes(cramjam.snappy.decompress_raw(raw))
 
 
-def _lz4_pieces(data: bytes | memoryview, most_bytes: int) -> Iterator[bytes]:
+def _lz4_pieces(data: bytes | memoryview, piece_bytes: int) -> Iterator[bytes]:
     announced_size = (
         len(data) > LZ4_FLAGS and data[LZ4_FLAGS] & LZ4_CONTENT_SIZE
     )  # and would be given that much memory
-    if len(data) * LZ4_MAX_RATIO <= most_bytes and not announced_size:
+    if len(data) * LZ4_MAX_RATIO <= piece_bytes and not announced_size:
         yield lz4.frame.decompress(data)  # a quarter of the time that small frames take with a bound
         return
     unpacker = lz4.frame.LZ4FrameDecompressor()
-    piece: bytes = unpacker.decompress(data, most_bytes)
+    piece: bytes = unpacker.decompress(data, piece_bytes)
     while piece:
         yield piece
-        piece = b"" if unpacker.eof or unpacker.needs_input else unpacker.decompress(b"", most_bytes)
+        piece = b"" if unpacker.eof or unpacker.needs_input else unpacker.decompress(b"", piece_bytes)
     if not unpacker.eof:
         raise ProtocolError("lz4 data is truncated")
 
 
-def _zstd_pieces(data: bytes | memoryview, most_bytes: int) -> Iterator[bytes]:
+def _zstd_pieces(data: bytes | memoryview, piece_bytes: int) -> Iterator[bytes]:
     if _check_zstd_frames(memoryview(data)) > ZSTD_KEPT_WINDOW:
         unpacker = zstandard.ZstdDecompressor()  # its window goes with it
     else:
@@ -202,7 +202,7 @@ def _zstd_pieces(data: bytes | memoryview, most_bytes: int) -> Iterator[bytes]:
             )  # making one takes four times as long as a small batch
         unpacker = _contexts.zstd
     reader = unpacker.stream_reader(data, read_across_frames=True)
-    while piece := reader.read(most_bytes):
+    while piece := reader.read(piece_bytes):
         yield piece
 
 
@@ -211,7 +211,7 @@ def _check_zstd_frames(data: memoryview) -> int:
     (RFC 8878, section 3.1.1). Returns the largest window of a frame."""
     pos = window = 0
     while pos < len(data):
-        head = data[pos : pos + ZSTD_MOST_HEADER]
+        head = data[pos : pos + ZSTD_MAX_HEADER]
         parameters = zstandard.get_frame_parameters(head)
         checksum = parameters.has_checksum
         window = max(window, parameters.window_size)

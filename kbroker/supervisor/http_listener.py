@@ -12,7 +12,7 @@ from kbroker.http.console.listener import Access, listener_of
 log = logging.getLogger(__name__)
 
 
-def listen_or_elsewhere(address: str) -> socket.socket | None:
+def listen_or_fall_back(address: str) -> socket.socket | None:
     """As ``listen``, for a default address: if its port is in use, for instance by another broker
     of this host, a free port is used."""
     try:

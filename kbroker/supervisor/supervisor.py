@@ -88,7 +88,7 @@ class Supervisor:
             self._dir_errors.fail(path, errno.ENODEV)
         self._ports = self._acceptor.bind()
         listen = (
-            http_listener.listen if HTTP_LISTEN in self.config.static else http_listener.listen_or_elsewhere
+            http_listener.listen if HTTP_LISTEN in self.config.static else http_listener.listen_or_fall_back
         )
         self._http_listener = listen(self.config.get_optional_str(HTTP_LISTEN) or "")
         where = self.config.get_optional_str(REGISTRY_LISTEN) or ""

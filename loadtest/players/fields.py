@@ -29,10 +29,10 @@ class Fields(NamedTuple):
 def fields(messages: Sequence[Message]) -> Fields:
     """Fields of delivered messages (none of them an error); at least one."""
     places = layout()
-    return asked(messages) if places is None else read(messages, places)
+    return request_message(messages) if places is None else read(messages, places)
 
 
-def asked(messages: Sequence[Message]) -> Fields:
+def request_message(messages: Sequence[Message]) -> Fields:
     """By the messages' methods."""
     count = len(messages)
     return Fields(

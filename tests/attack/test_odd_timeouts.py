@@ -58,7 +58,7 @@ def find(peer: Target, group: str) -> None:
     eventually(found)
 
 
-def left_alone(peer: Target, group: str, rebalance_ms: int) -> Any:
+def abandoned(peer: Target, group: str, rebalance_ms: int) -> Any:
     """A static member with this rebalance timeout that the other one has left in a rebalance: its
     JoinGroup answer."""
     find(peer, group)
@@ -86,7 +86,7 @@ def story(peer: Target, prefix: str) -> list[Any]:
             seen.append((session_ms, version, answer.error_code))
     for rebalance_ms in (0, -1, INT_MIN):
         group = f"{prefix}-rebalance{rebalance_ms}"
-        left = left_alone(peer, group, rebalance_ms)
+        left = abandoned(peer, group, rebalance_ms)
         seen.append((rebalance_ms, heartbeat(peer, group, "i2", left)))
         again = join(peer, group, "i2", SESSION_MS, rebalance_ms, member=left.member_id)
         seen += [again.error_code, again.generation_id, len(again.members)]

@@ -128,14 +128,14 @@ def entry(
 def test_logs_go_where_most_room_is_left() -> None:
     dirs = [entry("/from", 0, 50, 40, 30), entry("/a", 100), entry("/b", 90), entry("/c", 999, cordoned=True)]
     found = LogDirs([{"broker": 1, "log_dirs": dirs}])
-    assert [found.with_most_room(log) for log in found.logs] == ["/a", "/b", "/a"]
+    assert [found.with_most_space(log) for log in found.logs] == ["/a", "/b", "/a"]
 
 
 def test_a_broken_log_dir_is_no_target() -> None:
     broken = {**entry("/broken", 999), "error_code": 56}
     found = LogDirs([{"broker": 1, "log_dirs": [entry("/from", 0, 1), broken]}])
     with pytest.raises(CommandFailed, match="no other log dir for t-0"):
-        found.with_most_room(found.logs[0])
+        found.with_most_space(found.logs[0])
 
 
 def test_a_log_that_is_being_copied_is_one_log() -> None:

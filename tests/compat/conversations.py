@@ -25,7 +25,7 @@ GROUP_SCRIPTS: dict[str, Callable[[Talk], None]] = {
 GROUP_SETTINGS = {"group.initial.rebalance.delay.ms": "500", **streams_scripts.SETTINGS}
 
 
-def said_to(peer: SocketPeer, script: str) -> Lines:
+def answers_to(peer: SocketPeer, script: str) -> Lines:
     """The answers of a broker to a script."""
     talk = Talk(peer, script)
     talk.find_coordinator()

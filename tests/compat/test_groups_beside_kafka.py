@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.compat.conversations import GROUP_SCRIPTS, GROUP_SETTINGS, said_to
+from tests.compat.conversations import GROUP_SCRIPTS, GROUP_SETTINGS, answers_to
 from tests.compat.raw import SocketPeer
 from tests.compat.recorded import Recording, compare
 from tests.compat.side_by_side import raw_peers, side_by_side
@@ -23,5 +23,5 @@ def peers(
 
 @pytest.mark.parametrize("name", GROUP_SCRIPTS)
 def test_answers_are_the_same(peers: tuple[SocketPeer, SocketPeer], name: str) -> None:
-    kafkas, kbrokers = (said_to(peer, name) for peer in peers)
+    kafkas, kbrokers = (answers_to(peer, name) for peer in peers)
     compare(Recording("groups"), name, kafkas, kbrokers)

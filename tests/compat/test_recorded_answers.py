@@ -6,13 +6,13 @@ from collections.abc import Iterator
 import pytest
 
 from tests.compat.conversations import GROUP_SCRIPTS, GROUP_SETTINGS
-from tests.compat.conversations import said_to as said_to_groups
+from tests.compat.conversations import answers_to as said_to_groups
 from tests.compat.raw import SocketPeer
 from tests.compat.recorded import Recording, encoded
 from tests.compat.side_by_side import unlike
 from tests.compat.transaction_scripts import SCRIPTS as TRANSACTION_SCRIPTS
 from tests.compat.transaction_scripts import SETTINGS as TRANSACTION_SETTINGS
-from tests.compat.transaction_scripts import said_to as said_to_transactions
+from tests.compat.transaction_scripts import answers_to as said_to_transactions
 from tests.peer.kbroker_node import KBroker
 
 pytestmark = [pytest.mark.compat, pytest.mark.short]

@@ -13,7 +13,7 @@ from kbroker.protocol.records import read_all
 from tests.compat.raw import SocketPeer, differences
 from tests.compat.recorded import Recording, compare
 from tests.compat.side_by_side import raw_peers, side_by_side
-from tests.compat.transaction_scripts import SCRIPTS, SETTINGS, end_v2, mixed_versions, said_to
+from tests.compat.transaction_scripts import SCRIPTS, SETTINGS, answers_to, end_v2, mixed_versions
 from tests.compat.transaction_talk import TransactionTalk
 
 pytestmark = [pytest.mark.kafka, pytest.mark.compat]
@@ -35,7 +35,7 @@ def peers(
 
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_answers_are_the_same(peers: tuple[SocketPeer, SocketPeer], name: str) -> None:
-    kafkas, kbrokers = (said_to(peer, name) for peer in peers)
+    kafkas, kbrokers = (answers_to(peer, name) for peer in peers)
     compare(Recording("transactions"), name, kafkas, kbrokers)
 
 

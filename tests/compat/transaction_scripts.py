@@ -342,7 +342,7 @@ SCRIPTS: dict[str, Callable[[TransactionTalk], None]] = {
 }
 
 
-def said_to(peer: SocketPeer, script: str) -> Lines:
+def answers_to(peer: SocketPeer, script: str) -> Lines:
     """The answers of a broker to a script."""
     talk = TransactionTalk(peer, script)
     talk.find_transaction_coordinator()

@@ -229,7 +229,7 @@ def test_requests_are_answered_at_once_or_later_or_by_closing(
     assert failed == [f"API {ApiKey.METADATA:d} version {version} failed" for version in (3, 4)]
 
 
-def left_behind(control_sockets: connecting.ControlSockets, *messages: bytes) -> None:
+def abandoned_socket(control_sockets: connecting.ControlSockets, *messages: bytes) -> None:
     """A network process that connected while there was no control, sent something, and died."""
     with connecting.connect(control_sockets.connector) as end:
         end.sendall(b"".join((pack(0, m.Hello("network", 0, 1)), *messages)))
@@ -241,7 +241,7 @@ def test_requests_of_a_process_that_died_before_control_came_to_them_are_dropped
     seen = m.AuditEvent(1, "login", "User:late", "127.0.0.1", 1, "PLAINTEXT", "LOGIN", False)
     asked = client_request(ApiKey.METADATA, 2, b"")
     frame = encode_request(ApiKey.METADATA, 2, 7, "raw", MetadataRequest(None))
-    left_behind(
+    abandoned_socket(
         stage.control_sockets,
         pack(1, client_request(ApiKey.METADATA, 1, b"")),
         frame_block(pack_request(-1, pack_peer(peer_of(asked)), frame[4:])),

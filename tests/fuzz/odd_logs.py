@@ -34,7 +34,7 @@ from tests.control.groups.coordinator import Coordinator
 from tests.control.groups.streams_members import GROUP as STREAMS
 from tests.control.groups.streams_members import Process, application
 from tests.control.transactions.world import World, ongoing
-from tests.fuzz.odd_records import odd_log
+from tests.fuzz.odd_records import damaged_log
 
 SHARED = "team"
 GROUPS = ("g", "empty", SHARED, STREAMS, "untouched")
@@ -117,7 +117,7 @@ def groups_round(rng: random.Random) -> None:
     for name, count in (("t", 6), ("lines", 4), ("words", 4)):
         kafka.topics.put(name, count)
     good = [each for each in group_records() if rng.random() < 0.9]
-    Loaded().load(kafka.shard, odd_log(good, CONSUMER_OFFSETS, rng), kafka.now_ms, rng)
+    Loaded().load(kafka.shard, damaged_log(good, CONSUMER_OFFSETS, rng), kafka.now_ms, rng)
     steps: list[Callable[[], None]] = [
         partial(_ask, kafka, group) for group in {*GROUPS, *kafka.shard.group_ids()}
     ]
@@ -193,7 +193,7 @@ def transaction_records() -> tuple[Record, ...]:
 def transactions_round(rng: random.Random) -> None:
     """Load odd transactional ids, finish, list, time out, expire and use them."""
     world = World()
-    Loaded().load(world.shard, odd_log(transaction_records(), TRANSACTION_STATE, rng), world.now_ms, rng)
+    Loaded().load(world.shard, damaged_log(transaction_records(), TRANSACTION_STATE, rng), world.now_ms, rng)
     for _ in range(3):
         for order in list(world.orders):
             struct.pack(">qhi", order.producer_id, order.producer_epoch, order.coordinator_epoch)
@@ -230,7 +230,7 @@ def share_records() -> tuple[Record, ...]:
 def share_round(rng: random.Random) -> None:
     """Load odd states of shared partitions, and give their records to members."""
     shard = ShareStateShard(3)
-    Loaded().load(shard, odd_log(share_records(), SHARE_GROUP_STATE, rng), 1000, rng)
+    Loaded().load(shard, damaged_log(share_records(), SHARE_GROUP_STATE, rng), 1000, rng)
     for key in [*KEYS, *shard.keys_in(0)]:
         stored = shard.get(key)
         if stored is not None and stored.start_offset >= 0:

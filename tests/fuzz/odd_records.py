@@ -14,7 +14,7 @@ from tests.fuzz.mutation import mutated
 BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
 
 
-def odd_log(records: Sequence[Record], types: RecordTypes, rng: random.Random) -> list[Record]:
+def damaged_log(records: Sequence[Record], types: RecordTypes, rng: random.Random) -> list[Record]:
     """The records, about every third of them odd, some more than once or elsewhere."""
     out: list[Record] = []
     for record in records:

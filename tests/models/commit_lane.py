@@ -112,13 +112,13 @@ class LaneModel:
                 taken = taken._replace(acknowledged=(*taken.acknowledged, number))
             yield f"commit {number}: CommitLane.take", taken
         elif s.queue or s.turn:
-            yield f"commit {number}: Runtime.ask_beside, in turn", s._replace(queue=(*s.queue, number))
+            yield f"commit {number}: Runtime.ask_concurrently, in turn", s._replace(queue=(*s.queue, number))
         elif s.generation:
-            yield f"commit {number}: Runtime.ask_beside, refused: the generation has ended", s
+            yield f"commit {number}: Runtime.ask_concurrently, refused: the generation has ended", s
         else:
             append = Append("commit", "beside", s.generation, number)
             yield (
-                f"commit {number}: Runtime.ask_beside, learned",
+                f"commit {number}: Runtime.ask_concurrently, learned",
                 s._replace(submitted=(*s.submitted, append), passed=s.generation),
             )
 

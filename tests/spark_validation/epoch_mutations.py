@@ -22,7 +22,7 @@ def leader_epoch_ahead(topic: Topic) -> None:
     topic.files.clear()
 
 
-def leader_epoch_elsewhere(topic: Topic) -> None:
+def leader_epoch_of_another_start(topic: Topic) -> None:
     leader_epochs(topic)
     topic.files["leader-epoch-checkpoint"] = b"0\n3\n0 0\n1 25\n2 40\n"
 
@@ -37,7 +37,7 @@ def leader_epochs_spoiled(topic: Topic) -> None:
     topic.files["leader-epoch-checkpoint"] = b"0\n3\n0 0\n1 20\n2 40\n3 x\n"
 
 
-def leader_epochs_said(checkpoint: bytes):  # type: ignore[no-untyped-def]
+def leader_epochs_of(checkpoint: bytes):  # type: ignore[no-untyped-def]
     def mutate(topic: Topic) -> None:
         leader_epochs(topic)
         topic.files["leader-epoch-checkpoint"] = checkpoint
@@ -59,7 +59,7 @@ EPOCH_MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "epoch-file",
         "idempotent",
-        leader_epoch_elsewhere,
+        leader_epoch_of_another_start,
         {("V13", "leader-epoch-checkpoint says N, there is N"): 1},
     ),
     Mutation(
@@ -74,12 +74,12 @@ EPOCH_MUTATIONS: tuple[Mutation, ...] = (
         leader_epochs_spoiled,
         {("V13", "leader-epoch-checkpoint cannot be read"): 1},
     ),
-    Mutation("epoch-file-late", "idempotent", leader_epochs_said(b"0\n2\n1 20\n2 40\n"), {UNCOVERED: 1}),
-    Mutation("epoch-file-empty", "idempotent", leader_epochs_said(b""), {UNCOVERED: 1}),
+    Mutation("epoch-file-late", "idempotent", leader_epochs_of(b"0\n2\n1 20\n2 40\n"), {UNCOVERED: 1}),
+    Mutation("epoch-file-empty", "idempotent", leader_epochs_of(b""), {UNCOVERED: 1}),
     Mutation(
         "epoch-file-short",
         "idempotent",
-        leader_epochs_said(b"0\n4\n0 0\n1 20\n2 40\n"),
+        leader_epochs_of(b"0\n4\n0 0\n1 20\n2 40\n"),
         {("V13", "leader-epoch-checkpoint cannot be read"): 1},
     ),
 )

@@ -72,7 +72,7 @@ def commit_when_replaced(topic: Topic) -> None:
     topic.rows["commits"].append(commit | again)
 
 
-def assign_to_nobody(topic: Topic) -> None:
+def assign_to_a_non_member(topic: Topic) -> None:
     """A partition of the group's topic that no member is ever given."""
     deliver_and_commit_nothing(topic)
     topic.rows["assignments"] = [row for row in topic.rows["assignments"] if row["partition"] != 1]
@@ -243,7 +243,7 @@ GROUP_MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "never-assigned",
         "idempotent",
-        assign_to_nobody,
+        assign_to_a_non_member,
         {("V10", "never assigned to a member of its group"): 1},
     ),
     Mutation(

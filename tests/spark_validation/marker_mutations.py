@@ -76,7 +76,7 @@ def stable_above_the_watermark(topic: Topic) -> None:
     topic.last_stable = topic.log[0][-1].end + 3
 
 
-def watermark_behind(topic: Topic) -> None:
+def watermark_below_acknowledged(topic: Topic) -> None:
     topic.high_watermark = topic.log[0][-1].end - BATCH
 
 
@@ -155,7 +155,7 @@ MARKER_MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "watermark-behind",
         "idempotent",
-        watermark_behind,
+        watermark_below_acknowledged,
         {("V15", "high watermark below an acknowledged record"): 1, ("V20", MISSED): 5},
     ),
     Mutation(

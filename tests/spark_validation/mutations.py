@@ -99,7 +99,7 @@ def acknowledge_the_retry(topic: Topic) -> None:
         row |= {"offset": again.base + n, "acked_ns": row["acked_ns"] + 200 * MS}
 
 
-def a_record_of_nobody(topic: Topic) -> None:
+def a_record_without_a_producer(topic: Topic) -> None:
     end = topic.log[0][-1].end
     topic.log[0].append(Batch(end, [Record(topic.producers[0], 10_000, 500, 2, 1_780_000_000_000_000_000)]))
     read_everything(topic)
@@ -297,7 +297,7 @@ ALL: tuple[Mutation, ...] = (
     Mutation(
         "phantom",
         "idempotent",
-        a_record_of_nobody,
+        a_record_without_a_producer,
         {("V05", "nobody sent it"): 1, ("V07", "no producer id"): 1},
     ),
     Mutation("phantom-announced", "idempotent", a_record_after_the_last, {("V05", "nobody sent it"): 1}),

@@ -71,7 +71,7 @@ def portions(paths: list[Path]) -> Iterator[list[Path]]:
         yield paths[at : at + AT_ONCE]
 
 
-def said_of_batches(lines: list[str]) -> list[tuple[Any, ...]]:
+def batches_of_dump(lines: list[str]) -> list[tuple[Any, ...]]:
     found = [match for line in lines if (match := BATCH.match(line))]
     names = ("base", "last", "count", "sequence", "producer", "epoch", "leader", "position", "time", "size")
     return [
@@ -88,7 +88,7 @@ def said_of_batches(lines: list[str]) -> list[tuple[Any, ...]]:
     ]
 
 
-def said_of_records(lines: list[str]) -> list[tuple[Any, ...]]:
+def records_of_dump(lines: list[str]) -> list[tuple[Any, ...]]:
     found = []
     for line in lines:
         match = RECORD.match(line)
@@ -179,8 +179,8 @@ def test_batches_and_records_are_those_that_kafka_reads(tmp_path: Path) -> None:
     seen = 0
     for path, lines in dumped(written(tmp_path), "--print-data-log", "--deep-iteration"):
         batches, records = read(path)
-        assert batches == said_of_batches(lines), path
-        assert records == said_of_records(lines), path
+        assert batches == batches_of_dump(lines), path
+        assert records == records_of_dump(lines), path
         seen += len(records)
     assert seen > 100 * LOGS
 
@@ -197,5 +197,5 @@ def test_a_flipped_byte_is_found_where_kafka_finds_it(tmp_path: Path) -> None:
         piece = Piece(int(path.stem), 0, path.stat().st_size, True)
         rows = [row for chunk in chunks(str(path.parent), (piece,), True) for row in chunk.rows]
         sound = [row[layout.FAULT] == Fault.SOUND for row in rows]
-        assert sound == [said[-1] for said in said_of_batches(lines)], path
+        assert sound == [said[-1] for said in batches_of_dump(lines)], path
         assert not sound[0]

@@ -5,7 +5,7 @@ import socket
 import pytest
 
 from kbroker.config.broker import BrokerConfig
-from kbroker.supervisor.http_listener import addresses, listen, listen_or_elsewhere, shown
+from kbroker.supervisor.http_listener import addresses, listen, listen_or_fall_back, shown
 
 
 def test_nothing_means_no_socket() -> None:
@@ -36,14 +36,14 @@ def test_an_occupied_default_port_is_replaced_by_a_free_one(
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
-        listening = listen_or_elsewhere(f"127.0.0.1:{port}")
+        listening = listen_or_fall_back(f"127.0.0.1:{port}")
         assert listening is not None
         with listening:
             assert listening.getsockname()[0] == "127.0.0.1"
             assert listening.getsockname()[1] not in (0, port)
             assert shown(listening) in caplog.text
     with pytest.raises(OSError, match=r"kbroker\.http\.listen"):
-        listen_or_elsewhere("no.such.host.invalid:1")
+        listen_or_fall_back("no.such.host.invalid:1")
 
 
 @pytest.mark.parametrize(

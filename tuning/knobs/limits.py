@@ -7,7 +7,7 @@ from tuning.situation import Situation
 FEWEST = 100_000  # what Apache Kafka's documentation starts with
 
 
-def files_wanted(situation: Situation) -> int:
+def required_files(situation: Situation) -> int:
     """The limit to propose: the need, but at least FEWEST, as a high limit costs nothing."""
     return max(FEWEST, situation.files_needed)
 
@@ -17,7 +17,7 @@ def _files(situation: Situation, _: None, now: str) -> Want:
     because = f"This workload needs {needed} in one process."
     if limit >= needed:
         return Want(Severity.OK, "", because)
-    wanted = str(files_wanted(situation))
+    wanted = str(required_files(situation))
     return Want(Severity.SERIOUS, wanted, because, Remedy(Means.LIMIT, "LimitNOFILE", wanted, now))
 
 
@@ -30,7 +30,7 @@ def _host_files(situation: Situation, now: str) -> tuple[Severity, str, str]:
 
 
 def _ceiling(situation: Situation, now: str) -> tuple[Severity, str, str]:
-    wanted = files_wanted(situation)
+    wanted = required_files(situation)
     if int(now) >= wanted:
         return Severity.OK, "", ""
     return Severity.ADVICE, str(wanted), "No process can have a higher limit."

@@ -74,7 +74,7 @@ def choose(situation: Situation, tries: Sequence[str] = ()) -> Choice:
     """The changes to try: only `tries`, if there are any. Raises WrongTry."""
     left: list[Left] = []
     if tries:
-        wanted = [Change(asked_for(situation, each), ASKED) for each in tries]
+        wanted = [Change(remedy_of(situation, each), ASKED) for each in tries]
         if len({change.target for change in wanted}) < len(wanted):
             raise WrongTry("--try: two values for one key; try them one after the other")
     else:
@@ -121,7 +121,7 @@ def alternatives(situation: Situation) -> Iterator[Change]:
             )
 
 
-def asked_for(situation: Situation, pair: str) -> Remedy:
+def remedy_of(situation: Situation, pair: str) -> Remedy:
     """A `key=value` of --try: a setting of the broker, a sysctl of vm or net, a path of a queue or
     of huge pages below /sys. Raises WrongTry."""
     key, equals, value = (part.strip() for part in pair.partition("="))

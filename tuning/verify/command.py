@@ -13,7 +13,7 @@ from tuning.situation import Situation
 from tuning.verify.carried import baseline
 from tuning.verify.change import choose
 from tuning.verify.figures import ACKS_PER_SECOND
-from tuning.verify.host_change import HostValues, check_left_behind
+from tuning.verify.host_change import HostValues, check_leftovers
 from tuning.verify.interrupt import Interrupted, ended_by_signals
 from tuning.verify.load import CONNECTIONS, RECORD_BYTES, Load
 from tuning.verify.page import page
@@ -62,7 +62,7 @@ def verify(situation: Situation, request: Request, say: Say, show: Say) -> int:
     Raises WrongTry, NoRoom, LeftBehind, TurnFailed, OSError.
     """
     folder, load = _folder(situation), _load(situation)
-    check_left_behind(folder)
+    check_leftovers(folder)
     choice = choose(situation, request.tries)
     made = plan(choice, request.seconds)
     if request.dry_run:

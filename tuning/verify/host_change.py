@@ -21,7 +21,7 @@ class LeftBehind(ValueError):
     """A run was killed before it could restore the host's values."""
 
 
-def check_left_behind(folder: Path) -> None:
+def check_leftovers(folder: Path) -> None:
     """Raises LeftBehind."""
     file = folder / UNDO_FILE
     if file.exists():
@@ -49,7 +49,7 @@ class HostValues:
         self._file = folder / UNDO_FILE
         self._changed: list[Remedy] = []
         self._kept: set[str] = set()
-        check_left_behind(folder)
+        check_leftovers(folder)
 
     def apply(self, remedy: Remedy) -> None:
         """Sets the new value. Raises OSError, and then nothing is changed."""

@@ -5,7 +5,7 @@ from typing import Any
 
 from kbroker.api.authorization.guard import Serve, may
 from kbroker.api.context import RequestContext
-from kbroker.api.create_delegation_token import not_asked, owner_of
+from kbroker.api.create_delegation_token import not_requested, owner_of
 from kbroker.api.delegation_tokens import may_ask
 from kbroker.config import acls
 from kbroker.protocol.errors import ErrorCode
@@ -22,7 +22,7 @@ def guard_create_token(ctx: RequestContext, request: CreateDelegationTokenReques
     owner = owner_of(ctx, request)
     own = owner == ctx.client.principal
     if may_ask(ctx) and not own and not may(ctx, acls.CREATE_TOKENS, acls.USER, owner):
-        return not_asked(ctx, request, ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED)
+        return not_requested(ctx, request, ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED)
     return serve(ctx, request)
 
 

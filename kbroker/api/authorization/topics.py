@@ -183,7 +183,7 @@ def guard_delete_topics(ctx: RequestContext, request: DeleteTopicsRequest, serve
         found = None if topic.name is not None else ctx.broker.catalogue.by_id(topic.topic_id)
         name = topic.name if found is None else found.name
         badly_named = name is None or (topic.name is not None and topic.topic_id != ZERO_UUID)
-        if badly_named or _may_hear_of_deletion(ctx, name or ""):
+        if badly_named or _may_see_deletion(ctx, name or ""):
             kept.append(topic)
         else:
             shown_name = topic.name if found is None else found.name if _sees(ctx, found.name) else None
@@ -199,7 +199,7 @@ def guard_delete_topics(ctx: RequestContext, request: DeleteTopicsRequest, serve
     return then(serve(ctx, rest), finish)
 
 
-def _may_hear_of_deletion(ctx: RequestContext, name: str) -> bool:
+def _may_see_deletion(ctx: RequestContext, name: str) -> bool:
     """Whether the client may delete a topic, or see that it does not exist."""
     missing = name not in ctx.broker.catalogue.topics
     return may(ctx, acls.DELETE, acls.TOPIC, name) or (missing and _sees(ctx, name))

@@ -52,10 +52,10 @@ class AuditLog:
         folder = config.get_optional_str(DIR_SETTING)
         if not folder:
             return None
-        most_bytes, most_files = (
+        max_bytes, max_files = (
             config.get_int(f"kbroker.audit.log.max.{what}") for what in ("bytes", "files")
         )
-        return cls(AuditFiles(Path(folder), most_bytes, most_files), slots)
+        return cls(AuditFiles(Path(folder), max_bytes, max_files), slots)
 
     def write(self, line: Mapping[str, Any], time_ms: int | None = None) -> None:
         """Queue one line; the time comes first. Never waits for the disk."""

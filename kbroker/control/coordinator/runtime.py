@@ -175,7 +175,7 @@ class Runtime(CoordinatorTopic):
                     log.error("%s: a late answer was dropped: %r", self.topic, error)
         self._loop.call_soon(self._decide, key, queued)
 
-    def ask_beside(self, key: str, operation: Operation) -> Any:
+    def ask_concurrently(self, key: str, operation: Operation) -> Any:
         """As `ask`, for operations that need not see pending ones of their kind (commits of
         offsets)."""
         tail = self._tails.get(key)

@@ -106,11 +106,11 @@ class GroupService:
         self.runtime.check_topic()
         return self.runtime.ask(group_id, operation, by_records)
 
-    def ask_beside(self, group_id: str, operation: Operation) -> Any:
+    def ask_concurrently(self, group_id: str, operation: Operation) -> Any:
         """As `ask`, for commits and heartbeats, which need not see each other
-        (Runtime.ask_beside)."""
+        (Runtime.ask_concurrently)."""
         self.runtime.check_topic()
-        return self.runtime.ask_beside(group_id, operation)
+        return self.runtime.ask_concurrently(group_id, operation)
 
     def is_absent(self, group_id: str) -> bool:
         """Whether there is no such group and no operation of it is pending. Raises KafkaError, as

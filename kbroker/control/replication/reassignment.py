@@ -141,6 +141,6 @@ async def _drop(
     await broker.in_store(lambda store: store.apply(change))
     await replication.publish([partition])
     if not partition.replicated:
-        await replication.lead_alone(partition)
+        await replication.become_sole_leader(partition)
     broker.write_slots(topic, [partition])
     return deletions

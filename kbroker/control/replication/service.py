@@ -307,7 +307,7 @@ class Replication:
                 await self._roles.send([partition])
         return True
 
-    async def lead_alone(self, partition: Partition) -> None:
+    async def become_sole_leader(self, partition: Partition) -> None:
         """The last other replica is gone: the leader's high watermark is its log's end again."""
         leader = partition.leader
         await self._roles.replace(leader, Lead(leader.slot, partition.leader_epoch, (), (), 1))

@@ -147,11 +147,11 @@ def _attributes(instance_id: bytes, client: ClientRequest) -> Mapping[str, str]:
     }
 
 
-def plain(codec: int, data: bytes, most_bytes: int) -> bytes:
+def plain(codec: int, data: bytes, max_bytes: int) -> bytes:
     """The payload. Raises TELEMETRY_TOO_LARGE as soon as it has more bytes, INVALID_RECORD for
     damage."""
     try:
-        return bytes(decompress(codec, data, most_bytes))
+        return bytes(decompress(codec, data, max_bytes))
     except TooLong:
         raise KafkaError(ErrorCode.TELEMETRY_TOO_LARGE) from None
     except (ProtocolError, MemoryError) as error:

@@ -61,7 +61,7 @@ def begin(context: ChildContext) -> None:
     if os.fork() == 0:
         try:
             die_with_parent(parent)
-            _alone(theirs)
+            _serve_forked(theirs)
             _serve(theirs)
         except OSError:
             log.debug("the http process has ended")
@@ -71,7 +71,7 @@ def begin(context: ChildContext) -> None:
     protobuf_format.use(Protoc(ours).compile)
 
 
-def _alone(link: socket.socket) -> None:
+def _serve_forked(link: socket.socket) -> None:
     os.closerange(FIRST_FD, link.fileno())
     os.closerange(link.fileno() + 1, os.sysconf("SC_OPEN_MAX"))
     for number in (signal.SIGTERM, signal.SIGINT):

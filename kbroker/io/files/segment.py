@@ -188,7 +188,7 @@ def read_ends(index_fd: int, time_index_fd: int, log_bytes: int) -> IndexEnds | 
     return IndexEnds(index_bytes, relative, position, time_bytes, timestamp, timestamp_relative)
 
 
-def cut_behind(index_fd: int, time_index_fd: int, relative: int) -> None:
+def truncate_after(index_fd: int, time_index_fd: int, relative: int) -> None:
     """Remove entries whose relative offset is >= relative (AbstractIndex.truncateTo), and trailing
     zeros."""
     for fd, entry, key in ((index_fd, OFFSET, 0), (time_index_fd, TIME, 1)):

@@ -35,7 +35,7 @@ class FlushJob:
     names: bool = False
 
     @property
-    def active_alone(self) -> bool:
+    def only_active(self) -> bool:
         """Whether the job is a single fdatasync of the active .log."""
         return self.active >= 0 and not self.closed and not self.names
 

@@ -242,7 +242,7 @@ class LogSegments:
             size = int(place[FoundPlace.POSITION])
         os.ftruncate(fds.log, size)
         crash_point("truncate: cut")
-        segment.cut_behind(fds.index, fds.time_index, offset - base)
+        segment.truncate_after(fds.index, fds.time_index, offset - base)
         transaction_index.truncate_index(self.folder, base, offset)
         state = resume(fds, base, size)
         if state is None:

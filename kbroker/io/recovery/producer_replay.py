@@ -170,8 +170,8 @@ class ProducerReplay:
         )
         if control == COMMIT or first < 0:
             return None
-        open_elsewhere = self._first_open(producer_id)
-        stable = open_elsewhere if open_elsewhere >= 0 else offset + 1
+        open_in_others = self._first_open(producer_id)
+        stable = open_in_others if open_in_others >= 0 else offset + 1
         return AbortedTransaction(producer_id, first, offset, stable)
 
     def _remove(self, offset: int) -> None:

@@ -19,10 +19,10 @@ from kbroker.io.files.segment import (
     ActiveState,
     Segment,
     SegmentFds,
-    cut_behind,
     finish,
     mark_deleted,
     open_files,
+    truncate_after,
 )
 from kbroker.io.recovery import segment_scan
 from kbroker.io.recovery.leftovers import clear_leftovers, has_leftovers
@@ -249,7 +249,7 @@ class LogLoader:
             state = None
             if os.fstat(fds.log).st_size >= end.position:
                 os.ftruncate(fds.log, end.position)
-                cut_behind(fds.index, fds.time_index, end.next_offset - end.active_base)
+                truncate_after(fds.index, fds.time_index, end.next_offset - end.active_base)
                 state = segment_scan.resume(fds, end.active_base, end.position)
             if state is not None and state.next_offset == end.next_offset:
                 segment.size = end.position

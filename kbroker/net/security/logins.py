@@ -277,11 +277,11 @@ class Logins:
         """The minimum of the listener's limit and of the remaining lifetime of the client's token,
         as in Kafka; 0 without both."""
         listener = connection.listener.listener
-        most_ms = self._config.of_listener(listener, "connections.max.reauth.ms", mechanism)
+        max_ms = self._config.of_listener(listener, "connections.max.reauth.ms", mechanism)
         left_ms = exchange.left_ms()
-        if not isinstance(most_ms, int) or most_ms <= 0:
+        if not isinstance(max_ms, int) or max_ms <= 0:
             return left_ms or 0
-        return most_ms if left_ms is None else min(most_ms, left_ms)
+        return max_ms if left_ms is None else min(max_ms, left_ms)
 
     def _expire(self, connection: Connection, login: Login) -> None:
         """From now on the client must log in again before anything else."""

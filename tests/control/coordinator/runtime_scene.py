@@ -57,7 +57,7 @@ class Log:
         submit(self.append(partition, batch, timeout_ms), done)
 
 
-async def _told(appended: Coroutine[Any, Any, int], done: Done) -> None:
+async def _report(appended: Coroutine[Any, Any, int], done: Done) -> None:
     try:
         await appended
     except KafkaError as error:
@@ -71,7 +71,7 @@ TASKS: set[asyncio.Task[None]] = set()
 
 def submit(appended: Coroutine[Any, Any, int], done: Done) -> None:
     """What Appender.submit does, by a task."""
-    task = asyncio.get_running_loop().create_task(_told(appended, done))
+    task = asyncio.get_running_loop().create_task(_report(appended, done))
     TASKS.add(task)
     task.add_done_callback(TASKS.discard)
 

@@ -37,7 +37,7 @@ def check(folder: Path, test: Callable[[Runtime, Machine, Log], Awaitable[None]]
 
 def test_what_one_turn_writes_is_one_batch_in_order(tmp_path: Path) -> None:
     async def test(runtime: Runtime, machine: Machine, log: Log) -> None:
-        asked = [runtime.ask_beside("g", puts(b"k", b"%d" % number, number)) for number in range(10)]
+        asked = [runtime.ask_concurrently("g", puts(b"k", b"%d" % number, number)) for number in range(10)]
         assert not log.batches
         assert not any(each.done for each in asked)
         await settle()
@@ -52,7 +52,7 @@ def test_what_one_turn_writes_is_one_batch_in_order(tmp_path: Path) -> None:
 def test_no_request_is_answered_before_the_records_are_in_the_log(tmp_path: Path) -> None:
     async def test(runtime: Runtime, machine: Machine, log: Log) -> None:
         log.held.clear()
-        asked = runtime.ask_beside("g", puts(b"k", b"v", "done"))
+        asked = runtime.ask_concurrently("g", puts(b"k", b"v", "done"))
         await settle()
         assert not asked.done
         assert machine.state == {}
@@ -65,7 +65,9 @@ def test_no_request_is_answered_before_the_records_are_in_the_log(tmp_path: Path
 
 def test_many_operations_are_several_batches(tmp_path: Path) -> None:
     async def test(runtime: Runtime, machine: Machine, log: Log) -> None:
-        asked = [runtime.ask_beside("g", puts(b"k", b"v", number)) for number in range(2 * TOGETHER + 1)]
+        asked = [
+            runtime.ask_concurrently("g", puts(b"k", b"v", number)) for number in range(2 * TOGETHER + 1)
+        ]
         await settle()
         assert [len(list(read_all(batch))) for _, batch in log.batches] == [TOGETHER, TOGETHER, 1]
         assert answers(asked) == list(range(2 * TOGETHER + 1))
@@ -76,7 +78,7 @@ def test_many_operations_are_several_batches(tmp_path: Path) -> None:
 def test_only_a_too_large_record_fails(tmp_path: Path) -> None:
     async def test(runtime: Runtime, machine: Machine, log: Log) -> None:
         values = (b"before", bytes(2_000_000), b"after")
-        asked = [runtime.ask_beside("g", puts(b"k", value, "ok")) for value in values]
+        asked = [runtime.ask_concurrently("g", puts(b"k", value, "ok")) for value in values]
         await settle()
         first, large, last = answers(asked)
         assert (first, last) == ("ok", "ok")
@@ -89,7 +91,7 @@ def test_only_a_too_large_record_fails(tmp_path: Path) -> None:
 def test_a_failed_batch_fails_all_its_writes_and_replays_none(tmp_path: Path) -> None:
     async def test(runtime: Runtime, machine: Machine, log: Log) -> None:
         log.error = ErrorCode.KAFKA_STORAGE_ERROR
-        asked = [runtime.ask_beside(key, puts(b"k", b"v")) for key in ("g", "g", "g")]
+        asked = [runtime.ask_concurrently(key, puts(b"k", b"v")) for key in ("g", "g", "g")]
         await settle()
         assert [getattr(each, "code", None) for each in answers(asked)] == [ErrorCode.NOT_COORDINATOR] * 3
         assert machine.state == {}
@@ -105,10 +107,10 @@ def test_what_must_see_the_others_waits_for_them_and_they_for_it(tmp_path: Path)
             return Outcome([Record(b"seen", machine.state.get(b"k"))], "looked")
 
         log.held.clear()
-        early = [runtime.ask_beside("g", puts(b"k", b"%d" % number, number)) for number in range(2)]
+        early = [runtime.ask_concurrently("g", puts(b"k", b"%d" % number, number)) for number in range(2)]
         looking = asyncio.ensure_future(runtime.run("g", look))
         await settle()
-        late = runtime.ask_beside("g", puts(b"k", b"late", "late"))
+        late = runtime.ask_concurrently("g", puts(b"k", b"late", "late"))
         await settle()
         assert not looking.done()
         log.held.set()
@@ -162,7 +164,7 @@ def test_a_long_operation_of_a_long_request_is_written_in_slices(
     many = [Record(b"%05d" % number, b"v" * 10) for number in range(20_000)]
 
     async def test(runtime: Runtime, machine: Machine, log: Log) -> None:
-        before = runtime.ask_beside("g", puts(b"k", b"v", "first"))
+        before = runtime.ask_concurrently("g", puts(b"k", b"v", "first"))
         running = await Slicing().run(lambda: runtime.ask("long", lambda _: Outcome(many, "done")))
         assert await answer_of(running) == "done"
         assert before.value == "first"

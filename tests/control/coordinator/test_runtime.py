@@ -220,7 +220,7 @@ def test_a_fault_after_an_append_is_answered_and_others_continue(tmp_path: Path)
     run(tmp_path, test)
 
 
-@pytest.mark.parametrize("way", ["ask", "ask_beside"])
+@pytest.mark.parametrize("way", ["ask", "ask_concurrently"])
 def test_a_blocked_operation_blocks_others_of_its_key(tmp_path: Path, way: str) -> None:
     async def test(runtime: Runtime, machine: Machine, log: Log, made: World) -> None:
         seen: list[str] = []

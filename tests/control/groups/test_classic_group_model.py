@@ -157,7 +157,7 @@ class ClassicGroupModel(RuleBasedStateMachine):
             self.alive.remove(client)
 
     @rule(client=clients)
-    def starts_anew(self, client: Client) -> None:
+    def starts_over(self, client: Client) -> None:
         """The process is started again: a static member takes its old place."""
         client.forget()
 
@@ -214,7 +214,7 @@ class ClassicGroupModel(RuleBasedStateMachine):
             assert not self.kafka.timers
 
     @invariant()
-    def committed_offsets_are_as_told(self) -> None:
+    def committed_offsets_are_as_answered(self) -> None:
         assert self.kafka.committed() == self.committed
 
     @invariant()

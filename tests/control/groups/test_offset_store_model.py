@@ -135,7 +135,7 @@ class OffsetsModel(RuleBasedStateMachine):
         return again
 
     @invariant()
-    def both_tell_what_was_committed(self) -> None:
+    def both_return_what_was_committed(self) -> None:
         for kafka in (self.kafka, self.successor()):
             for group in ("g", "h"):
                 for partition in range(3):

@@ -74,7 +74,7 @@ def test_truncation_removes_entries_at_and_after_an_offset(
     tmp_path: Path, relative: int, kept: tuple[int, int]
 ) -> None:
     files = Files(tmp_path, GOOD[0] + bytes(16), GOOD[1] + bytes(5))
-    segment.cut_behind(*files.fds, relative)
+    segment.truncate_after(*files.fds, relative)
     assert files.contents() == (GOOD[0][: 8 * kept[0]], GOOD[1][: 12 * kept[1]])
 
 

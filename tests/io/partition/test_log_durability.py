@@ -54,7 +54,7 @@ def test_later_syncs_only_sync_the_active_log(log: Log, syncs: Syncs) -> None:
     syncs.taken()
     log.append(batch())
     job = log.partition.durability.begin()
-    assert job.active_alone
+    assert job.only_active
     job.run()
     assert set(syncs.taken()) == ACTIVE
 
@@ -65,7 +65,7 @@ def test_a_sync_after_a_roll_is_of_the_closed_segment_and_the_folder(log: Log, s
     log.partition.roll(NOW)
     log.append(batch())
     job = log.partition.durability.begin()
-    assert not job.active_alone
+    assert not job.only_active
     job.run()
     closed = segment(2, files.LOG, files.INDEX, files.TIME_INDEX, files.SNAPSHOT)
     assert set(syncs.taken()) == closed | segment(3, files.SNAPSHOT, files.LOG) | {"t-0"}
@@ -73,7 +73,7 @@ def test_a_sync_after_a_roll_is_of_the_closed_segment_and_the_folder(log: Log, s
 
 def test_a_sync_of_closed_segments_leaves_the_active_log_out(log: Log, syncs: Syncs) -> None:
     job = log.partition.durability.begin(rolled_only=True)
-    assert not job.active_alone
+    assert not job.only_active
     job.run()
     assert set(syncs.taken()) == CLOSED | NAMES
     log.partition.durability.finish(job)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from confluent_kafka import Message
 
-from loadtest.players.fields import asked, fields, layout, read
+from loadtest.players.fields import fields, layout, read, request_message
 
 
 def messages(count: int) -> list[Message]:
@@ -34,7 +34,7 @@ def test_the_layout_of_this_client_library_is_known() -> None:
 def test_fields_read_are_those_requested() -> None:
     for count in (1, 2, 777):
         given = messages(count)
-        mine, theirs = fields(given), asked(given)
+        mine, theirs = fields(given), request_message(given)
         assert mine.partitions.tolist() == theirs.partitions.tolist()
         assert mine.offsets.tolist() == theirs.offsets.tolist()
         assert mine.timestamps_ms.tolist() == theirs.timestamps_ms.tolist()

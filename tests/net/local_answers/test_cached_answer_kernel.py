@@ -26,8 +26,8 @@ def caching_node(
     words: list[AnswerVersions] = []
 
     def answer(request: ClientRequest) -> bytes:
-        said = content(request)
-        frame = struct.pack(">ii", 4 + len(said), request.correlation_id) + said
+        answered = content(request)
+        frame = struct.pack(">ii", 4 + len(answered), request.correlation_id) + answered
         return words[0].answer(frame, request.body, CODES, word)
 
     node: NetNode = node_factory({"t": 1}, answer=answer)
@@ -35,7 +35,7 @@ def caching_node(
     return node
 
 
-def said(link, request: bytes, size: int) -> tuple[int, bytes]:  # type: ignore[no-untyped-def]
+def answered(link, request: bytes, size: int) -> tuple[int, bytes]:  # type: ignore[no-untyped-def]
     """(correlation id, content) of the answer."""
     link.sendall(request)
     frame = read(link, 8 + size)
@@ -52,7 +52,7 @@ def test_control_is_called_once_and_every_request_is_counted(node_factory: NodeF
     node = caching_node(node_factory, by_number)
     for link in (node.connect(), node.connect()):
         for number in range(10, 15):
-            correlation_id, content = said(link, asking(number, body=b"topic"), 4)
+            correlation_id, content = answered(link, asking(number, body=b"topic"), 4)
             assert (correlation_id, content) == (number, struct.pack(">i", 10))
     assert len(node.control.requests) == 1
     counted = node.shared.metrics[0]
@@ -73,7 +73,7 @@ def test_another_question_is_another_answer(node_factory: NodeFactory) -> None:
         asking(5, api=FIND_COORDINATOR, body=b"a"),
     ]
     for _ in range(3):
-        found = [said(link, question, 4)[1] for question in questions]
+        found = [answered(link, question, 4)[1] for question in questions]
         assert found == [struct.pack(">i", number) for number in range(1, 6)]
     assert len(node.control.requests) == 5
 
@@ -89,15 +89,15 @@ def test_a_change_ends_what_stood(node_factory: NodeFactory) -> None:
     )
     for number, change in enumerate(changes):
         first, second, third = (10 * number + each for each in range(3))
-        assert said(link, asking(first), 4)[1] == struct.pack(">i", first)
-        assert said(link, asking(second), 4)[1] == struct.pack(">i", first)
+        assert answered(link, asking(first), 4)[1] == struct.pack(">i", first)
+        assert answered(link, asking(second), 4)[1] == struct.pack(">i", first)
         change()
-        assert said(link, asking(third), 4)[1] == struct.pack(">i", third)
+        assert answered(link, asking(third), 4)[1] == struct.pack(">i", third)
         words.topics_changed()
     other = next(name for name in map(str, range(100)) if word_of(name) != word_of("g"))
-    assert said(link, asking(100), 4)[1] == struct.pack(">i", 100)
+    assert answered(link, asking(100), 4)[1] == struct.pack(">i", 100)
     words.group_changed(other)
-    assert said(link, asking(101), 4)[1] == struct.pack(">i", 100)
+    assert answered(link, asking(101), 4)[1] == struct.pack(">i", 100)
 
 
 def test_an_answer_from_before_a_change_is_not_kept(node_factory: NodeFactory) -> None:
@@ -117,24 +117,24 @@ def test_an_answer_from_before_a_change_is_not_kept(node_factory: NodeFactory) -
 
     node.control.answer = late
     link = node.connect()
-    assert [said(link, asking(number), 4)[1] for number in (1, 2)] == [b"\0\0\0\1", b"\0\0\0\2"]
+    assert [answered(link, asking(number), 4)[1] for number in (1, 2)] == [b"\0\0\0\1", b"\0\0\0\2"]
 
 
 def test_no_answer_is_cached_while_a_log_dir_has_failed(node_factory: NodeFactory) -> None:
     node = caching_node(node_factory, by_number)
     link = node.connect()
-    assert [said(link, asking(number), 4)[1] for number in (1, 2)] == [b"\0\0\0\1"] * 2
+    assert [answered(link, asking(number), 4)[1] for number in (1, 2)] == [b"\0\0\0\1"] * 2
     node.shared.log_dir_errors[-1] = 5
-    assert [said(link, asking(number), 4)[1] for number in (3, 4)] == [b"\0\0\0\3", b"\0\0\0\4"]
+    assert [answered(link, asking(number), 4)[1] for number in (3, 4)] == [b"\0\0\0\3", b"\0\0\0\4"]
 
 
 def test_a_quota_sees_every_request(node_factory: NodeFactory) -> None:
     node = caching_node(node_factory, by_number)
     link = node.connect()
-    assert said(link, asking(1), 4)[1] == b"\0\0\0\1"
+    assert answered(link, asking(1), 4)[1] == b"\0\0\0\1"
     table = QuotaTable({((CLIENT_ID, "other"),): {REQUEST_PERCENTAGE: 50.0}})
     node.control.tell(Image(2, False, (), quotas=table))
-    assert said(link, asking(2), 4)[1] == b"\0\0\0\2"
+    assert answered(link, asking(2), 4)[1] == b"\0\0\0\2"
 
 
 def test_memory_is_bounded_and_every_answer_right(node_factory: NodeFactory) -> None:
@@ -149,7 +149,7 @@ def test_memory_is_bounded_and_every_answer_right(node_factory: NodeFactory) -> 
         bodies = [random.randbytes(length) for _ in range(count)]
         for _ in range(2):
             for body in bodies:
-                assert said(link, asking(1, body=body), length)[1] == body
+                assert answered(link, asking(1, body=body), length)[1] == body
 
 
 def test_an_answer_that_grows_or_shrinks_is_cached_again(node_factory: NodeFactory) -> None:
@@ -161,7 +161,7 @@ def test_an_answer_that_grows_or_shrinks_is_cached_again(node_factory: NodeFacto
         now.append(size)
         words.topics_changed()
         for _ in range(3):
-            assert said(link, asking(1), size)[1] == bytes([size % 251]) * size
+            assert answered(link, asking(1), size)[1] == bytes([size % 251]) * size
     assert len(node.control.requests) == len(sizes)
 
 
@@ -169,7 +169,7 @@ def test_large_answers_are_controls_each_time(node_factory: NodeFactory) -> None
     node = caching_node(node_factory, lambda _: bytes(Answer.MAX_BYTES))
     link = node.connect()
     for number in (1, 2):
-        assert said(link, asking(number), Answer.MAX_BYTES)[0] == number
+        assert answered(link, asking(number), Answer.MAX_BYTES)[0] == number
     assert len(node.control.requests) == 2
 
 
@@ -180,7 +180,7 @@ def test_answers_that_the_socket_does_not_take_arrive_complete_and_in_order(
     node = caching_node(node_factory, lambda request: request.body[:1] * size)
     link = node.connect()
     for body in (b"a", b"b"):
-        said(link, asking(0, body=body), size)
+        answered(link, asking(0, body=body), size)
     link.sendall(b"".join(asking(number, body=b"ab"[number % 2 :][:1]) for number in range(count)))
     for number in range(count):
         frame = read(link, 8 + size)

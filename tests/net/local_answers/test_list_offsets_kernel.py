@@ -53,7 +53,7 @@ def frame(version: int, asked: Asked, replica_id: int = -1, isolation: int = 0) 
     return encode_request(LIST_OFFSETS, version, 42, "test", request)
 
 
-def told(link: socket.socket, version: int, asked: Asked, **how: int) -> dict[str, list[tuple[int, ...]]]:
+def answered(link: socket.socket, version: int, asked: Asked, **how: int) -> dict[str, list[tuple[int, ...]]]:
     """topic -> (partition, error, timestamp, offset, leader epoch); nothing when control was
     asked."""
     answer = ask(link, frame(version, asked, **how))
@@ -78,12 +78,12 @@ def test_ends_are_returned_in_the_order_of_the_request(node: NetNode, version: i
     asked: Asked = {"u": [(0, -1, -1)], "t": [(2, epoch, -1), (0, -1, -1), (1, -1, -1)]}
     wanted = {"u": [(0, 103)], "t": [(2, 102), (0, 100), (1, 101)]}
     for isolation in (0, 1) if version >= 2 else (0,):
-        assert told(link, version, asked, isolation=isolation) == {
+        assert answered(link, version, asked, isolation=isolation) == {
             topic: [(index, 0, -1, offset - 50 * isolation, epoch) for index, offset in parts]
             for topic, parts in wanted.items()
         }
     node.worker.publish(0, 5000, 0)
-    assert told(link, version, {"t": [(0, -1, -1)]})["t"][0][3] == 5000
+    assert answered(link, version, {"t": [(0, -1, -1)]})["t"][0][3] == 5000
     assert not node.control.requests
 
 
@@ -93,12 +93,12 @@ def test_beginnings_are_returned_with_their_epoch(node: NetNode, version: int) -
     epochs = (-1, 0, 1) if version >= 4 else (-1, -1, -1)
     asked: Asked = {"t": [(0, -1, -2), (1, -1, -2), (2, -1, -4 if version >= 8 else -2)]}
     for isolation in (0, 1) if version >= 2 else (0,):
-        assert told(link, version, asked, isolation=isolation) == {
+        assert answered(link, version, asked, isolation=isolation) == {
             "t": [(index, 0, -1, 10 + index, epochs[index]) for index in range(3)]
         }
     assert not node.control.requests
     if version < 8:
-        assert told(link, version, {"t": [(0, -1, -4)]}) == {}
+        assert answered(link, version, {"t": [(0, -1, -4)]}) == {}
         assert len(node.control.requests) == 1
 
 
@@ -125,7 +125,7 @@ def test_beginnings_are_returned_with_their_epoch(node: NetNode, version: int) -
 def test_what_is_unusual_is_controls(node: NetNode, asked: Asked, how: dict[str, int]) -> None:
     link = node.connect()
     for version in (4, 6, 11):
-        assert told(link, version, asked, **how) == {}
+        assert answered(link, version, asked, **how) == {}
     assert len(node.control.requests) == 3
 
 
@@ -139,7 +139,7 @@ def test_a_topic_named_twice_is_controls(node: NetNode) -> None:
 @pytest.mark.parametrize("state", [SlotState.RECOVERING, SlotState.OFFLINE, SlotState.DELETED])
 def test_a_log_that_is_not_open_is_controls(node: NetNode, state: int) -> None:
     node.shared.slots[1, Slot.STATE] = state
-    assert told(node.connect(), 11, {"t": [(0, -1, -1), (1, -1, -1)]}) == {}
+    assert answered(node.connect(), 11, {"t": [(0, -1, -1), (1, -1, -1)]}) == {}
 
 
 @pytest.mark.parametrize("epoch_start", [102, Slot.NOT_LED])
@@ -149,15 +149,15 @@ def test_an_end_that_may_be_below_a_reported_one_goes_to_control(node: NetNode, 
     link = node.connect()
     node.shared.slots[1, Slot.EPOCH_START] = epoch_start
     for timestamp in (-1, 1000, -3):
-        assert told(link, 11, {"t": [(1, -1, timestamp)]}) == {}
-    assert told(link, 11, {"t": [(1, -1, -2), (0, -1, -1)]})["t"][0][3] == 11
+        assert answered(link, 11, {"t": [(1, -1, timestamp)]}) == {}
+    assert answered(link, 11, {"t": [(1, -1, -2), (0, -1, -1)]})["t"][0][3] == 11
     node.shared.slots[1, Slot.EPOCH_START] = 101
-    assert told(link, 11, {"t": [(1, -1, -1)]})["t"][0][3] == 101
+    assert answered(link, 11, {"t": [(1, -1, -1)]})["t"][0][3] == 101
 
 
 def test_a_slot_that_another_partition_has_taken_is_controls(node: NetNode) -> None:
     node.shared.slots[1, Slot.GENERATION] += 1
-    assert told(node.connect(), 11, {"t": [(1, -1, -1)]}) == {}
+    assert answered(node.connect(), 11, {"t": [(1, -1, -1)]}) == {}
 
 
 @pytest.mark.parametrize("version", [1, 5, 6, 11])
@@ -174,7 +174,7 @@ def test_a_request_that_ends_too_early_is_controls(node: NetNode, version: int) 
 def test_answers_are_counted(node: NetNode) -> None:
     link = node.connect()
     for _ in range(3):
-        told(link, 8, {"t": [(0, -1, -1), (1, -1, -1)]})
+        answered(link, 8, {"t": [(0, -1, -1), (1, -1, -1)]})
     counted = node.shared.metrics[0]
     assert counted[ml.REQUESTS + LIST_OFFSETS * ml.VERSION_COUNT + 8] == 3
     assert counted[ml.ERRORS + LIST_OFFSETS * ml.ERROR_COUNT + 1] == 6

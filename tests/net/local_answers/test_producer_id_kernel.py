@@ -33,7 +33,9 @@ def node(node_factory: NodeFactory) -> NetNode:
     return made
 
 
-def told(link: socket.socket, version: int, request: InitProducerIdRequest) -> InitProducerIdResponse | None:
+def answered(
+    link: socket.socket, version: int, request: InitProducerIdRequest
+) -> InitProducerIdResponse | None:
     """None when control was asked."""
     answer = ask(link, encode_request(INIT_PRODUCER_ID, version, 42, "test", request))
     if len(answer) == 4:
@@ -47,14 +49,14 @@ def told(link: socket.socket, version: int, request: InitProducerIdRequest) -> I
 def test_each_producer_gets_the_next_id(node: NetNode, version: int) -> None:
     link = node.connect()
     for number in range(10):
-        found = told(link, version, InitProducerIdRequest(None, 60_000))
+        found = answered(link, version, InitProducerIdRequest(None, 60_000))
         assert found is not None
         assert (found.throttle_time_ms, found.error_code) == (0, 0)
         assert (found.producer_id, found.producer_epoch) == (FIRST + number, 0)
     assert not node.control.requests
-    assert told(link, version, InitProducerIdRequest(None, 60_000)) is None
+    assert answered(link, version, InitProducerIdRequest(None, 60_000)) is None
     node.shared.producer_ids[ProducerIds.END] = FIRST + 11
-    found = told(link, version, InitProducerIdRequest(None, 60_000))
+    found = answered(link, version, InitProducerIdRequest(None, 60_000))
     assert found is not None
     assert found.producer_id == FIRST + 10
 
@@ -74,7 +76,7 @@ def test_each_producer_gets_the_next_id(node: NetNode, version: int) -> None:
 def test_producers_that_go_on_and_transactional_ones_are_controls(
     node: NetNode, version: int, request_: InitProducerIdRequest
 ) -> None:
-    assert told(node.connect(), version, request_) is None
+    assert answered(node.connect(), version, request_) is None
     assert node.shared.producer_ids[ProducerIds.NEXT] == FIRST
 
 
@@ -90,7 +92,7 @@ def test_a_request_that_ends_too_early_takes_no_id(node: NetNode, version: int) 
 def test_answers_are_counted(node: NetNode) -> None:
     link = node.connect()
     for _ in range(3):
-        told(link, 4, InitProducerIdRequest(None, 1))
+        answered(link, 4, InitProducerIdRequest(None, 1))
     counted = node.shared.metrics[0]
     assert counted[ml.REQUESTS + INIT_PRODUCER_ID * ml.VERSION_COUNT + 4] == 3
     assert counted[ml.ERRORS + INIT_PRODUCER_ID * ml.ERROR_COUNT + 1] == 3

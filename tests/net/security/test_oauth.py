@@ -114,23 +114,23 @@ def test_a_login_with_blank_or_repeated_scopes_is_refused(
         other.claims_of(token(scp=scope))
 
 
-def said(text: str, authzid: str = "") -> bytes:
+def client_first(text: str, authzid: str = "") -> bytes:
     return f"n,{authzid},\x01auth=Bearer {text}\x01\x01".encode()
 
 
 def test_a_login_by_token(checks: TokenChecks) -> None:
     async def run() -> None:
         good = OAuthExchange(checks)
-        assert await good.step(said(token(), "a=alice")) == b""
+        assert await good.step(client_first(token(), "a=alice")) == b""
         assert (good.done, good.user) == (True, "alice")
         assert 50_000 < good.left_ms() <= 60_000
         bad = OAuthExchange(checks)
-        assert await bad.step(said(token(OTHER))) == b'{"status":"invalid_token"}'
+        assert await bad.step(client_first(token(OTHER))) == b'{"status":"invalid_token"}'
         assert not bad.done
         with pytest.raises(Refused):
-            await bad.step(said(token()))
+            await bad.step(client_first(token()))
         with pytest.raises(Refused, match="different from the token's principal name"):
-            await OAuthExchange(checks).step(said(token(), "a=bob"))
+            await OAuthExchange(checks).step(client_first(token(), "a=bob"))
         with pytest.raises(Refused):
             await OAuthExchange(checks).step(b"nonsense")
 

@@ -73,7 +73,7 @@ class ConsumerGroupModel(RuleBasedStateMachine):
 
     @precondition(lambda self: self.clients)
     @rule(data=st.data())
-    def one_subscribes_anew(self, data: st.DataObject) -> None:
+    def one_subscribes_again(self, data: st.DataObject) -> None:
         client = self.clients[data.draw(st.sampled_from(sorted(self.clients)))]
         topics = sorted(data.draw(st.sets(st.sampled_from(TOPICS), min_size=1)))
         if client.epoch:
