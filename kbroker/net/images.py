@@ -3,7 +3,7 @@
 import socket
 
 from kbroker.ipc.messages import Image
-from kbroker.net.accept.news import AcceptorSettings, IpRates
+from kbroker.net.accept.acceptor_updates import AcceptorSettings, IpRates
 from kbroker.net.api_versions import VersionAnswers
 from kbroker.net.fetch.fetches import Fetches
 from kbroker.net.local_answers.known_versions import KnownVersions

@@ -40,33 +40,40 @@ class Topics:
     def apply(
         self, topics: Iterable[TopicImage], deleted: Iterable[str], full: bool, version: int
     ) -> list[int]:
-        """Apply an image; returns the slots that no topic has any more."""
-        before = (
-            {part.slot for topic in self.by_name.values() for part in topic.partitions} if full else set()
-        )
-        gone: list[int] = []
-        if full:
-            self.by_name.clear()
-            self.by_id.clear()
-            self.by_slot.clear()
-        for name in deleted:
-            gone += self._forget(name)
-        for topic in topics:
-            old = self.by_name.get(topic.name)
-            if old is not None:
-                kept = {(part.slot, part.generation) for part in topic.partitions}
-                gone += [part.slot for part in old.partitions if (part.slot, part.generation) not in kept]
-                self._forget(topic.name)
-            self.by_name[topic.name] = topic
-            self.by_id[topic.topic_id] = topic
-            self.by_slot.update((part.slot, (topic, part)) for part in topic.partitions)
-            if not full:
-                self._insert(topic)
-        if full:
-            self._rebuild(self.by_name.values())
-            gone += before - {part.slot for topic in self.by_name.values() for part in topic.partitions}
+        """Apply an image; returns the slots that no topic has any more. full: the image has all
+        topics; otherwise those that are new or have changed."""
+        gone = self._replace_all(topics) if full else self._change(topics, deleted)
         self.version = version
         return gone
+
+    def _replace_all(self, topics: Iterable[TopicImage]) -> list[int]:
+        before = self._slots()
+        self.by_name.clear()
+        self.by_id.clear()
+        self.by_slot.clear()
+        for topic in topics:
+            self._put(topic)
+        self._rebuild(self.by_name.values())
+        return list(before - self._slots())
+
+    def _change(self, topics: Iterable[TopicImage], deleted: Iterable[str]) -> list[int]:
+        gone = [slot for name in deleted for slot in self._remove(name)]
+        for topic in topics:
+            kept = {(part.slot, part.generation) for part in topic.partitions}
+            if (old := self.by_name.get(topic.name)) is not None:
+                gone += [part.slot for part in old.partitions if (part.slot, part.generation) not in kept]
+                self._remove(topic.name)
+            self._put(topic)
+            self._insert(topic)
+        return gone
+
+    def _slots(self) -> set[int]:
+        return {part.slot for topic in self.by_name.values() for part in topic.partitions}
+
+    def _put(self, topic: TopicImage) -> None:
+        self.by_name[topic.name] = topic
+        self.by_id[topic.topic_id] = topic
+        self.by_slot.update((part.slot, (topic, part)) for part in topic.partitions)
 
     def slots_in_use(self) -> int:
         """The number of the last slot that is a partition's, plus 1."""
@@ -81,7 +88,8 @@ class Topics:
         start, length = number * 256, int(self._table[number, Topic.NAME_LENGTH])
         return bytes(self._names[start : start + length]).decode()
 
-    def _forget(self, name: str) -> list[int]:
+    def _remove(self, name: str) -> list[int]:
+        """Remove a topic from all tables; returns the slots of its partitions."""
         topic = self.by_name.pop(name, None)
         if topic is None:
             return []
@@ -98,7 +106,7 @@ class Topics:
         return slots
 
     def _rebuild(self, topics: Iterable[TopicImage]) -> None:
-        """Fresh tables with room for twice the topics and partitions."""
+        """Make new tables for kernels, with room for twice the topics and partitions."""
         every = list(topics)
         self._table: Words = Topic.table(max(64, 2 * len(every)))
         count = sum(len(topic.partitions) for topic in every)
@@ -121,6 +129,7 @@ class Topics:
             self._insert(topic)
 
     def _insert(self, topic: TopicImage) -> None:
+        """Add a topic to the tables for kernels."""
         full = self._rows_used == len(self._table)
         if full or self._partitions_used + len(topic.partitions) > len(self._partitions):
             self._rebuild(self.by_name.values())

@@ -8,7 +8,7 @@ import socket
 import pytest
 
 from kbroker.ipc import fds
-from kbroker.net.accept.news import until_sent
+from kbroker.net.accept.acceptor_updates import until_sent
 
 
 def test_what_does_not_fit_now_is_sent_later() -> None:

@@ -1,7 +1,8 @@
-"""Lines of the audit log, from the event loop to the disk. The loop never waits for them, and the
-queue is bounded. The loop encodes a line and queues it; a thread appends the queued lines and syncs
-at most once a second. While the disk fails, lines wait; beyond MAX_QUEUED_BYTES they are dropped
-and counted, and the count becomes a line later.
+"""Writes the audit log.
+
+The event loop encodes each line and queues it; it never waits for the disk. A thread appends the
+queued lines and syncs them at most once a second. While the disk fails, the lines stay in the
+queue. Lines beyond MAX_QUEUED_BYTES are dropped and counted, and the count becomes a line later.
 """
 
 import json
@@ -43,6 +44,7 @@ class AuditLog:
         self._queued_bytes = self._lost = 0
         self._changed = threading.Condition()
         self._closing = self._failed = False
+        self._unsynced_since_s: float | None = None
         self._thread = threading.Thread(target=self._run, name="audit", daemon=True)
         self._thread.start()
 
@@ -84,36 +86,53 @@ class AuditLog:
     # --- the thread ------------------------------------------------------------------------------------
 
     def _run(self) -> None:
+        """Append the queued lines, a batch at a time, and sync them. A batch that fails is tried
+        again."""
         batch = b""
-        synced_s = 0.0
         while True:
             closing = False
             if not batch:
-                left_s = max(0.0, synced_s + SYNC_S - time.monotonic())
-                batch, closing = self._next(left_s if synced_s else None)
+                batch, closing = self._next(self._sync_in_s())
             try:
                 if batch:
-                    self._files.append(batch)
-                    self._taken(len(batch))
+                    self._append(batch)
                     batch = b""
-                    synced_s = synced_s or time.monotonic()
-                if synced_s and (closing or time.monotonic() >= synced_s + SYNC_S):
-                    self._files.sync()
-                    synced_s = 0.0
+                self._sync_if_due(closing)
             except OSError as error:
                 if not self._failed:
                     log.error("cannot write the audit log, its lines wait: %s", error)
                 self._failed = True
-                if not self._pauses():
+                if not self._pause():
                     return
                 continue
             if closing:
                 self._files.close()
                 return
 
+    def _sync_in_s(self) -> float | None:
+        """The time until the next sync; None if every line is synced."""
+        if self._unsynced_since_s is None:
+            return None
+        return max(0.0, self._unsynced_since_s + SYNC_S - time.monotonic())
+
+    def _append(self, batch: bytes) -> None:
+        self._files.append(batch)
+        with self._changed:
+            self._queued_bytes -= len(batch)
+        if self._failed:
+            log.info("the audit log can be written again")
+            self._failed = False
+        if self._unsynced_since_s is None:
+            self._unsynced_since_s = time.monotonic()
+
+    def _sync_if_due(self, closing: bool) -> None:
+        left_s = self._sync_in_s()
+        if left_s is not None and (closing or left_s == 0.0):
+            self._files.sync()
+            self._unsynced_since_s = None
+
     def _next(self, wait_s: float | None) -> tuple[bytes, bool]:
-        """The queued events, up to a batch, after a wait for them; and whether it is the last
-        batch."""
+        """Wait for queued lines; returns a batch of them, and whether it is the last one."""
         with self._changed:
             if not self._queue and not self._closing:
                 self._changed.wait(wait_s)
@@ -128,15 +147,8 @@ class AuditLog:
                 self._lost = 0
             return b"".join(found), self._closing and not self._queue
 
-    def _taken(self, size: int) -> None:
-        with self._changed:
-            self._queued_bytes -= size
-        if self._failed:
-            log.info("the audit log can be written again")
-            self._failed = False
-
-    def _pauses(self) -> bool:
-        """Pause before the next attempt; False when the broker stops, and this was the last one."""
+    def _pause(self) -> bool:
+        """Pause before the next attempt; False if the log is being closed: no attempt follows."""
         self._files.close()
         with self._changed:
             if self._closing:

@@ -1,13 +1,14 @@
 """One partition in one share group: available, acquired and finished records (Kafka's
 SharePartition).
 
-Offsets start_offset..end_offset are in flight; before them all records are finished, after them all
-are available. A member acquires records under a lock that expires, and then accepts, releases or
-rejects them, or its lock expires. A group may have a pause before what was released is available
-again (`Limits.retry_at`); until then it has a deadline. So have records of a topic with a delay
-until they may be due; they take no room, or nothing would be delivered past many of them. Given up,
-a record of a group with a dead-letter topic is finished only when its dead letter is written
-(KIP-1191).
+The offsets start_offset..end_offset are in flight. All records before them are finished, all
+records after them are available. A member acquires records under a lock that expires, and accepts,
+releases or rejects them.
+
+Released records of a group with a pause (`Limits.retry_at`), and records of a topic with a delay,
+have a deadline before which no member gets them. Delayed records do not count as in flight, or many
+of them would block the rest. If a group has a dead-letter topic, an archived record is finished
+when its dead letter is written (KIP-1191).
 """
 
 from collections.abc import Iterable, Sequence
@@ -55,9 +56,9 @@ class Acquired(NamedTuple):
 class SharePartition:
     """Runs in: control. Owner: the SharePartitions. Pure: time is passed.
 
-    changed: ranges whose state must be written; taken by `take_changes`. ended: finished by a
-    member, not yet written; taken by `take_ended`. dead: archived, without a dead letter in
-    progress; taken by `take_dead`. settled start: the start offset before `changed`.
+    _changed: ranges whose state must be written (`take_changes`). _ended: records that members have
+    finished since the last write (`take_ended`). _dead: archived records that need a dead letter
+    (`take_dead`). _settled_start: the start offset before _changed.
     """
 
     def __init__(self, start_offset: int, stored: Iterable[Range] = ()) -> None:
@@ -82,7 +83,7 @@ class SharePartition:
         self._advance()
         self._settled_start = self.start_offset
 
-    # --- reading
+    # --- state
 
     def next_offset(self, limits: Limits | None = None) -> int:
         """The first offset in flight that may be acquired now, or else the offset after all of
@@ -252,7 +253,7 @@ class SharePartition:
         return bool(due)
 
     def archive_before(self, log_start: int) -> None:
-        """The log start has advanced: unacknowledged records below it are archived."""
+        """Archive the unacknowledged records below a new log start."""
         if log_start <= self.start_offset:
             return
         self._ranges.drop_before(log_start)
@@ -323,13 +324,13 @@ class SharePartition:
         return self._dead.take()
 
     def archive(self, dead: Dead) -> None:
-        """The dead letters are written."""
+        """Finish the records: their dead letters are written."""
         for each in list(self._ranges.between(max(dead.first, self.start_offset), dead.last)):
             if each.state is ARCHIVING:
                 self._set(Range(each.first, each.last, ARCHIVED, each.delivery_count))
         self._advance()
 
-    # --- what must be written down
+    # --- writes
 
     def take_changes(self) -> tuple[int, list[Range]] | None:
         """(start offset, changed ranges) since the last call; None if nothing has changed. As in
@@ -341,15 +342,15 @@ class SharePartition:
         return (start, changed) if changed else None
 
     def take_ended(self) -> list[Ended]:
-        """Records that members have finished since the last call; for `roll_back`."""
+        """The records that members have finished since the last call, for `roll_back`."""
         ended, self._ended = self._ended, []
         return ended
 
     def roll_back(self, ended: Sequence[Ended], changed: Iterable[Range]) -> None:
-        """These changes could not be written: members hold again the records that they had
-        finished, under the same lock, unless these have changed since (Kafka's
-        InFlightState.completeStateTransition). The other changes are part of the next
-        `take_changes`."""
+        """Undo changes that could not be written. Members hold the records again that they had
+        finished, under the same lock, unless the records have changed since (Kafka's
+        InFlightState.completeStateTransition). The next `take_changes` includes the other
+        changes."""
         ended = [each for each in ended if each.after.state is not ACQUIRED]
         done = [each.after for each in ended if each.after.state.is_terminal]
         start = self.start_offset

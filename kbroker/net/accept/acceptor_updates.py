@@ -1,5 +1,5 @@
-"""What the first network process sends to the acceptor: settings as a whole, of rates what has
-changed. A send is retried while the channel is full.
+"""Updates that the first network process sends to the acceptor: its dynamic settings, and changes
+of connection rates. A send is retried while the channel is full.
 
 Runs in: the first network process. After a restart its successor sends everything again.
 """
@@ -23,7 +23,7 @@ from kbroker.ipc.fds import RATES_PER_MESSAGE, send_rates, send_settings
 from kbroker.net.accept.connection_rates import DEFAULT
 
 RETRY_SECONDS = 0.05
-KEPT_TO = {
+NAMES = {
     "max.connections",
     "max.connections.per.ip",
     "max.connections.per.ip.overrides",
@@ -52,7 +52,7 @@ class AcceptorSettings:
     def change(self, settings: Mapping[str, str]) -> None:
         """Called when dynamic settings have changed: by name, and for listeners by prefixed name. A
         send of older ones that is still in progress is cancelled."""
-        kept = {name: value for name, value in settings.items() if base_name(name) in KEPT_TO}
+        kept = {name: value for name, value in settings.items() if base_name(name) in NAMES}
         if kept == self._sent:
             return
         self._sent = kept
@@ -65,7 +65,7 @@ class AcceptorSettings:
 
 
 class IpRates:
-    """Sends the connection rates of addresses: of each change what has changed, in small messages.
+    """Sends changes of the connection rates of addresses, in small messages.
     Owner: Images. Host names are resolved here, where a slow DNS answer blocks no client."""
 
     def __init__(self, handoff: socket.socket) -> None:

@@ -9,8 +9,8 @@ import pytest
 
 from kbroker.config.client_quotas import CONNECTION_CREATION_RATE, IP, PRODUCER_BYTE_RATE, USER, QuotaTable
 from kbroker.ipc import fds
-from kbroker.net.accept import news
-from kbroker.net.accept.news import AcceptorSettings, IpRates
+from kbroker.net.accept import acceptor_updates
+from kbroker.net.accept.acceptor_updates import AcceptorSettings, IpRates
 
 SENT: list[tuple[dict[str, float | None], bool]] = []
 MAX_MS = 8.0
@@ -23,7 +23,7 @@ def rates(monkeypatch: pytest.MonkeyPatch) -> IpRates:
         return True
 
     SENT.clear()
-    monkeypatch.setattr(news, "send_rates", send)
+    monkeypatch.setattr(acceptor_updates, "send_rates", send)
     return IpRates(socket.socket())
 
 
